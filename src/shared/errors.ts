@@ -1,0 +1,99 @@
+/**
+ * The one registry of everything that can go wrong and be told to somebody.
+ *
+ * A reason is stable and machine-readable: it is the `reason` of the `google.rpc.ErrorInfo` a client receives, the
+ * `reason` field of a log line, and the word a command prints before its message. `code` is the gRPC status that
+ * carries it; `retryable` says whether the same request may succeed later without being changed.
+ */
+export interface ErrorEntry {
+  readonly code: GrpcCodeName;
+  readonly retryable: boolean;
+}
+
+export type GrpcCodeName =
+  | 'INVALID_ARGUMENT'
+  | 'NOT_FOUND'
+  | 'RESOURCE_EXHAUSTED'
+  | 'FAILED_PRECONDITION'
+  | 'UNIMPLEMENTED'
+  | 'UNAVAILABLE'
+  | 'DEADLINE_EXCEEDED'
+  | 'CANCELLED'
+  | 'ABORTED'
+  | 'INTERNAL';
+
+export const ERRORS = {
+  // A request that can never work as it stands. `field` in the metadata names the message field.
+  INVALID_FIELD: { code: 'INVALID_ARGUMENT', retryable: false },
+  MALFORMED_MESSAGE: { code: 'INVALID_ARGUMENT', retryable: false },
+  PROMPT_TOO_LONG: { code: 'INVALID_ARGUMENT', retryable: false },
+  TOKEN_OUT_OF_RANGE: { code: 'INVALID_ARGUMENT', retryable: false },
+  MODEL_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
+  NOT_IMPLEMENTED: { code: 'UNIMPLEMENTED', retryable: false },
+
+  // Text in and out.
+  TOKENIZER_UNSUPPORTED: { code: 'FAILED_PRECONDITION', retryable: false },
+  TOKENIZER_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
+  CHAT_TEMPLATE_MISSING: { code: 'FAILED_PRECONDITION', retryable: false },
+  CHAT_TEMPLATE_FAILED: { code: 'INVALID_ARGUMENT', retryable: false },
+
+  // Model files.
+  MODEL_FILE_UNREADABLE: { code: 'NOT_FOUND', retryable: false },
+  GGUF_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
+  MODEL_UNSUPPORTED: { code: 'FAILED_PRECONDITION', retryable: false },
+
+  // Load and life.
+  QUEUE_FULL: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+  OUT_OF_MEMORY: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+  MODEL_LOADING: { code: 'UNAVAILABLE', retryable: true },
+  EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
+  EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
+  SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
+  TIME_LIMIT: { code: 'DEADLINE_EXCEEDED', retryable: false },
+  CLIENT_CANCELLED: { code: 'CANCELLED', retryable: false },
+  SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+
+  // Devices, code objects, the installation.
+  DEVICE_UNAVAILABLE: { code: 'FAILED_PRECONDITION', retryable: false },
+  DEVICE_FAULT: { code: 'INTERNAL', retryable: true },
+  KERNELS_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
+  ADDRESS_IN_USE: { code: 'FAILED_PRECONDITION', retryable: false },
+  INVALID_OPTION: { code: 'INVALID_ARGUMENT', retryable: false },
+  INTERNAL: { code: 'INTERNAL', retryable: false },
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorReason = keyof typeof ERRORS;
+
+/** An error somebody outside is told about. Anything else that is thrown is a defect and surfaces as `INTERNAL`. */
+export class RocmForgeError extends Error {
+  override readonly name = 'RocmForgeError';
+
+  /**
+   * @param reason   entry of {@link ERRORS}
+   * @param message  one sentence: what is wrong, with the offending value, and what to do
+   * @param metadata extra pairs for `google.rpc.ErrorInfo`, such as `{ field: 'sampling.top_p' }`
+   */
+  constructor(
+    readonly reason: ErrorReason,
+    message: string,
+    readonly metadata: Readonly<Record<string, string>> = {},
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+
+  get code(): GrpcCodeName {
+    return ERRORS[this.reason].code;
+  }
+
+  get retryable(): boolean {
+    return ERRORS[this.reason].retryable;
+  }
+}
+
+/** The error as a {@link RocmForgeError}; a stranger becomes `INTERNAL` and keeps its cause. */
+export function asRocmForgeError(error: unknown): RocmForgeError {
+  if (error instanceof RocmForgeError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new RocmForgeError('INTERNAL', message, {}, { cause: error });
+}

@@ -1,0 +1,81 @@
+import { RocmForgeError } from '../errors.js';
+
+/**
+ * A GGUF metadata value as JavaScript sees it: every number that a double holds exactly is a `number`, 64-bit integers
+ * beyond that are `bigint`; arrays of numbers are typed arrays, arrays of strings are `string[]`.
+ */
+export type GgufValue = number | bigint | boolean | string | GgufArray;
+
+export type GgufArray =
+  | readonly string[]
+  | readonly boolean[]
+  | readonly GgufArray[]
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | Float32Array
+  | Float64Array
+  | BigUint64Array
+  | BigInt64Array;
+
+/** Key-value pairs of a GGUF file with typed access; a value of the wrong type is `GGUF_INVALID`, naming the key. */
+export class GgufMetadata {
+  constructor(private readonly entries: ReadonlyMap<string, GgufValue>) {}
+
+  has(key: string): boolean {
+    return this.entries.has(key);
+  }
+
+  get(key: string): GgufValue | undefined {
+    return this.entries.get(key);
+  }
+
+  keys(): Iterable<string> {
+    return this.entries.keys();
+  }
+
+  string(key: string): string | undefined {
+    return this.typed(key, 'a string', (value): value is string => typeof value === 'string');
+  }
+
+  number(key: string): number | undefined {
+    return this.typed(key, 'a number', (value): value is number => typeof value === 'number');
+  }
+
+  boolean(key: string): boolean | undefined {
+    return this.typed(key, 'a boolean', (value): value is boolean => typeof value === 'boolean');
+  }
+
+  strings(key: string): readonly string[] | undefined {
+    return this.typed(
+      key,
+      'an array of strings',
+      (value): value is readonly string[] =>
+        Array.isArray(value) && (value.length === 0 || typeof value[0] === 'string'),
+    );
+  }
+
+  /** Numbers of any width as one readable array; 64-bit arrays are not converted and count as the wrong type. */
+  numbers(key: string): ArrayLike<number> | undefined {
+    return this.typed(
+      key,
+      'an array of numbers',
+      (value): value is Exclude<GgufArray, readonly unknown[] | BigUint64Array | BigInt64Array> =>
+        ArrayBuffer.isView(value) && !(value instanceof BigUint64Array) && !(value instanceof BigInt64Array),
+    );
+  }
+
+  private typed<T extends GgufValue>(
+    key: string,
+    expected: string,
+    is: (value: GgufValue) => value is T,
+  ): T | undefined {
+    const value = this.entries.get(key);
+    if (value === undefined) return undefined;
+    if (!is(value)) throw new RocmForgeError('GGUF_INVALID', `metadata key "${key}" is not ${expected}`, { key });
+    return value;
+  }
+}

@@ -1,0 +1,23 @@
+import type { Reporter, TestModule } from 'vitest/node';
+
+/** Prints the time budget by suite and one plain closing line, `N passed, N failed, N skipped`. */
+export default class SummaryReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const counts = { passed: 0, failed: 0, skipped: 0 };
+    const seconds = new Map<string, number>();
+    for (const module of modules) {
+      const suite = module.relativeModuleId.split('/').slice(0, 2).join('/');
+      seconds.set(suite, (seconds.get(suite) ?? 0) + module.diagnostic().duration / 1000);
+      if (module.state() === 'failed' && module.errors().length > 0) counts.failed += 1;
+      for (const test of module.children.allTests()) {
+        const { state } = test.result();
+        if (state !== 'pending') counts[state] += 1;
+      }
+    }
+    console.log('\nTime by suite (seconds of test code):');
+    for (const [suite, spent] of [...seconds].sort((a, b) => b[1] - a[1])) {
+      console.log(`  ${spent.toFixed(1).padStart(7)}  ${suite}`);
+    }
+    console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+  }
+}
