@@ -1,0 +1,21 @@
+{
+  "targets": [
+    {
+      "target_name": "rocmforge",
+      "sources": [
+        "native/addon.cc",
+        "native/device_object.cc",
+        "native/device_thread.cc",
+        "native/host_device.cc",
+        "native/mapped_file.cc",
+        "native/thread_pool.cc"
+      ],
+      "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],
+      "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED"],
+      "cflags!": ["-fno-exceptions"],
+      "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-fno-rtti"],
+      "cflags_cc": ["-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-fvisibility=hidden"],
+      "libraries": ["-ldl", "-lpthread"]
+    }
+  ]
+}

@@ -1,0 +1,81 @@
+// The AMD target: one wave is 32 lanes (RDNA) or 64 (CDNA), set by the build with -DFORGE_WAVE. Nothing here needs
+// ROCm's headers or device library, so stock clang compiles it.
+#pragma once
+
+#ifndef FORGE_WAVE
+#error "build with -DFORGE_WAVE=32 (gfx10 and later) or 64 (gfx9)"
+#endif
+#define WAVE FORGE_WAVE
+#define BLOCK 256
+
+#define __global__ __attribute__((global))
+#define __device__ __attribute__((device))
+#define __shared__ __attribute__((shared))
+#define DEVICE static __device__ inline __attribute__((always_inline))
+#define UNROLL _Pragma("unroll")
+
+using int8_t = signed char;
+using uint8_t = unsigned char;
+using int16_t = short;
+using uint16_t = unsigned short;
+using int32_t = int;
+using uint32_t = unsigned int;
+using int64_t = long;
+using uint64_t = unsigned long;
+using size_t = unsigned long;
+
+namespace forge {
+
+struct Dim3 {
+  int x, y, z;
+};
+
+using half_t = _Float16;
+DEVICE float to_float(half_t h) { return static_cast<float>(h); }
+DEVICE half_t to_half(float f) { return static_cast<half_t>(f); }
+
+DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
+DEVICE Dim3 workgroup() {
+  return {static_cast<int>(__builtin_amdgcn_workgroup_id_x()), static_cast<int>(__builtin_amdgcn_workgroup_id_y()),
+          static_cast<int>(__builtin_amdgcn_workgroup_id_z())};
+}
+DEVICE void block_sync() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+// ds_bpermute takes the source lane's byte address (lane * 4) first.
+DEVICE int shuffle_xor(int value, int mask) {
+  const unsigned lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0));
+  return __builtin_amdgcn_ds_bpermute(static_cast<int>((lane ^ mask) << 2), value);
+}
+DEVICE float shuffle_xor(float value, int mask) {
+  return __builtin_bit_cast(float, shuffle_xor(__builtin_bit_cast(int, value), mask));
+}
+
+DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
+DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
+// v_exp_f32 is 2^x. The product's rounding error is put back, or large |x| would lose bits.
+DEVICE float exp_of(float x) {
+  const float high = x * 1.44269502f;
+  const float low = __builtin_fmaf(x, 1.44269502f, -high) + x * 1.92596303e-8f;
+  return x < -87.3f ? 0.0f : __builtin_amdgcn_exp2f(high) * (1.0f + low * 0.69314718f);
+}
+// v_log_f32 is log2.
+DEVICE float log_of(float x) { return __builtin_amdgcn_logf(x) * 0.69314718f; }
+
+template <class T>
+DEVICE void shared_add(T* address, T value) {
+  __hip_atomic_fetch_add(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+}
+
+}  // namespace forge
+
+#define SHARED(type, name, count) __shared__ type name[count]
+#define SIMD_SUM(variable)
+#define SIMD_MAX(variable)
+#define SIMD
+
+#define BLOCK_INDEX forge::workgroup()
+#define KERNEL(name, ...) \
+  extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) void name(__VA_ARGS__)

@@ -1,0 +1,46 @@
+// The device prelude: what a kernel may use, the same on every target.
+//
+//   target   wave      block        how a kernel runs
+//   amd      32 or 64  256          one HSACO code object, compiled by clang without ROCm's headers
+//   host     1         1            plain C++: barriers and shuffles vanish, strided loops become contiguous ones
+//
+// A kernel is written for any WAVE and BLOCK. It never asks which target it is compiled for: what differs between
+// targets lives in this folder and nowhere else.
+#pragma once
+
+#if defined(__HIP__)
+#include "amd.h"
+#else
+#include "host.h"
+#endif
+
+namespace forge {
+
+constexpr int WAVES = BLOCK / WAVE;
+
+// Scores of masked positions, and the identity of max. Finite, so that (-MASKED) - (-MASKED) is 0 and never NaN.
+constexpr float LOWEST = -3.0e38f;
+
+DEVICE int lane_id() { return WAVE == 1 ? 0 : thread_id() % WAVE; }
+DEVICE int wave_id() { return WAVE == 1 ? 0 : thread_id() / WAVE; }
+
+template <class T>
+DEVICE T min_of(T a, T b) {
+  return a < b ? a : b;
+}
+template <class T>
+DEVICE T max_of(T a, T b) {
+  return a > b ? a : b;
+}
+
+// Sum and maximum over the lanes of a wave. The butterfly gives every lane the same bits.
+DEVICE float wave_sum(float value) {
+  UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) value += shuffle_xor(value, offset);
+  return value;
+}
+DEVICE float wave_max(float value) {
+  UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) value = max_of(value, shuffle_xor(value, offset));
+  return value;
+}
+
+}  // namespace forge

@@ -1,0 +1,50 @@
+// Exact selection of the largest elements of a row of logits: the threshold that the k largest, or the fewest elements
+// holding a given mass, lie above. Sums are of integers, so the result depends on no order of summation, wave size or
+// target. Radix selection (Alabi et al. 2012): eight bits at a time, from the top.
+#pragma once
+
+#include "reduce.h"
+
+namespace forge {
+
+// Orders elements by logit, then lower id first. Larger is better; no two elements are equal.
+DEVICE uint64_t rank_of(float logit, int id) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &logit, 4);
+  bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  return static_cast<uint64_t>(bits) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
+}
+
+// The largest rank r such that the weights of all elements ranked r or better sum to at least `target`; 0 when all of
+// them together do not. `weight(i)` is a whole number; the sum must stay below 2^64.
+template <class Weight>
+DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, Weight weight) {
+  constexpr int BITS = 8, BINS = 1 << BITS;
+  SHARED(uint64_t, bins, BINS);
+  SHARED(uint64_t, found, 2);
+  uint64_t prefix = 0, mask = 0, above = 0;  // `above`: the weight of everything ranked over the current prefix
+  for (int shift = 64 - BITS; shift >= 0; shift -= BITS) {
+    for (int b = thread_id(); b < BINS; b += BLOCK) bins[b] = 0;
+    block_sync();
+    for (int i = thread_id(); i < n; i += BLOCK) {
+      const uint64_t rank = rank_of(logits[i], i);
+      if ((rank & mask) == prefix) shared_add(&bins[(rank >> shift) & (BINS - 1)], weight(i));
+    }
+    block_sync();
+    if (thread_id() == 0) {
+      int b = BINS - 1;
+      uint64_t sum = above;
+      while (b > 0 && sum + bins[b] < target) sum += bins[b--];
+      found[0] = sum;
+      found[1] = static_cast<uint64_t>(b);
+    }
+    block_sync();
+    above = found[0];
+    prefix |= found[1] << shift;
+    mask |= static_cast<uint64_t>(BINS - 1) << shift;
+    block_sync();
+  }
+  return prefix;
+}
+
+}  // namespace forge

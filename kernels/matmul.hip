@@ -1,0 +1,38 @@
+// matmul: y[t][n] = sum_k weight[n][k] * x[t][k]
+//
+// The linear layer for any number of rows. Each output element is one dot product in one fixed order, so a row's bits
+// do not depend on how many rows there are. A wave owns a row of the weight and reads it once for TOKENS rows of x.
+#include "forge/dot.h"
+
+namespace {
+using namespace forge;
+
+constexpr int TOKENS = 64;
+
+// Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS).
+template <class W>
+DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restrict x, float* __restrict y,
+                   const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
+  const int n = block.x * WAVES + wave_id();
+  if (n >= out) return;
+  const W* w = weight + static_cast<size_t>(n) * in;
+  const int end = min_of(*tokens, (block.y + 1) * TOKENS);
+  for (int t = block.y * TOKENS; t < end; t++) {
+    const float sum = wave_sum(dot(w, x + static_cast<size_t>(t) * x_stride, in));
+    if (lane_id() == 0) y[static_cast<size_t>(t) * y_stride + n] = sum;
+  }
+}
+}  // namespace
+
+KERNEL(matmul_f32, const float* __restrict weight,  // [out, in]
+       const float* __restrict x,                   // [tokens, in], rows x_stride apart
+       float* __restrict y,                         // [tokens, out], rows y_stride apart
+       const int32_t* __restrict tokens,            // [1]
+       int out, int in, int x_stride, int y_stride) {
+  matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
+}
+
+KERNEL(matmul_f16, const forge::half_t* __restrict weight, const float* __restrict x, float* __restrict y,
+       const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
+  matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
+}

@@ -1,0 +1,29 @@
+// What JavaScript sees of native/: see Addon in src/executor/device/addon.ts.
+#include <napi.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "device_object.h"
+#include "host_device.h"
+#include "mapped_file.h"
+
+namespace {
+
+// The kernel kills this process when the thread that started it ends, however that happens.
+void die_with_parent(const Napi::CallbackInfo&) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+Napi::Value host_level(const Napi::CallbackInfo& info) {
+  return Napi::String::New(info.Env(), rocmforge::host_level());
+}
+
+Napi::Object init(Napi::Env env, Napi::Object exports) {
+  exports.Set("Device", rocmforge::DeviceObject::define(env));
+  exports.Set("MappedFile", rocmforge::MappedFile::define(env));
+  exports.Set("hostLevel", Napi::Function::New<host_level>(env));
+  exports.Set("dieWithParent", Napi::Function::New<die_with_parent>(env));
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(rocmforge, init)

@@ -1,0 +1,43 @@
+// The JavaScript face of a Device: see NativeDevice in src/executor/device/addon.ts.
+#pragma once
+
+#include <napi.h>
+
+#include <memory>
+#include <vector>
+
+#include "device.h"
+#include "device_thread.h"
+#include "launch_plan.h"
+
+namespace rocmforge {
+
+class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
+ public:
+  static Napi::Function define(Napi::Env env);
+  explicit DeviceObject(const Napi::CallbackInfo& info);
+  ~DeviceObject() override;
+
+ private:
+  Napi::Value properties(const Napi::CallbackInfo& info);
+  Napi::Value kernel(const Napi::CallbackInfo& info);
+  Napi::Value allocate(const Napi::CallbackInfo& info);
+  void release(const Napi::CallbackInfo& info);
+  void write(const Napi::CallbackInfo& info);
+  Napi::Value read(const Napi::CallbackInfo& info);
+  Napi::Value create_plan(const Napi::CallbackInfo& info);
+  Napi::Value run(const Napi::CallbackInfo& info);
+
+  // Runs on the device thread and turns a DeviceError into a JavaScript one.
+  template <class Job>
+  void on_device(Napi::Env env, Job job);
+
+  std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<LaunchPlan>> plans_;
+  Napi::ThreadSafeFunction completed_;
+  int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone
+  // Last, so that it ends before what its jobs use.
+  std::unique_ptr<DeviceThread> thread_;
+};
+
+}  // namespace rocmforge

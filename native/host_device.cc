@@ -1,0 +1,92 @@
+#include "host_device.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace rocmforge {
+namespace {
+
+// The layout that KERNEL in kernels/forge/host.h emits.
+using HostKernelFunction = void (*)(void* const* params, Dim3 grid, int64_t first, int64_t last);
+struct KernelInfo {
+  HostKernelFunction run;
+  int argument_count;
+  const int* argument_bytes;
+};
+
+struct HostKernel : Kernel {
+  HostKernelFunction run = nullptr;
+};
+
+struct BlockRange {
+  HostKernelFunction run;
+  void* const* params;
+  Dim3 grid;
+};
+
+}  // namespace
+
+std::string host_level() {
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "";
+}
+
+HostDevice::HostDevice(const std::string& library, int threads) : pool_(threads) {
+  library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library_) throw DeviceError(std::string("cannot load the host kernels: ") + dlerror());
+}
+
+HostDevice::~HostDevice() {
+  if (library_) dlclose(library_);
+}
+
+std::string HostDevice::description() const {
+  return host_level() + ", " + std::to_string(pool_.threads()) + " threads";
+}
+
+void* HostDevice::allocate(size_t bytes) {
+  constexpr size_t ALIGNMENT = 64;
+  void* address = std::aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+  if (!address) throw DeviceError("out of memory: " + std::to_string(bytes) + " bytes");
+  return address;
+}
+
+void HostDevice::release(void* address) { std::free(address); }
+
+void HostDevice::copy_in(void* device, const void* host, size_t bytes) { std::memcpy(device, host, bytes); }
+
+void HostDevice::copy_out(void* host, const void* device, size_t bytes) { std::memcpy(host, device, bytes); }
+
+const Kernel* HostDevice::kernel(const std::string& name) {
+  auto& entry = kernels_[name];
+  if (!entry) {
+    const auto* info = static_cast<const KernelInfo*>(dlsym(library_, name.c_str()));
+    if (!info) {
+      kernels_.erase(name);
+      throw DeviceError("the host kernels hold no " + name);
+    }
+    auto kernel = std::make_unique<HostKernel>();
+    kernel->name = name;
+    kernel->argument_bytes.assign(info->argument_bytes, info->argument_bytes + info->argument_count);
+    kernel->run = info->run;
+    entry = std::move(kernel);
+  }
+  return entry.get();
+}
+
+void HostDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
+  BlockRange range{static_cast<const HostKernel*>(kernel)->run, params, grid};
+  const auto task = [](void* context, int64_t first, int64_t last) {
+    const auto* r = static_cast<const BlockRange*>(context);
+    r->run(r->params, r->grid, first, last);
+  };
+  pool_.run(static_cast<int64_t>(grid.x) * grid.y * grid.z, task, &range);
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,39 @@
+// The embedded default: kernels built as C++ with WAVE = 1 and BLOCK = 1, blocks spread over a thread pool.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "device.h"
+#include "thread_pool.h"
+
+namespace rocmforge {
+
+// The instruction set level of this processor that the kernels are built for: "x86-64-v4" or "x86-64-v3"; empty when it
+// has neither.
+std::string host_level();
+
+class HostDevice : public Device {
+ public:
+  // library: path of the shared object that tools/build-kernels.mjs made.
+  HostDevice(const std::string& library, int threads);
+  ~HostDevice() override;
+
+  std::string description() const override;
+  int wave() const override { return 1; }
+  int block() const override { return 1; }
+  void* allocate(size_t bytes) override;
+  void release(void* address) override;
+  void copy_in(void* device, const void* host, size_t bytes) override;
+  void copy_out(void* host, const void* device, size_t bytes) override;
+  const Kernel* kernel(const std::string& name) override;
+  void launch(const Kernel* kernel, Dim3 grid, void* const* params) override;
+  void synchronize() override {}
+
+ private:
+  void* library_ = nullptr;
+  std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+  ThreadPool pool_;
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,24 @@
+// A file mapped read-only. Its bytes never become a JavaScript buffer: a model is larger than V8 can hold in one, so
+// JavaScript knows only the address and offsets.
+#pragma once
+
+#include <napi.h>
+
+namespace rocmforge {
+
+class MappedFile : public Napi::ObjectWrap<MappedFile> {
+ public:
+  static Napi::Function define(Napi::Env env);
+  explicit MappedFile(const Napi::CallbackInfo& info);
+  ~MappedFile() override;
+
+ private:
+  Napi::Value address(const Napi::CallbackInfo& info);
+  Napi::Value size(const Napi::CallbackInfo& info);
+  Napi::Value touch(const Napi::CallbackInfo& info);
+
+  char* address_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace rocmforge

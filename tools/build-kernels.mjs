@@ -1,0 +1,191 @@
+// Builds kernels/*.hip for the named targets into build/kernels/<target>/, each with a manifest.json.
+//
+//   node tools/build-kernels.mjs --target host,gfx1100,gfx942 [--native] [--kernels DIR] [--output DIR]
+//
+//   host      one shared object for x86-64-v3 and one for x86-64-v4; the executor picks at load. --native builds for
+//             this machine's processor alone.
+//   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
+//
+// Nothing is built when sources, flags and compiler are those of the manifest that is there.
+import { execFile, execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs, promisify } from 'node:util';
+
+const run = promisify(execFile);
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+
+const { values: options } = parseArgs({
+  options: {
+    target: { type: 'string', default: 'host' },
+    native: { type: 'boolean', default: false },
+    kernels: { type: 'string', default: path.join(root, 'kernels') },
+    output: { type: 'string', default: path.join(root, 'build', 'kernels') },
+  },
+});
+
+const HOST_FLAGS = [
+  '-std=c++17',
+  '-O3',
+  '-fPIC',
+  '-fvisibility=hidden',
+  '-fopenmp-simd',
+  '-fno-math-errno',
+  '-fno-trapping-math',
+  '-mprefer-vector-width=512',
+  '-Wall',
+  '-Wextra',
+  '-Werror',
+  '-Wno-unused-function',
+  '-Wno-unknown-pragmas',
+  // GCC 12 warns inside its own AVX-512 header.
+  '-Wno-maybe-uninitialized',
+];
+// Peeling a loop until its pointer is aligned would make the order of a sum depend on where a row lies in memory.
+const GCC_FLAGS = ['--param', 'vect-max-peeling-for-alignment=0'];
+const AMD_FLAGS = [
+  '-x',
+  'hip',
+  '--cuda-device-only',
+  '-nogpuinc',
+  '-nogpulib',
+  '-std=c++17',
+  '-O3',
+  '-mcode-object-version=5',
+  '--no-gpu-bundle-output',
+];
+
+/** Ends the build with one line on stderr. */
+function fail(message) {
+  console.error(`build-kernels: ${message}`);
+  process.exit(1);
+}
+
+function works(compiler) {
+  try {
+    execFileSync(compiler, ['--version'], { stdio: 'pipe' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function firstThatWorks(candidates, what, advice) {
+  const found = candidates.find((candidate) => candidate && works(candidate));
+  return found ?? fail(`no ${what} found (tried ${candidates.filter(Boolean).join(', ')}); ${advice}`);
+}
+
+const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
+const listFiles = (folder, suffix) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith(suffix))
+    .sort()
+    .map((name) => path.join(folder, name));
+
+const sources = listFiles(options.kernels, '.hip');
+if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
+const headers = listFiles(path.join(options.kernels, 'forge'), '.h');
+const sourceHash = sha256(...[...sources, ...headers].flatMap((file) => [path.basename(file), readFileSync(file)]));
+
+/** Runs the jobs, as many at a time as there are cores; the first failure ends the build with the compiler's words. */
+async function inParallel(jobs) {
+  const queue = [...jobs];
+  const worker = async () => {
+    for (let job = queue.shift(); job; job = queue.shift()) {
+      try {
+        await run(job.compiler, job.args, { maxBuffer: 1 << 26 });
+      } catch (error) {
+        fail(`${job.what} did not compile:\n${error.stderr || error.message}`);
+      }
+      if (!existsSync(job.output)) fail(`${job.compiler} said nothing and wrote no ${job.output}`);
+    }
+  };
+  await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+}
+
+/** Builds one target unless its manifest says that it is current. */
+async function build(target, compiler, flags, steps) {
+  const folder = path.join(options.output, target);
+  const manifestFile = path.join(folder, 'manifest.json');
+  const version = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).split('\n')[0];
+  const key = sha256(sourceHash, version, JSON.stringify(flags));
+  if (existsSync(manifestFile)) {
+    const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
+    if (manifest.key === key && manifest.files.every(({ file }) => existsSync(path.join(folder, file)))) return;
+  }
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const started = Date.now();
+  const files = await steps(folder, compiler);
+  const manifest = {
+    target,
+    key,
+    compiler: version,
+    files: files.map((file) => ({ file, sha256: sha256(readFileSync(path.join(folder, file))) })),
+  };
+  writeFileSync(manifestFile, `${JSON.stringify(manifest, null, 2)}\n`);
+  console.log(`kernels: ${target} built in ${((Date.now() - started) / 1000).toFixed(1)} s with ${version}`);
+}
+
+async function buildHost() {
+  if (process.arch !== 'x64') fail(`the host target is for x86-64; this machine is ${process.arch}`);
+  const compiler = firstThatWorks([process.env.CXX, 'g++', 'clang++'], 'C++ compiler', 'install g++');
+  const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
+  const flags = [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])];
+  const levels = options.native ? ['native'] : ['x86-64-v3', 'x86-64-v4'];
+  await build('host', compiler, [...flags, ...levels], async (folder) => {
+    const object = (source, level) => path.join(folder, `${path.basename(source, '.hip')}.${level}.o`);
+    await inParallel(
+      levels.flatMap((level) =>
+        sources.map((source) => ({
+          what: path.basename(source),
+          compiler,
+          output: object(source, level),
+          args: [...flags, `-march=${level}`, '-c', '-x', 'c++', source, '-o', object(source, level)],
+        })),
+      ),
+    );
+    await inParallel(
+      levels.map((level) => ({
+        what: `${level}.so`,
+        compiler,
+        output: path.join(folder, `${level}.so`),
+        args: ['-shared', '-o', path.join(folder, `${level}.so`), ...sources.map((source) => object(source, level))],
+      })),
+    );
+    for (const file of listFiles(folder, '.o')) rmSync(file);
+    return levels.map((level) => `${level}.so`);
+  });
+}
+
+async function buildAmd(target) {
+  const clangs = Array.from({ length: 12 }, (_, i) => `clang-${30 - i}`);
+  const compiler = firstThatWorks(
+    [process.env.HIPCC, 'hipcc', 'amdclang++', ...clangs],
+    'HIP compiler',
+    'install ROCm, or clang-19 and lld-19',
+  );
+  const wave = /^gfx9/.test(target) ? 64 : 32;
+  const flags = [...AMD_FLAGS, `--offload-arch=${target}`, `-DFORGE_WAVE=${wave}`];
+  await build(target, compiler, flags, async (folder) => {
+    const object = (source) => path.join(folder, `${path.basename(source, '.hip')}.hsaco`);
+    await inParallel(
+      sources.map((source) => ({
+        what: `${path.basename(source)} for ${target}`,
+        compiler,
+        output: object(source),
+        args: [...flags, '-o', object(source), source],
+      })),
+    );
+    return sources.map((source) => path.basename(object(source)));
+  });
+}
+
+for (const target of options.target.split(',')) {
+  if (target === 'host') await buildHost();
+  else if (/^gfx[0-9a-f]+$/.test(target)) await buildAmd(target);
+  else fail(`unknown target "${target}"; use host or gfxNNNN`);
+}
