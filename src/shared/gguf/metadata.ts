@@ -23,7 +23,11 @@ export type GgufArray =
 
 /** Key-value pairs of a GGUF file with typed access; a value of the wrong type is `GGUF_INVALID`, naming the key. */
 export class GgufMetadata {
-  constructor(private readonly entries: ReadonlyMap<string, GgufValue>) {}
+  /** @param file what messages call the file these entries came from */
+  constructor(
+    private readonly entries: ReadonlyMap<string, GgufValue>,
+    private readonly file = 'metadata',
+  ) {}
 
   has(key: string): boolean {
     return this.entries.has(key);
@@ -75,7 +79,9 @@ export class GgufMetadata {
   ): T | undefined {
     const value = this.entries.get(key);
     if (value === undefined) return undefined;
-    if (!is(value)) throw new RocmForgeError('GGUF_INVALID', `metadata key "${key}" is not ${expected}`, { key });
+    if (!is(value)) {
+      throw new RocmForgeError('GGUF_INVALID', `${this.file}: metadata key "${key}" is not ${expected}`, { key });
+    }
     return value;
   }
 }

@@ -1,0 +1,184 @@
+import { RocmForgeError } from '../shared/errors.js';
+import { FileByteSource } from '../shared/gguf/byte-source.js';
+import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
+import { type GgufFile, type GgufTensor, readGguf } from '../shared/gguf/reader.js';
+import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
+
+/** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
+export interface InspectReport {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly ggufVersion: number;
+  readonly fingerprint: string;
+  /** `null` when the file is a sound GGUF but not a model this project understands; `problem` says why. */
+  readonly model: ModelParameters | null;
+  readonly problem: string | null;
+  /** Elements in all tensors together: the "parameters" of a model's name. */
+  readonly parameterCount: number;
+  /** By bytes, largest first. */
+  readonly tensorTypes: readonly TensorTypeShare[];
+  readonly tokenizer: TokenizerSummary | null;
+  readonly hasChatTemplate: boolean;
+  readonly tensors: readonly GgufTensor[];
+}
+
+export interface TensorTypeShare {
+  readonly type: TensorTypeName;
+  readonly tensors: number;
+  readonly elements: number;
+  readonly bytes: number;
+}
+
+export interface TokenizerSummary {
+  /** `tokenizer.ggml.model`: gpt2 (byte-level BPE), llama (SPM), ... */
+  readonly model: string;
+  /** `tokenizer.ggml.pre`: which pre-tokenizer splits the text. */
+  readonly preTokenizer: string | null;
+  readonly tokens: number;
+  readonly merges: number;
+  readonly bosTokenId: number | null;
+  readonly eosTokenId: number | null;
+}
+
+/**
+ * Reads a model file's header; tensor data is not touched.
+ *
+ * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, or `GGUF_INVALID` when the file itself is damaged
+ */
+export function inspectModel(path: string): InspectReport {
+  const source = new FileByteSource(path);
+  try {
+    const file = readGguf(source);
+    const tensors = [...file.tensors.values()];
+    return {
+      path,
+      sizeBytes: file.size,
+      ggufVersion: file.version,
+      fingerprint: file.fingerprint,
+      ...understandModel(file),
+      parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
+      tensorTypes: shareByType(tensors),
+      tokenizer: summariseTokenizer(file),
+      hasChatTemplate: file.metadata.has('tokenizer.chat_template'),
+      tensors,
+    };
+  } finally {
+    source.close();
+  }
+}
+
+/** The report as text for a terminal: a summary, the tensor types, then one line a tensor. Ends with a newline. */
+export function formatInspectReport(report: InspectReport): string {
+  const { model, tokenizer } = report;
+  const rows: [string, string][] = [
+    ['file', `${report.path} (${formatBytes(report.sizeBytes)}, GGUF v${report.ggufVersion})`],
+    ['fingerprint', report.fingerprint],
+    ...(model === null ? [] : describeModel(model)),
+    ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
+    ['parameters', `${formatCount(report.parameterCount)} in ${report.tensors.length} tensors`],
+    ['tokenizer', tokenizer === null ? 'none' : describeTokenizer(tokenizer)],
+    ['chat template', report.hasChatTemplate ? 'yes' : 'no'],
+  ];
+  const types = report.tensorTypes.map(({ type, tensors, elements, bytes }) => [
+    type,
+    String(tensors),
+    formatCount(elements),
+    formatBytes(bytes),
+  ]);
+  const tensors = report.tensors.map(({ name, type, dims, offset, bytes }) => [
+    name,
+    type,
+    dims.join(' × '),
+    String(offset),
+    formatBytes(bytes),
+  ]);
+  return [
+    ...alignColumns(rows),
+    ...(types.length === 0 ? [] : ['', ...alignColumns([['type', 'tensors', 'elements', 'size'], ...types])]),
+    ...(tensors.length === 0 ? [] : ['', ...alignColumns([['tensor', 'type', 'dims', 'offset', 'size'], ...tensors])]),
+    '',
+  ].join('\n');
+}
+
+function understandModel(file: GgufFile): Pick<InspectReport, 'model' | 'problem'> {
+  try {
+    return { model: readModelParameters(file), problem: null };
+  } catch (error) {
+    if (error instanceof RocmForgeError) return { model: null, problem: error.message };
+    throw error;
+  }
+}
+
+function shareByType(tensors: readonly GgufTensor[]): TensorTypeShare[] {
+  const shares = new Map<TensorTypeName, TensorTypeShare>();
+  for (const { type, dims, bytes } of tensors) {
+    const share = shares.get(type) ?? { type, tensors: 0, elements: 0, bytes: 0 };
+    shares.set(type, {
+      type,
+      tensors: share.tensors + 1,
+      elements: share.elements + tensorElements(dims),
+      bytes: share.bytes + bytes,
+    });
+  }
+  return [...shares.values()].sort((a, b) => b.bytes - a.bytes);
+}
+
+function summariseTokenizer({ metadata }: GgufFile): TokenizerSummary | null {
+  const model = metadata.string('tokenizer.ggml.model');
+  if (model === undefined) return null;
+  return {
+    model,
+    preTokenizer: metadata.string('tokenizer.ggml.pre') ?? null,
+    tokens: metadata.strings('tokenizer.ggml.tokens')?.length ?? 0,
+    merges: metadata.strings('tokenizer.ggml.merges')?.length ?? 0,
+    bosTokenId: metadata.number('tokenizer.ggml.bos_token_id') ?? null,
+    eosTokenId: metadata.number('tokenizer.ggml.eos_token_id') ?? null,
+  };
+}
+
+function describeModel(model: ModelParameters): [string, string][] {
+  const { heads, kvHeads, headDim, ropeScaling, experts } = model;
+  const scaling = ropeScaling ? `, ${ropeScaling.type} × ${ropeScaling.factor}` : '';
+  const moe = experts ? `, ${experts.usedPerToken} of ${experts.count} experts` : '';
+  return [
+    ['name', model.name],
+    ['architecture', model.architecture],
+    ['context', `${model.contextLength} tokens`],
+    ['layers', `${model.layers}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
+    ['attention', `${heads} heads, ${kvHeads} kv heads, head_dim ${headDim}`],
+    ['rope', `${model.ropeDimensions} dims, base ${model.ropeFreqBase}${scaling}`],
+    ['vocabulary', `${model.vocabularySize} (${model.vocabularySource})`],
+  ];
+}
+
+function describeTokenizer({ model, preTokenizer, tokens, merges, bosTokenId, eosTokenId }: TokenizerSummary): string {
+  const pre = preTokenizer === null ? '' : `/${preTokenizer}`;
+  return `${model}${pre}, ${tokens} tokens, ${merges} merges, bos ${bosTokenId ?? '-'}, eos ${eosTokenId ?? '-'}`;
+}
+
+/** Rows as lines, each column as wide as its widest cell; a file's names must not be able to steer the terminal. */
+function alignColumns(cells: readonly (readonly string[])[]): string[] {
+  const rows = cells.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '\ufffd')));
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
+  }
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+function formatBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const power = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1);
+  return power === 0 ? `${bytes} B` : `${(bytes / 1024 ** power).toFixed(1)} ${units[power]}`;
+}
+
+function formatCount(count: number): string {
+  if (count >= 1e9) return `${(count / 1e9).toFixed(2)} B`;
+  if (count >= 1e6) return `${(count / 1e6).toFixed(2)} M`;
+  return count >= 1e3 ? `${(count / 1e3).toFixed(1)} K` : String(count);
+}

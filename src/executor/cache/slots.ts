@@ -1,0 +1,135 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type {
+  Slice,
+  SlotAppend,
+  SlotOpen,
+  SlotSampling,
+} from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { KV_BLOCK_TOKENS, TOP_LOGPROBS_MAX } from '../kernels/contracts/index.js';
+import type { Limits } from '../model/limits.js';
+import { SlotWord, slotWords } from '../model/slot-layout.js';
+
+/** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
+interface Slot {
+  readonly tokenIds: Uint32Array;
+  readonly logprobs: boolean;
+  readonly topLogprobs: number;
+  blocks: number;
+}
+
+/** Receives what a step changes in the slots' device memory: word index and value. */
+export type SlotWriter = (index: number, value: number) => void;
+
+/**
+ * The slots of one generation, and the rules of the protocol: every frame is checked here before anything of it reaches
+ * the device, so that a wrong gateway gets an error and never another sequence's memory.
+ */
+export class SlotTable {
+  private readonly slots: (Slot | undefined)[];
+  private readonly words: number;
+  private readonly floatBits = new Float32Array(1);
+  private readonly intBits = new Int32Array(this.floatBits.buffer);
+
+  constructor(
+    private readonly limits: Limits,
+    private readonly vocabularySize: number,
+  ) {
+    this.slots = new Array<Slot | undefined>(limits.maxSequences).fill(undefined);
+    this.words = slotWords(limits.maxContext);
+  }
+
+  close(slot: number): void {
+    this.get(slot);
+    this.slots[slot] = undefined;
+  }
+
+  open(message: SlotOpen, write: SlotWriter): void {
+    const { slot } = message;
+    if (slot >= this.limits.maxSequences) throw protocolError(`slot ${slot} of ${this.limits.maxSequences}`);
+    if (this.slots[slot] !== undefined) throw protocolError(`slot ${slot} is open already`);
+    const tokenIds = words(message.tokenIds);
+    if (tokenIds.length > this.limits.maxContext) throw protocolError(`slot ${slot} holds ${tokenIds.length} tokens`);
+    for (const id of tokenIds) {
+      if (id >= this.vocabularySize) throw protocolError(`token id ${id} in slot ${slot}`);
+    }
+    const sampling = message.sampling ?? throwProtocolError(`slot ${slot} has no sampling parameters`);
+    this.slots[slot] = {
+      tokenIds,
+      logprobs: sampling.logprobs,
+      topLogprobs: Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX),
+      blocks: 0,
+    };
+    this.writeSampling(slot, sampling, write);
+    this.append({ slot, blockIds: message.blockIds }, write);
+  }
+
+  append(message: SlotAppend, write: SlotWriter): void {
+    const slot = this.get(message.slot);
+    const table = message.slot * this.words + SlotWord.BLOCK_TABLE;
+    for (const block of words(message.blockIds)) {
+      if (block === 0 || block >= this.limits.kvBlocks) throw protocolError(`block ${block} in slot ${message.slot}`);
+      if (slot.blocks * KV_BLOCK_TOKENS >= this.limits.maxContext) {
+        throw protocolError(`slot ${message.slot} has more blocks than the context holds`);
+      }
+      write(table + slot.blocks, block);
+      slot.blocks += 1;
+    }
+  }
+
+  /**
+   * Calls `row` for each position of the slice with its token id, or -1 for the token the slot last sampled.
+   */
+  rows(slice: Slice, row: (tokenId: number, position: number) => void): void {
+    const slot = this.get(slice.slot);
+    const end = slice.position + slice.count;
+    if (slice.count === 0 || end > slot.blocks * KV_BLOCK_TOKENS) {
+      throw protocolError(`positions ${slice.position} to ${end} of slot ${slice.slot} with ${slot.blocks} blocks`);
+    }
+    if (end > slot.tokenIds.length && slice.count !== 1) {
+      throw protocolError(`slot ${slice.slot} knows ${slot.tokenIds.length} tokens, the slice ends at ${end}`);
+    }
+    for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? -1, position);
+  }
+
+  /** What is returned beside a sampled token. */
+  outputOf(slot: number): { readonly logprobs: boolean; readonly topLogprobs: number } {
+    return this.get(slot);
+  }
+
+  private get(slot: number): Slot {
+    return this.slots[slot] ?? throwProtocolError(`slot ${slot} is not open`);
+  }
+
+  private writeSampling(slot: number, sampling: SlotSampling, write: SlotWriter): void {
+    const base = slot * this.words;
+    write(base + SlotWord.TEMPERATURE, this.bitsOf(sampling.temperature));
+    write(base + SlotWord.TOP_K, Math.min(sampling.topK, this.vocabularySize));
+    write(base + SlotWord.TOP_P, this.bitsOf(sampling.topP));
+    write(base + SlotWord.MIN_P, this.bitsOf(sampling.minP));
+    write(base + SlotWord.SEED_LOW, Number(BigInt.asIntN(32, sampling.seed)));
+    write(base + SlotWord.SEED_HIGH, Number(BigInt.asIntN(32, sampling.seed >> 32n)));
+    write(base + SlotWord.SAMPLE_INDEX, sampling.sampleIndex);
+    write(base + SlotWord.LOGPROBS, sampling.logprobs ? 1 + Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX) : 0);
+  }
+
+  private bitsOf(value: number): number {
+    this.floatBits[0] = value;
+    return this.intBits[0] as number;
+  }
+}
+
+/** Little-endian uint32s of a `bytes` field. */
+function words(bytes: Uint8Array): Uint32Array {
+  if (bytes.byteLength % 4 !== 0) throw protocolError(`${bytes.byteLength} bytes are no whole number of words`);
+  // A copy: the message's bytes need not be aligned.
+  return new Uint32Array(bytes.slice().buffer);
+}
+
+/** The gateway broke the protocol. */
+export function protocolError(what: string): RocmForgeError {
+  return new RocmForgeError('EXECUTOR_PROTOCOL', `invalid step: ${what}`);
+}
+
+function throwProtocolError(what: string): never {
+  throw protocolError(what);
+}

@@ -1,0 +1,220 @@
+import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+
+/** Tokens a KV block holds; `KV_BLOCK_TOKENS` of `kernels/forge/slot.h`. */
+export const KV_BLOCK_TOKENS = 16;
+/** The most alternatives log_softmax_top returns. */
+export const TOP_LOGPROBS_MAX = 20;
+/** Words of one sampled row's output: token, log probability, ids, log probabilities. */
+export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
+/** Head sizes that attention is built for. */
+export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
+
+/** Element types a weight or KV cache may have so far. */
+export type FloatType = 'f32' | 'f16';
+
+const EXACT = '0: values are moved, not computed';
+const slotArguments = [input('slots', 'i32', 'slot_count', 'slot_words')] as const;
+
+export const slotWrite = defineKernel({
+  name: 'slot_write',
+  source: 'slot_write.hip',
+  summary: 'slots[index[i]] = value[i]',
+  arguments: [
+    inout('slots', 'i32', 'slot_count', 'slot_words'),
+    input('writes', 'i32', 'writes', '2'),
+    input('count', 'i32', '1'),
+  ],
+  grid: [{ of: 'writes', per: 'block' }],
+  tolerance: EXACT,
+});
+
+export const embeddingGather = (type: FloatType) =>
+  defineKernel({
+    name: `embedding_gather_${type}`,
+    source: 'embedding_gather.hip',
+    summary: 'y[t] = table[token of row t]',
+    arguments: [
+      input('table', type, 'vocabulary', 'hidden'),
+      output('y', 'f32', 'tokens', 'hidden'),
+      input('row_token', 'i32', 'tokens'),
+      input('row_slot', 'i32', 'tokens'),
+      ...slotArguments,
+      i32('slot_words'),
+      i32('hidden'),
+    ],
+    grid: [{ of: 'tokens' }],
+    tolerance: EXACT,
+  });
+
+export const gatherRows = defineKernel({
+  name: 'gather_rows',
+  source: 'gather_rows.hip',
+  summary: 'y[s] = x[index[s]]',
+  arguments: [
+    input('x', 'f32', 'tokens', 'hidden'),
+    output('y', 'f32', 'samples', 'hidden'),
+    input('index', 'i32', 'samples'),
+    i32('hidden'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: EXACT,
+});
+
+export const rmsNorm = defineKernel({
+  name: 'rms_norm',
+  source: 'rms_norm.hip',
+  summary: 'y = x / sqrt(mean(x²) + eps) * weight',
+  arguments: [
+    input('x', 'f32', 'rows', 'hidden'),
+    input('weight', 'f32', 'hidden'),
+    output('y', 'f32', 'rows', 'hidden'),
+    i32('hidden'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'rows' }],
+  tolerance:
+    '(hidden / 16 + 8) ulp of the result: the sum of squares has only positive terms, taken 16 or more at a time',
+});
+
+export const matmul = (type: FloatType) =>
+  defineKernel({
+    name: `matmul_${type}`,
+    source: 'matmul.hip',
+    summary: 'y[t][n] = sum_k weight[n][k] * x[t][k]',
+    arguments: [
+      input('weight', type, 'out', 'in'),
+      input('x', 'f32', '(rows - 1) * x_stride + in'),
+      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      input('tokens', 'i32', '1'),
+      i32('out'),
+      i32('in'),
+      i32('x_stride'),
+      i32('y_stride'),
+    ],
+    grid: [
+      { of: 'out', per: 'waves' },
+      { of: 'rows', per: 64 },
+    ],
+    tolerance: '(in / 32 + 8) · 2⁻²⁴ · sum |weight · x|: each of 32 or more partial sums takes in / 32 roundings',
+  });
+
+export const residualAdd = defineKernel({
+  name: 'residual_add',
+  source: 'residual_add.hip',
+  summary: 'x += y',
+  arguments: [inout('x', 'f32', 'rows', 'hidden'), input('y', 'f32', 'rows', 'hidden'), i32('hidden')],
+  grid: [{ of: 'rows' }],
+  tolerance: '0: one rounding, the same as the reference rounded to f32',
+});
+
+export const swiglu = defineKernel({
+  name: 'swiglu',
+  source: 'swiglu.hip',
+  summary: 'y = silu(gate) * up',
+  arguments: [input('gate_up', 'f32', 'rows', '2', 'ffn'), output('y', 'f32', 'rows', 'ffn'), i32('ffn')],
+  grid: [{ of: 'rows' }],
+  tolerance: '1e-5 · max(1, |reference|): element-wise',
+});
+
+export const ropeKvAppend = (type: FloatType) =>
+  defineKernel({
+    name: `rope_kv_append_${type}`,
+    source: 'rope_kv_append.hip',
+    summary: 'rotates q in place and k into the cache by their position; stores v as it is',
+    arguments: [
+      inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+      inout('k_cache', type, 'blocks', 'kv_heads', '16', 'head_dim'),
+      inout('v_cache', type, 'blocks', 'kv_heads', '16', 'head_dim'),
+      input('cosine', 'f32', 'max_position', 'half_rotary'),
+      input('sine', 'f32', 'max_position', 'half_rotary'),
+      input('row_position', 'i32', 'tokens'),
+      input('row_slot', 'i32', 'tokens'),
+      ...slotArguments,
+      i32('slot_words'),
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_dim'),
+      i32('rotary'),
+      i32('adjacent'),
+    ],
+    grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
+    tolerance: '1e-5 · max(1, |reference|) in f32; one f16 rounding more in an f16 cache',
+  });
+
+export const attentionPaged = (type: FloatType, headDim: number) =>
+  defineKernel({
+    name: `attention_paged_${type}_d${headDim}`,
+    source: 'attention_paged.hip',
+    summary: 'out = softmax(scale · q kᵀ) v over positions 0 .. row_position',
+    arguments: [
+      input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', `${headDim}`),
+      input('k_cache', type, 'blocks', 'kv_heads', '16', `${headDim}`),
+      input('v_cache', type, 'blocks', 'kv_heads', '16', `${headDim}`),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('row_position', 'i32', 'tokens'),
+      input('row_slot', 'i32', 'tokens'),
+      ...slotArguments,
+      i32('slot_words'),
+      i32('heads'),
+      i32('kv_heads'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }],
+    tolerance:
+      '(log2(length) + 32) · 2⁻²³ · max |v|: weights sum to 1, so errors of scores and of e^x pass through v once',
+  });
+
+export const sample = defineKernel({
+  name: 'sample',
+  source: 'sample.hip',
+  summary: 'next token: temperature, top_k, top_p, min_p, then argmax of logit / temperature + Gumbel noise',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    input('sample_row', 'i32', 'samples'),
+    input('row_position', 'i32', 'tokens'),
+    input('row_slot', 'i32', 'tokens'),
+    inout('slots', 'i32', 'slot_count', 'slot_words'),
+    inout('output', 'i32', 'samples', 'output_words'),
+    i32('slot_words'),
+    i32('output_words'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: '0 where the reference is not within rounding of a tie or of a filter’s edge',
+});
+
+export const logSoftmaxTop = defineKernel({
+  name: 'log_softmax_top',
+  source: 'log_softmax_top.hip',
+  summary: 'log probability of the sampled token and of the n likeliest',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    input('sample_row', 'i32', 'samples'),
+    input('row_slot', 'i32', 'tokens'),
+    ...slotArguments,
+    inout('output', 'i32', 'samples', '2 + 2 * top_max'),
+    i32('slot_words'),
+    i32('top_max'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: '1e-5 · max(1, |reference|): the sum of e^x has only positive terms',
+});
+
+/** The kernels of the forward pass. */
+export const forwardContracts: readonly KernelContract[] = [
+  slotWrite,
+  embeddingGather('f32'),
+  embeddingGather('f16'),
+  gatherRows,
+  rmsNorm,
+  matmul('f32'),
+  matmul('f16'),
+  residualAdd,
+  swiglu,
+  ropeKvAppend('f32'),
+  ropeKvAppend('f16'),
+  ...HEAD_DIMS.flatMap((headDim) => [attentionPaged('f32', headDim), attentionPaged('f16', headDim)]),
+  sample,
+  logSoftmaxTop,
+];

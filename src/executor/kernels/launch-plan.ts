@@ -1,0 +1,105 @@
+import type { NativeGridDim, NativeLaunch } from '../device/addon.js';
+import type { Device, DeviceBuffer } from '../device/device.js';
+import { type Argument, type GridDim, type KernelContract, requiredElements } from './contract.js';
+import { evaluate } from './expression.js';
+
+/** Values of a launch's arguments, by name. */
+export type LaunchArguments<A extends readonly Argument[]> = {
+  readonly [K in A[number] as K['name']]: K['kind'] extends 'buffer' ? DeviceBuffer : number;
+};
+
+/** A number that each step brings, at most `max`. */
+export interface StepCount {
+  readonly index: number;
+  readonly max: number;
+}
+
+/**
+ * Records launches once, each checked against its contract, for native code to replay.
+ *
+ * Pointers and scalars are fixed here. What varies from step to step is the grid, through step counts, and the contents
+ * of the buffers.
+ */
+export class LaunchPlanRecorder {
+  private readonly launches: NativeLaunch[] = [];
+
+  constructor(
+    private readonly device: Device,
+    private readonly countSlots: number,
+  ) {}
+
+  /**
+   * Adds a launch.
+   *
+   * @param dimensions sizes that shapes and grid name and that are no scalar argument
+   * @throws RangeError when a buffer is too small or of another type than the contract says
+   */
+  launch<const A extends readonly Argument[]>(
+    contract: KernelContract<A>,
+    values: LaunchArguments<A>,
+    dimensions: Readonly<Record<string, number | StepCount>> = {},
+  ): void {
+    this.device.checkKernel(contract);
+    const sizes = new Map<string, number>();
+    for (const [name, size] of Object.entries(dimensions)) sizes.set(name, typeof size === 'number' ? size : size.max);
+    const byName = values as Readonly<Record<string, DeviceBuffer | number>>;
+    for (const argument of contract.arguments) {
+      if (argument.kind === 'scalar') sizes.set(argument.name, byName[argument.name] as number);
+    }
+    const words = new BigUint64Array(contract.arguments.length);
+    const view = new DataView(words.buffer);
+    contract.arguments.forEach((argument, i) => {
+      const value = byName[argument.name];
+      if (argument.kind === 'buffer') {
+        checkBuffer(contract, argument, value as DeviceBuffer, sizes);
+        view.setBigUint64(i * 8, BigInt((value as DeviceBuffer).address), true);
+      } else if (argument.dtype === 'f32') {
+        view.setFloat32(i * 8, value as number, true);
+      } else {
+        if (!Number.isInteger(value))
+          throw new RangeError(`${contract.name}: ${argument.name} = ${value} is no integer`);
+        view.setInt32(i * 8, value as number, true);
+      }
+    });
+    const grid = [0, 1, 2].map((d) => this.gridDim(contract.grid[d] ?? { of: '1' }, sizes, dimensions));
+    this.launches.push({
+      kernel: contract.name,
+      grid: grid as [NativeGridDim, NativeGridDim, NativeGridDim],
+      arguments: words,
+    });
+  }
+
+  /** Ends the recording. @returns the plan's number on the device */
+  finish(): number {
+    return this.device.native.createPlan(this.launches, this.countSlots);
+  }
+
+  private gridDim(
+    dim: GridDim,
+    sizes: ReadonlyMap<string, number>,
+    dimensions: Readonly<Record<string, number | StepCount>>,
+  ): NativeGridDim {
+    const per = dim.per ?? 1;
+    const divisor = per === 'waves' ? this.device.block / this.device.wave : per === 'block' ? this.device.block : per;
+    const bound = dimensions[dim.of];
+    if (typeof bound === 'object') return { count: bound.index, constant: 0, divisor };
+    return { count: -1, constant: evaluate(dim.of, sizes), divisor };
+  }
+}
+
+function checkBuffer(
+  contract: KernelContract,
+  argument: Argument & { kind: 'buffer' },
+  value: DeviceBuffer,
+  sizes: ReadonlyMap<string, number>,
+): void {
+  const required = requiredElements(argument, sizes);
+  if (value.dtype !== argument.dtype) {
+    throw new RangeError(`${contract.name}: ${argument.name} is ${value.dtype}, the contract says ${argument.dtype}`);
+  }
+  if (value.elements < required) {
+    throw new RangeError(
+      `${contract.name}: ${argument.name} [${argument.shape.join(', ')}] needs ${required} elements, has ${value.elements}`,
+    );
+  }
+}

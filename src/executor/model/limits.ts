@@ -1,0 +1,13 @@
+/** What a loaded model grants; fixed for as long as it is loaded. */
+export interface Limits {
+  /** The most tokens one sequence may hold. */
+  readonly maxContext: number;
+  /** Slots: the most sequences that may be open at once. */
+  readonly maxSequences: number;
+  /** The most rows (token positions) of one step. */
+  readonly maxStepTokens: number;
+  /** KV blocks, the null block 0 included. */
+  readonly kvBlocks: number;
+  /** Element type of the KV cache. */
+  readonly kvCacheType: 'f32' | 'f16';
+}

@@ -1,0 +1,43 @@
+import type { Architecture } from './architecture.js';
+
+/**
+ * llama: pre-norm blocks of grouped-query attention and a SwiGLU MLP. RoPE turns adjacent pairs (GGUF files hold q and k
+ * weights permuted for that) and `rope_freqs.weight`, where there is one, divides its frequencies (Llama 3.1). Without
+ * `output.weight` the embedding is the output projection.
+ */
+export const llama: Architecture = {
+  name: 'llama',
+
+  record(forward, weights, rope) {
+    const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularySize } = forward.model;
+    const embedding = weights.matrix('token_embd.weight', vocabularySize, hiddenSize);
+    forward.embed(embedding);
+    for (let layer = 0; layer < layers; layer++) {
+      const matrix = (name: string, rows: number, columns: number) =>
+        weights.matrix(`blk.${layer}.${name}.weight`, rows, columns);
+      const norm = (name: string) => weights.vector(`blk.${layer}.${name}.weight`, hiddenSize);
+
+      forward.norm(norm('attn_norm'));
+      forward.projectQkv(
+        matrix('attn_q', heads * headDim, hiddenSize),
+        matrix('attn_k', kvHeads * headDim, hiddenSize),
+        matrix('attn_v', kvHeads * headDim, hiddenSize),
+      );
+      forward.attend(layer, rope, 'adjacent');
+      forward.linear(matrix('attn_output', hiddenSize, heads * headDim), forward.attention, forward.delta);
+      forward.addResidual();
+
+      forward.norm(norm('ffn_norm'));
+      forward.swigluMlp(
+        matrix('ffn_gate', ffnSize, hiddenSize),
+        matrix('ffn_up', ffnSize, hiddenSize),
+        matrix('ffn_down', hiddenSize, ffnSize),
+      );
+      forward.addResidual();
+    }
+    const output = weights.has('output.weight')
+      ? weights.matrix('output.weight', vocabularySize, hiddenSize)
+      : embedding;
+    forward.sampleLogits(weights.vector('output_norm.weight', hiddenSize), output);
+  },
+};

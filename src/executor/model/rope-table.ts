@@ -1,0 +1,46 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+
+/** Cosines and sines of RoPE, each `[positions, rotary / 2]`. */
+export interface RopeTable {
+  readonly cosine: Float32Array;
+  readonly sine: Float32Array;
+}
+
+/**
+ * The rotation of each position and frequency, in double precision, rounded once: kernels compute no sine or cosine,
+ * because a GPU's own are off by 1e-2 at large angles.
+ *
+ * Angle = position / factor · base^(-2j / rotary) / divisors[j]; Su et al. (2021), with linear position scaling.
+ *
+ * @param divisors the model's `rope_freqs.weight`, one a frequency, where it has one
+ * @throws RocmForgeError `MODEL_UNSUPPORTED` for another kind of scaling
+ */
+export function ropeTable(
+  model: Pick<ModelParameters, 'ropeDimensions' | 'ropeFreqBase' | 'ropeScaling'>,
+  positions: number,
+  divisors?: Float32Array,
+): RopeTable {
+  const scaling = model.ropeScaling;
+  if (scaling && scaling.type !== 'linear') {
+    throw new RocmForgeError('MODEL_UNSUPPORTED', `RoPE scaling "${scaling.type}" is not built yet`);
+  }
+  const frequencies = model.ropeDimensions / 2;
+  if (divisors && divisors.length !== frequencies) {
+    throw new RocmForgeError(
+      'GGUF_INVALID',
+      `rope_freqs.weight has ${divisors.length} elements, the model has ${frequencies} frequencies`,
+    );
+  }
+  const cosine = new Float32Array(positions * frequencies);
+  const sine = new Float32Array(positions * frequencies);
+  for (let j = 0; j < frequencies; j++) {
+    const frequency =
+      model.ropeFreqBase ** ((-2 * j) / model.ropeDimensions) / (divisors?.[j] ?? 1) / (scaling?.factor ?? 1);
+    for (let position = 0; position < positions; position++) {
+      cosine[position * frequencies + j] = Math.cos(position * frequency);
+      sine[position * frequencies + j] = Math.sin(position * frequency);
+    }
+  }
+  return { cosine, sine };
+}

@@ -1,0 +1,54 @@
+import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
+import { OUTPUT_WORDS } from '../kernels/contracts/index.js';
+import type { Limits } from './limits.js';
+import { slotWords } from './slot-layout.js';
+
+/**
+ * The small tables of one step, in one range of device memory so that one copy brings them all.
+ *
+ *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences] [writes ...]
+ *
+ * All words are int32. Slot writes come last: only those a step has are copied.
+ */
+export class StepTables {
+  readonly offsets: {
+    readonly tokens: number;
+    readonly samples: number;
+    readonly writes: number;
+    readonly rowToken: number;
+    readonly rowPosition: number;
+    readonly rowSlot: number;
+    readonly sampleRow: number;
+    readonly writePairs: number;
+  };
+  /** The most (index, value) pairs of one step: every slot opened anew with a full block table. */
+  readonly maxWrites: number;
+  readonly words: number;
+  readonly device: DeviceBuffer;
+  /** `[max_sequences, OUTPUT_WORDS]` */
+  readonly output: DeviceBuffer;
+
+  constructor(device: Device, limits: Limits) {
+    const rows = 16;
+    const { maxStepTokens, maxSequences } = limits;
+    this.offsets = {
+      tokens: 0,
+      samples: 1,
+      writes: 2,
+      rowToken: rows,
+      rowPosition: rows + maxStepTokens,
+      rowSlot: rows + 2 * maxStepTokens,
+      sampleRow: rows + 3 * maxStepTokens,
+      writePairs: rows + 3 * maxStepTokens + maxSequences,
+    };
+    this.maxWrites = maxSequences * slotWords(limits.maxContext);
+    this.words = this.offsets.writePairs + 2 * this.maxWrites;
+    this.device = device.allocate('i32', this.words);
+    this.output = device.allocate('i32', maxSequences * OUTPUT_WORDS);
+  }
+
+  /** The part of the tables that begins at one of {@link offsets}. */
+  at(section: keyof StepTables['offsets']): DeviceBuffer {
+    return bufferFrom(this.device, this.offsets[section]);
+  }
+}

@@ -1,0 +1,119 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
+import { loadAddon, type MappedFile } from '../device/addon.js';
+import type { DeviceBuffer } from '../device/device.js';
+import type { FloatType } from '../kernels/contracts/index.js';
+
+/** A weight matrix `[rows, columns]` on the device, in the element type the file gives it. */
+export interface Matrix {
+  readonly type: FloatType;
+  readonly buffer: DeviceBuffer;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+const FLOAT_TYPES: Readonly<Partial<Record<string, FloatType>>> = { F32: 'f32', F16: 'f16' };
+
+/**
+ * A model file's tensors on the device. On the host they stay where the file is mapped: nothing is copied, and the
+ * kernel may drop and re-read pages.
+ */
+export class Weights {
+  private constructor(
+    private readonly file: GgufFile,
+    private readonly mapping: MappedFile,
+  ) {}
+
+  /**
+   * Maps the file and brings it into memory.
+   *
+   * @param onProgress called with bytes done and in all
+   */
+  static async load(file: GgufFile, path: string, onProgress: (done: number, total: number) => void): Promise<Weights> {
+    let mapping: MappedFile;
+    try {
+      mapping = new (loadAddon().MappedFile)(path);
+    } catch (error) {
+      throw new RocmForgeError('MODEL_FILE_UNREADABLE', (error as Error).message, {}, { cause: error });
+    }
+    if (mapping.size < file.size) {
+      throw new RocmForgeError('GGUF_INVALID', `${path} shrank while it was being read`);
+    }
+    const weights = new Weights(file, mapping);
+    const total = weights.bytes;
+    const chunk = 64 << 20;
+    let done = 0;
+    for (const tensor of file.tensors.values()) {
+      for (let offset = 0; offset < tensor.bytes; offset += chunk) {
+        const bytes = Math.min(chunk, tensor.bytes - offset);
+        await mapping.touch(tensor.offset + offset, bytes);
+        done += bytes;
+        onProgress(done, total);
+      }
+    }
+    return weights;
+  }
+
+  /** Bytes of all tensors. */
+  get bytes(): number {
+    let sum = 0;
+    for (const tensor of this.file.tensors.values()) sum += tensor.bytes;
+    return sum;
+  }
+
+  /** Elements of all tensors. */
+  get parameters(): number {
+    let sum = 0;
+    for (const tensor of this.file.tensors.values()) sum += tensor.dims.reduce((product, size) => product * size, 1);
+    return sum;
+  }
+
+  has(name: string): boolean {
+    return this.file.tensors.has(name);
+  }
+
+  /**
+   * A matrix of exactly this shape. Throws `GGUF_INVALID` when it is missing or shaped otherwise, `MODEL_UNSUPPORTED`
+   * when its element type has no kernels.
+   */
+  matrix(name: string, rows: number, columns: number): Matrix {
+    const tensor = this.tensor(name, [columns, rows]);
+    const type = FLOAT_TYPES[tensor.type];
+    if (type === undefined) {
+      throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} is ${tensor.type}, which is not built yet`, {
+        tensor: name,
+      });
+    }
+    return { type, buffer: this.buffer(tensor, type, rows * columns), rows, columns };
+  }
+
+  /** An f32 vector of exactly this length. Throws as {@link matrix} does. */
+  vector(name: string, length: number): DeviceBuffer {
+    const tensor = this.tensor(name, [length]);
+    if (tensor.type !== 'F32') {
+      throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} is ${tensor.type}; norms and biases must be F32`, {
+        tensor: name,
+      });
+    }
+    return this.buffer(tensor, 'f32', length);
+  }
+
+  private tensor(name: string, dims: readonly number[]): GgufTensor {
+    const tensor = this.file.tensors.get(name);
+    if (tensor === undefined) {
+      throw new RocmForgeError('GGUF_INVALID', `${this.file.name} holds no tensor ${name}`, { tensor: name });
+    }
+    if (tensor.dims.join() !== dims.join()) {
+      throw new RocmForgeError(
+        'GGUF_INVALID',
+        `tensor ${name} is [${tensor.dims.join(', ')}], the model's parameters say [${dims.join(', ')}]`,
+        { tensor: name },
+      );
+    }
+    return tensor;
+  }
+
+  private buffer(tensor: GgufTensor, dtype: FloatType, elements: number): DeviceBuffer {
+    return { address: this.mapping.address + tensor.offset, dtype, elements };
+  }
+}

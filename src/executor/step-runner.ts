@@ -1,0 +1,152 @@
+import type { ExecuteRequest, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { protocolError, SlotTable } from './cache/slots.js';
+import type { Device } from './device/device.js';
+import { OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES } from './model/forward-pass.js';
+import type { LoadedModel } from './model/loaded-model.js';
+
+/** Host memory of one step under way. */
+interface Staging {
+  /** The step tables as {@link StepTables} lays them out. */
+  readonly input: Int32Array;
+  /** `[max_sequences, OUTPUT_WORDS]` */
+  readonly output: Int32Array;
+  readonly outputFloats: Float32Array;
+}
+
+/** Steps that may be queued at once: one runs, one waits, and one more is being answered. */
+const MAX_IN_FLIGHT = 3;
+
+/** Runs the steps of one generation, in the order they are submitted. */
+export class StepRunner {
+  private readonly slots: SlotTable;
+  private readonly idle: Staging[];
+  private readonly counts = new Int32Array(3);
+  private stepsDone = 0;
+  private lastStepAt: number | undefined;
+
+  constructor(
+    private readonly device: Device,
+    private readonly model: LoadedModel,
+    readonly generation: bigint,
+  ) {
+    const { limits, tables } = model.forward;
+    this.slots = new SlotTable(limits, model.forward.model.vocabularySize);
+    this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
+      const output = new Int32Array(limits.maxSequences * OUTPUT_WORDS);
+      return { input: new Int32Array(tables.words), output, outputFloats: new Float32Array(output.buffer) };
+    });
+  }
+
+  /** Steps run so far, and milliseconds since the last one ended. */
+  get stats(): { readonly steps: number; readonly lastStepAgeMs: number | undefined } {
+    return {
+      steps: this.stepsDone,
+      lastStepAgeMs: this.lastStepAt === undefined ? undefined : performance.now() - this.lastStepAt,
+    };
+  }
+
+  /**
+   * Queues a step behind those submitted before it.
+   *
+   * @throws RocmForgeError `EXECUTOR_PROTOCOL` at once for a step that breaks the protocol; slots that earlier parts of
+   *         the same frame changed stay changed, so the generation must end
+   * @returns its results, rejected when the device fails
+   */
+  async submit(step: ExecuteRequest): Promise<ExecuteResponse> {
+    if (step.generation !== this.generation) {
+      throw protocolError(`it is of generation ${step.generation}, this is ${this.generation}`);
+    }
+    const staging = this.idle.pop();
+    if (staging === undefined) throw protocolError(`more than ${MAX_IN_FLIGHT} steps are under way`);
+    try {
+      const { plan, forward } = this.model;
+      const inputWords = this.fill(step, staging.input);
+      const samples = this.counts[COUNT_SAMPLES] as number;
+      // What the outputs mean is settled now: a later frame may close these slots before this step has run.
+      const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.outputOf(slice.slot));
+      const deviceUs = await this.device.native.run({
+        plan,
+        counts: this.counts,
+        input: new Uint8Array(staging.input.buffer, 0, inputWords * 4),
+        deviceInput: forward.tables.device.address,
+        output: new Uint8Array(staging.output.buffer, 0, samples * OUTPUT_WORDS * 4),
+        deviceOutput: forward.tables.output.address,
+      });
+      this.stepsDone += 1;
+      this.lastStepAt = performance.now();
+      const outputs: SlotOutput[] = [];
+      for (const slice of step.slices) {
+        if (!slice.sample) continue;
+        const index = outputs.length;
+        outputs.push(readOutput(staging, index, slice.slot, asked[index]));
+      }
+      return ExecuteResponse.fromPartial({
+        stepId: step.stepId,
+        generation: step.generation,
+        outputs,
+        deviceUs: Math.round(deviceUs),
+      });
+    } finally {
+      this.idle.push(staging);
+    }
+  }
+
+  /** Applies the step to the slots and writes its tables. @returns words of the tables in use */
+  private fill(step: ExecuteRequest, words: Int32Array): number {
+    const { limits, tables } = this.model.forward;
+    const { offsets } = tables;
+    let writes = 0;
+    const write = (index: number, value: number): void => {
+      words[offsets.writePairs + 2 * writes] = index;
+      words[offsets.writePairs + 2 * writes + 1] = value;
+      writes += 1;
+    };
+    for (const slot of step.closes) this.slots.close(slot);
+    for (const open of step.opens) this.slots.open(open, write);
+    for (const append of step.appends) this.slots.append(append, write);
+
+    let row = 0;
+    let samples = 0;
+    const seen = new Set<number>();
+    for (const slice of step.slices) {
+      if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
+      seen.add(slice.slot);
+      if (row + slice.count > limits.maxStepTokens) throw protocolError(`more than ${limits.maxStepTokens} rows`);
+      this.slots.rows(slice, (tokenId, position) => {
+        words[offsets.rowToken + row] = tokenId;
+        words[offsets.rowPosition + row] = position;
+        words[offsets.rowSlot + row] = slice.slot;
+        row += 1;
+      });
+      if (slice.sample) words[offsets.sampleRow + samples++] = row - 1;
+    }
+    words[offsets.tokens] = row;
+    words[offsets.samples] = samples;
+    words[offsets.writes] = writes;
+    this.counts[COUNT_TOKENS] = row;
+    this.counts[COUNT_SAMPLES] = samples;
+    this.counts[COUNT_WRITES] = writes;
+    return offsets.writePairs + 2 * writes;
+  }
+}
+
+function readOutput(
+  staging: Staging,
+  index: number,
+  slot: number,
+  asked: { readonly logprobs: boolean; readonly topLogprobs: number } | undefined,
+): SlotOutput {
+  const base = index * OUTPUT_WORDS;
+  const top = asked?.logprobs ? asked.topLogprobs : 0;
+  const ids = base + 2;
+  const logprobs = ids + TOP_LOGPROBS_MAX;
+  return {
+    slot,
+    tokenId: staging.output[base] as number,
+    logprob: asked?.logprobs ? (staging.outputFloats[base + 1] as number) : 0,
+    topIds: Array.from(staging.output.subarray(ids, ids + top)),
+    topLogprobs: Array.from(staging.outputFloats.subarray(logprobs, logprobs + top)),
+  };
+}

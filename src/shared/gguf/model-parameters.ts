@@ -1,0 +1,139 @@
+import { basename } from 'node:path';
+import { ArchitectureKeys } from './architecture-keys.js';
+import type { GgufFile } from './reader.js';
+import { readVocabularySize, type VocabularySource } from './vocabulary-size.js';
+
+const DEFAULT_ROPE_FREQ_BASE = 10_000;
+const ROPE_SCALING_TYPES = ['linear', 'yarn', 'longrope'] as const;
+
+/** How positions beyond the trained context are squeezed into it. */
+export interface RopeScaling {
+  readonly type: (typeof ROPE_SCALING_TYPES)[number];
+  /** Context stretch, > 0; 4 makes a 8k model a 32k one. */
+  readonly factor: number;
+  /** Context the model was trained on before stretching, tokens. */
+  readonly originalContextLength: number;
+}
+
+/** Routed experts of a mixture-of-experts FFN. */
+export interface Experts {
+  /** Experts a layer. */
+  readonly count: number;
+  /** Experts each token is sent to. */
+  readonly usedPerToken: number;
+}
+
+/** The shape of a generic decoder-only transformer, from `{architecture}.*` metadata. Dimensions are in elements. */
+export interface ModelParameters {
+  /** `general.architecture`, the prefix of the keys below: llama, qwen2, glm4, ... */
+  readonly architecture: string;
+  /** `general.name`, else the file's name. */
+  readonly name: string;
+  /** Transformer blocks. */
+  readonly layers: number;
+  /** Tokens the model was made for, prompt and answer together. */
+  readonly contextLength: number;
+  /** Width of the residual stream. */
+  readonly hiddenSize: number;
+  /** Width between the FFN's up and down projection. */
+  readonly ffnSize: number;
+  /** Query heads; `heads * headDim` is the width of the attention output before its projection. */
+  readonly heads: number;
+  /** Key and value heads; `heads / kvHeads` query heads share one (the GQA group). */
+  readonly kvHeads: number;
+  /** Width of one query, key or value head. */
+  readonly headDim: number;
+  /** Added to the mean square in RMSNorm, > 0. */
+  readonly rmsNormEpsilon: number;
+  /** Leading dims of each head that RoPE rotates: even, at most `headDim`. */
+  readonly ropeDimensions: number;
+  /** Base of RoPE's frequencies `base^(-2i/ropeDimensions)`, > 0. */
+  readonly ropeFreqBase: number;
+  /** Absent when positions are used as they are. */
+  readonly ropeScaling?: RopeScaling;
+  /** Absent for a dense model. */
+  readonly experts?: Experts;
+  /** Logits a token: rows of the output projection. */
+  readonly vocabularySize: number;
+  readonly vocabularySource: VocabularySource;
+}
+
+/**
+ * The model's shape, checked for consistency.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` when a key is missing, has the wrong type or contradicts another
+ * @throws RocmForgeError `MODEL_UNSUPPORTED` for shapes this project has no kernels for: layers that differ from each
+ *         other, value heads unlike key heads, an unknown RoPE scaling, an unknown vocabulary size
+ */
+export function readModelParameters(file: GgufFile): ModelParameters {
+  const keys = new ArchitectureKeys(file);
+  const contextLength = keys.count('context_length');
+  const hiddenSize = keys.count('embedding_length');
+  const attention = readAttention(keys, hiddenSize);
+  const ropeDimensions = keys.optionalCount('rope.dimension_count') ?? attention.headDim;
+  if (ropeDimensions > attention.headDim || ropeDimensions % 2 !== 0) {
+    keys.fail('rope.dimension_count', `is ${ropeDimensions}, not an even number up to head_dim ${attention.headDim}`);
+  }
+  const ropeScaling = readRopeScaling(keys, contextLength);
+  const experts = readExperts(keys);
+  const vocabulary = readVocabularySize(file, keys, hiddenSize);
+  return {
+    architecture: keys.architecture,
+    name: file.metadata.string('general.name') ?? basename(file.name, '.gguf'),
+    layers: keys.count('block_count'),
+    contextLength,
+    hiddenSize,
+    ffnSize: keys.count('feed_forward_length'),
+    ...attention,
+    rmsNormEpsilon: keys.positive('attention.layer_norm_rms_epsilon'),
+    ropeDimensions,
+    ropeFreqBase: keys.optionalPositive('rope.freq_base') ?? DEFAULT_ROPE_FREQ_BASE,
+    ...(ropeScaling && { ropeScaling }),
+    ...(experts && { experts }),
+    vocabularySize: vocabulary.size,
+    vocabularySource: vocabulary.source,
+  };
+}
+
+function readAttention(
+  keys: ArchitectureKeys,
+  hiddenSize: number,
+): Pick<ModelParameters, 'heads' | 'kvHeads' | 'headDim'> {
+  const heads = keys.count('attention.head_count');
+  const kvHeads = keys.optionalCount('attention.head_count_kv') ?? heads;
+  if (heads % kvHeads !== 0) {
+    keys.fail('attention.head_count_kv', `is ${kvHeads}, which does not divide the ${heads} query heads`);
+  }
+  const keyLength = keys.optionalCount('attention.key_length');
+  if (keyLength === undefined && hiddenSize % heads !== 0) {
+    keys.fail('attention.head_count', `is ${heads}, which does not divide the hidden size ${hiddenSize}`);
+  }
+  const headDim = keyLength ?? hiddenSize / heads;
+  const valueLength = keys.optionalCount('attention.value_length') ?? headDim;
+  if (valueLength !== headDim) {
+    keys.unsupported('attention.value_length', `is ${valueLength}, unlike the key heads of ${headDim}`);
+  }
+  return { heads, kvHeads, headDim };
+}
+
+function readRopeScaling(keys: ArchitectureKeys, contextLength: number): RopeScaling | undefined {
+  const named = keys.optionalString('rope.scaling.type');
+  if (named === undefined || named === 'none') return undefined;
+  const type =
+    ROPE_SCALING_TYPES.find((known) => known === named) ??
+    keys.unsupported('rope.scaling.type', `is "${named}"; known are none, ${ROPE_SCALING_TYPES.join(', ')}`);
+  // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.
+  const factor = type === 'longrope' ? 1 : keys.positive('rope.scaling.factor');
+  const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
+  return { type, factor, originalContextLength };
+}
+
+function readExperts(keys: ArchitectureKeys): Experts | undefined {
+  const count = keys.optionalNumber('expert_count') ?? 0;
+  if (count === 0) return undefined;
+  const experts = { count: keys.count('expert_count'), usedPerToken: keys.count('expert_used_count') };
+  if (experts.usedPerToken > experts.count) {
+    keys.fail('expert_used_count', `is ${experts.usedPerToken}, more than the ${experts.count} experts there are`);
+  }
+  return experts;
+}

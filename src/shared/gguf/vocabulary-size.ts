@@ -1,0 +1,68 @@
+import { RocmForgeError } from '../errors.js';
+import type { ArchitectureKeys } from './architecture-keys.js';
+import type { GgufFile } from './reader.js';
+
+/** Which tier {@link readVocabularySize} found it in. */
+export type VocabularySource = 'metadata' | 'tensor' | 'architecture default';
+
+const VOCABULARY_TENSORS = ['token_embd.weight', 'output.weight', 'lm_head.weight', 'embed_tokens.weight'];
+
+const ARCHITECTURE_DEFAULTS: ReadonlyMap<string, number> = new Map([
+  ['qwen2', 151_936],
+  ['llama', 32_000],
+  ['glm', 151_552],
+  ['chatglm', 151_552],
+  ['glm4', 151_552],
+]);
+
+/**
+ * How many logits a token has: `{architecture}.vocab_size` if > 0, else the other side of an embedding or output
+ * matrix that has `hiddenSize` on one side, else what the architecture usually has.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` when a vocabulary matrix does not have `hiddenSize` on either side, or when the
+ *         tokenizer has more tokens than that
+ * @throws RocmForgeError `MODEL_UNSUPPORTED` when no tier knows
+ */
+export function readVocabularySize(
+  file: GgufFile,
+  keys: ArchitectureKeys,
+  hiddenSize: number,
+): { size: number; source: VocabularySource } {
+  const found = findVocabularySize(file, keys, hiddenSize);
+  const tokens = file.metadata.strings('tokenizer.ggml.tokens')?.length ?? 0;
+  if (tokens > found.size) {
+    throw new RocmForgeError(
+      'GGUF_INVALID',
+      `${file.name}: the tokenizer has ${tokens} tokens, but the vocabulary (${found.source}) only ${found.size}`,
+      { key: 'tokenizer.ggml.tokens' },
+    );
+  }
+  return found;
+}
+
+function findVocabularySize(
+  file: GgufFile,
+  keys: ArchitectureKeys,
+  hiddenSize: number,
+): { size: number; source: VocabularySource } {
+  // Some converters write 0 for "look at the tensors".
+  if (keys.optionalNumber('vocab_size')) return { size: keys.count('vocab_size'), source: 'metadata' };
+  for (const name of VOCABULARY_TENSORS) {
+    const tensor = file.tensors.get(name);
+    if (tensor === undefined) continue;
+    const [inner, outer] = tensor.dims;
+    if (tensor.dims.length === 2 && inner === hiddenSize) return { size: outer!, source: 'tensor' };
+    if (tensor.dims.length === 2 && outer === hiddenSize) return { size: inner!, source: 'tensor' };
+    throw new RocmForgeError(
+      'GGUF_INVALID',
+      `${file.name}: tensor "${name}" is ${tensor.dims.join(' × ')}, with the hidden size ${hiddenSize} on neither side`,
+      { tensor: name },
+    );
+  }
+  const size = ARCHITECTURE_DEFAULTS.get(keys.architecture);
+  if (size !== undefined) return { size, source: 'architecture default' };
+  return keys.unsupported(
+    'vocab_size',
+    'is missing, and neither a tensor nor the architecture tells the vocabulary size',
+  );
+}
