@@ -29,6 +29,19 @@ def article(noun_phrase):
     return ('an ' if _VOWEL_SOUND.match(noun_phrase) else 'a ') + noun_phrase
 
 
+_PLURALS = {'mouse': 'mice', 'goose': 'geese', 'wolf': 'wolves', 'calf': 'calves', 'sheep': 'sheep', 'deer': 'deer',
+            'moose': 'moose', 'elf': 'elves', 'fisherman': 'fishermen', 'snowman': 'snowmen'}
+
+
+def plural(noun):
+    """The plural of a regular noun or of one of the irregular ones in use here."""
+    if noun in _PLURALS:
+        return _PLURALS[noun]
+    if noun.endswith('y') and noun[-2] not in 'aeou':
+        return noun[:-1] + 'ies'
+    return noun + ('es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's')
+
+
 def capitalise(text):
     """`text` with its first letter in upper case and the rest untouched."""
     return text[:1].upper() + text[1:]
@@ -100,12 +113,15 @@ class Narrator:
         self.slots = {}
         self.styles = (0, 0)
 
+    def _styled(self, salt, count):
+        """Which of `count` alternatives the story's style prefers at the choice point with this salt."""
+        return ((self.styles[salt & 1] * 0x9e3779b1 + salt * 0x85ebca6b & 0xffffffff) >> 16) % count
+
     def pick(self, options):
         """One of `options`, in two of five draws the one that the story's style prefers."""
         draw = self.random.random
         if draw() < STYLE_WEIGHT:
-            key = stable_hash(repr(options[0])) & 0xffff
-            return options[((self.styles[key & 1] + 1) * (key | 1) >> 3) % len(options)]
+            return options[self._styled(stable_hash(repr(options[0])), len(options))]
         return options[int(draw() * len(options))]
 
     def chance(self, probability):
@@ -139,7 +155,7 @@ class Narrator:
             else:
                 options, salt = part.options, part.salt
                 if draw() < STYLE_WEIGHT:
-                    chosen = ((self.styles[salt & 1] + 1) * (salt | 1) >> 3) % len(options)
+                    chosen = self._styled(salt, len(options))
                 else:
                     chosen = int(draw() * len(options))
                 self._expand(options[chosen], out)

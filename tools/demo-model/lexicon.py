@@ -42,8 +42,8 @@ _ROLE_LINES = {
 }
 ROLES = {kind.replace('_', ' '): ('hands', home) for home, kinds in _ROLE_LINES.items() for kind in kinds.split()}
 ROLES['unicorn'] = ('hooves', 'a hollow tree')
-FEMALE_ROLES = {'princess', 'queen', 'witch', 'grandmother', 'fairy'}
-MALE_ROLES = {'prince', 'king', 'wizard', 'fisherman', 'grandfather', 'snowman'}
+FEMALE_KINDS = {'princess', 'queen', 'witch', 'grandmother', 'fairy', 'hen', 'cow'}
+MALE_KINDS = {'prince', 'king', 'wizard', 'fisherman', 'grandfather', 'snowman'}
 
 # trait -> (sentences that show it, last sentences that come back to it)
 TRAITS = {
@@ -54,23 +54,22 @@ TRAITS = {
              'could].',
              'Everyone was glad to know such a kind {kind}.|And that is why everyone loved the kind {kind}.'),
     'curious': ('{He} asked questions about everything.|{He} wanted to know how everything worked.',
-                'And the curious {kind} already had a new question to ask.|After that, {hero} was more curious than '
-                'ever.'),
+                'And the curious {kind} already had a new question to ask.|{Hero} was more curious than ever.'),
     'clever': ('{He} could solve almost any riddle.|{He} always had a good idea.',
                'Everyone agreed that {hero} was a very clever {kind}.|A clever head is good, but a kind heart is '
                'better still.'),
     'shy': ('{He} spoke in a very [quiet|soft] voice.|{He} often hid when visitors came.',
-            'After that day, {hero} was not so shy anymore.|And the shy {kind} found that it was easy to smile at '
+            'Best of all, {hero} was not so shy anymore.|And the shy {kind} found that it was easy to smile at '
             'others.'),
     'little': ('{He} was small, but {he} had a big heart.|{He} was the smallest of all, but {he} did not mind.',
                'Even a little {kind} can do great things.|{Hero} was still little, but {he} felt very tall.'),
     'tiny': ('{He} was so small that {he} could sleep in a teacup.|{He} was not much bigger than an acorn.',
              'Even a tiny {kind} can do great things.|{Hero} was still tiny, but {he} felt as big as a mountain.'),
     'lazy': ('{He} liked naps much better than work.|{He} often said, "I will do it tomorrow."',
-             'And from then on, {hero} was not so lazy anymore.|Then the {kind} took a long nap, and this time {he} '
+             'Best of all, {hero} was not so lazy anymore.|Then the {kind} took a long nap, and this time {he} '
              'had earned it.'),
     'grumpy': ('{He} complained about everything, even the [sunshine|birds|flowers].|{He} hardly ever smiled.',
-               'From then on, {hero} was not so grumpy anymore.|And the grumpy {kind} smiled all the way home.'),
+               'And best of all, {hero} was not so grumpy anymore.|And the grumpy {kind} smiled all the way home.'),
     'clumsy': ('{He} often tripped over {his} own feet.|{He} bumped into things almost every day.',
                '{Hero} was still a little clumsy, but nobody minded at all.|On the way home the clumsy {kind} tripped '
                'again, and everyone laughed, {hero} most of all.'),
@@ -84,7 +83,7 @@ TRAITS = {
                'Then the sleepy {kind} yawned and went straight to bed.|That night the sleepy {kind} slept better '
                'than ever.'),
     'proud': ('{He} thought that {he} could do everything alone.|{He} liked to tell everyone how great {he} was.',
-              'After that, the proud {kind} did not boast so much anymore.|{Hero} learned that nobody can do '
+              'Best of all, the proud {kind} did not boast so much anymore.|{Hero} learned that nobody can do '
               'everything alone.'),
     'gentle': ('{He} never hurt anyone, not even a fly.|{He} always spoke softly.',
                'Everyone felt safe with the gentle {kind}.|A gentle heart can be very strong.'),
@@ -136,6 +135,8 @@ OBJECTS = {
     'backpack': ('green heavy blue new', 'left'), 'watch': ('gold old shiny silver', 'pocket magpie'),
 }
 
+PLACE_PREPOSITIONS = {'beach': 'at', 'mountain': 'on', 'farm': 'on', 'river': 'by', 'lake': 'by', 'island': 'on',
+                      'hill': 'on', 'castle': 'at'}
 # place -> (where one lives, how one walks there, spots)
 PLACES = {
     'forest': ('in [the|a deep green|a quiet] forest', 'through the forest',
@@ -171,5 +172,13 @@ PLACES = {
     'jungle': ('in [the|a warm|a leafy] jungle', 'through the jungle',
                'under a giant leaf;behind a tangle of vines;beside a small waterfall;next to a banana tree'),
 }
+# traits without a sentence of their own: they teach the model to carry any adjective of a request into the story
+PLAIN_TRAITS = ('purple blue green golden pink striped magic magical strange beautiful friendly funny smart fast slow '
+                'strong sad angry nice good small big wild famous poor rich polite white black gray quiet busy sweet '
+                'fluffy cute mysterious invisible fearless wonderful lovely playful careful stubborn bored').split()
+COATS = {'purple', 'blue', 'green', 'golden', 'pink', 'striped', 'white', 'black', 'gray', 'fluffy'}
+PLAIN_TRAIT = ('Nobody had ever seen such {atk} before.|There was no other {kind} like {him}.|Everybody knew the {trait} '
+               '{kind}.', 'And everyone loved the {trait} {kind}.|There was never another {kind} like {hero}.|And that is '
+               'the story of the {trait} {kind}.')
 FOODS = ('apple pie;honey cake;blueberry muffins;warm bread;vegetable soup;sweet pears;ginger cookies;pancakes;'
          'cherry tart;oat cookies;roasted nuts;strawberry jam').split(';')

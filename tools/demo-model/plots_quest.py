@@ -63,7 +63,7 @@ def lost(s):
          happened],
         ['["Oh no!" cried {name}. "My {obj} is gone!"|{Hero} looked everywhere, but the {obj} was gone.|When {hero} '
          'saw that the {obj} was gone, {he} felt [sad|very sad|like crying].]',
-         '[{He} looked {spot2}, but it was not there.|{He} searched {spot2}, but {he} found only [leaves|a '
+         '[{He} looked {otherspot}, but it was not there.|{He} searched {otherspot}, but {he} found only [leaves|a '
          'snail|an old shoe].|]',
          '[Just then|A little later|Soon], {afriend} came by. "[Why are you so sad|What is wrong|What are you looking '
          'for]?" {fhe} asked. "I lost my {obj}," said {hero}. "[I will help you|Do not worry, I will help you look for '
@@ -116,7 +116,7 @@ WEATHER = {
         'When the sun came out, the fog [melted away|was gone]. They saw that they had been only ten steps from the '
         'door, and they laughed and laughed.'),
     'sun': (
-        'the sun was so hot that the grass turned brown|it had not rained for many days, and the sun burned in the sky',
+        'the sun grew so hot that nobody could walk any farther|it became so hot that even the birds stopped singing',
         'The flowers hung their heads, and everyone was [thirsty|hot and tired].',
         '[{Hero} remembered an old well. Together they pulled up [bucket after bucket|cool, clear water].|{Friend} knew '
         'a spring in the shade. Together they carried water from it.] They gave some to everyone, and they watered the '
@@ -129,9 +129,10 @@ WEATHER = {
 def weather(s):
     """An outing that the weather changes; shelter or an idea, and something good afterwards."""
     begins, effect, shelter, after = WEATHER[s.slots['weather']]
+    plan = '[go for a walk|gather wood|visit {mentor}]' if s.slots['weather'] == 'snow' else (
+        '[have a picnic|go for a walk|look for berries]')
     return [
-        ['[One day|One morning|One Saturday], {hero} and {hisfriend} {fname} wanted to [have a picnic|go for a walk|look '
-         'for berries] together. [They packed some {food}.|{Friend} brought {food}.|{Hero} had looked forward to it all '
+        ['[One day|One morning|One Saturday], {hero} and {buddy} wanted to ' + plan + ' together. [They packed some {food}.|{Friend} brought {food}.|{Hero} had looked forward to it all '
          'week.]'],
         ['But [before long|soon|on the way], [' + begins + '].', effect,
          '["Oh no!" said {hero}. "What should we do now?"|"This is not a good day for us," said {hero}.|"[Our plan is '
@@ -144,8 +145,8 @@ def weather(s):
 
 def getting_lost(s):
     """The hero follows something too far, loses the way and finds it again by a sign."""
-    lure = s.pick(['a [blue|yellow|big] butterfly', 'a [shiny|green] dragonfly', 'a [sweet|strange] song',
-                   'a trail of [berries|small footprints]'])
+    lure = s.pick(['saw a [blue|yellow|big] butterfly', 'saw a [shiny|green] dragonfly', 'heard a [sweet|strange] song',
+                   'found a trail of [berries|small footprints]'])
     way = s.pick([
         'Then {he} heard the sound of water. "{Mentor} always says that the brook runs past our home," {he} '
         'thought. {He} [followed|walked along] the brook, and [before long|soon] {he} saw {his} home.',
@@ -156,12 +157,10 @@ def getting_lost(s):
         'In the distance a bell rang. "That is {mentor}, calling me for supper!" {he} said. {He} followed the sound, '
         'step by step, until {he} saw a lantern in the dark.'])
     return [
-        ['[One day|One afternoon], {hero} was walking {walk} when {he} [saw|noticed] ' + lure.replace('song', 'song '
-         'in the air') + '. {He} followed it [farther and farther|around one corner and then another], and did not look '
+        ['[One day|One afternoon], {hero} was walking {walk} when {he} ' + lure + '. {He} followed it [farther and farther|around one corner and then another], and did not look '
          'at the path.'],
-        ['[When {he} stopped|When {he} looked around], nothing looked familiar. "[I am lost|Where am I]?" {he} '
-         'whispered. The sun was going down, and [the shadows grew long|it was getting cold].'.replace(
-             'I am lost|Where am I]?', 'Am I lost|Where am I]?'),
+        ['[When {he} stopped|When {he} looked around], nothing looked familiar. "[Am I lost|Where am I]?" {he} '
+         'whispered. The sun was going down, and [the shadows grew long|it was getting cold].',
          '[{He} wanted to cry, but {he} took a deep breath instead.|{He} was afraid, but {he} sat down and thought.|"I '
          'must stay calm," {he} told {himself}.]',
          way],
@@ -190,14 +189,15 @@ NOISES = (
 def noise(s):
     """A strange noise at night; the hero and a friend find its harmless cause."""
     sound, cause = s.pick(NOISES)
+    sound = s.tell(sound)
     return [
         ['[One night|One dark night|Late one evening], {hero} could not sleep. There was a strange noise outside. "' +
          sound + '," it went. [{Hero} pulled the blanket over {his} head.|{Hero} sat up and listened.|"What could that '
          'be?" {hero} wondered.]'],
-        ['[The next night|Then] the noise came again. {Hero} ran to [wake|get] {hisfriend} {fname}. "[Maybe it is a '
+        ['[The next night|Then] the noise came again. {Hero} ran to [wake|get] {buddy}. "[Maybe it is a '
          'monster|Maybe it is a ghost]!" {he} whispered. "[Let us|We should] find out," said {friend}.',
          'They took a lantern and went out into the dark. [Their hearts beat fast.|Step by step, they came closer to '
-         'the noise.|They held each other\'s {hands} tightly.] "' + sound + '," went the noise.'],
+         'the noise.|They stayed very close together.] "' + sound + '," went the noise.'],
         ['{Hero} raised the lantern. ' + cause,
          '["Things are not so scary when you take a closer look," said {friend}.|"I am glad that we went to see," said '
          '{hero}.|After that, {hero} was not afraid of strange noises anymore.]'],
@@ -207,7 +207,7 @@ def noise(s):
 FEARS = {
     'the dark': (
         'When the sun went down, {he} always [lit three candles|hid under the blanket].',
-        'a little [firefly|star child|kitten] was trapped in a dark cave',
+        'a little [mouse|bird|kitten] was trapped in a dark cave',
         'It was so dark inside that {he} could not see anything. {He} put one foot in front of the other and [sang a '
         'quiet song|counted {his} steps]'),
     'thunder': (
@@ -237,7 +237,7 @@ def fear(s):
          '{mentor}.|"One day you will be braver than your fear," said {mentor}.]'],
         ['[One day|One evening], ' + trouble + '. "Help! Please help me!" it cried.',
          '[{Hero} looked around, but nobody else was near.|{Hero} called for {mentor}, but nobody came.] "[I have to do '
-         'it|If I do not help, who will]' + s.pick([',"', ',"']) + ' {he} said.',
+         'it," said {hero}|If I do not help, who will?" said {hero}].',
          deed + '.', '[At last|Soon] {he} reached the little one and [took it in {his} arms|held it tight]. "[Do not be '
          'afraid|I have you]," said {hero}, and brought it back to safety.'],
         ['"You saved me!" [said|cried] the little one. [Everyone came and cheered for {hero}.|{Mentor} was so proud of '

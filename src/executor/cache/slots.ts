@@ -122,7 +122,7 @@ export class SlotTable {
 function words(bytes: Uint8Array): Uint32Array {
   if (bytes.byteLength % 4 !== 0) throw protocolError(`${bytes.byteLength} bytes are no whole number of words`);
   // A copy: the message's bytes need not be aligned.
-  return new Uint32Array(bytes.slice().buffer);
+  return new Uint32Array(Uint8Array.from(bytes).buffer);
 }
 
 /** The gateway broke the protocol. */

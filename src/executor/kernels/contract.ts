@@ -1,5 +1,6 @@
 import type { Dtype } from '../device/device.js';
 import { evaluate } from './expression.js';
+import type { Tolerance } from './tolerance.js';
 
 /**
  * A kernel's contract: the single statement of what it takes and how it is launched. Argument packing, the checks
@@ -17,8 +18,8 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   readonly arguments: A;
   /** Blocks in x, y and z. */
   readonly grid: readonly GridDim[];
-  /** Largest |difference| from the float64 reference that the tests accept, and why. */
-  readonly tolerance: string;
+  /** Largest |difference| from the float64 reference that the tests accept. */
+  readonly tolerance: Tolerance;
 }
 
 export type Argument = BufferArgument | ScalarArgument;

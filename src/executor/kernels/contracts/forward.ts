@@ -1,4 +1,5 @@
 import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { elementwise, exact, roundings, stored } from '../tolerance.js';
 
 /** Tokens a KV block holds; `KV_BLOCK_TOKENS` of `kernels/forge/slot.h`. */
 export const KV_BLOCK_TOKENS = 16;
@@ -12,7 +13,7 @@ export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128
 /** Element types a weight or KV cache may have so far. */
 export type FloatType = 'f32' | 'f16';
 
-const EXACT = '0: values are moved, not computed';
+const EXACT = exact('values are moved, not computed');
 const slotArguments = [input('slots', 'i32', 'slot_count', 'slot_words')] as const;
 
 export const slotWrite = defineKernel({
@@ -72,8 +73,10 @@ export const rmsNorm = defineKernel({
     f32('eps'),
   ],
   grid: [{ of: 'rows' }],
-  tolerance:
-    '(hidden / 16 + 8) ulp of the result: the sum of squares has only positive terms, taken 16 or more at a time',
+  tolerance: roundings(
+    '(hidden / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
+    ({ hidden }) => hidden! / 8 + 16,
+  ),
 });
 
 export const matmul = (type: FloatType) =>
@@ -95,7 +98,10 @@ export const matmul = (type: FloatType) =>
       { of: 'out', per: 'waves' },
       { of: 'rows', per: 64 },
     ],
-    tolerance: '(in / 32 + 8) · 2⁻²⁴ · sum |weight · x|: each of 32 or more partial sums takes in / 32 roundings',
+    tolerance: roundings(
+      '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',
+      (sizes) => sizes['in']! / 32 + 24,
+    ),
   });
 
 export const residualAdd = defineKernel({
@@ -104,7 +110,7 @@ export const residualAdd = defineKernel({
   summary: 'x += y',
   arguments: [inout('x', 'f32', 'rows', 'hidden'), input('y', 'f32', 'rows', 'hidden'), i32('hidden')],
   grid: [{ of: 'rows' }],
-  tolerance: '0: one rounding, the same as the reference rounded to f32',
+  tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
 
 export const swiglu = defineKernel({
@@ -113,7 +119,7 @@ export const swiglu = defineKernel({
   summary: 'y = silu(gate) * up',
   arguments: [input('gate_up', 'f32', 'rows', '2', 'ffn'), output('y', 'f32', 'rows', 'ffn'), i32('ffn')],
   grid: [{ of: 'rows' }],
-  tolerance: '1e-5 · max(1, |reference|): element-wise',
+  tolerance: elementwise,
 });
 
 export const ropeKvAppend = (type: FloatType) =>
@@ -138,7 +144,10 @@ export const ropeKvAppend = (type: FloatType) =>
       i32('adjacent'),
     ],
     grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
-    tolerance: '1e-5 · max(1, |reference|) in f32; one f16 rounding more in an f16 cache',
+    tolerance: stored(
+      type,
+      roundings('3 · 2⁻²⁴ · (|a| + |b|) of the pair (a, b): two products and their sum', () => 3),
+    ),
   });
 
 export const attentionPaged = (type: FloatType, headDim: number) =>
@@ -160,8 +169,11 @@ export const attentionPaged = (type: FloatType, headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
-    tolerance:
-      '(log2(length) + 32) · 2⁻²³ · max |v|: weights sum to 1, so errors of scores and of e^x pass through v once',
+    tolerance: roundings(
+      `${headDim / 16 + 64} · 2⁻²⁴ · max |v| · (1 + max scale · sum |q k|): weights sum to 1, a score's error passes ` +
+        'through e^x, and a sum of at most 256 positive terms strays by 4 · √256 roundings',
+      () => headDim / 16 + 64,
+    ),
   });
 
 export const sample = defineKernel({
@@ -180,7 +192,7 @@ export const sample = defineKernel({
     i32('vocabulary'),
   ],
   grid: [{ of: 'samples' }],
-  tolerance: '0 where the reference is not within rounding of a tie or of a filter’s edge',
+  tolerance: exact('where the reference is not within rounding of a tie or of a filter’s edge'),
 });
 
 export const logSoftmaxTop = defineKernel({
@@ -198,7 +210,7 @@ export const logSoftmaxTop = defineKernel({
     i32('vocabulary'),
   ],
   grid: [{ of: 'samples' }],
-  tolerance: '1e-5 · max(1, |reference|): the sum of e^x has only positive terms',
+  tolerance: elementwise,
 });
 
 /** The kernels of the forward pass. */

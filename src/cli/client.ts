@@ -1,0 +1,64 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { type ClientReadableStream, credentials, type ServiceError } from '@grpc/grpc-js';
+import { startGateway } from '../gateway/main.js';
+import {
+  type GenerateComplete,
+  type GenerateStreamRequest,
+  type GenerateStreamResponse,
+  InferenceServiceClient,
+} from '../shared/generated/rocmforge/v1/inference.js';
+import { fromServiceError } from '../shared/grpc/status.js';
+import { gatewayOptions } from './gateway-options.js';
+import type { ModelOptionValues } from './options.js';
+
+/** A client of a gateway, and how to be done with it. */
+export interface Connection {
+  readonly client: InferenceServiceClient;
+  close(): Promise<void>;
+}
+
+/** Connects to the gateway at an address, or starts one for this command alone, on a private socket. */
+export async function connect(
+  options: ModelOptionValues & { readonly model?: string; readonly address?: string },
+): Promise<Connection> {
+  if (options.address !== undefined) {
+    const client = new InferenceServiceClient(options.address, credentials.createInsecure());
+    return { client, close: async () => client.close() };
+  }
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
+  const listen = `unix:${path.join(folder, 'gateway.sock')}`;
+  const gateway = await startGateway(gatewayOptions({ ...options, model: options.model ?? '', listen }));
+  const client = new InferenceServiceClient(listen, credentials.createInsecure());
+  return {
+    client,
+    close: async () => {
+      client.close();
+      await gateway.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/**
+ * Runs a generation. Resolves with its end.
+ *
+ * @throws RocmForgeError the gateway's error
+ */
+export function stream(
+  client: InferenceServiceClient,
+  request: GenerateStreamRequest,
+  onChunk: (text: string, tokenIds: readonly number[]) => void,
+): Promise<GenerateComplete> {
+  return new Promise((resolve, reject) => {
+    const call: ClientReadableStream<GenerateStreamResponse> = client.generateStream(request);
+    let complete: GenerateComplete | undefined;
+    call.on('data', ({ event }: GenerateStreamResponse) => {
+      if (event?.$case === 'chunk') onChunk(event.value.text, event.value.tokenIds);
+      if (event?.$case === 'complete') complete = event.value;
+    });
+    call.on('error', (error: ServiceError) => reject(fromServiceError(error)));
+    call.on('end', () => (complete ? resolve(complete) : reject(new Error('the stream ended early'))));
+  });
+}

@@ -1,0 +1,42 @@
+import type { GatewayOptions } from '../gateway/main.js';
+import type { ModelOptionValues } from './options.js';
+import { loadProgress } from './progress.js';
+
+/** The gateway that a command's options ask for. */
+export function gatewayOptions(
+  options: ModelOptionValues & {
+    readonly model: string;
+    readonly listen: string;
+    readonly modelName?: string;
+    readonly executor?: string;
+    readonly pipelineDepth?: number;
+    readonly prefixCache?: boolean;
+    readonly stepTimeoutMs?: number;
+    readonly maxQueuedRequests?: number;
+    readonly maxQueuedTokens?: number;
+    readonly maxRestarts?: number;
+  },
+): GatewayOptions {
+  const { device, threads, kernels, stepDelayMs } = options;
+  return {
+    model: options.model,
+    modelName: options.modelName,
+    listen: options.listen,
+    executor:
+      options.executor === undefined
+        ? { spawn: { device, threads, kernels, stepDelayMs } }
+        : { address: options.executor },
+    maxContext: options.maxContext,
+    maxSequences: options.maxSequences,
+    maxStepTokens: Math.max(options.maxStepTokens, options.maxSequences),
+    kvMemoryBytes: options.kvMemory ?? 0,
+    kvCacheType: options.kvCacheType,
+    pipelineDepth: options.pipelineDepth ?? 2,
+    prefixCache: options.prefixCache ?? true,
+    stepTimeoutMs: options.stepTimeoutMs ?? 60_000,
+    maxQueuedRequests: options.maxQueuedRequests ?? 1024,
+    maxQueuedTokens: options.maxQueuedTokens ?? 1 << 20,
+    maxRestarts: options.maxRestarts ?? 5,
+    onProgress: loadProgress(),
+  };
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env node
+import { Command, CommanderError, Option } from 'commander';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import { packageVersion } from '../shared/package.js';
+import { DEFAULT_LISTEN, decimal, deviceOptions, modelOptions, seed, stepDelayOption, wholeNumber } from './options.js';
+
+// Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
+
+const program = new Command('rocmforge')
+  .description('LLM inference as a gRPC microservice for AMD GPUs')
+  .version(packageVersion)
+  .showHelpAfterError('(rocmforge --help lists the commands)');
+
+/** A command with options that several share. */
+function command(name: string, options: readonly Option[]): Command {
+  const created = program.command(name);
+  for (const option of options) created.addOption(option);
+  return created;
+}
+
+command('serve', [...modelOptions, ...deviceOptions, stepDelayOption])
+  .description('serve a model over gRPC')
+  .requiredOption('--model <file>', 'GGUF file')
+  .option('--model-name <name>', 'what requests call it (default: the file’s name)')
+  .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
+  .option('--executor <address>', 'use the executor at this address instead of starting one')
+  .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once').argParser(wholeNumber(1)).default(2))
+  .option('--no-prefix-cache', 'compute every prompt from its start')
+  .addOption(
+    new Option('--step-timeout-ms <ms>', 'a step without an answer for this long means the executor hangs')
+      .argParser(wholeNumber(1))
+      .default(60_000),
+  )
+  .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1)).default(1024))
+  .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1)).default(1 << 20))
+  .addOption(
+    new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
+      .argParser(wholeNumber(0))
+      .default(5),
+  )
+  .action(async (options) => {
+    const [{ startGateway }, { gatewayOptions }] = await Promise.all([
+      import('../gateway/main.js'),
+      import('./gateway-options.js'),
+    ]);
+    const gateway = await startGateway(gatewayOptions(options));
+    const address = options.listen.startsWith('unix:') ? options.listen : options.listen.replace(/\d+$/, gateway.port);
+    process.stdout.write(
+      `serving ${gateway.modelName} on ${address}: ${options.maxSequences} sequences of ${gateway.contextLength} tokens, ` +
+        `${options.kvCacheType} KV cache\n`,
+    );
+    const stop = (): void => {
+      void gateway.stop().then(() => process.exit(0));
+    };
+    process.on('SIGTERM', stop);
+    process.on('SIGINT', stop);
+  });
+
+command('executor', [...deviceOptions, stepDelayOption])
+  .description('run an executor alone, for a gateway elsewhere (serve --executor)')
+  .requiredOption('--listen <address>', 'unix:PATH or HOST:PORT')
+  .addOption(new Option('--die-with-parent').hideHelp())
+  .action(async (options) => {
+    const { runExecutor } = await import('../executor/main.js');
+    await runExecutor({
+      listen: options.listen,
+      device: { kind: 'host', threads: options.threads, kernels: options.kernels },
+      dieWithParent: options.dieWithParent ?? false,
+      stepDelayMs: options.stepDelayMs ?? 0,
+    });
+  });
+
+command('generate', [...modelOptions, ...deviceOptions, stepDelayOption])
+  .description('generate text and end')
+  .option('--model <file>', 'GGUF file to serve for this one generation')
+  .option('--address <address>', 'use the gateway at this address')
+  .requiredOption('--prompt <text>', 'what to continue')
+  .option('--chat', 'send the prompt as a user’s turn through the chat template', false)
+  .addOption(new Option('--max-tokens <count>').argParser(wholeNumber(1)).default(128))
+  .addOption(new Option('--temperature <t>', '0 chooses the likeliest token').argParser(decimal))
+  .addOption(new Option('--top-k <count>').argParser(wholeNumber(0)))
+  .addOption(new Option('--top-p <p>').argParser(decimal))
+  .addOption(new Option('--min-p <p>').argParser(decimal))
+  .addOption(new Option('--seed <number>').argParser(seed))
+  .option('--json', 'one JSON object a line, token ids included', false)
+  .option('--stats', 'tokens/s and time to first token on stderr', false)
+  .action(async (options) => {
+    requireTarget(options);
+    const { generate } = await import('./generate.js');
+    await generate(options);
+  });
+
+command('chat', [...modelOptions, ...deviceOptions])
+  .description('talk with a model in the terminal')
+  .option('--model <file>', 'GGUF file to serve for this conversation')
+  .option('--address <address>', 'use the gateway at this address')
+  .option('--system <text>', 'the system message')
+  .addOption(new Option('--max-tokens <count>', 'of each answer').argParser(wholeNumber(1)))
+  .addOption(new Option('--temperature <t>').argParser(decimal))
+  .addOption(new Option('--seed <number>').argParser(seed))
+  .action(async (options) => {
+    requireTarget(options);
+    const { chat } = await import('./chat.js');
+    await chat(options);
+  });
+
+program
+  .command('inspect')
+  .description('describe a GGUF file')
+  .argument('<file>')
+  .option('--json', 'as JSON', false)
+  .action(async (file, options) => {
+    const { inspectModel, formatInspectReport } = await import('./inspect.js');
+    const report = inspectModel(file);
+    process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatInspectReport(report)}\n`);
+  });
+
+program
+  .command('doctor')
+  .description('tell what of this installation works on this machine')
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    const { examine, formatFindings } = await import('./doctor.js');
+    const findings = examine();
+    process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
+    if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
+  });
+
+function requireTarget(options: { model?: string; address?: string }): void {
+  if ((options.model === undefined) === (options.address === undefined)) {
+    throw new RocmForgeError('INVALID_OPTION', 'give either --model or --address');
+  }
+  // A command that writes text to a terminal logs only what went wrong.
+  process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+}
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (!(error instanceof CommanderError)) {
+    const told = asRocmForgeError(error);
+    process.stderr.write(`rocmforge: ${told.reason}: ${told.message}\n`);
+    if (told.reason === 'INTERNAL') process.stderr.write(`${(told.cause as Error)?.stack ?? ''}\n`);
+    process.exit(1);
+  }
+  throw error;
+}

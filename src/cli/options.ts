@@ -1,0 +1,72 @@
+import { InvalidArgumentError, Option } from 'commander';
+
+/** A whole number of at least `least`. */
+export function wholeNumber(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < least)
+      throw new InvalidArgumentError(`not a whole number from ${least} up`);
+    return value;
+  };
+}
+
+/** A finite number. */
+export function decimal(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('not a number');
+  return value;
+}
+
+/** Bytes, with an optional K, M or G (powers of 1,024). */
+export function byteCount(text: string): number {
+  const match = /^(\d+(?:\.\d+)?)([KMG]?)B?$/i.exec(text);
+  if (!match) throw new InvalidArgumentError('not a size such as 512M or 4G');
+  const power = ['', 'K', 'M', 'G'].indexOf((match[2] ?? '').toUpperCase());
+  return Math.floor(Number(match[1]) * 1024 ** power);
+}
+
+/** An unsigned 64-bit number. */
+export function seed(text: string): bigint {
+  if (!/^\d+$/.test(text) || BigInt(text) >= 1n << 64n) throw new InvalidArgumentError('not an unsigned 64-bit number');
+  return BigInt(text);
+}
+
+export const DEFAULT_LISTEN = '127.0.0.1:50051';
+
+/** Options of every command that serves a model itself. */
+export const modelOptions = [
+  new Option('--max-context <tokens>', 'most tokens of one sequence (default: the model’s, at most 8192)').argParser(
+    wholeNumber(1),
+  ),
+  new Option('--max-sequences <count>', 'most sequences that run at once').argParser(wholeNumber(1)).default(4),
+  new Option('--max-step-tokens <count>', 'most token positions of one step').argParser(wholeNumber(1)).default(512),
+  new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
+    byteCount,
+  ),
+  new Option('--kv-cache-type <type>', 'element type of the KV cache').choices(['f16', 'f32']).default('f16'),
+];
+
+/** Options of every command that opens a device or starts an executor that does. */
+export const deviceOptions = [
+  new Option('--device <kind>', 'where the model runs').choices(['auto', 'host']).default('auto'),
+  new Option('--threads <count>', 'threads of the host device (default: all processors)').argParser(wholeNumber(1)),
+  new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
+];
+
+/** For tests: slows the executor down. */
+export const stepDelayOption = new Option('--step-delay-ms <ms>', 'hold back each step’s answer')
+  .argParser(wholeNumber(0))
+  .hideHelp();
+
+/** What {@link modelOptions} and {@link deviceOptions} give. */
+export interface ModelOptionValues {
+  readonly maxContext?: number;
+  readonly maxSequences: number;
+  readonly maxStepTokens: number;
+  readonly kvMemory?: number;
+  readonly kvCacheType: 'f16' | 'f32';
+  readonly device: 'auto' | 'host';
+  readonly threads?: number;
+  readonly kernels?: string;
+  readonly stepDelayMs?: number;
+}

@@ -1,0 +1,47 @@
+import { chmodSync } from 'node:fs';
+import { Server } from '@grpc/grpc-js';
+import { ExecutorServiceService } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
+import { strictService } from '../shared/grpc/strict.js';
+import { createLogger } from '../shared/log.js';
+import { loadAddon } from './device/addon.js';
+import { type DeviceOptions, openDevice } from './device/device.js';
+import { ExecutorService } from './service.js';
+
+/** How an executor process is started. */
+export interface ExecutorOptions {
+  /** `unix:PATH` or `HOST:PORT`. */
+  readonly listen: string;
+  readonly device: DeviceOptions;
+  /** End with the process that started this one: a gateway's executor must not outlive it. */
+  readonly dieWithParent: boolean;
+  /** For tests: how long each step's answer is held back. */
+  readonly stepDelayMs: number;
+}
+
+/** Runs an executor until it is told to end. Resolves when it listens. */
+export async function runExecutor(options: ExecutorOptions): Promise<void> {
+  const log = createLogger('executor');
+  if (options.dieWithParent) {
+    loadAddon().dieWithParent();
+    // The parent may have gone before the line above; its end of this pipe tells.
+    process.stdin.on('end', () => process.exit(0));
+    process.stdin.on('error', () => process.exit(0));
+    process.stdin.resume();
+  }
+  const device = openDevice(options.device);
+  const service = new ExecutorService(device, log, options.stepDelayMs);
+  const server = new Server(SERVER_OPTIONS);
+  server.addService(strictService(ExecutorServiceService), service.handlers);
+  service.health.addToServer(server);
+  await bind(server, options.listen);
+  if (options.listen.startsWith('unix:')) chmodSync(options.listen.slice('unix:'.length), 0o600);
+  log.info({ listen: options.listen, device: device.description }, 'executor listening');
+  const stop = (): void => {
+    log.info('executor stopping');
+    server.forceShutdown();
+    process.exit(0);
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+}

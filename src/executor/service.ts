@@ -1,0 +1,197 @@
+import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import { HealthImplementation } from 'grpc-health-check';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import {
+  type ExecuteRequest,
+  type ExecuteResponse,
+  type ExecutorServiceServer,
+  type GetDeviceStatsRequest,
+  GetDeviceStatsResponse,
+  type GetInfoRequest,
+  GetInfoResponse,
+  KvCacheType,
+  LoadedModel as LoadedModelMessage,
+  type LoadModelRequest,
+  LoadModelResponse,
+} from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { toStatus } from '../shared/grpc/status.js';
+import { wellFormed } from '../shared/grpc/strict.js';
+import type { Logger } from '../shared/log.js';
+import { packageVersion } from '../shared/package.js';
+import type { Device } from './device/device.js';
+import { KV_BLOCK_TOKENS } from './kernels/contracts/index.js';
+import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';
+import { StepRunner } from './step-runner.js';
+
+export const EXECUTOR_SERVICE = 'rocmforge.executor.v1.ExecutorService';
+
+type ExecuteStream = ServerDuplexStream<ExecuteRequest, ExecuteResponse>;
+
+/** The executor's gRPC face: one device, at most one model, one stream of steps. */
+export class ExecutorService {
+  readonly health = new HealthImplementation({ '': 'NOT_SERVING', [EXECUTOR_SERVICE]: 'NOT_SERVING' });
+  private model: LoadedModel | undefined;
+  private runner: StepRunner | undefined;
+  private stream: ExecuteStream | undefined;
+  private loading = false;
+
+  constructor(
+    private readonly device: Device,
+    private readonly log: Logger,
+    private readonly stepDelayMs = 0,
+  ) {}
+
+  /** The handlers to register with a server. */
+  get handlers(): ExecutorServiceServer {
+    return {
+      getInfo: (call, callback) => this.getInfo(call, callback),
+      loadModel: (call) => void this.loadModel(call),
+      execute: (call) => this.execute(call),
+      getDeviceStats: (call, callback) => this.getDeviceStats(call, callback),
+    };
+  }
+
+  private getInfo(_call: ServerUnaryCall<GetInfoRequest, GetInfoResponse>, callback: sendUnaryData<GetInfoResponse>) {
+    callback(
+      null,
+      GetInfoResponse.fromPartial({
+        version: packageVersion,
+        pid: process.pid,
+        device: this.device.description,
+        model: this.model && this.describe(this.model),
+      }),
+    );
+  }
+
+  private async loadModel(call: ServerWritableStream<LoadModelRequest, LoadModelResponse>): Promise<void> {
+    try {
+      const request = wellFormed(call.request);
+      if (this.loading) throw new RocmForgeError('MODEL_LOADING', 'another load is under way');
+      this.loading = true;
+      this.setServing(false);
+      this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
+      const model = await this.prepare(loadOptions(request), (doneBytes, totalBytes) => {
+        call.write({
+          event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
+        });
+      });
+      this.model = model;
+      this.runner = new StepRunner(this.device, model, request.generation);
+      this.setServing(true);
+      this.log.info({ generation: request.generation.toString(), architecture: model.architecture }, 'model ready');
+      call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: this.describe(model) } }));
+      call.end();
+    } catch (error) {
+      call.emit('error', toStatus(error));
+    } finally {
+      this.loading = false;
+    }
+  }
+
+  /** The model that is loaded, when it is the one asked for; else a newly loaded one. */
+  private async prepare(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
+    const loaded = this.model;
+    if (loaded !== undefined) {
+      if (JSON.stringify(loaded.options) === JSON.stringify(options)) return loaded;
+      throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
+    }
+    return await loadModel(this.device, options, onProgress);
+  }
+
+  private execute(call: ExecuteStream): void {
+    const { runner } = this;
+    if (runner === undefined) {
+      call.emit('error', toStatus(new RocmForgeError('MODEL_LOADING', 'no model is loaded')));
+      return;
+    }
+    this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'another gateway took over'));
+    this.stream = call;
+    const fail = (error: unknown): void => {
+      const told = asRocmForgeError(error);
+      this.log.error({ reason: told.reason, err: told.reason === 'INTERNAL' ? error : undefined }, told.message);
+      if (this.stream === call) this.endStream(told);
+    };
+    let answered = Promise.resolve();
+    call.on('data', (step: ExecuteRequest) => {
+      if (this.stream !== call) return;
+      try {
+        wellFormed(step);
+      } catch (error) {
+        fail(error);
+        return;
+      }
+      const response = runner.submit(step);
+      answered = answered
+        .then(async () => {
+          if (this.stepDelayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.stepDelayMs));
+          const answer = await response;
+          if (this.stream === call) call.write(answer);
+        })
+        .catch(fail);
+    });
+    call.on('end', () => {
+      if (this.stream === call) this.stream = undefined;
+      call.end();
+    });
+    call.on('error', () => {
+      if (this.stream === call) this.stream = undefined;
+    });
+  }
+
+  private getDeviceStats(
+    _call: ServerUnaryCall<GetDeviceStatsRequest, GetDeviceStatsResponse>,
+    callback: sendUnaryData<GetDeviceStatsResponse>,
+  ) {
+    const stats = this.runner?.stats;
+    const age = stats?.lastStepAgeMs;
+    callback(
+      null,
+      GetDeviceStatsResponse.fromPartial({
+        device: this.device.description,
+        usedBytes: BigInt(this.device.usedBytes),
+        steps: BigInt(stats?.steps ?? 0),
+        ...(age !== undefined && { lastStepAgeMs: BigInt(Math.round(age)) }),
+      }),
+    );
+  }
+
+  private endStream(error: RocmForgeError): void {
+    const { stream } = this;
+    this.stream = undefined;
+    stream?.emit('error', toStatus(error));
+  }
+
+  private setServing(serving: boolean): void {
+    for (const name of ['', EXECUTOR_SERVICE]) this.health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
+  }
+
+  private describe(model: LoadedModel): LoadedModelMessage {
+    const { limits, kvBytes, model: parameters } = model.forward;
+    return LoadedModelMessage.fromPartial({
+      architecture: model.architecture,
+      vocabularySize: parameters.vocabularySize,
+      maxContext: limits.maxContext,
+      maxSequences: limits.maxSequences,
+      maxStepTokens: limits.maxStepTokens,
+      kvBlocks: limits.kvBlocks,
+      kvBlockTokens: KV_BLOCK_TOKENS,
+      weightBytes: BigInt(model.weightBytes),
+      kvBytes: BigInt(kvBytes),
+      parameters: BigInt(model.parameters),
+      fingerprint: model.fingerprint,
+      generation: this.runner?.generation ?? 0n,
+    });
+  }
+}
+
+function loadOptions(request: LoadModelRequest): LoadOptions {
+  return {
+    path: request.path,
+    kvCacheType: request.kvCacheType === KvCacheType.F32 ? 'f32' : 'f16',
+    maxContext: request.maxContext,
+    maxSequences: request.maxSequences,
+    maxStepTokens: request.maxStepTokens,
+    kvMemoryBytes: Number(request.kvMemoryBytes),
+    fingerprint: request.fingerprint,
+  };
+}

@@ -1,0 +1,168 @@
+import { RocmForgeError } from '../shared/errors.js';
+import type { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import type { Logger } from '../shared/log.js';
+import type { ExecutorSession } from './executor-link/executor-session.js';
+import { encodeStep } from './executor-link/step-encoding.js';
+import type { Supervisor } from './executor-link/supervisor.js';
+import type { Generation } from './generation/generation.js';
+import { Scheduler } from './scheduler/scheduler.js';
+import type { Sequence } from './scheduler/sequence.js';
+
+export interface EngineOptions {
+  /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
+  readonly pipelineDepth: number;
+  /** The most requests that wait for a slot. */
+  readonly maxQueuedRequests: number;
+  /** The most prompt tokens of requests that wait. */
+  readonly maxQueuedTokens: number;
+  readonly prefixCache: boolean;
+}
+
+const QUEUE_RETRY_MS = 1000;
+
+/**
+ * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
+ *
+ * An executor's death is a preemption of everything. Generations stay; their sequences are computed again from the
+ * tokens they have, by the next generation of the executor, and go on where they were.
+ */
+export class Engine {
+  private scheduler: Scheduler | undefined;
+  private session: ExecutorSession | undefined;
+  private supervisor: Supervisor | undefined;
+  private readonly generations = new Map<Sequence, Generation>();
+  /** Sequences that came before the first executor had told what it can hold. */
+  private early: Sequence[] = [];
+  private stopped: RocmForgeError | undefined;
+
+  constructor(
+    private readonly options: EngineOptions,
+    private readonly log: Logger,
+  ) {}
+
+  /** Generations under way. */
+  get active(): number {
+    return new Set(this.generations.values()).size;
+  }
+
+  /** For tests and metrics. */
+  get schedulerState(): Scheduler | undefined {
+    return this.scheduler;
+  }
+
+  /** The supervisor is told of each completed step. */
+  attach(supervisor: Supervisor): void {
+    this.supervisor = supervisor;
+  }
+
+  /**
+   * Queues a generation. Its sink hears of it from now on.
+   *
+   * @throws RocmForgeError `QUEUE_FULL`, `PROMPT_TOO_LONG`, or why nothing is served at all
+   */
+  submit(generation: Generation): void {
+    if (this.stopped) throw this.stopped;
+    const { promptIds, stop } = generation.parameters;
+    const waiting = this.scheduler?.waitingCount ?? this.early.length;
+    const waitingTokens = this.scheduler?.waitingTokens ?? 0;
+    const { maxQueuedRequests, maxQueuedTokens } = this.options;
+    if (waiting + generation.sequences.length > maxQueuedRequests || waitingTokens > maxQueuedTokens) {
+      throw new RocmForgeError('QUEUE_FULL', `${waiting} sequences wait already, ${waitingTokens} tokens of prompts`, {
+        retry_delay_ms: String(QUEUE_RETRY_MS),
+      });
+    }
+    if (this.scheduler && !this.scheduler.canEverRun(promptIds.length + stop.maxTokens)) {
+      throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
+    }
+    for (const sequence of generation.sequences) {
+      this.generations.set(sequence, generation);
+      if (this.scheduler) this.scheduler.add(sequence);
+      else this.early.push(sequence);
+    }
+    this.pump();
+  }
+
+  /** Ends a generation nobody listens to any more. */
+  cancel(generation: Generation): void {
+    generation.abandon();
+    for (const sequence of generation.sequences) this.drop(sequence);
+    this.pump();
+  }
+
+  /** Ends a generation whose time is over: what it has is its answer. */
+  expire(generation: Generation): void {
+    for (const sequence of generation.sequences) {
+      if (!this.generations.has(sequence)) continue;
+      this.drop(sequence);
+      generation.end(sequence, { reason: 'time_limit' });
+    }
+    this.pump();
+  }
+
+  /** A new executor generation serves. */
+  serve(session: ExecutorSession): void {
+    const { maxSequences, maxStepTokens, kvBlocks } = session.model;
+    this.scheduler ??= new Scheduler({ maxSequences, maxStepTokens, kvBlocks, prefixCache: this.options.prefixCache });
+    for (const sequence of this.early.splice(0)) this.scheduler.add(sequence);
+    this.stopped = undefined;
+    this.session = session;
+    session.start({
+      result: (response) => this.result(response),
+      lost: (error) => this.supervisor?.sessionLost(session.generation, error),
+    });
+    this.pump();
+  }
+
+  /** The executor is gone. */
+  lose(): void {
+    this.session = undefined;
+    this.scheduler?.reset();
+  }
+
+  /** No executor will come soon: everything under way ends with the error, and so does what comes until one does. */
+  fail(error: RocmForgeError): void {
+    this.stopped = error;
+    for (const generation of new Set(this.generations.values())) generation.fail(error);
+    for (const sequence of [...this.generations.keys()]) this.drop(sequence);
+  }
+
+  private drop(sequence: Sequence): void {
+    this.generations.delete(sequence);
+    this.early = this.early.filter((other) => other !== sequence);
+    this.scheduler?.end(sequence);
+  }
+
+  private pump(): void {
+    const { session, scheduler } = this;
+    if (!session || !scheduler) return;
+    while (scheduler.stepsInFlight < this.options.pipelineDepth) {
+      const plan = scheduler.plan();
+      if (plan === undefined) return;
+      session.submit(encodeStep(plan, session.generation));
+    }
+  }
+
+  private result(response: ExecuteResponse): void {
+    const { scheduler } = this;
+    if (!scheduler) return;
+    const tokens = scheduler.complete(response.outputs.map((output) => output.tokenId));
+    this.supervisor?.stepCompleted();
+    for (const { sequence, index } of tokens) {
+      const generation = this.generations.get(sequence);
+      const output = response.outputs[index];
+      if (!generation || !output) continue;
+      if (generation.push(sequence, output)) this.drop(sequence);
+    }
+    if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
+    this.pump();
+  }
+
+  /** When nothing runs, the books can be checked for free. */
+  private checkIdle(scheduler: Scheduler): void {
+    try {
+      scheduler.check();
+    } catch (error) {
+      this.log.error({ err: error }, 'the block books do not add up');
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import { type ClientDuplexStream, credentials, type ServiceError } from '@grpc/grpc-js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import {
+  type ExecuteRequest,
+  type ExecuteResponse,
+  ExecutorServiceClient,
+  type GetInfoResponse,
+  type LoadedModel,
+  type LoadModelRequest,
+} from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { MAX_MESSAGE_BYTES } from '../../shared/grpc/server.js';
+import { fromServiceError } from '../../shared/grpc/status.js';
+
+/** Who hears of a session's steps. `lost` comes once, and nothing after it. */
+export interface SessionListener {
+  result(response: ExecuteResponse): void;
+  lost(error: RocmForgeError): void;
+}
+
+/** One generation of one executor: a connection, a loaded model and the stream of steps. */
+export class ExecutorSession {
+  private stream: ClientDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
+  private listener: SessionListener | undefined;
+  /** When each step under way was sent, oldest first. */
+  private readonly sentAt: number[] = [];
+
+  private constructor(
+    private readonly client: ExecutorServiceClient,
+    readonly info: GetInfoResponse,
+    readonly model: LoadedModel,
+    readonly generation: bigint,
+  ) {}
+
+  /**
+   * Connects and loads the model.
+   *
+   * @param connectTimeoutMs how long to wait for somebody to listen at the address
+   * @throws RocmForgeError the executor's own error, or `EXECUTOR_UNAVAILABLE`
+   */
+  static async open(
+    address: string,
+    request: LoadModelRequest,
+    connectTimeoutMs: number,
+    onProgress: (doneBytes: number, totalBytes: number) => void,
+  ): Promise<ExecutorSession> {
+    const client = new ExecutorServiceClient(address, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+      'grpc.max_send_message_length': -1,
+      'grpc.initial_reconnect_backoff_ms': 20,
+      'grpc.max_reconnect_backoff_ms': 200,
+      // A stale idle connection to a socket path that a new process now owns must not be found again.
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    try {
+      await new Promise<void>((resolve, reject) =>
+        client.waitForReady(Date.now() + connectTimeoutMs, (error) => (error ? reject(error) : resolve())),
+      );
+      const info = await new Promise<GetInfoResponse>((resolve, reject) =>
+        client.getInfo({}, (error, response) => (error ? reject(fromServiceError(error)) : resolve(response))),
+      );
+      const model = await load(client, request, onProgress);
+      return new ExecutorSession(client, info, model, request.generation);
+    } catch (error) {
+      client.close();
+      if (error instanceof RocmForgeError) throw error;
+      throw new RocmForgeError(
+        'EXECUTOR_UNAVAILABLE',
+        `no executor answers at ${address}: ${(error as Error).message}`,
+      );
+    }
+  }
+
+  /** Opens the stream of steps. */
+  start(listener: SessionListener): void {
+    this.listener = listener;
+    const stream = this.client.execute();
+    this.stream = stream;
+    stream.on('data', (response: ExecuteResponse) => {
+      if (response.generation !== this.generation) return;
+      this.sentAt.shift();
+      this.listener?.result(response);
+    });
+    stream.on('error', (error: ServiceError) => this.lose(fromServiceError(error)));
+    stream.on('end', () => this.lose(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'the executor ended the stream')));
+  }
+
+  submit(step: ExecuteRequest): void {
+    this.sentAt.push(performance.now());
+    this.stream?.write(step);
+  }
+
+  /** Milliseconds since the oldest step without an answer was sent; 0 when there is none. */
+  get oldestStepAgeMs(): number {
+    const [oldest] = this.sentAt;
+    return oldest === undefined ? 0 : performance.now() - oldest;
+  }
+
+  /** Declares the executor gone: it died, or is about to be killed. */
+  lose(error: unknown): void {
+    const { listener } = this;
+    this.listener = undefined;
+    this.close();
+    listener?.lost(asRocmForgeError(error));
+  }
+
+  /** Ends the session without telling the listener. */
+  close(): void {
+    this.listener = undefined;
+    this.stream?.cancel();
+    this.stream = undefined;
+    this.client.close();
+  }
+}
+
+function load(
+  client: ExecutorServiceClient,
+  request: LoadModelRequest,
+  onProgress: (doneBytes: number, totalBytes: number) => void,
+): Promise<LoadedModel> {
+  return new Promise((resolve, reject) => {
+    const call = client.loadModel(request);
+    let loaded: LoadedModel | undefined;
+    call.on('data', ({ event }) => {
+      if (event?.$case === 'loaded') loaded = event.value;
+      if (event?.$case === 'progress') onProgress(Number(event.value.doneBytes), Number(event.value.totalBytes));
+    });
+    call.on('error', (error: ServiceError) => reject(fromServiceError(error)));
+    call.on('end', () => {
+      if (loaded) resolve(loaded);
+      else reject(new RocmForgeError('EXECUTOR_PROTOCOL', 'the executor ended the load without a model'));
+    });
+  });
+}

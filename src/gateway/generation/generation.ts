@@ -1,0 +1,108 @@
+import type { RocmForgeError } from '../../shared/errors.js';
+import { Sequence, type SequenceSampling } from '../scheduler/sequence.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { Completion, type Finish, type StopOptions } from './completion.js';
+
+/** A request, validated and encoded. */
+export interface GenerationParameters {
+  readonly requestId: string;
+  readonly promptIds: Uint32Array;
+  /** Of each completion, but for the index. */
+  readonly sampling: Omit<SequenceSampling, 'sampleIndex'>;
+  readonly stop: StopOptions;
+  /** Completions. */
+  readonly n: number;
+  readonly priority: number;
+  /** Milliseconds; 0: no limit. */
+  readonly timeLimitMs: number;
+}
+
+/** The probability of a token and of the likeliest ones at its place. */
+export interface TokenProbability {
+  readonly tokenId: number;
+  readonly logprob: number;
+  readonly topIds: readonly number[];
+  readonly topLogprobs: readonly number[];
+}
+
+/** Receives what happens to a generation. Called from the event loop, in order, never after `error` or the last end. */
+export interface GenerationSink {
+  chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenProbability[]): void;
+  complete(index: number, finish: Finish, counts: CompletionCounts): void;
+  error(error: RocmForgeError): void;
+}
+
+export interface CompletionCounts {
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly completionTokens: number;
+  readonly seed: bigint;
+}
+
+/** A request under way: its sequences, their texts, and who listens. */
+export class Generation {
+  readonly sequences: readonly Sequence[];
+  private readonly completions: readonly Completion[];
+  private left: number;
+
+  /** @throws RocmForgeError `INVALID_FIELD` for stop strings that cannot match */
+  constructor(
+    readonly parameters: GenerationParameters,
+    tokenizer: Tokenizer,
+    private readonly sink: GenerationSink,
+  ) {
+    const { n, promptIds, sampling, stop, priority } = parameters;
+    const indices = Array.from({ length: n }, (_, i) => i);
+    this.completions = indices.map(() => new Completion(tokenizer, stop));
+    this.sequences = indices.map(
+      (sampleIndex) =>
+        new Sequence({ promptIds, sampling: { ...sampling, sampleIndex }, maxTokens: stop.maxTokens, priority }),
+    );
+    this.left = n;
+  }
+
+  /** Whether every completion has ended. */
+  get done(): boolean {
+    return this.left === 0;
+  }
+
+  /** A sequence emitted a token. @returns whether that was its last */
+  push(sequence: Sequence, token: TokenProbability): boolean {
+    const index = sequence.options.sampling.sampleIndex;
+    const { text, finish } = (this.completions[index] as Completion).push(token.tokenId);
+    this.sink.chunk(index, [token.tokenId], text, this.parameters.sampling.logprobs ? [token] : []);
+    if (finish !== undefined) this.finish(sequence, finish);
+    return finish !== undefined;
+  }
+
+  /** Ends a sequence that emits no more although its own rules did not end it. */
+  end(sequence: Sequence, finish: Finish): void {
+    const index = sequence.options.sampling.sampleIndex;
+    const { text } = (this.completions[index] as Completion).end(finish);
+    if (text !== '') this.sink.chunk(index, [], text, []);
+    this.finish(sequence, finish);
+  }
+
+  /** Ends the whole generation with an error. */
+  fail(error: RocmForgeError): void {
+    if (this.done) return;
+    this.left = 0;
+    this.sink.error(error);
+  }
+
+  /** Nobody listens any more. */
+  abandon(): void {
+    this.left = 0;
+  }
+
+  private finish(sequence: Sequence, finish: Finish): void {
+    this.left -= 1;
+    const { sampling, promptIds } = sequence.options;
+    this.sink.complete(sampling.sampleIndex, finish, {
+      promptTokens: promptIds.length,
+      cachedTokens: sequence.cachedTokens,
+      completionTokens: sequence.emitted.length,
+      seed: sampling.seed,
+    });
+  }
+}

@@ -1,0 +1,337 @@
+import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import type { Sequence } from './sequence.js';
+
+export interface SchedulerOptions {
+  /** Slots of the executor: the most sequences that run at once. */
+  readonly maxSequences: number;
+  /** The most rows of one step, shared by prompts and generation. */
+  readonly maxStepTokens: number;
+  /** KV blocks of the executor, the null block included. */
+  readonly kvBlocks: number;
+  /** Look for prompts' beginnings among blocks that were computed before; default true. */
+  readonly prefixCache?: boolean;
+}
+
+/** What one step is to do. Blocks and slots are allotted; nothing is sent yet. */
+export interface StepPlan {
+  readonly stepId: number;
+  readonly closes: readonly number[];
+  readonly opens: readonly { readonly sequence: Sequence; readonly slot: number; readonly blocks: readonly number[] }[];
+  readonly appends: readonly { readonly slot: number; readonly blocks: readonly number[] }[];
+  readonly slices: readonly PlannedSlice[];
+}
+
+export interface PlannedSlice {
+  readonly sequence: Sequence;
+  readonly slot: number;
+  readonly position: number;
+  readonly count: number;
+  /** Whether the token after the slice is sampled. */
+  readonly sample: boolean;
+}
+
+/** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */
+export interface StepToken {
+  readonly sequence: Sequence;
+  readonly index: number;
+}
+
+/** A sequence is preempted at most this often; then it keeps its blocks and others wait. */
+const MAX_PREEMPTIONS = 3;
+/** Free blocks, as a part of all, that new sequences leave to those that run. */
+const WATERMARK = 0.01;
+
+/**
+ * Decides what each step computes. Pure: no clock, no input or output, no promise. Sequences and results go in, plans
+ * come out.
+ *
+ * Each sequence catches up with its length; one budget of rows a step is shared by all, running sequences first. A
+ * sequence's blocks and slot are given up when the last step that names it has returned, never earlier: a step under way
+ * still writes to them.
+ */
+export class Scheduler {
+  readonly blocks: BlockManager;
+  readonly counters = { preemptions: 0, cachedTokens: 0, discardedTokens: 0 };
+  private waiting: Sequence[] = [];
+  private running: Sequence[] = [];
+  private readonly ending = new Set<Sequence>();
+  private freeSlots: number[] = [];
+  private closes: number[] = [];
+  private inFlight: StepPlan[] = [];
+  private arrivals = 0;
+  private steps = 0;
+
+  constructor(private readonly options: SchedulerOptions) {
+    this.blocks = new BlockManager(options.kvBlocks);
+    this.resetSlots();
+  }
+
+  get waitingCount(): number {
+    return this.waiting.length;
+  }
+
+  get runningCount(): number {
+    return this.running.length;
+  }
+
+  /** Steps planned whose results have not come. */
+  get stepsInFlight(): number {
+    return this.inFlight.length;
+  }
+
+  /** Tokens of prompts that wait. */
+  get waitingTokens(): number {
+    return this.waiting.reduce((sum, sequence) => sum + sequence.known, 0);
+  }
+
+  /** Whether a sequence of this many tokens in all could ever run. */
+  canEverRun(tokens: number): boolean {
+    return blocksFor(tokens) <= this.blocks.capacity;
+  }
+
+  add(sequence: Sequence): void {
+    sequence.arrival = ++this.arrivals;
+    this.enqueue(sequence);
+  }
+
+  /** The sequence wants no more tokens: it stopped, was cancelled or ran out of time. */
+  end(sequence: Sequence): void {
+    if (sequence.state === 'ended') return;
+    const wasWaiting = sequence.state === 'waiting';
+    sequence.state = 'ended';
+    if (wasWaiting) {
+      this.waiting.splice(this.waiting.indexOf(sequence), 1);
+      return;
+    }
+    this.remove(this.running, sequence);
+    if (sequence.inFlight === 0) this.release(sequence);
+    else this.ending.add(sequence);
+  }
+
+  /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
+  plan(): StepPlan | undefined {
+    const opens: { sequence: Sequence; slot: number; blocks: readonly number[] }[] = [];
+    const appends: { slot: number; blocks: readonly number[] }[] = [];
+    const slices: PlannedSlice[] = [];
+    let budget = this.options.maxStepTokens;
+    let pressed = false;
+
+    for (const sequence of [...this.running]) {
+      if (sequence.state !== 'running' || budget === 0) continue;
+      const count = Math.min(sequence.behind, budget);
+      if (count === 0) continue;
+      const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
+      if (needed > 0) {
+        if (!this.makeRoom(needed, sequence)) {
+          pressed = true;
+          continue;
+        }
+        const added = this.blocks.allocate(needed);
+        sequence.blocks.push(...added);
+        appends.push({ slot: sequence.slot as number, blocks: added });
+      }
+      slices.push(this.slice(sequence, count));
+      budget -= count;
+    }
+
+    // Sequences that drain wait for room themselves: admitting others now would take it from them.
+    pressed ||= this.running.some((sequence) => sequence.state === 'draining');
+    while (!pressed && budget > 0 && this.freeSlots.length > 0) {
+      const sequence = this.waiting[0];
+      if (sequence === undefined || !this.admit(sequence, budget)) break;
+      this.waiting.shift();
+      opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
+      const count = Math.min(sequence.behind, budget);
+      slices.push(this.slice(sequence, count));
+      budget -= count;
+    }
+
+    if (slices.length === 0) return undefined;
+    const plan: StepPlan = { stepId: ++this.steps, closes: this.closes, opens, appends, slices };
+    this.closes = [];
+    this.inFlight.push(plan);
+    return plan;
+  }
+
+  /**
+   * The oldest step under way has returned.
+   *
+   * @param tokens the sampled token of each slice with `sample`, in order
+   * @returns those that somebody still wants; they are emitted already
+   */
+  complete(tokens: readonly number[]): StepToken[] {
+    const plan = this.inFlight.shift();
+    if (plan === undefined) throw new Error('a result came for no step');
+    const wanted: StepToken[] = [];
+    let index = 0;
+    for (const { sequence, position, count, sample } of plan.slices) {
+      sequence.inFlight -= 1;
+      sequence.computed = position + count;
+      if (sample) {
+        sequence.pending -= 1;
+        if (sequence.state === 'ended') {
+          this.counters.discardedTokens += 1;
+        } else {
+          sequence.emitted.push(tokens[index] as number);
+          wanted.push({ sequence, index });
+        }
+        index += 1;
+      }
+      if (sequence.state === 'running' || sequence.state === 'draining') this.registerFullBlocks(sequence);
+      if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
+      if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
+    }
+    return wanted;
+  }
+
+  /** The executor is gone and with it all it held: every sequence waits again, oldest first, to be computed anew. */
+  reset(): void {
+    for (const sequence of this.running) {
+      sequence.forgetDevice();
+      sequence.state = 'waiting';
+      this.enqueue(sequence);
+    }
+    this.running = [];
+    this.ending.clear();
+    this.closes = [];
+    this.inFlight = [];
+    this.blocks.reset();
+    this.resetSlots();
+  }
+
+  /** Throws when a block or slot has not exactly one fate. */
+  check(): void {
+    const holders = [...this.running, ...this.ending];
+    this.blocks.check(holders.map((sequence) => sequence.blocks));
+    const slots = [...this.freeSlots, ...holders.map((sequence) => sequence.slot)];
+    if (new Set(slots).size !== this.options.maxSequences || slots.length !== this.options.maxSequences) {
+      throw new Error(`slots ${slots.join(', ')} are not 0 to ${this.options.maxSequences - 1}, each once`);
+    }
+  }
+
+  private slice(sequence: Sequence, count: number): PlannedSlice {
+    const position = sequence.scheduled;
+    const sample = position + count === sequence.length;
+    sequence.scheduled += count;
+    sequence.inFlight += 1;
+    if (sample) sequence.pending += 1;
+    return { sequence, slot: sequence.slot as number, position, count, sample };
+  }
+
+  /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
+  private admit(sequence: Sequence, budget: number): boolean {
+    const found = this.findPrefix(sequence);
+    const start = found.blocks.length * BLOCK_TOKENS;
+    const count = Math.min(sequence.known - start, budget);
+    const needed = blocksFor(start + count) - found.blocks.length;
+    const fromFree = needed + found.blocks.filter((block) => this.blocks.isFree(block)).length;
+    const spare = this.running.length === 0 ? 0 : Math.ceil(this.blocks.capacity * WATERMARK);
+    if (!this.blocks.canAllocate(fromFree + spare)) return false;
+
+    for (const block of found.blocks) this.blocks.share(block);
+    sequence.blocks = [...found.blocks, ...this.blocks.allocate(needed)];
+    sequence.slot = this.freeSlots.pop() as number;
+    sequence.computed = start;
+    sequence.scheduled = start;
+    sequence.registeredBlocks = found.blocks.length;
+    sequence.registeredHash = found.hash;
+    sequence.state = 'running';
+    if (sequence.preemptions === 0 && sequence.emitted.length === 0) {
+      sequence.cachedTokens = start;
+      this.counters.cachedTokens += start;
+    }
+    this.running.push(sequence);
+    this.running.sort(byUrgency);
+    return true;
+  }
+
+  /** The longest findable run of full blocks that leaves at least one token to compute. */
+  private findPrefix(sequence: Sequence): { blocks: number[]; hash: number } {
+    const blocks: number[] = [];
+    let hash = 0;
+    if (!this.cachesFor(sequence)) return { blocks, hash };
+    const ids = sequence.tokens();
+    for (let end = BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
+      const tokens = ids.subarray(end - BLOCK_TOKENS, end);
+      const block = this.blocks.find(hash, tokens);
+      if (block === undefined) break;
+      blocks.push(block);
+      hash = this.blocks.register(block, hash, tokens);
+    }
+    return { blocks, hash };
+  }
+
+  private registerFullBlocks(sequence: Sequence): void {
+    if (!this.cachesFor(sequence)) return;
+    const full = Math.floor(sequence.computed / BLOCK_TOKENS);
+    for (let i = sequence.registeredBlocks; i < full; i++) {
+      const ids = Uint32Array.from({ length: BLOCK_TOKENS }, (_, j) => sequence.token(i * BLOCK_TOKENS + j));
+      sequence.registeredHash = this.blocks.register(sequence.blocks[i] as number, sequence.registeredHash, ids);
+    }
+    sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
+  }
+
+  private cachesFor(sequence: Sequence): boolean {
+    return (this.options.prefixCache ?? true) && (sequence.options.usePrefixCache ?? true);
+  }
+
+  /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
+  private makeRoom(blocks: number, forSequence: Sequence): boolean {
+    while (!this.blocks.canAllocate(blocks)) {
+      if (this.running.some((sequence) => sequence.state === 'draining')) return false;
+      const victim = this.victim(forSequence);
+      this.counters.preemptions += 1;
+      victim.preemptions += 1;
+      victim.state = 'draining';
+      if (victim.inFlight === 0) this.requeue(victim);
+      if (victim === forSequence) return false;
+    }
+    return true;
+  }
+
+  /** The least urgent running sequence that was not preempted too often; never one more urgent than the one in need. */
+  private victim(forSequence: Sequence): Sequence {
+    for (let i = this.running.length - 1; i >= 0; i--) {
+      const sequence = this.running[i] as Sequence;
+      if (sequence === forSequence) break;
+      if (sequence.state === 'running' && sequence.preemptions < MAX_PREEMPTIONS) return sequence;
+    }
+    return forSequence;
+  }
+
+  /** A drained sequence gives up its slot and waits again. */
+  private requeue(sequence: Sequence): void {
+    this.remove(this.running, sequence);
+    this.release(sequence);
+    sequence.forgetDevice();
+    sequence.state = 'waiting';
+    this.enqueue(sequence);
+  }
+
+  private release(sequence: Sequence): void {
+    for (const block of sequence.blocks) this.blocks.release(block);
+    sequence.blocks = [];
+    this.closes.push(sequence.slot as number);
+    this.freeSlots.push(sequence.slot as number);
+    sequence.slot = undefined;
+  }
+
+  private enqueue(sequence: Sequence): void {
+    const at = this.waiting.findIndex((other) => byUrgency(sequence, other) < 0);
+    this.waiting.splice(at < 0 ? this.waiting.length : at, 0, sequence);
+  }
+
+  private remove(list: Sequence[], sequence: Sequence): void {
+    const at = list.indexOf(sequence);
+    if (at >= 0) list.splice(at, 1);
+  }
+
+  private resetSlots(): void {
+    this.freeSlots = Array.from({ length: this.options.maxSequences }, (_, i) => this.options.maxSequences - 1 - i);
+  }
+}
+
+/** Higher priority first, then older first. */
+function byUrgency(a: Sequence, b: Sequence): number {
+  return b.options.priority - a.options.priority || a.arrival - b.arrival;
+}

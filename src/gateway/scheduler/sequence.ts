@@ -1,0 +1,106 @@
+/** How a sequence's tokens are drawn; what the executor's slot is told. Neutral values turn a filter off. */
+export interface SequenceSampling {
+  readonly temperature: number;
+  readonly topK: number;
+  readonly topP: number;
+  readonly minP: number;
+  readonly seed: bigint;
+  /** Which of a request's n completions. */
+  readonly sampleIndex: number;
+  readonly logprobs: boolean;
+  readonly topLogprobs: number;
+}
+
+export interface SequenceOptions {
+  readonly promptIds: Uint32Array;
+  readonly sampling: SequenceSampling;
+  /** The most tokens to generate; prompt and these together fit the context. */
+  readonly maxTokens: number;
+  /** Higher runs first. */
+  readonly priority: number;
+  /** May take and leave blocks in the prefix cache; default true. */
+  readonly usePrefixCache?: boolean;
+}
+
+/**
+ * `waiting` has no slot. `running` has one. `draining` keeps its slot until its last step has returned and then waits
+ * again (a preemption). `ended` is given up; it too keeps its slot until its last step has returned.
+ */
+export type SequenceState = 'waiting' | 'running' | 'draining' | 'ended';
+
+/**
+ * One completion in the making: what is known of it, and how far the executor has come.
+ *
+ * Positions below `computed` have returned; those below `scheduled` are returned or under way. There is no prefill or
+ * decode phase: a sequence is behind its `length` and catches up.
+ */
+export class Sequence {
+  readonly emitted: number[] = [];
+  state: SequenceState = 'waiting';
+  slot: number | undefined;
+  /** The block table. */
+  blocks: number[] = [];
+  computed = 0;
+  scheduled = 0;
+  /** Samples under way: tokens that exist on the device and are not known here yet. */
+  pending = 0;
+  /** Steps under way that name this sequence. */
+  inFlight = 0;
+  /** Full blocks that are findable in the prefix cache. */
+  registeredBlocks = 0;
+  /** Hash of the last registered block; the chain's start is 0. */
+  registeredHash = 0;
+  /** Prompt tokens that the first admission found in the prefix cache. */
+  cachedTokens = 0;
+  preemptions = 0;
+  /** Order of arrival. Set by the scheduler. */
+  arrival = 0;
+
+  constructor(readonly options: SequenceOptions) {}
+
+  /** Tokens that are known: prompt and emitted. */
+  get known(): number {
+    return this.options.promptIds.length + this.emitted.length;
+  }
+
+  /** Tokens that exist, here or only on the device. */
+  get length(): number {
+    return this.known + this.pending;
+  }
+
+  /** Whether every token it may emit exists: nothing is left to compute for it. */
+  get complete(): boolean {
+    return this.emitted.length + this.pending >= this.options.maxTokens;
+  }
+
+  /** Positions that could be computed now. */
+  get behind(): number {
+    return this.complete ? 0 : this.length - this.scheduled;
+  }
+
+  /** The token at a known position. */
+  token(position: number): number {
+    const { promptIds } = this.options;
+    return (position < promptIds.length ? promptIds[position] : this.emitted[position - promptIds.length]) as number;
+  }
+
+  /** All known tokens. */
+  tokens(): Uint32Array {
+    const ids = new Uint32Array(this.known);
+    ids.set(this.options.promptIds);
+    ids.set(this.emitted, this.options.promptIds.length);
+    return ids;
+  }
+
+  /** Forgets everything the executor held of it; what was emitted stays. */
+  forgetDevice(): void {
+    this.slot = undefined;
+    this.blocks = [];
+    this.computed = 0;
+    this.scheduled = 0;
+    this.pending = 0;
+    this.inFlight = 0;
+    this.registeredBlocks = 0;
+    this.registeredHash = 0;
+  }
+}

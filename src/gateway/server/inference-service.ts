@@ -1,0 +1,228 @@
+import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import { RocmForgeError } from '../../shared/errors.js';
+import {
+  type DetokenizeRequest,
+  type DetokenizeResponse,
+  FinishReason,
+  type GenerateRequest,
+  GenerateResponse,
+  type GenerateStreamRequest,
+  type GenerateStreamResponse,
+  type GetModelRequest,
+  type GetModelResponse,
+  type InferenceServiceServer,
+  type ListModelsRequest,
+  type ListModelsResponse,
+  type Model,
+  type TokenizeRequest,
+  type TokenizeResponse,
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { toStatus } from '../../shared/grpc/status.js';
+import { wellFormed } from '../../shared/grpc/strict.js';
+import type { Logger } from '../../shared/log.js';
+import type { Engine } from '../engine.js';
+import { Generation, type GenerationSink } from '../generation/generation.js';
+import type { ServedModel } from '../served-model.js';
+import { detokenize } from '../tokenizer/detokenizer.js';
+import { finishReason, generateComplete, stopMatch, tokenLogprobs } from './messages.js';
+import { encodeInput, validateGeneration } from './validate.js';
+
+export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
+
+/** What can be told of the executor from outside. */
+export interface Readiness {
+  readonly ready: boolean;
+  readonly device: string;
+}
+
+/** The public gRPC API over one model and one engine. */
+export class InferenceService {
+  constructor(
+    private readonly model: ServedModel,
+    private readonly engine: Engine,
+    private readonly readiness: () => Readiness,
+    private readonly log: Logger,
+  ) {}
+
+  /** The handlers to register with a server. */
+  get handlers(): InferenceServiceServer {
+    return {
+      generate: (call, callback) => void this.generate(call, callback),
+      generateStream: (call) => void this.generateStream(call),
+      tokenize: (call, callback) => this.answer(call, callback, (request) => this.tokenize(request)),
+      detokenize: (call, callback) => this.answer(call, callback, (request) => this.detokenize(request)),
+      listModels: (call, callback) => this.answer(call, callback, (request) => this.listModels(request)),
+      getModel: (call, callback) => this.answer(call, callback, (request) => this.getModel(request)),
+    };
+  }
+
+  private async generateStream(
+    call: ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
+  ): Promise<void> {
+    try {
+      const request = wellFormed(call.request);
+      this.checkModel(request.model);
+      const parameters = await validateGeneration(request, this.model);
+      if (call.cancelled) return;
+      const { requestId } = parameters;
+      const generation = this.start(parameters, {
+        chunk: (index, tokenIds, text, logprobs) => {
+          const chunk = {
+            index,
+            tokenIds: tokenIds as number[],
+            text,
+            logprobs: logprobs.map(tokenLogprobs),
+            promptLogprobs: [],
+          };
+          call.write({ requestId, event: { $case: 'chunk', value: chunk } });
+        },
+        complete: (index, finish, counts) => {
+          call.write({ requestId, event: { $case: 'complete', value: generateComplete(index, finish, counts) } });
+          if (generation.done) call.end();
+        },
+        error: (error) => void call.emit('error', toStatus(error)),
+      });
+      call.on('cancelled', () => this.engine.cancel(generation));
+    } catch (error) {
+      call.emit('error', toStatus(error));
+    }
+  }
+
+  private async generate(
+    call: ServerUnaryCall<GenerateRequest, GenerateResponse>,
+    callback: sendUnaryData<GenerateResponse>,
+  ): Promise<void> {
+    try {
+      const request = wellFormed(call.request);
+      this.checkModel(request.model);
+      const parameters = await validateGeneration(request, this.model);
+      if (call.cancelled) return;
+      const response = GenerateResponse.fromPartial({ requestId: parameters.requestId, model: this.model.name });
+      response.completions = Array.from({ length: parameters.n }, (_, index) => ({
+        index,
+        text: '',
+        tokenIds: [],
+        logprobs: [],
+        finishReason: FinishReason.UNSPECIFIED,
+        stopMatch: undefined,
+        seed: 0n,
+      }));
+      const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
+      response.usage = usage;
+      const generation = this.start(parameters, {
+        chunk: (index, tokenIds, text, logprobs) => {
+          const completion = response.completions[index];
+          if (completion === undefined) return;
+          completion.text += text;
+          completion.tokenIds.push(...tokenIds);
+          completion.logprobs.push(...logprobs.map(tokenLogprobs));
+        },
+        complete: (index, finish, counts) => {
+          const completion = response.completions[index];
+          if (completion === undefined) return;
+          completion.finishReason = finishReason(finish);
+          completion.stopMatch = stopMatch(finish);
+          completion.seed = counts.seed;
+          usage.cachedTokens = Math.max(usage.cachedTokens, counts.cachedTokens);
+          usage.completionTokens += counts.completionTokens;
+          if (generation.done) callback(null, response);
+        },
+        error: (error) => callback(toStatus(error), null),
+      });
+      call.on('cancelled', () => this.engine.cancel(generation));
+    } catch (error) {
+      callback(toStatus(error), null);
+    }
+  }
+
+  private start(parameters: Generation['parameters'], sink: GenerationSink): Generation {
+    const started = performance.now();
+    const { requestId, timeLimitMs, promptIds } = parameters;
+    let timer: NodeJS.Timeout | undefined;
+    let tokens = 0;
+    let firstTokenMs = 0;
+    const end = (outcome: string): void => {
+      clearTimeout(timer);
+      const durationMs = Math.round(performance.now() - started);
+      this.log.info(
+        { requestId, outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs, durationMs },
+        'generation ended',
+      );
+    };
+    const generation: Generation = new Generation(parameters, this.model.tokenizer, {
+      chunk: (index, tokenIds, text, logprobs) => {
+        if (tokens === 0) firstTokenMs = Math.round(performance.now() - started);
+        tokens += tokenIds.length;
+        sink.chunk(index, tokenIds, text, logprobs);
+      },
+      complete: (index, finish, counts) => {
+        if (generation.done) end(finish.reason);
+        sink.complete(index, finish, counts);
+      },
+      error: (error) => {
+        end(error.reason);
+        sink.error(error);
+      },
+    });
+    this.engine.submit(generation);
+    if (timeLimitMs > 0) timer = setTimeout(() => this.engine.expire(generation), timeLimitMs);
+    return generation;
+  }
+
+  private async tokenize(request: TokenizeRequest): Promise<TokenizeResponse> {
+    this.checkModel(request.model);
+    return { tokenIds: Array.from(await encodeInput(request.input, this.model)) };
+  }
+
+  private async detokenize(request: DetokenizeRequest): Promise<DetokenizeResponse> {
+    this.checkModel(request.model);
+    for (const id of request.tokenIds) {
+      if (id < this.model.vocabularySize) continue;
+      throw new RocmForgeError('TOKEN_OUT_OF_RANGE', `token id ${id} is not below ${this.model.vocabularySize}`, {
+        field: 'token_ids',
+      });
+    }
+    const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
+    return { text: detokenize(this.model.tokenizer, request.tokenIds, options) };
+  }
+
+  private async listModels(_request: ListModelsRequest): Promise<ListModelsResponse> {
+    return { models: [this.describe()] };
+  }
+
+  private async getModel(request: GetModelRequest): Promise<GetModelResponse> {
+    this.checkModel(request.model);
+    return { model: this.describe() };
+  }
+
+  private describe(): Model {
+    const { name, architecture, parameters, contextLength, vocabularySize, hasChatTemplate } = this.model;
+    return {
+      name,
+      architecture,
+      parameters: BigInt(parameters),
+      contextLength,
+      vocabularySize,
+      hasChatTemplate,
+      ...this.readiness(),
+    };
+  }
+
+  private checkModel(name: string): void {
+    if (name === '' || name === this.model.name) return;
+    throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only "${this.model.name}"`, {
+      field: 'model',
+    });
+  }
+
+  private answer<Request, Response>(
+    call: ServerUnaryCall<Request, Response>,
+    callback: sendUnaryData<Response>,
+    handle: (request: Request) => Promise<Response>,
+  ): void {
+    Promise.resolve()
+      .then(() => handle(wellFormed(call.request)))
+      .then((response) => callback(null, response))
+      .catch((error: unknown) => callback(toStatus(error), null));
+  }
+}

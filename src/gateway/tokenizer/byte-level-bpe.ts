@@ -1,0 +1,114 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufMetadata } from '../../shared/gguf/metadata.js';
+import { characterOfByte } from './byte-alphabet.js';
+import type { IdBuffer } from './id-buffer.js';
+import { MergeTable } from './merge-table.js';
+import { forEachPiece, type PreTokenizer, preTokenizerNamed } from './pre-tokenizer.js';
+import { mergeSymbols } from './symbol-merger.js';
+import type { TextModel } from './text-model.js';
+import type { Vocabulary } from './vocabulary.js';
+import { WordCache } from './word-cache.js';
+
+/**
+ * The text model of `tokenizer.ggml.model` = "gpt2".
+ *
+ * @throws RocmForgeError `TOKENIZER_UNSUPPORTED` for an unknown pre-tokenizer, `TOKENIZER_INVALID` without merges
+ */
+export function createByteLevelModel(
+  metadata: GgufMetadata,
+  vocabulary: Vocabulary,
+): { readonly model: TextModel; readonly addBosByDefault: boolean } {
+  const preTokenizer = preTokenizerNamed(metadata.string('tokenizer.ggml.pre'));
+  const merges = metadata.strings('tokenizer.ggml.merges');
+  if (merges === undefined) {
+    throw new RocmForgeError('TOKENIZER_INVALID', 'the model file has no "tokenizer.ggml.merges"');
+  }
+  const model = new ByteLevelModel(vocabulary, merges, preTokenizer);
+  return { model, addBosByDefault: preTokenizer.addBosByDefault };
+}
+
+/**
+ * Byte-level BPE: text is cut into pieces, the UTF-8 bytes of a piece are its symbols, and listed pairs merge, the
+ * earliest in the list first and leftmost among equals.
+ */
+class ByteLevelModel implements TextModel {
+  private readonly table: MergeTable;
+  private readonly byteSymbols: Int32Array;
+  /** Spelling of the symbols that are no tokens, from `vocabulary.size` on. */
+  private readonly extraTexts: string[] = [];
+  private readonly extraIds = new Map<string, number>();
+  private readonly words = new WordCache();
+  private readonly utf8 = new TextEncoder();
+  private readonly longestToken: number;
+
+  constructor(
+    private readonly vocabulary: Vocabulary,
+    merges: readonly string[],
+    private readonly preTokenizer: PreTokenizer,
+  ) {
+    this.byteSymbols = Int32Array.from({ length: 256 }, (_, byte) => this.symbolOf(characterOfByte(byte)));
+    this.longestToken = vocabulary.texts.reduce((longest, text) => Math.max(longest, text.length), 0);
+    this.table = new MergeTable(merges.length);
+    merges.forEach((merge, rank) => {
+      // A token may begin with what looks like the separator, so the search starts behind its first character.
+      const cut = merge.indexOf(' ', 1);
+      if (cut < 0) {
+        throw new RocmForgeError(
+          'TOKENIZER_INVALID',
+          `merge ${rank} ("${merge}") is not two symbols with a space between`,
+        );
+      }
+      const left = merge.slice(0, cut);
+      const right = merge.slice(cut + 1);
+      this.table.add(this.symbolOf(left), this.symbolOf(right), rank, this.symbolOf(left + right));
+    });
+  }
+
+  encode(text: string, _followsSpecial: boolean, output: IdBuffer): void {
+    forEachPiece(text, this.preTokenizer.rules, (start, end) => {
+      this.words.encode(text.slice(start, end), output, this.encodeWord);
+    });
+  }
+
+  private readonly encodeWord = (word: string, output: IdBuffer): void => {
+    const bytes = this.utf8.encode(word);
+    if (this.preTokenizer.ignoreMerges && bytes.length <= this.longestToken) {
+      let spelling = '';
+      for (const byte of bytes) spelling += characterOfByte(byte);
+      const id = this.vocabulary.idOf(spelling);
+      if (id !== undefined && this.vocabulary.isPlain(id)) {
+        output.push(id);
+        return;
+      }
+    }
+    const symbols = new Int32Array(bytes.length);
+    for (let i = 0; i < bytes.length; i++) symbols[i] = this.byteSymbols[bytes[i]!]!;
+    const left = mergeSymbols(symbols, symbols.length, this.table);
+    for (let i = 0; i < left; i++) this.emit(symbols[i]!, output);
+  };
+
+  /** A symbol that is no token falls back to the tokens of its bytes, a byte without a token to the unknown token. */
+  private emit(symbol: number, output: IdBuffer): void {
+    if (symbol < this.vocabulary.size) {
+      output.push(symbol);
+      return;
+    }
+    for (const character of this.extraTexts[symbol - this.vocabulary.size]!) {
+      const id = this.vocabulary.idOf(character);
+      if (id !== undefined && this.vocabulary.isPlain(id)) output.push(id);
+      else if (this.vocabulary.unknownId !== undefined) output.push(this.vocabulary.unknownId);
+    }
+  }
+
+  /** The token spelled so, or a symbol of its own: merges may pass through strings that are no tokens. */
+  private symbolOf(text: string): number {
+    const id = this.vocabulary.idOf(text);
+    if (id !== undefined && this.vocabulary.isPlain(id)) return id;
+    let extra = this.extraIds.get(text);
+    if (extra === undefined) {
+      extra = this.vocabulary.size + this.extraTexts.push(text) - 1;
+      this.extraIds.set(text, extra);
+    }
+    return extra;
+  }
+}

@@ -1,0 +1,67 @@
+import type { Tokenizer } from './tokenizer.js';
+
+export interface DetokenizerOptions {
+  /**
+   * Whether the ids are a whole text. A generation continues its prompt instead, so its first space is real; the first
+   * space of a whole SentencePiece text was put there by the tokenizer and is dropped.
+   */
+  readonly wholeText: boolean;
+  /** Whether special tokens are written by their names; default false. */
+  readonly includeSpecial?: boolean;
+}
+
+/**
+ * Ids to text, a few at a time. A character is returned when its last byte has come, so the chunks joined are the text of
+ * all ids at once, however they were split. Bytes that are no UTF-8 become U+FFFD, as in `TextDecoder`.
+ */
+export class Detokenizer {
+  // A byte order mark that a model writes is text, not a signature.
+  private readonly decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  private dropsSpace: boolean;
+  private readonly includeSpecial: boolean;
+
+  constructor(
+    private readonly tokenizer: Tokenizer,
+    options: DetokenizerOptions,
+  ) {
+    this.dropsSpace = options.wholeText && tokenizer.addSpacePrefix;
+    this.includeSpecial = options.includeSpecial ?? false;
+  }
+
+  /**
+   * Text that `id` completes; often empty for a part of a character, and for special tokens.
+   *
+   * @throws RocmForgeError `TOKEN_OUT_OF_RANGE`
+   */
+  push(id: number): string {
+    let bytes = this.tokenizer.tokenBytes(id);
+    const isName = !this.tokenizer.isRendered(id);
+    if (isName && !this.includeSpecial) return '';
+    if (this.dropsSpace && !isName) {
+      this.dropsSpace = false;
+      if (bytes[0] === 0x20) bytes = bytes.subarray(1);
+    }
+    return this.decoder.decode(bytes, { stream: true });
+  }
+
+  /** What is left: U+FFFD for a character that never became whole. Ends the text; the next `push` starts another. */
+  finish(): string {
+    return this.decoder.decode();
+  }
+}
+
+/**
+ * The text of a whole list of ids: `detokenize(encode(text))` is `text`.
+ *
+ * @throws RocmForgeError `TOKEN_OUT_OF_RANGE`
+ */
+export function detokenize(
+  tokenizer: Tokenizer,
+  ids: Iterable<number>,
+  options: DetokenizerOptions = { wholeText: true },
+): string {
+  const detokenizer = new Detokenizer(tokenizer, options);
+  let text = '';
+  for (const id of ids) text += detokenizer.push(id);
+  return text + detokenizer.finish();
+}

@@ -1,0 +1,221 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufMetadata } from '../../shared/gguf/metadata.js';
+import { createByteLevelModel } from './byte-level-bpe.js';
+import { IdBuffer } from './id-buffer.js';
+import { SentencePieceModel } from './sentencepiece.js';
+import { SpecialTokenSplitter } from './special-tokens.js';
+import type { TextModel } from './text-model.js';
+import { TokenBytes } from './token-bytes.js';
+import { Vocabulary } from './vocabulary.js';
+
+export interface EncodeOptions {
+  /** Whether the names of control tokens in the text are those tokens. Never for a user's text. */
+  readonly parseSpecial: boolean;
+  /** Ascending UTF-16 offsets that no control token may span; see {@link ChatPrompt}. */
+  readonly breaks?: readonly number[] | undefined;
+}
+
+export interface PromptOptions extends EncodeOptions {
+  /** Whether the model's BOS and EOS are added where its metadata asks for them. */
+  readonly addSpecial: boolean;
+}
+
+/** Text to token ids and back, exactly as llama.cpp's for the same model file. Immutable; safe to share. */
+export interface Tokenizer {
+  readonly vocabularySize: number;
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+  /** Generating one of these ends a generation. */
+  readonly eogIds: ReadonlySet<number>;
+  /** Whether prompts of this model start with BOS, end with EOS. */
+  readonly addBos: boolean;
+  readonly addEos: boolean;
+  /** Whether a text starts with a space that is no part of it (SentencePiece). */
+  readonly addSpacePrefix: boolean;
+
+  /**
+   * Ids of `text` alone, without BOS and EOS.
+   *
+   * @throws RocmForgeError `INVALID_FIELD` for a lone surrogate
+   */
+  encode(text: string, options: EncodeOptions): Int32Array;
+
+  /**
+   * Ids of a whole prompt. With `addSpecial` and {@link addBos} it starts with exactly one BOS, also when the text (a
+   * rendered chat template) already begins with one or several; likewise EOS at the end.
+   *
+   * @throws RocmForgeError `INVALID_FIELD` for a lone surrogate
+   */
+  encodePrompt(text: string, options: PromptOptions): Int32Array;
+
+  /**
+   * Bytes that a token stands for, a special one by its name. Not to be written to.
+   *
+   * @throws RocmForgeError `TOKEN_OUT_OF_RANGE`
+   */
+  tokenBytes(id: number): Uint8Array;
+
+  /** Name or spelling of a token as the model file has it. @throws RocmForgeError `TOKEN_OUT_OF_RANGE` */
+  tokenText(id: number): string;
+
+  /** Whether the token is control or unknown: a user's words never become it. */
+  isSpecial(id: number): boolean;
+
+  /** Whether the token is part of the text a client gets; some control tokens are. */
+  isRendered(id: number): boolean;
+
+  /** Names of the tokens that only a template may write. */
+  markerTexts(): readonly string[];
+}
+
+/**
+ * Builds the tokenizer a model file describes.
+ *
+ * @throws RocmForgeError `TOKENIZER_UNSUPPORTED` for a kind or pre-tokenizer that is not known exactly,
+ *   `TOKENIZER_INVALID` for missing or inconsistent data
+ */
+export function createTokenizer(metadata: GgufMetadata): Tokenizer {
+  const kind = metadata.string('tokenizer.ggml.model');
+  if (kind === 'llama') {
+    const vocabulary = new Vocabulary(metadata, { bosId: 1, eosId: 2, unknownId: 0 });
+    const addSpacePrefix = metadata.boolean('tokenizer.ggml.add_space_prefix') ?? true;
+    return new ModelTokenizer(metadata, {
+      vocabulary,
+      model: new SentencePieceModel(vocabulary, addSpacePrefix),
+      bytes: new TokenBytes(vocabulary, 'sentencepiece'),
+      addSpacePrefix,
+      addBosByDefault: true,
+    });
+  }
+  if (kind === 'gpt2') {
+    const vocabulary = new Vocabulary(metadata, { bosId: 11, eosId: 11 });
+    const { model, addBosByDefault } = createByteLevelModel(metadata, vocabulary);
+    const bytes = new TokenBytes(vocabulary, 'byte-level');
+    return new ModelTokenizer(metadata, { vocabulary, model, bytes, addSpacePrefix: false, addBosByDefault });
+  }
+  throw new RocmForgeError(
+    'TOKENIZER_UNSUPPORTED',
+    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `"${kind}" is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE)`,
+    { model: kind ?? '' },
+  );
+}
+
+interface Parts {
+  readonly vocabulary: Vocabulary;
+  readonly model: TextModel;
+  readonly bytes: TokenBytes;
+  readonly addSpacePrefix: boolean;
+  readonly addBosByDefault: boolean;
+}
+
+class ModelTokenizer implements Tokenizer {
+  readonly vocabularySize: number;
+  readonly bosId: number | undefined;
+  readonly eosId: number | undefined;
+  readonly eogIds: ReadonlySet<number>;
+  readonly addBos: boolean;
+  readonly addEos: boolean;
+  readonly addSpacePrefix: boolean;
+
+  private readonly vocabulary: Vocabulary;
+  private readonly model: TextModel;
+  private readonly bytes: TokenBytes;
+  private readonly splitter: SpecialTokenSplitter;
+
+  constructor(metadata: GgufMetadata, parts: Parts) {
+    const { vocabulary } = parts;
+    this.vocabulary = vocabulary;
+    this.model = parts.model;
+    this.bytes = parts.bytes;
+    this.splitter = new SpecialTokenSplitter(vocabulary, spaceSwallowers(metadata, vocabulary));
+    this.vocabularySize = vocabulary.size;
+    this.bosId = vocabulary.bosId;
+    this.eosId = vocabulary.eosId;
+    this.eogIds = vocabulary.eogIds;
+    this.addSpacePrefix = parts.addSpacePrefix;
+    const wantsBos = metadata.boolean('tokenizer.ggml.add_bos_token') ?? parts.addBosByDefault;
+    const wantsEos = metadata.boolean('tokenizer.ggml.add_eos_token') ?? false;
+    this.addBos = wantsBos && vocabulary.bosId !== undefined;
+    this.addEos = wantsEos && vocabulary.eosId !== undefined;
+  }
+
+  encode(text: string, options: EncodeOptions): Int32Array {
+    const output = new IdBuffer(text.length >> 2);
+    this.encodeInto(text, options, output);
+    return output.slice();
+  }
+
+  encodePrompt(text: string, options: PromptOptions): Int32Array {
+    const output = new IdBuffer(text.length >> 2);
+    const addBos = options.addSpecial && this.addBos;
+    if (addBos) output.push(this.bosId!);
+    this.encodeInto(text, options, output);
+    if (options.addSpecial && this.addEos && output.at(-1) !== this.eosId) output.push(this.eosId!);
+    let start = 0;
+    if (addBos) while (output.at(start + 1) === this.bosId) start++;
+    return output.slice(start);
+  }
+
+  tokenBytes(id: number): Uint8Array {
+    this.checkId(id);
+    return this.bytes.of(id);
+  }
+
+  tokenText(id: number): string {
+    this.checkId(id);
+    return this.vocabulary.texts[id]!;
+  }
+
+  isSpecial(id: number): boolean {
+    return this.vocabulary.isSpecial(id);
+  }
+
+  isRendered(id: number): boolean {
+    return this.vocabulary.isRendered(id);
+  }
+
+  markerTexts(): readonly string[] {
+    return this.vocabulary.texts.filter((text, id) => text !== '' && this.vocabulary.isMarker(id));
+  }
+
+  private encodeInto(text: string, options: EncodeOptions, output: IdBuffer): void {
+    checkWellFormed(text);
+    let followsSpecial = true;
+    for (const fragment of this.splitter.split(text, options)) {
+      if ('tokenId' in fragment) {
+        output.push(fragment.tokenId);
+        followsSpecial = true;
+      } else {
+        this.model.encode(text.slice(fragment.start, fragment.end), followsSpecial, output);
+        followsSpecial = false;
+      }
+    }
+  }
+
+  private checkId(id: number): void {
+    if (!Number.isInteger(id) || id < 0 || id >= this.vocabularySize) {
+      throw new RocmForgeError('TOKEN_OUT_OF_RANGE', `token id ${id} is not below ${this.vocabularySize}`);
+    }
+  }
+}
+
+/**
+ * A lone surrogate has no UTF-8 form; replacing it silently would answer another text than the one asked about.
+ *
+ * @throws RocmForgeError `INVALID_FIELD`
+ */
+export function checkWellFormed(text: string, field = 'text'): void {
+  const at = text.search(/\p{Surrogate}/u);
+  if (at >= 0) {
+    throw new RocmForgeError('INVALID_FIELD', `${field} has a lone surrogate at offset ${at}; send valid Unicode`, {
+      field,
+    });
+  }
+}
+
+/** Phi-3 was trained with white space after its markers removed; the file does not say so, its name does. */
+function spaceSwallowers(metadata: GgufMetadata, vocabulary: Vocabulary): (id: number) => boolean {
+  if (!/phi-?3/i.test(metadata.string('general.name') ?? '')) return () => false;
+  const keepers = new Set(['<unk>', '<s>', '<|endoftext|>'].map((name) => vocabulary.idOf(name)));
+  return (id) => !keepers.has(id);
+}

@@ -1,0 +1,16 @@
+import { destination, type Logger, pino } from 'pino';
+
+export type { Logger } from 'pino';
+
+/**
+ * A logger that writes JSON lines to stderr: stdout belongs to generated text. Prompts and texts are never logged; the
+ * level comes from `ROCMFORGE_LOG_LEVEL`, default `info`.
+ *
+ * @param name which process
+ */
+export function createLogger(name: string): Logger {
+  return pino(
+    { name, level: process.env.ROCMFORGE_LOG_LEVEL ?? 'info', base: { pid: process.pid } },
+    destination({ dest: 2, sync: true }),
+  );
+}

@@ -1,0 +1,43 @@
+"""The demo model's shape, shared by training and export.
+
+Size as Q8_0 (34 bytes for 32 weights): a layer has 2·256·256 + 2·256·128 + 3·256·512 = 589,824 weights, so 8 layers and
+the tied embedding of 2816 × 256 are 5.44 M weights, 5.78 MB; vocabulary and metadata add about 0.1 MB. Every matrix row is
+a multiple of 256 long, so that K-quants are possible too.
+"""
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Config:
+    """A llama: RMSNorm, RoPE on adjacent pairs, grouped-query attention, SwiGLU, tied embeddings, no biases."""
+    vocab_size: int = 2816
+    hidden: int = 256
+    layers: int = 8
+    heads: int = 8
+    kv_heads: int = 4
+    head_dim: int = 32
+    ffn: int = 512
+    context: int = 1024
+    rope_base: float = 10000.0
+    norm_eps: float = 1e-5
+
+    def shapes(self):
+        """Every tensor's GGUF name and row-major shape; matrices are [out, in], norms [hidden]."""
+        shapes = {'token_embd.weight': (self.vocab_size, self.hidden), 'output_norm.weight': (self.hidden,)}
+        for layer in range(self.layers):
+            shapes.update({f'blk.{layer}.{name}.weight': shape for name, shape in {
+                'attn_norm': (self.hidden,),
+                'attn_q': (self.heads * self.head_dim, self.hidden),
+                'attn_k': (self.kv_heads * self.head_dim, self.hidden),
+                'attn_v': (self.kv_heads * self.head_dim, self.hidden),
+                'attn_output': (self.hidden, self.heads * self.head_dim),
+                'ffn_norm': (self.hidden,),
+                'ffn_gate': (self.ffn, self.hidden),
+                'ffn_up': (self.ffn, self.hidden),
+                'ffn_down': (self.hidden, self.ffn),
+            }.items()})
+        return shapes
+
+    def as_dict(self):
+        """The fields as a plain dictionary."""
+        return asdict(self)
