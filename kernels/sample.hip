@@ -40,14 +40,15 @@ KERNEL(sample, const float* __restrict logits,    // [samples, vocabulary]
       // Probability mass in units of 2^-40 of the best token's: whole numbers, so that sums are exact.
       const auto mass = [&](int i) -> uint64_t {
         if (rank_of(l[i], i) < threshold) return 0;
-        return static_cast<uint64_t>(exp_of((l[i] - largest) * inverse) * 1.099511627776e12f);
+        const float probability = exp_of((l[i] - largest) * inverse);
+        return probability > 0.0f ? static_cast<uint64_t>(probability * 1.099511627776e12f) : 0;  // NaN has none
       };
       SHARED(uint64_t, total, 1);
       if (thread_id() == 0) total[0] = 0;
       block_sync();
       uint64_t part = 0;
       for (int i = thread_id(); i < vocabulary; i += BLOCK) part += mass(i);
-      shared_add(&total[0], part);
+      shared_add(total[0], part);
       block_sync();
       const uint64_t target = static_cast<uint64_t>(static_cast<double>(total[0]) * static_cast<double>(top_p));
       threshold = max_of(threshold, select_threshold(l, vocabulary, max_of<uint64_t>(target, 1), mass));

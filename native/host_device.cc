@@ -40,6 +40,12 @@ std::string host_level() {
 HostDevice::HostDevice(const std::string& library, int threads) : pool_(threads) {
   library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library_) throw DeviceError(std::string("cannot load the host kernels: ") + dlerror());
+  // Only the lanes build exports these.
+  take_error_ = reinterpret_cast<const char* (*)()>(dlsym(library_, "forge_take_error"));
+  if (take_error_) {
+    wave_ = reinterpret_cast<int (*)()>(dlsym(library_, "forge_wave"))();
+    block_ = reinterpret_cast<int (*)()>(dlsym(library_, "forge_block"))();
+  }
 }
 
 HostDevice::~HostDevice() {
@@ -87,6 +93,7 @@ void HostDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
     r->run(r->params, r->grid, first, last);
   };
   pool_.run(static_cast<int64_t>(grid.x) * grid.y * grid.z, task, &range);
+  if (const char* error = take_error_ ? take_error_() : nullptr) throw DeviceError(kernel->name + ": " + error);
 }
 
 }  // namespace rocmforge

@@ -1,4 +1,5 @@
-// The embedded default: kernels built as C++ with WAVE = 1 and BLOCK = 1, blocks spread over a thread pool.
+// The embedded default: kernels built as C++ with WAVE = 1 and BLOCK = 1, blocks spread over a thread pool. It also loads
+// the lanes build of the tests, which simulates larger blocks, says so itself, and finds mistakes as it runs.
 #pragma once
 
 #include <map>
@@ -20,8 +21,8 @@ class HostDevice : public Device {
   ~HostDevice() override;
 
   std::string description() const override;
-  int wave() const override { return 1; }
-  int block() const override { return 1; }
+  int wave() const override { return wave_; }
+  int block() const override { return block_; }
   void* allocate(size_t bytes) override;
   void release(void* address) override;
   void copy_in(void* device, const void* host, size_t bytes) override;
@@ -32,6 +33,8 @@ class HostDevice : public Device {
 
  private:
   void* library_ = nullptr;
+  int wave_ = 1, block_ = 1;
+  const char* (*take_error_)() = nullptr;
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;
   ThreadPool pool_;
 };

@@ -4,6 +4,7 @@
 //
 //   host      one shared object for x86-64-v3 and one for x86-64-v4; the executor picks at load. --native builds for
 //             this machine's processor alone.
+//   lanes     for tests: shared objects that simulate every thread of a block, lanes32 and lanes64.
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
 //
 // Nothing is built when sources, flags and compiler are those of the manifest that is there.
@@ -12,7 +13,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -43,6 +44,19 @@ const HOST_FLAGS = [
   '-Wno-unknown-pragmas',
   // GCC 12 warns inside its own AVX-512 header.
   '-Wno-maybe-uninitialized',
+];
+const LANES_FLAGS = [
+  '-std=c++17',
+  '-O1',
+  '-fPIC',
+  '-fvisibility=hidden',
+  '-march=x86-64-v3',
+  '-DFORGE_LANES',
+  '-Wall',
+  '-Wextra',
+  '-Werror',
+  '-Wno-unused-function',
+  '-Wno-unknown-pragmas',
 ];
 // Peeling a loop until its pointer is aligned would make the order of a sum depend on where a row lies in memory.
 const GCC_FLAGS = ['--param', 'vect-max-peeling-for-alignment=0'];
@@ -85,6 +99,27 @@ const listFiles = (folder, suffix) =>
     .sort()
     .map((name) => path.join(folder, name));
 
+/** Every kernel that the executor's contracts name, with the file it is in. */
+async function loadContracts() {
+  const file = path.join(root, 'dist', 'executor', 'kernels', 'contracts', 'index.js');
+  if (!existsSync(file)) fail('the contracts are not compiled; run "npm run build:ts" first');
+  return (await import(pathToFileURL(file).href)).allContracts;
+}
+
+const contracts = await loadContracts();
+for (const { name, source } of contracts) {
+  if (!existsSync(path.join(options.kernels, source))) fail(`${source} is missing: it holds the kernel ${name}`);
+}
+
+/** Fails unless each contract's kernel is a symbol of one of the built files. */
+function checkSymbols(target, folder, files, suffix) {
+  const images = files.map((file) => readFileSync(path.join(folder, file)));
+  for (const { name, source } of contracts) {
+    const symbol = Buffer.from(`\0${name}${suffix}\0`, 'latin1');
+    if (!images.some((image) => image.includes(symbol))) fail(`${source} for ${target} holds no kernel ${name}`);
+  }
+}
+
 const sources = listFiles(options.kernels, '.hip');
 if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
 const headers = listFiles(path.join(options.kernels, 'forge'), '.h');
@@ -107,7 +142,7 @@ async function inParallel(jobs) {
 }
 
 /** Builds one target unless its manifest says that it is current. */
-async function build(target, compiler, flags, steps) {
+async function build(target, compiler, flags, symbolSuffix, steps) {
   const folder = path.join(options.output, target);
   const manifestFile = path.join(folder, 'manifest.json');
   const version = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).split('\n')[0];
@@ -120,6 +155,7 @@ async function build(target, compiler, flags, steps) {
   mkdirSync(folder, { recursive: true });
   const started = Date.now();
   const files = await steps(folder, compiler);
+  checkSymbols(target, folder, files, symbolSuffix);
   const manifest = {
     target,
     key,
@@ -130,35 +166,54 @@ async function build(target, compiler, flags, steps) {
   console.log(`kernels: ${target} built in ${((Date.now() - started) / 1000).toFixed(1)} s with ${version}`);
 }
 
-async function buildHost() {
+function cppCompiler() {
   if (process.arch !== 'x64') fail(`the host target is for x86-64; this machine is ${process.arch}`);
-  const compiler = firstThatWorks([process.env.CXX, 'g++', 'clang++'], 'C++ compiler', 'install g++');
-  const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
-  const flags = [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])];
-  const levels = options.native ? ['native'] : ['x86-64-v3', 'x86-64-v4'];
-  await build('host', compiler, [...flags, ...levels], async (folder) => {
-    const object = (source, level) => path.join(folder, `${path.basename(source, '.hip')}.${level}.o`);
+  return firstThatWorks([process.env.CXX, 'g++', 'clang++'], 'C++ compiler', 'install g++');
+}
+
+/** Builds all sources as C++ into one shared object for each variant: its name and its own flags. */
+async function buildShared(target, compiler, flags, variants) {
+  await build(target, compiler, [...flags, ...variants.flatMap((variant) => variant.flags)], '', async (folder) => {
+    const object = (source, name) => path.join(folder, `${path.basename(source, '.hip')}.${name}.o`);
     await inParallel(
-      levels.flatMap((level) =>
+      variants.flatMap(({ name, flags: own }) =>
         sources.map((source) => ({
-          what: path.basename(source),
+          what: `${path.basename(source)} for ${target}`,
           compiler,
-          output: object(source, level),
-          args: [...flags, `-march=${level}`, '-c', '-x', 'c++', source, '-o', object(source, level)],
+          output: object(source, name),
+          args: [...flags, ...own, '-c', '-x', 'c++', source, '-o', object(source, name)],
         })),
       ),
     );
     await inParallel(
-      levels.map((level) => ({
-        what: `${level}.so`,
+      variants.map(({ name }) => ({
+        what: `${name}.so`,
         compiler,
-        output: path.join(folder, `${level}.so`),
-        args: ['-shared', '-o', path.join(folder, `${level}.so`), ...sources.map((source) => object(source, level))],
+        output: path.join(folder, `${name}.so`),
+        args: ['-shared', '-o', path.join(folder, `${name}.so`), ...sources.map((source) => object(source, name))],
       })),
     );
     for (const file of listFiles(folder, '.o')) rmSync(file);
-    return levels.map((level) => `${level}.so`);
+    return variants.map(({ name }) => `${name}.so`);
   });
+}
+
+async function buildHost() {
+  const compiler = cppCompiler();
+  const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
+  const levels = options.native ? ['native'] : ['x86-64-v3', 'x86-64-v4'];
+  await buildShared(
+    'host',
+    compiler,
+    [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])],
+    levels.map((level) => ({ name: level, flags: [`-march=${level}`] })),
+  );
+}
+
+async function buildLanes() {
+  for (const wave of [32, 64]) {
+    await buildShared(`lanes${wave}`, cppCompiler(), LANES_FLAGS, [{ name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] }]);
+  }
 }
 
 async function buildAmd(target) {
@@ -170,7 +225,7 @@ async function buildAmd(target) {
   );
   const wave = /^gfx9/.test(target) ? 64 : 32;
   const flags = [...AMD_FLAGS, `--offload-arch=${target}`, `-DFORGE_WAVE=${wave}`];
-  await build(target, compiler, flags, async (folder) => {
+  await build(target, compiler, flags, '.kd', async (folder) => {
     const object = (source) => path.join(folder, `${path.basename(source, '.hip')}.hsaco`);
     await inParallel(
       sources.map((source) => ({
@@ -186,6 +241,7 @@ async function buildAmd(target) {
 
 for (const target of options.target.split(',')) {
   if (target === 'host') await buildHost();
+  else if (target === 'lanes') await buildLanes();
   else if (/^gfx[0-9a-f]+$/.test(target)) await buildAmd(target);
-  else fail(`unknown target "${target}"; use host or gfxNNNN`);
+  else fail(`unknown target "${target}"; use host, lanes or gfxNNNN`);
 }

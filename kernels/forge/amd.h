@@ -55,18 +55,20 @@ DEVICE float shuffle_xor(float value, int mask) {
 
 DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
+DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 // v_exp_f32 is 2^x. The product's rounding error is put back, or large |x| would lose bits.
 DEVICE float exp_of(float x) {
   const float high = x * 1.44269502f;
   const float low = __builtin_fmaf(x, 1.44269502f, -high) + x * 1.92596303e-8f;
+  if (x > 88.7f) return __builtin_inff();
   return x < -87.3f ? 0.0f : __builtin_amdgcn_exp2f(high) * (1.0f + low * 0.69314718f);
 }
 // v_log_f32 is log2.
 DEVICE float log_of(float x) { return __builtin_amdgcn_logf(x) * 0.69314718f; }
 
 template <class T>
-DEVICE void shared_add(T* address, T value) {
-  __hip_atomic_fetch_add(address, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
+DEVICE void shared_add(T& element, T value) {
+  __hip_atomic_fetch_add(&element, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
 }
 
 }  // namespace forge

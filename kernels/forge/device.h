@@ -3,6 +3,7 @@
 //   target   wave      block        how a kernel runs
 //   amd      32 or 64  256          one HSACO code object, compiled by clang without ROCm's headers
 //   host     1         1            plain C++: barriers and shuffles vanish, strided loops become contiguous ones
+//   lanes    32 or 64  256          for tests: C++ that simulates each thread and checks barriers, shuffles and LDS
 //
 // A kernel is written for any WAVE and BLOCK. It never asks which target it is compiled for: what differs between
 // targets lives in this folder and nowhere else.
@@ -10,6 +11,8 @@
 
 #if defined(__HIP__)
 #include "amd.h"
+#elif defined(FORGE_LANES)
+#include "lanes.h"
 #else
 #include "host.h"
 #endif

@@ -2,12 +2,9 @@
 // elements, because compilers do not turn 16-bit or integer inner loops into good vector code.
 #pragma once
 
-#include <immintrin.h>
+#include "cpu.h"
 
 namespace forge {
-
-DEVICE float to_float(half_t h) { return _cvtsh_ss(h.bits); }
-DEVICE half_t to_half(float f) { return half_t{static_cast<uint16_t>(_cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT))}; }
 
 #if defined(__AVX512F__)
 constexpr int SIMD_WIDTH = 16;

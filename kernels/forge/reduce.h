@@ -25,7 +25,7 @@ DEVICE float block_max(float value) {
   if (lane_id() == 0) parts[wave_id()] = value;
   block_sync();
   float best = parts[0];
-  UNROLL for (int i = 1; i < WAVES; i++) best = max_of(best, parts[i]);
+  UNROLL for (int i = 1; i < WAVES; i++) best = max_of<float>(best, parts[i]);
   block_sync();
   return best;
 }

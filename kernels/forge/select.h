@@ -7,11 +7,14 @@
 
 namespace forge {
 
-// Orders elements by logit, then lower id first. Larger is better; no two elements are equal.
+// Orders elements by logit, then lower id first. Larger is better; no two elements are equal. Zeros of both signs rank
+// alike, as they compare; NaN ranks last.
 DEVICE uint64_t rank_of(float logit, int id) {
+  const float unsigned_zero = logit + 0.0f;
   uint32_t bits;
-  __builtin_memcpy(&bits, &logit, 4);
+  __builtin_memcpy(&bits, &unsigned_zero, 4);
   bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  if (logit != logit) bits = 0;
   return static_cast<uint64_t>(bits) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
@@ -28,7 +31,7 @@ DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, We
     block_sync();
     for (int i = thread_id(); i < n; i += BLOCK) {
       const uint64_t rank = rank_of(logits[i], i);
-      if ((rank & mask) == prefix) shared_add(&bins[(rank >> shift) & (BINS - 1)], weight(i));
+      if ((rank & mask) == prefix) shared_add(bins[(rank >> shift) & (BINS - 1)], weight(i));
     }
     block_sync();
     if (thread_id() == 0) {

@@ -8,11 +8,13 @@ export default class SummaryReporter implements Reporter {
     for (const module of modules) {
       const suite = module.relativeModuleId.split('/').slice(0, 2).join('/');
       seconds.set(suite, (seconds.get(suite) ?? 0) + module.diagnostic().duration / 1000);
-      if (module.state() === 'failed' && module.errors().length > 0) counts.failed += 1;
+      const failedBefore = counts.failed;
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         if (state !== 'pending') counts[state] += 1;
       }
+      // A file whose hooks or imports fail runs no test: that is a failure too.
+      if (module.state() === 'failed' && counts.failed === failedBefore) counts.failed += 1;
     }
     console.log('\nTime by suite (seconds of test code):');
     for (const [suite, spent] of [...seconds].sort((a, b) => b[1] - a[1])) {

@@ -100,7 +100,7 @@ export const matmul = (type: FloatType) =>
     ],
     tolerance: roundings(
       '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',
-      (sizes) => sizes['in']! / 32 + 24,
+      (sizes) => sizes.in! / 32 + 24,
     ),
   });
 

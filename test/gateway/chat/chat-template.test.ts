@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest';
+import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
+import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+
+function templateOf(source: string | undefined, toolSource?: string): ChatTemplate {
+  const builder = smallSpm({ 'tokenizer.chat_template': source, 'tokenizer.chat_template.tool_use': toolSource });
+  return new ChatTemplate(builder.read().metadata, tokenizerOf(builder));
+}
+
+const hello: Conversation = { messages: [{ role: 'user', content: 'hello' }] };
+const render = (source: string, conversation: Conversation = hello) => templateOf(source).render(conversation).text;
+
+const CHATML =
+  "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' + '\n' }}{% endfor %}" +
+  "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+describe('a chat template', () => {
+  it('renders the turns and opens the answer', () => {
+    expect(render(CHATML)).toBe('<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n');
+    expect(render(CHATML, { ...hello, addGenerationPrompt: false })).toBe('<|im_start|>user\nhello<|im_end|>\n');
+  });
+
+  it('knows the names of BOS and EOS, and the prompt still has one BOS', () => {
+    const builder = smallSpm({ 'tokenizer.chat_template': '{{ bos_token }}{{ messages[0].content }}{{ eos_token }}' });
+    const tokenizer = tokenizerOf(builder);
+    const template = new ChatTemplate(builder.read().metadata, tokenizer);
+    expect(template.render(hello).text).toBe('<s>hello</s>');
+    expect([...template.encode(hello, tokenizer)].filter((id) => id === tokenizer.bosId)).toHaveLength(1);
+  });
+
+  it('sees names, tools, calls and their answers', () => {
+    const conversation: Conversation = {
+      messages: [
+        { role: 'user', content: 'Weather?', name: 'Ada' },
+        { role: 'assistant', content: '', toolCalls: [{ id: 'c1', name: 'look', argumentsJson: '{"at": ["Rome"]}' }] },
+        { role: 'tool', content: '21', toolCallId: 'c1' },
+      ],
+      tools: [{ name: 'look', description: 'Looks.', parametersJson: '{"type": "object"}' }],
+    };
+    const source =
+      '{{ tools | tojson }};{{ messages[0].name }};{% set call = messages[1].tool_calls[0] %}{{ call.type }} {{ call.function.name }} ' +
+      '{{ call.function.arguments | tojson }} {{ call.function.arguments.at[0] }};{{ messages[2].tool_call_id }}';
+    expect(render(source, conversation)).toBe(
+      '[{"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}]' +
+        ';Ada;function look {"at": ["Rome"]} Rome;c1',
+    );
+  });
+
+  it('gets arguments as text when it pastes them', () => {
+    const calls = [{ id: 'c', name: 'f', argumentsJson: '{"a":1}' }];
+    const source =
+      "{% for c in messages[0].tool_calls %}{{ c['function']['name'] + ' ' + c['function']['arguments'] + '!' }}{% endfor %}";
+    expect(render(source, { messages: [{ role: 'assistant', content: '', toolCalls: calls }] })).toBe('f {"a":1}!');
+  });
+
+  it('has a form of its own for tools when the file gives one', () => {
+    const template = templateOf('plain', 'with tools');
+    expect(template.render(hello).text).toBe('plain');
+    const tools = [{ name: 'f', description: '', parametersJson: '' }];
+    expect(template.render({ ...hello, tools }).text).toBe('with tools');
+  });
+
+  it('knows the date', () => {
+    expect(render("{{ strftime_now('%Y') }}")).toBe(String(new Date().getFullYear()));
+  });
+
+  it('is allowed to be missing until a conversation comes', () => {
+    const template = templateOf(undefined);
+    expect(template.isAvailable).toBe(false);
+    expect(() => template.render(hello)).toThrow(expect.objectContaining({ reason: 'CHAT_TEMPLATE_MISSING' }));
+  });
+
+  it('fails in its own words', () => {
+    const failing = templateOf("{{ raise_exception('roles must alternate') }}");
+    expect(() => failing.render(hello)).toThrow(
+      expect.objectContaining({
+        reason: 'CHAT_TEMPLATE_FAILED',
+        message: 'the chat template failed: roles must alternate',
+      }),
+    );
+    for (const source of ['{% if %}', '{{ messages | nonsense }}']) {
+      expect(() => templateOf(source).render(hello)).toThrow(
+        expect.objectContaining({ reason: 'CHAT_TEMPLATE_FAILED' }),
+      );
+    }
+  });
+
+  it.each<[string, Conversation, string]>([
+    ['no messages', { messages: [] }, 'chat.messages'],
+    ['an unknown role', { messages: [{ role: 'im_end', content: '' }] }, 'chat.messages[0].role'],
+    ['a lone surrogate', { messages: [{ role: 'user', content: '\ud800' }] }, 'chat.messages'],
+    [
+      'arguments that are no JSON',
+      { messages: [{ role: 'assistant', content: '', toolCalls: [{ id: '', name: 'f', argumentsJson: '{' }] }] },
+      'chat.messages[0].tool_calls[0].arguments_json',
+    ],
+    [
+      'JSON of a thousand levels',
+      { ...hello, tools: [{ name: 'f', description: '', parametersJson: '['.repeat(1000) + ']'.repeat(1000) }] },
+      'chat.tools',
+    ],
+  ])('refuses %s', (_name, conversation, field) => {
+    expect(() => templateOf(CHATML).render(conversation)).toThrow(
+      expect.objectContaining({ reason: 'INVALID_FIELD', metadata: { field } }),
+    );
+  });
+});

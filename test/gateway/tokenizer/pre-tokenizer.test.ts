@@ -1,0 +1,114 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CODE_POINT_CLASSES, CodePointClass } from '../../../src/gateway/tokenizer/code-point-classes.js';
+import { forEachPiece, preTokenizerNamed } from '../../../src/gateway/tokenizer/pre-tokenizer.js';
+
+/** The models' own expressions, run by JavaScript's engine: the slow, plain twins of the scanners. */
+const GPT2 = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
+const CONTRACTION = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`;
+const TAIL = String.raw` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
+const UPPER = String.raw`[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`;
+const LOWER = String.raw`[\p{Ll}\p{Lm}\p{Lo}\p{M}]`;
+const FRONT = String.raw`[^\r\n\p{L}\p{N}]?`;
+const CASED = (contraction: string, digits: string) =>
+  String.raw`${FRONT}${UPPER}*${LOWER}+${contraction}|${FRONT}${UPPER}+${LOWER}*${contraction}|\p{N}${digits}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
+const BLOOM = String.raw` ?[^(\s|.,!?…。，、।۔،)]+`;
+const PUNCTUATION = String.raw`[\p{P}$+<=>^~|]+`;
+const MARKED = String.raw`[!"#$%&'()*+,\-.\/:;<=>?@\[\\\]^_\x60{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`;
+
+const EXPRESSIONS: Record<string, readonly string[]> = {
+  'gpt-2': [GPT2],
+  starcoder: [String.raw`\p{N}`, GPT2],
+  'llama-bpe': [String.raw`${CONTRACTION}|${FRONT}\p{L}+|\p{N}{1,3}|${TAIL}`],
+  qwen2: [String.raw`${CONTRACTION}|${FRONT}\p{L}+|\p{N}|${TAIL}`],
+  qwen35: [
+    String.raw`${CONTRACTION}|${FRONT}[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
+  ],
+  'gpt-4o': [CASED(`${CONTRACTION}?`, '{1,3}')],
+  tekken: [CASED('', '')],
+  'deepseek-coder': [
+    String.raw`[\r\n]`,
+    String.raw`\s?\p{L}+`,
+    String.raw`\s?\p{P}+`,
+    String.raw`[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+`,
+    String.raw`\p{N}`,
+  ],
+  'deepseek-v3': [String.raw`\p{N}{1,3}`, String.raw`[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+`, MARKED],
+  falcon: [PUNCTUATION.replace('|]', '|\\x60]'), GPT2, '[0-9][0-9][0-9]'],
+  bloom: [BLOOM],
+  viking: [BLOOM, String.raw`\p{N}`],
+  default: [PUNCTUATION, GPT2, String.raw`\p{N}+`, '[0-9][0-9][0-9]'],
+};
+
+/** JavaScript's `\s` has U+FEFF and lacks U+0085; the models' is Unicode's White_Space. */
+const asUnicode = (source: string) =>
+  new RegExp(source.replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}'), 'gu');
+
+function piecesByExpression(text: string, sources: readonly string[]): string[] {
+  let pieces = [text];
+  for (const source of sources) {
+    pieces = pieces.flatMap((piece) => {
+      const parts: string[] = [];
+      let end = 0;
+      for (const match of piece.matchAll(asUnicode(source))) {
+        parts.push(piece.slice(end, match.index), match[0]);
+        end = match.index + match[0].length;
+      }
+      return [...parts, piece.slice(end)].filter((part) => part !== '');
+    });
+  }
+  return pieces;
+}
+
+function piecesByScanner(text: string, name: string): string[] {
+  const pieces: string[] = [];
+  forEachPiece(text, preTokenizerNamed(name).rules, (start, end) => pieces.push(text.slice(start, end)));
+  return pieces;
+}
+
+const text = fc.string({
+  unit: fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.constantFrom(
+        ..." \n\r\t'aBcZ019.,/!$|<>`_()sStTdDmMéßÄ中あア한क्\u0301\u0085\u00a0\u2028\ufeff\u200dªʰǅ²٣。،😀𝐀𐐀",
+      ),
+    },
+    { weight: 2, arbitrary: fc.constantFrom("'re", "'VE", "'ll", '  ', '\r\n', '1234', 'ABCdef', 'e\u0301') },
+    { weight: 1, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }) },
+  ),
+  maxLength: 40,
+});
+
+describe.each(Object.keys(EXPRESSIONS))('the pre-tokenizer %s', (name) => {
+  it('cuts any text as its regular expressions do', () => {
+    fc.assert(
+      fc.property(text, (sample) => {
+        expect(piecesByScanner(sample, name)).toEqual(piecesByExpression(sample, EXPRESSIONS[name]!));
+      }),
+      { numRuns: 1500 },
+    );
+  });
+});
+
+describe('the table of character classes', () => {
+  it("agrees with the engine's Unicode properties on every code point", () => {
+    const patterns: [number, RegExp][] = [
+      [CodePointClass.upper, /^[\p{Lu}\p{Lt}]$/u],
+      [CodePointClass.lower, /^\p{Ll}$/u],
+      [CodePointClass.caseless, /^[\p{Lm}\p{Lo}]$/u],
+      [CodePointClass.mark, /^\p{M}$/u],
+      [CodePointClass.number, /^\p{N}$/u],
+      [CodePointClass.space, /^\p{White_Space}$/u],
+      [CodePointClass.punctuation, /^\p{P}$/u],
+      [CodePointClass.symbol, /^\p{S}$/u],
+    ];
+    const wrong: number[] = [];
+    for (let codePoint = 0; codePoint < 0x110000; codePoint++) {
+      const character = String.fromCodePoint(codePoint);
+      const classes = patterns.reduce((bits, [bit, pattern]) => (pattern.test(character) ? bits | bit : bits), 0);
+      if (classes !== CODE_POINT_CLASSES[codePoint]) wrong.push(codePoint);
+    }
+    expect(wrong).toEqual([]);
+  });
+});

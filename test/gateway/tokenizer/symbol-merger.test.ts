@@ -1,0 +1,61 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { MergeTable } from '../../../src/gateway/tokenizer/merge-table.js';
+import { mergeByHeap, mergeByScan, mergeSymbols } from '../../../src/gateway/tokenizer/symbol-merger.js';
+
+type Merge = readonly [left: number, right: number, rank: number];
+
+/** Symbols 0 to 3 are given, each merge makes the next one; ranks repeat, as scores do. */
+const merges = fc.array(fc.tuple(fc.nat(12), fc.nat(12), fc.nat(4)), { maxLength: 25 });
+
+function tableOf(list: readonly Merge[]): MergeTable {
+  const table = new MergeTable(list.length);
+  for (const [i, [left, right, rank]] of list.entries()) table.add(left, right, rank, 4 + i);
+  return table;
+}
+
+function run(merge: typeof mergeSymbols, symbols: readonly number[], table: MergeTable): number[] {
+  const copy = Int32Array.from(symbols);
+  return [...copy.subarray(0, merge(copy, copy.length, table))];
+}
+
+describe('merging symbols', () => {
+  it('gives the same by heap as by scanning for the best pair', () => {
+    fc.assert(
+      fc.property(merges, fc.array(fc.nat(3), { maxLength: 80 }), (list, symbols) => {
+        const table = tableOf(list);
+        const expected = run(mergeByScan, symbols, table);
+        expect(run(mergeByHeap, symbols, table)).toEqual(expected);
+        expect(run(mergeSymbols, symbols, table)).toEqual(expected);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('takes the leftmost of equal ranks', () => {
+    expect(run(mergeByHeap, [0, 0, 0], tableOf([[0, 0, 1]]))).toEqual([4, 0]);
+  });
+});
+
+describe('a merge table', () => {
+  it('keeps the first merge of a pair and finds all that were added', () => {
+    fc.assert(
+      fc.property(merges, (list) => {
+        const table = tableOf(list);
+        const first = new Map<string, number>();
+        list.forEach(([left, right], i) => {
+          const key = `${left} ${right}`;
+          if (!first.has(key)) first.set(key, 4 + i);
+        });
+        for (const [left, right] of list)
+          expect(table.result(table.find(left, right))).toBe(first.get(`${left} ${right}`));
+        expect(table.find(99, 99)).toBe(-1);
+      }),
+    );
+  });
+
+  it('refuses more pairs than it was made for', () => {
+    const table = new MergeTable(0);
+    expect(() => table.add(1, 2, 0, 3)).toThrow(/full at 0 pairs/);
+  });
+});

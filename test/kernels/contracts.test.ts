@@ -1,0 +1,70 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { allContracts, KV_BLOCK_TOKENS } from '../../src/executor/kernels/contracts/index.js';
+import { SlotWord } from '../../src/executor/model/slot-layout.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { Target } from './support/targets.js';
+
+const kernels = path.join(packageRoot, 'kernels');
+const tests = path.join(packageRoot, 'test', 'kernels');
+const operations = [...new Set(allContracts.map(({ source }) => path.basename(source, '.hip')))];
+
+/** Device math that is wrong or missing without a vendor's library; `exp_of` and `log_of` of the prelude are not. */
+const FORBIDDEN = /\b(?:__builtin_)?(?:sin|cos|tan|tanh|pow|erf)f?\s*\(/;
+
+describe('the contracts', () => {
+  it('name each symbol once', () => {
+    const names = allContracts.map(({ name }) => name);
+    expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('cover every kernel file', () => {
+    const files = readdirSync(kernels).filter((file) => file.endsWith('.hip'));
+    expect(operations.map((name) => `${name}.hip`).sort()).toEqual(files.sort());
+  });
+
+  it.each(operations)('%s has a float64 reference and a test', (operation) => {
+    expect(existsSync(path.join(tests, 'reference', `${operation}.ts`))).toBe(true);
+    expect(existsSync(path.join(tests, `${operation}.test.ts`))).toBe(true);
+  });
+
+  it.each(['host', 'lanes32', 'lanes64'] as const)('agree with the %s build about every argument', (name) => {
+    const { device } = new Target(name, 0);
+    for (const contract of allContracts) device.checkKernel(contract);
+  });
+});
+
+describe('the numbers that kernels and TypeScript share', () => {
+  const header = readFileSync(path.join(kernels, 'forge', 'slot.h'), 'utf8');
+
+  it('are the same words of a slot', () => {
+    const words = Object.fromEntries(
+      [...header.matchAll(/\bSLOT_(\w+) = (\d+)/g)].map(([, name, at]) => [name, Number(at)]),
+    );
+    expect(words).toEqual(SlotWord);
+  });
+
+  it('are the same tokens a KV block', () => {
+    expect(header).toContain(`KV_BLOCK_TOKENS = ${KV_BLOCK_TOKENS};`);
+  });
+});
+
+describe('kernel sources', () => {
+  const sources = [kernels, path.join(kernels, 'forge')].flatMap((folder) =>
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => path.join(folder, entry.name)),
+  );
+  it.each(sources.map((file) => path.relative(kernels, file)))(
+    '%s computes no transcendental but e^x and ln',
+    (file) => {
+      const code = readFileSync(path.join(kernels, file), 'utf8').replace(/\/\/.*/g, '');
+      expect(code).not.toMatch(FORBIDDEN);
+    },
+  );
+
+  it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s asks for no platform', (file) => {
+    expect(readFileSync(path.join(kernels, file), 'utf8')).not.toMatch(/^\s*#\s*if/m);
+  });
+});

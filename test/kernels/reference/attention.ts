@@ -1,0 +1,37 @@
+import type { Reference } from '../support/compare.js';
+
+/**
+ * softmax(scale · q kᵀ) v of one query over `keys` and `values`, of which each entry is one token's head vector.
+ * Nothing to attend to gives 0. Magnitude: max |v| · (1 + max scale · sum |q k|).
+ */
+export function attend(
+  q: ArrayLike<number>,
+  keys: readonly ArrayLike<number>[],
+  values: readonly ArrayLike<number>[],
+  scale: number,
+): Required<Reference> {
+  const dim = q.length;
+  let spread = 0;
+  const scores = keys.map((k) => {
+    let sum = 0;
+    let size = 0;
+    for (let i = 0; i < dim; i++) {
+      sum += q[i]! * k[i]!;
+      size += Math.abs(q[i]! * k[i]!);
+    }
+    spread = Math.max(spread, Math.abs(scale) * size);
+    return sum * scale;
+  });
+  const largest = Math.max(...scores);
+  const weights = scores.map((score) => Math.exp(score - largest));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const result = new Float64Array(dim);
+  let largestValue = 0;
+  values.forEach((v, j) => {
+    for (let i = 0; i < dim; i++) {
+      result[i]! += (weights[j]! / total) * v[i]!;
+      largestValue = Math.max(largestValue, Math.abs(v[i]!));
+    }
+  });
+  return { values: result, magnitudes: new Float64Array(dim).fill(largestValue * (1 + spread)) };
+}

@@ -1,0 +1,187 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { sample as contract } from '../../src/executor/kernels/contracts/index.js';
+import { SlotWord } from '../../src/executor/model/slot-layout.js';
+import { gumbel, philox } from './reference/philox.js';
+import { acceptableSamples, type Sampling } from './reference/sample.js';
+import { bitsOf } from './support/half.js';
+import { onEachTarget, type Target } from './support/targets.js';
+import { fill, fills, Random, seed, size } from './support/values.js';
+
+const GREEDY: Sampling = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 };
+
+interface Row {
+  readonly logits: Float32Array;
+  readonly sampling: Sampling;
+  readonly position: number;
+}
+
+/** Samples each row in a slot of its own; @returns the tokens, which are also each slot's last token. */
+async function sampleRows(target: Target, rows: readonly Row[]): Promise<number[]> {
+  const vocabulary = rows[0]!.logits.length;
+  const slot_words = SlotWord.BLOCK_TABLE + 1;
+  const slots = new Int32Array(rows.length * slot_words);
+  const logits = new Float32Array(rows.length * vocabulary);
+  const last = rows.length - 1;
+  rows.forEach(({ logits: row, sampling }, i) => {
+    logits.set(row, i * vocabulary);
+    // Rows lie in slots back to front, so that a row and its slot differ.
+    const at = (last - i) * slot_words;
+    slots[at + SlotWord.TEMPERATURE] = bitsOf(sampling.temperature);
+    slots[at + SlotWord.TOP_K] = sampling.topK;
+    slots[at + SlotWord.TOP_P] = bitsOf(sampling.topP);
+    slots[at + SlotWord.MIN_P] = bitsOf(sampling.minP);
+    slots[at + SlotWord.SEED_LOW] = sampling.seed[0] | 0;
+    slots[at + SlotWord.SEED_HIGH] = sampling.seed[1] | 0;
+    slots[at + SlotWord.SAMPLE_INDEX] = sampling.sampleIndex;
+  });
+  const order = rows.map((_, i) => i);
+  const result = await target.launch(
+    contract,
+    {
+      logits,
+      sample_row: Int32Array.from(order),
+      row_position: Int32Array.from(rows, ({ position }) => position),
+      row_slot: Int32Array.from(order, (i) => last - i),
+      slots,
+      output: new Int32Array(rows.length * 3).fill(-9),
+      slot_words,
+      output_words: 3,
+      vocabulary,
+    },
+    { samples: rows.length, tokens: rows.length, slot_count: rows.length },
+  );
+  return order.map((i) => {
+    const [token, ...rest] = result.output!.slice(i * 3, i * 3 + 3);
+    expect(rest).toEqual([-9, -9]);
+    expect(result.slots![(last - i) * slot_words + SlotWord.LAST_TOKEN]).toBe(token);
+    return token!;
+  });
+}
+
+const samplings: fc.Arbitrary<Sampling> = fc.record({
+  temperature: fc.constantFrom(0, 0.1, 0.7, 1, 2).map(Math.fround),
+  topK: fc.constantFrom(0, 1, 2, 5, 40, 1000),
+  topP: fc.constantFrom(1, 0.95, 0.5, 0.1, 0.001, 0).map(Math.fround),
+  minP: fc.constantFrom(0, 0.05, 0.5, 1).map(Math.fround),
+  seed: fc.tuple(fc.integer(), fc.integer()),
+  sampleIndex: fc.nat(3),
+});
+
+const row = (logits: readonly number[], sampling: Partial<Sampling> = {}, position = 0): Row => ({
+  logits: Float32Array.from(logits),
+  sampling: { ...GREEDY, ...sampling },
+  position,
+});
+
+describe('the Philox reference', () => {
+  it('gives the known answers of the Random123 distribution', () => {
+    const ones = 0xffffffff;
+    expect(philox([0, 0, 0, 0], [0, 0])).toEqual([0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8]);
+    expect(philox([ones, ones, ones, ones], [ones, ones])).toEqual([0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd]);
+    expect(philox([0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344], [0xa4093822, 0x299f31d0])).toEqual([
+      0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1,
+    ]);
+  });
+});
+
+onEachTarget('sample', (target) => {
+  it('draws what the reference draws', () =>
+    target.check(
+      fc.tuple(
+        size(target.simulated ? 300 : 3000),
+        fc.array(fc.tuple(samplings, fc.nat(200_000)), { minLength: 1, maxLength: 4 }),
+        fills('normal', 'wide', 'infinite'),
+        seed,
+      ),
+      async ([vocabulary, settings, kind, start]) => {
+        const random = new Random(start);
+        const rows = settings.map(([sampling, position]) => {
+          const logits = fill(kind, vocabulary, random);
+          logits[random.below(vocabulary)] = 4.5;
+          return { logits, sampling, position };
+        });
+        const tokens = await sampleRows(target, rows);
+        rows.forEach(({ logits, sampling, position }, i) => {
+          expect([...acceptableSamples(logits, position, sampling)]).toContain(tokens[i]);
+        });
+      },
+    ));
+
+  it('is greedy at temperature 0, ties to the lower id', async () => {
+    const minus = Number.NEGATIVE_INFINITY;
+    const rows = [row([1, 3, 3, 2]), row([-1, -2, minus, -1]), row([minus, minus, minus, -5]), row([0, -0, 0, -0])];
+    expect(await sampleRows(target, rows)).toEqual([1, 0, 3, 0]);
+  });
+
+  it('never chooses a NaN', async () => {
+    const logits = [Number.NaN, 2, Number.NaN, 1];
+    const rows = [row(logits), row(logits, { temperature: 1, topK: 1 }), row(logits, { temperature: 1, topP: 0.1 })];
+    expect(await sampleRows(target, rows)).toEqual([1, 1, 1]);
+  });
+
+  it('keeps exactly the k largest, zeros of both signs being equal', async () => {
+    const rows = Array.from({ length: 40 }, (_, i) => row([-0, 0, 0, -1], { temperature: 1, topK: 2, seed: [i, 0] }));
+    expect(new Set(await sampleRows(target, rows))).toEqual(new Set([0, 1]));
+  });
+
+  it('draws the same alone and among others, and anew at each position, sample and seed', async () => {
+    const random = new Random(9);
+    const logits = fill('normal', 200, random);
+    const flat = { temperature: 4, minP: 0 };
+    const rows = [
+      ...Array.from({ length: 20 }, (_, position) => row([...logits], flat, position)),
+      ...Array.from({ length: 20 }, (_, sampleIndex) => row([...logits], { ...flat, sampleIndex })),
+      ...Array.from({ length: 20 }, (_, low) => row([...logits], { ...flat, seed: [low, 2] })),
+      ...Array.from({ length: 20 }, (_, high) => row([...logits], { ...flat, seed: [1, high] })),
+    ];
+    const together = await sampleRows(target, rows);
+    for (const [i, one] of [...rows.entries()].filter(([i]) => i % 19 === 0)) {
+      expect(await sampleRows(target, [one])).toEqual([together[i]]);
+    }
+    for (let group = 0; group < 4; group++) {
+      expect(new Set(together.slice(group * 20, group * 20 + 20)).size).toBeGreaterThan(10);
+    }
+  });
+
+  it.runIf(!target.simulated)('handles a vocabulary of 152,064', async () => {
+    const random = new Random(21);
+    const rows = [0, 0.8, 1].flatMap((temperature) =>
+      [
+        { topK: 50, topP: 0.9 },
+        { topK: 0, topP: 0.95 },
+        { topK: 0, topP: 1 },
+      ].map((filter, i) => ({
+        ...row([], { temperature: Math.fround(temperature), ...filter, topP: Math.fround(filter.topP) }, i),
+        logits: fill('normal', 152_064, random),
+      })),
+    );
+    const tokens = await sampleRows(target, rows);
+    rows.forEach(({ logits, sampling, position }, i) => {
+      expect([...acceptableSamples(logits, position, sampling)]).toContain(tokens[i]);
+    });
+  });
+
+  it.runIf(!target.simulated)('draws with the probabilities of the softmax', async () => {
+    const logits = [0, 0.5, 1, 1.5, 2, -1, -2, 0.25];
+    const temperature = 0.8;
+    const draws = 20_000;
+    const rows = Array.from({ length: draws }, (_, i) =>
+      row(logits, { temperature: Math.fround(temperature), seed: [i * 2_654_435_761, i], sampleIndex: i % 3 }, i % 50),
+    );
+    const counts = new Array<number>(logits.length).fill(0);
+    for (const token of await sampleRows(target, rows)) counts[token]! += 1;
+    const weights = logits.map((logit) => Math.exp(logit / temperature));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    const chiSquare = weights.reduce((sum, weight, i) => {
+      const expected = (draws * weight) / total;
+      return sum + (counts[i]! - expected) ** 2 / expected;
+    }, 0);
+    // 7 degrees of freedom: 24.3 is passed by chance once in 1,000 sets of seeds; these are fixed.
+    expect(chiSquare).toBeLessThan(24.3);
+  });
+
+  it('has Gumbel noise that is finite for every word', () => {
+    expect(Number.isFinite(gumbel(0)) && Number.isFinite(gumbel(0xffffffff))).toBe(true);
+  });
+});

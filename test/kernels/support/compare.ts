@@ -1,0 +1,60 @@
+import type { KernelContract } from '../../../src/executor/kernels/contract.js';
+import type { Sizes } from '../../../src/executor/kernels/tolerance.js';
+
+/** A kernel's result in float64. */
+export interface Reference {
+  readonly values: Float64Array;
+  /** What each element's rounding errors scale with; |values| when left out. */
+  readonly magnitudes?: Float64Array;
+}
+
+interface Worst {
+  error: number;
+  share: number;
+  launches: number;
+}
+const worst = new Map<string, Worst>();
+
+/**
+ * Holds a kernel's result against its reference, within the contract's tolerance. NaN equals NaN and an infinity itself;
+ * a reference too large for f32 counts as infinite.
+ *
+ * @throws Error naming the worst element
+ */
+export function expectClose(
+  contract: KernelContract,
+  actual: ArrayLike<number>,
+  expected: Reference,
+  sizes: Sizes,
+): void {
+  const { values, magnitudes } = expected;
+  if (actual.length !== values.length) throw new Error(`${actual.length} elements, expected ${values.length}`);
+  const entry = worst.get(contract.name) ?? { error: 0, share: 0, launches: 0 };
+  worst.set(contract.name, entry);
+  entry.launches += 1;
+  for (let i = 0; i < values.length; i++) {
+    const reference = values[i]!;
+    const rounded = Math.fround(reference);
+    const value = actual[i]!;
+    if (Object.is(value, rounded) || value === rounded) continue;
+    const bound = contract.tolerance.bound(sizes, magnitudes?.[i] ?? Math.abs(reference));
+    const error = Math.abs(value - reference);
+    if (!(error <= bound)) {
+      throw new Error(
+        `${contract.name}: element ${i} of ${values.length} is ${value}, expected ${reference}; ` +
+          `difference ${error}, accepted ${bound}`,
+      );
+    }
+    entry.error = Math.max(entry.error, error);
+    entry.share = Math.max(entry.share, error / bound);
+  }
+}
+
+/** Prints, for each kernel since the last call, how many launches were compared and the largest error. */
+export function printErrors(target: string): void {
+  for (const [kernel, { error, share, launches }] of worst) {
+    const part = `${(100 * share).toFixed(0)} % of what is accepted`;
+    console.log(`${kernel} on ${target}: ${launches} results, largest error ${error.toExponential(1)}, ${part}`);
+  }
+  worst.clear();
+}

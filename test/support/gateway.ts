@@ -1,0 +1,110 @@
+import { mkdtempSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { credentials, type ServiceError } from '@grpc/grpc-js';
+import { type Gateway, type GatewayOptions, startGateway } from '../../src/gateway/main.js';
+import {
+  GenerateStreamRequest,
+  type GenerateStreamResponse,
+  InferenceServiceClient,
+  SamplingParameters,
+  StopConditions,
+  type TokenLogprobs,
+} from '../../src/shared/generated/rocmforge/v1/inference.js';
+
+process.env.ROCMFORGE_LOG_LEVEL ??= 'silent';
+
+export interface TestGateway {
+  readonly gateway: Gateway;
+  readonly address: string;
+  readonly client: InferenceServiceClient;
+  stop(): Promise<void>;
+}
+
+/** A gateway in this process, its executor in a real one, on a private socket. */
+export async function startTestGateway(
+  model: string,
+  options: Partial<GatewayOptions> & { stepDelayMs?: number } = {},
+): Promise<TestGateway> {
+  const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'gateway.sock')}`;
+  const { stepDelayMs, ...rest } = options;
+  const gateway = await startGateway({
+    model,
+    listen: address,
+    executor: { spawn: { device: 'host', stepDelayMs } },
+    maxSequences: 16,
+    maxStepTokens: 512,
+    kvMemoryBytes: 0,
+    kvCacheType: 'f32',
+    pipelineDepth: 2,
+    prefixCache: true,
+    stepTimeoutMs: 60_000,
+    maxQueuedRequests: 1024,
+    maxQueuedTokens: 1 << 20,
+    maxRestarts: 5,
+    ...rest,
+  });
+  const client = new InferenceServiceClient(address, credentials.createInsecure());
+  return {
+    gateway,
+    address,
+    client,
+    stop: async () => {
+      client.close();
+      await gateway.stop();
+    },
+  };
+}
+
+/** A generation as a test sees it. */
+export interface Generated {
+  readonly tokenIds: number[];
+  text: string;
+  readonly logprobs: TokenLogprobs[];
+  complete: Extract<GenerateStreamResponse['event'], { $case: 'complete' }>['value'] | undefined;
+  /** Milliseconds from the request to each chunk. */
+  readonly chunkAtMs: number[];
+}
+
+/** A request from its parts; what is left out has the proto's defaults. */
+export function request(
+  parts: Partial<Omit<GenerateStreamRequest, 'sampling' | 'stop' | 'input'>> & {
+    text?: string;
+    tokens?: number[];
+    input?: GenerateStreamRequest['input'];
+    sampling?: Partial<SamplingParameters>;
+    stop?: Partial<StopConditions>;
+  },
+): GenerateStreamRequest {
+  const { text, tokens, input, sampling, stop, ...rest } = parts;
+  return {
+    ...GenerateStreamRequest.create(),
+    input:
+      input ??
+      (tokens !== undefined
+        ? { $case: 'tokens', value: { ids: tokens } }
+        : { $case: 'text', value: { text: text ?? '', parseSpecial: false, addSpecial: undefined } }),
+    sampling: { ...SamplingParameters.create(), ...sampling },
+    stop: { ...StopConditions.create(), ...stop },
+    ...rest,
+  };
+}
+
+/** Runs a generation to its end. Rejects with the gRPC error. */
+export function generate(client: InferenceServiceClient, message: GenerateStreamRequest): Promise<Generated> {
+  const generated: Generated = { tokenIds: [], text: '', logprobs: [], complete: undefined, chunkAtMs: [] };
+  const started = performance.now();
+  return new Promise((resolve, reject) => {
+    const call = client.generateStream(message);
+    call.on('data', ({ event }: GenerateStreamResponse) => {
+      if (event?.$case === 'complete') generated.complete = event.value;
+      if (event?.$case !== 'chunk') return;
+      generated.chunkAtMs.push(performance.now() - started);
+      generated.tokenIds.push(...event.value.tokenIds);
+      generated.text += event.value.text;
+      generated.logprobs.push(...event.value.logprobs);
+    });
+    call.on('error', (error: ServiceError) => reject(error));
+    call.on('end', () => resolve(generated));
+  });
+}
