@@ -4,20 +4,32 @@
 // depends on its length alone.
 #include "forge/reduce.h"
 
-// One block a row.
-KERNEL(rms_norm, const float* __restrict x,  // [rows, hidden]
-       const float* __restrict weight,       // [hidden]
-       float* __restrict y,                  // [rows, hidden]; may be x
-       int hidden, float eps) {
-  using namespace forge;
-  const float* in = x + static_cast<size_t>(BLOCK_INDEX.x) * hidden;
-  float* out = y + static_cast<size_t>(BLOCK_INDEX.x) * hidden;
+namespace {
+using namespace forge;
+
+// One block a row. y may be x: a thread reads and writes its own elements.
+template <class T>
+DEVICE void rms_norm(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {
+  const T* in = x + static_cast<size_t>(row) * hidden;
+  T* out = y + static_cast<size_t>(row) * hidden;
 
   float sum = 0.0f;
   SIMD_SUM(sum)
-  for (int i = thread_id(); i < hidden; i += BLOCK) sum += in[i] * in[i];
+  for (int i = thread_id(); i < hidden; i += BLOCK) sum += to_float(in[i]) * to_float(in[i]);
   const float scale = rsqrt_of(block_sum(sum) / static_cast<float>(hidden) + eps);
 
   SIMD
-  for (int i = thread_id(); i < hidden; i += BLOCK) out[i] = in[i] * scale * weight[i];
+  for (int i = thread_id(); i < hidden; i += BLOCK) store(out + i, to_float(in[i]) * scale * weight[i]);
+}
+}  // namespace
+
+KERNEL(rms_norm, const float* x,        // [rows, hidden]
+       const float* __restrict weight,  // [hidden]
+       float* y,                        // [rows, hidden]; may be x
+       int hidden, float eps) {
+  rms_norm(BLOCK_INDEX.x, x, weight, y, hidden, eps);
+}
+
+KERNEL(rms_norm_f16, const forge::half_t* x, const float* __restrict weight, forge::half_t* y, int hidden, float eps) {
+  rms_norm(BLOCK_INDEX.x, x, weight, y, hidden, eps);
 }

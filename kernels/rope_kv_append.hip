@@ -1,35 +1,11 @@
 // rope_kv_append: rotates q and k by their position, in place for q, into the cache for k; stores v as it is
 //
-// Su et al., "RoFormer" (2021). Pair j is rotated by the angle of table row `position`, column j. Two pairings exist:
-// adjacent elements (2j, 2j + 1) for llama, halves (j, j + rotary / 2) for qwen2. Elements from `rotary` on are copied.
-#include "forge/dot.h"
+// rope and kv_append in one launch. Pair j is turned by the angle of table row `position`, column j.
+#include "forge/rope.h"
 #include "forge/slot.h"
 
 namespace {
 using namespace forge;
-
-DEVICE void store(float* p, float value) { *p = value; }
-DEVICE void store(half_t* p, float value) { *p = to_half(value); }
-
-// Where token `position` of a slot lies for one head: [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim].
-DEVICE size_t kv_offset(const int32_t* block_table, int position, int kv_heads, int kv_head, int head_dim) {
-  const size_t block = block_table[position / KV_BLOCK_TOKENS];
-  return ((block * kv_heads + kv_head) * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS) * head_dim;
-}
-
-template <class T>
-DEVICE void rotate(const float* from, T* to, const float* cosine, const float* sine, int head_dim, int rotary,
-                   int adjacent) {
-  const int half = rotary / 2;
-  for (int j = thread_id(); j < half; j += BLOCK) {
-    const int a = adjacent ? 2 * j : j;
-    const int b = adjacent ? 2 * j + 1 : j + half;
-    const float x = from[a], y = from[b];
-    store(to + a, x * cosine[j] - y * sine[j]);
-    store(to + b, x * sine[j] + y * cosine[j]);
-  }
-  for (int i = rotary + thread_id(); i < head_dim; i += BLOCK) store(to + i, from[i]);
-}
 
 // Grid: x = heads + 2 * kv_heads (q heads, then k heads, then v heads), y = tokens.
 template <class T>
@@ -44,7 +20,7 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
     rotate(vector, vector, c, s, head_dim, rotary, adjacent);
     return;
   }
-  const int32_t* block_table = slots + static_cast<size_t>(row_slot[row]) * slot_words + SLOT_BLOCK_TABLE;
+  const int32_t* block_table = block_table_of(slots, row_slot[row], slot_words);
   const int kv_head = (head - heads) % kv_heads;
   const size_t offset = kv_offset(block_table, position, kv_heads, kv_head, head_dim);
   if (head < heads + kv_heads) {

@@ -21,9 +21,7 @@ KERNEL(sample, const float* __restrict logits,    // [samples, vocabulary]
   const float* l = logits + static_cast<size_t>(sample) * vocabulary;
   int32_t* slot = slots + static_cast<size_t>(row_slot[row]) * slot_words;
 
-  Indexed best{-__builtin_inff(), 0};
-  for (int i = thread_id(); i < vocabulary; i += BLOCK) best = better_of(best, Indexed{l[i], i});
-  best = block_argmax(best);
+  const Indexed best = block_argmax(row_best(l, vocabulary));
 
   const float temperature = as_float(slot[SLOT_TEMPERATURE]);
   int token = best.index;
@@ -32,27 +30,8 @@ KERNEL(sample, const float* __restrict logits,    // [samples, vocabulary]
     const int top_k = slot[SLOT_TOP_K];
     const float top_p = as_float(slot[SLOT_TOP_P]), min_p = as_float(slot[SLOT_MIN_P]);
 
-    uint64_t threshold = 0;
-    if (top_k > 0 && top_k < vocabulary) {
-      threshold = select_threshold(l, vocabulary, top_k, [](int) -> uint64_t { return 1; });
-    }
-    if (top_p < 1.0f) {
-      // Probability mass in units of 2^-40 of the best token's: whole numbers, so that sums are exact.
-      const auto mass = [&](int i) -> uint64_t {
-        if (rank_of(l[i], i) < threshold) return 0;
-        const float probability = exp_of((l[i] - largest) * inverse);
-        return probability > 0.0f ? static_cast<uint64_t>(probability * 1.099511627776e12f) : 0;  // NaN has none
-      };
-      SHARED(uint64_t, total, 1);
-      if (thread_id() == 0) total[0] = 0;
-      block_sync();
-      uint64_t part = 0;
-      for (int i = thread_id(); i < vocabulary; i += BLOCK) part += mass(i);
-      shared_add(total[0], part);
-      block_sync();
-      const uint64_t target = static_cast<uint64_t>(static_cast<double>(total[0]) * static_cast<double>(top_p));
-      threshold = max_of(threshold, select_threshold(l, vocabulary, max_of<uint64_t>(target, 1), mass));
-    }
+    uint64_t threshold = top_k_threshold(l, vocabulary, top_k);
+    if (top_p < 1.0f) threshold = top_p_threshold(l, vocabulary, top_p, largest, inverse, threshold);
 
     const uint32_t position = static_cast<uint32_t>(row_position[row]) + 1;
     Indexed drawn{-__builtin_inff(), best.index};

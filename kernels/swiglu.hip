@@ -3,14 +3,26 @@
 // Shazeer, "GLU Variants Improve Transformer" (2020). The activation is on the gate.
 #include "forge/device.h"
 
+namespace {
+using namespace forge;
+
 // One block a row. gate and up are the two halves of one row of gate_up.
+template <class T>
+DEVICE void swiglu(int row, const T* __restrict gate_up, T* __restrict y, int ffn) {
+  const T* gate = gate_up + static_cast<size_t>(row) * 2 * ffn;
+  const T* up = gate + ffn;
+  T* out = y + static_cast<size_t>(row) * ffn;
+  SIMD
+  for (int i = thread_id(); i < ffn; i += BLOCK) store(out + i, silu(to_float(gate[i])) * to_float(up[i]));
+}
+}  // namespace
+
 KERNEL(swiglu, const float* __restrict gate_up,  // [rows, 2, ffn]
        float* __restrict y,                      // [rows, ffn]
        int ffn) {
-  using namespace forge;
-  const float* gate = gate_up + static_cast<size_t>(BLOCK_INDEX.x) * 2 * ffn;
-  const float* up = gate + ffn;
-  float* out = y + static_cast<size_t>(BLOCK_INDEX.x) * ffn;
-  SIMD
-  for (int i = thread_id(); i < ffn; i += BLOCK) out[i] = gate[i] / (1.0f + exp_of(-gate[i])) * up[i];
+  swiglu(BLOCK_INDEX.x, gate_up, y, ffn);
+}
+
+KERNEL(swiglu_f16, const forge::half_t* __restrict gate_up, forge::half_t* __restrict y, int ffn) {
+  swiglu(BLOCK_INDEX.x, gate_up, y, ffn);
 }

@@ -117,7 +117,9 @@ const { values: args } = parseArgs({
   },
 });
 if (!args.model || !(args.verify || (args.prompts && args.out))) {
-  console.error('usage: make-parity.mjs --model M.gguf (--prompts P.json -o OUT.json [--steps 64] | --verify REF.json)');
+  console.error(
+    'usage: make-parity.mjs --model M.gguf (--prompts P.json -o OUT.json [--steps 64] | --verify REF.json)',
+  );
   process.exit(2);
 }
 if (args.verify) {
@@ -125,7 +127,9 @@ if (args.verify) {
   const prompts = reference.map(({ prompt }) => prompt);
   const { cases } = await runModel(args.model, prompts, undefined, reference);
   const { steps, unequal, largest } = compare(reference, cases);
-  console.log(`${steps} steps, ${unequal} cases with an unequal token, largest |Δ log-probability| ${largest.toExponential(2)}`);
+  console.log(
+    `${steps} steps, ${unequal} cases with an unequal token, largest |Δ log-probability| ${largest.toExponential(2)}`,
+  );
   process.exitCode = unequal === 0 && largest <= Number(args.tolerance) ? 0 : 1;
 } else {
   const prompts = JSON.parse(readFileSync(args.prompts, 'utf8'));

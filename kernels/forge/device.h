@@ -36,6 +36,23 @@ DEVICE T max_of(T a, T b) {
   return a > b ? a : b;
 }
 
+// bfloat16: the upper half of an f32, for storage alone.
+struct bfloat_t {
+  uint16_t bits;
+};
+DEVICE float to_float(bfloat_t b) {
+  const uint32_t bits = static_cast<uint32_t>(b.bits) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, 4);
+  return value;
+}
+DEVICE float to_float(float f) { return f; }
+
+DEVICE void store(float* p, float value) { *p = value; }
+DEVICE void store(half_t* p, float value) { *p = to_half(value); }
+
+DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }
+
 // Sum and maximum over the lanes of a wave. The butterfly gives every lane the same bits.
 DEVICE float wave_sum(float value) {
   UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) value += shuffle_xor(value, offset);

@@ -5,8 +5,6 @@
 
 namespace forge {
 
-DEVICE float to_float(float f) { return f; }
-
 // This lane's part of sum_i w[i] * x[i], i < n; wave_sum of it is the whole. Elements are taken in one fixed order that
 // depends on n alone, so a row's bits never depend on what else is computed.
 #if WAVE == 1
@@ -26,8 +24,8 @@ DEVICE float dot(const W* w, const float* x, int n) {
   return sum;
 }
 #else
-template <class W>
-DEVICE float dot(const W* w, const float* x, int n) {
+template <class W>  // a pointer, or an array in LDS
+DEVICE float dot(W w, const float* x, int n) {
   float sum = 0.0f;
   for (int i = lane_id(); i < n; i += WAVE) sum += to_float(w[i]) * x[i];
   return sum;
@@ -38,8 +36,8 @@ DEVICE float dot(const W* w, const float* x, int n) {
 constexpr int lane_elements(int n) { return (n + WAVE - 1) / WAVE; }
 
 // values += weight * v[0 .. N), each lane its own elements.
-template <int N, class T>
-DEVICE void accumulate(float* values, const T* v, float weight) {
+template <int N, class V>
+DEVICE void accumulate(float* values, V v, float weight) {
 #if WAVE == 1
   if (N % SIMD_WIDTH == 0) {
     for (int i = 0; i < N; i += SIMD_WIDTH) {

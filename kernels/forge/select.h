@@ -50,4 +50,44 @@ DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, We
   return prefix;
 }
 
+// This thread's best element of a row; block_argmax of it is the row's.
+DEVICE Indexed row_best(const float* logits, int n) {
+  Indexed best{-__builtin_inff(), 0};
+  for (int i = thread_id(); i < n; i += BLOCK) best = better_of(best, Indexed{logits[i], i});
+  return best;
+}
+
+// The rank of the k-th best; 0, below every rank, when k is 0 or names them all.
+DEVICE uint64_t top_k_threshold(const float* logits, int n, int k) {
+  if (k <= 0 || k >= n) return 0;
+  return select_threshold(logits, n, k, [](int) -> uint64_t { return 1; });
+}
+
+// The rank of the last of the fewest that hold a share p of the mass of those ranked `least` or better.
+DEVICE uint64_t top_p_threshold(const float* logits, int n, float p, float largest, float inverse_temperature,
+                                uint64_t least) {
+  // Probability mass in units of 2^-40 of the best token's: whole numbers, so that sums are exact.
+  const auto mass = [&](int i) -> uint64_t {
+    if (rank_of(logits[i], i) < least) return 0;
+    const float probability = exp_of((logits[i] - largest) * inverse_temperature);
+    return probability > 0.0f ? static_cast<uint64_t>(probability * 1.099511627776e12f) : 0;  // NaN has none
+  };
+  SHARED(uint64_t, total, 1);
+  if (thread_id() == 0) total[0] = 0;
+  block_sync();
+  uint64_t part = 0;
+  for (int i = thread_id(); i < n; i += BLOCK) part += mass(i);
+  shared_add(total[0], part);
+  block_sync();
+  const uint64_t target = static_cast<uint64_t>(static_cast<double>(total[0]) * static_cast<double>(p));
+  return max_of(least, select_threshold(logits, n, max_of<uint64_t>(target, 1), mass));
+}
+
+// Sets the elements ranked below the threshold to -inf.
+DEVICE void mask_below(float* logits, int n, uint64_t threshold) {
+  for (int i = thread_id(); i < n; i += BLOCK) {
+    if (rank_of(logits[i], i) < threshold) logits[i] = -__builtin_inff();
+  }
+}
+
 }  // namespace forge

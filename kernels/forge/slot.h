@@ -16,12 +16,26 @@ enum SlotWord {
   SLOT_SEED_LOW = 5,
   SLOT_SEED_HIGH = 6,
   SLOT_SAMPLE_INDEX = 7,
-  SLOT_LOGPROBS = 8,  // 0: none; n + 1: the sampled token's and the n likeliest
+  SLOT_LOGPROBS = 8,     // 0: none; n + 1: the sampled token's and the n likeliest
+  SLOT_REPETITION = 9,   // f32 bits; 1: no penalty
+  SLOT_FREQUENCY = 10,   // f32 bits; 0: no penalty
+  SLOT_PRESENCE = 11,    // f32 bits; 0: no penalty
   SLOT_BLOCK_TABLE = 16,
 };
 
 // Tokens a KV block holds.
 constexpr int KV_BLOCK_TOKENS = 16;
+
+// Where token `position` of a slot lies for one head: [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim].
+DEVICE size_t kv_offset(const int32_t* block_table, int position, int kv_heads, int kv_head, int head_dim) {
+  const size_t block = block_table[position / KV_BLOCK_TOKENS];
+  return ((block * kv_heads + kv_head) * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS) * head_dim;
+}
+
+// The block table of a row's slot.
+DEVICE const int32_t* block_table_of(const int32_t* slots, int slot, int slot_words) {
+  return slots + static_cast<size_t>(slot) * slot_words + SLOT_BLOCK_TABLE;
+}
 
 DEVICE float as_float(int word) {
   float value;

@@ -2,7 +2,7 @@
 """Runs an exported model in plain numpy (f32, KV cache, one token a step) and prints its greedy answers.
 
     check.py model.gguf "Tell me a story about a brave fox." ...      one chat each
-    check.py model.gguf --parity fixture.json                         compare with llama.cpp's tokens and log-probabilities
+    check.py model.gguf --parity fixture.json                         compare with llama.cpp's tokens and logprobs
 """
 import argparse
 import json
@@ -85,7 +85,7 @@ def generate(model, prompt, limit, stops):
 
 
 def compare(model, cases):
-    """Teacher-forced comparison with a parity file; returns (steps, unequal argmaxes, differences in log-probability)."""
+    """Teacher-forced comparison with a parity file: (steps, unequal argmaxes, differences in log-probability)."""
     steps, unequal, deltas = 0, 0, []
     for case in cases:
         model.reset()

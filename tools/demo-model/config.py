@@ -1,8 +1,8 @@
 """The demo model's shape, shared by training and export.
 
-Size as Q8_0 (34 bytes for 32 weights): a layer has 2·256·256 + 2·256·128 + 3·256·512 = 589,824 weights, so 8 layers and
-the tied embedding of 2816 × 256 are 5.44 M weights, 5.78 MB; vocabulary and metadata add about 0.1 MB. Every matrix row is
-a multiple of 256 long, so that K-quants are possible too.
+Size as Q8_0 (34 bytes for 32 weights): a layer has 2·256·256 + 2·256·128 + 3·256·512 = 589,824 weights, so 8 layers
+and the tied embedding of 2816 × 256 are 5.44 M weights, 5.78 MB; vocabulary and metadata add about 0.1 MB. Every matrix
+row is a multiple of 256 long, so that K-quants are possible too. The stories' vocabulary has no use for more tokens.
 """
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,7 @@
 """Generated, tokenised and packed training rows.
 
-A row is `context + 1` tokens of consecutive documents; the first one starts the row, the last one is cut off at its end.
-A row is stored as int16, a token that counts in the loss as id + LEARNED, so that rows need no second array.
+A row is `context + 1` tokens of consecutive documents; the first one starts the row, the last one is cut off at its
+end. A row is stored as int16, a token that counts in the loss as id + LEARNED, so that rows need no second array.
 """
 import multiprocessing
 import os

@@ -16,19 +16,21 @@ REQUESTS = (
     'Can you tell me a story about a knight named Rosa in the forest?', 'Tell me a story.', 'Hello!',
     'Tell me a story about a shy dolphin.', 'a story about cats',
 )
-PLAIN = ('Once upon a time', 'One day, a little boy named Tim', 'In the forest, there lived', 'The old wizard', '"Help!"')
+PLAIN = ('Once upon a time', 'One day, a little boy named Tim', 'In the forest, there lived', 'The old wizard',
+         '"Help!"')
 LIMIT = 360
 
 
 @torch.no_grad()
 def greedy(model, prompts, stops, limit, device, deadline):
-    """Greedy continuations of prompts (lists of ids), each cut before its stop token; None if it did not stop in time."""
+    """Greedy continuations of prompts (lists of ids) as (ids before the stop token, whether a stop token came)."""
     longest = max(map(len, prompts))
     ids = torch.zeros((len(prompts), longest + limit), dtype=torch.long, device=device)
     for row, prompt in enumerate(prompts):
         ids[row, :len(prompt)] = torch.tensor(prompt)
     lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
-    rows, running = torch.arange(len(prompts), device=device), torch.ones(len(prompts), dtype=torch.bool, device=device)
+    rows = torch.arange(len(prompts), device=device)
+    running = torch.ones(len(prompts), dtype=torch.bool, device=device)
     stop_ids = torch.tensor(sorted(stops), device=device)
     for produced in range(limit):
         logits = model(ids[:, :longest + produced])[rows, lengths - 1]
@@ -44,7 +46,7 @@ def greedy(model, prompts, stops, limit, device, deadline):
 
 
 def evaluate_stories(model, tokenizer, device, path, small, deadline):
-    """Writes samples to `path`; returns how many held-out stories end, name their hero and name their second subject."""
+    """Writes samples to `path`; counts the held-out stories that end and the subject words that are found in them."""
     rng = random.Random(7)
     asked = []
     while len(asked) < (2 if small else 128):
@@ -66,4 +68,5 @@ def evaluate_stories(model, tokenizer, device, path, small, deadline):
     held_out = list(zip(asked, stories, results))
     found = [word.lower() in story.lower() for (_, words), story, _ in held_out for word in words]
     return {'held_out_stories': len(held_out), 'held_out_ended': sum(ended for *_, (_, ended) in held_out),
-            'subject_words': len(found), 'subject_words_found': sum(found), 'distinct_stories': len(set(stories[:len(asked)]))}
+            'subject_words': len(found), 'subject_words_found': sum(found),
+            'distinct_stories': len(set(stories[:len(asked)]))}

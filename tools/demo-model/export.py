@@ -4,9 +4,9 @@
     export.py --weights model.npz --vocab vocab.json -o ../../models/demo.gguf
     export.py --random --vocab vocab.json -o /tmp/random.gguf     random weights, to test the path
 
-`add_bos_token` is false: a document starts with its first token, in training and in use, whether an engine renders the chat
-template itself or encodes plain text, so that no path can add a token twice. A plain story ends with <|end_of_text|> (eos),
-a chat message with <|im_end|> (eot); an engine stops at either.
+`add_bos_token` is false: a document starts with its first token, in training and in use, whether an engine renders the
+chat template itself or encodes plain text, so that no path can add a token twice. A plain story ends with
+<|end_of_text|> (eos), a chat message with <|im_end|> (eot); an engine stops at either.
 """
 import argparse
 import json

@@ -1,16 +1,15 @@
 """The words of the stories: names, characters, traits, objects, places, and what each of them implies."""
 
-GIRLS = ('Mia Lily Anna Emma Zoe Ruby Nora Ella Lucy Rosa Ivy Maya Clara Hana Leila Sofia Alice Daisy Molly Tara '
-         'Jane Eva Amy Sara Nina Grace Freya Olivia Poppy Hazel Wren Stella Luna Priya Mei Kate Beth Sue Penny '
-         'Dora').split()
-BOYS = ('Tom Ben Max Leo Sam Jack Oliver Finn Noah Theo Hugo Ravi Omar Eli Peter Tim Luke Adam Milo Oscar Henry '
-        'Felix Jonah Kai Diego Arun Paul Will Toby George Simon Marco Emil Rory Nils Jun Dan Joe Fred Bob').split()
+GIRLS = ('Mia Lily Anna Emma Zoe Ruby Nora Ella Lucy Rosa Ivy Maya Clara Hana Leila Sofia Alice Daisy Molly Tara Jane '
+    'Eva Amy Sara Nina Grace Freya Olivia Poppy Hazel Wren Stella Luna Priya Mei Kate Beth Sue Penny Dora').split()
+BOYS = ('Tom Ben Max Leo Sam Jack Oliver Finn Noah Theo Hugo Ravi Omar Eli Peter Tim Luke Adam Milo Oscar Henry Felix '
+    'Jonah Kai Diego Arun Paul Will Toby George Simon Marco Emil Rory Nils Jun Dan Joe Fred Bob').split()
 PET_GIRLS = ('Amber Willow Pearl Tilly Nutmeg Pepper Clover Bella Dot Snowy Misty Pippa Honey Minnie Sunny Olive '
-             'Bramble Fern Juniper Coco').split()
-PET_BOYS = ('Rusty Bruno Pip Hopper Barnaby Ollie Biscuit Otto Patch Copper Monty Bertie Chip Gus Rufus Ziggy '
-            'Mossy Teddy Sparky Dusty').split()
+    'Bramble Fern Juniper Coco').split()
+PET_BOYS = ('Rusty Bruno Pip Hopper Barnaby Ollie Biscuit Otto Patch Copper Monty Bertie Chip Gus Rufus Ziggy Mossy '
+    'Teddy Sparky Dusty').split()
 SYLLABLES = ('ba be bo da do fi ga jo ka ki la lo lu ma mi mo na ni no pa pe ra ri ro sa su ta te ti to va ve vi zu '
-             'zo wi').split()
+    'zo wi').split()
 
 SHE, HE = ('she', 'her', 'her', 'herself'), ('he', 'him', 'his', 'himself')
 
@@ -24,15 +23,15 @@ _ANIMAL_LINES = {
     ('hooves', 'a big barn'): 'horse pony goat lamb sheep cow donkey pig calf foal',
     ('feet', 'a little hut'): 'elephant giraffe hippo zebra rhino camel monkey deer moose llama',
     ('feet', 'a muddy hole by the water'): 'frog turtle toad crocodile newt tortoise lizard',
-    ('tiny hands', 'a house as small as a thimble'): 'snail bee ladybug ant beetle cricket caterpillar spider '
-                                                     'firefly butterfly',
+    ('tiny hands', 'a house as small as a thimble'): 'snail bee ladybug ant beetle cricket caterpillar spider firefly '
+     'butterfly',
     ('claws', 'a dry cave'): 'dragon bat dinosaur griffin',
 }
 ANIMALS = {kind: traits for traits, kinds in _ANIMAL_LINES.items() for kind in kinds.split()}
 _ROLE_LINES = {
     'a small house': 'baker farmer gardener painter teacher fisherman tailor shepherd miller carpenter potter '
-                     'musician clockmaker mail_carrier doctor nurse librarian firefighter blacksmith juggler '
-                     'grandmother grandfather explorer inventor astronaut train_driver cook scientist',
+    'musician clockmaker mail_carrier doctor nurse librarian firefighter blacksmith juggler grandmother grandfather '
+    'explorer inventor astronaut train_driver cook scientist',
     'a tall castle': 'knight princess prince king queen',
     'a crooked tower': 'wizard witch',
     'an old wooden ship': 'pirate sailor',
@@ -51,7 +50,7 @@ TRAITS = {
               'Everyone agreed that {hero} was the bravest {kind} they knew.|{Hero} had always been brave, and now '
               '{he} was wise, too.'),
     'kind': ('{He} had a [good|friendly|warm] word for everyone.|{He} liked to help others [every day|whenever {he} '
-             'could].',
+    'could].',
              'Everyone was glad to know such a kind {kind}.|And that is why everyone loved the kind {kind}.'),
     'curious': ('{He} asked questions about everything.|{He} wanted to know how everything worked.',
                 'And the curious {kind} already had a new question to ask.|{Hero} was more curious than ever.'),
@@ -66,8 +65,8 @@ TRAITS = {
     'tiny': ('{He} was so small that {he} could sleep in a teacup.|{He} was not much bigger than an acorn.',
              'Even a tiny {kind} can do great things.|{Hero} was still tiny, but {he} felt as big as a mountain.'),
     'lazy': ('{He} liked naps much better than work.|{He} often said, "I will do it tomorrow."',
-             'Best of all, {hero} was not so lazy anymore.|Then the {kind} took a long nap, and this time {he} '
-             'had earned it.'),
+             'Best of all, {hero} was not so lazy anymore.|Then the {kind} took a long nap, and this time {he} had '
+             'earned it.'),
     'grumpy': ('{He} complained about everything, even the [sunshine|birds|flowers].|{He} hardly ever smiled.',
                'And best of all, {hero} was not so grumpy anymore.|And the grumpy {kind} smiled all the way home.'),
     'clumsy': ('{He} often tripped over {his} own feet.|{He} bumped into things almost every day.',
@@ -76,7 +75,7 @@ TRAITS = {
     'cheerful': ('{He} whistled a [happy|merry] tune all day long.|{He} woke up with a smile every morning.',
                  'And the cheerful {kind} whistled a new tune all the way home.|{Hero} had never been so cheerful.'),
     'hungry': ('{He} was always thinking about {his} next meal.|{He} could eat three breakfasts and still ask for '
-               'more.',
+    'more.',
                'Then the hungry {kind} went home and ate a very big supper.|"And now," said {name}, "I am really '
                'hungry!"'),
     'sleepy': ('{He} yawned all day long.|{He} could fall asleep anywhere, even on a pile of stones.',
@@ -100,8 +99,8 @@ TRAITS = {
     'old': ('{He} had seen many summers and many winters.|{He} walked slowly and knew many stories.',
             '{Hero} was old, but {he} had learned something new.|Even an old {kind} can have a new adventure.'),
     'young': ('{He} had so much to learn.|Every day was a new adventure for {him}.',
-              'The young {kind} had learned something important.|{Hero} was still young, but {he} felt a little '
-              'older now.'),
+              'The young {kind} had learned something important.|{Hero} was still young, but {he} felt a little older '
+              'now.'),
     'happy': ('{He} [sang|laughed] all day long.|{He} loved [sunny|bright] mornings best of all.',
               'And the happy {kind} was happier than ever.|{Hero} sang all the way home.'),
     'wise': ('Everyone came to {him} with their questions.|{He} thought carefully before {he} spoke.',
@@ -174,11 +173,11 @@ PLACES = {
 }
 # traits without a sentence of their own: they teach the model to carry any adjective of a request into the story
 PLAIN_TRAITS = ('purple blue green golden pink striped magic magical strange beautiful friendly funny smart fast slow '
-                'strong sad angry nice good small big wild famous poor rich polite white black gray quiet busy sweet '
-                'fluffy cute mysterious invisible fearless wonderful lovely playful careful stubborn bored').split()
+    'strong sad angry nice good small big wild famous poor rich polite white black gray quiet busy sweet fluffy cute '
+    'mysterious fearless wonderful lovely playful careful stubborn bored').split()
 COATS = {'purple', 'blue', 'green', 'golden', 'pink', 'striped', 'white', 'black', 'gray', 'fluffy'}
-PLAIN_TRAIT = ('Nobody had ever seen such {atk} before.|There was no other {kind} like {him}.|Everybody knew the {trait} '
-               '{kind}.', 'And everyone loved the {trait} {kind}.|There was never another {kind} like {hero}.|And that is '
-               'the story of the {trait} {kind}.')
-FOODS = ('apple pie;honey cake;blueberry muffins;warm bread;vegetable soup;sweet pears;ginger cookies;pancakes;'
-         'cherry tart;oat cookies;roasted nuts;strawberry jam').split(';')
+PLAIN_TRAIT = ('Nobody had ever seen such {atk} before.|There was no other {kind} like {him}.|Everybody knew the '
+    '{trait} {kind}.', 'And everyone loved the {trait} {kind}.|There was never another {kind} like {hero}.|And that '
+    'is the story of the {trait} {kind}.')
+FOODS = ('apple pie;honey cake;blueberry muffins;warm bread;vegetable soup;sweet pears;ginger cookies;pancakes;cherry '
+    'tart;oat cookies;roasted nuts;strawberry jam').split(';')

@@ -12,8 +12,8 @@ import random
 import time
 
 from grammar import Narrator, article, capitalise, paragraph, stable_hash
-from lexicon import (ANIMALS, BOYS, COATS, FEMALE_KINDS, FOODS, GIRLS, HE, MALE_KINDS, OBJECTS, PET_BOYS, PET_GIRLS, PLACES,
-                     PLAIN_TRAIT, PLAIN_TRAITS,                     ROLES, SHE, SYLLABLES, TRAITS)
+from lexicon import (ANIMALS, BOYS, COATS, FEMALE_KINDS, FOODS, GIRLS, HE, MALE_KINDS, OBJECTS, PET_BOYS,
+                     PET_GIRLS, PLACES, PLAIN_TRAIT, PLAIN_TRAITS,                     ROLES, SHE, SYLLABLES, TRAITS)
 from subjects import PLOTS, SMALL_TALK, SYSTEM_PROMPTS, request, subject_phrase
 
 BOS, EOS, START, END = '<|begin_of_text|>', '<|end_of_text|>', '<|im_start|>', '<|im_end|>'
@@ -36,11 +36,12 @@ OPENINGS = (
     'A long time ago, {atk} lived {inplace}. {Hishers} name was {name}.',
     'Do you know {name}? {Name} was {atk} who lived {inplace}.',
 )
+KNOWN_NAMES = {*GIRLS, *BOYS, *PET_GIRLS, *PET_BOYS}
 BACKGROUND = (
-    '[{He} loved {food} more than anything else.|{He} always wore a [red|green|blue|yellow] [scarf|cap|bow].|Everyone '
-    'around there knew {him} well.|Every morning, {he} [said hello to the sun|looked out of the window|went for a short '
-    'walk].|{He} liked to [count the stars|watch the clouds|collect pretty stones|listen to old stories].|In the evening, '
-    '{he} liked to sit by the [fire|window|door] and [think|sing|rest].]')
+    '[{He} loved {food} more than anything else.|{He} always wore a [red|green|blue|yellow] [scarf|cap|bow].|All the '
+    'neighbors liked {him}.|Every morning, {he} [said hello to the sun|looked out of the window|went for a short '
+    'walk].|{He} liked to [count the stars|watch the clouds|collect pretty stones|listen to old stories].|In the '
+    'evening, {he} liked to sit by the [fire|window|door] and [think|sing|rest].]')
 
 
 def held_out(first, second):
@@ -49,7 +50,11 @@ def held_out(first, second):
 
 
 def _invented_name(rng):
-    return capitalise(''.join(rng.choice(SYLLABLES) for _ in range(rng.choice((2, 2, 3)))))
+    """A name of two or three syllables that is not in the lists (those have a gender)."""
+    while True:
+        name = capitalise(''.join(rng.choice(SYLLABLES) for _ in range(rng.choice((2, 2, 3)))))
+        if name not in KNOWN_NAMES:
+            return name
 
 
 class Character:
@@ -103,8 +108,9 @@ ANIMAL_KINDS, ROLE_KINDS = list(ANIMALS), list(ROLES)
 
 # traits that contradict a plot: who is patient does not learn patience, who is lonely has no friend yet
 CONTRADICTIONS = {
-    'growing': {'patient'}, 'honesty': {'honest'}, 'sharing': {'kind', 'gentle'}, 'noise': {'sleepy', 'lonely', 'fearless'},
-    'weather': {'lonely'}, 'gift': {'lonely'}, 'building': {'lonely'}, 'wish': {'lonely'}, 'fear': {'fearless'},
+    'growing': {'patient'}, 'honesty': {'honest'}, 'sharing': {'kind', 'gentle'},
+    'noise': {'sleepy', 'lonely', 'fearless'}, 'weather': {'lonely'}, 'gift': {'lonely'}, 'building': {'lonely'},
+    'wish': {'lonely'}, 'fear': {'fearless'},
 }
 
 
@@ -153,8 +159,8 @@ class Story:
         spot, other_spot = s.random.sample(spots.split(';'), 2)
         slots.update(
             name=hero.name, kind=hero.kind, trait=self.trait, atk=article(f'{self.trait} {hero.kind}'), hand=hero.hand,
-            home=hero.home, inhome='in ' + hero.home, inplace=s.tell(in_place), place_the='the ' + self.place, walk=walk,
-            spot=spot, otherspot=other_spot, hishers=hero.pronouns[2], fname=friend.name, obj=self.object,
+            home=hero.home, inhome='in ' + hero.home, inplace=s.tell(in_place), place_the='the ' + self.place,
+            walk=walk, spot=spot, otherspot=other_spot, hishers=hero.pronouns[2], fname=friend.name, obj=self.object,
             afriend=f'{article(friend.kind)} named {friend.name}', aobj=article(f'{self.adjective} {self.object}'),
             buddy=f'{hero.pronouns[2]} friend {friend.name}' + ('' if friend.is_child else f' the {friend.kind}'),
             loss=s.pick(OBJECTS[self.object][1].split()), food=s.pick(FOODS))

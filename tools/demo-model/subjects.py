@@ -41,11 +41,14 @@ PLOTS = (
                                     ' and the missing {obj}', ' who is looking for {his} {obj}'),
          topics=('a lost {obj}', '{aobj}', 'the missing {obj}', '{aobj} that got lost')),
     Plot('weather', quest.weather, 'weather', tuple(quest.WEATHER),
-         (' and the {opt}', ' in the {opt}', ' and {fac} in the {opt}', ' and {fac}'), ('the {opt}', '{opt}', 'the weather')),
-    Plot('getting lost', quest.getting_lost, tails=(' who got lost', ' who loses the way', ' who could not find the way '
+         (' and the {opt}', ' in the {opt}', ' and {fac} in the {opt}', ' and {fac}'), ('the {opt}', '{opt}', 'the '
+          'weather')),
+    Plot('getting lost', quest.getting_lost, tails=(' who got lost', ' who loses the way', ' who could not find the '
+        'way '
                                                     'home', ' who is lost'),
          topics=('getting lost', 'finding the way home', 'losing the way')),
-    Plot('noise', quest.noise, tails=(' and a strange noise', ' and a noise in the night', ' who heard a strange noise'),
+    Plot('noise', quest.noise, tails=(' and a strange noise', ' and a noise in the night', ' who heard a strange '
+        'noise'),
          topics=('a strange noise', 'a noise in the night', 'a mystery', 'something scary')),
     Plot('fear', quest.fear, 'fear', tuple(quest.FEARS),
          (' who is afraid of {opt}', ' who was afraid of {opt}', ' who was scared of {opt}'),
@@ -58,7 +61,8 @@ PLOTS = (
                 read=('librarian', 'teacher', 'wizard', 'scientist'), juggle=('juggler',), dance=(),
                 jump=('frog', 'kangaroo', 'rabbit', 'cricket', 'deer', 'toad')) | _pairs(**{'play_the_drum': (
                     'musician',)})),
-    Plot('sharing', home.sharing, tails=(' who learns to share', ' who did not want to share', ' who shares with {fac}'),
+    Plot('sharing', home.sharing, tails=(' who learns to share', ' who did not want to share', ' who shares with '
+        '{fac}'),
          topics=('sharing', 'learning to share', 'sharing food')),
     Plot('honesty', home.honesty, 'broken', tuple(home.BREAKABLE),
          (' and a broken {opt}', ' who broke a {opt}', ' who tells the truth'),
@@ -66,7 +70,8 @@ PLOTS = (
     Plot('growing', home.growing, 'plant', tuple(home.PLANTS),
          (' and {aopt}', ' who planted {aopt}', ' who grows {aopt}', ' and a tiny seed'),
          ('{aopt}', 'patience', 'a seed', 'a garden', 'growing {aopt}')),
-    Plot('race', home.race, tails=(' who ran a race', ' and a race', ' who wants to win a race', ' and {fac} who run a race', ' who races against {fac}'),
+    Plot('race', home.race, tails=(' who ran a race', ' and a race', ' who wants to win a race', ' and {fac} who run '
+        'a race', ' who races against {fac}'),
          topics=('a race', 'winning', 'a big race')),
     Plot('helping', friends.helping, 'trouble', tuple(friends.TROUBLES),
          (' who helped {fac}', ' who helps {fac}', ' and {fac}'), ('helping others', 'kindness', 'a good deed')),

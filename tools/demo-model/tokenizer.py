@@ -5,8 +5,8 @@
 
 The vocabulary is `tokenizer.ggml.model = gpt2` with `tokenizer.ggml.pre = qwen2`: ids 0..255 are the bytes in GPT-2's
 order, then come the merges in order of rank, and last the four control tokens. The stories are ASCII, so `SPLIT` is
-the qwen2 pre-tokenizer's regular expression with \\p{L} = A-Za-z and \\p{N} = 0-9; text outside ASCII is only ever seen by
-engines with the full expression, and falls back to byte tokens there.
+the qwen2 pre-tokenizer's regular expression with \\p{L} = A-Za-z and \\p{N} = 0-9; text outside ASCII is only ever seen
+by engines with the full expression, and falls back to byte tokens there.
 """
 import argparse
 import json

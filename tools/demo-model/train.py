@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Trains the demo model on freshly generated stories, within a wall-clock budget, on one GPU (or, with --smoke, on a CPU).
+"""Trains the demo model on freshly generated stories, within a wall-clock budget, on one GPU.
 
     train.py --out DIR --time-budget-s 520      writes model.npz, vocab.json, metrics.json, samples.txt and log.txt
-    train.py --smoke --out DIR                  a small run of every step, in about a minute without a GPU
+    train.py --smoke --out DIR                  a short run of every step with a smaller model, 10 s on one CPU core
 
 Budget: generation gets --generate-s seconds, evaluation and samples EVALUATION_S at the end, training all between. The
 learning rate follows a cosine of the time used, so it reaches its end whatever the speed. Python, torch and numpy only.
@@ -171,6 +171,8 @@ def main():
     log = Log(os.path.join(args.out, 'log.txt'))
     device = 'cuda' if torch.cuda.is_available() else 'cpu'
     assert device == 'cuda' or args.smoke, 'there is no GPU: use --smoke'
+    if args.smoke:
+        torch.set_num_threads(1)
     torch.manual_seed(1)
     torch.backends.cuda.matmul.allow_tf32 = True
     log(f'torch {torch.__version__} on {device}, {os.cpu_count()} cores')
@@ -180,12 +182,12 @@ def main():
         json.dump(vocabulary, file, ensure_ascii=False)
     log(f'vocabulary of {len(vocabulary["tokens"])} tokens')
 
-    config = Config()
+    config = Config(hidden=64, layers=2, heads=2, kv_heads=1, ffn=128, context=256) if args.smoke else Config()
     row_length, few = config.context + 1, 8 if args.smoke else 512
     held_out = make_rows(vocabulary, few, row_length, HELD_OUT_SEED, 30, want_held_out=True, chunk=64)
     validation = make_rows(vocabulary, few, row_length, VALIDATION_SEED, 30, chunk=64)
     rows = make_rows(vocabulary, args.rows, row_length, 0, args.generate_s)
-    log(f'{len(rows):,} rows, {rows.size / 1e6:.0f} M tokens; {len(held_out)} held-out and {len(validation)} validation rows')
+    log(f'{len(rows):,} rows, {rows.size / 1e6:.1f} M tokens; held out {len(held_out)}, validation {len(validation)}')
 
     model = Llama(config).to(device)
     names = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}

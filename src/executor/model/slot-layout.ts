@@ -11,6 +11,9 @@ export const SlotWord = {
   SEED_HIGH: 6,
   SAMPLE_INDEX: 7,
   LOGPROBS: 8,
+  REPETITION: 9,
+  FREQUENCY: 10,
+  PRESENCE: 11,
   BLOCK_TABLE: 16,
 } as const;
 

@@ -1,7 +1,10 @@
 import { existsSync, unlinkSync } from 'node:fs';
 import { connect } from 'node:net';
-import { type Server, ServerCredentials } from '@grpc/grpc-js';
+import { logVerbosity, type Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js';
 import { RocmForgeError } from '../errors.js';
+
+// grpc-js writes to stderr by itself; what it has to say reaches us as errors.
+if (process.env.GRPC_VERBOSITY === undefined) setLogVerbosity(logVerbosity.NONE);
 
 /** The largest message either side accepts: room for a prompt of a million tokens. */
 export const MAX_MESSAGE_BYTES = 16 << 20;

@@ -1,0 +1,117 @@
+// Attention over some positions, and how the parts of a context are put together. Softmax is taken online (Milakov &
+// Gimelshein 2018): a part keeps its largest score, and whatever joins it is scaled to that.
+#pragma once
+
+#include "dot.h"
+#include "slot.h"
+
+namespace forge {
+
+// Contexts are split at absolute positions and the splits folded in order: a row's bits depend on its own context alone.
+constexpr int SPLIT = 256;
+
+// What attention over some positions amounts to: the largest score, the sum of e^(score - largest), and the sum of
+// e^(score - largest) * v, of which each lane holds the elements lane, lane + WAVE, ...
+template <int E>
+struct Partial {
+  float largest, sum, values[E];
+};
+template <int E>
+DEVICE void clear(Partial<E>& p) {
+  p.largest = LOWEST;
+  p.sum = 0.0f;
+  UNROLL for (int e = 0; e < E; e++) p.values[e] = 0.0f;
+}
+
+// Folds `next` into `total`. The fused multiplies are written out, so that every kernel that folds gets the same bits.
+template <int E>
+DEVICE void fold(Partial<E>& total, const Partial<E>& next) {
+  const float largest = max_of(total.largest, next.largest);
+  const float a = exp_of(total.largest - largest), b = exp_of(next.largest - largest);
+  total.largest = largest;
+  total.sum = multiply_add(total.sum, a, next.sum * b);
+  UNROLL for (int e = 0; e < E; e++) total.values[e] = multiply_add(total.values[e], a, next.values[e] * b);
+}
+
+// 1 / sum of the weights; 0 for a row that may attend to nothing, whose result is then 0.
+DEVICE float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
+
+// Adds `count` tokens, at most KV_BLOCK_TOKENS, whose keys and values follow each other: all lanes of a wave together.
+template <int HEAD_DIM, int E, class Vectors>
+DEVICE void add_tokens(Partial<E>& p, const float* q, Vectors k, Vectors v, int count, float scale) {
+  float weight[KV_BLOCK_TOKENS];
+  float largest = p.largest;
+  for (int j = 0; j < count; j++) {
+    weight[j] = wave_sum(dot(k + j * HEAD_DIM, q, HEAD_DIM)) * scale;
+    largest = max_of(largest, weight[j]);
+  }
+  const float correction = exp_of(p.largest - largest);
+  p.largest = largest;
+  p.sum *= correction;
+  UNROLL for (int e = 0; e < E; e++) p.values[e] *= correction;
+  for (int j = 0; j < count; j++) {
+    const float w = exp_of(weight[j] - largest);
+    p.sum += w;
+    accumulate<HEAD_DIM>(p.values, v + j * HEAD_DIM, w);
+  }
+}
+
+// A head's part of the KV cache of one sequence.
+template <class T>
+struct PagedHead {
+  const T *k_cache, *v_cache;  // [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]
+  const int32_t* block_table;
+  int kv_heads, kv_head;
+};
+
+// Attention over the positions first .. end - 1, at most SPLIT of them: all threads of a block together. The waves take
+// KV blocks in turn and are then folded in order; every wave gets the whole.
+template <int HEAD_DIM, class T>
+DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, const float* q, int first, int end,
+                                                     float scale) {
+  constexpr int E = lane_elements(HEAD_DIM);
+  Partial<E> part;
+  clear(part);
+  for (int token = first + wave_id() * KV_BLOCK_TOKENS; token < end; token += WAVES * KV_BLOCK_TOKENS) {
+    const size_t offset = kv_offset(cache.block_table, token, cache.kv_heads, cache.kv_head, HEAD_DIM);
+    add_tokens<HEAD_DIM>(part, q, cache.k_cache + offset, cache.v_cache + offset,
+                         min_of(KV_BLOCK_TOKENS, end - token), scale);
+  }
+  if (WAVES == 1) return part;
+
+  SHARED(float, wave_largest, WAVES);
+  SHARED(float, wave_sums, WAVES);
+  SHARED(float, wave_values, (WAVES * E * WAVE));
+  if (lane_id() == 0) {
+    wave_largest[wave_id()] = part.largest;
+    wave_sums[wave_id()] = part.sum;
+  }
+  UNROLL for (int e = 0; e < E; e++) wave_values[(wave_id() * E + e) * WAVE + lane_id()] = part.values[e];
+  block_sync();
+  clear(part);
+  for (int w = 0; w < WAVES; w++) {
+    Partial<E> other;
+    other.largest = wave_largest[w];
+    other.sum = wave_sums[w];
+    UNROLL for (int e = 0; e < E; e++) other.values[e] = wave_values[(w * E + e) * WAVE + lane_id()];
+    fold(part, other);
+  }
+  block_sync();
+  return part;
+}
+
+// Writes one head's result, each lane its own elements.
+template <int HEAD_DIM, int E>
+DEVICE void write_result(const Partial<E>& p, float* out) {
+  const float inverse = inverse_of(p.sum);
+  UNROLL for (int e = 0; e < E; e++) {
+    const int i = e * WAVE + lane_id();
+    if (i < HEAD_DIM) out[i] = p.values[e] * inverse;
+  }
+}
+
+}  // namespace forge
+
+// `macro(d)` for each head size that attention is built for.
+#define FORGE_HEAD_DIMS(macro) \
+  macro(8) macro(16) macro(32) macro(48) macro(64) macro(80) macro(96) macro(112) macro(128) macro(256)

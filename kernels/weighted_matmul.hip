@@ -1,0 +1,57 @@
+// weighted_matmul: out[r][h] = sum_c weights[r][h][c] * v[c][h's KV head]
+//
+// The last step of attention written out; see qkt_matmul. The sum runs over the columns in order.
+#include "forge/device.h"
+#include "forge/slot.h"
+
+namespace {
+using namespace forge;
+
+// One row and head; value(c) is where column c's vector lies. A thread owns elements of the head.
+template <class Value>
+DEVICE void weigh_row(const float* weights, float* out, int columns, int head_dim, Value value) {
+  for (int i = thread_id(); i < head_dim; i += BLOCK) {
+    float sum = 0.0f;
+    for (int c = 0; c < columns; c++) sum += weights[c] * to_float(value(c)[i]);
+    out[i] = sum;
+  }
+}
+
+// Grid: x = heads, y = tokens. Columns past the row's position are not read.
+template <class T>
+DEVICE void weighted_matmul_paged(Dim3 block, const float* __restrict weights, const T* __restrict v_cache,
+                                  float* __restrict out, const int32_t* __restrict row_position,
+                                  const int32_t* __restrict row_slot, const int32_t* __restrict slots, int slot_words,
+                                  int heads, int kv_heads, int head_dim, int columns) {
+  const int row = block.y, kv_head = block.x / (heads / kv_heads);
+  const int32_t* block_table = block_table_of(slots, row_slot[row], slot_words);
+  const size_t place = static_cast<size_t>(row) * heads + block.x;
+  weigh_row(weights + place * columns, out + place * head_dim, min_of(row_position[row] + 1, columns), head_dim,
+            [&](int c) { return v_cache + kv_offset(block_table, c, kv_heads, kv_head, head_dim); });
+}
+}  // namespace
+
+// Grid: x = heads, y = rows.
+KERNEL(weighted_matmul, const float* __restrict weights,  // [rows, heads, columns]
+       const float* __restrict v,                         // [columns, kv_heads, head_dim]
+       float* __restrict out,                             // [rows, heads, head_dim]
+       int heads, int kv_heads, int head_dim, int columns) {
+  const int kv_head = BLOCK_INDEX.x / (heads / kv_heads);
+  const size_t place = static_cast<size_t>(BLOCK_INDEX.y) * heads + BLOCK_INDEX.x;
+  weigh_row(weights + place * columns, out + place * head_dim, columns, head_dim,
+            [&](int c) { return v + (static_cast<size_t>(c) * kv_heads + kv_head) * head_dim; });
+}
+
+#define WEIGHTED_MATMUL_PAGED(name, type)                                                                     \
+  KERNEL(name, const float* __restrict weights, /* [tokens, heads, columns] */                                \
+         const type* __restrict v_cache,        /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */           \
+         float* __restrict out,                 /* [tokens, heads, head_dim] */                               \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */           \
+         const int32_t* __restrict slots,       /* [slots, slot_words] */                                     \
+         int slot_words, int heads, int kv_heads, int head_dim, int columns) {                                \
+    weighted_matmul_paged(BLOCK_INDEX, weights, v_cache, out, row_position, row_slot, slots, slot_words,      \
+                          heads, kv_heads, head_dim, columns);                                                \
+  }
+
+WEIGHTED_MATMUL_PAGED(weighted_matmul_paged_f32, float)
+WEIGHTED_MATMUL_PAGED(weighted_matmul_paged_f16, forge::half_t)

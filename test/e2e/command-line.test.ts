@@ -1,0 +1,137 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { endProcess, rocmforge, startRocmforge } from '../support/command-line.js';
+import { writeRandomModel } from '../support/random-model.js';
+
+const model = writeRandomModel();
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+const socket = (name: string) => `unix:${path.join(folder, name)}`;
+
+describe('rocmforge', () => {
+  it('generate writes the text alone to stdout', async () => {
+    const { code, stdout, stderr } = await rocmforge(
+      'generate',
+      '--model',
+      model,
+      '--prompt',
+      'the fox',
+      '--max-tokens',
+      '8',
+      '--temperature',
+      '0',
+    );
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.length).toBeGreaterThan(1);
+  });
+
+  it('generate --json writes ids and text a line, the same text in all', async () => {
+    const args = ['generate', '--model', model, '--prompt', 'the fox', '--max-tokens', '8', '--temperature', '0'];
+    const plain = await rocmforge(...args);
+    const { stdout } = await rocmforge(...args, '--json');
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(`${lines.map((line) => line.text ?? '').join('')}\n`).toBe(plain.stdout);
+    expect(lines.at(-1)).toMatchObject({
+      finish_reason: expect.stringContaining('FINISH_REASON_'),
+      completion_tokens: expect.any(Number),
+    });
+  });
+
+  it('serve with an executor started elsewhere serves the same text', async () => {
+    const executor = await startRocmforge(/executor listening/, 'executor', '--listen', socket('executor.sock'));
+    const gateway = await startRocmforge(
+      /^serving /,
+      ...['serve', '--model', model, '--listen', socket('gateway.sock'), '--executor', socket('executor.sock')],
+    );
+    try {
+      const args = ['--prompt', 'the fox', '--max-tokens', '8', '--temperature', '0'];
+      const remote = await rocmforge('generate', '--address', socket('gateway.sock'), ...args);
+      expect(remote).toEqual(await rocmforge('generate', '--model', model, ...args));
+    } finally {
+      expect(await endProcess(gateway.child)).toBe(0);
+      expect(await endProcess(executor.child)).toBe(0);
+    }
+  });
+
+  it('an executor dies with the gateway that started it', async () => {
+    const { child, line } = await startRocmforge(
+      /"executor serving"/,
+      'serve',
+      '--model',
+      model,
+      '--listen',
+      socket('orphan.sock'),
+    );
+    const { pid } = JSON.parse(line) as { pid: number };
+    await endProcess(child, 'SIGKILL');
+    await expect
+      .poll(
+        () => {
+          try {
+            process.kill(pid, 0);
+            return 'alive';
+          } catch {
+            return 'gone';
+          }
+        },
+        { timeout: 5000 },
+      )
+      .toBe('gone');
+  });
+
+  it('inspect describes a model file', async () => {
+    const { code, stdout } = await rocmforge('inspect', model, '--json');
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ model: { architecture: 'llama' } });
+  });
+
+  it('doctor finds the host device working', async () => {
+    const { code, stdout } = await rocmforge('doctor', '--json');
+    expect(code).toBe(0);
+    const findings = JSON.parse(stdout) as { check: string; state: string }[];
+    expect(findings.find(({ check }) => check === 'host device')?.state).toBe('ok');
+  });
+
+  const notAModel = path.join(folder, 'wrong.gguf');
+  writeFileSync(notAModel, 'this is no model file, whatever its name says');
+
+  it.each([
+    ['a missing model file', ['serve', '--model', path.join(folder, 'none.gguf')], 'MODEL_FILE_UNREADABLE'],
+    ['a file that is no model', ['serve', '--model', notAModel], 'GGUF_INVALID'],
+    ['an address that is none', ['serve', '--model', model, '--listen', 'nowhere'], 'INVALID_OPTION'],
+    ['more context than the model has', ['serve', '--model', model, '--max-context', '100000'], 'INVALID_OPTION'],
+    [
+      'too little KV memory',
+      ['serve', '--model', model, '--listen', socket('x.sock'), '--kv-memory', '1K'],
+      'OUT_OF_MEMORY',
+    ],
+    [
+      'no gateway at the address',
+      ['generate', '--address', socket('none.sock'), '--prompt', 'x'],
+      'EXECUTOR_UNAVAILABLE',
+    ],
+    ['neither model nor address', ['generate', '--prompt', 'x'], 'INVALID_OPTION'],
+  ])('says in one line what is wrong with %s, and fails', async (_what, args, reason) => {
+    const { code, stdout, stderr } = await rocmforge(...args);
+    expect(code).toBe(1);
+    expect(stdout).toBe('');
+    expect(stderr.trim().split('\n')).toHaveLength(1);
+    expect(stderr).toContain(`rocmforge: ${reason}: `);
+  });
+
+  it('says so when the port is in use', async () => {
+    const server = createServer();
+    const port = await new Promise<number>((resolve) =>
+      server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port)),
+    );
+    const { code, stderr } = await rocmforge('serve', '--model', model, '--listen', `127.0.0.1:${port}`);
+    server.close();
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^rocmforge: ADDRESS_IN_USE: .*\n$/);
+  });
+});

@@ -1,0 +1,65 @@
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { packageRoot } from '../../src/shared/package.js';
+import { runProgram } from '../support/command-line.js';
+import { startTestGateway, type TestGateway } from '../support/gateway.js';
+import { writeRandomModel } from '../support/random-model.js';
+
+describe('a client that is not ours', () => {
+  let server: TestGateway;
+  beforeAll(async () => {
+    server = await startTestGateway(writeRandomModel(), { stepDelayMs: 5 });
+  });
+  afterAll(() => server?.stop());
+
+  const buf = (method: string, data: string) =>
+    runProgram(path.join(packageRoot, 'node_modules', '.bin', 'buf'), [
+      ...['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '--schema', 'proto'],
+      ...['--unix-socket', server.address.slice('unix:'.length), '--data', data, `http://localhost/${method}`],
+    ]);
+
+  it('buf curl streams a generation over the socket', async () => {
+    const { code, stdout, stderr } = await buf(
+      'rocmforge.v1.InferenceService/GenerateStream',
+      JSON.stringify({
+        text: { text: 'the fox' },
+        sampling: { temperature: 0 },
+        stop: { maxTokens: 5, ignoreEos: true },
+      }),
+    );
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.match(/"chunk"/g)).toHaveLength(5);
+    expect(stdout).toContain('FINISH_REASON_LENGTH');
+  });
+
+  it.each(['', 'rocmforge.v1.InferenceService'])('buf curl finds the health of "%s" serving', async (service) => {
+    const { code, stdout } = await buf('grpc.health.v1.Health/Check', JSON.stringify({ service }));
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toEqual({ status: 'SERVING' });
+  });
+
+  it('buf curl reads the details of an error', async () => {
+    const { code, stderr } = await buf(
+      'rocmforge.v1.InferenceService/Generate',
+      JSON.stringify({ text: { text: '' } }),
+    );
+    expect(code).not.toBe(0);
+    expect(stderr).toContain('invalid_argument');
+    const { details } = JSON.parse(stderr) as { details: { type: string; value: string }[] };
+    const info = details.find(({ type }) => type === 'google.rpc.ErrorInfo');
+    expect(Buffer.from(info?.value ?? '', 'base64').toString('latin1')).toContain('INVALID_FIELD');
+  });
+
+  it('the Node example streams, cancels, meets its deadline and reads an error', async () => {
+    const { code, stdout, stderr } = await runProgram(process.execPath, [
+      path.join(packageRoot, 'examples', 'node', 'client.mjs'),
+      server.address,
+      'the fox',
+    ]);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/FINISH_REASON_\w+: \d+ tokens/);
+    expect(stdout).toContain('cancelled after 3 chunks: CANCELLED');
+    expect(stdout).toContain('with a deadline of 20 ms: DEADLINE_EXCEEDED');
+    expect(stdout).toContain('with top_p 2: INVALID_ARGUMENT INVALID_FIELD: sampling.top_p');
+  });
+});
