@@ -29,7 +29,7 @@ stories that this project generated. No outside text, weights or vocabulary went
 | chat | ChatML; `<\\|im_end\\|>` (eot) ends a message, `<\\|end_of_text\\|>` (eos) a plain story; no BOS is added |
 | training | {steps:,} steps, {tokens_seen:,} tokens ({epochs:.2f} passes), {seconds:.0f} s on one NVIDIA H200 with everything |
 | loss a token | {validation_loss:.3f} on fresh stories, {held_out_loss:.3f} on combinations of subjects never seen in training |
-| greedy stories | of {held_out_stories} on held-out subjects, {held_out_ended} end by themselves, {distinct_stories} are distinct; \
+| stories | of {held_out_stories} on held-out subjects, {held_out_ended} end by themselves, {distinct_stories} are distinct; \
 {subject_words_found} of {subject_words} subject words appear |
 
 It can tell short English stories (100 to 250 words) about a subject, and go on from "Once upon a time". It knows

@@ -1,0 +1,127 @@
+// Writes docs/api.md from the comments in proto/.
+//
+//   node tools/build-docs.mjs [--check]     --check fails when a file is not what would be written
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).href);
+
+/** The descriptors of every .proto file, comments included. */
+function descriptors() {
+  const image = execFileSync(path.join(root, 'node_modules', '.bin', 'buf'), ['build', '-o', '-#format=json'], {
+    cwd: root,
+    maxBuffer: 1 << 26,
+  });
+  return JSON.parse(image).file;
+}
+
+/** Comments by path: `path` is the descriptor's own way to name an element, such as 4,0,2,1. */
+function commentsOf(file) {
+  const comments = new Map();
+  for (const { path: place, leadingComments } of file.sourceCodeInfo?.location ?? []) {
+    if (leadingComments) comments.set((place ?? []).join(), leadingComments.trim().replace(/\s*\n\s*/g, ' '));
+  }
+  return (...place) => comments.get(place.join()) ?? '';
+}
+
+const shortName = (name) => name.replace(/^\./, '').replace(/^(rocmforge\.v1|google\.protobuf)\./, '');
+
+function fieldType(field, message) {
+  const nested = (message.nestedType ?? []).find((type) => field.typeName?.endsWith(`.${message.name}.${type.name}`));
+  if (nested?.options?.mapEntry) {
+    const [key, value] = nested.field;
+    return `map<${fieldType(key, nested)}, ${fieldType(value, nested)}>`;
+  }
+  const base = field.typeName ? shortName(field.typeName) : field.type.replace('TYPE_', '').toLowerCase();
+  const repeated = field.label === 'LABEL_REPEATED' ? 'repeated ' : field.proto3Optional ? 'optional ' : '';
+  return repeated + base;
+}
+
+function messageTable(message, comment, place) {
+  const rows = (message.field ?? []).map((field, i) => {
+    const oneof =
+      field.oneofIndex !== undefined && !field.proto3Optional ? message.oneofDecl[field.oneofIndex] : undefined;
+    const note = oneof ? ` (one of \`${oneof.name}\`)` : '';
+    return `| ${field.number} | \`${field.name}\` | ${fieldType(field, message)} | ${comment(...place, 2, i)}${note} |`;
+  });
+  return [
+    `### ${message.name}`,
+    '',
+    comment(...place),
+    '',
+    ...(rows.length > 0 ? ['| # | field | type | meaning |', '| --- | --- | --- | --- |', ...rows, ''] : []),
+  ];
+}
+
+async function apiPage() {
+  const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/server/unimplemented.js');
+  const { ERRORS } = await fromDist('shared/errors.js');
+  const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
+  const comment = commentsOf(file);
+  const lines = [
+    '# The public API',
+    '',
+    'Written by `npm run docs` from the comments in `proto/rocmforge/v1/inference.proto`.',
+    '',
+    '## Not built yet',
+    '',
+    'A request that uses one of these is refused with UNIMPLEMENTED and an `ErrorInfo` that names the field:',
+    '',
+    ...UNIMPLEMENTED_FIELDS.map(({ field }) => `- \`${field}\``),
+    '',
+    '## Errors',
+    '',
+    'Every error carries `google.rpc.Status` in `grpc-status-details-bin`: an `ErrorInfo` (domain `rocmforge`, the reason',
+    'below, metadata), a `BadRequest` where a field is wrong, a `RetryInfo` where trying again later helps.',
+    '',
+    '| reason | code | retryable |',
+    '| --- | --- | --- |',
+    ...Object.entries(ERRORS).map(
+      ([reason, { code, retryable }]) => `| ${reason} | ${code} | ${retryable ? 'yes' : 'no'} |`,
+    ),
+    '',
+  ];
+  (file.service ?? []).forEach((service, s) => {
+    lines.push(
+      `## ${file.package}.${service.name}`,
+      '',
+      comment(6, s),
+      '',
+      '| method | request | response | |',
+      '| --- | --- | --- | --- |',
+    );
+    service.method.forEach((method, m) => {
+      const stream = method.serverStreaming ? 'stream ' : '';
+      const request = shortName(method.inputType);
+      const response = stream + shortName(method.outputType);
+      lines.push(`| \`${method.name}\` | ${request} | ${response} | ${comment(6, s, 2, m)} |`);
+    });
+    lines.push('');
+  });
+  lines.push('## Messages', '');
+  file.messageType.forEach((message, i) => lines.push(...messageTable(message, comment, [4, i])));
+  lines.push('## Enums', '');
+  (file.enumType ?? []).forEach((type, i) => {
+    lines.push(`### ${type.name}`, '', comment(5, i), '', '| # | value | meaning |', '| --- | --- | --- |');
+    type.value.forEach((value, v) =>
+      lines.push(`| ${value.number ?? 0} | \`${value.name}\` | ${comment(5, i, 2, v)} |`),
+    );
+    lines.push('');
+  });
+  return lines.join('\n');
+}
+
+const check = process.argv.includes('--check');
+const pages = [['docs/api.md', await apiPage()]];
+let stale = false;
+for (const [name, text] of pages) {
+  const file = path.join(root, name);
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) continue;
+  stale = true;
+  if (check) console.error(`${name} is not what the sources say; run "npm run docs"`);
+  else writeFileSync(file, text);
+}
+process.exit(check && stale ? 1 : 0);
