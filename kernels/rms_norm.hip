@@ -9,7 +9,7 @@ using namespace forge;
 
 // One block a row. y may be x: a thread reads and writes its own elements.
 template <class T>
-DEVICE void rms_norm(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {
+DEVICE void normalize(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {
   const T* in = x + static_cast<size_t>(row) * hidden;
   T* out = y + static_cast<size_t>(row) * hidden;
 
@@ -27,9 +27,9 @@ KERNEL(rms_norm, const float* x,        // [rows, hidden]
        const float* __restrict weight,  // [hidden]
        float* y,                        // [rows, hidden]; may be x
        int hidden, float eps) {
-  rms_norm(BLOCK_INDEX.x, x, weight, y, hidden, eps);
+  normalize(BLOCK_INDEX.x, x, weight, y, hidden, eps);
 }
 
 KERNEL(rms_norm_f16, const forge::half_t* x, const float* __restrict weight, forge::half_t* y, int hidden, float eps) {
-  rms_norm(BLOCK_INDEX.x, x, weight, y, hidden, eps);
+  normalize(BLOCK_INDEX.x, x, weight, y, hidden, eps);
 }

@@ -8,7 +8,7 @@ using namespace forge;
 
 // One block a row. gate and up are the two halves of one row of gate_up.
 template <class T>
-DEVICE void swiglu(int row, const T* __restrict gate_up, T* __restrict y, int ffn) {
+DEVICE void activate(int row, const T* __restrict gate_up, T* __restrict y, int ffn) {
   const T* gate = gate_up + static_cast<size_t>(row) * 2 * ffn;
   const T* up = gate + ffn;
   T* out = y + static_cast<size_t>(row) * ffn;
@@ -20,9 +20,9 @@ DEVICE void swiglu(int row, const T* __restrict gate_up, T* __restrict y, int ff
 KERNEL(swiglu, const float* __restrict gate_up,  // [rows, 2, ffn]
        float* __restrict y,                      // [rows, ffn]
        int ffn) {
-  swiglu(BLOCK_INDEX.x, gate_up, y, ffn);
+  activate(BLOCK_INDEX.x, gate_up, y, ffn);
 }
 
 KERNEL(swiglu_f16, const forge::half_t* __restrict gate_up, forge::half_t* __restrict y, int ffn) {
-  swiglu(BLOCK_INDEX.x, gate_up, y, ffn);
+  activate(BLOCK_INDEX.x, gate_up, y, ffn);
 }

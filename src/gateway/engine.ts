@@ -19,6 +19,7 @@ export interface EngineOptions {
 }
 
 const QUEUE_RETRY_MS = 1000;
+const PAUSE_LIMIT_MS = 30_000;
 
 /**
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
@@ -34,6 +35,7 @@ export class Engine {
   /** Sequences that came before the first executor had told what it can hold. */
   private early: Sequence[] = [];
   private stopped: RocmForgeError | undefined;
+  private readonly pauses = new Map<Generation, NodeJS.Timeout>();
 
   constructor(
     private readonly options: EngineOptions,
@@ -85,7 +87,27 @@ export class Engine {
   /** Ends a generation nobody listens to any more. */
   cancel(generation: Generation): void {
     generation.abandon();
+    clearTimeout(this.pauses.get(generation));
+    this.pauses.delete(generation);
     for (const sequence of generation.sequences) this.drop(sequence);
+    this.pump();
+  }
+
+  /**
+   * Stops computing for a generation whose reader does not keep up, or goes on. One that stays paused for
+   * {@link PAUSE_LIMIT_MS} ends with `SLOW_READER`.
+   */
+  pause(generation: Generation, paused: boolean): void {
+    for (const sequence of generation.sequences) sequence.paused = paused;
+    clearTimeout(this.pauses.get(generation));
+    this.pauses.delete(generation);
+    if (paused) {
+      const timer = setTimeout(() => {
+        for (const sequence of generation.sequences) this.drop(sequence);
+        generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${PAUSE_LIMIT_MS / 1000} s`));
+      }, PAUSE_LIMIT_MS);
+      this.pauses.set(generation, timer);
+    }
     this.pump();
   }
 

@@ -9,9 +9,9 @@ import { argumentBytes } from '../kernels/contract.js';
 import { loadAddon, type NativeDevice } from './addon.js';
 
 /** Element types of device memory. */
-export type Dtype = 'f32' | 'f16' | 'i32';
+export type Dtype = 'f32' | 'f16' | 'bf16' | 'i32';
 
-export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = { f32: 4, f16: 2, i32: 4 };
+export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = { f32: 4, f16: 2, bf16: 2, i32: 4 };
 
 /** A typed range of device memory. */
 export interface DeviceBuffer {

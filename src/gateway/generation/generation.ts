@@ -54,10 +54,13 @@ export class Generation {
     const { n, promptIds, sampling, stop, priority } = parameters;
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
-    this.sequences = indices.map(
-      (sampleIndex) =>
-        new Sequence({ promptIds, sampling: { ...sampling, sampleIndex }, maxTokens: stop.maxTokens, priority }),
-    );
+    const sequences: Sequence[] = [];
+    for (const sampleIndex of indices) {
+      const [leader] = sequences;
+      const options = { promptIds, sampling: { ...sampling, sampleIndex }, maxTokens: stop.maxTokens, priority };
+      sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
+    }
+    this.sequences = sequences;
     this.left = n;
   }
 

@@ -100,7 +100,7 @@ export class Scheduler {
     const wasWaiting = sequence.state === 'waiting';
     sequence.state = 'ended';
     if (wasWaiting) {
-      this.waiting.splice(this.waiting.indexOf(sequence), 1);
+      this.remove(this.waiting, sequence);
       return;
     }
     this.remove(this.running, sequence);
@@ -137,9 +137,9 @@ export class Scheduler {
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
     pressed ||= this.running.some((sequence) => sequence.state === 'draining');
     while (!pressed && budget > 0 && this.freeSlots.length > 0) {
-      const sequence = this.waiting[0];
+      const sequence = this.waiting.find((candidate) => this.mayStart(candidate));
       if (sequence === undefined || !this.admit(sequence, budget)) break;
-      this.waiting.shift();
+      this.remove(this.waiting, sequence);
       opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
       const count = Math.min(sequence.behind, budget);
       slices.push(this.slice(sequence, count));
@@ -207,6 +207,14 @@ export class Scheduler {
     if (new Set(slots).size !== this.options.maxSequences || slots.length !== this.options.maxSequences) {
       throw new Error(`slots ${slots.join(', ')} are not 0 to ${this.options.maxSequences - 1}, each once`);
     }
+  }
+
+  /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */
+  private mayStart(sequence: Sequence): boolean {
+    const { leader } = sequence.options;
+    if (sequence.paused) return false;
+    if (leader === undefined || leader.state === 'ended' || !this.cachesFor(sequence)) return true;
+    return leader.computed >= leader.options.promptIds.length;
   }
 
   private slice(sequence: Sequence, count: number): PlannedSlice {

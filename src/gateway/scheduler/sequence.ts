@@ -18,6 +18,8 @@ export interface SequenceOptions {
   readonly maxTokens: number;
   /** Higher runs first. */
   readonly priority: number;
+  /** The first completion of the same request: it computes the prompt for all. */
+  readonly leader?: Sequence;
   /** May take and leave blocks in the prefix cache; default true. */
   readonly usePrefixCache?: boolean;
 }
@@ -53,6 +55,8 @@ export class Sequence {
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;
+  /** Its reader does not keep up: nothing more is computed for now. */
+  paused = false;
   /** Order of arrival. Set by the scheduler. */
   arrival = 0;
 
@@ -75,7 +79,7 @@ export class Sequence {
 
   /** Positions that could be computed now. */
   get behind(): number {
-    return this.complete ? 0 : this.length - this.scheduled;
+    return this.complete || this.paused ? 0 : this.length - this.scheduled;
   }
 
   /** The token at a known position. */

@@ -25,9 +25,13 @@ import { Generation, type GenerationSink } from '../generation/generation.js';
 import type { ServedModel } from '../served-model.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { finishReason, generateComplete, stopMatch, tokenLogprobs } from './messages.js';
+import { StreamWriter } from './stream-writer.js';
 import { encodeInput, validateGeneration } from './validate.js';
 
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
+
+/** Tokens a slow reader's stream holds before its generation is paused. */
+const MAX_HELD_TOKENS = 1024;
 
 /** What can be told of the executor from outside. */
 export interface Readiness {
@@ -64,23 +68,18 @@ export class InferenceService {
       this.checkModel(request.model);
       const parameters = await validateGeneration(request, this.model);
       if (call.cancelled) return;
-      const { requestId } = parameters;
-      const generation = this.start(parameters, {
-        chunk: (index, tokenIds, text, logprobs) => {
-          const chunk = {
-            index,
-            tokenIds: tokenIds as number[],
-            text,
-            logprobs: logprobs.map(tokenLogprobs),
-            promptLogprobs: [],
-          };
-          call.write({ requestId, event: { $case: 'chunk', value: chunk } });
-        },
+      const generation: Generation = this.start(parameters, {
+        chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
         complete: (index, finish, counts) => {
-          call.write({ requestId, event: { $case: 'complete', value: generateComplete(index, finish, counts) } });
-          if (generation.done) call.end();
+          writer.complete(generateComplete(index, finish, counts));
+          if (generation.done) writer.end();
         },
         error: (error) => void call.emit('error', toStatus(error)),
+      });
+      const writer = new StreamWriter(call, {
+        requestId: parameters.requestId,
+        maxHeldTokens: MAX_HELD_TOKENS,
+        onSlow: (slow) => this.engine.pause(generation, slow),
       });
       call.on('cancelled', () => this.engine.cancel(generation));
     } catch (error) {

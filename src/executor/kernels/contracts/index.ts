@@ -1,7 +1,21 @@
 import type { KernelContract } from '../contract.js';
+import { attentionContracts } from './attention.js';
+import { elementwiseContracts } from './elementwise.js';
 import { forwardContracts } from './forward.js';
+import { linearContracts } from './linear.js';
+import { samplingContracts } from './sampling.js';
 
+export * from './attention.js';
+export * from './elementwise.js';
 export * from './forward.js';
+export * from './linear.js';
+export * from './sampling.js';
 
 /** Every contract: what must exist in each code object, what the documentation lists, what the tests cover. */
-export const allContracts: readonly KernelContract[] = [...forwardContracts];
+export const allContracts: readonly KernelContract[] = [
+  ...forwardContracts,
+  ...elementwiseContracts,
+  ...attentionContracts,
+  ...linearContracts,
+  ...samplingContracts,
+];

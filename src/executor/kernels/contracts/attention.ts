@@ -1,0 +1,226 @@
+import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { exact, roundings } from '../tolerance.js';
+import { attentionPaged, type FloatType, HEAD_DIMS, ropeKvAppend } from './forward.js';
+
+/** Tokens of one split of a context; `SPLIT` of `kernels/forge/attention.h`. */
+export const ATTENTION_SPLIT = 256;
+/** The most rows of one tile of flash_attention_causal. */
+export const FLASH_QUERIES = 32;
+
+const cache = <const N extends string>(name: N, type: FloatType, headDim: string) =>
+  inout(name, type, 'blocks', 'kv_heads', '16', headDim);
+const rowArguments = [
+  input('row_position', 'i32', 'tokens'),
+  input('row_slot', 'i32', 'tokens'),
+  input('slots', 'i32', 'slot_count', 'slot_words'),
+  i32('slot_words'),
+] as const;
+const qkvOf = (headDim: string) => input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', headDim);
+const readCache = <const N extends string>(name: N, type: FloatType, headDim: string) =>
+  input(name, type, 'blocks', 'kv_heads', '16', headDim);
+
+export const rope = defineKernel({
+  name: 'rope',
+  source: 'rope.hip',
+  summary: 'rotates the first heads of each row by the row’s position, in place',
+  arguments: [
+    inout('x', 'f32', 'tokens', 'row_heads', 'head_dim'),
+    input('cosine', 'f32', 'max_position', 'half_rotary'),
+    input('sine', 'f32', 'max_position', 'half_rotary'),
+    input('row_position', 'i32', 'tokens'),
+    i32('row_heads'),
+    i32('head_dim'),
+    i32('rotary'),
+    i32('adjacent'),
+  ],
+  grid: [{ of: 'heads' }, { of: 'tokens' }],
+  tolerance: ropeKvAppend('f32').tolerance,
+});
+
+export const kvAppend = (type: FloatType) =>
+  defineKernel({
+    name: `kv_append_${type}`,
+    source: 'kv_append.hip',
+    summary: 'stores k and v of each row in the cache at the row’s position',
+    arguments: [
+      qkvOf('head_dim'),
+      cache('k_cache', type, 'head_dim'),
+      cache('v_cache', type, 'head_dim'),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_dim'),
+    ],
+    grid: [{ of: '2 * kv_heads' }, { of: 'tokens' }],
+    tolerance: exact('values are moved, and in f16 rounded once, as in the reference'),
+  });
+
+const DOT = roundings(
+  '(head_dim / 32 + 24) · 2⁻²⁴ · sum |q · k|: 32 or more partial sums, and a tail of at most 15',
+  (sizes) => sizes.head_dim! / 32 + 24,
+);
+const WEIGHTED = roundings(
+  '(2 + 4 · √columns) · 2⁻²⁴ · sum |weights · v|: a sum in order strays by 4 · √columns roundings',
+  (sizes) => 2 + 4 * Math.sqrt(sizes.columns!),
+);
+const unfusedSizes = [i32('heads'), i32('kv_heads'), i32('head_dim'), i32('columns')] as const;
+
+export const qktMatmul = defineKernel({
+  name: 'qkt_matmul',
+  source: 'qkt_matmul.hip',
+  summary: 'scores[r][h][c] = q[r][h] · k[c][h’s KV head]',
+  arguments: [
+    input('q', 'f32', 'rows', 'heads', 'head_dim'),
+    input('k', 'f32', 'columns', 'kv_heads', 'head_dim'),
+    output('scores', 'f32', 'rows', 'heads', 'columns'),
+    ...unfusedSizes,
+  ],
+  grid: [{ of: 'heads' }, { of: 'rows' }],
+  tolerance: DOT,
+});
+
+export const qktMatmulPaged = (type: FloatType) =>
+  defineKernel({
+    name: `qkt_matmul_paged_${type}`,
+    source: 'qkt_matmul.hip',
+    summary: 'scores of each row over its slot’s cache; 0 past the row’s position',
+    arguments: [
+      qkvOf('head_dim'),
+      readCache('k_cache', type, 'head_dim'),
+      output('scores', 'f32', 'tokens', 'heads', 'columns'),
+      ...rowArguments,
+      ...unfusedSizes,
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }],
+    tolerance: DOT,
+  });
+
+export const weightedMatmul = defineKernel({
+  name: 'weighted_matmul',
+  source: 'weighted_matmul.hip',
+  summary: 'out[r][h] = sum_c weights[r][h][c] * v[c][h’s KV head]',
+  arguments: [
+    input('weights', 'f32', 'rows', 'heads', 'columns'),
+    input('v', 'f32', 'columns', 'kv_heads', 'head_dim'),
+    output('out', 'f32', 'rows', 'heads', 'head_dim'),
+    ...unfusedSizes,
+  ],
+  grid: [{ of: 'heads' }, { of: 'rows' }],
+  tolerance: WEIGHTED,
+});
+
+export const weightedMatmulPaged = (type: FloatType) =>
+  defineKernel({
+    name: `weighted_matmul_paged_${type}`,
+    source: 'weighted_matmul.hip',
+    summary: 'weighted sum of the values of each row’s slot, up to the row’s position',
+    arguments: [
+      input('weights', 'f32', 'tokens', 'heads', 'columns'),
+      readCache('v_cache', type, 'head_dim'),
+      output('out', 'f32', 'tokens', 'heads', 'head_dim'),
+      ...rowArguments,
+      ...unfusedSizes,
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }],
+    tolerance: WEIGHTED,
+  });
+
+export const flashAttentionNocausal = (headDim: number) =>
+  defineKernel({
+    name: `flash_attention_nocausal_d${headDim}`,
+    source: 'flash_attention_nocausal.hip',
+    summary: 'out = softmax(scale · q kᵀ) v, every query over every key',
+    arguments: [
+      input('q', 'f32', 'batch', 'rows', 'heads', `${headDim}`),
+      input('k', 'f32', 'batch', 'columns', 'kv_heads', `${headDim}`),
+      input('v', 'f32', 'batch', 'columns', 'kv_heads', `${headDim}`),
+      output('out', 'f32', 'batch', 'rows', 'heads', `${headDim}`),
+      i32('rows'),
+      i32('columns'),
+      i32('heads'),
+      i32('kv_heads'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'rows', per: FLASH_QUERIES }, { of: 'batch' }],
+    tolerance: attentionPaged('f32', headDim).tolerance,
+  });
+
+export const flashAttentionCausal = (type: FloatType, headDim: number) =>
+  defineKernel({
+    name: `flash_attention_causal_${type}_d${headDim}`,
+    source: 'flash_attention_causal.hip',
+    summary: 'causal attention of tiles of consecutive rows of one slot over the paged cache',
+    arguments: [
+      qkvOf(`${headDim}`),
+      readCache('k_cache', type, `${headDim}`),
+      readCache('v_cache', type, `${headDim}`),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('tiles', 'i32', 'tiles', '2'),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tiles' }],
+    tolerance: attentionPaged(type, headDim).tolerance,
+  });
+
+export const attentionSplit = (type: FloatType, headDim: number) =>
+  defineKernel({
+    name: `attention_split_${type}_d${headDim}`,
+    source: 'attention_split.hip',
+    summary: 'attention of each row over one split of its context, for attention_combine to fold',
+    arguments: [
+      qkvOf(`${headDim}`),
+      readCache('k_cache', type, `${headDim}`),
+      readCache('v_cache', type, `${headDim}`),
+      inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('splits'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }, { of: 'splits' }],
+    tolerance: attentionPaged(type, headDim).tolerance,
+  });
+
+export const attentionCombine = defineKernel({
+  name: 'attention_combine',
+  source: 'attention_combine.hip',
+  summary: 'folds the splits of each row in order',
+  arguments: [
+    input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+    output('out', 'f32', 'tokens', 'heads', 'head_dim'),
+    input('row_position', 'i32', 'tokens'),
+    i32('heads'),
+    i32('head_dim'),
+    i32('splits'),
+  ],
+  grid: [{ of: 'heads' }, { of: 'tokens' }],
+  tolerance: roundings(
+    '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
+    ({ splits }) => 8 * splits! + 16,
+  ),
+});
+
+/** Attention in all its forms beside attention_paged, and what feeds it. */
+export const attentionContracts: readonly KernelContract[] = [
+  rope,
+  kvAppend('f32'),
+  kvAppend('f16'),
+  qktMatmul,
+  qktMatmulPaged('f32'),
+  qktMatmulPaged('f16'),
+  weightedMatmul,
+  weightedMatmulPaged('f32'),
+  weightedMatmulPaged('f16'),
+  ...HEAD_DIMS.flatMap((headDim) => [
+    flashAttentionNocausal(headDim),
+    flashAttentionCausal('f32', headDim),
+    flashAttentionCausal('f16', headDim),
+    attentionSplit('f32', headDim),
+    attentionSplit('f16', headDim),
+  ]),
+  attentionCombine,
+];
