@@ -1,22 +1,31 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { rmsNorm as contract } from '../../src/executor/kernels/contracts/index.js';
+import { rmsNormF16, rmsNorm as rmsNormF32 } from '../../src/executor/kernels/contracts/index.js';
 import { rmsNorm } from './reference/rms_norm.js';
 import { expectClose } from './support/compare.js';
+import { decode, encode, type FloatArray } from './support/half.js';
 import { onEachTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
 
 onEachTarget('rms_norm', (target) => {
   it('divides each row by its root mean square', () =>
     target.check(
-      fc.tuple(size(8), size(3000), fills(...FINITE, 'special'), fc.constantFrom(1e-5, 1e-6, 1), seed),
-      async ([rows, hidden, kind, wanted, start]) => {
+      fc.tuple(
+        fc.constantFrom('f32' as const, 'f16' as const),
+        fc.tuple(size(8), size(3000)),
+        fills(...FINITE, 'special'),
+        fc.constantFrom(1e-5, 1e-6, 1),
+        seed,
+      ),
+      async ([type, [rows, hidden], kind, wanted, start]) => {
         const random = new Random(start);
         const eps = Math.fround(wanted);
-        const x = fill(kind, rows * hidden, random);
+        const x = encode(type, fill(kind, rows * hidden, random));
         const weight = fill('normal', hidden, random);
-        const { y } = await target.launch(contract, { x, weight, hidden, eps }, { rows });
-        expectClose(contract, y!, { values: rmsNorm(x, weight, hidden, eps) }, { hidden });
+        const contract = type === 'f32' ? rmsNormF32 : rmsNormF16;
+        const { y } = await target.launch<typeof contract.arguments>(contract, { x, weight, hidden, eps }, { rows });
+        const values = rmsNorm(decode(type, x), weight, hidden, eps);
+        expectClose(contract, decode(type, y as FloatArray), { values }, { hidden });
       },
     ));
 });

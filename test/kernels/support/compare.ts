@@ -58,3 +58,22 @@ export function printErrors(target: string): void {
   }
   worst.clear();
 }
+
+/**
+ * Holds a filter's result against which elements are to be kept: those stay as they are, the others become -inf, and
+ * where `kept` is undefined either is right.
+ *
+ * @throws Error naming the first wrong element
+ */
+export function expectKept(
+  actual: ArrayLike<number>,
+  before: ArrayLike<number>,
+  kept: readonly (boolean | undefined)[],
+): void {
+  kept.forEach((keep, i) => {
+    const stays = Object.is(actual[i], before[i]);
+    const masked = actual[i] === Number.NEGATIVE_INFINITY;
+    if (keep === true ? stays : keep === false ? masked : stays || masked) return;
+    throw new Error(`element ${i} of ${kept.length}, ${before[i]}, became ${actual[i]}; to be kept: ${keep}`);
+  });
+}

@@ -1,0 +1,149 @@
+// The block formats of GGUF files: how each packs small whole numbers with their scales (llama.cpp's ggml-common.h and
+// ggml-quants.c state them). One struct a format:
+//
+//   ELEMENTS, BYTES        of a block
+//   HAS_MINIMUM            whether a minimum is subtracted
+//   quants4(block, i)      elements i .. i + 3 as four signed bytes, lowest first; i is a multiple of 4
+//   scale(block, i)        f32, of the sixteen elements around i
+//   minimum(block, i)      f32, of the thirty-two elements around i
+//
+// Element i is scale * quant - minimum. Scale and minimum are exact in f32, and so is scale * quant.
+#pragma once
+
+#include "device.h"
+
+namespace forge {
+
+// Blocks have no alignment to speak of.
+template <class T>
+DEVICE T load_unaligned(const void* p) {
+  T value;
+  __builtin_memcpy(&value, p, sizeof(T));
+  return value;
+}
+DEVICE float load_half(const uint8_t* p) { return to_float(load_unaligned<half_t>(p)); }
+
+// Subtracts `zero` (at most 128) from each of four unsigned bytes; byte by byte, because no byte borrows from the next.
+DEVICE int32_t subtract_bytes(uint32_t bytes, uint32_t zero) {
+  return static_cast<int32_t>(((bytes | 0x80808080u) - zero * 0x01010101u) ^ 0x80808080u);
+}
+// The lowest four bits of `bits`, each at bit 4 of its own byte.
+DEVICE uint32_t spread_fifth_bits(uint32_t bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
+
+struct BlockQ8_0 {
+  static constexpr int ELEMENTS = 32, BYTES = 34;
+  static constexpr bool HAS_MINIMUM = false;
+  DEVICE int32_t quants4(const uint8_t* b, int i) { return load_unaligned<int32_t>(b + 2 + i); }
+  DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+// The low sixteen elements are the low nibbles of sixteen bytes, the high sixteen the high ones.
+DEVICE uint32_t half_split_nibbles(const uint8_t* quants, int i) {
+  return load_unaligned<uint32_t>(quants + i % 16) >> (i < 16 ? 0 : 4) & 0x0f0f0f0fu;
+}
+
+struct BlockQ4_0 {
+  static constexpr int ELEMENTS = 32, BYTES = 18;
+  static constexpr bool HAS_MINIMUM = false;
+  DEVICE int32_t quants4(const uint8_t* b, int i) { return subtract_bytes(half_split_nibbles(b + 2, i), 8); }
+  DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+struct BlockQ4_1 {
+  static constexpr int ELEMENTS = 32, BYTES = 20;
+  static constexpr bool HAS_MINIMUM = true;
+  DEVICE int32_t quants4(const uint8_t* b, int i) {
+    return static_cast<int32_t>(half_split_nibbles(b + 4, i));
+  }
+  DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
+  DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
+};
+
+struct BlockQ5_0 {
+  static constexpr int ELEMENTS = 32, BYTES = 22;
+  static constexpr bool HAS_MINIMUM = false;
+  DEVICE int32_t quants4(const uint8_t* b, int i) {
+    return subtract_bytes(half_split_nibbles(b + 6, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 2) >> i), 16);
+  }
+  DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+struct BlockQ5_1 {
+  static constexpr int ELEMENTS = 32, BYTES = 24;
+  static constexpr bool HAS_MINIMUM = true;
+  DEVICE int32_t quants4(const uint8_t* b, int i) {
+    return static_cast<int32_t>(half_split_nibbles(b + 8, i) |
+                                spread_fifth_bits(load_unaligned<uint32_t>(b + 4) >> i));
+  }
+  DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
+  DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
+};
+
+// Q4_K and Q5_K: eight sub-blocks of 32 with a 6-bit scale and a 6-bit minimum each, packed in 12 bytes: the first four
+// of each in the low six bits of bytes 0-3 and 4-7, the last four in the nibbles of bytes 8-11 under those bytes' top
+// two bits.
+DEVICE int packed_scale(const uint8_t* scales, int sub) {
+  return sub < 4 ? scales[sub] & 63 : (scales[sub + 4] & 15) | scales[sub - 4] >> 6 << 4;
+}
+DEVICE int packed_minimum(const uint8_t* scales, int sub) {
+  return sub < 4 ? scales[sub + 4] & 63 : scales[sub + 4] >> 4 | scales[sub] >> 6 << 4;
+}
+// Sub-blocks 2c and 2c + 1 are the low and the high nibbles of bytes 32c .. 32c + 31.
+DEVICE uint32_t sub_block_nibbles(const uint8_t* quants, int i) {
+  return load_unaligned<uint32_t>(quants + i / 64 * 32 + i % 32) >> (i % 64 < 32 ? 0 : 4) & 0x0f0f0f0fu;
+}
+
+struct BlockQ4_K {
+  static constexpr int ELEMENTS = 256, BYTES = 144;
+  static constexpr bool HAS_MINIMUM = true;
+  DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(sub_block_nibbles(b + 16, i)); }
+  DEVICE float scale(const uint8_t* b, int i) {
+    return load_half(b) * static_cast<float>(packed_scale(b + 4, i / 32));
+  }
+  DEVICE float minimum(const uint8_t* b, int i) {
+    return load_half(b + 2) * static_cast<float>(packed_minimum(b + 4, i / 32));
+  }
+};
+
+// Bit s of qh[j] is the fifth bit of element j of sub-block s.
+struct BlockQ5_K {
+  static constexpr int ELEMENTS = 256, BYTES = 176;
+  static constexpr bool HAS_MINIMUM = true;
+  DEVICE int32_t quants4(const uint8_t* b, int i) {
+    const uint32_t fifth = load_unaligned<uint32_t>(b + 16 + i % 32) >> (i / 32) & 0x01010101u;
+    return static_cast<int32_t>(sub_block_nibbles(b + 48, i) | fifth << 4);
+  }
+  DEVICE float scale(const uint8_t* b, int i) { return BlockQ4_K::scale(b, i); }
+  DEVICE float minimum(const uint8_t* b, int i) { return BlockQ4_K::minimum(b, i); }
+};
+
+// Two halves of 128 elements. Quarter q of a half: low four bits in the nibbles of 64 bytes (quarters 0 and 1 the low
+// ones), top two bits at bit 2q of 32 bytes. Sixteen elements share a signed 8-bit scale.
+struct BlockQ6_K {
+  static constexpr int ELEMENTS = 256, BYTES = 210;
+  static constexpr bool HAS_MINIMUM = false;
+  DEVICE int32_t quants4(const uint8_t* b, int i) {
+    const int half = i / 128, quarter = i % 128 / 32;
+    const uint32_t low = load_unaligned<uint32_t>(b + 64 * half + i % 64) >> (quarter < 2 ? 0 : 4);
+    const uint32_t high = load_unaligned<uint32_t>(b + 128 + 32 * half + i % 32) >> (2 * quarter);
+    return subtract_bytes((low & 0x0f0f0f0fu) | (high & 0x03030303u) << 4, 32);
+  }
+  DEVICE float scale(const uint8_t* b, int i) {
+    return load_half(b + 208) * static_cast<float>(static_cast<int8_t>(b[192 + i / 16]));
+  }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+// Element i of a row of blocks.
+template <class F>
+DEVICE float dequantize(const uint8_t* row, int i) {
+  const uint8_t* block = row + static_cast<size_t>(i / F::ELEMENTS) * F::BYTES;
+  const int e = i % F::ELEMENTS;
+  const int quant = static_cast<int8_t>(F::quants4(block, e & ~3) >> (8 * (e & 3)));
+  return F::scale(block, e) * static_cast<float>(quant) - F::minimum(block, e);
+}
+
+}  // namespace forge

@@ -1,0 +1,158 @@
+// The block formats on the host, eight blocks of 32 elements at a time (one super-block of a K format). One struct a
+// format:
+//
+//   BITS, ZERO              quants are unsigned, below 2^BITS, and ZERO too large
+//   quants(p, b)            32 quants of block b
+//   scales(p), minimums(p)  f32, one a block
+//
+// p is the first byte of the eight blocks. All of it is 256 bits wide: on the processors at hand a 512-bit operation
+// takes two turns of the same units, and one source serves both levels.
+#pragma once
+
+#include "blocks.h"
+
+namespace forge {
+
+using Bytes = __m256i;
+using Ints = __m256i;
+using Floats = __m256;
+
+template <class F>
+struct HostBlocks;
+
+DEVICE Bytes load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+DEVICE Bytes low_nibbles(Bytes v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
+
+// Eight 16-bit floats that lie `stride` bytes apart. Whole-number code puts them together: it has idle units, and a
+// vector load of what was just stored in parts would wait.
+template <int STRIDE>
+DEVICE Floats gather_halves(const uint8_t* p) {
+  uint64_t words[2];
+  for (int w = 0; w < 2; w++, p += 4 * STRIDE) {
+    words[w] = load_unaligned<uint16_t>(p) | static_cast<uint64_t>(load_unaligned<uint16_t>(p + STRIDE)) << 16 |
+               static_cast<uint64_t>(load_unaligned<uint16_t>(p + 2 * STRIDE)) << 32 |
+               static_cast<uint64_t>(load_unaligned<uint16_t>(p + 3 * STRIDE)) << 48;
+  }
+  return _mm256_cvtph_ps(_mm_set_epi64x(static_cast<int64_t>(words[1]), static_cast<int64_t>(words[0])));
+}
+DEVICE Floats negate(Floats v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
+
+// Sixteen bytes' low nibbles, then their high ones.
+DEVICE Bytes half_split(const uint8_t* p) {
+  const __m128i v = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return low_nibbles(_mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, 4), 1));
+}
+// 16 in each byte whose bit of `bits` is set.
+DEVICE Bytes fifth_bits(uint32_t bits) {
+  const Bytes spread = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)),
+                                           _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202,
+                                                             0x0101010101010101, 0x0000000000000000));
+  const Bytes bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
+  return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit), _mm256_set1_epi8(16));
+}
+
+template <>
+struct HostBlocks<BlockQ8_0> {
+  static constexpr int BITS = 8, ZERO = 128;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    return _mm256_xor_si256(load_bytes(p + 34 * b + 2), _mm256_set1_epi8(static_cast<char>(0x80)));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return gather_halves<34>(p); }
+};
+
+template <>
+struct HostBlocks<BlockQ4_0> {
+  static constexpr int BITS = 4, ZERO = 8;
+  DEVICE Bytes quants(const uint8_t* p, int b) { return half_split(p + 18 * b + 2); }
+  DEVICE Floats scales(const uint8_t* p) { return gather_halves<18>(p); }
+};
+
+template <>
+struct HostBlocks<BlockQ4_1> {
+  static constexpr int BITS = 4, ZERO = 0;
+  DEVICE Bytes quants(const uint8_t* p, int b) { return half_split(p + 20 * b + 4); }
+  DEVICE Floats scales(const uint8_t* p) { return gather_halves<20>(p); }
+  DEVICE Floats minimums(const uint8_t* p) { return negate(gather_halves<20>(p + 2)); }
+};
+
+template <>
+struct HostBlocks<BlockQ5_0> {
+  static constexpr int BITS = 5, ZERO = 16;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    return _mm256_or_si256(half_split(p + 22 * b + 6), fifth_bits(load_unaligned<uint32_t>(p + 22 * b + 2)));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return gather_halves<22>(p); }
+};
+
+template <>
+struct HostBlocks<BlockQ5_1> {
+  static constexpr int BITS = 5, ZERO = 0;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    return _mm256_or_si256(half_split(p + 24 * b + 8), fifth_bits(load_unaligned<uint32_t>(p + 24 * b + 4)));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return gather_halves<24>(p); }
+  DEVICE Floats minimums(const uint8_t* p) { return negate(gather_halves<24>(p + 2)); }
+};
+
+// Eight unsigned bytes as f32, times a factor.
+DEVICE Floats scaled_bytes(uint64_t bytes, float factor) {
+  const Ints wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(wide), _mm256_set1_ps(factor));
+}
+
+template <>
+struct HostBlocks<BlockQ4_K> {
+  static constexpr int BITS = 4, ZERO = 0;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    const Bytes v = load_bytes(p + 16 + b / 2 * 32);
+    return low_nibbles(b % 2 == 0 ? v : _mm256_srli_epi16(v, 4));
+  }
+  // All eight 6-bit numbers at once: see packed_scale and packed_minimum.
+  DEVICE Floats scales(const uint8_t* p) {
+    const uint32_t first = load_unaligned<uint32_t>(p + 4), last = load_unaligned<uint32_t>(p + 12);
+    const uint64_t high = (last & 0x0f0f0f0fu) | (first >> 2 & 0x30303030u);
+    return scaled_bytes((first & 0x3f3f3f3fu) | high << 32, load_half(p));
+  }
+  DEVICE Floats minimums(const uint8_t* p) {
+    const uint32_t first = load_unaligned<uint32_t>(p + 8), last = load_unaligned<uint32_t>(p + 12);
+    const uint64_t high = (last >> 4 & 0x0f0f0f0fu) | (first >> 2 & 0x30303030u);
+    return scaled_bytes((first & 0x3f3f3f3fu) | high << 32, load_half(p + 2));
+  }
+};
+
+template <>
+struct HostBlocks<BlockQ5_K> {
+  static constexpr int BITS = 5, ZERO = 0;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    const Bytes v = load_bytes(p + 48 + b / 2 * 32), high = load_bytes(p + 16);
+    const Bytes fifth = b < 4 ? _mm256_slli_epi16(high, 4 - b) : _mm256_srli_epi16(high, b - 4);
+    return _mm256_or_si256(low_nibbles(b % 2 == 0 ? v : _mm256_srli_epi16(v, 4)),
+                           _mm256_and_si256(fifth, _mm256_set1_epi8(16)));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return HostBlocks<BlockQ4_K>::scales(p); }
+  DEVICE Floats minimums(const uint8_t* p) { return HostBlocks<BlockQ4_K>::minimums(p); }
+};
+
+// Each half of a block has its own whole-number scale: scales() is what they share.
+template <>
+struct HostBlocks<BlockQ6_K> {
+  static constexpr int BITS = 6, ZERO = 32;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    const int half = b / 4, quarter = b % 4;
+    const Bytes low = load_bytes(p + 64 * half + quarter % 2 * 32), high = load_bytes(p + 128 + 32 * half);
+    const Bytes top = quarter == 0   ? _mm256_slli_epi16(high, 4)
+                      : quarter == 1 ? _mm256_slli_epi16(high, 2)
+                      : quarter == 2 ? high
+                                     : _mm256_srli_epi16(high, 2);
+    return _mm256_or_si256(low_nibbles(quarter < 2 ? low : _mm256_srli_epi16(low, 4)),
+                           _mm256_and_si256(top, _mm256_set1_epi8(0x30)));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return _mm256_set1_ps(load_half(p + 208)); }
+  // Sixteen whole-number scales, one a half block.
+  DEVICE __m128i half_scales(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 192)); }
+};
+
+template <class F>
+constexpr bool HAS_HALF_SCALES = std::is_same_v<F, BlockQ6_K>;
+
+}  // namespace forge

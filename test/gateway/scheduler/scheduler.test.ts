@@ -1,0 +1,277 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Scheduler, type SchedulerOptions } from '../../../src/gateway/scheduler/scheduler.js';
+import { Sequence } from '../../../src/gateway/scheduler/sequence.js';
+import { ExecutorModel, tokenAfter } from '../../support/executor-model.js';
+
+const VOCABULARY = 50;
+const SAMPLING = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0n,
+  sampleIndex: 0,
+  logprobs: false,
+  topLogprobs: 0,
+};
+
+function sequenceOf(promptIds: number[], maxTokens: number, priority = 0): Sequence {
+  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling: SAMPLING, maxTokens, priority });
+}
+
+/** A scheduler and an executor that checks it, driven by hand. */
+class World {
+  readonly scheduler: Scheduler;
+  readonly executor: ExecutorModel;
+  readonly finished: Sequence[] = [];
+  private readonly stopAt = new Map<Sequence, number>();
+
+  constructor(
+    readonly options: Required<SchedulerOptions>,
+    private readonly depth: number,
+  ) {
+    this.scheduler = new Scheduler(options);
+    this.executor = new ExecutorModel(VOCABULARY, options);
+  }
+
+  /** `stopAt`: the number of tokens after which its stop rule will match, unknown to the scheduler. */
+  add(sequence: Sequence, stopAt: number): void {
+    this.stopAt.set(sequence, stopAt);
+    this.scheduler.add(sequence);
+  }
+
+  plan(): boolean {
+    if (this.scheduler.stepsInFlight >= this.depth) return false;
+    const plan = this.scheduler.plan();
+    if (plan === undefined) return false;
+    this.executor.send(plan);
+    this.scheduler.check();
+    return true;
+  }
+
+  complete(): boolean {
+    if (this.scheduler.stepsInFlight === 0) return false;
+    for (const { sequence } of this.scheduler.complete(this.executor.run())) {
+      const { maxTokens } = sequence.options;
+      if (sequence.emitted.length >= Math.min(maxTokens, this.stopAt.get(sequence) as number)) this.end(sequence, true);
+    }
+    this.scheduler.check();
+    return true;
+  }
+
+  end(sequence: Sequence, isFinished: boolean): void {
+    this.scheduler.end(sequence);
+    if (isFinished) this.finished.push(sequence);
+  }
+
+  crash(): void {
+    this.executor.crash();
+    this.scheduler.reset();
+    this.scheduler.check();
+  }
+
+  /** Until nothing is left to do; fails when it does not come to an end. */
+  drain(): void {
+    for (let i = 0; i < 20_000; i++) if (!this.plan() && !this.complete()) return;
+    throw new Error('the sequences do not end');
+  }
+}
+
+/** The tokens of a plain run: one sequence, one token at a time. */
+function expectedTokens(sequence: Sequence): number[] {
+  const tokens = [...sequence.options.promptIds];
+  const start = tokens.length;
+  while (tokens.length - start < sequence.emitted.length) tokens.push(tokenAfter(tokens, VOCABULARY));
+  return tokens.slice(start);
+}
+
+const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
+const ids = (length: number, from = 0) => Array.from({ length }, (_, i) => (from + i) % VOCABULARY);
+
+describe('the scheduler', () => {
+  it('computes a prompt in chunks of the budget and samples at its end', () => {
+    const world = new World({ ...roomy, maxStepTokens: 16 }, 1);
+    const sequence = sequenceOf(ids(40), 3);
+    world.add(sequence, 99);
+    world.drain();
+    expect(world.executor.rows).toEqual([16, 16, 8, 1, 1]);
+    expect(sequence.emitted).toEqual(expectedTokens(sequence));
+  });
+
+  it('shares a step between prompts and generation', () => {
+    const world = new World({ ...roomy, maxStepTokens: 20 }, 1);
+    world.add(sequenceOf(ids(10), 50), 50);
+    world.plan();
+    world.complete();
+    world.add(sequenceOf(ids(30, 7), 50), 50);
+    world.plan();
+    world.complete();
+    expect(world.executor.rows).toEqual([10, 20]);
+  });
+
+  it('keeps two steps under way and knows ahead that the last token needs no third', () => {
+    const world = new World(roomy, 2);
+    const sequence = sequenceOf(ids(4), 2);
+    world.add(sequence, 99);
+    expect([world.plan(), world.plan(), world.plan()]).toEqual([true, true, false]);
+    world.drain();
+    expect(world.executor.rows).toEqual([4, 1]);
+    expect(world.scheduler.counters.discardedTokens).toBe(0);
+  });
+
+  it('discards what was under way when a stop was seen, and frees the slot only then', () => {
+    const world = new World(roomy, 2);
+    const sequence = sequenceOf(ids(4), 50);
+    world.add(sequence, 3);
+    for (let i = 0; i < 2; i++) world.plan();
+    for (let i = 0; i < 2; i++) {
+      world.complete();
+      world.plan();
+    }
+    world.complete();
+    expect(sequence.state).toBe('ended');
+    expect(sequence.slot).toBeDefined();
+    world.complete();
+    expect(sequence.slot).toBeUndefined();
+    expect(world.scheduler.counters.discardedTokens).toBe(1);
+  });
+
+  it('finds the blocks of a prompt that was computed before, and computes the rest', () => {
+    const world = new World(roomy, 2);
+    world.add(sequenceOf(ids(50), 2), 99);
+    world.drain();
+    const again = sequenceOf([...ids(50), 1, 2, 3], 2);
+    world.add(again, 99);
+    const before = world.executor.rows.length;
+    world.drain();
+    expect(again.cachedTokens).toBe(48);
+    expect(world.executor.rows[before]).toBe(5);
+    expect(again.emitted).toEqual(expectedTokens(again));
+  });
+
+  it('without a prefix cache finds nothing', () => {
+    const world = new World({ ...roomy, prefixCache: false }, 2);
+    for (let i = 0; i < 2; i++) {
+      world.add(sequenceOf(ids(50), 2), 99);
+      world.drain();
+    }
+    expect(world.scheduler.counters.cachedTokens).toBe(0);
+  });
+
+  it('runs the higher priority first and keeps the order of arrival within one', () => {
+    const world = new World({ ...roomy, maxSequences: 1 }, 1);
+    const low = [sequenceOf(ids(4), 2), sequenceOf(ids(4), 2)];
+    const high = sequenceOf(ids(4), 2, 5);
+    for (const sequence of [...low, high]) world.add(sequence, 99);
+    world.drain();
+    expect(world.finished).toEqual([high, ...low]);
+  });
+
+  it('preempts the newest when blocks run out and completes everybody with the tokens of a plain run', () => {
+    const world = new World({ ...roomy, kvBlocks: 9 }, 2);
+    const sequences = [1, 2, 3].map((i) => sequenceOf(ids(30, i), 60));
+    for (const sequence of sequences) world.add(sequence, 99);
+    world.drain();
+    expect(world.scheduler.counters.preemptions).toBeGreaterThan(0);
+    expect(sequences[0]?.preemptions).toBe(0);
+    for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+  });
+
+  it('computes a sequence again after a crash from the tokens it has, in as many steps as the budget needs', () => {
+    const world = new World({ ...roomy, maxStepTokens: 64 }, 2);
+    const sequence = sequenceOf(ids(20), 256);
+    world.add(sequence, 256);
+    while (sequence.emitted.length < 200) if (!world.plan()) world.complete();
+    const before = world.executor.rows.length;
+    world.crash();
+    const left = 256 - sequence.emitted.length;
+    world.drain();
+    expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    const steps = world.executor.rows.slice(before);
+    expect(steps.filter((rows) => rows > 1).length).toBeLessThanOrEqual(1 + Math.ceil(220 / 64));
+    expect(steps.filter((rows) => rows === 1).length).toBeLessThanOrEqual(left);
+  });
+});
+
+describe('any schedule', () => {
+  const totals = { preemptions: 0, cachedTokens: 0, discardedTokens: 0, crashes: 0, finished: 0 };
+  const operation = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        kind: fc.constant('add' as const),
+        prefix: fc.integer({ min: 0, max: 3 }),
+        length: fc.integer({ min: 1, max: 70 }),
+        maxTokens: fc.integer({ min: 1, max: 50 }),
+        stopAt: fc.integer({ min: 1, max: 60 }),
+        priority: fc.integer({ min: -1, max: 1 }),
+      }),
+    },
+    { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
+    { weight: 10, arbitrary: fc.record({ kind: fc.constant('complete' as const) }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), which: fc.nat() }) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
+  );
+
+  it('ends every sequence with the tokens of a plain run, and never leaks, doubles or overwrites a block', () => {
+    fc.assert(
+      fc.property(
+        fc.record({
+          maxSequences: fc.integer({ min: 1, max: 6 }),
+          maxStepTokens: fc.integer({ min: 6, max: 80 }),
+          kvBlocks: fc.integer({ min: 10, max: 40 }),
+          prefixCache: fc.boolean(),
+        }),
+        fc.integer({ min: 1, max: 2 }),
+        fc.array(operation, { minLength: 30, maxLength: 150 }),
+        (options, depth, operations) => {
+          const world = new World(options, depth);
+          const sequences: Sequence[] = [];
+          const cancelled = new Set<Sequence>();
+          for (const step of operations) {
+            if (step.kind === 'add') {
+              const sequence = sequenceOf([...ids(step.length, step.prefix)], step.maxTokens, step.priority);
+              if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
+              sequences.push(sequence);
+              world.add(sequence, step.stopAt);
+            } else if (step.kind === 'plan') world.plan();
+            else if (step.kind === 'complete') world.complete();
+            else if (step.kind === 'crash') {
+              world.crash();
+              totals.crashes += 1;
+            } else {
+              const sequence = sequences[step.which % Math.max(1, sequences.length)];
+              if (sequence === undefined || sequence.state === 'ended') continue;
+              if (step.kind === 'pause') sequence.paused = !sequence.paused;
+              else {
+                cancelled.add(sequence);
+                world.end(sequence, false);
+              }
+            }
+          }
+          for (const sequence of sequences) sequence.paused = false;
+          world.drain();
+          for (const sequence of sequences) {
+            expect(sequence.emitted).toEqual(expectedTokens(sequence));
+            expect(sequence.state).toBe('ended');
+            if (cancelled.has(sequence)) continue;
+            totals.finished += 1;
+          }
+          expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
+          const { preemptions, cachedTokens, discardedTokens } = world.scheduler.counters;
+          totals.preemptions += preemptions;
+          totals.cachedTokens += cachedTokens;
+          totals.discardedTokens += discardedTokens;
+        },
+      ),
+      { numRuns: 2000, seed: 20261121 },
+    );
+    console.log('schedules:', totals);
+    expect(totals.preemptions).toBeGreaterThanOrEqual(100);
+    expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(100);
+    expect(totals.discardedTokens).toBeGreaterThanOrEqual(100);
+    expect(totals.crashes).toBeGreaterThanOrEqual(100);
+  });
+});

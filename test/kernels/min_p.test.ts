@@ -1,0 +1,36 @@
+import fc from 'fast-check';
+import { it } from 'vitest';
+import { minP as contract } from '../../src/executor/kernels/contracts/index.js';
+import { minP } from './reference/min_p.js';
+import { expectKept } from './support/compare.js';
+import { onEachTarget } from './support/targets.js';
+import { fill, fills, Random, seed, size } from './support/values.js';
+
+onEachTarget('min_p', (target) => {
+  it('keeps what is at least p times as probable as the best', () =>
+    target.check(
+      fc.tuple(
+        size(target.simulated ? 300 : 2000),
+        fc.array(fc.constantFrom(0, 0.001, 0.05, 0.5, 0.9, 0.99, 1).map(Math.fround), { minLength: 1, maxLength: 4 }),
+        fills('normal', 'denormal', 'infinite', 'wide'),
+        seed,
+      ),
+      async ([vocabulary, p, kind, start]) => {
+        const random = new Random(start);
+        const logits = fill(kind, p.length * vocabulary, random);
+        p.forEach((_, row) => {
+          logits[row * vocabulary + random.below(vocabulary)] = 4.5;
+        });
+        const result = await target.launch(
+          contract,
+          { logits, p: Float32Array.from(p), vocabulary },
+          { samples: p.length },
+        );
+        p.forEach((share, row) => {
+          const part = (array: ArrayLike<number>) =>
+            (array as Float32Array).subarray(row * vocabulary, (row + 1) * vocabulary);
+          expectKept(part(result.logits!), part(logits), minP(part(logits), share));
+        });
+      },
+    ));
+});

@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { it } from 'vitest';
+import { penalties as contract } from '../../src/executor/kernels/contracts/index.js';
+import { SlotWord } from '../../src/executor/model/slot-layout.js';
+import { type HeldToken, penalties } from './reference/penalties.js';
+import { expectClose } from './support/compare.js';
+import { bitsOf } from './support/half.js';
+import { onEachTarget } from './support/targets.js';
+import { fill, fills, Random, seed, size } from './support/values.js';
+
+const penaltyOf = fc.record({
+  repetition: fc.constantFrom(1, 1.1, 0.5, 2).map(Math.fround),
+  frequency: fc.constantFrom(0, 0.25, -0.5, 2).map(Math.fround),
+  presence: fc.constantFrom(0, 0.125, -1, 2).map(Math.fround),
+});
+
+onEachTarget('penalties', (target) => {
+  it('lowers the logits of held tokens and leaves the others alone', () =>
+    target.check(
+      fc.tuple(
+        size(1200),
+        fc.array(penaltyOf, { minLength: 1, maxLength: 4 }),
+        fills('normal', 'zeros', 'special'),
+        seed,
+      ),
+      async ([vocabulary, rows, kind, start]) => {
+        const random = new Random(start);
+        const entries = 300;
+        const slot_words = SlotWord.BLOCK_TABLE;
+        const samples = rows.length;
+        const logits = fill(kind, samples * vocabulary, random);
+        const slots = new Int32Array(samples * slot_words);
+        const history = new Int32Array(samples * (1 + 2 * entries)).fill(-1);
+        const held: HeldToken[][] = [];
+        rows.forEach(({ repetition, frequency, presence }, slot) => {
+          slots[slot * slot_words + SlotWord.REPETITION] = bitsOf(repetition);
+          slots[slot * slot_words + SlotWord.FREQUENCY] = bitsOf(frequency);
+          slots[slot * slot_words + SlotWord.PRESENCE] = bitsOf(presence);
+          const tokens = random.permutation(vocabulary).slice(0, random.below(entries + 1));
+          held.push(tokens.map((token) => ({ token, generated: random.below(4) })));
+          const words = held[slot]!.flatMap(({ token, generated }) => [token, generated]);
+          history.set([tokens.length, ...words], slot * (1 + 2 * entries));
+        });
+        // Row i is sampled in slot samples - 1 - i.
+        const order = Int32Array.from(rows, (_, i) => i);
+        const result = await target.launch(
+          contract,
+          {
+            logits,
+            sample_row: order,
+            row_slot: order.slice().reverse(),
+            slots,
+            history,
+            slot_words,
+            entries,
+            vocabulary,
+          },
+          { samples, tokens: samples, slot_count: samples },
+        );
+        const values = new Float64Array(logits.length);
+        for (let i = 0; i < samples; i++) {
+          const { repetition, frequency, presence } = rows[samples - 1 - i]!;
+          const row = logits.subarray(i * vocabulary, (i + 1) * vocabulary);
+          values.set(penalties(row, held[samples - 1 - i]!, repetition, frequency, presence), i * vocabulary);
+        }
+        expectClose(contract, result.logits!, { values }, {});
+      },
+    ));
+});

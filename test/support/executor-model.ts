@@ -1,0 +1,150 @@
+import { BLOCK_TOKENS } from '../../src/gateway/scheduler/block-manager.js';
+import type { StepPlan } from '../../src/gateway/scheduler/scheduler.js';
+import type { Sequence } from '../../src/gateway/scheduler/sequence.js';
+
+interface Slot {
+  readonly sequence: Sequence;
+  readonly known: Uint32Array;
+  readonly blocks: number[];
+  lastToken: number;
+}
+
+/** What a chain of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
+function chain(previous: number, token: number): number {
+  return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
+}
+
+const EMPTY = 0x811c9dc5;
+
+/** The token that follows a prefix, for any executor: what a plain run gives. */
+export function tokenAfter(tokens: Iterable<number>, vocabulary: number): number {
+  let state = EMPTY;
+  for (const token of tokens) state = chain(state, token);
+  return state % vocabulary;
+}
+
+/**
+ * An executor that computes nothing and checks everything. Each KV position holds the chain of the tokens up to it, so a
+ * block that was overwritten, shared wrongly or found by the wrong prefix is seen as soon as somebody attends to it.
+ * Steps run in order, each a while after it was sent.
+ */
+export class ExecutorModel {
+  private readonly slots = new Map<number, Slot>();
+  private readonly kv: Uint32Array;
+  private readonly queue: StepPlan[] = [];
+  private lastStep = 0;
+  /** Rows of every step so far. */
+  readonly rows: number[] = [];
+
+  constructor(
+    private readonly vocabulary: number,
+    private readonly limits: { maxSequences: number; maxStepTokens: number; kvBlocks: number },
+  ) {
+    this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
+  }
+
+  get stepsQueued(): number {
+    return this.queue.length;
+  }
+
+  /** The frame arrives: slots change at once, as in the executor. */
+  send(plan: StepPlan): void {
+    if (plan.stepId <= this.lastStep) throw new Error(`step ${plan.stepId} after ${this.lastStep}`);
+    this.lastStep = plan.stepId;
+    this.queue.push(plan);
+  }
+
+  /** Runs the oldest queued step. @returns the sampled tokens */
+  run(): number[] {
+    const plan = this.queue.shift();
+    if (plan === undefined) throw new Error('nothing is queued');
+    for (const slot of plan.closes) if (!this.slots.delete(slot)) throw new Error(`slot ${slot} is closed twice`);
+    for (const { slot, sequence, blocks } of plan.opens) {
+      if (this.slots.has(slot)) throw new Error(`slot ${slot} is opened twice`);
+      if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
+      this.slots.set(slot, { sequence, known: sequence.tokens(), blocks: [...blocks], lastToken: -1 });
+    }
+    for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
+    const tokens: number[] = [];
+    let rows = 0;
+    const seen = new Set<number>();
+    for (const { slot: index, sequence, position, count, sample } of plan.slices) {
+      const slot = this.get(index);
+      if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
+      if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
+      seen.add(index);
+      rows += count;
+      let state = position === 0 ? EMPTY : this.read(slot, position - 1);
+      if (position > 0 && state !== this.chainOf(slot, position)) throw new Error('the context is not this sequence’s');
+      for (let p = position; p < position + count; p++) {
+        const token = slot.known[p] ?? slot.lastToken;
+        if (token < 0) throw new Error('a slot that sampled nothing is to go on');
+        state = chain(state, token);
+        this.write(slot, index, p, state);
+      }
+      if (!sample) continue;
+      slot.lastToken = state % this.vocabulary;
+      tokens.push(slot.lastToken);
+    }
+    if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
+    this.rows.push(rows);
+    return tokens;
+  }
+
+  /** The process dies. */
+  crash(): void {
+    this.slots.clear();
+    this.queue.length = 0;
+    this.kv.fill(0xdead);
+  }
+
+  private get(index: number): Slot {
+    const slot = this.slots.get(index);
+    if (slot === undefined) throw new Error(`slot ${index} is not open`);
+    return slot;
+  }
+
+  /** The chain of the sequence's own tokens before `position`, computed anew. */
+  private chainOf(slot: Slot, position: number): number {
+    let state = EMPTY;
+    for (let p = 0; p < position; p++) state = chain(state, this.tokenAt(slot, p));
+    return state;
+  }
+
+  private tokenAt(slot: Slot, position: number): number {
+    const { sequence } = slot;
+    if (position < sequence.known) return sequence.token(position);
+    // Sampled on the device in a step whose result has not come back.
+    let state = EMPTY;
+    for (let p = 0; p < sequence.known; p++) state = chain(state, sequence.token(p));
+    for (let p = sequence.known; ; p++) {
+      const token = state % this.vocabulary;
+      if (p === position) return token;
+      state = chain(state, token);
+    }
+  }
+
+  private place(slot: Slot, position: number): number {
+    const block = slot.blocks[Math.floor(position / BLOCK_TOKENS)];
+    if (block === undefined || block <= 0 || block >= this.limits.kvBlocks)
+      throw new Error(`position ${position} has no block`);
+    return block * BLOCK_TOKENS + (position % BLOCK_TOKENS);
+  }
+
+  private read(slot: Slot, position: number): number {
+    return this.kv[this.place(slot, position)] as number;
+  }
+
+  /** Writing the content that is there already is harmless; changing what another open slot holds is not. */
+  private write(slot: Slot, index: number, position: number, value: number): void {
+    const place = this.place(slot, position);
+    const block = Math.floor(place / BLOCK_TOKENS);
+    if (this.kv[place] !== value) {
+      for (const [other, { blocks }] of this.slots) {
+        if (other !== index && blocks.includes(block))
+          throw new Error(`block ${block} of slot ${other} is overwritten by slot ${index}`);
+      }
+    }
+    this.kv[place] = value;
+  }
+}
