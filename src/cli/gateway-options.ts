@@ -15,16 +15,17 @@ export function gatewayOptions(
     readonly maxQueuedRequests?: number;
     readonly maxQueuedTokens?: number;
     readonly maxRestarts?: number;
+    readonly metricsListen?: string;
   },
 ): GatewayOptions {
-  const { device, threads, kernels, stepDelayMs } = options;
+  const { device, threads, kernels, stepDelayMs, plantFault } = options;
   return {
     model: options.model,
     modelName: options.modelName,
     listen: options.listen,
     executor:
       options.executor === undefined
-        ? { spawn: { device, threads, kernels, stepDelayMs } }
+        ? { spawn: { device, threads, kernels, stepDelayMs, plantFault } }
         : { address: options.executor },
     maxContext: options.maxContext,
     maxSequences: options.maxSequences,
@@ -33,10 +34,11 @@ export function gatewayOptions(
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,
     prefixCache: options.prefixCache ?? true,
-    stepTimeoutMs: options.stepTimeoutMs ?? 60_000,
+    stepTimeoutMs: options.stepTimeoutMs ?? 2000,
     maxQueuedRequests: options.maxQueuedRequests ?? 1024,
     maxQueuedTokens: options.maxQueuedTokens ?? 1 << 20,
-    maxRestarts: options.maxRestarts ?? 5,
+    maxRestarts: options.maxRestarts ?? 10,
+    metricsListen: options.metricsListen,
     onProgress: loadProgress(),
   };
 }

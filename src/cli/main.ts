@@ -2,7 +2,11 @@
 import { Command, CommanderError, Option } from 'commander';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
-import { DEFAULT_LISTEN, decimal, deviceOptions, modelOptions, seed, stepDelayOption, wholeNumber } from './options.js';
+import { DEFAULT_LISTEN, decimal, deviceOptions, modelOptions, seed, testOptions, wholeNumber } from './options.js';
+
+/** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
+const EXIT_STREAMS_CUT = 3;
+const EXIT_STOPPED_AT_ONCE = 130;
 
 // Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
 
@@ -18,7 +22,7 @@ function command(name: string, options: readonly Option[]): Command {
   return created;
 }
 
-command('serve', [...modelOptions, ...deviceOptions, stepDelayOption])
+command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
   .description('serve a model over gRPC')
   .requiredOption('--model <file>', 'GGUF file')
   .option('--model-name <name>', 'what requests call it (default: the file’s name)')
@@ -27,16 +31,22 @@ command('serve', [...modelOptions, ...deviceOptions, stepDelayOption])
   .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once').argParser(wholeNumber(1)).default(2))
   .option('--no-prefix-cache', 'compute every prompt from its start')
   .addOption(
-    new Option('--step-timeout-ms <ms>', 'a step without an answer for this long means the executor hangs')
+    new Option('--step-timeout-ms <ms>', 'the least time a step gets before the executor counts as hung')
       .argParser(wholeNumber(1))
-      .default(60_000),
+      .default(2000),
   )
   .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1)).default(1024))
   .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1)).default(1 << 20))
   .addOption(
+    new Option('--drain-timeout-ms <ms>', 'how long streams may go on after SIGTERM')
+      .argParser(wholeNumber(0))
+      .default(30_000),
+  )
+  .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
+  .addOption(
     new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
       .argParser(wholeNumber(0))
-      .default(5),
+      .default(10),
   )
   .action(async (options) => {
     const [{ startGateway }, { gatewayOptions }] = await Promise.all([
@@ -49,28 +59,36 @@ command('serve', [...modelOptions, ...deviceOptions, stepDelayOption])
       `serving ${gateway.modelName} on ${address}: ${options.maxSequences} sequences of ${gateway.contextLength} tokens, ` +
         `${options.kvCacheType} KV cache\n`,
     );
+    let stopping = false;
     const stop = (): void => {
-      void gateway.stop().then(() => process.exit(0));
+      // The second signal means now.
+      if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
+      stopping = true;
+      void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
     };
     process.on('SIGTERM', stop);
     process.on('SIGINT', stop);
   });
 
-command('executor', [...deviceOptions, stepDelayOption])
+command('executor', [...deviceOptions, ...testOptions])
   .description('run an executor alone, for a gateway elsewhere (serve --executor)')
   .requiredOption('--listen <address>', 'unix:PATH or HOST:PORT')
   .addOption(new Option('--die-with-parent').hideHelp())
   .action(async (options) => {
-    const { runExecutor } = await import('../executor/main.js');
+    const [{ runExecutor }, { parseFault }] = await Promise.all([
+      import('../executor/main.js'),
+      import('../executor/fault-injection.js'),
+    ]);
     await runExecutor({
       listen: options.listen,
       device: { kind: 'host', threads: options.threads, kernels: options.kernels },
       dieWithParent: options.dieWithParent ?? false,
       stepDelayMs: options.stepDelayMs ?? 0,
+      fault: options.plantFault && parseFault(options.plantFault),
     });
   });
 
-command('generate', [...modelOptions, ...deviceOptions, stepDelayOption])
+command('generate', [...modelOptions, ...deviceOptions, ...testOptions])
   .description('generate text and end')
   .option('--model <file>', 'GGUF file to serve for this one generation')
   .option('--address <address>', 'use the gateway at this address')

@@ -53,10 +53,14 @@ export const deviceOptions = [
   new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
 ];
 
-/** For tests: slows the executor down. */
-export const stepDelayOption = new Option('--step-delay-ms <ms>', 'hold back each step’s answer')
-  .argParser(wholeNumber(0))
-  .hideHelp();
+/** For tests: slows the executor down, or makes it fault. */
+export const testOptions = [
+  new Option('--step-delay-ms <ms>', 'hold back each step’s answer').argParser(wholeNumber(0)).hideHelp(),
+  new Option(
+    '--plant-fault <fault>',
+    'abort, exit, hang or sticky, with @TOKEN for steps of that token alone',
+  ).hideHelp(),
+];
 
 /** What {@link modelOptions} and {@link deviceOptions} give. */
 export interface ModelOptionValues {
@@ -69,4 +73,5 @@ export interface ModelOptionValues {
   readonly threads?: number;
   readonly kernels?: string;
   readonly stepDelayMs?: number;
+  readonly plantFault?: string;
 }

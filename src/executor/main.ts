@@ -6,6 +6,7 @@ import { strictService } from '../shared/grpc/strict.js';
 import { createLogger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
 import { type DeviceOptions, openDevice } from './device/device.js';
+import { FaultInjector, type PlantedFault } from './fault-injection.js';
 import { ExecutorService } from './service.js';
 
 /** How an executor process is started. */
@@ -15,8 +16,9 @@ export interface ExecutorOptions {
   readonly device: DeviceOptions;
   /** End with the process that started this one: a gateway's executor must not outlive it. */
   readonly dieWithParent: boolean;
-  /** For tests: how long each step's answer is held back. */
+  /** For tests: how long each step's answer is held back, and what goes wrong when. */
   readonly stepDelayMs: number;
+  readonly fault?: PlantedFault | undefined;
 }
 
 /** Runs an executor until it is told to end. Resolves when it listens. */
@@ -30,7 +32,10 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.resume();
   }
   const device = openDevice(options.device);
-  const service = new ExecutorService(device, log, options.stepDelayMs);
+  const service = new ExecutorService(device, log, {
+    stepDelayMs: options.stepDelayMs,
+    fault: options.fault && new FaultInjector(options.fault),
+  });
   const server = new Server(SERVER_OPTIONS);
   server.addService(strictService(ExecutorServiceService), service.handlers);
   service.health.addToServer(server);

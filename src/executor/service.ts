@@ -19,9 +19,13 @@ import { wellFormed } from '../shared/grpc/strict.js';
 import type { Logger } from '../shared/log.js';
 import { packageVersion } from '../shared/package.js';
 import type { Device } from './device/device.js';
+import type { FaultInjector } from './fault-injection.js';
 import { KV_BLOCK_TOKENS } from './kernels/contracts/index.js';
 import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';
 import { StepRunner } from './step-runner.js';
+
+/** Exit code of an executor whose device reported a sticky error. */
+export const STICKY_EXIT_CODE = 86;
 
 export const EXECUTOR_SERVICE = 'rocmforge.executor.v1.ExecutorService';
 
@@ -38,7 +42,7 @@ export class ExecutorService {
   constructor(
     private readonly device: Device,
     private readonly log: Logger,
-    private readonly stepDelayMs = 0,
+    private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {}
 
   /** The handlers to register with a server. */
@@ -107,6 +111,7 @@ export class ExecutorService {
     this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'another gateway took over'));
     this.stream = call;
     const fail = (error: unknown): void => {
+      if (isSticky(error)) this.endAfterStickyError(error);
       const told = asRocmForgeError(error);
       this.log.error({ reason: told.reason, err: told.reason === 'INTERNAL' ? error : undefined }, told.message);
       if (this.stream === call) this.endStream(told);
@@ -120,10 +125,11 @@ export class ExecutorService {
         fail(error);
         return;
       }
-      const response = runner.submit(step);
+      const { stepDelayMs = 0, fault } = this.testing;
+      const response = fault === undefined ? runner.submit(step) : fault.before(step).then(() => runner.submit(step));
       answered = answered
         .then(async () => {
-          if (this.stepDelayMs > 0) await new Promise((resolve) => setTimeout(resolve, this.stepDelayMs));
+          if (stepDelayMs > 0) await new Promise((resolve) => setTimeout(resolve, stepDelayMs));
           const answer = await response;
           if (this.stream === call) call.write(answer);
         })
@@ -155,6 +161,13 @@ export class ExecutorService {
     );
   }
 
+  /** Nothing this process holds on the device can be trusted: it ends, and another takes its place. */
+  private endAfterStickyError(error: Error): never {
+    this.log.fatal({ err: error }, 'the device reported an error it cannot recover from');
+    this.setServing(false);
+    process.exit(STICKY_EXIT_CODE);
+  }
+
   private endStream(error: RocmForgeError): void {
     const { stream } = this;
     this.stream = undefined;
@@ -182,6 +195,11 @@ export class ExecutorService {
       generation: this.runner?.generation ?? 0n,
     });
   }
+}
+
+/** A device error after which nothing on the device can be used any more in this process. */
+function isSticky(error: unknown): error is Error {
+  return error instanceof Error && (error as Error & { sticky?: boolean }).sticky === true;
 }
 
 function loadOptions(request: LoadModelRequest): LoadOptions {

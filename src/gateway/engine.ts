@@ -5,6 +5,7 @@ import type { ExecutorSession } from './executor-link/executor-session.js';
 import { encodeStep } from './executor-link/step-encoding.js';
 import type { Supervisor } from './executor-link/supervisor.js';
 import type { Generation } from './generation/generation.js';
+import { Blame } from './scheduler/blame.js';
 import { Scheduler } from './scheduler/scheduler.js';
 import type { Sequence } from './scheduler/sequence.js';
 
@@ -35,6 +36,9 @@ export class Engine {
   /** Sequences that came before the first executor had told what it can hold. */
   private early: Sequence[] = [];
   private stopped: RocmForgeError | undefined;
+  private isDraining = false;
+  private readonly blame = new Blame();
+  readonly counters = { quarantined: 0, replayed: 0 };
   private readonly pauses = new Map<Generation, NodeJS.Timeout>();
 
   constructor(
@@ -45,6 +49,12 @@ export class Engine {
   /** Generations under way. */
   get active(): number {
     return new Set(this.generations.values()).size;
+  }
+
+  /** Takes no more generations; those under way go on. */
+  stopAdmission(): void {
+    this.stopped = new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
+    this.isDraining = true;
   }
 
   /** For tests and metrics. */
@@ -124,9 +134,13 @@ export class Engine {
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
     const { maxSequences, maxStepTokens, kvBlocks } = session.model;
-    this.scheduler ??= new Scheduler({ maxSequences, maxStepTokens, kvBlocks, prefixCache: this.options.prefixCache });
+    if (this.scheduler === undefined) {
+      const { prefixCache } = this.options;
+      this.scheduler = new Scheduler({ maxSequences, maxStepTokens, kvBlocks, prefixCache });
+      this.scheduler.mayRun = (sequence) => this.blame.mayRun(sequence);
+    }
     for (const sequence of this.early.splice(0)) this.scheduler.add(sequence);
-    this.stopped = undefined;
+    if (!this.isDraining) this.stopped = undefined;
     this.session = session;
     session.start({
       result: (response) => this.result(response),
@@ -135,10 +149,18 @@ export class Engine {
     this.pump();
   }
 
-  /** The executor is gone. */
+  /** The executor is gone. Whoever is proven to make it fault is ended; all others go on with the next. */
   lose(): void {
     this.session = undefined;
-    this.scheduler?.reset();
+    const { scheduler } = this;
+    if (!scheduler) return;
+    this.counters.replayed += scheduler.runningCount;
+    const suspicions = scheduler.oldestSlices
+      .filter(({ sequence }) => sequence.state !== 'ended')
+      .map(({ sequence, position, count }) => ({ sequence, end: position + count }));
+    scheduler.reset();
+    const guilty = this.blame.faulted(suspicions);
+    if (guilty !== undefined) this.quarantine(guilty);
   }
 
   /** No executor will come soon: everything under way ends with the error, and so does what comes until one does. */
@@ -148,8 +170,20 @@ export class Engine {
     for (const sequence of [...this.generations.keys()]) this.drop(sequence);
   }
 
+  private quarantine(sequence: Sequence): void {
+    const generation = this.generations.get(sequence);
+    if (!generation) return;
+    this.counters.quarantined += 1;
+    this.log.error({ requestId: generation.parameters.requestId }, 'a request is quarantined');
+    for (const other of generation.sequences) this.drop(other);
+    generation.fail(
+      new RocmForgeError('REQUEST_QUARANTINED', 'the executor faulted each time this request ran, also alone'),
+    );
+  }
+
   private drop(sequence: Sequence): void {
     this.generations.delete(sequence);
+    this.blame.ended(sequence);
     this.early = this.early.filter((other) => other !== sequence);
     this.scheduler?.end(sequence);
   }
@@ -167,8 +201,9 @@ export class Engine {
   private result(response: ExecuteResponse): void {
     const { scheduler } = this;
     if (!scheduler) return;
-    const tokens = scheduler.complete(response.outputs.map((output) => output.tokenId));
+    const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
     this.supervisor?.stepCompleted();
+    for (const { sequence } of slices) this.blame.progressed(sequence);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index];

@@ -9,6 +9,7 @@ import { createLogger } from '../shared/log.js';
 import { Engine } from './engine.js';
 import type { ExecutorSession } from './executor-link/executor-session.js';
 import { Supervisor, type SupervisorOptions, type SupervisorState } from './executor-link/supervisor.js';
+import { Metrics, type MetricsSource, serveMetrics } from './metrics.js';
 import { readServedModel } from './served-model.js';
 import { INFERENCE_SERVICE, InferenceService } from './server/inference-service.js';
 
@@ -31,6 +32,8 @@ export interface GatewayOptions {
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
   readonly maxRestarts: number;
+  /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
+  readonly metricsListen?: string | undefined;
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
 }
 
@@ -43,8 +46,19 @@ export interface Gateway {
   /** The executor's process id, where this gateway started it. */
   executorPid(): number | undefined;
   readonly engine: Engine;
+  /**
+   * Takes no more requests and ends when those under way have, or when the time is over.
+   *
+   * @returns whether all of them ended by themselves
+   */
+  drain(timeoutMs: number): Promise<boolean>;
+  /** Ends at once; streams under way are cut. */
   stop(): Promise<void>;
 }
+
+const DRAIN_POLL_MS = 50;
+/** The longest that written answers wait for their readers once all generations have ended. */
+const FLUSH_MS = 1000;
 
 /**
  * Starts a gateway and its executor. Resolves when requests are served.
@@ -59,7 +73,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const engine = new Engine(options, log);
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
+  const setHealth = (status: 'SERVING' | 'NOT_SERVING'): void => {
+    for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
+  };
   let device = '';
+  let draining = false;
   const supervisor = new Supervisor(
     {
       executor: options.executor,
@@ -78,7 +96,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     {
       state: (state: SupervisorState) => {
         const status = state === 'serving' ? 'SERVING' : 'NOT_SERVING';
-        for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
+        if (!draining) setHealth(status);
         if (state === 'failed') {
           engine.fail(
             new RocmForgeError(
@@ -96,19 +114,27 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         device = session.info.device;
         engine.serve(session);
       },
-      lost: () => engine.lose(),
+      lost: (error) => {
+        metrics.executorLost(error.reason);
+        engine.lose();
+      },
+      recovered: (seconds) => metrics.executorRecovered(seconds),
     },
     log,
   );
   engine.attach(supervisor);
+  const metrics = new Metrics(metricsSource(engine, supervisor));
 
   const server = new Server(SERVER_OPTIONS);
-  const service = new InferenceService(model, engine, () => ({ ready: supervisor.state === 'serving', device }), log);
+  const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
+  const service = new InferenceService(model, engine, readiness, metrics, log);
   server.addService(strictService(InferenceServiceService), service.handlers);
   health.addToServer(server);
   const port = await bind(server, options.listen);
+  const metricsServer = options.metricsListen ? await serveMetrics(metrics, options.metricsListen) : undefined;
   const stop = async (): Promise<void> => {
     server.forceShutdown();
+    metricsServer?.close();
     await supervisor.stop();
     await model.encoder.close();
   };
@@ -124,6 +150,44 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     contextLength: model.contextLength,
     executorPid: () => supervisor.pid,
     engine,
+    drain: async (timeoutMs) => {
+      draining = true;
+      setHealth('NOT_SERVING');
+      engine.stopAdmission();
+      const deadline = performance.now() + timeoutMs;
+      while (engine.active > 0 && performance.now() < deadline) {
+        await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
+      }
+      const finished = engine.active === 0;
+      // What the last streams were sent must reach their clients before the connections go.
+      if (finished) await Promise.race([shutDown(server), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
+      await stop();
+      return finished;
+    },
     stop,
+  };
+}
+
+/** Resolves when every call has ended; idle connections are closed. */
+function shutDown(server: Server): Promise<void> {
+  return new Promise((resolve) => server.tryShutdown(() => resolve()));
+}
+
+function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
+  const scheduler = () => engine.schedulerState;
+  return {
+    runningSequences: () => scheduler()?.runningCount ?? 0,
+    waitingSequences: () => scheduler()?.waitingCount ?? 0,
+    kvUsage: () => {
+      const blocks = scheduler()?.blocks;
+      return blocks ? 1 - blocks.freeCount / blocks.capacity : 0;
+    },
+    preemptions: () => scheduler()?.counters.preemptions ?? 0,
+    cachedTokens: () => scheduler()?.counters.cachedTokens ?? 0,
+    replayed: () => engine.counters.replayed,
+    quarantined: () => engine.counters.quarantined,
+    executorUp: () => supervisor.state === 'serving',
+    generation: () => supervisor.generations,
+    lastStepAgeSeconds: () => supervisor.oldestStepAgeMs / 1000,
   };
 }

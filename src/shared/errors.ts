@@ -51,6 +51,7 @@ export const ERRORS = {
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   TIME_LIMIT: { code: 'DEADLINE_EXCEEDED', retryable: false },
   CLIENT_CANCELLED: { code: 'CANCELLED', retryable: false },
+  REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Devices, code objects, the installation.

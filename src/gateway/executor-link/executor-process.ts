@@ -11,7 +11,9 @@ export interface ExecutorProcessOptions {
   readonly device: 'auto' | 'host';
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
+  /** For tests. */
   readonly stepDelayMs?: number | undefined;
+  readonly plantFault?: string | undefined;
 }
 
 /** How a process ended. */
@@ -43,6 +45,7 @@ export class ExecutorProcess {
     if (options.threads !== undefined) args.push('--threads', String(options.threads));
     if (options.kernels !== undefined) args.push('--kernels', options.kernels);
     if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));
+    if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
     this.child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'] });
     // Only its end matters; writing to a dead child must not end the gateway.
     this.child.stdin?.on('error', () => undefined);

@@ -10,6 +10,7 @@ import {
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { MAX_MESSAGE_BYTES } from '../../shared/grpc/server.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
+import { Pace } from './pace.js';
 
 /** Who hears of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
@@ -21,8 +22,11 @@ export interface SessionListener {
 export class ExecutorSession {
   private stream: ClientDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
   private listener: SessionListener | undefined;
-  /** When each step under way was sent, oldest first. */
-  private readonly sentAt: number[] = [];
+  /** Rows of each step under way, oldest first. */
+  private readonly rowsInFlight: number[] = [];
+  /** When the oldest step under way could begin: it was sent, and the one before it had come back. */
+  private oldestSince = 0;
+  private readonly pace = new Pace();
 
   private constructor(
     private readonly client: ExecutorServiceClient,
@@ -77,7 +81,9 @@ export class ExecutorSession {
     this.stream = stream;
     stream.on('data', (response: ExecuteResponse) => {
       if (response.generation !== this.generation) return;
-      this.sentAt.shift();
+      const now = performance.now();
+      this.pace.observe(this.rowsInFlight.shift() ?? 1, now - this.oldestSince);
+      this.oldestSince = now;
       this.listener?.result(response);
     });
     stream.on('error', (error: ServiceError) => this.lose(fromServiceError(error)));
@@ -85,14 +91,26 @@ export class ExecutorSession {
   }
 
   submit(step: ExecuteRequest): void {
-    this.sentAt.push(performance.now());
+    if (this.rowsInFlight.length === 0) this.oldestSince = performance.now();
+    this.rowsInFlight.push(step.slices.reduce((rows, slice) => rows + slice.count, 0));
     this.stream?.write(step);
   }
 
-  /** Milliseconds since the oldest step without an answer was sent; 0 when there is none. */
+  /**
+   * How long the oldest step has been under way, when that is too long for its size and what steps took before.
+   *
+   * @param floorMs the least time a step gets
+   */
+  overdueMs(floorMs: number): number | undefined {
+    const [rows] = this.rowsInFlight;
+    if (rows === undefined) return undefined;
+    const age = performance.now() - this.oldestSince;
+    return age > Math.max(floorMs, this.pace.deadlineMs(rows)) ? age : undefined;
+  }
+
+  /** Milliseconds since the oldest step under way could begin; 0 when there is none. */
   get oldestStepAgeMs(): number {
-    const [oldest] = this.sentAt;
-    return oldest === undefined ? 0 : performance.now() - oldest;
+    return this.rowsInFlight.length === 0 ? 0 : performance.now() - this.oldestSince;
   }
 
   /** Declares the executor gone: it died, or is about to be killed. */

@@ -10,7 +10,7 @@ export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
   readonly executor: { readonly spawn: ExecutorProcessOptions } | { readonly address: string };
   readonly load: Omit<LoadModelRequest, 'generation'>;
-  /** A step without an answer for this long means that the executor hangs. */
+  /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
   /** Deaths within {@link RESTART_WINDOW_MS} after which starting anew is given up for a while. */
   readonly maxRestarts: number;
@@ -24,6 +24,8 @@ export interface SupervisorListener {
   serving(session: ExecutorSession): void;
   /** The session is gone, and with it all the executor held. Another follows unless the state is `failed`. */
   lost(error: RocmForgeError): void;
+  /** The first step of a new executor came back, this long after the old one was lost. */
+  recovered(seconds: number): void;
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
@@ -43,6 +45,7 @@ export class Supervisor {
   private process: ExecutorProcess | undefined;
   private generation = 0n;
   private deaths: number[] = [];
+  private lostAt: number | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
 
@@ -57,6 +60,16 @@ export class Supervisor {
 
   get state(): SupervisorState {
     return this.current;
+  }
+
+  /** Executors started so far. */
+  get generations(): number {
+    return Number(this.generation);
+  }
+
+  /** Milliseconds the step under way has taken; 0 when there is none. */
+  get oldestStepAgeMs(): number {
+    return this.session?.oldestStepAgeMs ?? 0;
   }
 
   /** The running executor's process id, where this gateway started it. */
@@ -75,6 +88,8 @@ export class Supervisor {
 
   /** Steps come back: deaths before this do not count against the executor any more. */
   stepCompleted(): void {
+    if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
+    this.lostAt = undefined;
     if (this.deaths.length > 0) this.deaths = [];
   }
 
@@ -140,6 +155,7 @@ export class Supervisor {
     if (generation !== this.generation || this.current !== 'serving') return;
     const { session } = this;
     this.session = undefined;
+    this.lostAt ??= performance.now();
     this.set('restarting');
     session?.close();
     this.log.warn({ reason: error.reason }, error.message);
@@ -173,11 +189,11 @@ export class Supervisor {
   }
 
   private checkProgress(): void {
-    const age = this.session?.oldestStepAgeMs ?? 0;
-    if (age <= this.options.stepTimeoutMs) return;
+    const overdue = this.session?.overdueMs(this.options.stepTimeoutMs);
+    if (overdue === undefined) return;
     this.sessionLost(
       this.generation,
-      new RocmForgeError('EXECUTOR_UNAVAILABLE', `no step came back for ${Math.round(age)} ms`),
+      new RocmForgeError('EXECUTOR_UNAVAILABLE', `no step came back for ${Math.round(overdue)} ms`),
     );
   }
 

@@ -36,6 +36,12 @@ export interface StepToken {
   readonly index: number;
 }
 
+/** What has come back. */
+export interface StepResult {
+  readonly slices: readonly PlannedSlice[];
+  readonly tokens: readonly StepToken[];
+}
+
 /** A sequence is preempted at most this often; then it keeps its blocks and others wait. */
 const MAX_PREEMPTIONS = 3;
 /** Free blocks, as a part of all, that new sequences leave to those that run. */
@@ -51,6 +57,8 @@ const WATERMARK = 0.01;
  */
 export class Scheduler {
   readonly blocks: BlockManager;
+  /** Who may be in the next step; see {@link Blame}. */
+  mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = { preemptions: 0, cachedTokens: 0, discardedTokens: 0 };
   private waiting: Sequence[] = [];
   private running: Sequence[] = [];
@@ -77,6 +85,11 @@ export class Scheduler {
   /** Steps planned whose results have not come. */
   get stepsInFlight(): number {
     return this.inFlight.length;
+  }
+
+  /** The slices of the step that runs or runs next. */
+  get oldestSlices(): readonly PlannedSlice[] {
+    return this.inFlight[0]?.slices ?? [];
   }
 
   /** Tokens of prompts that wait. */
@@ -117,7 +130,7 @@ export class Scheduler {
     let pressed = false;
 
     for (const sequence of [...this.running]) {
-      if (sequence.state !== 'running' || budget === 0) continue;
+      if (sequence.state !== 'running' || budget === 0 || !this.mayRun(sequence)) continue;
       const count = Math.min(sequence.behind, budget);
       if (count === 0) continue;
       const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
@@ -157,9 +170,9 @@ export class Scheduler {
    * The oldest step under way has returned.
    *
    * @param tokens the sampled token of each slice with `sample`, in order
-   * @returns those that somebody still wants; they are emitted already
+   * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
-  complete(tokens: readonly number[]): StepToken[] {
+  complete(tokens: readonly number[]): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const wanted: StepToken[] = [];
@@ -181,7 +194,7 @@ export class Scheduler {
       if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
-    return wanted;
+    return { slices: plan.slices, tokens: wanted };
   }
 
   /** The executor is gone and with it all it held: every sequence waits again, oldest first, to be computed anew. */
@@ -212,7 +225,7 @@ export class Scheduler {
   /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */
   private mayStart(sequence: Sequence): boolean {
     const { leader } = sequence.options;
-    if (sequence.paused) return false;
+    if (sequence.paused || !this.mayRun(sequence)) return false;
     if (leader === undefined || leader.state === 'ended' || !this.cachesFor(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }

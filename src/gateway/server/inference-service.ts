@@ -22,6 +22,7 @@ import { wellFormed } from '../../shared/grpc/strict.js';
 import type { Logger } from '../../shared/log.js';
 import type { Engine } from '../engine.js';
 import { Generation, type GenerationSink } from '../generation/generation.js';
+import type { Metrics } from '../metrics.js';
 import type { ServedModel } from '../served-model.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { finishReason, generateComplete, stopMatch, tokenLogprobs } from './messages.js';
@@ -45,6 +46,7 @@ export class InferenceService {
     private readonly model: ServedModel,
     private readonly engine: Engine,
     private readonly readiness: () => Readiness,
+    private readonly metrics: Metrics,
     private readonly log: Logger,
   ) {}
 
@@ -140,8 +142,11 @@ export class InferenceService {
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
     let firstTokenMs = 0;
+    let lastTokenAt = 0;
+    this.metrics.requestStarted(promptIds.length);
     const end = (outcome: string): void => {
       clearTimeout(timer);
+      this.metrics.requestEnded(outcome, (performance.now() - started) / 1000);
       const durationMs = Math.round(performance.now() - started);
       this.log.info(
         { requestId, outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs, durationMs },
@@ -150,7 +155,13 @@ export class InferenceService {
     };
     const generation: Generation = new Generation(parameters, this.model.tokenizer, {
       chunk: (index, tokenIds, text, logprobs) => {
-        if (tokens === 0) firstTokenMs = Math.round(performance.now() - started);
+        const now = performance.now();
+        if (tokens === 0) {
+          firstTokenMs = Math.round(now - started);
+          this.metrics.firstToken((now - started) / 1000);
+        }
+        this.metrics.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
+        lastTokenAt = now;
         tokens += tokenIds.length;
         sink.chunk(index, tokenIds, text, logprobs);
       },

@@ -52,7 +52,7 @@ class World {
 
   complete(): boolean {
     if (this.scheduler.stepsInFlight === 0) return false;
-    for (const { sequence } of this.scheduler.complete(this.executor.run())) {
+    for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
       const { maxTokens } = sequence.options;
       if (sequence.emitted.length >= Math.min(maxTokens, this.stopAt.get(sequence) as number)) this.end(sequence, true);
     }

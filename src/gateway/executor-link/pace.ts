@@ -1,0 +1,28 @@
+/** Steps that are looked back on. */
+const WINDOW = 32;
+/** How much longer than the slowest comparable step before it a step may take. */
+const SLACK = 20;
+/** While there is no history: the first steps of a process touch memory for the first time. */
+const WARM_UP_STEPS = 4;
+const WARM_UP_DEADLINE_MS = 60_000;
+
+/** How long a step may take, from the steps before it. Pure but for the durations it is told. */
+export class Pace {
+  private readonly window: { readonly rows: number; readonly ms: number }[] = [];
+  private seen = 0;
+
+  /** A step of this many rows took this long. */
+  observe(rows: number, ms: number): void {
+    this.seen += 1;
+    this.window.push({ rows, ms });
+    if (this.window.length > WINDOW) this.window.shift();
+  }
+
+  /** Milliseconds after which a step of this many rows has certainly failed; the caller adds a floor. */
+  deadlineMs(rows: number): number {
+    if (this.seen < WARM_UP_STEPS) return WARM_UP_DEADLINE_MS;
+    // A step costs something by itself and something a row; a larger one than any before gets the time in proportion.
+    const slowest = this.window.reduce((most, step) => Math.max(most, step.ms * Math.max(1, rows / step.rows)), 0);
+    return SLACK * slowest;
+  }
+}

@@ -1,0 +1,136 @@
+import { createServer, type Server } from 'node:http';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { RocmForgeError } from '../shared/errors.js';
+
+/** What metrics read when they are asked for, rather than being told of. */
+export interface MetricsSource {
+  runningSequences(): number;
+  waitingSequences(): number;
+  /** Part of the KV blocks in use, 0 to 1. */
+  kvUsage(): number;
+  preemptions(): number;
+  cachedTokens(): number;
+  replayed(): number;
+  quarantined(): number;
+  executorUp(): boolean;
+  generation(): number;
+  lastStepAgeSeconds(): number;
+}
+
+const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
+const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
+
+/** Prometheus metrics, named as vLLM's users know them, with the prefix `rocmforge_`. */
+export class Metrics {
+  readonly registry = new Registry();
+  private readonly promptTokens: Counter;
+  private readonly generationTokens: Counter;
+  private readonly requests: Counter<'outcome'>;
+  private readonly timeToFirstToken: Histogram;
+  private readonly interTokenLatency: Histogram;
+  private readonly requestLatency: Histogram;
+  private readonly restarts: Counter<'reason'>;
+  private readonly recovery: Histogram;
+
+  constructor(source: MetricsSource) {
+    const registers = [this.registry];
+    collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_' });
+    const gauge = (name: string, help: string, read: () => number): void => {
+      new Gauge({
+        name: `rocmforge_${name}`,
+        help,
+        registers,
+        collect() {
+          this.set(read());
+        },
+      });
+    };
+    const counter = (name: string, help: string) => new Counter({ name: `rocmforge_${name}`, help, registers });
+    const histogram = (name: string, help: string, buckets: number[]) =>
+      new Histogram({ name: `rocmforge_${name}`, help, buckets, registers });
+
+    gauge('num_requests_running', 'Sequences with a slot', () => source.runningSequences());
+    gauge('num_requests_waiting', 'Sequences that wait for a slot', () => source.waitingSequences());
+    gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => source.kvUsage());
+    gauge('num_preemptions_total', 'Sequences that gave up their blocks to others', () => source.preemptions());
+    gauge('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => source.cachedTokens());
+    gauge('executor_up', '1 while an executor serves', () => Number(source.executorUp()));
+    gauge('executor_generation', 'Executors started so far', () => source.generation());
+    gauge('executor_last_step_age_seconds', 'Age of the step under way, 0 when there is none', () =>
+      source.lastStepAgeSeconds(),
+    );
+    gauge('requests_replayed_total', 'Sequences computed again after an executor’s death', () => source.replayed());
+    gauge('requests_quarantined_total', 'Requests that made the executor fault alone', () => source.quarantined());
+    this.promptTokens = counter('prompt_tokens_total', 'Tokens of prompts');
+    this.generationTokens = counter('generation_tokens_total', 'Tokens generated');
+    this.requests = new Counter({
+      name: 'rocmforge_request_total',
+      help: 'Requests by how they ended',
+      labelNames: ['outcome'],
+      registers,
+    });
+    this.restarts = new Counter({
+      name: 'rocmforge_executor_restarts_total',
+      help: 'Executors that were lost, by why',
+      labelNames: ['reason'],
+      registers,
+    });
+    this.timeToFirstToken = histogram('time_to_first_token_seconds', 'From request to first token', LATENCY_BUCKETS);
+    this.interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
+    this.requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
+    this.recovery = histogram('executor_recovery_seconds', 'From an executor’s loss to the next step', LATENCY_BUCKETS);
+  }
+
+  requestStarted(promptTokens: number): void {
+    this.promptTokens.inc(promptTokens);
+  }
+
+  firstToken(seconds: number): void {
+    this.timeToFirstToken.observe(seconds);
+  }
+
+  tokens(count: number, secondsSinceLast: number | undefined): void {
+    this.generationTokens.inc(count);
+    if (secondsSinceLast !== undefined) this.interTokenLatency.observe(secondsSinceLast);
+  }
+
+  /** @param outcome finish reason or error reason */
+  requestEnded(outcome: string, seconds: number): void {
+    this.requests.inc({ outcome });
+    this.requestLatency.observe(seconds);
+  }
+
+  executorLost(reason: string): void {
+    this.restarts.inc({ reason });
+  }
+
+  executorRecovered(seconds: number): void {
+    this.recovery.observe(seconds);
+  }
+}
+
+/**
+ * Serves `GET /metrics` over HTTP.
+ *
+ * @param address `HOST:PORT`
+ * @throws RocmForgeError `INVALID_OPTION`, `ADDRESS_IN_USE`
+ */
+export async function serveMetrics(metrics: Metrics, address: string): Promise<Server> {
+  const match = /^(.+):(\d{1,5})$/.exec(address);
+  if (!match) throw new RocmForgeError('INVALID_OPTION', `"${address}" is no address for metrics; use HOST:PORT`);
+  const server = createServer((request, response) => {
+    if (request.url !== '/metrics') {
+      response.writeHead(404).end();
+      return;
+    }
+    void metrics.registry.metrics().then((text) => {
+      response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text);
+    });
+  });
+  return await new Promise((resolve, reject) => {
+    server.once('error', (error) =>
+      reject(new RocmForgeError('ADDRESS_IN_USE', `cannot serve metrics on ${address}: ${error.message}`)),
+    );
+    server.listen(Number(match[2]), match[1], () => resolve(server));
+  });
+}

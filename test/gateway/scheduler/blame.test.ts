@@ -1,0 +1,91 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Blame } from '../../../src/gateway/scheduler/blame.js';
+import { Sequence } from '../../../src/gateway/scheduler/sequence.js';
+
+const SAMPLING = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0n,
+  sampleIndex: 0,
+  logprobs: false,
+  topLogprobs: 0,
+};
+const sequence = () => new Sequence({ promptIds: Uint32Array.of(1), sampling: SAMPLING, maxTokens: 9, priority: 0 });
+const sequences = (count: number) => Array.from({ length: count }, sequence);
+
+/** Runs steps of everybody who may run, until nobody is blamed any more or somebody is quarantined. */
+function search(blame: Blame, all: readonly Sequence[], guilty: Sequence, end: number) {
+  let faults = 0;
+  for (let step = 0; step < 1000; step++) {
+    const running = all.filter((one) => blame.mayRun(one));
+    if (running.includes(guilty)) {
+      faults += 1;
+      for (const one of all) one.computed = 0;
+      const found = blame.faulted(running.map((one) => ({ sequence: one, end })));
+      if (found) return { found, faults };
+    } else {
+      for (const one of running) {
+        one.computed = end;
+        blame.progressed(one);
+      }
+    }
+  }
+  return { found: undefined, faults };
+}
+
+describe('blame', () => {
+  it('of a single fault holds nobody back', () => {
+    const blame = new Blame();
+    const all = sequences(3);
+    expect(blame.faulted(all.map((one) => ({ sequence: one, end: 5 })))).toBeUndefined();
+    expect(blame.isSearching).toBe(false);
+  });
+
+  it('is cleared by getting past the position of the fault, not by less', () => {
+    const blame = new Blame();
+    const [one] = sequences(1) as [Sequence];
+    blame.faulted([{ sequence: one, end: 5 }]);
+    one.computed = 4;
+    blame.progressed(one);
+    blame.faulted([{ sequence: one, end: 5 }]);
+    expect(blame.isSearching).toBe(true);
+    one.computed = 5;
+    blame.progressed(one);
+    expect(blame.isSearching).toBe(false);
+    expect(blame.faulted([{ sequence: one, end: 9 }])).toBeUndefined();
+    expect(blame.isSearching).toBe(false);
+  });
+
+  it('quarantines exactly the one that faults, within log2 + 2 faults, wherever it is', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 100 }), fc.nat(), (count, which) => {
+        const all = sequences(count);
+        const guilty = all[which % count] as Sequence;
+        const { found, faults } = search(new Blame(), all, guilty, 7);
+        expect(found).toBe(guilty);
+        expect(faults).toBeLessThanOrEqual(Math.max(1, Math.ceil(Math.log2(count))) + 2);
+      }),
+    );
+  });
+
+  it('of 64 finds the guilty one within 8 restarts', () => {
+    for (let i = 0; i < 64; i++) {
+      const all = sequences(64);
+      expect(search(new Blame(), all, all[i] as Sequence, 3).faults).toBeLessThanOrEqual(8);
+    }
+  });
+
+  it('moves on when a suspect is cancelled', () => {
+    const blame = new Blame();
+    const all = sequences(2);
+    const step = all.map((one) => ({ sequence: one, end: 5 }));
+    blame.faulted(step);
+    blame.faulted(step);
+    expect(blame.isSearching).toBe(true);
+    for (const one of all) blame.ended(one);
+    expect(blame.isSearching).toBe(false);
+  });
+});
