@@ -45,6 +45,8 @@ export interface Gateway {
   readonly contextLength: number;
   /** The executor's process id, where this gateway started it. */
   executorPid(): number | undefined;
+  /** Executors started so far. */
+  executorGenerations(): number;
   readonly engine: Engine;
   /**
    * Takes no more requests and ends when those under way have, or when the time is over.
@@ -149,6 +151,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     modelName: model.name,
     contextLength: model.contextLength,
     executorPid: () => supervisor.pid,
+    executorGenerations: () => supervisor.generations,
     engine,
     drain: async (timeoutMs) => {
       draining = true;
