@@ -111,12 +111,35 @@ for (const { name, source } of contracts) {
   if (!existsSync(path.join(options.kernels, source))) fail(`${source} is missing: it holds the kernel ${name}`);
 }
 
+/** Names in the dynamic symbol table of an ELF64 image: what a loader can find in it. */
+function dynamicSymbols(image) {
+  const names = new Set();
+  const sections = Number(image.readBigUInt64LE(0x28));
+  const [entryBytes, count] = [image.readUInt16LE(0x3a), image.readUInt16LE(0x3c)];
+  const section = (index) => {
+    const at = sections + index * entryBytes;
+    const [offset, bytes] = [Number(image.readBigUInt64LE(at + 0x18)), Number(image.readBigUInt64LE(at + 0x20))];
+    return { type: image.readUInt32LE(at + 4), link: image.readUInt32LE(at + 0x28), offset, bytes };
+  };
+  const SHT_DYNSYM = 11;
+  const SYMBOL_BYTES = 24;
+  for (let i = 0; i < count; i++) {
+    const { type, link, offset, bytes } = section(i);
+    if (type !== SHT_DYNSYM) continue;
+    const strings = section(link).offset;
+    for (let at = offset; at < offset + bytes; at += SYMBOL_BYTES) {
+      const start = strings + image.readUInt32LE(at);
+      names.add(image.toString('latin1', start, image.indexOf(0, start)));
+    }
+  }
+  return names;
+}
+
 /** Fails unless each contract's kernel is a symbol of one of the built files. */
 function checkSymbols(target, folder, files, suffix) {
-  const images = files.map((file) => readFileSync(path.join(folder, file)));
+  const symbols = files.map((file) => dynamicSymbols(readFileSync(path.join(folder, file))));
   for (const { name, source } of contracts) {
-    const symbol = Buffer.from(`\0${name}${suffix}\0`, 'latin1');
-    if (!images.some((image) => image.includes(symbol))) fail(`${source} for ${target} holds no kernel ${name}`);
+    if (!symbols.some((names) => names.has(name + suffix))) fail(`${source} for ${target} holds no kernel ${name}`);
   }
 }
 

@@ -126,7 +126,13 @@ export class ExecutorService {
         return;
       }
       const { stepDelayMs = 0, fault } = this.testing;
-      const response = fault === undefined ? runner.submit(step) : fault.before(step).then(() => runner.submit(step));
+      // A planted fault happens where a real one would: when the steps before it have run.
+      const response =
+        fault === undefined
+          ? runner.submit(step)
+          : answered.then(() => fault.before(step)).then(() => runner.submit(step));
+      // Its failure is told in its turn below; until then it must not count as unhandled.
+      response.catch(() => undefined);
       answered = answered
         .then(async () => {
           if (stepDelayMs > 0) await new Promise((resolve) => setTimeout(resolve, stepDelayMs));

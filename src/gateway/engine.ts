@@ -155,7 +155,7 @@ export class Engine {
     const { scheduler } = this;
     if (!scheduler) return;
     this.counters.replayed += scheduler.runningCount;
-    const suspicions = scheduler.oldestSlices
+    const suspicions = scheduler.slicesInFlight
       .filter(({ sequence }) => sequence.state !== 'ended')
       .map(({ sequence, position, count }) => ({ sequence, end: position + count }));
     scheduler.reset();
@@ -191,7 +191,8 @@ export class Engine {
   private pump(): void {
     const { session, scheduler } = this;
     if (!session || !scheduler) return;
-    while (scheduler.stepsInFlight < this.options.pipelineDepth) {
+    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way.
+    while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.generation));

@@ -4,7 +4,7 @@ import { errorInfo } from '../../src/shared/grpc/status.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
-const POISON = 270;
+const POISON = 295;
 
 describe('a request that makes the executor fault', () => {
   it.each(['abort', 'exit', 'sticky'])(
@@ -22,7 +22,7 @@ describe('a request that makes the executor fault', () => {
           generate(
             server.client,
             request({
-              tokens: [1, 300 - (i % 20), 3 + i, ...(i === 40 ? [POISON] : [])],
+              tokens: [1, 290 - (i % 20), 3 + i, ...(i === 40 ? [POISON] : [])],
               sampling: { temperature: 0.7, seed: BigInt(i) },
               stop: { maxTokens: 20, ignoreEos: true },
             }),

@@ -10,7 +10,7 @@ import {
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { MAX_MESSAGE_BYTES } from '../../shared/grpc/server.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
-import { Pace } from './pace.js';
+import type { Pace } from './pace.js';
 
 /** Who hears of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
@@ -26,24 +26,26 @@ export class ExecutorSession {
   private readonly rowsInFlight: number[] = [];
   /** When the oldest step under way could begin: it was sent, and the one before it had come back. */
   private oldestSince = 0;
-  private readonly pace = new Pace();
 
   private constructor(
     private readonly client: ExecutorServiceClient,
     readonly info: GetInfoResponse,
     readonly model: LoadedModel,
     readonly generation: bigint,
+    private readonly pace: Pace,
   ) {}
 
   /**
    * Connects and loads the model.
    *
+   * @param pace how long steps took so far; it outlives the session, so that a new executor is held to what the last one did
    * @param connectTimeoutMs how long to wait for somebody to listen at the address
    * @throws RocmForgeError the executor's own error, or `EXECUTOR_UNAVAILABLE`
    */
   static async open(
     address: string,
     request: LoadModelRequest,
+    pace: Pace,
     connectTimeoutMs: number,
     onProgress: (doneBytes: number, totalBytes: number) => void,
   ): Promise<ExecutorSession> {
@@ -63,7 +65,7 @@ export class ExecutorSession {
         client.getInfo({}, (error, response) => (error ? reject(fromServiceError(error)) : resolve(response))),
       );
       const model = await load(client, request, onProgress);
-      return new ExecutorSession(client, info, model, request.generation);
+      return new ExecutorSession(client, info, model, request.generation, pace);
     } catch (error) {
       client.close();
       if (error instanceof RocmForgeError) throw error;

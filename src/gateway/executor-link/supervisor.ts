@@ -3,6 +3,7 @@ import type { LoadModelRequest } from '../../shared/generated/rocmforge/executor
 import type { Logger } from '../../shared/log.js';
 import { ExecutorProcess, type ExecutorProcessOptions } from './executor-process.js';
 import { ExecutorSession } from './executor-session.js';
+import { Pace } from './pace.js';
 
 export type SupervisorState = 'starting' | 'serving' | 'restarting' | 'failed' | 'stopped';
 
@@ -46,6 +47,7 @@ export class Supervisor {
   private generation = 0n;
   private deaths: number[] = [];
   private lostAt: number | undefined;
+  private readonly pace = new Pace();
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
 
@@ -123,6 +125,7 @@ export class Supervisor {
     const opening = ExecutorSession.open(
       address,
       { ...this.options.load, generation },
+      this.pace,
       CONNECT_TIMEOUT_MS,
       (done, total) => this.listener.progress(done, total),
     );

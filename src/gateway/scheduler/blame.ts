@@ -1,6 +1,6 @@
 import type { Sequence } from './sequence.js';
 
-/** A sequence that was in a step which did not come back, and the position it would have reached. */
+/** A sequence that was in a step which did not come back, and the position that step would have reached. */
 export interface Suspicion {
   readonly sequence: Sequence;
   readonly end: number;
@@ -9,7 +9,7 @@ export interface Suspicion {
 /**
  * Finds the request that makes the executor fault.
  *
- * A fault is blamed on the sequences of the step that did not come back, and on nobody else; getting past the position
+ * A fault is blamed on the sequences of the steps that did not come back, and on nobody else; getting past the position
  * where it happened clears a sequence. When sequences fault twice without that, they are suspects, and they run in
  * halves, alone: a half that gets through is cleared, a half that faults is halved again. The one that faults alone is
  * quarantined. Of s > 1 suspects that takes at most ⌈log2 s⌉ + 2 faults. Pure.
@@ -32,7 +32,8 @@ export class Blame {
   /**
    * The executor faulted.
    *
-   * @param step the sequences of the oldest step that did not come back
+   * @param step the sequences of the steps that did not come back, in order; while {@link isSearching} that must be one
+   *             step at most. Which of several was running when the executor died cannot be told
    * @returns the sequence to quarantine, if this fault proves one guilty
    */
   faulted(step: readonly Suspicion[]): Sequence | undefined {

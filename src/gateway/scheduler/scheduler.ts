@@ -87,9 +87,9 @@ export class Scheduler {
     return this.inFlight.length;
   }
 
-  /** The slices of the step that runs or runs next. */
-  get oldestSlices(): readonly PlannedSlice[] {
-    return this.inFlight[0]?.slices ?? [];
+  /** The slices of all steps under way, in order. */
+  get slicesInFlight(): readonly PlannedSlice[] {
+    return this.inFlight.flatMap((plan) => plan.slices);
   }
 
   /** Tokens of prompts that wait. */
