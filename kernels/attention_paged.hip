@@ -1,7 +1,7 @@
 // attention_paged: out = softmax(scale * q kᵀ) v over the positions 0 .. row_position of the row's slot
 //
-// Causal attention of any row, prompt or generated, over the paged KV cache; query heads share KV heads in groups (GQA).
-// One block does all splits of a row's context in order: attention_split and attention_combine in one launch.
+// Causal attention of any row, prompt or generated, over the paged KV cache; query heads share KV heads in groups
+// (GQA). One block does all splits of a row's context in order: attention_split and attention_combine in one launch.
 #include "forge/attention.h"
 
 namespace {
@@ -28,16 +28,16 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
 }
 }  // namespace
 
-#define ATTENTION_PAGED(name, type, head_dim)                                                                    \
-  KERNEL(name, const float* __restrict qkv,   /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */          \
-         const type* __restrict k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                \
-         const type* __restrict v_cache,      /* the same */                                                     \
-         float* __restrict out,               /* [tokens, heads, head_dim] */                                    \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */              \
-         const int32_t* __restrict slots,     /* [slots, slot_words] */                                          \
-         int slot_words, int heads, int kv_heads, float scale) {                                                 \
+#define ATTENTION_PAGED(name, type, head_dim)                                                                     \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */             \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                   \
+         const type* __restrict v_cache,    /* the same */                                                        \
+         float* __restrict out,             /* [tokens, heads, head_dim] */                                       \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */               \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */    \
+         int slot_words, int heads, int kv_heads, float scale) {                                                  \
     attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words, \
-                              heads, kv_heads, scale);                                                           \
+                              heads, kv_heads, scale);                                                            \
   }
 #define ATTENTION_PAGED_TYPES(head_dim)                             \
   ATTENTION_PAGED(attention_paged_f32_d##head_dim, float, head_dim) \

@@ -28,23 +28,24 @@ DEVICE void attention_split(Dim3 block, const float* __restrict qkv, const T* __
     target[0] = part.largest;
     target[1] = part.sum;
   }
-  UNROLL for (int e = 0; e < E; e++) {
+  UNROLL
+  for (int e = 0; e < E; e++) {
     const int i = e * WAVE + lane_id();
     if (i < HEAD_DIM) target[2 + i] = part.values[e];
   }
 }
 }  // namespace
 
-#define ATTENTION_SPLIT(name, type, head_dim)                                                                      \
-  KERNEL(name, const float* __restrict qkv,   /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */            \
-         const type* __restrict k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                  \
-         const type* __restrict v_cache,      /* the same */                                                       \
-         float* __restrict parts,             /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */    \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                \
-         const int32_t* __restrict slots,     /* [slots, slot_words] */                                            \
-         int slot_words, int heads, int kv_heads, int splits, float scale) {                                       \
+#define ATTENTION_SPLIT(name, type, head_dim)                                                                       \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                     \
+         const type* __restrict v_cache,    /* the same */                                                          \
+         float* __restrict parts,           /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */       \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                 \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */      \
+         int slot_words, int heads, int kv_heads, int splits, float scale) {                                        \
     attention_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots, slot_words, \
-                              heads, kv_heads, splits, scale);                                                     \
+                              heads, kv_heads, splits, scale);                                                      \
   }
 #define ATTENTION_SPLIT_TYPES(head_dim)                             \
   ATTENTION_SPLIT(attention_split_f32_d##head_dim, float, head_dim) \

@@ -2,8 +2,8 @@
 #include "forge/device.h"
 
 // One block a row.
-KERNEL(bias_add, float* __restrict y,   // [rows, out]
-       const float* __restrict bias,    // [out]
+KERNEL(bias_add, float* __restrict y,  // [rows, out]
+       const float* __restrict bias,   // [out]
        int out) {
   float* target = y + static_cast<size_t>(BLOCK_INDEX.x) * out;
   SIMD

@@ -2,22 +2,35 @@
 //
 // A row's token is the one the step names, or, where the step says -1, the one its slot last sampled: the next step is
 // queued before the host knows that token.
-#include "forge/dot.h"
+#include "forge/blocks.h"
 #include "forge/slot.h"
 
 namespace {
 using namespace forge;
+
+DEVICE int token_of(int row, const int32_t* row_token, const int32_t* row_slot, const int32_t* slots, int slot_words) {
+  const int token = row_token[row];
+  return token >= 0 ? token : slots[static_cast<size_t>(row_slot[row]) * slot_words + SLOT_LAST_TOKEN];
+}
 
 // One block a row.
 template <class W>
 DEVICE void embedding_gather(int row, const W* __restrict table, float* __restrict y,
                              const int32_t* __restrict row_token, const int32_t* __restrict row_slot,
                              const int32_t* __restrict slots, int slot_words, int hidden) {
-  int token = row_token[row];
-  if (token < 0) token = slots[static_cast<size_t>(row_slot[row]) * slot_words + SLOT_LAST_TOKEN];
-  const W* source = table + static_cast<size_t>(token) * hidden;
+  const W* source = table + static_cast<size_t>(token_of(row, row_token, row_slot, slots, slot_words)) * hidden;
   float* target = y + static_cast<size_t>(row) * hidden;
   for (int i = thread_id(); i < hidden; i += BLOCK) target[i] = to_float(source[i]);
+}
+
+template <class F>
+DEVICE void embedding_gather_blocks(int row, const uint8_t* __restrict table, float* __restrict y,
+                                    const int32_t* __restrict row_token, const int32_t* __restrict row_slot,
+                                    const int32_t* __restrict slots, int slot_words, int hidden) {
+  const size_t row_bytes = static_cast<size_t>(hidden / F::ELEMENTS) * F::BYTES;
+  const uint8_t* source = table + token_of(row, row_token, row_slot, slots, slot_words) * row_bytes;
+  float* target = y + static_cast<size_t>(row) * hidden;
+  for (int i = thread_id(); i < hidden; i += BLOCK) target[i] = dequantize<F>(source, i);
 }
 }  // namespace
 
@@ -35,3 +48,26 @@ KERNEL(embedding_gather_f16, const forge::half_t* __restrict table, float* __res
        int slot_words, int hidden) {
   embedding_gather(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words, hidden);
 }
+
+KERNEL(embedding_gather_bf16, const forge::bfloat_t* __restrict table, float* __restrict y,
+       const int32_t* __restrict row_token, const int32_t* __restrict row_slot, const int32_t* __restrict slots,
+       int slot_words, int hidden) {
+  embedding_gather(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words, hidden);
+}
+
+#define EMBEDDING_GATHER_BLOCKS(name, Format)                                                                     \
+  KERNEL(name, const uint8_t* __restrict table, /* [vocabulary, hidden / Format::ELEMENTS], Format */             \
+         float* __restrict y, const int32_t* __restrict row_token, const int32_t* __restrict row_slot,            \
+         const int32_t* __restrict slots, int slot_words, int hidden) {                                           \
+    embedding_gather_blocks<forge::Format>(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words,       \
+                                           hidden);                                                               \
+  }
+
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_0, BlockQ4_0)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_1, BlockQ4_1)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q5_0, BlockQ5_0)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q5_1, BlockQ5_1)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q8_0, BlockQ8_0)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_k, BlockQ4_K)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q5_k, BlockQ5_K)
+EMBEDDING_GATHER_BLOCKS(embedding_gather_q6_k, BlockQ6_K)

@@ -26,7 +26,8 @@ DEVICE void flash_attention(Dim3 block, const float* __restrict qkv, const T* __
   SHARED(T, v_tile, (KV_BLOCK_TOKENS * HEAD_DIM));
 
   Partial<lane_elements(HEAD_DIM)> parts[OWNED];
-  UNROLL for (int o = 0; o < OWNED; o++) clear(parts[o]);
+  UNROLL
+  for (int o = 0; o < OWNED; o++) clear(parts[o]);
   for (int first = 0; first < length; first += KV_BLOCK_TOKENS) {
     const size_t offset = kv_offset(block_table, first, kv_heads, kv_head, HEAD_DIM);
     const int filled = min_of(KV_BLOCK_TOKENS, length - first) * HEAD_DIM;
@@ -35,7 +36,8 @@ DEVICE void flash_attention(Dim3 block, const float* __restrict qkv, const T* __
       v_tile[i] = v_cache[offset + i];
     }
     block_sync();
-    UNROLL for (int o = 0; o < OWNED; o++) {
+    UNROLL
+    for (int o = 0; o < OWNED; o++) {
       const int row = o * WAVES + wave_id();
       const int count = min_of(KV_BLOCK_TOKENS, first_position + row + 1 - first);
       if (row >= rows || count <= 0) continue;
@@ -45,24 +47,25 @@ DEVICE void flash_attention(Dim3 block, const float* __restrict qkv, const T* __
     block_sync();
   }
   float* target = out + (static_cast<size_t>(first_row) * heads + head) * HEAD_DIM;
-  UNROLL for (int o = 0; o < OWNED; o++) {
+  UNROLL
+  for (int o = 0; o < OWNED; o++) {
     const int row = o * WAVES + wave_id();
     if (row < rows) write_result<HEAD_DIM>(parts[o], target + static_cast<size_t>(row) * heads * HEAD_DIM);
   }
 }
 }  // namespace
 
-#define FLASH_ATTENTION_CAUSAL(name, type, head_dim)                                                                  \
-  KERNEL(name, const float* __restrict qkv,   /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \
-         const type* __restrict k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                     \
-         const type* __restrict v_cache,      /* the same */                                                          \
-         float* __restrict out,               /* [tokens, heads, head_dim] */                                         \
-         const int32_t* __restrict tiles,     /* [tiles, 2]: first row, rows (1 to 32, positions rising by 1) */      \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                   \
-         const int32_t* __restrict slots,     /* [slots, slot_words] */                                               \
-         int slot_words, int heads, int kv_heads, float scale) {                                                      \
-    flash_attention<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,          \
-                              slot_words, heads, kv_heads, scale);                                                    \
+#define FLASH_ATTENTION_CAUSAL(name, type, head_dim)                                                           \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */          \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                \
+         const type* __restrict v_cache,    /* the same */                                                     \
+         float* __restrict out,             /* [tokens, heads, head_dim] */                                    \
+         const int32_t* __restrict tiles,   /* [tiles, 2]: first row, rows (1 to 32, positions rising by 1) */ \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */            \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */ \
+         int slot_words, int heads, int kv_heads, float scale) {                                               \
+    flash_attention<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,   \
+                              slot_words, heads, kv_heads, scale);                                             \
   }
 #define FLASH_ATTENTION_CAUSAL_TYPES(head_dim)                                    \
   FLASH_ATTENTION_CAUSAL(flash_attention_causal_f32_d##head_dim, float, head_dim) \

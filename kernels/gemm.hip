@@ -7,10 +7,10 @@
 namespace {
 using namespace forge;
 
-constexpr int TILE = 64, DEPTH = 16;                       // y's square; how much of k lies in LDS
-constexpr int MICRO = 4, MICROS = TILE / MICRO;            // a thread's squares of y, MICROS * MICROS of them
-constexpr int OWNED = MICROS * MICROS / BLOCK;             // how many a thread has
-constexpr int PITCH = TILE + 4;                            // spreads a column of x or weight over the LDS banks
+constexpr int TILE = 64, DEPTH = 16;             // y's square; how much of k lies in LDS
+constexpr int MICRO = 4, MICROS = TILE / MICRO;  // a thread's squares of y, MICROS * MICROS of them
+constexpr int OWNED = MICROS * MICROS / BLOCK;   // how many a thread has
+constexpr int PITCH = TILE + 4;                  // spreads a column of x or weight over the LDS banks
 
 // Grid: x = ceil(out / TILE), y = ceil(tokens / TILE).
 template <class W>
@@ -32,24 +32,32 @@ DEVICE void gemm(Dim3 block, const W* __restrict weight, const float* __restrict
           inside && column < out ? to_float(weight[static_cast<size_t>(column) * in + first + k]) : 0.0f;
     }
     block_sync();
-    UNROLL for (int o = 0; o < OWNED; o++) {
+    UNROLL
+    for (int o = 0; o < OWNED; o++) {
       const int micro = o * BLOCK + thread_id(), r0 = micro / MICROS * MICRO, c0 = micro % MICROS * MICRO;
       for (int k = 0; k < DEPTH; k++) {
         float a[MICRO], b[MICRO];
-        UNROLL for (int i = 0; i < MICRO; i++) a[i] = x_tile[k * PITCH + r0 + i];
-        UNROLL for (int i = 0; i < MICRO; i++) b[i] = w_tile[k * PITCH + c0 + i];
-        UNROLL for (int i = 0; i < MICRO; i++) {
-          UNROLL for (int j = 0; j < MICRO; j++) sum[o][i][j] = multiply_add(a[i], b[j], sum[o][i][j]);
+        UNROLL
+        for (int i = 0; i < MICRO; i++) a[i] = x_tile[k * PITCH + r0 + i];
+        UNROLL
+        for (int i = 0; i < MICRO; i++) b[i] = w_tile[k * PITCH + c0 + i];
+        UNROLL
+        for (int i = 0; i < MICRO; i++) {
+          UNROLL
+          for (int j = 0; j < MICRO; j++) sum[o][i][j] = multiply_add(a[i], b[j], sum[o][i][j]);
         }
       }
     }
     block_sync();
   }
 
-  UNROLL for (int o = 0; o < OWNED; o++) {
+  UNROLL
+  for (int o = 0; o < OWNED; o++) {
     const int micro = o * BLOCK + thread_id();
-    UNROLL for (int i = 0; i < MICRO; i++) {
-      UNROLL for (int j = 0; j < MICRO; j++) {
+    UNROLL
+    for (int i = 0; i < MICRO; i++) {
+      UNROLL
+      for (int j = 0; j < MICRO; j++) {
         const int row = first_row + micro / MICROS * MICRO + i, column = first_column + micro % MICROS * MICRO + j;
         if (row < rows && column < out) y[static_cast<size_t>(row) * y_stride + column] = sum[o][i][j];
       }
@@ -58,13 +66,13 @@ DEVICE void gemm(Dim3 block, const W* __restrict weight, const float* __restrict
 }
 }  // namespace
 
-#define GEMM(name, type)                                                                      \
-  KERNEL(name, const type* __restrict weight, /* [out, in] */                                 \
-         const float* __restrict x,           /* [tokens, in], rows x_stride apart */         \
-         float* __restrict y,                 /* [tokens, out], rows y_stride apart */        \
-         const int32_t* __restrict tokens,    /* [1] */                                       \
-         int out, int in, int x_stride, int y_stride) {                                       \
-    gemm(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);                     \
+#define GEMM(name, type)                                                               \
+  KERNEL(name, const type* __restrict weight, /* [out, in] */                          \
+         const float* __restrict x,           /* [tokens, in], rows x_stride apart */  \
+         float* __restrict y,                 /* [tokens, out], rows y_stride apart */ \
+         const int32_t* __restrict tokens,    /* [1] */                                \
+         int out, int in, int x_stride, int y_stride) {                                \
+    gemm(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);              \
   }
 
 GEMM(gemm_f32, float)

@@ -36,3 +36,8 @@ KERNEL(matmul_f16, const forge::half_t* __restrict weight, const float* __restri
        const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
   matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
+
+KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __restrict x, float* __restrict y,
+       const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
+  matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
+}

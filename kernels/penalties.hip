@@ -5,11 +5,11 @@
 #include "forge/slot.h"
 
 // One block a sampled row.
-KERNEL(penalties, float* __restrict logits,      // [samples, vocabulary]
-       const int32_t* __restrict sample_row,     // [samples]
-       const int32_t* __restrict row_slot,       // [tokens]
-       const int32_t* __restrict slots,          // [slots, slot_words]
-       const int32_t* __restrict history,        // [slots, 1 + 2 * entries]: how many; then token, times generated
+KERNEL(penalties, float* __restrict logits,   // [samples, vocabulary]
+       const int32_t* __restrict sample_row,  // [samples]
+       const int32_t* __restrict row_slot,    // [tokens]
+       const int32_t* __restrict slots,       // [slots, slot_words]
+       const int32_t* __restrict history,     // [slots, 1 + 2 * entries]: how many; then token, times generated
        int slot_words, int entries, int vocabulary) {
   using namespace forge;
   const int slot_index = row_slot[sample_row[BLOCK_INDEX.x]];

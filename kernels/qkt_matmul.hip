@@ -44,15 +44,15 @@ KERNEL(qkt_matmul, const float* __restrict q,  // [rows, heads, head_dim]
             [&](int c) { return k + (static_cast<size_t>(c) * kv_heads + kv_head) * head_dim; });
 }
 
-#define QKT_MATMUL_PAGED(name, type)                                                                               \
-  KERNEL(name, const float* __restrict qkv,   /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */            \
-         const type* __restrict k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                  \
-         float* __restrict scores,            /* [tokens, heads, columns] */                                       \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                \
-         const int32_t* __restrict slots,     /* [slots, slot_words] */                                            \
-         int slot_words, int heads, int kv_heads, int head_dim, int columns) {                                     \
+#define QKT_MATMUL_PAGED(name, type)                                                                                \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                     \
+         float* __restrict scores,          /* [tokens, heads, columns] */                                          \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                 \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */      \
+         int slot_words, int heads, int kv_heads, int head_dim, int columns) {                                      \
     qkt_matmul_paged(BLOCK_INDEX, qkv, k_cache, scores, row_position, row_slot, slots, slot_words, heads, kv_heads, \
-                     head_dim, columns);                                                                           \
+                     head_dim, columns);                                                                            \
   }
 
 QKT_MATMUL_PAGED(qkt_matmul_paged_f32, float)

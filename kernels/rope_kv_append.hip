@@ -31,13 +31,13 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
 }
 }  // namespace
 
-KERNEL(rope_kv_append_f32, float* qkv,     // [tokens, heads + 2 * kv_heads, head_dim]
-       float* __restrict k_cache,          // [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]
-       float* __restrict v_cache,          // the same
-       const float* __restrict cosine,     // [max_position, rotary / 2]
-       const float* __restrict sine,       // the same
+KERNEL(rope_kv_append_f32, float* qkv,  // [tokens, heads + 2 * kv_heads, head_dim]
+       float* __restrict k_cache,       // [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]
+       float* __restrict v_cache,       // the same
+       const float* __restrict cosine,  // [max_position, rotary / 2]
+       const float* __restrict sine,    // the same
        const int32_t* __restrict row_position, const int32_t* __restrict row_slot,  // [tokens]
-       const int32_t* __restrict slots,    // [slots, slot_words]
+       const int32_t* __restrict slots,                                             // [slots, slot_words]
        int slot_words, int heads, int kv_heads, int head_dim, int rotary, int adjacent) {
   rope_kv_append(BLOCK_INDEX, qkv, k_cache, v_cache, cosine, sine, row_position, row_slot, slots, slot_words, heads,
                  kv_heads, head_dim, rotary, adjacent);

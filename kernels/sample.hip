@@ -9,12 +9,12 @@
 #include "forge/slot.h"
 
 // One block a sampled row.
-KERNEL(sample, const float* __restrict logits,    // [samples, vocabulary]
-       const int32_t* __restrict sample_row,      // [samples], which row of the step
-       const int32_t* __restrict row_position,    // [tokens]
-       const int32_t* __restrict row_slot,        // [tokens]
-       int32_t* __restrict slots,                 // [slots, slot_words]
-       int32_t* __restrict output,                // [samples, output_words]; word 0 is the token
+KERNEL(sample, const float* __restrict logits,  // [samples, vocabulary]
+       const int32_t* __restrict sample_row,    // [samples], which row of the step
+       const int32_t* __restrict row_position,  // [tokens]
+       const int32_t* __restrict row_slot,      // [tokens]
+       int32_t* __restrict slots,               // [slots, slot_words]
+       int32_t* __restrict output,              // [samples, output_words]; word 0 is the token
        int slot_words, int output_words, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.x, row = sample_row[sample];

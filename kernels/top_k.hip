@@ -4,8 +4,8 @@
 #include "forge/select.h"
 
 // One block a row.
-KERNEL(top_k, float* __restrict logits,      // [rows, vocabulary]
-       const int32_t* __restrict k,          // [rows]
+KERNEL(top_k, float* __restrict logits,  // [rows, vocabulary]
+       const int32_t* __restrict k,      // [rows]
        int vocabulary) {
   using namespace forge;
   float* l = logits + static_cast<size_t>(BLOCK_INDEX.x) * vocabulary;

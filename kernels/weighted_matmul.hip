@@ -42,15 +42,15 @@ KERNEL(weighted_matmul, const float* __restrict weights,  // [rows, heads, colum
             [&](int c) { return v + (static_cast<size_t>(c) * kv_heads + kv_head) * head_dim; });
 }
 
-#define WEIGHTED_MATMUL_PAGED(name, type)                                                                     \
-  KERNEL(name, const float* __restrict weights, /* [tokens, heads, columns] */                                \
-         const type* __restrict v_cache,        /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */           \
-         float* __restrict out,                 /* [tokens, heads, head_dim] */                               \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */           \
-         const int32_t* __restrict slots,       /* [slots, slot_words] */                                     \
-         int slot_words, int heads, int kv_heads, int head_dim, int columns) {                                \
-    weighted_matmul_paged(BLOCK_INDEX, weights, v_cache, out, row_position, row_slot, slots, slot_words,      \
-                          heads, kv_heads, head_dim, columns);                                                \
+#define WEIGHTED_MATMUL_PAGED(name, type)                                                                       \
+  KERNEL(name, const float* __restrict weights, /* [tokens, heads, columns] */                                  \
+         const type* __restrict v_cache,        /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */             \
+         float* __restrict out,                 /* [tokens, heads, head_dim] */                                 \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */             \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */  \
+         int slot_words, int heads, int kv_heads, int head_dim, int columns) {                                  \
+    weighted_matmul_paged(BLOCK_INDEX, weights, v_cache, out, row_position, row_slot, slots, slot_words, heads, \
+                          kv_heads, head_dim, columns);                                                         \
   }
 
 WEIGHTED_MATMUL_PAGED(weighted_matmul_paged_f32, float)

@@ -34,7 +34,8 @@ std::string host_level() {
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");
-  return v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "";
+  const bool vnni = v4 && __builtin_cpu_supports("avx512vnni");
+  return vnni ? "x86-64-v4-vnni" : v4 ? "x86-64-v4" : v3 ? "x86-64-v3" : "";
 }
 
 HostDevice::HostDevice(const std::string& library, int threads) : pool_(threads) {

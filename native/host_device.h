@@ -10,8 +10,8 @@
 
 namespace rocmforge {
 
-// The instruction set level of this processor that the kernels are built for: "x86-64-v4" or "x86-64-v3"; empty when it
-// has neither.
+// The best instruction set level of this processor that kernels are built for: "x86-64-v4-vnni" (with the 8-bit dot
+// product of AVX-512), "x86-64-v4" or "x86-64-v3"; empty when it has none of them.
 std::string host_level();
 
 class HostDevice : public Device {

@@ -1,8 +1,9 @@
 // Builds kernels/*.hip for the named targets into build/kernels/<target>/, each with a manifest.json.
 //
 //   node tools/build-kernels.mjs --target host,gfx1100,gfx942 [--native] [--kernels DIR] [--output DIR]
+//       [--only FILE.hip,FILE.hip]
 //
-//   host      one shared object for x86-64-v3 and one for x86-64-v4; the executor picks at load. --native builds for
+//   host      one shared object each for x86-64-v3, x86-64-v4 and v4 with VNNI; the executor picks at load. --native builds for
 //             this machine's processor alone.
 //   lanes     for tests: shared objects that simulate every thread of a block, lanes32 and lanes64.
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
@@ -25,6 +26,7 @@ const { values: options } = parseArgs({
     native: { type: 'boolean', default: false },
     kernels: { type: 'string', default: path.join(root, 'kernels') },
     output: { type: 'string', default: path.join(root, 'build', 'kernels') },
+    only: { type: 'string' },
   },
 });
 
@@ -106,7 +108,8 @@ async function loadContracts() {
   return (await import(pathToFileURL(file).href)).allContracts;
 }
 
-const contracts = await loadContracts();
+const isWanted = (source) => options.only === undefined || options.only.split(',').includes(source);
+const contracts = (await loadContracts()).filter(({ source }) => isWanted(source));
 for (const { name, source } of contracts) {
   if (!existsSync(path.join(options.kernels, source))) fail(`${source} is missing: it holds the kernel ${name}`);
 }
@@ -143,7 +146,7 @@ function checkSymbols(target, folder, files, suffix) {
   }
 }
 
-const sources = listFiles(options.kernels, '.hip');
+const sources = listFiles(options.kernels, '.hip').filter((file) => isWanted(path.basename(file)));
 if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
 const headers = listFiles(path.join(options.kernels, 'forge'), '.h');
 const sourceHash = sha256(...[...sources, ...headers].flatMap((file) => [path.basename(file), readFileSync(file)]));
@@ -224,13 +227,14 @@ async function buildShared(target, compiler, flags, variants) {
 async function buildHost() {
   const compiler = cppCompiler();
   const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
-  const levels = options.native ? ['native'] : ['x86-64-v3', 'x86-64-v4'];
-  await buildShared(
-    'host',
-    compiler,
-    [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])],
-    levels.map((level) => ({ name: level, flags: [`-march=${level}`] })),
-  );
+  const levels = options.native
+    ? [{ name: 'native', flags: ['-march=native'] }]
+    : [
+        { name: 'x86-64-v3', flags: ['-march=x86-64-v3'] },
+        { name: 'x86-64-v4', flags: ['-march=x86-64-v4'] },
+        { name: 'x86-64-v4-vnni', flags: ['-march=x86-64-v4', '-mavx512vnni'] },
+      ];
+  await buildShared('host', compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
 async function buildLanes() {

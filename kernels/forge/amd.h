@@ -66,6 +66,15 @@ DEVICE float exp_of(float x) {
 // v_log_f32 is log2.
 DEVICE float log_of(float x) { return __builtin_amdgcn_logf(x) * 0.69314718f; }
 
+// c plus the products of the four signed bytes of a and b.
+DEVICE int dot4(int a, int b, int c) {
+#if defined(__GFX11__) || defined(__GFX12__)
+  return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
+#else
+  return __builtin_amdgcn_sdot4(a, b, c, false);
+#endif
+}
+
 template <class T>
 DEVICE void shared_add(T& element, T value) {
   __hip_atomic_fetch_add(&element, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);

@@ -7,7 +7,8 @@
 
 namespace forge {
 
-// Contexts are split at absolute positions and the splits folded in order: a row's bits depend on its own context alone.
+// Contexts are split at absolute positions and the splits folded in order: a row's bits depend on its own context
+// alone.
 constexpr int SPLIT = 256;
 
 // What attention over some positions amounts to: the largest score, the sum of e^(score - largest), and the sum of
@@ -20,7 +21,8 @@ template <int E>
 DEVICE void clear(Partial<E>& p) {
   p.largest = LOWEST;
   p.sum = 0.0f;
-  UNROLL for (int e = 0; e < E; e++) p.values[e] = 0.0f;
+  UNROLL
+  for (int e = 0; e < E; e++) p.values[e] = 0.0f;
 }
 
 // Folds `next` into `total`. The fused multiplies are written out, so that every kernel that folds gets the same bits.
@@ -30,7 +32,8 @@ DEVICE void fold(Partial<E>& total, const Partial<E>& next) {
   const float a = exp_of(total.largest - largest), b = exp_of(next.largest - largest);
   total.largest = largest;
   total.sum = multiply_add(total.sum, a, next.sum * b);
-  UNROLL for (int e = 0; e < E; e++) total.values[e] = multiply_add(total.values[e], a, next.values[e] * b);
+  UNROLL
+  for (int e = 0; e < E; e++) total.values[e] = multiply_add(total.values[e], a, next.values[e] * b);
 }
 
 // 1 / sum of the weights; 0 for a row that may attend to nothing, whose result is then 0.
@@ -48,7 +51,8 @@ DEVICE void add_tokens(Partial<E>& p, const float* q, Vectors k, Vectors v, int 
   const float correction = exp_of(p.largest - largest);
   p.largest = largest;
   p.sum *= correction;
-  UNROLL for (int e = 0; e < E; e++) p.values[e] *= correction;
+  UNROLL
+  for (int e = 0; e < E; e++) p.values[e] *= correction;
   for (int j = 0; j < count; j++) {
     const float w = exp_of(weight[j] - largest);
     p.sum += w;
@@ -74,8 +78,8 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
   clear(part);
   for (int token = first + wave_id() * KV_BLOCK_TOKENS; token < end; token += WAVES * KV_BLOCK_TOKENS) {
     const size_t offset = kv_offset(cache.block_table, token, cache.kv_heads, cache.kv_head, HEAD_DIM);
-    add_tokens<HEAD_DIM>(part, q, cache.k_cache + offset, cache.v_cache + offset,
-                         min_of(KV_BLOCK_TOKENS, end - token), scale);
+    add_tokens<HEAD_DIM>(part, q, cache.k_cache + offset, cache.v_cache + offset, min_of(KV_BLOCK_TOKENS, end - token),
+                         scale);
   }
   if (WAVES == 1) return part;
 
@@ -86,14 +90,16 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
     wave_largest[wave_id()] = part.largest;
     wave_sums[wave_id()] = part.sum;
   }
-  UNROLL for (int e = 0; e < E; e++) wave_values[(wave_id() * E + e) * WAVE + lane_id()] = part.values[e];
+  UNROLL
+  for (int e = 0; e < E; e++) wave_values[(wave_id() * E + e) * WAVE + lane_id()] = part.values[e];
   block_sync();
   clear(part);
   for (int w = 0; w < WAVES; w++) {
     Partial<E> other;
     other.largest = wave_largest[w];
     other.sum = wave_sums[w];
-    UNROLL for (int e = 0; e < E; e++) other.values[e] = wave_values[(w * E + e) * WAVE + lane_id()];
+    UNROLL
+    for (int e = 0; e < E; e++) other.values[e] = wave_values[(w * E + e) * WAVE + lane_id()];
     fold(part, other);
   }
   block_sync();
@@ -104,7 +110,8 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
 template <int HEAD_DIM, int E>
 DEVICE void write_result(const Partial<E>& p, float* out) {
   const float inverse = inverse_of(p.sum);
-  UNROLL for (int e = 0; e < E; e++) {
+  UNROLL
+  for (int e = 0; e < E; e++) {
     const int i = e * WAVE + lane_id();
     if (i < HEAD_DIM) out[i] = p.values[e] * inverse;
   }

@@ -55,11 +55,13 @@ DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }
 
 // Sum and maximum over the lanes of a wave. The butterfly gives every lane the same bits.
 DEVICE float wave_sum(float value) {
-  UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) value += shuffle_xor(value, offset);
+  UNROLL
+  for (int offset = WAVE / 2; offset > 0; offset >>= 1) value += shuffle_xor(value, offset);
   return value;
 }
 DEVICE float wave_max(float value) {
-  UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) value = max_of(value, shuffle_xor(value, offset));
+  UNROLL
+  for (int offset = WAVE / 2; offset > 0; offset >>= 1) value = max_of(value, shuffle_xor(value, offset));
   return value;
 }
 

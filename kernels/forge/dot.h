@@ -46,7 +46,8 @@ DEVICE void accumulate(float* values, V v, float weight) {
     return;
   }
 #endif
-  UNROLL for (int e = 0; e < lane_elements(N); e++) {
+  UNROLL
+  for (int e = 0; e < lane_elements(N); e++) {
     const int i = e * WAVE + lane_id();
     if (i < N) values[e] += weight * to_float(v[i]);
   }

@@ -6,6 +6,8 @@
 
 namespace forge {
 
+struct bfloat_t;
+
 #if defined(__AVX512F__)
 constexpr int SIMD_WIDTH = 16;
 using Vector = __m512;
@@ -13,6 +15,10 @@ DEVICE Vector vector_zero() { return _mm512_setzero_ps(); }
 DEVICE Vector load_vector(const float* p) { return _mm512_loadu_ps(p); }
 DEVICE Vector load_vector(const half_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+DEVICE Vector load_vector(const bfloat_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 DEVICE Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 DEVICE Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
@@ -26,6 +32,10 @@ DEVICE Vector vector_zero() { return _mm256_setzero_ps(); }
 DEVICE Vector load_vector(const float* p) { return _mm256_loadu_ps(p); }
 DEVICE Vector load_vector(const half_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+DEVICE Vector load_vector(const bfloat_t* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 DEVICE Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 DEVICE Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }

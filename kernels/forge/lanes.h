@@ -1,7 +1,8 @@
 // The lanes target, for tests alone: every thread of a block of 256 is a fiber with its own stack, in waves of 32 or 64
 // (-DFORGE_WAVE). Fibers run in forward, reverse and random order, one order a launch in turn, and what only hardware
 // would punish is an error here:
-//   - a barrier or shuffle that not every thread of the block or wave reaches, or reaches at another place in the source;
+//   - a barrier or shuffle that not every thread of the block or wave reaches, or reaches at another place in the
+//   source;
 //   - two threads using one element of LDS between the same barriers, unless both read or both add atomically;
 //   - an LDS index out of bounds; LDS above 48 KiB. LDS starts as NaN.
 #pragma once
@@ -314,7 +315,7 @@ extern "C" FORGE_EXPORT inline const char* __attribute__((used)) forge_take_erro
 // Sites are counted, not taken from line numbers: two calls on one line differ, and so do two uses of a macro.
 #define block_sync() sync_at(__COUNTER__)
 #define shuffle_xor(...) exchange_at(__COUNTER__, __VA_ARGS__)
-#define SHARED(type, name, count)  \
+#define SHARED(type, name, count)    \
   static const char name##_site = 0; \
   const auto name = forge::lanes::shared_array<type>(count, &name##_site)
 #define SIMD_SUM(variable)

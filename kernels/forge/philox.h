@@ -7,7 +7,8 @@ namespace forge {
 
 // The first word of the block that (counter, key) names.
 DEVICE uint32_t philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
-  UNROLL for (int round = 0; round < 10; round++) {
+  UNROLL
+  for (int round = 0; round < 10; round++) {
     const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;
     const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2;
     const uint32_t n0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
@@ -22,9 +23,9 @@ DEVICE uint32_t philox(uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint3
   return c0;
 }
 
-// A standard Gumbel variate from 32 random bits: -ln(-ln u), u uniform in (0, 1). The argmax of logits plus Gumbel noise
-// is a draw from their softmax (Gumbel 1954), with no cumulative sum and so no order of summation. u has 23 bits, so
-// that both u and 1 - u are exact in f32.
+// A standard Gumbel variate from 32 random bits: -ln(-ln u), u uniform in (0, 1). The argmax of logits plus Gumbel
+// noise is a draw from their softmax (Gumbel 1954), with no cumulative sum and so no order of summation. u has 23 bits,
+// so that both u and 1 - u are exact in f32.
 DEVICE float gumbel(uint32_t bits) {
   const float u = (static_cast<float>(bits >> 9) + 0.5f) * 1.1920929e-7f;
   return -log_of(-log_of(u));

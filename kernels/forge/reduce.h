@@ -13,7 +13,8 @@ DEVICE float block_sum(float value) {
   if (lane_id() == 0) parts[wave_id()] = value;
   block_sync();
   float sum = 0.0f;
-  UNROLL for (int i = 0; i < WAVES; i++) sum += parts[i];
+  UNROLL
+  for (int i = 0; i < WAVES; i++) sum += parts[i];
   block_sync();
   return sum;
 }
@@ -25,7 +26,8 @@ DEVICE float block_max(float value) {
   if (lane_id() == 0) parts[wave_id()] = value;
   block_sync();
   float best = parts[0];
-  UNROLL for (int i = 1; i < WAVES; i++) best = max_of<float>(best, parts[i]);
+  UNROLL
+  for (int i = 1; i < WAVES; i++) best = max_of<float>(best, parts[i]);
   block_sync();
   return best;
 }
@@ -39,7 +41,8 @@ DEVICE Indexed better_of(Indexed a, Indexed b) {
   return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 DEVICE Indexed block_argmax(Indexed best) {
-  UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) {
+  UNROLL
+  for (int offset = WAVE / 2; offset > 0; offset >>= 1) {
     best = better_of(best, Indexed{shuffle_xor(best.value, offset), shuffle_xor(best.index, offset)});
   }
   if (WAVES == 1) return best;
@@ -51,7 +54,8 @@ DEVICE Indexed block_argmax(Indexed best) {
   }
   block_sync();
   best = Indexed{values[0], indices[0]};
-  UNROLL for (int i = 1; i < WAVES; i++) best = better_of(best, Indexed{values[i], indices[i]});
+  UNROLL
+  for (int i = 1; i < WAVES; i++) best = better_of(best, Indexed{values[i], indices[i]});
   block_sync();
   return best;
 }

@@ -16,10 +16,10 @@ enum SlotWord {
   SLOT_SEED_LOW = 5,
   SLOT_SEED_HIGH = 6,
   SLOT_SAMPLE_INDEX = 7,
-  SLOT_LOGPROBS = 8,     // 0: none; n + 1: the sampled token's and the n likeliest
-  SLOT_REPETITION = 9,   // f32 bits; 1: no penalty
-  SLOT_FREQUENCY = 10,   // f32 bits; 0: no penalty
-  SLOT_PRESENCE = 11,    // f32 bits; 0: no penalty
+  SLOT_LOGPROBS = 8,    // 0: none; n + 1: the sampled token's and the n likeliest
+  SLOT_REPETITION = 9,  // f32 bits; 1: no penalty
+  SLOT_FREQUENCY = 10,  // f32 bits; 0: no penalty
+  SLOT_PRESENCE = 11,   // f32 bits; 0: no penalty
   SLOT_BLOCK_TABLE = 16,
 };
 

@@ -1,7 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { allContracts, KV_BLOCK_TOKENS } from '../../src/executor/kernels/contracts/index.js';
+import {
+  ATTENTION_SPLIT,
+  allContracts,
+  FLASH_QUERIES,
+  GEMM_TILE,
+  KV_BLOCK_TOKENS,
+} from '../../src/executor/kernels/contracts/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { Target } from './support/targets.js';
@@ -43,6 +49,15 @@ describe('the numbers that kernels and TypeScript share', () => {
       [...header.matchAll(/\bSLOT_(\w+) = (\d+)/g)].map(([, name, at]) => [name, Number(at)]),
     );
     expect(words).toEqual(SlotWord);
+  });
+
+  it.each([
+    ['forge/attention.h', 'SPLIT', ATTENTION_SPLIT],
+    ['flash_attention_causal.hip', 'QUERIES', FLASH_QUERIES],
+    ['flash_attention_nocausal.hip', 'QUERIES', FLASH_QUERIES],
+    ['gemm.hip', 'TILE', GEMM_TILE],
+  ])('are the same in %s: %s', (file, name, value) => {
+    expect(readFileSync(path.join(kernels, file), 'utf8')).toMatch(new RegExp(`\\b${name} = ${value}\\b`));
   });
 
   it('are the same tokens a KV block', () => {

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { sample as contract } from '../../src/executor/kernels/contracts/index.js';
+import {
+  sample as contract,
+  minP as minPOf,
+  topK as topKOf,
+  topP as topPOf,
+} from '../../src/executor/kernels/contracts/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { gumbel, philox } from './reference/philox.js';
 import { acceptableSamples, type Sampling } from './reference/sample.js';
@@ -143,6 +148,32 @@ onEachTarget('sample', (target) => {
       expect(new Set(together.slice(group * 20, group * 20 + 20)).size).toBeGreaterThan(10);
     }
   });
+
+  it('filters as top_k, top_p and min_p do one after the other', () =>
+    target.check(
+      fc.tuple(size(target.simulated ? 300 : 2000), samplings, seed),
+      async ([vocabulary, sampling, start]) => {
+        const logits = fill('normal', vocabulary, new Random(start));
+        const { topK, topP, minP } = sampling;
+        const shape = { vocabulary, samples: 1 };
+        const first = await target.launch(topKOf, { logits, k: Int32Array.of(topK), vocabulary }, shape);
+        const second = await target.launch(
+          topPOf,
+          { logits: first.logits as Float32Array, p: Float32Array.of(topP), vocabulary },
+          shape,
+        );
+        const third = await target.launch(
+          minPOf,
+          { logits: second.logits as Float32Array, p: Float32Array.of(minP), vocabulary },
+          shape,
+        );
+        const one = { ...sampling, temperature: 1 };
+        const rest = { ...one, topK: 0, topP: 1, minP: 0 };
+        const [fused] = await sampleRows(target, [{ logits, sampling: one, position: 3 }]);
+        const unfused = { logits: third.logits as Float32Array, sampling: rest, position: 3 };
+        expect(await sampleRows(target, [unfused])).toEqual([fused]);
+      },
+    ));
 
   it.runIf(!target.simulated)('handles a vocabulary of 152,064', async () => {
     const random = new Random(21);

@@ -8,7 +8,7 @@ import { packageRoot } from '../../shared/package.js';
 export interface Addon {
   readonly Device: new (options: { library: string; threads: number }) => NativeDevice;
   readonly MappedFile: new (path: string) => MappedFile;
-  /** `x86-64-v4`, `x86-64-v3`, or the empty string when this processor has neither. */
+  /** `x86-64-v4-vnni`, `x86-64-v4`, `x86-64-v3`, or the empty string when this processor has none of them. */
   hostLevel(): string;
   /** The kernel kills this process when its parent ends. */
   dieWithParent(): void;

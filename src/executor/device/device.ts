@@ -8,10 +8,10 @@ import type { KernelContract } from '../kernels/contract.js';
 import { argumentBytes } from '../kernels/contract.js';
 import { loadAddon, type NativeDevice } from './addon.js';
 
-/** Element types of device memory. */
-export type Dtype = 'f32' | 'f16' | 'bf16' | 'i32';
+/** Element types of device memory; `u8` are bytes whose layout a kernel's contract states, such as quantized blocks. */
+export type Dtype = 'f32' | 'f16' | 'bf16' | 'i32' | 'u8';
 
-export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = { f32: 4, f16: 2, bf16: 2, i32: 4 };
+export const DTYPE_BYTES: Readonly<Record<Dtype, number>> = { f32: 4, f16: 2, bf16: 2, i32: 4, u8: 1 };
 
 /** A typed range of device memory. */
 export interface DeviceBuffer {
@@ -104,6 +104,10 @@ export class Device {
   }
 }
 
+/** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
+export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;
+export type HostLevel = (typeof HOST_LEVELS)[number];
+
 /** Which device to open, and from where its kernels come. */
 export interface DeviceOptions {
   readonly kind: 'host';
@@ -111,6 +115,8 @@ export interface DeviceOptions {
   readonly threads?: number;
   /** Folder with one sub-folder a target; default: the package's own. */
   readonly kernels?: string;
+  /** Host kernels built for this instruction set level; default: the best that there is. */
+  readonly level?: HostLevel;
 }
 
 interface Manifest {
@@ -121,16 +127,20 @@ interface Manifest {
 export function openDevice(options: DeviceOptions): Device {
   const addon = loadAddon();
   const folder = path.join(options.kernels ?? path.join(packageRoot, 'build', 'kernels'), 'host');
-  const level = addon.hostLevel();
-  const candidates = ['native', level].filter((name) => name !== '');
-  if (level === '') {
+  const best = addon.hostLevel();
+  if (best === '') {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', 'this processor has no AVX2: x86-64-v3 is the least that is built');
   }
+  const supported = HOST_LEVELS.filter((level, i) => level === 'native' || i >= HOST_LEVELS.indexOf(best as HostLevel));
+  if (options.level !== undefined && !supported.includes(options.level)) {
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', `this processor has ${best}, not ${options.level}`);
+  }
+  const candidates = options.level === undefined ? supported : [options.level];
   const name = candidates.find((candidate) => existsSync(path.join(folder, `${candidate}.so`)));
   if (name === undefined) {
     throw new RocmForgeError(
       'KERNELS_INVALID',
-      `no host kernels for ${level} in ${folder}; run "npm run build:kernels -- --target host"`,
+      `no host kernels for ${candidates.at(-1)} in ${folder}; run "npm run build:kernels -- --target host"`,
     );
   }
   const library = verifiedFile(folder, `${name}.so`);

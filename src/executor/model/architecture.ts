@@ -2,6 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { DeviceBuffer } from '../device/device.js';
 import type { ForwardPass } from './forward-pass.js';
 import { llama } from './llama.js';
+import { qwen2 } from './qwen2.js';
 import type { Weights } from './weights.js';
 
 /** How one model family is wired from the operations of {@link ForwardPass}. */
@@ -16,7 +17,7 @@ export interface Architecture {
   ): void;
 }
 
-const architectures: ReadonlyMap<string, Architecture> = new Map([llama].map((entry) => [entry.name, entry]));
+const architectures: ReadonlyMap<string, Architecture> = new Map([llama, qwen2].map((entry) => [entry.name, entry]));
 
 /** The architecture of that name. Throws `MODEL_UNSUPPORTED`. */
 export function findArchitecture(name: string): Architecture {

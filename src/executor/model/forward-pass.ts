@@ -4,7 +4,6 @@ import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js'
 import * as kernels from '../kernels/contracts/index.js';
 import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
 import type { Limits } from './limits.js';
-import type { RopeTable } from './rope-table.js';
 import { slotWords } from './slot-layout.js';
 import { StepTables } from './step-tables.js';
 import type { Matrix } from './weights.js';
@@ -39,6 +38,10 @@ export class ForwardPass {
   readonly activation: DeviceBuffer;
   /** What a block adds to the residual stream, `[max_step_tokens, hidden]`. */
   readonly delta: DeviceBuffer;
+  /** The input of a linear layer of quantized weights, `[max_step_tokens, in / 32, Q8_BLOCK_BYTES]`. */
+  private readonly quantized: DeviceBuffer;
+  /** What `quantized` was made of, until that changes. */
+  private quantizedFrom: DeviceBuffer | undefined;
   /** `[max_sequences, vocabulary]` */
   readonly logits: DeviceBuffer;
   /** `[max_sequences, slot_words]` */
@@ -54,7 +57,7 @@ export class ForwardPass {
   private readonly slotDims: { readonly slot_count: number };
 
   constructor(
-    device: Device,
+    private readonly device: Device,
     readonly model: ModelParameters,
     readonly limits: Limits,
   ) {
@@ -75,6 +78,8 @@ export class ForwardPass {
     this.gateUp = device.allocate('f32', rows * 2 * ffnSize);
     this.activation = device.allocate('f32', rows * ffnSize);
     this.delta = device.allocate('f32', rows * hiddenSize);
+    const widest = Math.max(hiddenSize, heads * headDim, ffnSize);
+    this.quantized = device.allocate('u8', rows * Math.ceil(widest / kernels.Q8_BLOCK) * kernels.Q8_BLOCK_BYTES);
     this.logits = device.allocate('f32', maxSequences * vocabularySize);
     this.slots = device.upload(new Int32Array(maxSequences * this.slotWords));
     this.tables = new StepTables(device, limits);
@@ -96,23 +101,27 @@ export class ForwardPass {
 
   /** x = table[token of each row] */
   embed(table: Matrix): void {
-    this.plan.launch(
-      kernels.embeddingGather(table.type),
-      {
-        table: table.buffer,
-        y: this.x,
-        row_token: this.tables.at('rowToken'),
-        row_slot: this.tables.at('rowSlot'),
-        slots: this.slots,
-        slot_words: this.slotWords,
-        hidden: table.columns,
-      },
-      { ...this.slotDims, vocabulary: table.rows, tokens: this.tokens },
-    );
+    const values = {
+      table: table.buffer,
+      y: this.x,
+      row_token: this.tables.at('rowToken'),
+      row_slot: this.tables.at('rowSlot'),
+      slots: this.slots,
+      slot_words: this.slotWords,
+      hidden: table.columns,
+    };
+    const dims = { ...this.slotDims, vocabulary: table.rows, tokens: this.tokens };
+    if (kernels.isBlockType(table.type)) {
+      const blocks = table.columns / kernels.blockFormat(table.type).blockElements;
+      this.plan.launch(kernels.embeddingGatherQuantized(table.type), values, { ...dims, blocks });
+    } else {
+      this.plan.launch(kernels.embeddingGather(table.type), values, dims);
+    }
   }
 
   /** normed = rms_norm(x) */
   norm(weight: DeviceBuffer): void {
+    this.changes(this.normed);
     this.plan.launch(
       kernels.rmsNorm,
       { x: this.x, weight, y: this.normed, hidden: this.model.hiddenSize, eps: this.model.rmsNormEpsilon },
@@ -125,12 +134,18 @@ export class ForwardPass {
     this.matmul(weight, x, bufferFrom(y, column), stride, this.tokens, 'tokens');
   }
 
-  /** q, k and v of each row, side by side in qkv. */
-  projectQkv(q: Matrix, k: Matrix, v: Matrix): void {
+  /** q, k and v of each row, side by side in qkv, each with its bias where the model has them. */
+  projectQkv(q: Matrix, k: Matrix, v: Matrix, biases?: readonly [DeviceBuffer, DeviceBuffer, DeviceBuffer]): void {
     const stride = q.rows + k.rows + v.rows;
     this.linear(q, this.normed, this.qkv, stride);
     this.linear(k, this.normed, this.qkv, stride, q.rows);
     this.linear(v, this.normed, this.qkv, stride, q.rows + k.rows);
+    if (biases !== undefined) {
+      // The three lie apart in the file and side by side in qkv: joined, one launch adds them.
+      const values = biases.flatMap((part) => [...this.device.readF32(part)]);
+      const bias = this.device.upload(Float32Array.from(values));
+      this.plan.launch(kernels.biasAdd, { y: this.qkv, bias, out: stride }, { rows: this.tokens });
+    }
   }
 
   /**
@@ -169,6 +184,7 @@ export class ForwardPass {
       },
       { ...dims, max_position: this.limits.maxContext, half_rotary: ropeDimensions / 2 },
     );
+    this.changes(this.attention);
     this.plan.launch(
       kernels.attentionPaged(this.limits.kvCacheType, headDim),
       {
@@ -190,6 +206,7 @@ export class ForwardPass {
     const ffn = gate.rows;
     this.linear(gate, this.normed, this.gateUp, 2 * ffn);
     this.linear(up, this.normed, this.gateUp, 2 * ffn, ffn);
+    this.changes(this.activation);
     this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.activation, ffn }, { rows: this.tokens });
     this.linear(down, this.activation, this.delta);
   }
@@ -214,6 +231,7 @@ export class ForwardPass {
       { x: this.x, y: this.delta, index: sampleRow, hidden: hiddenSize },
       { tokens: this.tokens, samples: this.samples },
     );
+    this.changes(this.normed);
     this.plan.launch(
       kernels.rmsNorm,
       { x: this.delta, weight: norm, y: this.normed, hidden: hiddenSize, eps: rmsNormEpsilon },
@@ -260,27 +278,45 @@ export class ForwardPass {
     rows: StepCount,
     count: 'tokens' | 'samples',
   ): void {
+    const tokens = this.tables.at(count);
+    const [out, columns] = [weight.rows, weight.columns];
+    if (kernels.isBlockType(weight.type)) {
+      this.quantize(x, columns, rows);
+      this.plan.launch(
+        kernels.matmulQuantized(weight.type),
+        {
+          weight: weight.buffer,
+          x: this.quantized,
+          y,
+          tokens,
+          out,
+          blocks: columns / kernels.blockFormat(weight.type).blockElements,
+          y_stride: yStride,
+        },
+        { rows },
+      );
+    } else {
+      this.plan.launch(
+        kernels.matmul(weight.type),
+        { weight: weight.buffer, x, y, tokens, out, in: columns, x_stride: columns, y_stride: yStride },
+        { rows },
+      );
+    }
+  }
+
+  /** quantized = x in int8, unless it is that already: layers that share their input share this too. */
+  private quantize(x: DeviceBuffer, columns: number, rows: StepCount): void {
+    if (this.quantizedFrom === x) return;
+    this.quantizedFrom = x;
     this.plan.launch(
-      kernels.matmul(weight.type),
-      {
-        weight: weight.buffer,
-        x,
-        y,
-        tokens: this.tables.at(count),
-        out: weight.rows,
-        in: weight.columns,
-        x_stride: weight.columns,
-        y_stride: yStride,
-      },
-      { rows },
+      kernels.quantizeQ8,
+      { x, y: this.quantized, in: columns },
+      { rows, blocks: columns / kernels.Q8_BLOCK },
     );
   }
-}
 
-/** The rotation table on the device. */
-export function uploadRope(
-  device: Device,
-  table: RopeTable,
-): { readonly cosine: DeviceBuffer; readonly sine: DeviceBuffer } {
-  return { cosine: device.upload(table.cosine), sine: device.upload(table.sine) };
+  /** Says that the next launch writes `buffer`. */
+  private changes(buffer: DeviceBuffer): void {
+    if (this.quantizedFrom === buffer) this.quantizedFrom = undefined;
+  }
 }

@@ -5,9 +5,9 @@ import { readGguf } from '../../shared/gguf/reader.js';
 import type { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 import { findArchitecture } from './architecture.js';
-import { ForwardPass, uploadRope } from './forward-pass.js';
+import { ForwardPass } from './forward-pass.js';
 import type { Limits } from './limits.js';
-import { ropeTable } from './rope-table.js';
+import { ropeTable, uploadRope } from './rope-table.js';
 import { blocksFor } from './slot-layout.js';
 import { Weights } from './weights.js';
 

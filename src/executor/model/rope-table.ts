@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { Device, DeviceBuffer } from '../device/device.js';
 
 /** Cosines and sines of RoPE, each `[positions, rotary / 2]`. */
 export interface RopeTable {
@@ -43,4 +44,12 @@ export function ropeTable(
     }
   }
   return { cosine, sine };
+}
+
+/** The rotation table on the device. */
+export function uploadRope(
+  device: Device,
+  table: RopeTable,
+): { readonly cosine: DeviceBuffer; readonly sine: DeviceBuffer } {
+  return { cosine: device.upload(table.cosine), sine: device.upload(table.sine) };
 }

@@ -1,18 +1,24 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
 import { loadAddon, type MappedFile } from '../device/addon.js';
-import type { DeviceBuffer } from '../device/device.js';
-import type { FloatType } from '../kernels/contracts/index.js';
+import type { DeviceBuffer, Dtype } from '../device/device.js';
+import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/contracts/index.js';
 
-/** A weight matrix `[rows, columns]` on the device, in the element type the file gives it. */
+/** A weight matrix `[rows, columns]` on the device, in the element type or the blocks the file gives it. */
 export interface Matrix {
-  readonly type: FloatType;
+  readonly type: WeightFloatType | BlockType;
   readonly buffer: DeviceBuffer;
   readonly rows: number;
   readonly columns: number;
 }
 
-const FLOAT_TYPES: Readonly<Partial<Record<string, FloatType>>> = { F32: 'f32', F16: 'f16' };
+const FLOAT_TYPES: Readonly<Partial<Record<string, WeightFloatType>>> = { F32: 'f32', F16: 'f16', BF16: 'bf16' };
+
+/** Types of weight matrices that there are kernels for, as GGUF files name them. */
+export const MATRIX_TYPES: readonly string[] = [
+  ...Object.keys(FLOAT_TYPES),
+  ...BLOCK_TYPES.map((type) => type.toUpperCase()),
+];
 
 /**
  * A model file's tensors on the device. On the host they stay where the file is mapped: nothing is copied, and the
@@ -78,13 +84,19 @@ export class Weights {
    */
   matrix(name: string, rows: number, columns: number): Matrix {
     const tensor = this.tensor(name, [columns, rows]);
-    const type = FLOAT_TYPES[tensor.type];
-    if (type === undefined) {
-      throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} is ${tensor.type}, which is not built yet`, {
-        tensor: name,
-      });
+    const float = FLOAT_TYPES[tensor.type];
+    if (float !== undefined) {
+      return { type: float, buffer: this.buffer(tensor, float, rows * columns), rows, columns };
     }
-    return { type, buffer: this.buffer(tensor, type, rows * columns), rows, columns };
+    const block = BLOCK_TYPES.find((type) => type.toUpperCase() === tensor.type);
+    if (block === undefined) {
+      throw new RocmForgeError(
+        'MODEL_UNSUPPORTED',
+        `tensor ${name} is ${tensor.type}, which is not built yet; built are ${MATRIX_TYPES.join(', ')}`,
+        { tensor: name },
+      );
+    }
+    return { type: block, buffer: this.buffer(tensor, 'u8', tensor.bytes), rows, columns };
   }
 
   /** An f32 vector of exactly this length. Throws as {@link matrix} does. */
@@ -113,7 +125,7 @@ export class Weights {
     return tensor;
   }
 
-  private buffer(tensor: GgufTensor, dtype: FloatType, elements: number): DeviceBuffer {
+  private buffer(tensor: GgufTensor, dtype: Dtype, elements: number): DeviceBuffer {
     return { address: this.mapping.address + tensor.offset, dtype, elements };
   }
 }

@@ -2,7 +2,7 @@ import type { Reference } from '../support/compare.js';
 
 /**
  * softmax(scale · q kᵀ) v of one query over `keys` and `values`, of which each entry is one token's head vector.
- * Nothing to attend to gives 0. Magnitude: max |v| · (1 + max scale · sum |q k|).
+ * Nothing to attend to gives 0. Magnitude: max |v| · (1 + max scale · √(sum (q k)²)).
  */
 export function attend(
   q: ArrayLike<number>,
@@ -14,12 +14,12 @@ export function attend(
   let spread = 0;
   const scores = keys.map((k) => {
     let sum = 0;
-    let size = 0;
+    let squares = 0;
     for (let i = 0; i < dim; i++) {
       sum += q[i]! * k[i]!;
-      size += Math.abs(q[i]! * k[i]!);
+      squares += (q[i]! * k[i]!) ** 2;
     }
-    spread = Math.max(spread, Math.abs(scale) * size);
+    spread = Math.max(spread, Math.abs(scale) * Math.sqrt(squares));
     return sum * scale;
   });
   const largest = Math.max(...scores);

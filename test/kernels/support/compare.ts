@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { KernelContract } from '../../../src/executor/kernels/contract.js';
 import type { Sizes } from '../../../src/executor/kernels/tolerance.js';
 
@@ -29,8 +30,9 @@ export function expectClose(
 ): void {
   const { values, magnitudes } = expected;
   if (actual.length !== values.length) throw new Error(`${actual.length} elements, expected ${values.length}`);
-  const entry = worst.get(contract.name) ?? { error: 0, share: 0, launches: 0 };
-  worst.set(contract.name, entry);
+  const operation = path.basename(contract.source, '.hip');
+  const entry = worst.get(operation) ?? { error: 0, share: 0, launches: 0 };
+  worst.set(operation, entry);
   entry.launches += 1;
   for (let i = 0; i < values.length; i++) {
     const reference = values[i]!;
@@ -50,7 +52,7 @@ export function expectClose(
   }
 }
 
-/** Prints, for each kernel since the last call, how many launches were compared and the largest error. */
+/** Prints, for each kernel file since the last call, how many results were compared and the largest error. */
 export function printErrors(target: string): void {
   for (const [kernel, { error, share, launches }] of worst) {
     const part = `${(100 * share).toFixed(0)} % of what is accepted`;

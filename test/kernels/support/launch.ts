@@ -4,7 +4,7 @@ import { type Argument, type KernelContract, requiredElements } from '../../../s
 import { type LaunchArguments, LaunchPlanRecorder } from '../../../src/executor/kernels/launch-plan.js';
 import type { Sizes } from '../../../src/executor/kernels/tolerance.js';
 
-export type TypedArray = Float32Array | Int32Array | Uint16Array;
+export type TypedArray = Float32Array | Int32Array | Uint16Array | Uint8Array;
 
 /** Contents of the buffers and values of the scalars. A buffer the kernel writes whole may be left out. */
 export type TestArguments<A extends readonly Argument[]> = {
@@ -93,5 +93,6 @@ function readChecked(device: Device, kernel: string, buffer: Guarded): TypedArra
   }
   const content = after.slice(GUARD_BYTES, end).buffer;
   if (buffer.dtype === 'f32') return new Float32Array(content);
+  if (buffer.dtype === 'u8') return new Uint8Array(content);
   return buffer.dtype === 'i32' ? new Int32Array(content) : new Uint16Array(content);
 }

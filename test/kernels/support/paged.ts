@@ -26,7 +26,8 @@ export class PagedCache {
     const tables = lengths.map((length) => Math.ceil(length / KV_BLOCK_TOKENS));
     const used = tables.reduce((sum, count) => sum + count, 0);
     this.blocks = used + 1;
-    this.slotWords = SlotWord.BLOCK_TABLE + Math.max(...tables, 1);
+    // One entry more than any sequence needs: reading it leads to block 0.
+    this.slotWords = SlotWord.BLOCK_TABLE + Math.max(...tables) + 1;
     this.slots = new Int32Array(lengths.length * this.slotWords);
     const order = random.permutation(used);
     for (const [slot, count] of tables.entries()) {

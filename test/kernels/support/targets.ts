@@ -21,18 +21,18 @@ export class Target {
   private opened: Device | undefined;
 
   constructor(
-    readonly name: 'host' | 'lanes32' | 'lanes64',
+    readonly name: 'host' | 'host-v3' | 'lanes32' | 'lanes64',
     /** How many generated cases a property is held against. */
     readonly runs: number,
   ) {}
 
   /** Whether threads of a block are simulated one by one: exact, and too slow for large shapes. */
   get simulated(): boolean {
-    return this.name !== 'host';
+    return this.name.startsWith('lanes');
   }
 
   get device(): Device {
-    this.opened ??= this.simulated ? openLanes(this.name) : openDevice({ kind: 'host', kernels: folder });
+    this.opened ??= this.name === 'host' ? openDevice({ kind: 'host', kernels: folder }) : openLibrary(this.name);
     return this.opened;
   }
 
@@ -63,15 +63,23 @@ function bytesOf(array: Buffers[string]): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
-function openLanes(name: string): Device {
-  const library = path.join(folder, name, 'lanes.so');
-  if (!existsSync(library)) throw new Error(`${library} is missing; run "npm run build:kernels -- --target lanes"`);
+function openLibrary(name: string): Device {
+  const file = name === 'host-v3' ? path.join('host', 'x86-64-v3.so') : path.join(name, 'lanes.so');
+  const library = path.join(folder, file);
+  if (!existsSync(library)) {
+    throw new Error(`${library} is missing; run "npm run build:kernels -- --target host,lanes"`);
+  }
   return new Device(new (loadAddon().Device)({ library, threads: 1 }), name);
 }
 
+/** The host build for older processors has vector code of its own, which a newer one would otherwise never run. */
+const hasOwnV3 = loadAddon().hostLevel() !== 'x86-64-v3' && existsSync(path.join(folder, 'host', 'x86-64-v3.so'));
+const runsOf = { host: 200, ...(hasOwnV3 ? { 'host-v3': 40 } : {}), lanes32: 20, lanes64: 20 };
+
 /** Defines the tests of one kernel on each target; prints the largest error seen. */
 export function onEachTarget(kernel: string, define: (target: Target) => void): void {
-  for (const target of [new Target('host', 200), new Target('lanes32', 20), new Target('lanes64', 20)]) {
+  for (const [name, runs] of Object.entries(runsOf)) {
+    const target = new Target(name as keyof typeof runsOf, runs);
     describe(`${kernel} on ${target.name}`, () => {
       define(target);
       afterAll(() => printErrors(target.name));

@@ -10,8 +10,10 @@ export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
 /** Head sizes that attention is built for. */
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
 
-/** Element types a weight or KV cache may have so far. */
+/** Element types a KV cache may have. */
 export type FloatType = 'f32' | 'f16';
+/** Element types of weights that are no block formats. */
+export type WeightFloatType = FloatType | 'bf16';
 
 const EXACT = exact('values are moved, not computed');
 const slotArguments = [input('slots', 'i32', 'slot_count', 'slot_words')] as const;
@@ -29,20 +31,22 @@ export const slotWrite = defineKernel({
   tolerance: EXACT,
 });
 
-export const embeddingGather = (type: FloatType) =>
+/** What embedding_gather takes beside its table. */
+export const embeddingArguments = [
+  output('y', 'f32', 'tokens', 'hidden'),
+  input('row_token', 'i32', 'tokens'),
+  input('row_slot', 'i32', 'tokens'),
+  ...slotArguments,
+  i32('slot_words'),
+  i32('hidden'),
+] as const;
+
+export const embeddingGather = (type: WeightFloatType) =>
   defineKernel({
     name: `embedding_gather_${type}`,
     source: 'embedding_gather.hip',
     summary: 'y[t] = table[token of row t]',
-    arguments: [
-      input('table', type, 'vocabulary', 'hidden'),
-      output('y', 'f32', 'tokens', 'hidden'),
-      input('row_token', 'i32', 'tokens'),
-      input('row_slot', 'i32', 'tokens'),
-      ...slotArguments,
-      i32('slot_words'),
-      i32('hidden'),
-    ],
+    arguments: [input('table', type, 'vocabulary', 'hidden'), ...embeddingArguments],
     grid: [{ of: 'tokens' }],
     tolerance: EXACT,
   });
@@ -79,7 +83,7 @@ export const rmsNorm = defineKernel({
   ),
 });
 
-export const matmul = (type: FloatType) =>
+export const matmul = (type: WeightFloatType) =>
   defineKernel({
     name: `matmul_${type}`,
     source: 'matmul.hip',
@@ -170,9 +174,9 @@ export const attentionPaged = (type: FloatType, headDim: number) =>
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
     tolerance: roundings(
-      `${headDim / 16 + 64} · 2⁻²⁴ · max |v| · (1 + max scale · sum |q k|): weights sum to 1, a score's error passes ` +
-        'through e^x, and a sum of at most 256 positive terms strays by 4 · √256 roundings',
-      () => headDim / 16 + 64,
+      '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²)): weights sum to 1, a score’s error passes through e^x, and ' +
+        'rounding errors of at most 256 terms in order stray by 2 · √256',
+      () => 32,
     ),
   });
 
@@ -218,10 +222,12 @@ export const forwardContracts: readonly KernelContract[] = [
   slotWrite,
   embeddingGather('f32'),
   embeddingGather('f16'),
+  embeddingGather('bf16'),
   gatherRows,
   rmsNorm,
   matmul('f32'),
   matmul('f16'),
+  matmul('bf16'),
   residualAdd,
   swiglu,
   ropeKvAppend('f32'),

@@ -3,12 +3,14 @@ import { attentionContracts } from './attention.js';
 import { elementwiseContracts } from './elementwise.js';
 import { forwardContracts } from './forward.js';
 import { linearContracts } from './linear.js';
+import { quantizedContracts } from './quantized.js';
 import { samplingContracts } from './sampling.js';
 
 export * from './attention.js';
 export * from './elementwise.js';
 export * from './forward.js';
 export * from './linear.js';
+export * from './quantized.js';
 export * from './sampling.js';
 
 /** Every contract: what must exist in each code object, what the documentation lists, what the tests cover. */
@@ -17,5 +19,6 @@ export const allContracts: readonly KernelContract[] = [
   ...elementwiseContracts,
   ...attentionContracts,
   ...linearContracts,
+  ...quantizedContracts,
   ...samplingContracts,
 ];

@@ -3,7 +3,7 @@ import { roundings } from '../tolerance.js';
 import { type FloatType, matmul } from './forward.js';
 
 /** Rows and columns of y that one block of gemm computes. */
-const GEMM_TILE = 64;
+export const GEMM_TILE = 64;
 
 export const gateUpSwiglu = (type: FloatType) =>
   defineKernel({

@@ -1,0 +1,142 @@
+// Rows of quantized weights times quantized activations on the host.
+//
+// One arithmetic for any number of tokens. Elements are taken in groups of eight blocks of 32; block b of each group adds
+// to partial sum b, first its products, then its minimum:
+//
+//   sum[b] = fma(float(sum of quant * quant), weight scale * activation scale, sum[b])
+//   sum[b] = fma(-weight minimum, activation scale * float(sum of quants), sum[b])
+//
+// and the eight partial sums are added as horizontal_sum does. The sums of quants are whole numbers below 2^24, exact in
+// any order, so dot_quant (one row, one token: partial sums in the lanes of a vector) and host_tile.h (many of both: rows
+// in the lanes) give the same bits, at every instruction set level.
+#pragma once
+
+#include "host_blocks.h"
+#include "q8.h"
+
+namespace forge {
+
+constexpr int GROUP_BLOCKS = 8, GROUP_ELEMENTS = GROUP_BLOCKS * Q8_BLOCK;
+// Bytes of weights that lie ahead of their use when they are asked for.
+constexpr int PREFETCH_BYTES = 1024;
+
+// A group of the weight's row: F::BYTES * BLOCKS_A_GROUP bytes.
+template <class F>
+constexpr int GROUP_BYTES = F::BYTES * GROUP_ELEMENTS / F::ELEMENTS;
+
+// A row's last, shorter group, with zeros up to a whole one: they add nothing, and nothing behind the row is read.
+template <class F>
+struct PaddedWeights {
+  uint8_t bytes[GROUP_BYTES<F>] = {};
+  explicit PaddedWeights(const uint8_t* p, int blocks) { std::memcpy(bytes, p, static_cast<size_t>(blocks) * F::BYTES); }
+};
+struct PaddedInput {
+  alignas(32) int8_t quants[GROUP_ELEMENTS] = {};
+  alignas(32) float scales[GROUP_BLOCKS] = {};
+  alignas(32) int16_t sums[2 * GROUP_BLOCKS] = {};
+  PaddedInput(const Q8Input& x, int blocks) {
+    std::memcpy(quants, x.quants, static_cast<size_t>(blocks) * Q8_BLOCK);
+    std::memcpy(scales, x.scales, static_cast<size_t>(blocks) * sizeof(float));
+    std::memcpy(sums, x.sums, static_cast<size_t>(blocks) * 2 * sizeof(int16_t));
+  }
+  Q8Input input() const { return {quants, scales, sums}; }
+};
+DEVICE Q8Input advance(const Q8Input& x, int groups) {
+  return {x.quants + groups * GROUP_ELEMENTS, x.scales + groups * GROUP_BLOCKS, x.sums + groups * 2 * GROUP_BLOCKS};
+}
+
+// Adds, in each 32-bit lane, the products of four unsigned bytes below 2^BITS and four signed ones.
+template <int BITS>
+DEVICE __m256i dot_bytes(__m256i sum, __m256i weight, __m256i x) {
+#if defined(__AVX512VNNI__)
+  return _mm256_dpbusd_epi32(sum, weight, x);
+#else
+  // The 16-bit sums of two products saturate when the weight has eight bits: its top bit is taken by itself.
+  const __m256i ones = _mm256_set1_epi16(1);
+  if (BITS < 8) return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(weight, x), ones));
+  const __m256i top = _mm256_and_si256(weight, _mm256_set1_epi8(static_cast<char>(0x80)));
+  const __m256i rest = _mm256_and_si256(weight, _mm256_set1_epi8(0x7f));
+  return _mm256_add_epi32(_mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(top, x), ones)),
+                          _mm256_madd_epi16(_mm256_maddubs_epi16(rest, x), ones));
+#endif
+}
+
+// The sums of the low and of the high four lanes of eight vectors.
+struct HalfSums {
+  Ints low, high;
+};
+DEVICE Ints add_pairs(Ints a, Ints b) {
+  return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+DEVICE Ints add_quads(Ints a, Ints b) {
+  return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+DEVICE HalfSums half_sums(const Ints (&v)[GROUP_BLOCKS]) {
+  const Ints first = add_quads(add_pairs(v[0], v[1]), add_pairs(v[2], v[3]));
+  const Ints last = add_quads(add_pairs(v[4], v[5]), add_pairs(v[6], v[7]));
+  return {_mm256_permute2x128_si256(first, last, 0x20), _mm256_permute2x128_si256(first, last, 0x31)};
+}
+
+// The sum of quant * quant of each block of a group, its halves times their own scales where the format has such.
+template <class F>
+DEVICE Ints block_products(const uint8_t* p, const Q8Input& x) {
+  using H = HostBlocks<F>;
+  Ints products[GROUP_BLOCKS];
+#pragma GCC unroll 8
+  for (int b = 0; b < GROUP_BLOCKS; b++) {
+    products[b] =
+        dot_bytes<H::BITS>(_mm256_setzero_si256(), H::quants(p, b), load_bytes(x.quants + b * Q8_BLOCK));
+  }
+  const HalfSums sums = half_sums(products);
+  const Ints x_sums = load_bytes(x.sums);
+  if constexpr (HAS_HALF_SCALES<F>) {
+    const __m256i scales = _mm256_cvtepi8_epi16(H::half_scales(p));
+    const Ints low = _mm256_srai_epi32(_mm256_slli_epi32(scales, 16), 16), high = _mm256_srai_epi32(scales, 16);
+    const Ints all = _mm256_add_epi32(_mm256_mullo_epi32(sums.low, low), _mm256_mullo_epi32(sums.high, high));
+    return _mm256_sub_epi32(all, _mm256_slli_epi32(_mm256_madd_epi16(scales, x_sums), 5));
+  } else {
+    const Ints all = _mm256_add_epi32(sums.low, sums.high);
+    return H::ZERO == 0 ? all : _mm256_sub_epi32(all, _mm256_madd_epi16(x_sums, _mm256_set1_epi16(H::ZERO)));
+  }
+}
+
+// The activation's scale times its sum of quants, of each block.
+DEVICE Floats scaled_sums(const Q8Input& x) {
+  return _mm256_mul_ps(_mm256_loadu_ps(x.scales),
+                       _mm256_cvtepi32_ps(_mm256_madd_epi16(load_bytes(x.sums), _mm256_set1_epi16(1))));
+}
+
+template <class F>
+DEVICE Floats add_group(Floats sum, const uint8_t* p, const Q8Input& x) {
+  const Floats scales = _mm256_mul_ps(HostBlocks<F>::scales(p), _mm256_loadu_ps(x.scales));
+  sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(block_products<F>(p, x)), scales, sum);
+  if constexpr (F::HAS_MINIMUM) sum = _mm256_fnmadd_ps(HostBlocks<F>::minimums(p), scaled_sums(x), sum);
+  return sum;
+}
+
+DEVICE float sum_of_partials(Floats v) {
+  __m128 r = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  r = _mm_add_ps(r, _mm_movehl_ps(r, r));
+  return _mm_cvtss_f32(_mm_add_ss(r, _mm_movehdup_ps(r)));
+}
+
+// sum_k weight[k] * x[k] over `in` elements.
+template <class F>
+DEVICE float dot_quant(const uint8_t* weight, const Q8Input& x, int in) {
+  Floats sum = _mm256_setzero_ps();
+  const int groups = in / GROUP_ELEMENTS;
+  for (int g = 0; g < groups; g++) {
+    const uint8_t* p = weight + static_cast<size_t>(g) * GROUP_BYTES<F>;
+#pragma GCC unroll 8
+    for (int line = 0; line < GROUP_BYTES<F>; line += 64) __builtin_prefetch(p + PREFETCH_BYTES + line);
+    sum = add_group<F>(sum, p, advance(x, g));
+  }
+  if (const int rest = in % GROUP_ELEMENTS / Q8_BLOCK; F::ELEMENTS == Q8_BLOCK && rest > 0) {
+    const PaddedWeights<F> w(weight + static_cast<size_t>(groups) * GROUP_BYTES<F>, rest);
+    const PaddedInput padded(advance(x, groups), rest);
+    sum = add_group<F>(sum, w.bytes, padded.input());
+  }
+  return sum_of_partials(sum);
+}
+
+}  // namespace forge

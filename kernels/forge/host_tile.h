@@ -1,0 +1,300 @@
+// Many rows of quantized weights times many tokens on the host: dot_quant's arithmetic (host_quant.h) with weight rows in
+// the lanes of a vector. A tile's weights are unpacked once for all tokens; a micro-kernel then keeps two vectors of rows
+// times several tokens in registers.
+#pragma once
+
+#include "host_quant.h"
+
+namespace forge::tile {
+
+#if defined(__AVX512F__)
+constexpr int LANES = 16, TOKENS_AT_ONCE = 8;
+using TileInts = __m512i;
+using TileFloats = __m512;
+DEVICE TileInts load(const int32_t* p) { return _mm512_load_si512(p); }
+DEVICE TileFloats load(const float* p) { return _mm512_load_ps(p); }
+DEVICE void store(float* p, TileFloats v) { _mm512_store_ps(p, v); }
+DEVICE TileInts broadcast(int32_t i) { return _mm512_set1_epi32(i); }
+DEVICE TileFloats broadcast(float f) { return _mm512_set1_ps(f); }
+DEVICE TileFloats to_floats(TileInts v) { return _mm512_cvtepi32_ps(v); }
+DEVICE TileFloats add(TileFloats a, TileFloats b) { return _mm512_add_ps(a, b); }
+DEVICE TileFloats multiply(TileFloats a, TileFloats b) { return _mm512_mul_ps(a, b); }
+DEVICE TileFloats multiply_add(TileFloats a, TileFloats b, TileFloats c) { return _mm512_fmadd_ps(a, b, c); }
+DEVICE TileFloats subtract_product(TileFloats a, TileFloats b, TileFloats c) { return _mm512_fnmadd_ps(a, b, c); }
+DEVICE void store_first(float* p, TileFloats v, int n) {
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>(n >= LANES ? 0xffff : (1 << n) - 1), v);
+}
+// As dot_bytes of host_quant.h.
+template <int BITS>
+DEVICE TileInts dot_bytes(TileInts sum, TileInts weight, TileInts x) {
+#if defined(__AVX512VNNI__)
+  return _mm512_dpbusd_epi32(sum, weight, x);
+#else
+  const __m512i ones = _mm512_set1_epi16(1);
+  if (BITS < 8) return _mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(weight, x), ones));
+  const __m512i top = _mm512_and_si512(weight, _mm512_set1_epi8(static_cast<char>(0x80)));
+  const __m512i rest = _mm512_and_si512(weight, _mm512_set1_epi8(0x7f));
+  return _mm512_add_epi32(_mm512_add_epi32(sum, _mm512_madd_epi16(_mm512_maddubs_epi16(top, x), ones)),
+                          _mm512_madd_epi16(_mm512_maddubs_epi16(rest, x), ones));
+#endif
+}
+#else
+constexpr int LANES = 8, TOKENS_AT_ONCE = 4;
+using TileInts = __m256i;
+using TileFloats = __m256;
+DEVICE TileInts load(const int32_t* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); }
+DEVICE TileFloats load(const float* p) { return _mm256_load_ps(p); }
+DEVICE void store(float* p, TileFloats v) { _mm256_store_ps(p, v); }
+DEVICE TileInts broadcast(int32_t i) { return _mm256_set1_epi32(i); }
+DEVICE TileFloats broadcast(float f) { return _mm256_set1_ps(f); }
+DEVICE TileFloats to_floats(TileInts v) { return _mm256_cvtepi32_ps(v); }
+DEVICE TileFloats add(TileFloats a, TileFloats b) { return _mm256_add_ps(a, b); }
+DEVICE TileFloats multiply(TileFloats a, TileFloats b) { return _mm256_mul_ps(a, b); }
+DEVICE TileFloats multiply_add(TileFloats a, TileFloats b, TileFloats c) { return _mm256_fmadd_ps(a, b, c); }
+DEVICE TileFloats subtract_product(TileFloats a, TileFloats b, TileFloats c) { return _mm256_fnmadd_ps(a, b, c); }
+DEVICE void store_first(float* p, TileFloats v, int n) {
+  alignas(32) float all[LANES];
+  _mm256_store_ps(all, v);
+  std::memcpy(p, all, static_cast<size_t>(n < LANES ? n : LANES) * sizeof(float));
+}
+using forge::dot_bytes;
+#endif
+
+// Vectors of rows a micro-kernel has, and the rows of a tile.
+constexpr int VECTORS = 2, ROWS = VECTORS * LANES;
+// Tokens and groups of K that one unpacked tile serves: it then stays in the second-level cache.
+constexpr int MOST_TOKENS = 128, MOST_GROUPS = 8;
+// Bytes of four elements, as one lane holds them, and how many a block has.
+constexpr int QUAD = 4, QUADS = Q8_BLOCK / QUAD;
+
+// One block of each row, unpacked.
+template <class F>
+struct Block {
+  alignas(64) int32_t quants[QUADS][ROWS];
+  alignas(64) float scales[ROWS];
+  alignas(64) float minimums[F::HAS_MINIMUM ? ROWS : 1];
+  alignas(64) float half_scales[2][HAS_HALF_SCALES<F> ? ROWS : 1];
+};
+template <class F>
+using Panel = Block<F>[MOST_GROUPS * GROUP_BLOCKS];
+
+// The partial sums of each token and row.
+using Sums = float[MOST_TOKENS][GROUP_BLOCKS][ROWS];
+
+// Element j of v[i] becomes element i of v[j].
+DEVICE void transpose(Ints (&v)[8]) {
+  Ints a[8], b[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    a[2 * i] = _mm256_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+    a[2 * i + 1] = _mm256_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int h = 0; h < 8; h += 4) {
+    b[h] = _mm256_unpacklo_epi64(a[h], a[h + 2]);
+    b[h + 1] = _mm256_unpackhi_epi64(a[h], a[h + 2]);
+    b[h + 2] = _mm256_unpacklo_epi64(a[h + 1], a[h + 3]);
+    b[h + 3] = _mm256_unpackhi_epi64(a[h + 1], a[h + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    v[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
+    v[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+  }
+}
+
+// Unpacks one group of eight rows into columns first .. first + 7 of eight blocks. rows[i] is the group's first byte.
+template <class F>
+void unpack_rows(const uint8_t* const (&rows)[8], int first, Block<F>* blocks) {
+  using H = HostBlocks<F>;
+  for (int i = 0; i < 8; i++) {
+    alignas(32) float scales[GROUP_BLOCKS], minimums[GROUP_BLOCKS];
+    _mm256_store_ps(scales, H::scales(rows[i]));
+    if constexpr (F::HAS_MINIMUM) _mm256_store_ps(minimums, H::minimums(rows[i]));
+    for (int b = 0; b < GROUP_BLOCKS; b++) {
+      blocks[b].scales[first + i] = scales[b];
+      if constexpr (F::HAS_MINIMUM) blocks[b].minimums[first + i] = minimums[b];
+      if constexpr (HAS_HALF_SCALES<F>) {
+        const auto* half = reinterpret_cast<const int8_t*>(rows[i] + 192);
+        blocks[b].half_scales[0][first + i] = static_cast<float>(half[2 * b]);
+        blocks[b].half_scales[1][first + i] = static_cast<float>(half[2 * b + 1]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int b = 0; b < GROUP_BLOCKS; b++) {
+    Ints v[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) v[i] = H::quants(rows[i], b);
+    transpose(v);
+#pragma GCC unroll 8
+    for (int q = 0; q < QUADS; q++) _mm256_store_si256(reinterpret_cast<__m256i*>(&blocks[b].quants[q][first]), v[q]);
+  }
+}
+
+// What a micro-kernel needs of one group of T tokens.
+template <int T>
+struct Tokens {
+  const int8_t* quants[T];
+  alignas(32) float scales[T][GROUP_BLOCKS];
+  alignas(32) float scaled_sums[T][GROUP_BLOCKS];
+  // What the weights' zero point adds, negative: of each block, or of each half of one.
+  alignas(32) int32_t offsets[T][2 * GROUP_BLOCKS];
+
+  template <class F>
+  void prepare(int t, const Q8Input& x) {
+    quants[t] = x.quants;
+    std::memcpy(scales[t], x.scales, sizeof(scales[t]));
+    if constexpr (F::HAS_MINIMUM) _mm256_store_ps(scaled_sums[t], forge::scaled_sums(x));
+    if constexpr (HAS_HALF_SCALES<F>) {
+      for (int h = 0; h < 2 * GROUP_BLOCKS; h++) offsets[t][h] = -HostBlocks<F>::ZERO * x.sums[h];
+    } else if constexpr (HostBlocks<F>::ZERO != 0) {
+      const Ints sums = _mm256_madd_epi16(load_bytes(x.sums), _mm256_set1_epi16(-HostBlocks<F>::ZERO));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(offsets[t]), sums);
+    }
+  }
+};
+
+// Adds quads first .. last - 1 of a block to `products`.
+template <class F, int T>
+DEVICE void add_quads(TileInts (&products)[VECTORS][T], const Block<F>& block, const Tokens<T>& tokens, int b,
+                      int first, int last) {
+#pragma GCC unroll 8
+  for (int q = first; q < last; q++) {
+    TileInts w[VECTORS];
+#pragma GCC unroll 2
+    for (int r = 0; r < VECTORS; r++) w[r] = load(&block.quants[q][r * LANES]);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++) {
+      const TileInts x = broadcast(load_unaligned<int32_t>(tokens.quants[t] + b * Q8_BLOCK + q * QUAD));
+#pragma GCC unroll 2
+      for (int r = 0; r < VECTORS; r++) {
+        products[r][t] = dot_bytes<HostBlocks<F>::BITS>(products[r][t], w[r], x);
+      }
+    }
+  }
+}
+
+// Adds block b of a group to the partial sums b of T tokens.
+template <class F, int T>
+DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, const Tokens<T>& tokens, int b) {
+  TileInts products[VECTORS][T];
+  TileFloats values[VECTORS][T];
+  if constexpr (HAS_HALF_SCALES<F>) {
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+#pragma GCC unroll 8
+      for (int t = 0; t < T; t++) {
+        for (int r = 0; r < VECTORS; r++) products[r][t] = broadcast(tokens.offsets[t][2 * b + h]);
+      }
+      add_quads(products, block, tokens, b, h * QUADS / 2, (h + 1) * QUADS / 2);
+#pragma GCC unroll 8
+      for (int t = 0; t < T; t++) {
+#pragma GCC unroll 2
+        for (int r = 0; r < VECTORS; r++) {
+          // Whole numbers below 2^24: exact.
+          const TileFloats scale = load(&block.half_scales[h][r * LANES]), product = to_floats(products[r][t]);
+          values[r][t] = h == 0 ? multiply(product, scale) : multiply_add(product, scale, values[r][t]);
+        }
+      }
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++) {
+#pragma GCC unroll 2
+      for (int r = 0; r < VECTORS; r++) {
+        products[r][t] = broadcast(HostBlocks<F>::ZERO == 0 ? 0 : tokens.offsets[t][b]);
+      }
+    }
+    add_quads(products, block, tokens, b, 0, QUADS);
+#pragma GCC unroll 8
+    for (int t = 0; t < T; t++) {
+#pragma GCC unroll 2
+      for (int r = 0; r < VECTORS; r++) values[r][t] = to_floats(products[r][t]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int t = 0; t < T; t++) {
+    const TileFloats scale = broadcast(tokens.scales[t][b]);
+#pragma GCC unroll 2
+    for (int r = 0; r < VECTORS; r++) {
+      float* target = &sums[t][b][r * LANES];
+      TileFloats sum = multiply_add(values[r][t], multiply(load(&block.scales[r * LANES]), scale), load(target));
+      if constexpr (F::HAS_MINIMUM) {
+        sum = subtract_product(load(&block.minimums[r * LANES]), broadcast(tokens.scaled_sums[t][b]), sum);
+      }
+      store(target, sum);
+    }
+  }
+}
+
+// Adds `blocks` blocks of K to the partial sums of T tokens.
+template <class F, int T>
+__attribute__((noinline)) void add_panel(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>* panel, const Q8Input* x,
+                                         int blocks) {
+  for (int first = 0; first < blocks; first += GROUP_BLOCKS) {
+    const int count = blocks - first < GROUP_BLOCKS ? blocks - first : GROUP_BLOCKS;
+    Tokens<T> tokens;
+    for (int t = 0; t < T; t++) {
+      const Q8Input here = advance(x[t], first / GROUP_BLOCKS);
+      if (count == GROUP_BLOCKS) {
+        tokens.template prepare<F>(t, here);
+      } else {
+        tokens.template prepare<F>(t, PaddedInput(here, count).input());
+        tokens.quants[t] = here.quants;
+      }
+    }
+    for (int b = 0; b < count; b++) add_block<F, T>(sums, panel[first + b], tokens, b);
+  }
+}
+
+// y[t][n] for `count` tokens, at most MOST_TOKENS, and rows first .. last - 1 of the weight, at most ROWS.
+template <class F>
+void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Input* x, int count, float* y,
+                   int y_stride, int first, int last) {
+  alignas(64) Sums sums;
+  Panel<F> panel;
+  std::memset(sums, 0, static_cast<size_t>(count) * sizeof(sums[0]));
+  const int blocks = in / Q8_BLOCK;
+  for (int done = 0; done < blocks; done += MOST_GROUPS * GROUP_BLOCKS) {
+    const int here = blocks - done < MOST_GROUPS * GROUP_BLOCKS ? blocks - done : MOST_GROUPS * GROUP_BLOCKS;
+    for (int b = 0; b < here; b += GROUP_BLOCKS) {
+      for (int r = 0; r < ROWS; r += 8) {
+        const uint8_t* rows[8];
+        for (int i = 0; i < 8; i++) {
+          // Rows past the end repeat the last one; they are not stored.
+          const int row = first + r + i < last ? first + r + i : last - 1;
+          rows[i] = weight + row * row_bytes + static_cast<size_t>((done + b) / GROUP_BLOCKS) * GROUP_BYTES<F>;
+        }
+        if (F::ELEMENTS == Q8_BLOCK && here - b < GROUP_BLOCKS) {
+          uint8_t padded[8][GROUP_BYTES<F>] = {};
+          for (int i = 0; i < 8; i++) {
+            std::memcpy(padded[i], rows[i], static_cast<size_t>(here - b) * F::BYTES);
+            rows[i] = padded[i];
+          }
+          unpack_rows<F>(rows, r, panel + b);
+        } else {
+          unpack_rows<F>(rows, r, panel + b);
+        }
+      }
+    }
+    Q8Input at[MOST_TOKENS];
+    for (int t = 0; t < count; t++) at[t] = advance(x[t], done / GROUP_BLOCKS);
+    constexpr int MANY = HAS_HALF_SCALES<F> ? TOKENS_AT_ONCE / 2 : TOKENS_AT_ONCE;
+    int t = 0;
+    for (; t + MANY <= count; t += MANY) add_panel<F, MANY>(sums + t, panel, at + t, here);
+    for (; t + 2 <= count; t += 2) add_panel<F, 2>(sums + t, panel, at + t, here);
+    if (t < count) add_panel<F, 1>(sums + t, panel, at + t, here);
+  }
+  for (int t = 0; t < count; t++) {
+    for (int r = 0; r < ROWS && first + r < last; r += LANES) {
+      TileFloats s[GROUP_BLOCKS];
+      for (int b = 0; b < GROUP_BLOCKS; b++) s[b] = load(&sums[t][b][r]);
+      // The order of sum_of_partials.
+      const TileFloats even = add(add(s[0], s[4]), add(s[2], s[6])), odd = add(add(s[1], s[5]), add(s[3], s[7]));
+      store_first(y + static_cast<size_t>(t) * y_stride + first + r, add(even, odd), last - first - r);
+    }
+  }
+}
+
+}  // namespace forge::tile

@@ -1,0 +1,42 @@
+// matmul_quantized: y[t][n] = sum_k weight[n][k] * x[t][k], weight in the blocks of its file, x as quantize_q8 makes it
+//
+// The products of quants are summed as whole numbers and scaled block by block. An element's order of summation depends
+// on k alone, so a row's bits do not depend on how many rows there are.
+#include "forge/dot_quant.h"
+
+namespace {
+using namespace forge;
+
+// Rows of the weight and of x that one block multiplies.
+constexpr int ROWS = 32, TOKENS = 128;
+
+// Grid: x = ceil(out / ROWS), y = ceil(tokens / TOKENS).
+template <class F>
+DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
+                             float* __restrict y, const int32_t* __restrict tokens, int out, int blocks,
+                             int y_stride) {
+  const int first_token = block.y * TOKENS, last_token = min_of(*tokens, first_token + TOKENS);
+  if (first_token >= last_token) return;
+  const int first = block.x * ROWS, last = min_of(out, first + ROWS);
+  multiply_rows<F>(weight, static_cast<size_t>(blocks) * F::BYTES, blocks * F::ELEMENTS, x, first_token, last_token, y,
+                   y_stride, first, last);
+}
+}  // namespace
+
+#define MATMUL_QUANTIZED(name, Format)                                                   \
+  KERNEL(name, const uint8_t* __restrict weight, /* [out, blocks], Format */             \
+         const uint8_t* __restrict x,            /* [tokens, in / 32, 40], see q8.h */   \
+         float* __restrict y,                    /* [tokens, out], rows y_stride apart */ \
+         const int32_t* __restrict tokens,       /* [1] */                               \
+         int out, int blocks, int y_stride) {                                            \
+    matmul_quantized<forge::Format>(BLOCK_INDEX, weight, x, y, tokens, out, blocks, y_stride); \
+  }
+
+MATMUL_QUANTIZED(matmul_q4_0, BlockQ4_0)
+MATMUL_QUANTIZED(matmul_q4_1, BlockQ4_1)
+MATMUL_QUANTIZED(matmul_q5_0, BlockQ5_0)
+MATMUL_QUANTIZED(matmul_q5_1, BlockQ5_1)
+MATMUL_QUANTIZED(matmul_q8_0, BlockQ8_0)
+MATMUL_QUANTIZED(matmul_q4_k, BlockQ4_K)
+MATMUL_QUANTIZED(matmul_q5_k, BlockQ5_K)
+MATMUL_QUANTIZED(matmul_q6_k, BlockQ6_K)

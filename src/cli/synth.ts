@@ -1,0 +1,129 @@
+import { RocmForgeError } from '../shared/errors.js';
+import type { TensorTypeName } from '../shared/gguf/tensor-types.js';
+import { type GgufValue, type TensorSource, writeGguf } from '../shared/gguf/writer.js';
+import { MIXTURES, matrixType, UNIFORM_TYPES, type WeightType } from './synth/mixtures.js';
+import { type FillRandom, RandomWeights } from './synth/random-weights.js';
+import { type ModelShape, SHAPES } from './synth/shapes.js';
+import { syntheticVocabulary } from './synth/vocabulary.js';
+
+export interface SynthOptions {
+  /** One of {@link SHAPES}, or a shape of one's own. */
+  readonly shape: string | ModelShape;
+  readonly type: string;
+  readonly output: string;
+  /** Where the weights' bytes come from; default: the operating system. */
+  readonly random?: FillRandom;
+}
+
+/**
+ * Writes a GGUF file of a real model's shape with random weights, directly in the wanted quantization: for benchmarks and
+ * tests, which need a model's size and not its sense.
+ *
+ * @returns bytes written
+ * @throws RocmForgeError `INVALID_OPTION` for a shape or type that is not known
+ */
+export function synth(options: SynthOptions): number {
+  const shape = typeof options.shape === 'string' ? SHAPES[options.shape] : options.shape;
+  if (shape === undefined) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `no shape ${options.shape}; there are ${Object.keys(SHAPES).join(', ')}`,
+    );
+  }
+  const types: readonly string[] = [...UNIFORM_TYPES, ...Object.keys(MIXTURES)];
+  if (!types.includes(options.type)) {
+    throw new RocmForgeError('INVALID_OPTION', `no type ${options.type}; there are ${types.join(', ')}`);
+  }
+  const type = options.type as WeightType;
+  const name = `${typeof options.shape === 'string' ? options.shape : shape.architecture} ${type}, random weights`;
+  return writeGguf(
+    options.output,
+    { 'general.architecture': { type: 'string', value: shape.architecture }, ...metadata(shape, name) },
+    tensors(shape, type, new RandomWeights(options.random)),
+  );
+}
+
+function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
+  const key = (suffix: string) => `${shape.architecture}.${suffix}`;
+  const u32 = (value: number): GgufValue => ({ type: 'u32', value });
+  const { tokens, types, merges, bos, eos } = syntheticVocabulary(shape.vocabulary);
+  return {
+    'general.name': { type: 'string', value: name },
+    [key('block_count')]: u32(shape.layers),
+    [key('context_length')]: u32(shape.context),
+    [key('embedding_length')]: u32(shape.hidden),
+    [key('feed_forward_length')]: u32(shape.ffn),
+    [key('attention.head_count')]: u32(shape.heads),
+    [key('attention.head_count_kv')]: u32(shape.kvHeads),
+    [key('attention.key_length')]: u32(shape.headDim),
+    [key('attention.value_length')]: u32(shape.headDim),
+    [key('attention.layer_norm_rms_epsilon')]: { type: 'f32', value: 1e-5 },
+    [key('rope.dimension_count')]: u32(shape.headDim),
+    [key('rope.freq_base')]: { type: 'f32', value: shape.ropeBase },
+    [key('vocab_size')]: u32(shape.vocabulary),
+    'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
+    'tokenizer.ggml.pre': { type: 'string', value: shape.preTokenizer },
+    'tokenizer.ggml.tokens': { type: 'strings', value: tokens },
+    'tokenizer.ggml.token_type': { type: 'i32s', value: types },
+    'tokenizer.ggml.merges': { type: 'strings', value: merges },
+    'tokenizer.ggml.bos_token_id': u32(bos),
+    'tokenizer.ggml.eos_token_id': u32(eos),
+    'tokenizer.ggml.add_bos_token': { type: 'bool', value: shape.preTokenizer === 'llama-bpe' },
+  };
+}
+
+function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): TensorSource[] {
+  const { hidden, ffn, heads, kvHeads, headDim, vocabulary, layers } = shape;
+  const matrix = (name: string, columns: number, rows: number, layer?: number): TensorSource => {
+    const dims = [columns, rows];
+    const tensorType: TensorTypeName = matrixType(type, shape, name, layer, columns);
+    const prefix = layer === undefined ? '' : `blk.${layer}.`;
+    return { name: `${prefix}${name}.weight`, type: tensorType, dims, data: () => weights.bytes(tensorType, dims) };
+  };
+  const vector = (name: string, values: Float32Array): TensorSource => ({
+    name,
+    type: 'F32',
+    dims: [values.length],
+    data: () => [new Uint8Array(values.buffer)],
+  });
+  const ones = (name: string) => vector(`${name}.weight`, new Float32Array(hidden).fill(1));
+  const bias = (name: string, length: number) =>
+    vector(
+      name,
+      Float32Array.from({ length }, (_, i) => 0.1 * Math.sin(i + 1)),
+    );
+  const list = [matrix('token_embd', hidden, vocabulary), ones('output_norm')];
+  if (!shape.tied) list.push(matrix('output', hidden, vocabulary));
+  if (shape.ropeFactors) list.push(vector('rope_freqs.weight', ropeDivisors(shape, shape.ropeFactors)));
+  for (let layer = 0; layer < layers; layer++) {
+    const block = `blk.${layer}`;
+    list.push(
+      ones(`${block}.attn_norm`),
+      matrix('attn_q', hidden, heads * headDim, layer),
+      matrix('attn_k', hidden, kvHeads * headDim, layer),
+      matrix('attn_v', hidden, kvHeads * headDim, layer),
+      matrix('attn_output', heads * headDim, hidden, layer),
+      ones(`${block}.ffn_norm`),
+      matrix('ffn_gate', hidden, ffn, layer),
+      matrix('ffn_up', hidden, ffn, layer),
+      matrix('ffn_down', ffn, hidden, layer),
+    );
+    if (shape.architecture === 'qwen2') {
+      list.push(bias(`${block}.attn_q.bias`, heads * headDim));
+      list.push(bias(`${block}.attn_k.bias`, kvHeads * headDim), bias(`${block}.attn_v.bias`, kvHeads * headDim));
+    }
+  }
+  return list;
+}
+
+/** Llama 3.1's rope_freqs.weight: long waves are slowed by `factor`, short ones not, those between in part. */
+function ropeDivisors(shape: ModelShape, scaling: NonNullable<ModelShape['ropeFactors']>): Float32Array {
+  const { factor, low, high, original } = scaling;
+  return Float32Array.from({ length: shape.headDim / 2 }, (_, i) => {
+    const wavelength = 2 * Math.PI * shape.ropeBase ** ((2 * i) / shape.headDim);
+    if (wavelength < original / high) return 1;
+    if (wavelength > original / low) return factor;
+    const smooth = (original / wavelength - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+  });
+}

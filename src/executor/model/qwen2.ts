@@ -1,0 +1,45 @@
+import type { Architecture } from './architecture.js';
+
+/**
+ * qwen2: llama's blocks with a bias on q, k and v and RoPE over halves, (j, j + rotary / 2). Small models tie the output
+ * projection to the embedding and have no `output.weight`.
+ */
+export const qwen2: Architecture = {
+  name: 'qwen2',
+
+  record(forward, weights, rope) {
+    const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularySize } = forward.model;
+    const [qSize, kvSize] = [heads * headDim, kvHeads * headDim];
+    const embedding = weights.matrix('token_embd.weight', vocabularySize, hiddenSize);
+    forward.embed(embedding);
+    for (let layer = 0; layer < layers; layer++) {
+      const matrix = (name: string, rows: number, columns: number) =>
+        weights.matrix(`blk.${layer}.${name}.weight`, rows, columns);
+      const norm = (name: string) => weights.vector(`blk.${layer}.${name}.weight`, hiddenSize);
+      const bias = (name: string, length: number) => weights.vector(`blk.${layer}.${name}.bias`, length);
+
+      forward.norm(norm('attn_norm'));
+      forward.projectQkv(
+        matrix('attn_q', qSize, hiddenSize),
+        matrix('attn_k', kvSize, hiddenSize),
+        matrix('attn_v', kvSize, hiddenSize),
+        [bias('attn_q', qSize), bias('attn_k', kvSize), bias('attn_v', kvSize)],
+      );
+      forward.attend(layer, rope, 'halves');
+      forward.linear(matrix('attn_output', hiddenSize, qSize), forward.attention, forward.delta);
+      forward.addResidual();
+
+      forward.norm(norm('ffn_norm'));
+      forward.swigluMlp(
+        matrix('ffn_gate', ffnSize, hiddenSize),
+        matrix('ffn_up', ffnSize, hiddenSize),
+        matrix('ffn_down', hiddenSize, ffnSize),
+      );
+      forward.addResidual();
+    }
+    const output = weights.has('output.weight')
+      ? weights.matrix('output.weight', vocabularySize, hiddenSize)
+      : embedding;
+    forward.sampleLogits(weights.vector('output_norm.weight', hiddenSize), output);
+  },
+};

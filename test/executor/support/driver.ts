@@ -1,0 +1,55 @@
+import type { Device } from '../../../src/executor/device/device.js';
+import type { LoadedModel } from '../../../src/executor/model/loaded-model.js';
+import { StepRunner } from '../../../src/executor/step-runner.js';
+import { ExecuteRequest, SlotSampling } from '../../../src/shared/generated/rocmforge/executor/v1/executor.js';
+
+/** Positions `position .. position + count - 1` of a slot's sequence; `sample` asks for the last one's logits. */
+export type Slice = readonly [slot: number, position: number, count: number, sample: boolean];
+
+/** Drives an executor without a gateway: sequences of known tokens, in steps as a test cuts them. */
+export class Driver {
+  private readonly runner: StepRunner;
+  private stepId = 0n;
+
+  constructor(
+    private readonly device: Device,
+    private readonly model: LoadedModel,
+    private readonly generation: bigint,
+  ) {
+    this.runner = new StepRunner(device, model, generation);
+  }
+
+  /**
+   * One step. Each sequence opened gets as many KV blocks as the context allows, in an order that is not rising.
+   *
+   * @returns the logits of each slice that samples
+   */
+  async step(
+    slices: readonly Slice[],
+    opens: readonly (readonly [slot: number, tokenIds: Uint32Array])[] = [],
+  ): Promise<Float32Array[]> {
+    const { limits, model, logits } = this.model.forward;
+    const blocks = Math.floor((limits.kvBlocks - 1) / limits.maxSequences);
+    this.stepId += 1n;
+    await this.runner.submit({
+      ...ExecuteRequest.create(),
+      stepId: this.stepId,
+      generation: this.generation,
+      opens: opens.map(([slot, tokenIds]) => ({
+        slot,
+        tokenIds: Buffer.from(tokenIds.buffer),
+        promptTokens: tokenIds.length,
+        blockIds: Buffer.from(
+          Uint32Array.from({ length: blocks }, (_, i) => 1 + slot + ((i * 5) % blocks) * limits.maxSequences).buffer,
+        ),
+        sampling: { ...SlotSampling.create(), topP: 1 },
+      })),
+      slices: slices.map(([slot, position, count, sample]) => ({ slot, position, count, sample })),
+    });
+    const sampled = slices.filter(([, , , sample]) => sample).length;
+    const all = this.device.readF32(logits, sampled * model.vocabularySize);
+    return Array.from({ length: sampled }, (_, i) =>
+      all.subarray(i * model.vocabularySize, (i + 1) * model.vocabularySize),
+    );
+  }
+}

@@ -1,0 +1,62 @@
+import { expect, it } from 'vitest';
+import {
+  ATTENTION_SPLIT,
+  attentionCombine,
+  attentionPaged,
+  attentionSplit as contractOf,
+} from '../../src/executor/kernels/contracts/index.js';
+import { attentionSplit } from './reference/attention_split.js';
+import { expectClose } from './support/compare.js';
+import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';
+import { onEachTarget } from './support/targets.js';
+
+const UNTOUCHED = -12_345;
+
+onEachTarget('attention_split', (target) => {
+  it('attends to one split, writes none that a row does not reach, and folds to the bits of attention_paged', () =>
+    target.check(pagedCases(target.simulated ? 300 : 600), async (shape) => {
+      const { type, headDim } = shape;
+      const step = new PagedStep(shape, lastAndInner);
+      const { cache, qkv, rows, scale, heads, placement, dimensions } = step;
+      const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
+      const width = headDim + 2;
+      const contract = contractOf(type, headDim);
+      const caches = { qkv, k_cache: cache.k, v_cache: cache.v, scale };
+      const { parts } = await target.launch(
+        contract,
+        {
+          ...placement,
+          ...caches,
+          parts: new Float32Array(rows.length * heads * splits * width).fill(UNTOUCHED),
+          splits,
+        },
+        dimensions,
+      );
+      rows.forEach(({ slot, position }, row) => {
+        for (let place = row * heads * splits; place < (row + 1) * heads * splits; place++) {
+          const [head, first] = [Math.floor(place / splits) % heads, (place % splits) * ATTENTION_SPLIT];
+          const part = (parts as Float32Array).subarray(place * width, (place + 1) * width);
+          if (first > position) {
+            expect(part.every((value) => value === UNTOUCHED)).toBe(true);
+            continue;
+          }
+          const range = [first, Math.min(position + 1, first + ATTENTION_SPLIT)] as const;
+          const expected = attentionSplit(step.query(row, head), cache, slot, step.kvHead(head), range, scale);
+          expectClose(
+            contract,
+            part.subarray(2).map((value) => value / part[1]!),
+            expected,
+            {},
+          );
+        }
+      });
+
+      const combined = await target.launch(
+        attentionCombine,
+        { parts: parts as Float32Array, row_position: placement.row_position, heads, head_dim: headDim, splits },
+        dimensions,
+      );
+      const whole = await target.launch(attentionPaged(type, headDim), { ...placement, ...caches }, dimensions);
+      expect(combined.out).toEqual(whole.out);
+    }));
+});

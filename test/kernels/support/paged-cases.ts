@@ -1,0 +1,96 @@
+import fc from 'fast-check';
+import { HEAD_DIMS } from '../../../src/executor/kernels/contracts/index.js';
+import { PagedCache } from './paged.js';
+import { type Fill, fill, fills, Random, seed } from './values.js';
+
+/** Context lengths around the borders of KV blocks (16) and splits (256). */
+const lengthUpTo = (max: number) =>
+  fc.oneof(
+    fc.constantFrom(...[1, 2, 15, 16, 17, 31, 33, 128, 255, 256, 257, 272, 511, 512, 513].filter((n) => n <= max)),
+    fc.integer({ min: 1, max }),
+  );
+
+export interface PagedCase {
+  readonly type: 'f32' | 'f16';
+  readonly headDim: number;
+  readonly kvHeads: number;
+  /** Query heads a KV head. */
+  readonly group: number;
+  readonly lengths: readonly number[];
+  readonly kind: Fill;
+  readonly start: number;
+}
+
+/** Sequences in a paged cache, none longer than `longest`. */
+export const pagedCases = (longest: number): fc.Arbitrary<PagedCase> =>
+  fc.record({
+    type: fc.constantFrom('f32' as const, 'f16' as const),
+    headDim: fc.constantFrom(...HEAD_DIMS),
+    kvHeads: fc.integer({ min: 1, max: 3 }),
+    group: fc.integer({ min: 1, max: 4 }),
+    lengths: fc.array(lengthUpTo(longest), { minLength: 1, maxLength: 3 }),
+    kind: fills('normal', 'zeros', 'ones', 'denormal'),
+    start: seed,
+  });
+
+/** A step's row: the slot it belongs to and its position there. */
+export interface Row {
+  readonly slot: number;
+  readonly position: number;
+}
+
+/** The last position of each sequence and one within it, whose future must not be seen. */
+export const lastAndInner = (lengths: readonly number[], random: Random): Row[] =>
+  lengths.flatMap((length, slot) => [
+    { slot, position: length - 1 },
+    { slot, position: random.below(length) },
+  ]);
+
+/** A step over a filled cache: what the attention kernels share of their arguments. */
+export class PagedStep {
+  readonly heads: number;
+  readonly cache: PagedCache;
+  readonly qkv: Float32Array;
+  readonly rows: readonly Row[];
+  readonly scale: number;
+
+  constructor(
+    readonly shape: PagedCase,
+    rowsOf: (lengths: readonly number[], random: Random) => Row[],
+  ) {
+    const { type, headDim, kvHeads, group, lengths, kind, start } = shape;
+    const random = new Random(start);
+    this.heads = kvHeads * group;
+    this.cache = new PagedCache(lengths, kvHeads, headDim, type, random, (n) => fill(kind, n, random));
+    this.rows = rowsOf(lengths, random);
+    this.qkv = fill(kind, this.rows.length * (this.heads + 2 * kvHeads) * headDim, random);
+    this.scale = Math.fround(1 / Math.sqrt(headDim));
+  }
+
+  /** Where the rows are and where their cache is. */
+  get placement() {
+    return {
+      row_position: Int32Array.from(this.rows, ({ position }) => position),
+      row_slot: Int32Array.from(this.rows, ({ slot }) => slot),
+      slots: this.cache.slots,
+      slot_words: this.cache.slotWords,
+      heads: this.heads,
+      kv_heads: this.cache.kvHeads,
+    };
+  }
+
+  get dimensions() {
+    return { tokens: this.rows.length, blocks: this.cache.blocks, slot_count: this.cache.lengths.length };
+  }
+
+  /** The query of a row's head. */
+  query(row: number, head: number): Float32Array {
+    const start = (row * (this.heads + 2 * this.cache.kvHeads) + head) * this.cache.headDim;
+    return this.qkv.subarray(start, start + this.cache.headDim);
+  }
+
+  /** The KV head that a query head reads. */
+  kvHead(head: number): number {
+    return Math.floor(head / this.shape.group);
+  }
+}
