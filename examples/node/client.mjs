@@ -51,6 +51,7 @@ function reasonOf(error) {
 }
 
 const stop = { max_tokens: 60 };
+const long = { max_tokens: 400, ignore_eos: true };
 
 const complete = await generate({ text: { text: prompt }, stop, sampling: { temperature: 0 } }, {}, (chunk) =>
   process.stdout.write(chunk.text),
@@ -58,13 +59,13 @@ const complete = await generate({ text: { text: prompt }, stop, sampling: { temp
 console.log(`\n${complete.finish_reason}: ${complete.usage.completion_tokens} tokens`);
 
 let chunks = 0;
-const cancelled = await generate({ text: { text: prompt } }, {}, (_chunk, call) => {
+const cancelled = await generate({ text: { text: prompt }, stop: long }, {}, (_chunk, call) => {
   chunks += 1;
   if (chunks === 3) call.cancel();
 }).catch((error) => error);
 console.log(`cancelled after ${chunks} chunks: ${grpc.status[cancelled.code]}`);
 
-const late = await generate({ text: { text: prompt } }, { deadline: Date.now() + 20 }, () => {}).catch(
+const late = await generate({ text: { text: prompt }, stop: long }, { deadline: Date.now() + 20 }, () => {}).catch(
   (error) => error,
 );
 console.log(`with a deadline of 20 ms: ${grpc.status[late.code]}`);

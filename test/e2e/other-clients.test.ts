@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
@@ -11,6 +14,14 @@ describe('a client that is not ours', () => {
     server = await startTestGateway(writeRandomModel(), { stepDelayMs: 5 });
   });
   afterAll(() => server?.stop());
+
+  /** Each example streams, cancels, meets its deadline and reads the details of an error. */
+  function expectAllFour(stdout: string): void {
+    expect(stdout).toMatch(/FINISH_REASON_\w+: \d+ tokens/);
+    expect(stdout).toContain('cancelled after 3 chunks: CANCELLED');
+    expect(stdout).toContain('with a deadline of 20 ms: DEADLINE_EXCEEDED');
+    expect(stdout).toContain('with top_p 2: INVALID_ARGUMENT INVALID_FIELD: sampling.top_p');
+  }
 
   const buf = (method: string, data: string) =>
     runProgram(path.join(packageRoot, 'node_modules', '.bin', 'buf'), [
@@ -50,6 +61,27 @@ describe('a client that is not ours', () => {
     expect(Buffer.from(info?.value ?? '', 'base64').toString('latin1')).toContain('INVALID_FIELD');
   });
 
+  const plugin = '/usr/bin/grpc_python_plugin';
+  const hasPython =
+    existsSync(plugin) && spawnSync('/usr/bin/python3', ['-c', 'import grpc'], { stdio: 'ignore' }).status === 0;
+  if (!hasPython) console.log('skipped: the Python example; it needs python3-grpcio and protobuf-compiler-grpc');
+  it.skipIf(!hasPython)('the Python example does the same', async () => {
+    const generated = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+    const protos = ['rocmforge/v1/inference.proto', 'google/rpc/error_details.proto'];
+    const compiled = await runProgram('protoc', [
+      ...['-I', 'proto', `--python_out=${generated}`, `--grpc_python_out=${generated}`],
+      `--plugin=protoc-gen-grpc_python=${plugin}`,
+      ...protos.map((file) => `proto/${file}`),
+    ]);
+    expect(compiled).toMatchObject({ code: 0 });
+    const client = path.join(packageRoot, 'examples', 'python', 'client.py');
+    const ended = await runProgram('/usr/bin/python3', [client, server.address, 'the fox'], '', {
+      PYTHONPATH: generated,
+    });
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expectAllFour(ended.stdout);
+  });
+
   it('the Node example streams, cancels, meets its deadline and reads an error', async () => {
     const { code, stdout, stderr } = await runProgram(process.execPath, [
       path.join(packageRoot, 'examples', 'node', 'client.mjs'),
@@ -57,9 +89,6 @@ describe('a client that is not ours', () => {
       'the fox',
     ]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/FINISH_REASON_\w+: \d+ tokens/);
-    expect(stdout).toContain('cancelled after 3 chunks: CANCELLED');
-    expect(stdout).toContain('with a deadline of 20 ms: DEADLINE_EXCEEDED');
-    expect(stdout).toContain('with top_p 2: INVALID_ARGUMENT INVALID_FIELD: sampling.top_p');
+    expectAllFour(stdout);
   });
 });

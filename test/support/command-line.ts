@@ -10,9 +10,17 @@ export interface Ended {
 }
 
 /** Runs a program to its end. */
-export function runProgram(program: string, args: readonly string[], input = ''): Promise<Ended> {
+export function runProgram(
+  program: string,
+  args: readonly string[],
+  input = '',
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ended> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd: packageRoot, env: { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn' } });
+    const child = spawn(program, args, {
+      cwd: packageRoot,
+      env: { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn', ...env },
+    });
     let stdout = '';
     let stderr = '';
     child.stdout.on('data', (data) => {
