@@ -82,6 +82,18 @@ describe('a client that is not ours', () => {
     expectAllFour(ended.stdout);
   });
 
+  const hasGrpcpp =
+    spawnSync('pkg-config', ['--exists', 'grpc++']).status === 0 && existsSync('/usr/bin/grpc_cpp_plugin');
+  if (!hasGrpcpp) console.log('skipped: the C++ example; it needs libgrpc++-dev and protobuf-compiler-grpc');
+  it.skipIf(!hasGrpcpp)('the C++ example does the same', { timeout: 240_000 }, async () => {
+    const built = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+    const script = path.join(packageRoot, 'examples', 'cpp', 'build.sh');
+    expect(await runProgram('sh', [script, built])).toMatchObject({ code: 0 });
+    const ended = await runProgram(path.join(built, 'client'), [server.address, 'the fox']);
+    expect(ended).toMatchObject({ code: 0, stderr: '' });
+    expectAllFour(ended.stdout);
+  });
+
   it('the Node example streams, cancels, meets its deadline and reads an error', async () => {
     const { code, stdout, stderr } = await runProgram(process.execPath, [
       path.join(packageRoot, 'examples', 'node', 'client.mjs'),
