@@ -1,80 +1,54 @@
 import { createHash } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { UNIFORM_TYPES } from '../../src/cli/synth/mixtures.js';
+import type { ModelShape } from '../../src/cli/synth/shapes.js';
+import { synth } from '../../src/cli/synth.js';
 import { type Device, openDevice } from '../../src/executor/device/device.js';
 import { type LoadedModel, loadModel } from '../../src/executor/model/loaded-model.js';
-import { StepRunner } from '../../src/executor/step-runner.js';
-import { ExecuteRequest, SlotSampling } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { Driver, type Slice } from './support/driver.js';
 
 const MAX_SEQUENCES = 17;
 const MAX_STEP_TOKENS = 1024;
 const BLOCKS_A_SEQUENCE = 32;
 
-/** Drives an executor without a gateway: sequences of known tokens, in steps as a test cuts them. */
-class Driver {
-  private readonly runner: StepRunner;
-  private stepId = 0n;
-
-  constructor(
-    private readonly device: Device,
-    private readonly model: LoadedModel,
-    private readonly generation: bigint,
-  ) {
-    this.runner = new StepRunner(device, model, generation);
-  }
-
-  /** One step. `slices` are [slot, position, count, sample]. @returns a hash of the logits of each sampled slice */
-  async step(
-    slices: readonly (readonly [slot: number, position: number, count: number, sample: boolean])[],
-    opens: readonly (readonly [slot: number, tokenIds: Uint32Array])[] = [],
-  ): Promise<string[]> {
-    this.stepId += 1n;
-    await this.runner.submit({
-      ...ExecuteRequest.create(),
-      stepId: this.stepId,
-      generation: this.generation,
-      opens: opens.map(([slot, tokenIds]) => ({
-        slot,
-        tokenIds: Buffer.from(tokenIds.buffer),
-        promptTokens: tokenIds.length,
-        blockIds: Buffer.from(
-          Uint32Array.from(
-            { length: BLOCKS_A_SEQUENCE },
-            (_, i) => 1 + ((slot * BLOCKS_A_SEQUENCE + i * 5) % (MAX_SEQUENCES * BLOCKS_A_SEQUENCE)),
-          ).buffer,
-        ),
-        sampling: { ...SlotSampling.create(), topP: 1 },
-      })),
-      slices: slices.map(([slot, position, count, sample]) => ({ slot, position, count, sample })),
-    });
-    const vocabulary = this.model.forward.model.vocabularySize;
-    const sampled = slices.filter(([, , , sample]) => sample).length;
-    const logits = this.device.readF32(this.model.forward.logits, sampled * vocabulary);
-    return Array.from({ length: sampled }, (_, i) =>
-      createHash('sha256')
-        .update(logits.subarray(i * vocabulary, (i + 1) * vocabulary))
-        .digest('hex'),
-    );
-  }
-}
-
 const tokensOf = (seed: number, length: number) =>
   Uint32Array.from({ length }, (_, i) => 3 + ((seed * 7919 + i * 104_729 + i * i) % 280));
 
-describe.each([
-  ['F32', 'f32'],
-  ['F16', 'f16'],
-] as const)('with %s weights and %s KV cache', (type, kvCacheType) => {
+/** A llama of two layers; one wide model for the formats of 256 elements, one whose rows end within a group of blocks. */
+function writeSynthetic(type: string): string {
+  const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), `${type}.gguf`);
+  const wide = { hidden: 256, ffn: 512, heads: 4, kvHeads: 2, headDim: 64 };
+  const ragged = { hidden: 160, ffn: 352, heads: 5, kvHeads: 1, headDim: 32 };
+  const shared = { layers: 2, vocabulary: 512, context: 1024, ropeBase: 10_000, tied: false } as const;
+  const shape: ModelShape = {
+    architecture: 'llama',
+    preTokenizer: 'llama-bpe',
+    ...shared,
+    ...(type.endsWith('K') ? wide : ragged),
+  };
+  synth({ shape, type, output });
+  return output;
+}
+
+const MODELS: readonly (readonly [name: string, kvCacheType: 'f32' | 'f16', write: () => string])[] = [
+  ['F32 weights and an f32 KV cache', 'f32', () => writeRandomModel({ type: 'F32' })],
+  ...UNIFORM_TYPES.map((type) => [`${type} weights`, 'f16', () => writeSynthetic(type)] as const),
+];
+
+describe.each(MODELS)('with %s', (_name, kvCacheType, write) => {
   let device: Device;
   let model: LoadedModel;
   let generations = 0n;
-  const driver = () => new Driver(device, model, ++generations);
   const prompt = tokensOf(1, 300);
 
   beforeAll(async () => {
     device = openDevice({ kind: 'host' });
     const options = {
-      path: writeRandomModel({ type }),
+      path: write(),
       kvCacheType,
       maxContext: BLOCKS_A_SEQUENCE * 16,
       maxSequences: MAX_SEQUENCES,
@@ -87,7 +61,10 @@ describe.each([
 
   /** The prompt in chunks, then three decoded tokens: the hashes of the four rows of logits. */
   async function run(chunk: number, others = 0): Promise<string[]> {
-    const target = driver();
+    generations += 1n;
+    const driver = new Driver(device, model, generations);
+    const step = async (slices: readonly Slice[], opens?: readonly (readonly [number, Uint32Array])[]) =>
+      (await driver.step(slices, opens)).map((logits) => createHash('sha256').update(logits).digest('hex'));
     const hashes: string[] = [];
     const slot = others;
     for (let position = 0; position < prompt.length; position += chunk) {
@@ -99,10 +76,10 @@ describe.each([
       const beside = companions.map((i) =>
         position === 0 ? ([i, 0, 20 + 2 * i, true] as const) : ([i, 20 + 2 * i - 1, 1, true] as const),
       );
-      const sampled = await target.step([...beside, [slot, position, count, last]], opens);
+      const sampled = await step([...beside, [slot, position, count, last]], opens);
       if (last) hashes.push(sampled.at(-1) as string);
     }
-    for (let i = 0; i < 3; i++) hashes.push((await target.step([[slot, prompt.length + i, 1, true]])).at(-1) as string);
+    for (let i = 0; i < 3; i++) hashes.push((await step([[slot, prompt.length + i, 1, true]])).at(-1) as string);
     return hashes;
   }
 

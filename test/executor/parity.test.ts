@@ -1,19 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { sharedPath } from '../support/shared-data.js';
+import { BOUNDS } from './support/parity-bounds.js';
 import { readParityCases, teacherForced } from './support/teacher-forced.js';
 
-/**
- * Accepted |difference| of log probabilities, mean and largest over all steps. Of the quantized models it is what
- * llama.cpp's own activation quantization plus ours amount to: an exact forward with 32-wide int8 activations was
- * measured at 0.071 / 0.36, 0.030 / 0.17 and 0.026 / 0.10.
- */
-const BOUNDS = [
-  { model: 'tiny-llama-q4_k_m', parity: 'tiny-llama-q4_k_m', mean: 0.09, max: 0.45 },
-  { model: 'tiny-qwen2-q8_0', parity: 'tiny-qwen2-q8_0', mean: 0.045, max: 0.25 },
-  { model: 'tiny-llama3-q8_0', parity: 'tiny-llama3-q8_0-long', mean: 0.04, max: 0.15 },
-];
-
-describe.each(BOUNDS)('$parity, fed llama.cpp’s tokens', ({ model: modelName, parity: parityName, mean, max }) => {
+describe.each(Object.entries(BOUNDS))('%s, fed llama.cpp’s tokens', (parityName, { model: modelName, mean, max }) => {
   const model = sharedPath(`data/models/${modelName}.gguf`);
   const parity = sharedPath(`data/parity/${parityName}.json`);
 

@@ -66,7 +66,6 @@ onEachTarget('log_softmax_top', (target) => {
         const sampled = rows.map(() => random.below(vocabulary));
         await checkRows(target, rows, wanted, sampled, topMax);
       },
-      target.simulated ? target.runs : 100,
     ));
 
   it('lists zeros of both signs by id', () => checkRows(target, [Float32Array.of(-0, 0, -1, -0, 0)], [5], [1], 20));

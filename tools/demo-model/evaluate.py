@@ -1,5 +1,6 @@
 """Greedy stories on subjects that training never saw, and what can be counted about them."""
 import random
+import re
 import time
 
 import torch
@@ -45,6 +46,11 @@ def greedy(model, prompts, stops, limit, device, deadline):
     return list(zip(texts, ended))
 
 
+def names_held_out_pair(phrase, story):
+    """Whether the phrase itself names both words of one of the story's held-out pairs."""
+    return any(all(re.search(rf'\b{re.escape(word)}\b', phrase) for word in pair) for pair in story.held_out_pairs)
+
+
 def evaluate_stories(model, tokenizer, device, path, small, deadline):
     """Writes samples to `path`; counts the held-out stories that end and the subject words that are found in them."""
     rng = random.Random(7)
@@ -53,10 +59,11 @@ def evaluate_stories(model, tokenizer, device, path, small, deadline):
         story = draw_story(rng, want_held_out=True)
         phrase = subject_phrase(rng, story)
         hero = story.hero.name if story.hero.is_child else story.hero.kind
+        if not names_held_out_pair(phrase, story):
+            continue
         words = [word for word in (hero, story.trait, story.object, story.option or '', story.friend.kind)
                  if word and word in phrase]
-        if words:
-            asked.append((request(rng, phrase, 0), words))
+        asked.append((request(rng, phrase, 0), words))
     chats = [text for text, _ in asked] + list(REQUESTS)
     texts = [turn('user', text) + f'{START}assistant\n' for text in chats] + list(PLAIN)
     stops = {tokenizer.ids[END], tokenizer.ids[EOS]}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns a training checkpoint into a GGUF model with Q8_0 matrices and F32 norms.
+"""Turns a training checkpoint into a GGUF model with F16 matrices and F32 norms.
 
     export.py --weights model.npz --vocab vocab.json -o ../../models/demo.gguf
     export.py --random --vocab vocab.json -o /tmp/random.gguf     random weights, to test the path
@@ -22,7 +22,7 @@ CHAT_TEMPLATE = ("{% for message in messages %}{{ '<|im_start|>' + message['role
                  "'<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}"
                  "{% endif %}")
 NORMAL, CONTROL = 1, 3
-FILE_TYPE_MOSTLY_Q8_0 = 7
+FILE_TYPE_MOSTLY_F16 = 1
 
 
 def metadata(config, vocabulary):
@@ -35,8 +35,7 @@ def metadata(config, vocabulary):
         ('general.name', gguf.STRING, 'ROCmForge demo stories'),
         ('general.description', gguf.STRING, 'A small storyteller trained by ROCmForge on stories it generated itself'),
         ('general.license', gguf.STRING, 'mit'),
-        ('general.file_type', gguf.U32, FILE_TYPE_MOSTLY_Q8_0),
-        ('general.quantization_version', gguf.U32, 2),
+        ('general.file_type', gguf.U32, FILE_TYPE_MOSTLY_F16),
         ('llama.vocab_size', gguf.U32, config.vocab_size),
         ('llama.context_length', gguf.U32, config.context),
         ('llama.embedding_length', gguf.U32, config.hidden),
@@ -93,7 +92,7 @@ def main():
         config = Config(**json.loads(str(np.load(args.weights)['config'])))
     weights = load_weights(args.weights, config)
     assert len(vocabulary['tokens']) == config.vocab_size, 'vocabulary and weights differ in size'
-    tensors = [(name, array, gguf.TYPE_Q8_0 if array.ndim == 2 else gguf.TYPE_F32) for name, array in weights.items()]
+    tensors = [(name, array, gguf.TYPE_F16 if array.ndim == 2 else gguf.TYPE_F32) for name, array in weights.items()]
     gguf.write(args.out, metadata(config, vocabulary), tensors)
     count = sum(array.size for array in weights.values())
     print(f'{args.out}: {count:,} weights in {len(tensors)} tensors, {os.path.getsize(args.out):,} bytes')

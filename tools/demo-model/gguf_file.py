@@ -1,34 +1,13 @@
-"""Writes and reads the part of the GGUF format (version 3) that the demo model needs: F32 and Q8_0 tensors."""
+"""Writes and reads the part of the GGUF format (version 3) that the demo model needs: F32 and F16 tensors."""
 import struct
 
 import numpy as np
 
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
-TYPE_F32, TYPE_Q8_0 = 0, 8
-ALIGNMENT, BLOCK = 32, 32
+TYPE_F32, TYPE_F16 = 0, 1
+ALIGNMENT = 32
+_ELEMENTS = {TYPE_F32: '<f4', TYPE_F16: '<f2'}
 _SCALARS = {U32: '<I', I32: '<i', F32: '<f', BOOL: '<?'}
-
-
-def quantize_q8_0(weights):
-    """Rows of 32-value blocks as ggml's quantize_row_q8_0_ref writes them: f16 d = max|x| / 127, then 32 × int8
-    round-half-away(x / d). `weights` is [rows, columns] f32 with columns divisible by 32; returns bytes."""
-    blocks = np.ascontiguousarray(weights, np.float32).reshape(-1, BLOCK)
-    scale = np.abs(blocks).max(axis=1, keepdims=True) / np.float32(127)
-    with np.errstate(divide='ignore'):
-        inverse = np.where(scale > 0, np.float32(1) / scale, np.float32(0))
-    scaled = blocks * inverse
-    rounded = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
-    out = np.empty((len(blocks), 2 + BLOCK), np.uint8)
-    out[:, :2] = scale.astype('<f2').view(np.uint8)
-    out[:, 2:] = rounded.astype(np.int8).view(np.uint8)
-    return out.tobytes()
-
-
-def dequantize_q8_0(data, count):
-    """The first `count` f32 values of Q8_0 bytes."""
-    blocks = np.frombuffer(data, np.uint8, count // BLOCK * (2 + BLOCK)).reshape(-1, 2 + BLOCK)
-    scale = blocks[:, :2].copy().view('<f2').astype(np.float32)
-    return (blocks[:, 2:].copy().view(np.int8).astype(np.float32) * scale).reshape(-1)
 
 
 def _string(text):
@@ -44,7 +23,7 @@ def write(path, metadata, tensors):
     """Writes a model.
 
     metadata: (key, type, value) triples, an array being (key, (ARRAY, element type), values);
-    tensors: (name, numpy array, TYPE_F32 or TYPE_Q8_0) triples, arrays in row-major [out, in] order.
+    tensors: (name, numpy array, TYPE_F32 or TYPE_F16) triples, arrays in row-major [out, in] order.
     """
     head = struct.pack('<4sIQQ', b'GGUF', 3, len(tensors), len(metadata))
     for key, kind, value in metadata:
@@ -55,7 +34,7 @@ def write(path, metadata, tensors):
         head += _string(key) + body
     blobs, offset = [], 0
     for name, array, kind in tensors:
-        blob = quantize_q8_0(array) if kind == TYPE_Q8_0 else np.ascontiguousarray(array, '<f4').tobytes()
+        blob = np.ascontiguousarray(array, _ELEMENTS[kind]).tobytes()
         head += _string(name) + struct.pack('<I', array.ndim)
         head += b''.join(struct.pack('<Q', size) for size in reversed(array.shape)) + struct.pack('<IQ', kind, offset)
         blobs.append(blob + bytes(-len(blob) % ALIGNMENT))
@@ -104,6 +83,5 @@ def read(path):
     tensors = {}
     for name, shape, kind, offset in infos:
         count, at = int(np.prod(shape)), start + offset
-        flat = np.frombuffer(data, '<f4', count, at) if kind == TYPE_F32 else dequantize_q8_0(data[at:], count)
-        tensors[name] = flat.reshape(shape)
+        tensors[name] = np.frombuffer(data, _ELEMENTS[kind], count, at).astype(np.float32).reshape(shape)
     return metadata, tensors

@@ -142,7 +142,7 @@ PLACES = {
                'under a big fern;behind a mossy log;next to a hollow tree;between the roots of an oak'),
     'meadow': ('near [the|a sunny|a wide green] meadow', 'across the meadow',
                'in the tall grass;under a daisy;behind a white stone;beside the old fence'),
-    'village': ('in [a small|a quiet|a little] village', 'through the village',
+    'village': ('in [a small|a pretty|a little] village', 'through the village',
                 'next to the well;behind the bakery;under the wooden bench;beside the old gate'),
     'beach': ('near [the|a sandy|a long white] beach', 'along the beach',
               'behind a sand dune;under a wooden boat;beside a pool of salty water;between two rocks'),

@@ -5,7 +5,7 @@
     stories.py --bench                        megabytes a second on one core
 
 Everything is a function of the seed. A combination of hero and second subject of which the hash falls into the
-held-out part (1 in 16) never appears in training samples; `sample(seed, held_out=True)` draws only from those.
+held-out part (1 in 16) never appears in training samples; `sample(seed, want_held_out=True)` draws only from those.
 """
 import argparse
 import random
@@ -13,7 +13,7 @@ import time
 
 from grammar import Narrator, article, capitalise, paragraph, stable_hash
 from lexicon import (ANIMALS, BOYS, COATS, FEMALE_KINDS, FOODS, GIRLS, HE, MALE_KINDS, OBJECTS, PET_BOYS,
-                     PET_GIRLS, PLACES, PLAIN_TRAIT, PLAIN_TRAITS,                     ROLES, SHE, SYLLABLES, TRAITS)
+                     PET_GIRLS, PLACES, PLAIN_TRAIT, PLAIN_TRAITS, ROLES, SHE, SYLLABLES, TRAITS)
 from subjects import PLOTS, SMALL_TALK, SYSTEM_PROMPTS, request, subject_phrase
 
 BOS, EOS, START, END = '<|begin_of_text|>', '<|end_of_text|>', '<|im_start|>', '<|im_end|>'
@@ -141,13 +141,16 @@ class Story:
         self.option = rng.choice(options) if options else None
         self.second = self.object if self.plot.name == 'lost' else self.option or self.plot.name
         taken = {kind, self.friend.kind}
-        self.mentor = rng.choice([mentor for mentor in MENTORS if mentor[0].lower().split()[-1] not in taken])
+        mentors = [mentor for mentor in MENTORS if mentor[0].lower().split()[-1] not in taken]
+        # As with names: each hero has a favourite.
+        start = stable_hash(self.hero.name)
+        self.mentor = mentors[(start + rng.choice((0, rng.randrange(8)))) % len(mentors)]
 
     @property
-    def is_held_out(self):
-        """Whether hero and second subject, or trait and hero, are a held-out combination."""
+    def held_out_pairs(self):
+        """Those of the pairs hero and second subject, and trait and hero, that are held out."""
         hero = self.hero.name if self.hero.is_child else self.hero.kind
-        return held_out(hero, self.second) or held_out(self.trait, hero)
+        return [pair for pair in ((hero, self.second), (self.trait, hero)) if held_out(*pair)]
 
     def _fill(self, s):
         """Fills the narrator's slots."""
@@ -194,7 +197,7 @@ def draw_story(rng, want_held_out=False):
     """A story from the training part, or from the held-out part."""
     while True:
         story = Story(rng)
-        if story.is_held_out == want_held_out:
+        if bool(story.held_out_pairs) == want_held_out:
             return story
 
 

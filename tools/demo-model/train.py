@@ -23,7 +23,7 @@ from evaluate import evaluate_stories
 from llama import Llama, loss_of
 from tokenizer import Tokenizer, train as train_vocabulary
 
-EVALUATION_S, CHECKPOINT_S, SYNC_STEPS = 60, 120, 10
+EVALUATION_S, CHECKPOINT_S, SYNC_STEPS = 45, 120, 10
 HELD_OUT_SEED, VALIDATION_SEED = 2 * 10**12, 10**12
 START = time.time()
 
@@ -192,7 +192,9 @@ def main():
     model = Llama(config).to(device)
     names = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert names == config.shapes(), 'the model and its configuration disagree'
+    began = time.time()
     steps = fit(model, rows, args, config, device, log)
+    training_seconds = time.time() - began
     save_weights(model, config, os.path.join(args.out, 'model.npz'))
 
     model.eval()
@@ -200,7 +202,8 @@ def main():
     metrics = {
         'config': config.as_dict(), 'weights': sum(parameter.numel() for parameter in model.parameters()),
         'torch': torch.__version__, 'steps': steps, 'tokens_seen': tokens, 'corpus_tokens': int(rows.size),
-        'epochs': tokens / rows.size, 'validation_loss': mean_loss(model, validation, min(few, 32), device),
+        'training_seconds': training_seconds, 'epochs': tokens / rows.size,
+        'validation_loss': mean_loss(model, validation, min(few, 32), device),
         'held_out_loss': mean_loss(model, held_out, min(few, 32), device),
     }
     log(f'validation loss {metrics["validation_loss"]:.4f}, held-out loss {metrics["held_out_loss"]:.4f}')

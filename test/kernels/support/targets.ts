@@ -11,7 +11,7 @@ import { printErrors } from './compare.js';
 import { type Buffers, launch, type TestArguments } from './launch.js';
 
 /** Where the built kernels lie; the mutation script points it at a copy with a mistake in it. */
-const folder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'kernels');
+export const kernelsFolder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'kernels');
 
 /** The lane orders that the lanes target takes in turn, one a launch: forward, reverse, random. */
 const LANE_ORDERS = 3;
@@ -32,7 +32,8 @@ export class Target {
   }
 
   get device(): Device {
-    this.opened ??= this.name === 'host' ? openDevice({ kind: 'host', kernels: folder }) : openLibrary(this.name);
+    this.opened ??=
+      this.name === 'host' ? openDevice({ kind: 'host', kernels: kernelsFolder }) : openLibrary(this.name);
     return this.opened;
   }
 
@@ -65,7 +66,7 @@ function bytesOf(array: Buffers[string]): Uint8Array {
 
 function openLibrary(name: string): Device {
   const file = name === 'host-v3' ? path.join('host', 'x86-64-v3.so') : path.join(name, 'lanes.so');
-  const library = path.join(folder, file);
+  const library = path.join(kernelsFolder, file);
   if (!existsSync(library)) {
     throw new Error(`${library} is missing; run "npm run build:kernels -- --target host,lanes"`);
   }
@@ -73,7 +74,8 @@ function openLibrary(name: string): Device {
 }
 
 /** The host build for older processors has vector code of its own, which a newer one would otherwise never run. */
-const hasOwnV3 = loadAddon().hostLevel() !== 'x86-64-v3' && existsSync(path.join(folder, 'host', 'x86-64-v3.so'));
+const hasOwnV3 =
+  loadAddon().hostLevel() !== 'x86-64-v3' && existsSync(path.join(kernelsFolder, 'host', 'x86-64-v3.so'));
 const runsOf = { host: 200, ...(hasOwnV3 ? { 'host-v3': 40 } : {}), lanes32: 20, lanes64: 20 };
 
 /** Defines the tests of one kernel on each target; prints the largest error seen. */

@@ -3,6 +3,7 @@ import { attentionContracts } from './attention.js';
 import { elementwiseContracts } from './elementwise.js';
 import { forwardContracts } from './forward.js';
 import { linearContracts } from './linear.js';
+import { measureContracts } from './measure.js';
 import { quantizedContracts } from './quantized.js';
 import { samplingContracts } from './sampling.js';
 
@@ -10,6 +11,7 @@ export * from './attention.js';
 export * from './elementwise.js';
 export * from './forward.js';
 export * from './linear.js';
+export * from './measure.js';
 export * from './quantized.js';
 export * from './sampling.js';
 
@@ -20,5 +22,6 @@ export const allContracts: readonly KernelContract[] = [
   ...attentionContracts,
   ...linearContracts,
   ...quantizedContracts,
+  ...measureContracts,
   ...samplingContracts,
 ];

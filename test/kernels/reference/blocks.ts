@@ -1,0 +1,80 @@
+import type { BlockType } from '../../../src/executor/kernels/contracts/index.js';
+import { fromHalf } from '../support/half.js';
+
+/** Weights in float64: element i is products[i] - minimums[i]. */
+export interface Weights {
+  readonly products: Float64Array;
+  readonly minimums: Float64Array;
+}
+
+/** Element i of one block as (scale · quant, minimum). */
+type Element = (block: DataView, i: number) => readonly [product: number, minimum: number];
+
+const half = (block: DataView, at: number): number => fromHalf(block.getUint16(at, true));
+/** Bits `from` .. `from + count - 1` of a byte. */
+const bits = (byte: number, from: number, count: number): number => Math.floor(byte / 2 ** from) % 2 ** count;
+/** Nibble i of sixteen bytes: the low ones first, then the high ones. */
+const splitNibble = (block: DataView, at: number, i: number): number =>
+  bits(block.getUint8(at + (i % 16)), i < 16 ? 0 : 4, 4);
+const bit = (block: DataView, at: number, i: number): number => bits(block.getUint8(at + Math.floor(i / 8)), i % 8, 1);
+
+/** The 6-bit scale and minimum of sub-block s of Q4_K and Q5_K, from twelve bytes. */
+function sixBits(block: DataView, s: number): readonly [scale: number, minimum: number] {
+  const byte = (i: number): number => block.getUint8(4 + i);
+  if (s < 4) return [bits(byte(s), 0, 6), bits(byte(s + 4), 0, 6)];
+  return [bits(byte(s + 4), 0, 4) + 16 * bits(byte(s - 4), 6, 2), bits(byte(s + 4), 4, 4) + 16 * bits(byte(s), 6, 2)];
+}
+/** Sub-blocks 2c and 2c + 1 are the low and the high nibbles of 32 bytes. */
+const kNibble = (block: DataView, at: number, i: number): number =>
+  bits(block.getUint8(at + 32 * Math.floor(i / 64) + (i % 32)), i % 64 < 32 ? 0 : 4, 4);
+
+function kElement(block: DataView, i: number, quant: number): readonly [product: number, minimum: number] {
+  const [scale, minimum] = sixBits(block, Math.floor(i / 32));
+  return [half(block, 0) * scale * quant, half(block, 2) * minimum];
+}
+
+const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; element: Element }>> = {
+  q8_0: { elements: 32, bytes: 34, element: (b, i) => [half(b, 0) * b.getInt8(2 + i), 0] },
+  q4_0: { elements: 32, bytes: 18, element: (b, i) => [half(b, 0) * (splitNibble(b, 2, i) - 8), 0] },
+  q4_1: { elements: 32, bytes: 20, element: (b, i) => [half(b, 0) * splitNibble(b, 4, i), -half(b, 2)] },
+  q5_0: {
+    elements: 32,
+    bytes: 22,
+    element: (b, i) => [half(b, 0) * (splitNibble(b, 6, i) + 16 * bit(b, 2, i) - 16), 0],
+  },
+  q5_1: {
+    elements: 32,
+    bytes: 24,
+    element: (b, i) => [half(b, 0) * (splitNibble(b, 8, i) + 16 * bit(b, 4, i)), -half(b, 2)],
+  },
+  q4_k: { elements: 256, bytes: 144, element: (b, i) => kElement(b, i, kNibble(b, 16, i)) },
+  q5_k: {
+    elements: 256,
+    bytes: 176,
+    element: (b, i) => kElement(b, i, kNibble(b, 48, i) + 16 * bits(b.getUint8(16 + (i % 32)), Math.floor(i / 32), 1)),
+  },
+  q6_k: {
+    elements: 256,
+    bytes: 210,
+    element: (b, i) => {
+      const [part, quarter] = [Math.floor(i / 128), Math.floor((i % 128) / 32)];
+      const low = bits(b.getUint8(64 * part + (i % 64)), quarter < 2 ? 0 : 4, 4);
+      const high = bits(b.getUint8(128 + 32 * part + (i % 32)), 2 * quarter, 2);
+      return [half(b, 208) * b.getInt8(192 + Math.floor(i / 16)) * (low + 16 * high - 32), 0];
+    },
+  },
+};
+
+/** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */
+export function readBlocks(type: BlockType, data: Uint8Array): Weights {
+  const { elements, bytes, element } = FORMATS[type];
+  const count = (data.length / bytes) * elements;
+  const weights = { products: new Float64Array(count), minimums: new Float64Array(count) };
+  for (let i = 0; i < count; i++) {
+    const block = new DataView(data.buffer, data.byteOffset + Math.floor(i / elements) * bytes, bytes);
+    const [product, minimum] = element(block, i % elements);
+    weights.products[i] = product;
+    weights.minimums[i] = minimum;
+  }
+  return weights;
+}

@@ -1,0 +1,28 @@
+import { type BlockType, blockFormat } from '../../../src/executor/kernels/contracts/index.js';
+import type { Random } from './values.js';
+
+/** Where a block holds f16 numbers. */
+const HALVES: Readonly<Record<BlockType, readonly number[]>> = {
+  q4_0: [0],
+  q4_1: [0, 2],
+  q5_0: [0],
+  q5_1: [0, 2],
+  q8_0: [0],
+  q4_k: [0, 2],
+  q5_k: [0, 2],
+  q6_k: [208],
+};
+
+/** Blocks of random bytes: every quant, every whole-number scale, and any f16 scale that is finite. */
+export function randomBlocks(type: BlockType, count: number, random: Random): Uint8Array {
+  const { blockBytes } = blockFormat(type);
+  const data = Uint8Array.from({ length: count * blockBytes }, () => random.below(256));
+  for (let block = 0; block < count; block++) {
+    for (const at of HALVES[type]) {
+      const high = block * blockBytes + at + 1;
+      // An exponent of all ones is an infinity or NaN: one bit less is not.
+      if ((data[high]! & 0x7c) === 0x7c) data[high]! ^= 0x40;
+    }
+  }
+  return data;
+}
