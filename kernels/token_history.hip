@@ -1,6 +1,7 @@
 // token_history: counts the token each row has just sampled in its slot's history, for penalties
 //
-// A token that is not in the history is added at its end; a full history stays as it is.
+// A token that is not in the history is added at its end; a full history stays as it is. A negative length means that
+// the slot has no penalties and keeps no history.
 #include "forge/slot.h"
 
 // One block a sampled row; a slot is sampled once a step.
@@ -14,6 +15,7 @@ KERNEL(token_history, const int32_t* __restrict sample_row,  // [samples]
   const int token = slots[static_cast<size_t>(slot) * slot_words + SLOT_LAST_TOKEN];
   int32_t* seen = history + static_cast<size_t>(slot) * (1 + 2 * entries);
   const int count = seen[0];
+  if (count < 0) return;
   SHARED(int, found, 1);
   if (thread_id() == 0) found[0] = 0;
   block_sync();

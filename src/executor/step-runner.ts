@@ -120,7 +120,9 @@ export class StepRunner {
         words[offsets.rowSlot + row] = slice.slot;
         row += 1;
       });
-      if (slice.sample) words[offsets.sampleRow + samples++] = row - 1;
+      if (!slice.sample) continue;
+      this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
+      words[offsets.sampleRow + samples++] = row - 1;
     }
     words[offsets.tokens] = row;
     words[offsets.samples] = samples;

@@ -34,6 +34,21 @@ describe('a bad request', () => {
     ['top_p 0', request({ text, sampling: { topP: 0 } }), invalid('sampling.top_p')],
     ['top_p 2', request({ text, sampling: { topP: 2 } }), invalid('sampling.top_p')],
     ['min_p 1.5', request({ text, sampling: { minP: 1.5 } }), invalid('sampling.min_p')],
+    [
+      'min_tokens above max_tokens',
+      request({ text, stop: { minTokens: 9, maxTokens: 5 } }),
+      invalid('stop.min_tokens'),
+    ],
+    [
+      'a bias for a token that does not exist',
+      request({ text, sampling: { logitBias: { 4000: 1 } } }),
+      invalid('sampling.logit_bias'),
+    ],
+    [
+      'a repetition penalty of 0',
+      request({ text, sampling: { repetitionPenalty: 0 } }),
+      invalid('sampling.repetition_penalty'),
+    ],
     ['max_tokens 0', request({ text, stop: { maxTokens: 0 } }), invalid('stop.max_tokens')],
     ['an empty stop string', request({ text, stop: { strings: [''] } }), invalid('stop.strings')],
     ['n 0', request({ text, n: 0 }), invalid('n')],
@@ -73,13 +88,7 @@ describe('a bad request', () => {
   const outputOptions = { logprobs: undefined, promptLogprobs: undefined, echo: false, includeSpecialTokens: false };
   const uses: Record<string, GenerateStreamRequest> = {
     'sampling.typical_p': request({ text, sampling: { typicalP: 0.5 } }),
-    'sampling.repetition_penalty': request({ text, sampling: { repetitionPenalty: 1.1 } }),
-    'sampling.frequency_penalty': request({ text, sampling: { frequencyPenalty: 0.5 } }),
-    'sampling.presence_penalty': request({ text, sampling: { presencePenalty: 0.5 } }),
-    'sampling.logit_bias': request({ text, sampling: { logitBias: { 5: 1 } } }),
-    'stop.min_tokens': request({ text, stop: { minTokens: 2 } }),
     'output.prompt_logprobs': request({ text, output: { ...outputOptions, promptLogprobs: 1 } }),
-    'output.echo': request({ text, output: { ...outputOptions, echo: true } }),
     constraint: request({ text, constraint: { kind: { $case: 'regex', value: 'a+' } } }),
   };
 

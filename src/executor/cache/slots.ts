@@ -7,14 +7,17 @@ import type {
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { KV_BLOCK_TOKENS, TOP_LOGPROBS_MAX } from '../kernels/contracts/index.js';
 import type { Limits } from '../model/limits.js';
-import { SlotWord, slotWords } from '../model/slot-layout.js';
+import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
   readonly tokenIds: Uint32Array;
   readonly logprobs: boolean;
   readonly topLogprobs: number;
+  readonly sampling: SlotSampling;
   blocks: number;
+  /** Whether tokens are held down until a position that has not been reached. */
+  isSuppressing: boolean;
 }
 
 /** Receives what a step changes in the slots' device memory: word index and value. */
@@ -26,6 +29,7 @@ export type SlotWriter = (index: number, value: number) => void;
  */
 export class SlotTable {
   private readonly slots: (Slot | undefined)[];
+  private readonly arena: SlotArena;
   private readonly words: number;
   private readonly floatBits = new Float32Array(1);
   private readonly intBits = new Int32Array(this.floatBits.buffer);
@@ -35,7 +39,8 @@ export class SlotTable {
     private readonly vocabularySize: number,
   ) {
     this.slots = new Array<Slot | undefined>(limits.maxSequences).fill(undefined);
-    this.words = slotWords(limits.maxContext);
+    this.arena = slotArena(limits);
+    this.words = this.arena.slotWords;
   }
 
   close(slot: number): void {
@@ -57,9 +62,13 @@ export class SlotTable {
       tokenIds,
       logprobs: sampling.logprobs,
       topLogprobs: Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX),
+      sampling,
       blocks: 0,
+      isSuppressing: tokenIds.length < sampling.suppressBefore,
     };
     this.writeSampling(slot, sampling, write);
+    this.writeHistory(slot, sampling, tokenIds, message.promptTokens, write);
+    this.writeBiases(slot, write);
     this.append({ slot, blockIds: message.blockIds }, write);
   }
 
@@ -91,6 +100,14 @@ export class SlotTable {
     for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? -1, position);
   }
 
+  /** The slot is about to sample the token of this position: what is held down until then is let go. */
+  beforeSample(slot: number, position: number, write: SlotWriter): void {
+    const { isSuppressing, sampling } = this.get(slot);
+    if (!isSuppressing || position < sampling.suppressBefore) return;
+    this.get(slot).isSuppressing = false;
+    this.writeBiases(slot, write);
+  }
+
   /** What is returned beside a sampled token. */
   outputOf(slot: number): { readonly logprobs: boolean; readonly topLogprobs: number } {
     return this.get(slot);
@@ -109,13 +126,57 @@ export class SlotTable {
     write(base + SlotWord.SEED_LOW, Number(BigInt.asIntN(32, sampling.seed)));
     write(base + SlotWord.SEED_HIGH, Number(BigInt.asIntN(32, sampling.seed >> 32n)));
     write(base + SlotWord.SAMPLE_INDEX, sampling.sampleIndex);
+    write(base + SlotWord.REPETITION, this.bitsOf(repetitionOf(sampling)));
+    write(base + SlotWord.FREQUENCY, this.bitsOf(sampling.frequencyPenalty));
+    write(base + SlotWord.PRESENCE, this.bitsOf(sampling.presencePenalty));
     write(base + SlotWord.LOGPROBS, sampling.logprobs ? 1 + Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX) : 0);
+  }
+
+  /** The tokens that penalties look at, each with how often it was generated; -1 where nothing is penalized. */
+  private writeHistory(
+    slot: number,
+    sampling: SlotSampling,
+    tokenIds: Uint32Array,
+    promptTokens: number,
+    write: SlotWriter,
+  ): void {
+    const base = this.arena.historyOffset + slot * (1 + 2 * this.arena.historyEntries);
+    if (repetitionOf(sampling) === 1 && sampling.frequencyPenalty === 0 && sampling.presencePenalty === 0) {
+      write(base, -1);
+      return;
+    }
+    const generated = new Map<number, number>();
+    tokenIds.forEach((id, i) => generated.set(id, (generated.get(id) ?? 0) + (i < promptTokens ? 0 : 1)));
+    let word = base;
+    write(word++, generated.size);
+    for (const [id, times] of generated) {
+      write(word++, id);
+      write(word++, times);
+    }
+  }
+
+  private writeBiases(slot: number, write: SlotWriter): void {
+    const { sampling, isSuppressing } = this.get(slot);
+    const biases = new Map(sampling.biasIds.map((id, i) => [id, sampling.biasValues[i] ?? 0]));
+    if (isSuppressing) for (const id of sampling.suppressedIds) biases.set(id, Number.NEGATIVE_INFINITY);
+    if (biases.size > BIAS_ENTRIES) throw protocolError(`${biases.size} biased logits in slot ${slot}`);
+    let word = this.arena.biasOffset + slot * (1 + 2 * BIAS_ENTRIES);
+    write(word++, biases.size);
+    for (const [id, bias] of biases) {
+      if (id >= this.vocabularySize) throw protocolError(`a bias for token id ${id} in slot ${slot}`);
+      write(word++, id);
+      write(word++, this.bitsOf(bias));
+    }
   }
 
   private bitsOf(value: number): number {
     this.floatBits[0] = value;
     return this.intBits[0] as number;
   }
+}
+
+function repetitionOf({ repetitionPenalty }: SlotSampling): number {
+  return repetitionPenalty === 0 ? 1 : repetitionPenalty;
 }
 
 /** Little-endian uint32s of a `bytes` field. */

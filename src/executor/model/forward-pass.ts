@@ -4,7 +4,7 @@ import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js'
 import * as kernels from '../kernels/contracts/index.js';
 import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
 import type { Limits } from './limits.js';
-import { slotWords } from './slot-layout.js';
+import { BIAS_ENTRIES, type SlotArena, slotArena } from './slot-layout.js';
 import { StepTables } from './step-tables.js';
 import type { Matrix } from './weights.js';
 
@@ -44,8 +44,13 @@ export class ForwardPass {
   private quantizedFrom: DeviceBuffer | undefined;
   /** `[max_sequences, vocabulary]` */
   readonly logits: DeviceBuffer;
-  /** `[max_sequences, slot_words]` */
+  /** The logits that tokens are drawn from: penalized and biased. The same shape. */
+  private readonly adjusted: DeviceBuffer;
+  /** 0, 1, 2, ...: as many as there are sequences. */
+  private readonly everySample: DeviceBuffer;
+  /** The {@link SlotArena}; it begins with the slots, `[max_sequences, slot_words]`. */
   readonly slots: DeviceBuffer;
+  private readonly arena: SlotArena;
   readonly tables: StepTables;
   readonly kvBytes: number;
 
@@ -69,7 +74,8 @@ export class ForwardPass {
         `head_dim ${headDim} is not built; built are ${kernels.HEAD_DIMS.join(', ')}`,
       );
     }
-    this.slotWords = slotWords(limits.maxContext);
+    this.arena = slotArena(limits);
+    this.slotWords = this.arena.slotWords;
     this.slotDims = { slot_count: maxSequences };
     this.x = device.allocate('f32', rows * hiddenSize);
     this.normed = device.allocate('f32', rows * hiddenSize);
@@ -81,7 +87,9 @@ export class ForwardPass {
     const widest = Math.max(hiddenSize, heads * headDim, ffnSize);
     this.quantized = device.allocate('u8', rows * Math.ceil(widest / kernels.Q8_BLOCK) * kernels.Q8_BLOCK_BYTES);
     this.logits = device.allocate('f32', maxSequences * vocabularySize);
-    this.slots = device.upload(new Int32Array(maxSequences * this.slotWords));
+    this.adjusted = device.allocate('f32', maxSequences * vocabularySize);
+    this.everySample = device.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
+    this.slots = device.upload(new Int32Array(this.arena.words));
     this.tables = new StepTables(device, limits);
     const cacheElements = limits.kvBlocks * kvHeads * kernels.KV_BLOCK_TOKENS * headDim;
     this.caches = Array.from({ length: model.layers }, () => ({
@@ -238,13 +246,14 @@ export class ForwardPass {
       { rows: this.samples },
     );
     this.matmul(outputMatrix, this.normed, this.logits, vocabularySize, this.samples, 'samples');
+    this.adjustLogits();
     const shared = { slots: this.slots, slot_words: this.slotWords, row_slot: rowSlot, sample_row: sampleRow };
     const dims = { ...this.slotDims, samples: this.samples, tokens: this.tokens };
     this.plan.launch(
       kernels.sample,
       {
         ...shared,
-        logits: this.logits,
+        logits: this.adjusted,
         row_position: this.tables.at('rowPosition'),
         output: this.tables.output,
         output_words: kernels.OUTPUT_WORDS,
@@ -252,6 +261,9 @@ export class ForwardPass {
       },
       dims,
     );
+    const { historyOffset, historyEntries } = this.arena;
+    const history = bufferFrom(this.slots, historyOffset);
+    this.plan.launch(kernels.tokenHistory, { ...shared, history, entries: historyEntries }, dims);
     this.plan.launch(
       kernels.logSoftmaxTop,
       {
@@ -261,6 +273,38 @@ export class ForwardPass {
         top_max: kernels.TOP_LOGPROBS_MAX,
         vocabulary: vocabularySize,
       },
+      dims,
+    );
+  }
+
+  /** adjusted = logits, penalized and biased as each slot says; log probabilities are those of the raw logits. */
+  private adjustLogits(): void {
+    const vocabulary = this.model.vocabularySize;
+    const { historyOffset, historyEntries, biasOffset } = this.arena;
+    this.plan.launch(
+      kernels.gatherRows,
+      { x: this.logits, y: this.adjusted, index: this.everySample, hidden: vocabulary },
+      { tokens: this.limits.maxSequences, samples: this.samples },
+    );
+    const rows = { sample_row: this.tables.at('sampleRow'), row_slot: this.tables.at('rowSlot') };
+    const dims = { ...this.slotDims, samples: this.samples, tokens: this.tokens };
+    this.plan.launch(
+      kernels.penalties,
+      {
+        ...rows,
+        logits: this.adjusted,
+        slots: this.slots,
+        history: bufferFrom(this.slots, historyOffset),
+        slot_words: this.slotWords,
+        entries: historyEntries,
+        vocabulary,
+      },
+      dims,
+    );
+    const biases = bufferFrom(this.slots, biasOffset);
+    this.plan.launch(
+      kernels.logitBias,
+      { ...rows, logits: this.adjusted, biases, entries: BIAS_ENTRIES, vocabulary },
       dims,
     );
   }

@@ -26,3 +26,34 @@ export function blocksFor(tokens: number): number {
 export function slotWords(maxContext: number): number {
   return SlotWord.BLOCK_TABLE + blocksFor(maxContext);
 }
+
+/** The most tokens of one sequence whose logits may be biased or held down. */
+export const BIAS_ENTRIES = 320;
+
+/**
+ * All slots' memory as one range of int32 words, so that one kernel writes any of it: the slots, then for each the
+ * history that penalties look at, then for each the biases of its logits.
+ */
+export interface SlotArena {
+  readonly slotWords: number;
+  /** Per slot `[1 + 2 * historyEntries]`: how many, then token and times generated; -1: none is kept. */
+  readonly historyOffset: number;
+  readonly historyEntries: number;
+  /** Per slot `[1 + 2 * BIAS_ENTRIES]`: how many, then token and f32 bits of its bias. */
+  readonly biasOffset: number;
+  readonly words: number;
+}
+
+/** Where everything lies for slots of this number and size. */
+export function slotArena(limits: { readonly maxSequences: number; readonly maxContext: number }): SlotArena {
+  const words = slotWords(limits.maxContext);
+  const historyOffset = limits.maxSequences * words;
+  const biasOffset = historyOffset + limits.maxSequences * (1 + 2 * limits.maxContext);
+  return {
+    slotWords: words,
+    historyOffset,
+    historyEntries: limits.maxContext,
+    biasOffset,
+    words: biasOffset + limits.maxSequences * (1 + 2 * BIAS_ENTRIES),
+  };
+}

@@ -1,7 +1,7 @@
 import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import { OUTPUT_WORDS } from '../kernels/contracts/index.js';
 import type { Limits } from './limits.js';
-import { slotWords } from './slot-layout.js';
+import { slotArena } from './slot-layout.js';
 
 /**
  * The small tables of one step, in one range of device memory so that one copy brings them all.
@@ -41,7 +41,7 @@ export class StepTables {
       sampleRow: rows + 3 * maxStepTokens,
       writePairs: rows + 3 * maxStepTokens + maxSequences,
     };
-    this.maxWrites = maxSequences * slotWords(limits.maxContext);
+    this.maxWrites = slotArena(limits).words;
     this.words = this.offsets.writePairs + 2 * this.maxWrites;
     this.device = device.allocate('i32', this.words);
     this.output = device.allocate('i32', maxSequences * OUTPUT_WORDS);

@@ -13,14 +13,14 @@ export function encodeStep(plan: StepPlan, generation: bigint): ExecuteRequest {
       tokenIds: bytesOf(sequence.tokens()),
       promptTokens: sequence.options.promptIds.length,
       blockIds: bytesOf(Uint32Array.from(blocks)),
-      sampling: slotSampling(sequence.options.sampling),
+      sampling: slotSampling(sequence.options.sampling, sequence.options.promptIds.length),
     })),
     appends: plan.appends.map(({ slot, blocks }) => ({ slot, blockIds: bytesOf(Uint32Array.from(blocks)) })),
     slices: plan.slices.map(({ slot, position, count, sample }) => ({ slot, position, count, sample })),
   };
 }
 
-function slotSampling(sampling: SequenceSampling): SlotSampling {
+function slotSampling(sampling: SequenceSampling, promptTokens: number): SlotSampling {
   return {
     temperature: sampling.temperature,
     topK: sampling.topK,
@@ -30,6 +30,13 @@ function slotSampling(sampling: SequenceSampling): SlotSampling {
     sampleIndex: sampling.sampleIndex,
     logprobs: sampling.logprobs,
     topLogprobs: sampling.topLogprobs,
+    repetitionPenalty: sampling.repetitionPenalty,
+    frequencyPenalty: sampling.frequencyPenalty,
+    presencePenalty: sampling.presencePenalty,
+    biasIds: sampling.logitBias.map(([id]) => id),
+    biasValues: sampling.logitBias.map(([, bias]) => bias),
+    suppressedIds: sampling.suppressedIds as number[],
+    suppressBefore: sampling.minTokens === 0 ? 0 : promptTokens + sampling.minTokens,
   };
 }
 

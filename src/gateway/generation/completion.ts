@@ -9,6 +9,8 @@ export interface StopOptions {
   readonly includeStopString: boolean;
   readonly ignoreEos: boolean;
   readonly maxTokens: number;
+  /** Stop strings count from here on. Tokens that would end the text are held down on the device until then. */
+  readonly minTokens: number;
   readonly includeSpecialTokens: boolean;
 }
 
@@ -41,6 +43,7 @@ export class Completion {
 
   push(tokenId: number): CompletionStep {
     this.tokens += 1;
+    if (this.tokens < this.stop.minTokens) return { text: this.detokenizer.push(tokenId), finish: undefined };
     const matched = this.matcher.push(this.detokenizer.push(tokenId));
     if (matched.stop !== undefined) {
       return { text: matched.text, finish: { reason: 'stop', stopString: matched.stop } };

@@ -1,5 +1,6 @@
 import type { RocmForgeError } from '../../shared/errors.js';
 import { Sequence, type SequenceSampling } from '../scheduler/sequence.js';
+import { detokenize } from '../tokenizer/detokenizer.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 
@@ -15,6 +16,8 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
+  /** Whether the prompt's text comes in front of each completion's. */
+  readonly echo: boolean;
 }
 
 /** The probability of a token and of the likeliest ones at its place. */
@@ -43,6 +46,7 @@ export interface CompletionCounts {
 export class Generation {
   readonly sequences: readonly Sequence[];
   private readonly completions: readonly Completion[];
+  private readonly promptText: string;
   private left: number;
 
   /** @throws RocmForgeError `INVALID_FIELD` for stop strings that cannot match */
@@ -51,6 +55,7 @@ export class Generation {
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
+    this.promptText = parameters.echo ? detokenize(tokenizer, parameters.promptIds) : '';
     const { n, promptIds, sampling, stop, priority } = parameters;
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -73,7 +78,8 @@ export class Generation {
   push(sequence: Sequence, token: TokenProbability): boolean {
     const index = sequence.options.sampling.sampleIndex;
     const { text, finish } = (this.completions[index] as Completion).push(token.tokenId);
-    this.sink.chunk(index, [token.tokenId], text, this.parameters.sampling.logprobs ? [token] : []);
+    const prompt = this.parameters.echo && sequence.emitted.length === 1 ? this.promptText : '';
+    this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs ? [token] : []);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;
   }

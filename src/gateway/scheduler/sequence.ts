@@ -9,7 +9,33 @@ export interface SequenceSampling {
   readonly sampleIndex: number;
   readonly logprobs: boolean;
   readonly topLogprobs: number;
+  readonly repetitionPenalty: number;
+  readonly frequencyPenalty: number;
+  readonly presencePenalty: number;
+  /** Token id and what is added to its logit. */
+  readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
+  /** Tokens that would end the sequence, held down until {@link minTokens} are generated. */
+  readonly suppressedIds: readonly number[];
+  readonly minTokens: number;
 }
+
+/** Sampling that changes nothing: argmax of the raw logits. */
+export const GREEDY: SequenceSampling = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  seed: 0n,
+  sampleIndex: 0,
+  logprobs: false,
+  topLogprobs: 0,
+  repetitionPenalty: 1,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  logitBias: [],
+  suppressedIds: [],
+  minTokens: 0,
+};
 
 export interface SequenceOptions {
   readonly promptIds: Uint32Array;

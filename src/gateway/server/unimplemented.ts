@@ -13,13 +13,7 @@ interface UnimplementedField {
  */
 export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
   { field: 'sampling.typical_p', isUsed: ({ sampling }) => (sampling?.typicalP ?? 1) !== 1 },
-  { field: 'sampling.repetition_penalty', isUsed: ({ sampling }) => (sampling?.repetitionPenalty ?? 1) !== 1 },
-  { field: 'sampling.frequency_penalty', isUsed: ({ sampling }) => (sampling?.frequencyPenalty ?? 0) !== 0 },
-  { field: 'sampling.presence_penalty', isUsed: ({ sampling }) => (sampling?.presencePenalty ?? 0) !== 0 },
-  { field: 'sampling.logit_bias', isUsed: ({ sampling }) => Object.keys(sampling?.logitBias ?? {}).length > 0 },
-  { field: 'stop.min_tokens', isUsed: ({ stop }) => (stop?.minTokens ?? 0) > 0 },
   { field: 'output.prompt_logprobs', isUsed: ({ output }) => output?.promptLogprobs !== undefined },
-  { field: 'output.echo', isUsed: ({ output }) => output?.echo ?? false },
   { field: 'constraint', isUsed: ({ constraint }) => constraint?.kind !== undefined },
 ];
 

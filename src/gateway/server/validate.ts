@@ -13,6 +13,10 @@ import { refuseUnimplemented } from './unimplemented.js';
 const MAX_LOGPROBS = 20;
 const MAX_COMPLETIONS = 64;
 const MAX_STOPS = 64;
+/** The executor keeps room for this many; what min_tokens holds down has its own. */
+const MAX_LOGIT_BIASES = 256;
+/** Tokens that min_tokens may have to hold down. */
+const MAX_ENDING_TOKENS = 64;
 
 /**
  * A request as the engine takes it: every field checked, the prompt encoded, a seed drawn where none was given.
@@ -36,6 +40,11 @@ export async function validateGeneration(
     check(Number(id) < model.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${model.vocabularySize}`);
     check(Number.isFinite(bias), 'sampling.logit_bias', `of token ${id} is no finite number`);
   }
+  check(
+    Object.keys(sampling?.logitBias ?? {}).length <= MAX_LOGIT_BIASES,
+    'sampling.logit_bias',
+    `has more than ${MAX_LOGIT_BIASES} entries`,
+  );
   check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
   check((stop?.strings.length ?? 0) <= MAX_STOPS, 'stop.strings', `has more than ${MAX_STOPS} entries`);
   for (const id of stop?.tokenIds ?? []) {
@@ -56,6 +65,16 @@ export async function validateGeneration(
     );
   }
   const temperature = sampling?.temperature ?? 1;
+  const maxTokens = Math.min(stop?.maxTokens ?? room, room);
+  const minTokens = stop?.minTokens ?? 0;
+  check(minTokens <= maxTokens, 'stop.min_tokens', `is ${minTokens}, more than the ${maxTokens} that may be generated`);
+  const endingIds = stop?.ignoreEos ? [] : [...model.tokenizer.eogIds];
+  const suppressedIds = minTokens === 0 ? [] : [...new Set([...endingIds, ...(stop?.tokenIds ?? [])])];
+  check(
+    suppressedIds.length <= MAX_ENDING_TOKENS,
+    'stop.token_ids',
+    `are more than min_tokens can hold down (${MAX_ENDING_TOKENS})`,
+  );
   return {
     requestId: request.requestId || randomUUID(),
     promptIds,
@@ -67,19 +86,27 @@ export async function validateGeneration(
       seed: sampling?.seed ?? randomBytes(8).readBigUInt64LE(),
       logprobs: output?.logprobs !== undefined,
       topLogprobs: output?.logprobs ?? 0,
+      repetitionPenalty: sampling?.repetitionPenalty ?? 1,
+      frequencyPenalty: sampling?.frequencyPenalty ?? 0,
+      presencePenalty: sampling?.presencePenalty ?? 0,
+      logitBias: Object.entries(sampling?.logitBias ?? {}).map(([id, bias]) => [Number(id), bias] as const),
+      suppressedIds,
+      minTokens,
     },
     stop: {
       strings: stop?.strings ?? [],
       tokenIds: new Set(stop?.tokenIds ?? []),
       includeStopString: stop?.includeStopString ?? false,
       ignoreEos: stop?.ignoreEos ?? false,
-      maxTokens: Math.min(stop?.maxTokens ?? room, room),
+      maxTokens,
+      minTokens,
       includeSpecialTokens: output?.includeSpecialTokens ?? false,
     },
     // Completions of an argmax are all the same, but they were asked for.
     n: request.n ?? 1,
     priority: request.priority,
     timeLimitMs: request.timeLimitMs,
+    echo: output?.echo ?? false,
   };
 }
 

@@ -1,19 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Blame } from '../../../src/gateway/scheduler/blame.js';
-import { Sequence } from '../../../src/gateway/scheduler/sequence.js';
+import { GREEDY, Sequence } from '../../../src/gateway/scheduler/sequence.js';
 
-const SAMPLING = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0n,
-  sampleIndex: 0,
-  logprobs: false,
-  topLogprobs: 0,
-};
-const sequence = () => new Sequence({ promptIds: Uint32Array.of(1), sampling: SAMPLING, maxTokens: 9, priority: 0 });
+const sequence = () => new Sequence({ promptIds: Uint32Array.of(1), sampling: GREEDY, maxTokens: 9, priority: 0 });
 const sequences = (count: number) => Array.from({ length: count }, sequence);
 
 /** Runs steps of everybody who may run, until nobody is blamed any more or somebody is quarantined. */

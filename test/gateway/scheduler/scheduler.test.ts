@@ -1,23 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Scheduler, type SchedulerOptions } from '../../../src/gateway/scheduler/scheduler.js';
-import { Sequence } from '../../../src/gateway/scheduler/sequence.js';
+import { GREEDY, Sequence } from '../../../src/gateway/scheduler/sequence.js';
 import { ExecutorModel, tokenAfter } from '../../support/executor-model.js';
 
 const VOCABULARY = 50;
-const SAMPLING = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0n,
-  sampleIndex: 0,
-  logprobs: false,
-  topLogprobs: 0,
-};
 
 function sequenceOf(promptIds: number[], maxTokens: number, priority = 0): Sequence {
-  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling: SAMPLING, maxTokens, priority });
+  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling: GREEDY, maxTokens, priority });
 }
 
 /** A scheduler and an executor that checks it, driven by hand. */
