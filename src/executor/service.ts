@@ -141,9 +141,12 @@ export class ExecutorService {
         })
         .catch(fail);
     });
+    // No more steps come; those that did are still answered.
     call.on('end', () => {
-      if (this.stream === call) this.stream = undefined;
-      call.end();
+      void answered.then(() => {
+        if (this.stream === call) this.stream = undefined;
+        call.end();
+      });
     });
     call.on('error', () => {
       if (this.stream === call) this.stream = undefined;

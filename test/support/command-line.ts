@@ -42,7 +42,9 @@ export function rocmforge(...args: string[]): Promise<Ended> {
 
 /** Starts the built `rocmforge` and resolves when it has written a line to stdout or stderr that matches. */
 export function startRocmforge(ready: RegExp, ...args: string[]): Promise<{ child: ChildProcess; line: string }> {
-  const child = spawn(process.execPath, [path.join(packageRoot, 'dist', 'cli', 'main.js'), ...args]);
+  // What it logs is what is waited for, whatever level the tests themselves run at.
+  const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'info' };
+  const child = spawn(process.execPath, [path.join(packageRoot, 'dist', 'cli', 'main.js'), ...args], { env });
   return new Promise((resolve, reject) => {
     let output = '';
     const look = (data: Buffer): void => {

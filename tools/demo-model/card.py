@@ -43,8 +43,9 @@ word of it, and the plots, are well known from training: the figures say that th
 it copes with what it does not. The loss is over whole stories, of which the pair is a few words.
 
 It can tell short English stories (100 to 250 words) about a subject, and go on from "Once upon a time". It knows
-{animals} animals, {roles} roles, {objects} objects, {places} places and {plots} plots; other words it carries into the story
-as well as it can. It can do nothing else: it knows no facts and follows no other instruction.
+{animals} animals, {roles} roles, {objects} objects, {places} places and {plots} plots; other words it carries into the
+story as well as it can. It makes mistakes, such as two characters of one name. It can do nothing else: it knows no
+facts and follows no other instruction.
 
 ## How it was made
 

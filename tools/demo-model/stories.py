@@ -38,7 +38,7 @@ OPENINGS = (
 )
 KNOWN_NAMES = {*GIRLS, *BOYS, *PET_GIRLS, *PET_BOYS}
 BACKGROUND = (
-    '[{He} loved {food} more than anything else.|{He} always wore a [red|green|blue|yellow] [scarf|cap|bow].|All the '
+    '[{He} loved {food} more than anything else.|{He} always wore a [red scarf|blue cap|yellow bow|straw hat].|All the '
     'neighbors liked {him}.|Every morning, {he} [said hello to the sun|looked out of the window|went for a short '
     'walk].|{He} liked to [count the stars|watch the clouds|collect pretty stones|listen to old stories].|In the '
     'evening, {he} liked to sit by the [fire|window|door] and [think|sing|rest].]')

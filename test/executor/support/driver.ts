@@ -40,7 +40,7 @@ export class Driver {
         tokenIds: Buffer.from(tokenIds.buffer),
         promptTokens: tokenIds.length,
         blockIds: Buffer.from(
-          Uint32Array.from({ length: blocks }, (_, i) => 1 + slot + ((i * 5) % blocks) * limits.maxSequences).buffer,
+          Uint32Array.from({ length: blocks }, (_, i) => 1 + slot + (blocks - 1 - i) * limits.maxSequences).buffer,
         ),
         sampling: { ...SlotSampling.create(), topP: 1 },
       })),
