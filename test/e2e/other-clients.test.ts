@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
-import { runProgram } from '../support/command-line.js';
+import { endProcess, runProgram, startRocmforge } from '../support/command-line.js';
 import { startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -23,10 +23,10 @@ describe('a client that is not ours', () => {
     expect(stdout).toContain('with top_p 2: INVALID_ARGUMENT INVALID_FIELD: sampling.top_p');
   }
 
-  const buf = (method: string, data: string) =>
+  const buf = (method: string, data: string, socket = server.address.slice('unix:'.length)) =>
     runProgram(path.join(packageRoot, 'node_modules', '.bin', 'buf'), [
       ...['curl', '--protocol', 'grpc', '--http2-prior-knowledge', '--schema', 'proto'],
-      ...['--unix-socket', server.address.slice('unix:'.length), '--data', data, `http://localhost/${method}`],
+      ...['--unix-socket', socket, '--data', data, `http://localhost/${method}`],
     ]);
 
   it('buf curl streams a generation over the socket', async () => {
@@ -47,6 +47,37 @@ describe('a client that is not ours', () => {
     const { code, stdout } = await buf('grpc.health.v1.Health/Check', JSON.stringify({ service }));
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toEqual({ status: 'SERVING' });
+  });
+
+  it('buf curl finds an executor’s health not serving before a model is loaded, and serving after', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+    const [socket, gatewaySocket] = [path.join(folder, 'executor.sock'), path.join(folder, 'gateway.sock')];
+    const { child } = await startRocmforge(/executor listening/, 'executor', '--listen', `unix:${socket}`);
+    const states = async () => {
+      const answers = ['', 'rocmforge.executor.v1.ExecutorService'].map((service) =>
+        buf('grpc.health.v1.Health/Check', JSON.stringify({ service }), socket),
+      );
+      return (await Promise.all(answers)).map(({ stdout }) => (JSON.parse(stdout) as { status: string }).status);
+    };
+    try {
+      expect(await states()).toEqual(['NOT_SERVING', 'NOT_SERVING']);
+      const gateway = await startRocmforge(
+        /^serving /,
+        ...[
+          'serve',
+          '--model',
+          writeRandomModel(),
+          '--listen',
+          `unix:${gatewaySocket}`,
+          '--executor',
+          `unix:${socket}`,
+        ],
+      );
+      expect(await states()).toEqual(['SERVING', 'SERVING']);
+      await endProcess(gateway.child);
+    } finally {
+      await endProcess(child);
+    }
   });
 
   it('buf curl reads the details of an error', async () => {
