@@ -102,12 +102,12 @@ async function apiPage() {
     lines.push('');
   });
   lines.push('## Messages', '');
-  file.messageType.forEach((message, i) => lines.push(...messageTable(message, comment, [4, i])));
+  lines.push(...file.messageType.flatMap((message, i) => messageTable(message, comment, [4, i])));
   lines.push('## Enums', '');
   (file.enumType ?? []).forEach((type, i) => {
     lines.push(`### ${type.name}`, '', comment(5, i), '', '| # | value | meaning |', '| --- | --- | --- |');
-    type.value.forEach((value, v) =>
-      lines.push(`| ${value.number ?? 0} | \`${value.name}\` | ${comment(5, i, 2, v)} |`),
+    lines.push(
+      ...type.value.map((value, v) => `| ${value.number ?? 0} | \`${value.name}\` | ${comment(5, i, 2, v)} |`),
     );
     lines.push('');
   });

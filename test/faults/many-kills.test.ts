@@ -89,7 +89,9 @@ it(`${STREAMS} streams survive ${KILLS} kills of the executor, each with the tok
     health.close();
 
     expect(kills).toBe(KILLS);
-    answers.forEach((answer, i) => expect(seen(answer), `stream ${i}`).toEqual(seen(undisturbed[i] as Generated)));
+    for (const [i, answer] of answers.entries()) {
+      expect(seen(answer), `stream ${i}`).toEqual(seen(undisturbed[i] as Generated));
+    }
     expect(server.gateway.engine.counters.quarantined).toBe(0);
     expect(process.pid).toBe(gatewayPid);
     const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;

@@ -146,7 +146,7 @@ export class SlotTable {
       return;
     }
     const generated = new Map<number, number>();
-    tokenIds.forEach((id, i) => generated.set(id, (generated.get(id) ?? 0) + (i < promptTokens ? 0 : 1)));
+    for (const [i, id] of tokenIds.entries()) generated.set(id, (generated.get(id) ?? 0) + (i < promptTokens ? 0 : 1));
     let word = base;
     write(word++, generated.size);
     for (const [id, times] of generated) {
