@@ -55,12 +55,11 @@ KERNEL(embedding_gather_bf16, const forge::bfloat_t* __restrict table, float* __
   embedding_gather(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words, hidden);
 }
 
-#define EMBEDDING_GATHER_BLOCKS(name, Format)                                                                     \
-  KERNEL(name, const uint8_t* __restrict table, /* [vocabulary, hidden / Format::ELEMENTS], Format */             \
-         float* __restrict y, const int32_t* __restrict row_token, const int32_t* __restrict row_slot,            \
-         const int32_t* __restrict slots, int slot_words, int hidden) {                                           \
-    embedding_gather_blocks<forge::Format>(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words,       \
-                                           hidden);                                                               \
+#define EMBEDDING_GATHER_BLOCKS(name, Format)                                                                        \
+  KERNEL(name, const uint8_t* __restrict table, /* [vocabulary, hidden / Format::ELEMENTS], Format */                \
+         float* __restrict y, const int32_t* __restrict row_token, const int32_t* __restrict row_slot,               \
+         const int32_t* __restrict slots, int slot_words, int hidden) {                                              \
+    embedding_gather_blocks<forge::Format>(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words, hidden); \
   }
 
 EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_0, BlockQ4_0)

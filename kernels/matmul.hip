@@ -7,7 +7,8 @@
 namespace {
 using namespace forge;
 
-constexpr int TOKENS = 64;
+// Rows of x that a wave multiplies in all, and in one pass over its row of the weight.
+constexpr int TOKENS = 64, TOKENS_AT_ONCE = 4;
 
 // Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS).
 template <class W>
@@ -17,7 +18,17 @@ DEVICE void matmul(Dim3 block, const W* __restrict weight, const float* __restri
   if (n >= out) return;
   const W* w = weight + static_cast<size_t>(n) * in;
   const int end = min_of(*tokens, (block.y + 1) * TOKENS);
-  for (int t = block.y * TOKENS; t < end; t++) {
+  int t = block.y * TOKENS;
+  for (; t + TOKENS_AT_ONCE <= end; t += TOKENS_AT_ONCE) {
+    float sums[TOKENS_AT_ONCE];
+    dots<TOKENS_AT_ONCE>(sums, w, x + static_cast<size_t>(t) * x_stride, x_stride, in);
+    UNROLL
+    for (int i = 0; i < TOKENS_AT_ONCE; i++) {
+      const float sum = wave_sum(sums[i]);
+      if (lane_id() == 0) y[static_cast<size_t>(t + i) * y_stride + n] = sum;
+    }
+  }
+  for (; t < end; t++) {
     const float sum = wave_sum(dot(w, x + static_cast<size_t>(t) * x_stride, in));
     if (lane_id() == 0) y[static_cast<size_t>(t) * y_stride + n] = sum;
   }

@@ -13,8 +13,7 @@ constexpr int ROWS = 32, TOKENS = 128;
 // Grid: x = ceil(out / ROWS), y = ceil(tokens / TOKENS).
 template <class F>
 DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
-                             float* __restrict y, const int32_t* __restrict tokens, int out, int blocks,
-                             int y_stride) {
+                             float* __restrict y, const int32_t* __restrict tokens, int out, int blocks, int y_stride) {
   const int first_token = block.y * TOKENS, last_token = min_of(*tokens, first_token + TOKENS);
   if (first_token >= last_token) return;
   const int first = block.x * ROWS, last = min_of(out, first + ROWS);
@@ -23,12 +22,12 @@ DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const
 }
 }  // namespace
 
-#define MATMUL_QUANTIZED(name, Format)                                                   \
-  KERNEL(name, const uint8_t* __restrict weight, /* [out, blocks], Format */             \
-         const uint8_t* __restrict x,            /* [tokens, in / 32, 40], see q8.h */   \
-         float* __restrict y,                    /* [tokens, out], rows y_stride apart */ \
-         const int32_t* __restrict tokens,       /* [1] */                               \
-         int out, int blocks, int y_stride) {                                            \
+#define MATMUL_QUANTIZED(name, Format)                                                         \
+  KERNEL(name, const uint8_t* __restrict weight, /* [out, blocks], Format */                   \
+         const uint8_t* __restrict x,            /* [tokens, in / 32, 40], see q8.h */         \
+         float* __restrict y,                    /* [tokens, out], rows y_stride apart */      \
+         const int32_t* __restrict tokens,       /* [1] */                                     \
+         int out, int blocks, int y_stride) {                                                  \
     matmul_quantized<forge::Format>(BLOCK_INDEX, weight, x, y, tokens, out, blocks, y_stride); \
   }
 

@@ -1,4 +1,5 @@
-// quantize_q8: each 32 elements of a row become int8 with a scale: quant = round(x * (127 / largest)), scale = largest / 127
+// quantize_q8: each 32 elements of a row become int8 with a scale: quant = round(x * (127 / largest)), scale = largest
+// / 127
 //
 // Ties go to even. A block of numbers too small to divide by becomes 0; one with an infinity or NaN keeps it in its
 // scale, so that it shows in every product. A row depends on its own elements alone.
@@ -37,7 +38,8 @@ KERNEL(quantize_q8, const float* __restrict x,  // [rows, in]
     // Compared as whole numbers: NaN is then the largest of all, and no order can lose it.
     uint32_t largest_bits = 0;
     for (int i = lane; i < Q8_BLOCK; i += LANES) largest_bits = max_of(largest_bits, magnitude_bits(values[i]));
-    UNROLL for (int offset = LANES / 2; offset > 0; offset >>= 1) {
+    UNROLL
+    for (int offset = LANES / 2; offset > 0; offset >>= 1) {
       largest_bits = max_of(largest_bits, static_cast<uint32_t>(shuffle_xor(static_cast<int>(largest_bits), offset)));
     }
     float largest;
@@ -45,14 +47,16 @@ KERNEL(quantize_q8, const float* __restrict x,  // [rows, in]
     const bool is_finite = largest_bits < 0x7f800000u, is_tiny = largest < 1e-36f;
     const float inverse = is_finite && !is_tiny ? 127.0f / largest : 0.0f;
     const bool stores = mine < blocks;
-    UNROLL for (int half = 0; half < 2; half++) {
+    UNROLL
+    for (int half = 0; half < 2; half++) {
       int sum = 0;
       for (int i = half * 16 + lane; i < half * 16 + 16; i += LANES) {
         const int quant = is_finite ? static_cast<int>(__builtin_rintf(values[i] * inverse)) : 0;
         sum += quant;
         if (stores) quants[static_cast<size_t>(b) * Q8_BLOCK + i] = static_cast<int8_t>(quant);
       }
-      UNROLL for (int offset = LANES / 2; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
+      UNROLL
+      for (int offset = LANES / 2; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
       if (stores && lane == 0) sums[2 * b + half] = static_cast<int16_t>(sum);
     }
     if (stores && lane == 0) scales[b] = is_tiny ? 0.0f : largest / 127.0f;

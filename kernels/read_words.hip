@@ -12,7 +12,8 @@ KERNEL(read_words, const int32_t* __restrict words,  // [count]
   const int64_t last = min_of<int64_t>(count, first + part);
   int32_t all = 0;
   for (int64_t i = first + thread_id(); i < last; i += BLOCK) all ^= words[i];
-  UNROLL for (int offset = WAVE / 2; offset > 0; offset >>= 1) all ^= shuffle_xor(all, offset);
+  UNROLL
+  for (int offset = WAVE / 2; offset > 0; offset >>= 1) all ^= shuffle_xor(all, offset);
   SHARED(int32_t, parts, WAVES);
   if (lane_id() == 0) parts[wave_id()] = all;
   block_sync();

@@ -1,5 +1,5 @@
-// The embedded default: kernels built as C++ with WAVE = 1 and BLOCK = 1, blocks spread over a thread pool. It also loads
-// the lanes build of the tests, which simulates larger blocks, says so itself, and finds mistakes as it runs.
+// The embedded default: kernels built as C++ with WAVE = 1 and BLOCK = 1, blocks spread over a thread pool. It also
+// loads the lanes build of the tests, which simulates larger blocks, says so itself, and finds mistakes as it runs.
 #pragma once
 
 #include <map>

@@ -36,9 +36,12 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::work() {
   for (;;) {
-    const int64_t first = next_.fetch_add(chunk_, std::memory_order_relaxed);
-    if (first >= total_) return;
-    task_(context_, first, std::min(total_, first + chunk_));
+    const uint64_t ticket = ticket_.fetch_add(1, std::memory_order_acq_rel);
+    const auto next = static_cast<uint32_t>(ticket), count = static_cast<uint32_t>(ticket >> 32);
+    if (next >= count) return;
+    const int64_t first = next * range_;
+    task_(context_, first, std::min(total_, first + range_));
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 }
 
@@ -49,26 +52,27 @@ void ThreadPool::serve() {
     seen = generation_.load(std::memory_order_acquire);
     if (stopping_) return;
     work();
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
   }
 }
 
 void ThreadPool::run(int64_t total, Task task, void* context) {
-  if (total == 1 || workers_.empty()) {
+  if (total <= 1 || workers_.empty()) {
     task(context, 0, total);
     return;
   }
   total_ = total;
-  chunk_ = std::max<int64_t>(1, total / (threads() * RANGES_PER_THREAD));
+  range_ = std::max<int64_t>(1, total / (threads() * RANGES_PER_THREAD));
   task_ = task;
   context_ = context;
-  next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
+  const int64_t count = (total + range_ - 1) / range_;
+  unfinished_.store(static_cast<int32_t>(count), std::memory_order_relaxed);
+  ticket_.store(static_cast<uint64_t>(count) << 32, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   work();
-  for (int32_t left = busy_.load(std::memory_order_acquire); left != 0; left = busy_.load(std::memory_order_acquire)) {
-    wait_while_equal(busy_, left);
+  for (int32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
+       left = unfinished_.load(std::memory_order_acquire)) {
+    wait_while_equal(unfinished_, left);
   }
 }
 

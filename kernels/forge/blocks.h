@@ -54,9 +54,7 @@ struct BlockQ4_0 {
 struct BlockQ4_1 {
   static constexpr int ELEMENTS = 32, BYTES = 20;
   static constexpr bool HAS_MINIMUM = true;
-  DEVICE int32_t quants4(const uint8_t* b, int i) {
-    return static_cast<int32_t>(half_split_nibbles(b + 4, i));
-  }
+  DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(half_split_nibbles(b + 4, i)); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
 };
@@ -75,8 +73,7 @@ struct BlockQ5_1 {
   static constexpr int ELEMENTS = 32, BYTES = 24;
   static constexpr bool HAS_MINIMUM = true;
   DEVICE int32_t quants4(const uint8_t* b, int i) {
-    return static_cast<int32_t>(half_split_nibbles(b + 8, i) |
-                                spread_fifth_bits(load_unaligned<uint32_t>(b + 4) >> i));
+    return static_cast<int32_t>(half_split_nibbles(b + 8, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 4) >> i));
   }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
@@ -100,9 +97,7 @@ struct BlockQ4_K {
   static constexpr int ELEMENTS = 256, BYTES = 144;
   static constexpr bool HAS_MINIMUM = true;
   DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(sub_block_nibbles(b + 16, i)); }
-  DEVICE float scale(const uint8_t* b, int i) {
-    return load_half(b) * static_cast<float>(packed_scale(b + 4, i / 32));
-  }
+  DEVICE float scale(const uint8_t* b, int i) { return load_half(b) * static_cast<float>(packed_scale(b + 4, i / 32)); }
   DEVICE float minimum(const uint8_t* b, int i) {
     return load_half(b + 2) * static_cast<float>(packed_minimum(b + 4, i / 32));
   }

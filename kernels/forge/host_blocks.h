@@ -44,9 +44,9 @@ DEVICE Bytes half_split(const uint8_t* p) {
 }
 // 16 in each byte whose bit of `bits` is set.
 DEVICE Bytes fifth_bits(uint32_t bits) {
-  const Bytes spread = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int>(bits)),
-                                           _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202,
-                                                             0x0101010101010101, 0x0000000000000000));
+  const Bytes spread = _mm256_shuffle_epi8(
+      _mm256_set1_epi32(static_cast<int>(bits)),
+      _mm256_set_epi64x(0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0x0000000000000000));
   const Bytes bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
   return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit), _mm256_set1_epi8(16));
 }

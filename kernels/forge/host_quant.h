@@ -1,14 +1,14 @@
 // Rows of quantized weights times quantized activations on the host.
 //
-// One arithmetic for any number of tokens. Elements are taken in groups of eight blocks of 32; block b of each group adds
-// to partial sum b, first its products, then its minimum:
+// One arithmetic for any number of tokens. Elements are taken in groups of eight blocks of 32; block b of each group
+// adds to partial sum b, first its products, then its minimum:
 //
 //   sum[b] = fma(float(sum of quant * quant), weight scale * activation scale, sum[b])
 //   sum[b] = fma(-weight minimum, activation scale * float(sum of quants), sum[b])
 //
-// and the eight partial sums are added as horizontal_sum does. The sums of quants are whole numbers below 2^24, exact in
-// any order, so dot_quant (one row, one token: partial sums in the lanes of a vector) and host_tile.h (many of both: rows
-// in the lanes) give the same bits, at every instruction set level.
+// and the eight partial sums are added as horizontal_sum does. The sums of quants are whole numbers below 2^24, exact
+// in any order, so dot_quant (one row, one token: partial sums in the lanes of a vector) and host_tile.h (many of both:
+// rows in the lanes) give the same bits, at every instruction set level.
 #pragma once
 
 #include "host_blocks.h"
@@ -17,8 +17,8 @@
 namespace forge {
 
 constexpr int GROUP_BLOCKS = 8, GROUP_ELEMENTS = GROUP_BLOCKS * Q8_BLOCK;
-// Bytes of weights that lie ahead of their use when they are asked for.
-constexpr int PREFETCH_BYTES = 1024;
+// How far ahead of their use weights are asked for: 4 KB decodes Q4_K 3 to 9 % faster than 1 KB, Q8_0 as fast.
+constexpr int PREFETCH_BYTES = 4096;
 
 // A group of the weight's row: F::BYTES * BLOCKS_A_GROUP bytes.
 template <class F>
@@ -28,7 +28,9 @@ constexpr int GROUP_BYTES = F::BYTES * GROUP_ELEMENTS / F::ELEMENTS;
 template <class F>
 struct PaddedWeights {
   uint8_t bytes[GROUP_BYTES<F>] = {};
-  explicit PaddedWeights(const uint8_t* p, int blocks) { std::memcpy(bytes, p, static_cast<size_t>(blocks) * F::BYTES); }
+  explicit PaddedWeights(const uint8_t* p, int blocks) {
+    std::memcpy(bytes, p, static_cast<size_t>(blocks) * F::BYTES);
+  }
 };
 struct PaddedInput {
   alignas(32) int8_t quants[GROUP_ELEMENTS] = {};
@@ -84,8 +86,7 @@ DEVICE Ints block_products(const uint8_t* p, const Q8Input& x) {
   Ints products[GROUP_BLOCKS];
 #pragma GCC unroll 8
   for (int b = 0; b < GROUP_BLOCKS; b++) {
-    products[b] =
-        dot_bytes<H::BITS>(_mm256_setzero_si256(), H::quants(p, b), load_bytes(x.quants + b * Q8_BLOCK));
+    products[b] = dot_bytes<H::BITS>(_mm256_setzero_si256(), H::quants(p, b), load_bytes(x.quants + b * Q8_BLOCK));
   }
   const HalfSums sums = half_sums(products);
   const Ints x_sums = load_bytes(x.sums);

@@ -1,6 +1,6 @@
-// Many rows of quantized weights times many tokens on the host: dot_quant's arithmetic (host_quant.h) with weight rows in
-// the lanes of a vector. A tile's weights are unpacked once for all tokens; a micro-kernel then keeps two vectors of rows
-// times several tokens in registers.
+// Many rows of quantized weights times many tokens on the host: dot_quant's arithmetic (host_quant.h) with weight rows
+// in the lanes of a vector. A tile's weights are unpacked once for all tokens; a micro-kernel then keeps two vectors of
+// rows times several tokens in registers.
 #pragma once
 
 #include "host_quant.h"
@@ -250,8 +250,8 @@ __attribute__((noinline)) void add_panel(float (*sums)[GROUP_BLOCKS][ROWS], cons
 
 // y[t][n] for `count` tokens, at most MOST_TOKENS, and rows first .. last - 1 of the weight, at most ROWS.
 template <class F>
-void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Input* x, int count, float* y,
-                   int y_stride, int first, int last) {
+void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Input* x, int count, float* y, int y_stride,
+                   int first, int last) {
   alignas(64) Sums sums;
   Panel<F> panel;
   std::memset(sums, 0, static_cast<size_t>(count) * sizeof(sums[0]));

@@ -1,5 +1,5 @@
-// Activations as matmul_quantized takes them: int8 in blocks of 32 with an f32 scale each. A row of `in` elements is three
-// planes, one after the other:
+// Activations as matmul_quantized takes them: int8 in blocks of 32 with an f32 scale each. A row of `in` elements is
+// three planes, one after the other:
 //
 //   int8  quants[in]        round(x / scale)
 //   f32   scales[in / 32]   largest |x| of the block / 127

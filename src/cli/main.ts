@@ -122,6 +122,31 @@ command('chat', [...modelOptions, ...deviceOptions])
     await chat(options);
   });
 
+command('bench', [...modelOptions, ...deviceOptions])
+  .description('measure a model on this machine: in the executor, and as a gRPC client sees it')
+  .requiredOption('--model <file>', 'GGUF file')
+  .addOption(new Option('--prompt-tokens <count>').argParser(wholeNumber(1)).default(128))
+  .addOption(new Option('--tokens <count>', 'tokens to generate').argParser(wholeNumber(1)).default(64))
+  .addOption(new Option('--repeats <count>', 'runs, of which the median counts').argParser(wholeNumber(1)).default(3))
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    requireTarget(options);
+    const { bench } = await import('./bench.js');
+    await bench(options);
+  });
+
+program
+  .command('synth')
+  .description('write a GGUF file of a real model’s shape with random weights')
+  .requiredOption('--shape <name>', 'such as llama-3.2-1b, llama-3.1-8b, qwen2.5-0.5b or tiny')
+  .requiredOption('--type <type>', 'such as F16, Q8_0, Q4_0 or Q4_K_M')
+  .requiredOption('-o, --output <file>')
+  .action(async (options) => {
+    const { synth } = await import('./synth.js');
+    const bytes = synth(options);
+    process.stdout.write(`${options.output}: ${bytes} bytes\n`);
+  });
+
 program
   .command('inspect')
   .description('describe a GGUF file')

@@ -60,11 +60,22 @@ export class Weights {
     return weights;
   }
 
+  /** Where the file lies in memory. */
+  get address(): number {
+    return this.mapping.address;
+  }
+
   /** Bytes of all tensors. */
   get bytes(): number {
     let sum = 0;
     for (const tensor of this.file.tensors.values()) sum += tensor.bytes;
     return sum;
+  }
+
+  /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
+  get bytesReadPerToken(): number {
+    const embedding = this.has('output.weight') ? this.file.tensors.get('token_embd.weight') : undefined;
+    return embedding === undefined ? this.bytes : this.bytes - embedding.bytes * (1 - 1 / (embedding.dims[1] ?? 1));
   }
 
   /** Elements of all tensors. */

@@ -1,0 +1,144 @@
+import { type ClientRun, runClient } from './bench/client-run.js';
+import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
+import { connect } from './client.js';
+import type { ModelOptionValues } from './options.js';
+
+export interface BenchOptions extends ModelOptionValues {
+  readonly model: string;
+  readonly promptTokens: number;
+  readonly tokens: number;
+  readonly repeats: number;
+  readonly json: boolean;
+}
+
+/** What `rocmforge bench` found; numbers are medians over the repeats. */
+export interface BenchReport {
+  readonly model: string;
+  readonly device: string;
+  /** Bytes of weights that a token's step reads. */
+  readonly weightBytes: number;
+  readonly promptTokens: number;
+  readonly tokens: number;
+  /** Read bandwidth of the device, measured beside the rest, bytes a second. */
+  readonly readBytesPerSecond: number;
+  readonly executor: {
+    readonly prefillTokensPerSecond: number;
+    readonly decodeTokensPerSecond: number;
+    readonly decodeBytesPerSecond: number;
+    /** decodeBytesPerSecond in percent of readBytesPerSecond. */
+    readonly percentOfRead: number;
+    readonly timeToFirstTokenMs: number;
+    readonly tokenMsP50: number;
+    readonly tokenMsP99: number;
+    readonly logitsHash: string;
+  };
+  readonly client: { readonly decodeTokensPerSecond: number; readonly timeToFirstTokenMs: number };
+}
+
+/**
+ * `rocmforge bench`: one sequence, in the executor alone and through gateway and gRPC, the two in turn, so that what else
+ * the machine does falls on both.
+ */
+export async function bench(options: BenchOptions): Promise<void> {
+  const report = await measure(options);
+  process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatBenchReport(report));
+}
+
+export async function measure(options: BenchOptions): Promise<BenchReport> {
+  const { model, promptTokens, tokens, repeats } = options;
+  const context = promptTokens + tokens + 1;
+  const loop = await ExecutorLoop.open(model, context, {
+    kind: 'host',
+    ...(options.threads !== undefined && { threads: options.threads }),
+    ...(options.kernels !== undefined && { kernels: options.kernels }),
+  });
+  // A prompt of its own for each run, or the prefix cache would answer for the prefill.
+  const vocabulary = loop.model.forward.model.vocabularySize;
+  const promptOf = (run: number) =>
+    Array.from({ length: promptTokens }, (_, i) => (run * 7919 + i * 104_729) % Math.min(vocabulary - 2, 1 << 15));
+  const connection = await connect({ ...options, maxContext: context, maxSequences: 1, maxStepTokens: context });
+  try {
+    const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
+    await loop.run(promptOf(repeats), 2);
+    await runClient(connection, promptOf(repeats), 2);
+    for (let run = 0; run < repeats; run++) {
+      bandwidths.push(await loop.readBandwidth());
+      loopRuns.push(await loop.run(promptOf(run), tokens));
+      clientRuns.push(await runClient(connection, promptOf(run), tokens));
+    }
+    const tokenMs = loopRuns.flatMap((run) => run.tokenMs);
+    const decode = median(loopRuns.map((run) => (1000 * tokens) / sum(run.tokenMs)));
+    const prefillMs = median(loopRuns.map((run) => run.prefillMs));
+    const read = Math.max(...bandwidths);
+    return {
+      model,
+      device: loop.description,
+      weightBytes: loop.weightBytes,
+      promptTokens,
+      tokens,
+      readBytesPerSecond: read,
+      executor: {
+        prefillTokensPerSecond: (1000 * promptTokens) / prefillMs,
+        decodeTokensPerSecond: decode,
+        decodeBytesPerSecond: decode * loop.weightBytes,
+        percentOfRead: (100 * decode * loop.weightBytes) / read,
+        timeToFirstTokenMs: prefillMs,
+        tokenMsP50: quantile(tokenMs, 0.5),
+        tokenMsP99: quantile(tokenMs, 0.99),
+        logitsHash: loop.logitsHash(),
+      },
+      client: {
+        decodeTokensPerSecond: median(clientRuns.map((run) => run.tokensPerSecond)),
+        timeToFirstTokenMs: median(clientRuns.map((run) => run.firstTokenMs)),
+      },
+    };
+  } finally {
+    await connection.close();
+  }
+}
+
+/** The report as two rows for people. */
+export function formatBenchReport(report: BenchReport): string {
+  const { executor, client } = report;
+  const giga = (bytes: number): string => (bytes / 1e9).toFixed(1);
+  const row = (cells: readonly string[]): string =>
+    `${cells.map((cell, i) => cell.padEnd(i === 0 ? 24 : 12)).join('')}\n`;
+  return [
+    `${report.model}: ${giga(report.weightBytes)} GB of weights on ${report.device}\n`,
+    `${report.promptTokens} prompt tokens, ${report.tokens} generated; plain reads reach ${giga(report.readBytesPerSecond)} GB/s\n\n`,
+    row(['', 'prefill', 'decode', 'weights', 'of reads', 'TTFT', 'p50', 'p99']),
+    row(['', 'tok/s', 'tok/s', 'GB/s', '%', 'ms', 'ms/tok', 'ms/tok']),
+    row([
+      'executor loop',
+      executor.prefillTokensPerSecond.toFixed(1),
+      executor.decodeTokensPerSecond.toFixed(2),
+      giga(executor.decodeBytesPerSecond),
+      executor.percentOfRead.toFixed(0),
+      executor.timeToFirstTokenMs.toFixed(0),
+      executor.tokenMsP50.toFixed(1),
+      executor.tokenMsP99.toFixed(1),
+    ]),
+    row([
+      'gRPC client',
+      '',
+      client.decodeTokensPerSecond.toFixed(2),
+      giga(client.decodeTokensPerSecond * report.weightBytes),
+      ((100 * client.decodeTokensPerSecond * report.weightBytes) / report.readBytesPerSecond).toFixed(0),
+      client.timeToFirstTokenMs.toFixed(0),
+    ]),
+    `\nlogits ${executor.logitsHash}\n`,
+  ].join('');
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? Number.NaN;
+}
+
+function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}

@@ -1,0 +1,37 @@
+import {
+  GenerateStreamRequest,
+  SamplingParameters,
+  StopConditions,
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { type Connection, stream } from '../client.js';
+
+/** One measured generation as a client sees it. */
+export interface ClientRun {
+  readonly firstTokenMs: number;
+  /** Tokens a second after the first. */
+  readonly tokensPerSecond: number;
+}
+
+/** Streams `count + 1` tokens for a prompt of token ids through a gateway. */
+export async function runClient(connection: Connection, prompt: readonly number[], count: number): Promise<ClientRun> {
+  const started = performance.now();
+  let [first, last, tokens, firstTokens] = [0, 0, 0, 0];
+  await stream(
+    connection.client,
+    {
+      ...GenerateStreamRequest.create(),
+      input: { $case: 'tokens', value: { ids: [...prompt] } },
+      sampling: { ...SamplingParameters.create(), temperature: 0 },
+      stop: { ...StopConditions.create(), maxTokens: count + 1, ignoreEos: true },
+    },
+    (_text, tokenIds) => {
+      last = performance.now();
+      tokens += tokenIds.length;
+      if (first === 0) [first, firstTokens] = [last, tokens];
+    },
+  );
+  return {
+    firstTokenMs: first - started,
+    tokensPerSecond: ((tokens - firstTokens) / (last - first)) * 1000,
+  };
+}

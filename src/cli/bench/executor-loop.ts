@@ -1,0 +1,111 @@
+import { createHash } from 'node:crypto';
+import { type Device, type DeviceOptions, openDevice } from '../../executor/device/device.js';
+import { readWords } from '../../executor/kernels/contracts/index.js';
+import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
+import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
+import { blocksFor } from '../../executor/model/slot-layout.js';
+import { StepRunner } from '../../executor/step-runner.js';
+import { ExecuteRequest, SlotSampling } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+
+/** One measured generation: milliseconds of the prompt's step and of each step of one token. */
+export interface LoopRun {
+  readonly prefillMs: number;
+  readonly tokenMs: readonly number[];
+}
+
+const PARTS = 1024;
+/** Larger than any processor's last-level cache. */
+const MOST_READ_BYTES = 1 << 30;
+
+/** The executor without a gateway: one sequence, a step at a time, in this process. */
+export class ExecutorLoop {
+  private readonly runner: StepRunner;
+  private stepId = 0n;
+
+  private constructor(
+    private readonly device: Device,
+    readonly model: LoadedModel,
+  ) {
+    this.runner = new StepRunner(device, model, 1n);
+  }
+
+  /** @param tokens positions the one sequence may have */
+  static async open(path: string, tokens: number, options: DeviceOptions): Promise<ExecutorLoop> {
+    const device = openDevice(options);
+    const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens: tokens, kvMemoryBytes: 0 };
+    const load = { path, kvCacheType: 'f16', fingerprint: '', ...limits } as const;
+    return new ExecutorLoop(device, await loadModel(device, load, () => undefined));
+  }
+
+  /** Bytes of weights that a token's step reads. */
+  get weightBytes(): number {
+    return this.model.weights.bytesReadPerToken;
+  }
+
+  /** Where it runs. */
+  get description(): string {
+    return this.device.description;
+  }
+
+  /** Runs a prompt, then `count` tokens one after the other, each as the device sampled it. */
+  async run(prompt: readonly number[], count: number): Promise<LoopRun> {
+    const limits = this.model.forward.limits;
+    const open = {
+      slot: 0,
+      tokenIds: Buffer.from(Uint32Array.from(prompt).buffer),
+      promptTokens: prompt.length,
+      blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
+      sampling: { ...SlotSampling.create(), topP: 1 },
+    };
+    const started = performance.now();
+    await this.step({ opens: [open], slices: [{ slot: 0, position: 0, count: prompt.length, sample: true }] });
+    const prefillMs = performance.now() - started;
+    const tokenMs: number[] = [];
+    for (let i = 0; i < count; i++) {
+      const before = performance.now();
+      await this.step({ slices: [{ slot: 0, position: prompt.length + i, count: 1, sample: true }] });
+      tokenMs.push(performance.now() - before);
+    }
+    await this.step({ closes: [0] });
+    return { prefillMs, tokenMs };
+  }
+
+  /** A hash of the last step's logits: the same model on the same device level always has the same. */
+  logitsHash(): string {
+    const { logits, model } = this.model.forward;
+    const values = this.device.readF32(logits, model.vocabularySize);
+    return createHash('sha256').update(values).digest('hex').slice(0, 16);
+  }
+
+  /** Bytes a second at which the device's threads read the weights and do nothing else. */
+  async readBandwidth(): Promise<number> {
+    const bytes = Math.min(this.model.weights.bytes, MOST_READ_BYTES);
+    const count = Math.floor(bytes / 4);
+    const y = this.device.allocate('i32', PARTS);
+    const recorder = new LaunchPlanRecorder(this.device, 0);
+    const words = { address: this.model.weights.address, dtype: 'i32', elements: count } as const;
+    recorder.launch(readWords, { words, y, count, part: Math.ceil(count / PARTS) }, { parts: PARTS });
+    const plan = recorder.finish();
+    const nothing = new Uint8Array(0);
+    let best = 0;
+    for (let i = 0; i < 3; i++) {
+      const step = {
+        plan,
+        counts: new Int32Array(0),
+        input: nothing,
+        deviceInput: 0,
+        output: nothing,
+        deviceOutput: 0,
+      };
+      const microseconds = await this.device.native.run(step);
+      best = Math.max(best, (count * 4) / (microseconds / 1e6));
+    }
+    this.device.release(y);
+    return best;
+  }
+
+  private async step(parts: Partial<ExecuteRequest>): Promise<void> {
+    this.stepId += 1n;
+    await this.runner.submit({ ...ExecuteRequest.create(), stepId: this.stepId, generation: 1n, ...parts });
+  }
+}
