@@ -99,11 +99,11 @@ DEVICE int dot4(int a, int b, int c) {
 #define BLOCK_INDEX block_index
 
 // Defines a kernel: `KERNEL(name, parameters) { body }`.
-#define KERNEL(name, ...)                                                                                    \
-  static void name##_block(forge::Dim3 block_index, __VA_ARGS__);                                            \
-  static void name##_run(void* const* params, forge::Dim3 grid, int64_t first, int64_t last) {               \
-    forge::run_blocks(name##_block, params, grid, first, last);                                              \
-  }                                                                                                          \
-  extern "C" FORGE_EXPORT const forge::KernelInfo name;                                                      \
-  extern "C" const forge::KernelInfo name = forge::describe(name##_block, name##_run);                       \
+#define KERNEL(name, ...)                                                                      \
+  static void name##_block(forge::Dim3 block_index, __VA_ARGS__);                              \
+  static void name##_run(void* const* params, forge::Dim3 grid, int64_t first, int64_t last) { \
+    forge::run_blocks(name##_block, params, grid, first, last);                                \
+  }                                                                                            \
+  extern "C" FORGE_EXPORT const forge::KernelInfo name;                                        \
+  extern "C" const forge::KernelInfo name = forge::describe(name##_block, name##_run);         \
   static void name##_block([[maybe_unused]] forge::Dim3 block_index, __VA_ARGS__)
