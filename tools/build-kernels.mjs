@@ -72,6 +72,8 @@ const AMD_FLAGS = [
   '-O3',
   '-mcode-object-version=5',
   '--no-gpu-bundle-output',
+  // Else a code object's hash depends on where the source lies.
+  '-fuse-cuid=none',
 ];
 
 /** Ends the build with one line on stderr. */
