@@ -5,7 +5,7 @@
  *
  *   node compare.mjs --model M.gguf [--threads 2] [--prompt-tokens 128] [--tokens 16] [--rounds 5] [--json]
  *
- * Needs `npm run build` in the project and `npm ci` here.
+ * Needs `npm run build` in the project and `npm install --no-save --ignore-scripts --omit=optional` here.
  */
 import { parseArgs } from 'node:util';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
