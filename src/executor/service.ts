@@ -68,10 +68,13 @@ export class ExecutorService {
   }
 
   private async loadModel(call: ServerWritableStream<LoadModelRequest, LoadModelResponse>): Promise<void> {
+    if (this.loading) {
+      call.emit('error', toStatus(new RocmForgeError('MODEL_LOADING', 'another load is under way')));
+      return;
+    }
+    this.loading = true;
     try {
       const request = wellFormed(call.request);
-      if (this.loading) throw new RocmForgeError('MODEL_LOADING', 'another load is under way');
-      this.loading = true;
       this.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
       const model = await this.prepare(loadOptions(request), (doneBytes, totalBytes) => {

@@ -113,6 +113,7 @@ export class Engine {
     this.pauses.delete(generation);
     if (paused) {
       const timer = setTimeout(() => {
+        this.pauses.delete(generation);
         for (const sequence of generation.sequences) this.drop(sequence);
         generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${PAUSE_LIMIT_MS / 1000} s`));
       }, PAUSE_LIMIT_MS);

@@ -17,9 +17,6 @@ export type GrpcCodeName =
   | 'FAILED_PRECONDITION'
   | 'UNIMPLEMENTED'
   | 'UNAVAILABLE'
-  | 'DEADLINE_EXCEEDED'
-  | 'CANCELLED'
-  | 'ABORTED'
   | 'INTERNAL';
 
 export const ERRORS = {
@@ -49,14 +46,11 @@ export const ERRORS = {
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
-  TIME_LIMIT: { code: 'DEADLINE_EXCEEDED', retryable: false },
-  CLIENT_CANCELLED: { code: 'CANCELLED', retryable: false },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Devices, code objects, the installation.
   DEVICE_UNAVAILABLE: { code: 'FAILED_PRECONDITION', retryable: false },
-  DEVICE_FAULT: { code: 'INTERNAL', retryable: true },
   KERNELS_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
   ADDRESS_IN_USE: { code: 'FAILED_PRECONDITION', retryable: false },
   INVALID_OPTION: { code: 'INVALID_ARGUMENT', retryable: false },
