@@ -9,7 +9,9 @@
 // targets lives in this folder and nowhere else.
 #pragma once
 
-#if defined(__HIP__)
+#if defined(__CUDACC__)
+#include "cuda.h"
+#elif defined(__HIP__)
 #include "amd.h"
 #elif defined(FORGE_LANES)
 #include "lanes.h"
