@@ -17,6 +17,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
+import { loadableSymbols, readKernels } from './code-object.mjs';
 
 const run = promisify(execFile);
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -119,33 +120,6 @@ for (const { name, source } of contracts) {
   if (!existsSync(path.join(options.kernels, source))) fail(`${source} is missing: it holds the kernel ${name}`);
 }
 
-/** Names in the symbol tables of an ELF64 image that a loader looks in: the dynamic one; the only one of a cubin. */
-function loadableSymbols(image) {
-  const names = new Set();
-  const sections = Number(image.readBigUInt64LE(0x28));
-  const [entryBytes, count] = [image.readUInt16LE(0x3a), image.readUInt16LE(0x3c)];
-  const section = (index) => {
-    const at = sections + index * entryBytes;
-    const [offset, bytes] = [Number(image.readBigUInt64LE(at + 0x18)), Number(image.readBigUInt64LE(at + 0x20))];
-    return { type: image.readUInt32LE(at + 4), link: image.readUInt32LE(at + 0x28), offset, bytes };
-  };
-  const SHT_SYMTAB = 2;
-  const SHT_DYNSYM = 11;
-  const EM_CUDA = 190;
-  const wanted = image.readUInt16LE(0x12) === EM_CUDA ? SHT_SYMTAB : SHT_DYNSYM;
-  const SYMBOL_BYTES = 24;
-  for (let i = 0; i < count; i++) {
-    const { type, link, offset, bytes } = section(i);
-    if (type !== wanted) continue;
-    const strings = section(link).offset;
-    for (let at = offset; at < offset + bytes; at += SYMBOL_BYTES) {
-      const start = strings + image.readUInt32LE(at);
-      names.add(image.toString('latin1', start, image.indexOf(0, start)));
-    }
-  }
-  return names;
-}
-
 /** Fails unless each contract's kernel is a symbol of one of the built files. */
 function checkSymbols(target, folder, files, suffix) {
   const symbols = files.map((file) => loadableSymbols(readFileSync(path.join(folder, file))));
@@ -154,6 +128,25 @@ function checkSymbols(target, folder, files, suffix) {
   }
 }
 
+/** Fails unless the kernel's own metadata has the arguments that its contract states, each aligned to its size. */
+function checkArguments(target, kernel) {
+  const contract = contracts.find(({ name }) => name === kernel.name);
+  if (contract === undefined) return;
+  let end = 0;
+  const expected = contract.arguments.map(({ kind }) => {
+    const bytes = kind === 'buffer' ? 8 : 4;
+    const offset = Math.ceil(end / bytes) * bytes;
+    end = offset + bytes;
+    return { offset, bytes, kind };
+  });
+  const text = (list) => list.map(({ offset, bytes, kind }) => `${kind} of ${bytes} at ${offset}`).join(', ');
+  if (text(kernel.arguments) !== text(expected)) {
+    fail(`${kernel.name} for ${target} takes ${text(kernel.arguments)}; its contract says ${text(expected)}`);
+  }
+}
+
+// Whether a manifest is current depends on the contracts too: its arguments were held against them.
+const contractsHash = sha256(JSON.stringify(contracts));
 const sources = listFiles(options.kernels, '.hip').filter((file) => isWanted(path.basename(file)));
 if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
 const headers = listFiles(path.join(options.kernels, 'forge'), '.h');
@@ -182,7 +175,7 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
   const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
   // nvcc names its version in its last line, the others in their first.
   const version = /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
-  const key = sha256(sourceHash, version, JSON.stringify(flags));
+  const key = sha256(sourceHash, contractsHash, version, JSON.stringify(flags));
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
     if (manifest.key === key && manifest.files.every(({ file }) => existsSync(path.join(folder, file)))) return;
@@ -196,9 +189,16 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
     target,
     key,
     compiler: version,
-    files: files.map((file) => ({ file, sha256: sha256(readFileSync(path.join(folder, file))) })),
+    files: files.map((file) => {
+      const image = readFileSync(path.join(folder, file));
+      const described = { file, sha256: sha256(image) };
+      if (file.endsWith('.so')) return described;
+      const kernels = readKernels(image);
+      for (const kernel of kernels) checkArguments(target, kernel);
+      return { ...described, kernels };
+    }),
   };
-  writeFileSync(manifestFile, `${JSON.stringify(manifest, null, 2)}\n`);
+  writeFileSync(manifestFile, `${JSON.stringify(manifest)}\n`);
   console.log(`kernels: ${target} built in ${((Date.now() - started) / 1000).toFixed(1)} s with ${version}`);
 }
 

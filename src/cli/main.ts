@@ -81,7 +81,7 @@ command('executor', [...deviceOptions, ...testOptions])
     ]);
     await runExecutor({
       listen: options.listen,
-      device: { kind: 'host', threads: options.threads, kernels: options.kernels },
+      device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
       dieWithParent: options.dieWithParent ?? false,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),

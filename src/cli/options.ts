@@ -48,7 +48,10 @@ export const modelOptions = [
 
 /** Options of every command that opens a device or starts an executor that does. */
 export const deviceOptions = [
-  new Option('--device <kind>', 'where the model runs').choices(['auto', 'host']).default('auto'),
+  new Option('--device <kind>', 'where the model runs; auto prefers a GPU that can be used')
+    .choices(['auto', 'hip', 'cuda', 'host'])
+    .default('auto'),
+  new Option('--gpu <number>', 'which of the platform’s GPUs (default: 0)').argParser(wholeNumber(0)),
   new Option('--threads <count>', 'threads of the host device (default: all processors)').argParser(wholeNumber(1)),
   new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
 ];
@@ -69,7 +72,8 @@ export interface ModelOptionValues {
   readonly maxStepTokens: number;
   readonly kvMemory?: number;
   readonly kvCacheType: 'f16' | 'f32';
-  readonly device: 'auto' | 'host';
+  readonly device: 'auto' | 'hip' | 'cuda' | 'host';
+  readonly gpu?: number;
   readonly threads?: number;
   readonly kernels?: string;
   readonly stepDelayMs?: number;

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { type DeviceOptions, openDevice } from '../../../src/executor/device/device.js';
+import { type DeviceOptions, openDevice } from '../../../src/executor/device/open-device.js';
 import { loadModel } from '../../../src/executor/model/loaded-model.js';
 import { blocksFor } from '../../../src/executor/model/slot-layout.js';
 import { Driver } from './driver.js';
