@@ -116,7 +116,11 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
     }
     device_ = std::move(device);
   }
-  completed_ = Napi::ThreadSafeFunction::New(info.Env(), Napi::Function(), "rocmforge step", 0, 1);
+  // When the environment ends it closes the function itself, perhaps before this object: releasing it again would abort.
+  const auto closed = std::make_shared<bool>(false);
+  completed_closed_ = closed;
+  completed_ = Napi::ThreadSafeFunction::New(info.Env(), Napi::Function(), "rocmforge step", 0, 1,
+                                             [closed](Napi::Env) { *closed = true; });
   // An idle device must not keep the process alive; run() holds it while a step is under way.
   completed_.Unref(info.Env());
 }
@@ -124,7 +128,7 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
 DeviceObject::~DeviceObject() {
   thread_.reset();
   completion_.reset();
-  completed_.Release();
+  if (completed_closed_ && !*completed_closed_) completed_.Release();
 }
 
 template <class Job>

@@ -39,6 +39,7 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<LaunchPlan>> plans_;
   Napi::ThreadSafeFunction completed_;
+  std::shared_ptr<bool> completed_closed_;
   int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone
   // Last, so that they end before what their jobs use: one queues steps on the device, the other waits for them.
   std::unique_ptr<DeviceThread> completion_, thread_;

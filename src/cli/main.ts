@@ -135,6 +135,17 @@ command('bench', [...modelOptions, ...deviceOptions])
     await bench(options);
   });
 
+command('verify', deviceOptions)
+  .description('run models on a device and hold what it computes against llama.cpp and against itself')
+  .requiredOption('--model <file...>', 'GGUF files')
+  .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
+  .addOption(new Option('--kv-cache-type <type>').choices(['f16', 'f32']).default('f32'))
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    const { verify } = await import('./verify.js');
+    await verify(options);
+  });
+
 program
   .command('synth')
   .description('write a GGUF file of a real model’s shape with random weights')

@@ -4,11 +4,11 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { ForwardPass } from '../../src/executor/model/forward-pass.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { sharedPath } from '../support/shared-data.js';
 import { BOUNDS } from './support/parity-bounds.js';
-import { readParityCases, teacherForced } from './support/teacher-forced.js';
 
 /** Three cases are enough: a mistake shows in each of them. */
 async function deviationOf(name: keyof typeof BOUNDS, kernels?: string) {
