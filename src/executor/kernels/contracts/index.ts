@@ -6,6 +6,7 @@ import { linearContracts } from './linear.js';
 import { measureContracts } from './measure.js';
 import { quantizedContracts } from './quantized.js';
 import { samplingContracts } from './sampling.js';
+import { tileContracts } from './tile.js';
 
 export * from './attention.js';
 export * from './elementwise.js';
@@ -14,6 +15,7 @@ export * from './linear.js';
 export * from './measure.js';
 export * from './quantized.js';
 export * from './sampling.js';
+export * from './tile.js';
 
 /** Every contract: what must exist in each code object, what the documentation lists, what the tests cover. */
 export const allContracts: readonly KernelContract[] = [
@@ -24,4 +26,5 @@ export const allContracts: readonly KernelContract[] = [
   ...quantizedContracts,
   ...measureContracts,
   ...samplingContracts,
+  ...tileContracts,
 ];
