@@ -4,6 +4,7 @@ import { elementwiseContracts } from './elementwise.js';
 import { forwardContracts } from './forward.js';
 import { linearContracts } from './linear.js';
 import { measureContracts } from './measure.js';
+import { packedContracts } from './packed.js';
 import { quantizedContracts } from './quantized.js';
 import { samplingContracts } from './sampling.js';
 
@@ -12,6 +13,7 @@ export * from './elementwise.js';
 export * from './forward.js';
 export * from './linear.js';
 export * from './measure.js';
+export * from './packed.js';
 export * from './quantized.js';
 export * from './sampling.js';
 
@@ -22,6 +24,7 @@ export const allContracts: readonly KernelContract[] = [
   ...attentionContracts,
   ...linearContracts,
   ...quantizedContracts,
+  ...packedContracts,
   ...measureContracts,
   ...samplingContracts,
 ];
