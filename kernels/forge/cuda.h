@@ -54,3 +54,6 @@ DEVICE void shared_add(uint64_t& element, uint64_t value) {
 
 #define BLOCK_INDEX forge::workgroup()
 #define KERNEL(name, ...) extern "C" __global__ __launch_bounds__(BLOCK) void name(__VA_ARGS__)
+// A kernel of which a multiprocessor is to hold `blocks` blocks at a time: a bound on its registers.
+#define KERNEL_RESIDENT(blocks, name, ...) \
+  extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)

@@ -4,6 +4,7 @@ import { elementwiseContracts } from './elementwise.js';
 import { forwardContracts } from './forward.js';
 import { linearContracts } from './linear.js';
 import { measureContracts } from './measure.js';
+import { packedContracts } from './packed.js';
 import { quantizedContracts } from './quantized.js';
 import { samplingContracts } from './sampling.js';
 import { tileContracts } from './tile.js';
@@ -13,6 +14,7 @@ export * from './elementwise.js';
 export * from './forward.js';
 export * from './linear.js';
 export * from './measure.js';
+export * from './packed.js';
 export * from './quantized.js';
 export * from './sampling.js';
 export * from './tile.js';
@@ -24,6 +26,7 @@ export const allContracts: readonly KernelContract[] = [
   ...attentionContracts,
   ...linearContracts,
   ...quantizedContracts,
+  ...packedContracts,
   ...measureContracts,
   ...samplingContracts,
   ...tileContracts,
