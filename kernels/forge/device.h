@@ -66,12 +66,6 @@ DEVICE void store(bfloat_t* p, float value) {
   p->bits = static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
 }
 
-// A number known when the code is compiled, as an argument.
-template <int N>
-struct Constant {
-  static constexpr int value = N;
-};
-
 DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }
 
 // Sum and maximum over the lanes of a wave. The butterfly gives every lane the same bits.
