@@ -101,7 +101,10 @@ export function integerBlocks(type: BlockType, data: Uint8Array): Uint8Array {
   const stored = INTEGERS[type];
   const quants = new Uint8Array((data.length / bytes) * elements);
   for (let i = 0; i < quants.length; i++) {
-    quants[i] = stored(new DataView(data.buffer, data.byteOffset + Math.floor(i / elements) * bytes, bytes), i % elements);
+    quants[i] = stored(
+      new DataView(data.buffer, data.byteOffset + Math.floor(i / elements) * bytes, bytes),
+      i % elements,
+    );
   }
   return quants;
 }
