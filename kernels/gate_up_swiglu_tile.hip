@@ -34,8 +34,8 @@ DEVICE void finish(const GateUp<T>& job, int t, int n, const float (&sums)[2]) {
     body(GateUp<type>{weight, x, y, *tokens, ffn, hidden}, block.y * (rows), first_token);        \
   }
 #define GATE_UP_SWIGLU_TILES(suffix, type)                                                                  \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, type, (linear_few<2, 1, 4>), 1 * TILE, 1 * TILE)    \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, type, (linear_few<2, 4, 1>), 1 * TILE, 4 * TILE)   \
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, type, (linear_few<2, 1, 8>), 1 * TILE, 1 * TILE)    \
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, type, (linear_few<2, 4, 4>), 1 * TILE, 4 * TILE)   \
   GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_##suffix, type, linear_many, MANY_ROWS / 2, MANY_TOKENS)
 
 GATE_UP_SWIGLU_TILES(f16, forge::half_t)

@@ -35,8 +35,8 @@ DEVICE void finish(const Linear<T>& job, int t, int n, const float (&sums)[1]) {
     body(Linear<type>{weight, x, y, *tokens, out, in, y_stride, accumulate}, block.y * (rows), first_token); \
   }
 #define MATMUL_TILES(suffix, type)                                                                \
-  MATMUL_TILE(matmul_tile_few_##suffix, type, (linear_few<1, 1, 4>), 1 * TILE, 1 * TILE)          \
-  MATMUL_TILE(matmul_tile_some_##suffix, type, (linear_few<2, 4, 1>), 2 * TILE, 4 * TILE)         \
+  MATMUL_TILE(matmul_tile_few_##suffix, type, (linear_few<1, 1, 8>), 1 * TILE, 1 * TILE)          \
+  MATMUL_TILE(matmul_tile_some_##suffix, type, (linear_few<2, 4, 4>), 2 * TILE, 4 * TILE)         \
   MATMUL_TILE(matmul_tile_##suffix, type, linear_many, MANY_ROWS, MANY_TOKENS)
 
 MATMUL_TILES(f16, forge::half_t)

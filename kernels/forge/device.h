@@ -61,9 +61,9 @@ DEVICE void store(bfloat_t* p, float value) {
 }
 
 // A number known when the code is compiled, as an argument.
-template <int N>
+template <auto N>
 struct Constant {
-  static constexpr int value = N;
+  static constexpr auto value = N;
 };
 
 DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }

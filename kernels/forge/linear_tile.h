@@ -7,7 +7,8 @@
 //
 // A job is what to multiply and what becomes of the sums:
 //   PARTS                       rows of the weight that make one output
-//   weight, x, tokens, out, in  weight [PARTS, out, in], x [tokens, in]; `in` is a multiple of PIECE
+//   weight, x, tokens, out, in  weight [PARTS, out, in], less than 2^31 elements, or with
+//                               one part any number; x [tokens, in]; `in` is a multiple of PIECE
 //   finish(job, t, n, sums)     takes the PARTS sums of an output
 #pragma once
 
@@ -20,35 +21,65 @@ constexpr int SEGMENTS = 8;
 // The chunk after the last of segment s.
 DEVICE int segment_end(int chunks, int s) { return chunks * (s + 1) / SEGMENTS; }
 DEVICE int chunk_count(int in) { return (in + TILE_DEPTH - 1) / TILE_DEPTH; }
-
-// Row n of a part, or the last one for n past the end: what is computed there is not stored.
-template <class Job>
-DEVICE const auto* weight_row(const Job& job, int part, int n) {
-  const size_t row = static_cast<size_t>(part) * job.out + min_of(n, job.out - 1);
-  return job.weight + row * job.in;
-}
-template <class Job>
-DEVICE const auto* x_row(const Job& job, int t) {
-  return job.x + static_cast<size_t>(min_of(t, job.tokens - 1)) * job.in;
+// Whether the element lies in its row; only the last chunk has any that do not. WHOLE: known to be another chunk.
+template <bool WHOLE>
+DEVICE bool is_inside(int k, int in) {
+  return WHOLE || k < in;
 }
 
-// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. AHEAD: chunks loaded at once.
-template <int ROWS, int TOKENS, int AHEAD, class Job>
+// Rows that a block reads, from its first on. A lane's place in them is a 32-bit offset, which takes half the registers
+// of a pointer.
+template <class T>
+DEVICE const T* rows_from(const T* rows, int first, int in) {
+  return rows + static_cast<size_t>(first) * in;
+}
+// Where row `row` of `rows` lies, or the last one for a row past the end: what is computed there is not stored.
+DEVICE uint32_t row_offset(int row, int rows, int first, int in) {
+  return static_cast<uint32_t>(min_of(row, rows - 1) - first) * static_cast<uint32_t>(in);
+}
+template <class Job>
+DEVICE uint32_t part_offset(const Job& job, int part) {
+  return static_cast<uint32_t>(part) * static_cast<uint32_t>(job.out) * static_cast<uint32_t>(job.in);
+}
+
+// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of
+// the weight are on their way to a lane at any time.
+template <int ROWS, int TOKENS, int LOADS, class Job>
 DEVICE void linear_few(const Job& job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS, OWN = SEGMENTS / WAVES;
+  constexpr int AHEAD = max_of(1, LOADS / (ROWS * FRAGMENT_PIECES));  // chunks
   static_assert(ROWS % PARTS == 0 && OWN * WAVES == SEGMENTS, "whole outputs, whole segments");
 
-  const T *weight[ROWS][FRAGMENT_PIECES], *x[TOKENS][FRAGMENT_PIECES];
+  const T* weight = rows_from(job.weight, first_n, job.in);
+  const T* x = rows_from(job.x, first_token, job.in);
+  uint32_t w_offsets[ROWS][FRAGMENT_PIECES], x_offsets[TOKENS][FRAGMENT_PIECES];
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
     UNROLL
     for (int r = 0; r < ROWS; r++) {
-      weight[r][p] = weight_row(job, r % PARTS, first_n + r / PARTS * TILE + piece_row(p)) + piece_k(p);
+      w_offsets[r][p] = row_offset(first_n + r / PARTS * TILE + piece_row(p), job.out, first_n, job.in) +
+                        part_offset(job, r % PARTS) + piece_k(p);
     }
     UNROLL
-    for (int t = 0; t < TOKENS; t++) x[t][p] = x_row(job, first_token + t * TILE + piece_row(p)) + piece_k(p);
+    for (int t = 0; t < TOKENS; t++) {
+      x_offsets[t][p] = row_offset(first_token + t * TILE + piece_row(p), job.tokens, first_token, job.in) + piece_k(p);
+    }
   }
+
+  const auto load = [&](Fragment<T>(&w)[ROWS], Fragment<T>(&v)[TOKENS], int chunk, auto whole) {
+    const int k = chunk * TILE_DEPTH;
+    UNROLL
+    for (int p = 0; p < FRAGMENT_PIECES; p++) {
+      const bool inside = is_inside<whole.value>(k + piece_k(p), job.in);
+      UNROLL
+      for (int r = 0; r < ROWS; r++) {
+        w[r].pieces[p] = inside ? stream_piece(weight + k + w_offsets[r][p]) : zero_piece();
+      }
+      UNROLL
+      for (int t = 0; t < TOKENS; t++) v[t].pieces[p] = inside ? load_piece(x + k + x_offsets[t][p]) : zero_piece();
+    }
+  };
 
   const int chunks = chunk_count(job.in);
   TileSum sums[OWN][TOKENS][ROWS];
@@ -59,33 +90,26 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
       UNROLL
       for (int r = 0; r < ROWS; r++) clear(sums[o][t][r]);
     }
-    const auto add_chunks = [&](int first, auto count) {
-      Fragment<T> w[count.value][ROWS], v[count.value][TOKENS];
-      UNROLL
-      for (int c = 0; c < count.value; c++) {
-        const int k = (first + c) * TILE_DEPTH;
-        UNROLL
-        for (int p = 0; p < FRAGMENT_PIECES; p++) {
-          const bool inside = k + piece_k(p) < job.in;
-          UNROLL
-          for (int r = 0; r < ROWS; r++) w[c][r].pieces[p] = inside ? stream_piece(weight[r][p] + k) : zero_piece();
-          UNROLL
-          for (int t = 0; t < TOKENS; t++) v[c][t].pieces[p] = inside ? load_piece(x[t][p] + k) : zero_piece();
-        }
-      }
-      UNROLL
-      for (int c = 0; c < count.value; c++) {
-        UNROLL
-        for (int t = 0; t < TOKENS; t++) {
-          UNROLL
-          for (int r = 0; r < ROWS; r++) tile_multiply_add(sums[o][t][r], w[c][r], v[c][t]);
-        }
-      }
-    };
     const int segment = o * WAVES + wave_id(), end = segment_end(chunks, segment);
+    const int whole_end = min_of(end, job.in / TILE_DEPTH);
     int c = segment == 0 ? 0 : segment_end(chunks, segment - 1);
-    for (; c + AHEAD <= end; c += AHEAD) add_chunks(c, Constant<AHEAD>());
-    for (; c < end; c++) add_chunks(c, Constant<1>());
+    // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place.
+    Fragment<T> w[AHEAD][ROWS], v[AHEAD][TOKENS];
+    UNROLL
+    for (int a = 0; a < AHEAD; a++) {
+      if (c + a < whole_end) load(w[a], v[a], c + a, Constant<true>());
+    }
+    for (; c < whole_end; c += AHEAD) {
+      UNROLL
+      for (int a = 0; a < AHEAD; a++) {
+        if (c + a < whole_end) multiply_tiles(sums[o], w[a], v[a]);
+        if (c + a + AHEAD < whole_end) load(w[a], v[a], c + a + AHEAD, Constant<true>());
+      }
+    }
+    if (whole_end < end) {
+      load(w[0], v[0], whole_end, Constant<false>());
+      multiply_tiles(sums[o], w[0], v[0]);
+    }
   }
 
   // The sums of all segments meet in LDS, a few tiles at a time.
@@ -144,35 +168,42 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   SHARED(Piece, x_tiles, (FETCH_STAGES * X_PIECES));
 
   // Piece j * BLOCK + thread_id() of a tile is this thread's to fetch.
-  const T *w_from[W_FETCHES], *x_from[X_FETCHES];
+  const T* weight = rows_from(job.weight, first_n, job.in);
+  const T* x = rows_from(job.x, first_token, job.in);
+  uint32_t w_offsets[W_FETCHES], x_offsets[X_FETCHES];
   UNROLL
   for (int j = 0; j < W_FETCHES; j++) {
     const int i = j * BLOCK + thread_id(), row = i / ROW_PIECES, of_wave = row % WAVE_ROWS;
     const int n = first_n + row / WAVE_ROWS * PART_ROWS + of_wave % PART_ROWS;
-    w_from[j] = weight_row(job, of_wave / PART_ROWS, n) + i % ROW_PIECES * PIECE;
+    w_offsets[j] = row_offset(n, job.out, first_n, job.in) + part_offset(job, of_wave / PART_ROWS) + i % ROW_PIECES * PIECE;
   }
   UNROLL
   for (int j = 0; j < X_FETCHES; j++) {
     const int i = j * BLOCK + thread_id();
-    x_from[j] = x_row(job, first_token + i / ROW_PIECES) + i % ROW_PIECES * PIECE;
+    x_offsets[j] = row_offset(first_token + i / ROW_PIECES, job.tokens, first_token, job.in) + i % ROW_PIECES * PIECE;
   }
   Fetches<W_FETCHES> w_fetches;
   Fetches<X_FETCHES> x_fetches;
-  const auto is_inside = [&](int j, int k) { return k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE < job.in; };
   const auto slot_of = [](int j) {
     const int i = j * BLOCK + thread_id();
     return piece_slot(i / ROW_PIECES, i % ROW_PIECES);
   };
-  const auto start = [&](int chunk) {
+  const auto start_chunk = [&](int chunk, auto whole) {
     const int k = chunk * TILE_DEPTH, stage = chunk % FETCH_STAGES;
     UNROLL
     for (int j = 0; j < W_FETCHES; j++) {
-      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), w_from[j] + k, is_inside(j, k));
+      const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
+      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), weight + k + w_offsets[j], inside);
     }
     UNROLL
     for (int j = 0; j < X_FETCHES; j++) {
-      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x_from[j] + k, is_inside(j, k));
+      const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
+      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x + k + x_offsets[j], inside);
     }
+  };
+  const auto start = [&](int chunk) {
+    if (chunk < job.in / TILE_DEPTH) return start_chunk(chunk, Constant<true>());
+    start_chunk(chunk, Constant<false>());
   };
   const auto finish_fetches = [&](int chunk) {
     const int stage = chunk % FETCH_STAGES;
@@ -211,19 +242,18 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
     fetch_group();
 
     const int stage = c % FETCH_STAGES;
-    Fragment<T> x[TOKENS];
+    Fragment<T> v[TOKENS];
     UNROLL
     for (int t = 0; t < TOKENS; t++) {
-      load_fragment(x[t], x_tiles + stage * X_PIECES, x_first + t * TILE);
+      load_fragment(v[t], x_tiles + stage * X_PIECES, x_first + t * TILE);
     }
+    Fragment<T> w[ROWS];
     UNROLL
     for (int r = 0; r < ROWS; r++) {
-      Fragment<T> w;
-      load_fragment(w, w_tiles + stage * W_PIECES, w_first + r * TILE);
-      UNROLL
-      for (int t = 0; t < TOKENS; t++) tile_multiply_add(sums[t][r], w, x[t]);
+      load_fragment(w[r], w_tiles + stage * W_PIECES, w_first + r * TILE);
     }
-    if (next < chunks) finish_fetches(next);
+    multiply_tiles(sums, w, v);
+    finish_fetches(next);  // past the last chunk: into a place that nobody reads again
 
     if (c + 1 < segment_end(chunks, segment)) continue;
     while (segment_end(chunks, segment) <= c + 1 && segment < SEGMENTS) segment++;

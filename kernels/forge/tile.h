@@ -2,7 +2,8 @@
 //
 //   Fragment<T>                       16 rows of TILE_DEPTH elements, spread over the lanes of a wave
 //   TileSum                           16 x 16 f32, likewise
-//   tile_multiply_add(sum, a, b)      sum[i][j] += sum_k a[i][k] * b[j][k]; all lanes of a wave together
+//   multiply_tiles(sums, a, b)        for each fragment r of a and c of b: sums[c][r][i][j] += sum_k a[r][i][k] * b[c][j][k];
+//                                     all lanes of a wave together
 //
 // Which lane holds what is each target's own affair: a lane holds FRAGMENT_PIECES runs of eight elements, run p from
 // row piece_row(p) and element piece_k(p) on, and TILE_VALUES sums, the i-th of row value_row(i) of a and row

@@ -42,20 +42,22 @@ constexpr bool IS_HALF = false;
 template <>
 constexpr bool IS_HALF<half_t> = true;
 
-template <class T>
-DEVICE void tile_multiply_add(TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
-  const Piece &low = a.pieces[0], &high = a.pieces[1];
+// Products that add to one sum lie far apart, because each waits for the one before it. Those that share a lie together:
+// an instruction takes the words of both of its rows in one run of registers, so they have to be moved there.
+template <int R, int C, class T>
+DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], const Fragment<T> (&b)[C]) {
   UNROLL
   for (int half = 0; half < 4; half += 2) {
     UNROLL
-    for (int column = 0; column < 2; column++) {
-      float* c = sum.values + 4 * column;
-      const Piece& x = b.pieces[column];
+    for (int i = 0; i < 2 * C * R; i++) {
+      const int column = i % 2, c = i / 2 % C, r = i / 2 / C;
+      float* sum = sums[c][r].values + 4 * column;
+      const Piece &low = a[r].pieces[0], &high = a[r].pieces[1], &x = b[c].pieces[column];
       if constexpr (IS_HALF<T>) {
-        FORGE_MMA("f16", c, low.words[half], high.words[half], low.words[half + 1], high.words[half + 1],
+        FORGE_MMA("f16", sum, low.words[half], high.words[half], low.words[half + 1], high.words[half + 1],
                   x.words[half], x.words[half + 1]);
       } else {
-        FORGE_MMA("bf16", c, low.words[half], high.words[half], low.words[half + 1], high.words[half + 1],
+        FORGE_MMA("bf16", sum, low.words[half], high.words[half], low.words[half + 1], high.words[half + 1],
                   x.words[half], x.words[half + 1]);
       }
     }
