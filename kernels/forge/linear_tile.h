@@ -7,8 +7,9 @@
 //
 // A job is what to multiply and what becomes of the sums:
 //   PARTS                       rows of the weight that make one output
-//   weight, x, tokens, out, in  weight [PARTS, out, in], less than 2^31 elements, or with
+//   weight, x, out, in          weight [PARTS, out, in], less than 2^31 elements, or with
 //                               one part any number; x [tokens, in]; `in` is a multiple of PIECE
+//   tokens                      where their number lies
 //   finish(job, t, n, sums)     takes the PARTS sums of an output
 #pragma once
 
@@ -27,19 +28,21 @@ DEVICE bool is_inside(int k, int in) {
   return WHOLE || k < in;
 }
 
-// Rows that a block reads, from its first on. A lane's place in them is a 32-bit offset, which takes half the registers
-// of a pointer.
+// Rows that a block reads, from its first on, as bytes. A lane's place in them is a 32-bit offset, which takes half the
+// registers of a pointer.
 template <class T>
-DEVICE const T* rows_from(const T* rows, int first, int in) {
-  return rows + static_cast<size_t>(first) * in;
+DEVICE const char* rows_from(const T* rows, int first, int in) {
+  return reinterpret_cast<const char*>(rows + static_cast<size_t>(first) * in);
 }
-// Where row `row` of `rows` lies, or the last one for a row past the end: what is computed there is not stored.
-DEVICE uint32_t row_offset(int row, int rows, int first, int in) {
-  return static_cast<uint32_t>(min_of(row, rows - 1) - first) * static_cast<uint32_t>(in);
+constexpr int ELEMENT_BYTES = 2, CHUNK_BYTES = TILE_DEPTH * ELEMENT_BYTES;
+// Where element k of row `row` of `rows` lies, or of the last one for a row past the end: what is computed there is not
+// stored.
+DEVICE uint32_t element_offset(int row, int rows, int first, int in, int k) {
+  return (static_cast<uint32_t>(min_of(row, rows - 1) - first) * in + k) * ELEMENT_BYTES;
 }
 template <class Job>
 DEVICE uint32_t part_offset(const Job& job, int part) {
-  return static_cast<uint32_t>(part) * static_cast<uint32_t>(job.out) * static_cast<uint32_t>(job.in);
+  return static_cast<uint32_t>(part) * job.out * job.in * ELEMENT_BYTES;
 }
 
 // Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of
@@ -51,37 +54,38 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
   constexpr int AHEAD = max_of(1, LOADS / (ROWS * FRAGMENT_PIECES));  // chunks
   static_assert(ROWS % PARTS == 0 && OWN * WAVES == SEGMENTS, "whole outputs, whole segments");
 
-  const T* weight = rows_from(job.weight, first_n, job.in);
-  const T* x = rows_from(job.x, first_token, job.in);
-  uint32_t w_offsets[ROWS][FRAGMENT_PIECES], x_offsets[TOKENS][FRAGMENT_PIECES];
+  const char* weight = rows_from(job.weight, first_n, job.in);
+  uint32_t w_offsets[ROWS][FRAGMENT_PIECES];
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
     UNROLL
     for (int r = 0; r < ROWS; r++) {
-      w_offsets[r][p] = row_offset(first_n + r / PARTS * TILE + piece_row(p), job.out, first_n, job.in) +
-                        part_offset(job, r % PARTS) + piece_k(p);
-    }
-    UNROLL
-    for (int t = 0; t < TOKENS; t++) {
-      x_offsets[t][p] = row_offset(first_token + t * TILE + piece_row(p), job.tokens, first_token, job.in) + piece_k(p);
+      const int n = first_n + r / PARTS * TILE + piece_row(p);
+      w_offsets[r][p] = part_offset(job, r % PARTS) + element_offset(n, job.out, first_n, job.in, piece_k(p));
     }
   }
-
-  const auto load = [&](Fragment<T>(&w)[ROWS], Fragment<T>(&v)[TOKENS], int chunk, auto whole) {
-    const int k = chunk * TILE_DEPTH;
+  const auto load_weight = [&](Fragment<T>(&w)[ROWS], int chunk, auto whole) {
+    const char* from = weight + static_cast<size_t>(chunk) * CHUNK_BYTES;
     UNROLL
     for (int p = 0; p < FRAGMENT_PIECES; p++) {
-      const bool inside = is_inside<whole.value>(k + piece_k(p), job.in);
+      const bool inside = is_inside<whole.value>(chunk * TILE_DEPTH + piece_k(p), job.in);
       UNROLL
-      for (int r = 0; r < ROWS; r++) {
-        w[r].pieces[p] = inside ? stream_piece(weight + k + w_offsets[r][p]) : zero_piece();
-      }
+      for (int r = 0; r < ROWS; r++) w[r].pieces[p] = inside ? stream_piece(from + w_offsets[r][p]) : zero_piece();
+    }
+  };
+  const char* x = rows_from(job.x, first_token, job.in);
+  uint32_t x_offsets[TOKENS][FRAGMENT_PIECES];
+  const auto load_x = [&](Fragment<T>(&v)[TOKENS], int chunk, auto whole) {
+    const char* from = x + static_cast<size_t>(chunk) * CHUNK_BYTES;
+    UNROLL
+    for (int p = 0; p < FRAGMENT_PIECES; p++) {
+      const bool inside = is_inside<whole.value>(chunk * TILE_DEPTH + piece_k(p), job.in);
       UNROLL
-      for (int t = 0; t < TOKENS; t++) v[t].pieces[p] = inside ? load_piece(x + k + x_offsets[t][p]) : zero_piece();
+      for (int t = 0; t < TOKENS; t++) v[t].pieces[p] = inside ? load_piece(from + x_offsets[t][p]) : zero_piece();
     }
   };
 
-  const int chunks = chunk_count(job.in);
+  const int chunks = chunk_count(job.in), tokens = *job.tokens;
   TileSum sums[OWN][TOKENS][ROWS];
   UNROLL
   for (int o = 0; o < OWN; o++) {
@@ -93,21 +97,41 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
     const int segment = o * WAVES + wave_id(), end = segment_end(chunks, segment);
     const int whole_end = min_of(end, job.in / TILE_DEPTH);
     int c = segment == 0 ? 0 : segment_end(chunks, segment - 1);
-    // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place.
+    // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place. The first of the
+    // weights are asked for before the number of tokens has arrived.
     Fragment<T> w[AHEAD][ROWS], v[AHEAD][TOKENS];
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
-      if (c + a < whole_end) load(w[a], v[a], c + a, Constant<true>());
+      if (c + a < whole_end) load_weight(w[a], c + a, Constant<true>());
+    }
+    if (o == 0) {
+      if (first_token >= tokens) return;
+      UNROLL
+      for (int p = 0; p < FRAGMENT_PIECES; p++) {
+        UNROLL
+        for (int t = 0; t < TOKENS; t++) {
+          const int token = first_token + t * TILE + piece_row(p);
+          x_offsets[t][p] = element_offset(token, tokens, first_token, job.in, piece_k(p));
+        }
+      }
+    }
+    UNROLL
+    for (int a = 0; a < AHEAD; a++) {
+      if (c + a < whole_end) load_x(v[a], c + a, Constant<true>());
     }
     for (; c < whole_end; c += AHEAD) {
       UNROLL
       for (int a = 0; a < AHEAD; a++) {
         if (c + a < whole_end) multiply_tiles(sums[o], w[a], v[a]);
-        if (c + a + AHEAD < whole_end) load(w[a], v[a], c + a + AHEAD, Constant<true>());
+        if (c + a + AHEAD < whole_end) {
+          load_weight(w[a], c + a + AHEAD, Constant<true>());
+          load_x(v[a], c + a + AHEAD, Constant<true>());
+        }
       }
     }
     if (whole_end < end) {
-      load(w[0], v[0], whole_end, Constant<false>());
+      load_weight(w[0], whole_end, Constant<false>());
+      load_x(v[0], whole_end, Constant<false>());
       multiply_tiles(sums[o], w[0], v[0]);
     }
   }
@@ -145,7 +169,7 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
         }
       }
       const int n = first_n + r * TILE + value_row(i), token = first_token + (first + t) * TILE + value_column(i);
-      if (n < job.out && token < job.tokens) finish(job, token, n, totals);
+      if (n < job.out && token < tokens) finish(job, token, n, totals);
     }
     block_sync();
   }
@@ -158,7 +182,7 @@ template <class Job>
 DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS;
-  constexpr int ROW_WAVES = min_of(WAVES, 2), TOKEN_WAVES = WAVES / ROW_WAVES;
+  constexpr int ROW_WAVES = min_of(WAVES, 4), TOKEN_WAVES = WAVES / ROW_WAVES;
   constexpr int ROWS = MANY_ROWS / TILE / ROW_WAVES, TOKENS = MANY_TOKENS / TILE / TOKEN_WAVES;
   // A wave's tiles of rows: those of part 0, then those of part 1.
   constexpr int WAVE_ROWS = ROWS * TILE, PART_ROWS = WAVE_ROWS / PARTS, PART_TILES = ROWS / PARTS;
@@ -167,20 +191,25 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   SHARED(Piece, w_tiles, (FETCH_STAGES * W_PIECES));
   SHARED(Piece, x_tiles, (FETCH_STAGES * X_PIECES));
 
+  const int tokens = *job.tokens;
+  if (first_token >= tokens) return;
+
   // Piece j * BLOCK + thread_id() of a tile is this thread's to fetch.
-  const T* weight = rows_from(job.weight, first_n, job.in);
-  const T* x = rows_from(job.x, first_token, job.in);
+  const char* weight = rows_from(job.weight, first_n, job.in);
+  const char* x = rows_from(job.x, first_token, job.in);
   uint32_t w_offsets[W_FETCHES], x_offsets[X_FETCHES];
   UNROLL
   for (int j = 0; j < W_FETCHES; j++) {
     const int i = j * BLOCK + thread_id(), row = i / ROW_PIECES, of_wave = row % WAVE_ROWS;
     const int n = first_n + row / WAVE_ROWS * PART_ROWS + of_wave % PART_ROWS;
-    w_offsets[j] = row_offset(n, job.out, first_n, job.in) + part_offset(job, of_wave / PART_ROWS) + i % ROW_PIECES * PIECE;
+    w_offsets[j] = part_offset(job, of_wave / PART_ROWS) +
+                   element_offset(n, job.out, first_n, job.in, i % ROW_PIECES * PIECE);
   }
   UNROLL
   for (int j = 0; j < X_FETCHES; j++) {
     const int i = j * BLOCK + thread_id();
-    x_offsets[j] = row_offset(first_token + i / ROW_PIECES, job.tokens, first_token, job.in) + i % ROW_PIECES * PIECE;
+    const int token = first_token + i / ROW_PIECES;
+    x_offsets[j] = element_offset(token, tokens, first_token, job.in, i % ROW_PIECES * PIECE);
   }
   Fetches<W_FETCHES> w_fetches;
   Fetches<X_FETCHES> x_fetches;
@@ -188,25 +217,25 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
     const int i = j * BLOCK + thread_id();
     return piece_slot(i / ROW_PIECES, i % ROW_PIECES);
   };
-  const auto start_chunk = [&](int chunk, auto whole) {
-    const int k = chunk * TILE_DEPTH, stage = chunk % FETCH_STAGES;
+  const auto start_chunk = [&](int chunk, int stage, auto whole) {
+    const int k = chunk * TILE_DEPTH;
+    const size_t done = static_cast<size_t>(chunk) * CHUNK_BYTES;
     UNROLL
     for (int j = 0; j < W_FETCHES; j++) {
       const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
-      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), weight + k + w_offsets[j], inside);
+      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), weight + done + w_offsets[j], inside);
     }
     UNROLL
     for (int j = 0; j < X_FETCHES; j++) {
       const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
-      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x + k + x_offsets[j], inside);
+      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x + done + x_offsets[j], inside);
     }
   };
-  const auto start = [&](int chunk) {
-    if (chunk < job.in / TILE_DEPTH) return start_chunk(chunk, Constant<true>());
-    start_chunk(chunk, Constant<false>());
+  const auto start = [&](int chunk, int stage) {
+    if (chunk < job.in / TILE_DEPTH) return start_chunk(chunk, stage, Constant<true>());
+    start_chunk(chunk, stage, Constant<false>());
   };
-  const auto finish_fetches = [&](int chunk) {
-    const int stage = chunk % FETCH_STAGES;
+  const auto finish_fetches = [&](int stage) {
     UNROLL
     for (int j = 0; j < W_FETCHES; j++) fetch_finish(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j));
     UNROLL
@@ -227,33 +256,34 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   const int chunks = chunk_count(job.in);
   for (int c = 0; c < FETCH_STAGES - 1; c++) {
     if (c < chunks) {
-      start(c);
+      start(c, c);
       finish_fetches(c);
     }
     fetch_group();
   }
-  int segment = 0;
+  int segment = 0, stage = 0, next_stage = FETCH_STAGES - 1;
   for (int c = 0; c < chunks; c++) {
     fetch_wait<FETCH_STAGES - 2>();
     // Chunk c has arrived, and every wave is done with chunk c - 1, whose place the next fetch takes.
     block_sync();
     const int next = c + FETCH_STAGES - 1;
-    if (next < chunks) start(next);
+    if (next < chunks) start(next, next_stage);
     fetch_group();
 
-    const int stage = c % FETCH_STAGES;
     Fragment<T> v[TOKENS];
     UNROLL
     for (int t = 0; t < TOKENS; t++) {
-      load_fragment(v[t], x_tiles + stage * X_PIECES, x_first + t * TILE);
+      load_fragment(v[t], x_tiles + (stage * X_PIECES + x_first * ROW_PIECES) + t * TILE * ROW_PIECES);
     }
     Fragment<T> w[ROWS];
     UNROLL
     for (int r = 0; r < ROWS; r++) {
-      load_fragment(w[r], w_tiles + stage * W_PIECES, w_first + r * TILE);
+      load_fragment(w[r], w_tiles + (stage * W_PIECES + w_first * ROW_PIECES) + r * TILE * ROW_PIECES);
     }
     multiply_tiles(sums, w, v);
-    finish_fetches(next);  // past the last chunk: into a place that nobody reads again
+    finish_fetches(next_stage);  // past the last chunk: into a place that nobody reads again
+    stage = (stage + 1) % FETCH_STAGES;
+    next_stage = (next_stage + 1) % FETCH_STAGES;
 
     if (c + 1 < segment_end(chunks, segment)) continue;
     while (segment_end(chunks, segment) <= c + 1 && segment < SEGMENTS) segment++;
@@ -278,7 +308,7 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
         float parts[PARTS];
         UNROLL
         for (int part = 0; part < PARTS; part++) parts[part] = totals[t][part * PART_TILES + r].values[i];
-        if (n < job.out && token < job.tokens) finish(job, token, n, parts);
+        if (n < job.out && token < tokens) finish(job, token, n, parts);
       }
     }
   }

@@ -50,12 +50,12 @@ DEVICE void add(TileSum& total, const TileSum& sum) {
 // meet no bank twice.
 DEVICE int piece_slot(int row, int p) { return row * ROW_PIECES + (p ^ (row / 2 % ROW_PIECES)); }
 
-// The fragment of sixteen rows that start at row `first` of LDS.
+// The fragment of sixteen rows of LDS; `rows` is where the first lies, whose number is a multiple of eight.
 template <class T, class Lds>
-DEVICE void load_fragment(Fragment<T>& fragment, Lds rows, int first) {
+DEVICE void load_fragment(Fragment<T>& fragment, Lds rows) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    fragment.pieces[p] = rows[piece_slot(first + piece_row(p), piece_k(p) / PIECE)];
+    fragment.pieces[p] = rows[piece_slot(piece_row(p), piece_k(p) / PIECE)];
   }
 }
 
