@@ -7,8 +7,7 @@
 //
 // A job is what to multiply and what becomes of the sums:
 //   PARTS                       rows of the weight that make one output
-//   weight, x, out, in          weight [PARTS, out, in], less than 2^31 elements, or with
-//                               one part any number; x [tokens, in]; `in` is a multiple of PIECE
+//   weight, x, out, in          weight [PARTS, out, in], x [tokens, in]; `in` is a multiple of PIECE
 //   tokens                      where their number lies
 //   finish(job, t, n, sums)     takes the PARTS sums of an output
 #pragma once
@@ -28,62 +27,46 @@ DEVICE bool is_inside(int k, int in) {
   return WHOLE || k < in;
 }
 
-// Rows that a block reads, from its first on, as bytes. A lane's place in them is a 32-bit offset, which takes half the
-// registers of a pointer.
-template <class T>
-DEVICE const char* rows_from(const T* rows, int first, int in) {
-  return reinterpret_cast<const char*>(rows + static_cast<size_t>(first) * in);
-}
-constexpr int ELEMENT_BYTES = 2, CHUNK_BYTES = TILE_DEPTH * ELEMENT_BYTES;
-// Where element k of row `row` of `rows` lies, or of the last one for a row past the end: what is computed there is not
-// stored.
-DEVICE uint32_t element_offset(int row, int rows, int first, int in, int k) {
-  return (static_cast<uint32_t>(min_of(row, rows - 1) - first) * in + k) * ELEMENT_BYTES;
+// Row n of a part of the weight, row t of x; the last one for rows past the end: what is computed there is not stored.
+template <class Job>
+DEVICE const auto* weight_row(const Job& job, int part, int n) {
+  return job.weight + (static_cast<size_t>(part) * job.out + min_of(n, job.out - 1)) * job.in;
 }
 template <class Job>
-DEVICE uint32_t part_offset(const Job& job, int part) {
-  return static_cast<uint32_t>(part) * job.out * job.in * ELEMENT_BYTES;
+DEVICE const auto* x_row(const Job& job, int t, int tokens) {
+  return job.x + static_cast<size_t>(min_of(t, tokens - 1)) * job.in;
 }
 
-// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of
-// the weight are on their way to a lane at any time.
+// Where a lane's pieces of the next chunk of some tiles lie.
+template <class T, int TILES>
+struct Chunk {
+  const T* pieces[TILES][FRAGMENT_PIECES];
+};
+// Loads the chunk `ahead` of that one, or its first `elements` elements and zeros. STREAM: read once.
+template <bool STREAM, bool WHOLE = true, class T, int TILES>
+DEVICE void load_chunk(Fragment<T> (&fragments)[TILES], const Chunk<T, TILES>& chunk, int ahead, int elements = 0) {
+  UNROLL
+  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++) {
+    const int t = i / FRAGMENT_PIECES, p = i % FRAGMENT_PIECES;
+    const T* from = chunk.pieces[t][p] + ahead * TILE_DEPTH;
+    const bool inside = WHOLE || piece_k(p) < elements;
+    fragments[t].pieces[p] = inside ? STREAM ? stream_piece(from) : load_piece(from) : zero_piece();
+  }
+}
+template <class T, int TILES>
+DEVICE void advance(Chunk<T, TILES>& chunk, int chunks) {
+  UNROLL
+  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++) chunk.pieces[i / FRAGMENT_PIECES][i % FRAGMENT_PIECES] += chunks * TILE_DEPTH;
+}
+
+// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of the weight are
+// on their way to a lane at any time.
 template <int ROWS, int TOKENS, int LOADS, class Job>
 DEVICE void linear_few(const Job& job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS, OWN = SEGMENTS / WAVES;
   constexpr int AHEAD = max_of(1, LOADS / (ROWS * FRAGMENT_PIECES));  // chunks
   static_assert(ROWS % PARTS == 0 && OWN * WAVES == SEGMENTS, "whole outputs, whole segments");
-
-  const char* weight = rows_from(job.weight, first_n, job.in);
-  uint32_t w_offsets[ROWS][FRAGMENT_PIECES];
-  UNROLL
-  for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-      const int n = first_n + r / PARTS * TILE + piece_row(p);
-      w_offsets[r][p] = part_offset(job, r % PARTS) + element_offset(n, job.out, first_n, job.in, piece_k(p));
-    }
-  }
-  const auto load_weight = [&](Fragment<T>(&w)[ROWS], int chunk, auto whole) {
-    const char* from = weight + static_cast<size_t>(chunk) * CHUNK_BYTES;
-    UNROLL
-    for (int p = 0; p < FRAGMENT_PIECES; p++) {
-      const bool inside = is_inside<whole.value>(chunk * TILE_DEPTH + piece_k(p), job.in);
-      UNROLL
-      for (int r = 0; r < ROWS; r++) w[r].pieces[p] = inside ? stream_piece(from + w_offsets[r][p]) : zero_piece();
-    }
-  };
-  const char* x = rows_from(job.x, first_token, job.in);
-  uint32_t x_offsets[TOKENS][FRAGMENT_PIECES];
-  const auto load_x = [&](Fragment<T>(&v)[TOKENS], int chunk, auto whole) {
-    const char* from = x + static_cast<size_t>(chunk) * CHUNK_BYTES;
-    UNROLL
-    for (int p = 0; p < FRAGMENT_PIECES; p++) {
-      const bool inside = is_inside<whole.value>(chunk * TILE_DEPTH + piece_k(p), job.in);
-      UNROLL
-      for (int t = 0; t < TOKENS; t++) v[t].pieces[p] = inside ? load_piece(from + x_offsets[t][p]) : zero_piece();
-    }
-  };
 
   const int chunks = chunk_count(job.in), tokens = *job.tokens;
   TileSum sums[OWN][TOKENS][ROWS];
@@ -95,43 +78,54 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
       for (int r = 0; r < ROWS; r++) clear(sums[o][t][r]);
     }
     const int segment = o * WAVES + wave_id(), end = segment_end(chunks, segment);
-    const int whole_end = min_of(end, job.in / TILE_DEPTH);
-    int c = segment == 0 ? 0 : segment_end(chunks, segment - 1);
+    const int first = segment == 0 ? 0 : segment_end(chunks, segment - 1);
+    const int whole = min_of(end, job.in / TILE_DEPTH) - first;
+    Chunk<T, ROWS> w_next;
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      UNROLL
+      for (int p = 0; p < FRAGMENT_PIECES; p++) {
+        const int n = first_n + r / PARTS * TILE + piece_row(p);
+        w_next.pieces[r][p] = weight_row(job, r % PARTS, n) + first * TILE_DEPTH + piece_k(p);
+      }
+    }
     // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place. The first of the
     // weights are asked for before the number of tokens has arrived.
     Fragment<T> w[AHEAD][ROWS], v[AHEAD][TOKENS];
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
-      if (c + a < whole_end) load_weight(w[a], c + a, Constant<true>());
+      if (a < whole) load_chunk<true>(w[a], w_next, a);
     }
-    if (o == 0) {
-      if (first_token >= tokens) return;
+    if (first_token >= tokens) return;
+    Chunk<T, TOKENS> x_next;
+    UNROLL
+    for (int t = 0; t < TOKENS; t++) {
       UNROLL
       for (int p = 0; p < FRAGMENT_PIECES; p++) {
-        UNROLL
-        for (int t = 0; t < TOKENS; t++) {
-          const int token = first_token + t * TILE + piece_row(p);
-          x_offsets[t][p] = element_offset(token, tokens, first_token, job.in, piece_k(p));
-        }
+        const int token = first_token + t * TILE + piece_row(p);
+        x_next.pieces[t][p] = x_row(job, token, tokens) + first * TILE_DEPTH + piece_k(p);
       }
     }
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
-      if (c + a < whole_end) load_x(v[a], c + a, Constant<true>());
+      if (a < whole) load_chunk<false>(v[a], x_next, a);
     }
-    for (; c < whole_end; c += AHEAD) {
+    int c = 0;
+    for (; c < whole; c += AHEAD) {
       UNROLL
       for (int a = 0; a < AHEAD; a++) {
-        if (c + a < whole_end) multiply_tiles(sums[o], w[a], v[a]);
-        if (c + a + AHEAD < whole_end) {
-          load_weight(w[a], c + a + AHEAD, Constant<true>());
-          load_x(v[a], c + a + AHEAD, Constant<true>());
+        if (c + a < whole) multiply_tiles(sums[o], w[a], v[a]);
+        if (c + a + AHEAD < whole) {
+          load_chunk<true>(w[a], w_next, a + AHEAD);
+          load_chunk<false>(v[a], x_next, a + AHEAD);
         }
       }
+      advance(w_next, AHEAD);
+      advance(x_next, AHEAD);
     }
-    if (whole_end < end) {
-      load_weight(w[0], whole_end, Constant<false>());
-      load_x(v[0], whole_end, Constant<false>());
+    if (first + whole < end) {
+      load_chunk<true, false>(w[0], w_next, whole - c, job.in % TILE_DEPTH);
+      load_chunk<false, false>(v[0], x_next, whole - c, job.in % TILE_DEPTH);
       multiply_tiles(sums[o], w[0], v[0]);
     }
   }
@@ -176,13 +170,13 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
 }
 
 // Many tokens: a block owns MANY_ROWS / PARTS outputs of MANY_TOKENS tokens, a wave a rectangle of tiles of them.
-constexpr int MANY_ROWS = 128, MANY_TOKENS = 128;
+constexpr int MANY_ROWS = 64, MANY_TOKENS = 128;
 
 template <class Job>
 DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS;
-  constexpr int ROW_WAVES = min_of(WAVES, 4), TOKEN_WAVES = WAVES / ROW_WAVES;
+  constexpr int ROW_WAVES = min_of(WAVES, 2), TOKEN_WAVES = WAVES / ROW_WAVES;
   constexpr int ROWS = MANY_ROWS / TILE / ROW_WAVES, TOKENS = MANY_TOKENS / TILE / TOKEN_WAVES;
   // A wave's tiles of rows: those of part 0, then those of part 1.
   constexpr int WAVE_ROWS = ROWS * TILE, PART_ROWS = WAVE_ROWS / PARTS, PART_TILES = ROWS / PARTS;
@@ -195,21 +189,17 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   if (first_token >= tokens) return;
 
   // Piece j * BLOCK + thread_id() of a tile is this thread's to fetch.
-  const char* weight = rows_from(job.weight, first_n, job.in);
-  const char* x = rows_from(job.x, first_token, job.in);
-  uint32_t w_offsets[W_FETCHES], x_offsets[X_FETCHES];
+  const T *w_from[W_FETCHES], *x_from[X_FETCHES];
   UNROLL
   for (int j = 0; j < W_FETCHES; j++) {
     const int i = j * BLOCK + thread_id(), row = i / ROW_PIECES, of_wave = row % WAVE_ROWS;
     const int n = first_n + row / WAVE_ROWS * PART_ROWS + of_wave % PART_ROWS;
-    w_offsets[j] = part_offset(job, of_wave / PART_ROWS) +
-                   element_offset(n, job.out, first_n, job.in, i % ROW_PIECES * PIECE);
+    w_from[j] = weight_row(job, of_wave / PART_ROWS, n) + i % ROW_PIECES * PIECE;
   }
   UNROLL
   for (int j = 0; j < X_FETCHES; j++) {
     const int i = j * BLOCK + thread_id();
-    const int token = first_token + i / ROW_PIECES;
-    x_offsets[j] = element_offset(token, tokens, first_token, job.in, i % ROW_PIECES * PIECE);
+    x_from[j] = x_row(job, first_token + i / ROW_PIECES, tokens) + i % ROW_PIECES * PIECE;
   }
   Fetches<W_FETCHES> w_fetches;
   Fetches<X_FETCHES> x_fetches;
@@ -219,16 +209,15 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   };
   const auto start_chunk = [&](int chunk, int stage, auto whole) {
     const int k = chunk * TILE_DEPTH;
-    const size_t done = static_cast<size_t>(chunk) * CHUNK_BYTES;
     UNROLL
     for (int j = 0; j < W_FETCHES; j++) {
       const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
-      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), weight + done + w_offsets[j], inside);
+      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), w_from[j] + k, inside);
     }
     UNROLL
     for (int j = 0; j < X_FETCHES; j++) {
       const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
-      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x + done + x_offsets[j], inside);
+      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x_from[j] + k, inside);
     }
   };
   const auto start = [&](int chunk, int stage) {

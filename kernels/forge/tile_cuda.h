@@ -22,13 +22,10 @@ DEVICE Piece load_piece(const void* p) {
   const uint4 v = __ldg(static_cast<const uint4*>(p));
   return Piece{{v.x, v.y, v.z, v.w}};
 }
-// For what is read once: leaves the first-level cache to what is read again.
+// For what is read once: may leave the caches first.
 DEVICE Piece stream_piece(const void* p) {
-  Piece piece;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(piece.words[0]), "=r"(piece.words[1]), "=r"(piece.words[2]), "=r"(piece.words[3])
-               : "l"(p));
-  return piece;
+  const uint4 v = __ldcs(static_cast<const uint4*>(p));
+  return Piece{{v.x, v.y, v.z, v.w}};
 }
 
 #define FORGE_MMA(type, c, a0, a1, a2, a3, b0, b1)                                                           \
