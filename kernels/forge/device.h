@@ -36,11 +36,11 @@ struct Constant {
 };
 
 template <class T>
-DEVICE T min_of(T a, T b) {
+DEVICE constexpr T min_of(T a, T b) {
   return a < b ? a : b;
 }
 template <class T>
-DEVICE T max_of(T a, T b) {
+DEVICE constexpr T max_of(T a, T b) {
   return a > b ? a : b;
 }
 
@@ -58,6 +58,19 @@ DEVICE float to_float(float f) { return f; }
 
 DEVICE void store(float* p, float value) { *p = value; }
 DEVICE void store(half_t* p, float value) { *p = to_half(value); }
+// Rounded to nearest, ties to even; a NaN stays one.
+DEVICE void store(bfloat_t* p, float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, 4);
+  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  p->bits = static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
+}
+
+// A number known when the code is compiled, as an argument.
+template <auto N>
+struct Constant {
+  static constexpr auto value = N;
+};
 
 DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }
 

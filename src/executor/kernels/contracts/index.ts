@@ -8,6 +8,7 @@ import { measureContracts } from './measure.js';
 import { packedContracts } from './packed.js';
 import { quantizedContracts } from './quantized.js';
 import { samplingContracts } from './sampling.js';
+import { tileContracts } from './tile.js';
 
 export * from './attention.js';
 export * from './elementwise.js';
@@ -18,6 +19,7 @@ export * from './measure.js';
 export * from './packed.js';
 export * from './quantized.js';
 export * from './sampling.js';
+export * from './tile.js';
 
 /** Every contract: what must exist in each code object, what the documentation lists, what the tests cover. */
 export const allContracts: readonly KernelContract[] = [
@@ -30,4 +32,5 @@ export const allContracts: readonly KernelContract[] = [
   ...fusedContracts,
   ...measureContracts,
   ...samplingContracts,
+  ...tileContracts,
 ];
