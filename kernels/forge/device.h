@@ -29,12 +29,6 @@ constexpr float LOWEST = -3.0e38f;
 DEVICE int lane_id() { return WAVE == 1 ? 0 : thread_id() % WAVE; }
 DEVICE int wave_id() { return WAVE == 1 ? 0 : thread_id() / WAVE; }
 
-// A number that a template can take from an argument's type.
-template <int N>
-struct Constant {
-  static constexpr int value = N;
-};
-
 template <class T>
 DEVICE constexpr T min_of(T a, T b) {
   return a < b ? a : b;
