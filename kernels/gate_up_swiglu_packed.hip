@@ -9,9 +9,8 @@ namespace {
 using namespace forge;
 
 template <class F, int T, class Lanes, class Results>
-DEVICE void gate_up_swiglu(int element_block, const uint8_t* __restrict gate, const uint8_t* __restrict up,
-                           const uint8_t* __restrict x, uint8_t* __restrict y, int first_token, int count, int ffn,
-                           int blocks, Lanes lanes, Results results) {
+DEVICE void gate_up_swiglu(int element_block, const uint8_t* gate, const uint8_t* up, const uint8_t* x, uint8_t* y,
+                           int first_token, int count, int ffn, int blocks, Lanes lanes, Results results) {
   const size_t row_bytes = packed_row_bytes<F>(blocks);
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
   int offsets[T];
@@ -23,7 +22,8 @@ DEVICE void gate_up_swiglu(int element_block, const uint8_t* __restrict gate, co
     const size_t row = (static_cast<size_t>(element_block) * Q8_BLOCK + turn + wave_id()) * row_bytes;
     const uint8_t* rows[2] = {gate + row, up + row};
     float sums[2][T];
-    packed_dots<F>(sums, rows, x + static_cast<size_t>(first_token) * x_bytes, offsets, blocks);
+    packed_dots<F>(sums, load_first<F>(rows, blocks), rows, x + static_cast<size_t>(first_token) * x_bytes, offsets,
+                   blocks);
     UNROLL
     for (int i = 0; i < 2; i++) {
       UNROLL
@@ -48,46 +48,41 @@ DEVICE void gate_up_swiglu(int element_block, const uint8_t* __restrict gate, co
   }
 }
 
-// Grid: x = ffn / 32, y = ceil(tokens / PACKED_TOKENS).
-template <class F>
+// Grid: x = ffn / 32, y = ceil(tokens / MOST), MOST 1 or PACKED_TOKENS.
+template <class F, int MOST>
 DEVICE void gate_up_swiglu_packed(Dim3 block, const uint8_t* __restrict gate, const uint8_t* __restrict up,
                                   const uint8_t* __restrict x, uint8_t* __restrict y, const int32_t* __restrict tokens,
                                   int ffn, int blocks) {
-  const int first = block.y * PACKED_TOKENS, count = min_of(*tokens - first, PACKED_TOKENS);
+  SHARED(float, lanes, (2 * WAVES * MOST * LANE_STRIDE));
+  SHARED(float, results, (2 * MOST * Q8_BLOCK));
+  const int first_token = block.y * MOST, count = min_of(*tokens - first_token, MOST);
   if (count <= 0) return;
-  SHARED(float, lanes, (2 * WAVES * PACKED_TOKENS * LANE_STRIDE));
-  SHARED(float, results, (2 * PACKED_TOKENS * Q8_BLOCK));
-  const auto run = [&](auto at_once) {
-    gate_up_swiglu<F, decltype(at_once)::value>(block.x, gate, up, x, y, first, count, ffn, blocks, lanes + 0,
+  with_tokens<MOST>(count, [&](auto at_once) {
+    gate_up_swiglu<F, decltype(at_once)::value>(block.x, gate, up, x, y, first_token, count, ffn, blocks, lanes + 0,
                                                 results + 0);
-  };
-  if (count == 1) {
-    run(Constant<1>{});
-  } else if (count == 2) {
-    run(Constant<2>{});
-  } else if (count <= 4) {
-    run(Constant<4>{});
-  } else {
-    run(Constant<PACKED_TOKENS>{});
-  }
+  });
 }
 }  // namespace
 
-#define GATE_UP_SWIGLU_PACKED(name, Format)                                                      \
-  KERNEL_RESIDENT(2, name, const uint8_t* __restrict gate, /* [ffn, packed_row_bytes], Format */ \
-                  const uint8_t* __restrict up,            /* the same */                        \
-                  const uint8_t* __restrict x,             /* [tokens, in / 32, 40], see q8.h */ \
-                  uint8_t* __restrict y,                   /* [tokens, ffn / 32, 40] */          \
-                  const int32_t* __restrict tokens,        /* [1] */                             \
-                  int ffn, int blocks) {                                                         \
-    gate_up_swiglu_packed<forge::Format>(BLOCK_INDEX, gate, up, x, y, tokens, ffn, blocks);      \
+#define GATE_UP_SWIGLU_PACKED(name, resident, most, Format)                                             \
+  KERNEL_RESIDENT(resident, name, const uint8_t* __restrict gate, /* [ffn, packed_row_bytes], Format */ \
+                  const uint8_t* __restrict up,                   /* the same */                        \
+                  const uint8_t* __restrict x,                    /* [tokens, in / 32, 40], see q8.h */ \
+                  uint8_t* __restrict y,                          /* [tokens, ffn / 32, 40] */          \
+                  const int32_t* __restrict tokens,               /* [1] */                             \
+                  int ffn, int blocks) {                                                                \
+    gate_up_swiglu_packed<forge::Format, most>(BLOCK_INDEX, gate, up, x, y, tokens, ffn, blocks);       \
   }
+// One row of x a block, in few registers; or up to eight.
+#define GATE_UP_SWIGLU_PACKED_BOTH(type, Format)                        \
+  GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_one_##type, 4, 1, Format) \
+  GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_##type, 2, forge::PACKED_TOKENS, Format)
 
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q4_0, PackedQ4_0)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q4_1, PackedQ4_1)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q5_0, PackedQ5_0)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q5_1, PackedQ5_1)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q8_0, PackedQ8_0)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q4_k, PackedQ4_K)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q5_k, PackedQ5_K)
-GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_q6_k, PackedQ6_K)
+GATE_UP_SWIGLU_PACKED_BOTH(q4_0, PackedQ4_0)
+GATE_UP_SWIGLU_PACKED_BOTH(q4_1, PackedQ4_1)
+GATE_UP_SWIGLU_PACKED_BOTH(q5_0, PackedQ5_0)
+GATE_UP_SWIGLU_PACKED_BOTH(q5_1, PackedQ5_1)
+GATE_UP_SWIGLU_PACKED_BOTH(q8_0, PackedQ8_0)
+GATE_UP_SWIGLU_PACKED_BOTH(q4_k, PackedQ4_K)
+GATE_UP_SWIGLU_PACKED_BOTH(q5_k, PackedQ5_K)
+GATE_UP_SWIGLU_PACKED_BOTH(q6_k, PackedQ6_K)

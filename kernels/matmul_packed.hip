@@ -10,22 +10,35 @@ using namespace forge;
 // Rows of the weight that one block multiplies, and a wave at a time.
 constexpr int ROWS = 16, ROWS_AT_ONCE = 2;
 
+struct Output {
+  float* y;
+  int out, y_stride, accumulate;
+};
+
+template <class F>
+DEVICE void rows_of(const uint8_t* (&rows)[ROWS_AT_ONCE], const uint8_t* weight, int first, int out, int blocks) {
+  UNROLL
+  for (int i = 0; i < ROWS_AT_ONCE; i++) {
+    rows[i] = weight + min_of(first + i, out - 1) * packed_row_bytes<F>(blocks);
+  }
+}
+
+// `begun` is what the wave has asked for of its first rows.
 template <class F, int T, class Lanes>
-DEVICE void multiply(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x, float* __restrict y,
-                     int first_token, int last_token, int out, int blocks, int y_stride, int accumulate, Lanes lanes) {
-  const int first = block.x * ROWS;
-  const size_t row_bytes = packed_row_bytes<F>(blocks);
+DEVICE void multiply(int first, FirstParts<F, ROWS_AT_ONCE> begun, const uint8_t* weight, const uint8_t* x,
+                     int first_token, int count, int blocks, const Output& output, Lanes lanes) {
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
   int offsets[T];
   UNROLL
-  for (int t = 0; t < T; t++) offsets[t] = min_of(t, last_token - first_token - 1) * x_bytes;
+  for (int t = 0; t < T; t++) offsets[t] = min_of(t, count - 1) * x_bytes;
 
-  for (int r = wave_id() * ROWS_AT_ONCE; r < ROWS; r += WAVES * ROWS_AT_ONCE) {
+  for (int turn = 0; turn < ROWS; turn += WAVES * ROWS_AT_ONCE) {
+    const int r = turn + wave_id() * ROWS_AT_ONCE;
     const uint8_t* rows[ROWS_AT_ONCE];
-    UNROLL
-    for (int i = 0; i < ROWS_AT_ONCE; i++) rows[i] = weight + min_of(first + r + i, out - 1) * row_bytes;
+    rows_of<F>(rows, weight, first + r, output.out, blocks);
+    if (turn > 0) begun = load_first<F>(rows, blocks);
     float sums[ROWS_AT_ONCE][T];
-    packed_dots<F>(sums, rows, x + static_cast<size_t>(first_token) * x_bytes, offsets, blocks);
+    packed_dots<F>(sums, begun, rows, x + static_cast<size_t>(first_token) * x_bytes, offsets, blocks);
     UNROLL
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
       UNROLL
@@ -34,51 +47,49 @@ DEVICE void multiply(Dim3 block, const uint8_t* __restrict weight, const uint8_t
   }
   block_sync();
   for (int i = thread_id(); i < ROWS * T; i += BLOCK) {
-    const int n = first + i % ROWS, t = first_token + i / ROWS;
-    if (n >= out || t >= last_token) continue;
+    const int n = first + i % ROWS, t = i / ROWS;
+    if (n >= output.out || t >= count) continue;
     const float sum = sum_in_order(lanes, i);
-    float* target = y + static_cast<size_t>(t) * y_stride + n;
-    *target = accumulate ? *target + sum : sum;
+    float* target = output.y + static_cast<size_t>(first_token + t) * output.y_stride + n;
+    *target = output.accumulate ? *target + sum : sum;
   }
 }
 
-// Grid: x = ceil(out / ROWS), y = ceil(tokens / PACKED_TOKENS).
-template <class F>
+// Grid: x = ceil(out / ROWS), y = ceil(tokens / MOST), MOST 1 or PACKED_TOKENS.
+template <class F, int MOST>
 DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
-                          float* __restrict y, const int32_t* __restrict tokens, int out, int blocks, int y_stride,
-                          int accumulate) {
-  const int first = block.y * PACKED_TOKENS, last = min_of(*tokens, first + PACKED_TOKENS);
-  if (first >= last) return;
-  SHARED(float, lanes, (ROWS * PACKED_TOKENS * LANE_STRIDE));
-  const auto run = [&](auto count) {
-    multiply<F, decltype(count)::value>(block, weight, x, y, first, last, out, blocks, y_stride, accumulate, lanes + 0);
-  };
-  if (last - first == 1) {
-    run(Constant<1>{});
-  } else if (last - first == 2) {
-    run(Constant<2>{});
-  } else if (last - first <= 4) {
-    run(Constant<4>{});
-  } else {
-    run(Constant<PACKED_TOKENS>{});
-  }
+                          const int32_t* __restrict tokens, int blocks, const Output& output) {
+  SHARED(float, lanes, (ROWS * MOST * LANE_STRIDE));
+  const int first = block.x * ROWS, first_token = block.y * MOST;
+  const uint8_t* rows[ROWS_AT_ONCE];
+  rows_of<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, output.out, blocks);
+  const auto begun = load_first<F>(rows, blocks);
+  const int count = min_of(*tokens - first_token, MOST);
+  if (count <= 0) return;
+  with_tokens<MOST>(count, [&](auto at_once) {
+    multiply<F, decltype(at_once)::value>(first, begun, weight, x, first_token, count, blocks, output, lanes + 0);
+  });
 }
 }  // namespace
 
-#define MATMUL_PACKED(name, Format)                                                                             \
-  KERNEL_RESIDENT(2, name, const uint8_t* __restrict weight,           /* [out, packed_row_bytes], Format */    \
-                  const uint8_t* __restrict x,                         /* [tokens, in / 32, 40], see q8.h */    \
-                  float* __restrict y,                                 /* [tokens, out], rows y_stride apart */ \
-                  const int32_t* __restrict tokens,                    /* [1] */                                \
-                  int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                            \
-    matmul_packed<forge::Format>(BLOCK_INDEX, weight, x, y, tokens, out, blocks, y_stride, accumulate);         \
+#define MATMUL_PACKED(name, resident, most, Format)                                                                   \
+  KERNEL_RESIDENT(resident, name, const uint8_t* __restrict weight,    /* [out, packed_row_bytes], Format */          \
+                  const uint8_t* __restrict x,                         /* [tokens, in / 32, 40], see q8.h */          \
+                  float* __restrict y,                                 /* [tokens, out], rows y_stride apart */       \
+                  const int32_t* __restrict tokens,                    /* [1] */                                      \
+                  int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                                  \
+    matmul_packed<forge::Format, most>(BLOCK_INDEX, weight, x, tokens, blocks, Output{y, out, y_stride, accumulate}); \
   }
+// One row of x a block, in few registers; or up to eight.
+#define MATMUL_PACKED_BOTH(type, Format)                \
+  MATMUL_PACKED(matmul_packed_one_##type, 4, 1, Format) \
+  MATMUL_PACKED(matmul_packed_##type, 2, forge::PACKED_TOKENS, Format)
 
-MATMUL_PACKED(matmul_packed_q4_0, PackedQ4_0)
-MATMUL_PACKED(matmul_packed_q4_1, PackedQ4_1)
-MATMUL_PACKED(matmul_packed_q5_0, PackedQ5_0)
-MATMUL_PACKED(matmul_packed_q5_1, PackedQ5_1)
-MATMUL_PACKED(matmul_packed_q8_0, PackedQ8_0)
-MATMUL_PACKED(matmul_packed_q4_k, PackedQ4_K)
-MATMUL_PACKED(matmul_packed_q5_k, PackedQ5_K)
-MATMUL_PACKED(matmul_packed_q6_k, PackedQ6_K)
+MATMUL_PACKED_BOTH(q4_0, PackedQ4_0)
+MATMUL_PACKED_BOTH(q4_1, PackedQ4_1)
+MATMUL_PACKED_BOTH(q5_0, PackedQ5_0)
+MATMUL_PACKED_BOTH(q5_1, PackedQ5_1)
+MATMUL_PACKED_BOTH(q8_0, PackedQ8_0)
+MATMUL_PACKED_BOTH(q4_k, PackedQ4_K)
+MATMUL_PACKED_BOTH(q5_k, PackedQ5_K)
+MATMUL_PACKED_BOTH(q6_k, PackedQ6_K)

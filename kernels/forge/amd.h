@@ -13,6 +13,8 @@
 #define __shared__ __attribute__((shared))
 #define DEVICE static __device__ inline __attribute__((always_inline))
 #define UNROLL _Pragma("unroll")
+// Keeps a loop a loop, for the registers that its turns would take side by side.
+#define ROLLED _Pragma("unroll 1")
 
 using int8_t = signed char;
 using uint8_t = unsigned char;

@@ -12,6 +12,7 @@
 
 #define DEVICE static inline __attribute__((always_inline))
 #define UNROLL
+#define ROLLED
 #define FORGE_PRAGMA(text) _Pragma(#text)
 #define FORGE_EXPORT __attribute__((visibility("default")))
 

@@ -12,6 +12,8 @@
 
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
+// Keeps a loop a loop, for the registers that its turns would take side by side.
+#define ROLLED _Pragma("unroll 1")
 
 namespace forge {
 

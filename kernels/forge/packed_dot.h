@@ -12,41 +12,39 @@ namespace forge {
 // Tokens that a block multiplies while it reads the weight once.
 constexpr int PACKED_TOKENS = 8;
 
-// This lane's part of R rows of weights times T rows of activations, those `offsets` behind x. Every block of weights
-// is asked for DEPTH turns before its use.
+// The lane's first blocks of R rows: asked for before anything else is known, they are there when it is.
+template <class F, int R>
+struct FirstParts {
+  WeightPart<F> parts[R];
+};
+template <class F, int R>
+DEVICE FirstParts<F, R> load_first(const uint8_t* const (&weight)[R], int blocks) {
+  FirstParts<F, R> first;
+  UNROLL
+  for (int r = 0; r < R; r++) first.parts[r] = load_weight<F>(weight[r], min_of(lane_id(), blocks - 1), blocks);
+  return first;
+}
+
+// This lane's part of R rows of weights times T rows of activations, those `offsets` behind x.
 template <class F, int R, int T>
-DEVICE void packed_dots(float (&sums)[R][T], const uint8_t* const (&weight)[R], const uint8_t* x,
-                        const int (&offsets)[T], int blocks) {
-  constexpr int DEPTH = T > 2 ? 1 : T == 2 ? 2 : sizeof(WeightPart<F>) > 24 ? 3 : 4;
+DEVICE void packed_dots(float (&sums)[R][T], FirstParts<F, R> weights, const uint8_t* const (&weight)[R],
+                        const uint8_t* x, const int (&offsets)[T], int blocks) {
   UNROLL
   for (int r = 0; r < R; r++) {
     UNROLL
     for (int t = 0; t < T; t++) sums[r][t] = 0.0f;
   }
-  WeightPart<F> parts[DEPTH][R];
-  UNROLL
-  for (int d = 0; d < DEPTH; d++) {
+  for (int b = lane_id(); b < blocks; b += WAVE) {
     UNROLL
-    for (int r = 0; r < R; r++)
-      parts[d][r] = load_weight<F>(weight[r], min_of(lane_id() + d * WAVE, blocks - 1), blocks);
-  }
-  for (int first = lane_id(); first < blocks; first += DEPTH * WAVE) {
-    UNROLL
-    for (int d = 0; d < DEPTH; d++) {
-      const int b = first + d * WAVE, next = b + DEPTH * WAVE;
-      if (b < blocks) {
-        UNROLL
-        for (int t = 0; t < T; t++) {
-          const InputPart input = load_input<F>(x, offsets[t], blocks * Q8_BLOCK, b);
-          UNROLL
-          for (int r = 0; r < R; r++) sums[r][t] = add_block<F>(sums[r][t], parts[d][r], input, b);
-          if (t % 4 == 3) schedule_fence();
-        }
-      }
-      if (next < blocks) {
-        UNROLL
-        for (int r = 0; r < R; r++) parts[d][r] = load_weight<F>(weight[r], next, blocks);
-      }
+    for (int t = 0; t < T; t++) {
+      const InputPart input = load_input<F>(x, offsets[t], blocks * Q8_BLOCK, b);
+      UNROLL
+      for (int r = 0; r < R; r++) sums[r][t] = add_block<F>(sums[r][t], weights.parts[r], input, b);
+      if (t % 4 == 3) schedule_fence();
+    }
+    if (b + WAVE < blocks) {
+      UNROLL
+      for (int r = 0; r < R; r++) weights.parts[r] = load_weight<F>(weight[r], b + WAVE, blocks);
     }
   }
 }
@@ -66,6 +64,17 @@ DEVICE float sum_in_order(Lanes lanes, int value) {
   UNROLL
   for (int l = 1; l < LANE_SUMS; l++) sum += lanes[value * LANE_STRIDE + l];
   return sum;
+}
+
+// Calls body(Constant<T>) with the least T of 1, 2, 4, 8 up to MOST that is no less than `count`.
+template <int MOST, class Body>
+DEVICE void with_tokens(int count, Body body) {
+  if constexpr (MOST > 1) {
+    if (count > MOST / 2) return body(Constant<MOST>{});
+    return with_tokens<MOST / 2>(count, body);
+  } else {
+    body(Constant<1>{});
+  }
 }
 
 }  // namespace forge

@@ -23,7 +23,7 @@ DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }
 DEVICE int value_column(int) { return lane_id() % 16; }
 #endif
-constexpr int TILE_VALUES = TILE * TILE / WAVE;
+constexpr int TILE_VALUES = TILE * TILE / WAVE, TILE_COLUMN_LANES = WAVE == 1 ? 1 : WAVE == 32 ? 4 : 16;
 
 template <class T>
 struct Fragment {

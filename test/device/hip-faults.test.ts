@@ -31,15 +31,15 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
     }
   }
 
-  // After the warm-up's launches, in the middle of the generation.
-  const AT = 320;
+  // Each generated token but the first is a graph.
+  const AT = 10;
   it.each([
-    ['an illegal address', `illegal@launch:${AT}`],
-    ['a launch failure', `error=719@launch:${AT}`],
-    ['an uncorrectable memory error', `error=214@launch:${AT}`],
-    ['a kernel that never ends', `hang@launch:${AT}`],
-    ['a memory access fault that aborts the process', `abort@launch:${AT}`],
-    ['a lost device', `lost@launch:${AT}`],
+    ['an illegal address', `illegal@graph:${AT}`],
+    ['a launch failure', `error=719@graph:${AT}`],
+    ['an uncorrectable memory error', `error=214@graph:${AT}`],
+    ['a kernel that never ends', `hang@graph:${AT}`],
+    ['a memory access fault that aborts the process', `abort@graph:${AT}`],
+    ['a lost device', `lost@graph:${AT}`],
   ])('%s: another executor goes on with the same tokens', { timeout: 120_000 }, async (_name, fault) => {
     const undisturbed = await run();
     expect(undisturbed.executors).toBe(1);

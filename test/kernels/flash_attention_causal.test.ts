@@ -6,7 +6,7 @@ import {
 } from '../../src/executor/kernels/contracts/index.js';
 import { flashAttentionCausal } from './reference/flash_attention_causal.js';
 import { expectClose } from './support/compare.js';
-import { PagedStep, pagedCases, type Row } from './support/paged-cases.js';
+import { PagedStep, pagedCases, type Row, tilesOf } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import type { Random } from './support/values.js';
 
@@ -19,18 +19,6 @@ const chunks =
       const count = Math.min(end, 1 + random.below(longest));
       return Array.from({ length: count }, (_, i) => ({ slot, position: end - count + i }));
     });
-
-/** Cuts rows into tiles of at most `most` consecutive positions of one slot. */
-function tilesOf(rows: readonly Row[], most: number): Int32Array {
-  const tiles: number[] = [];
-  rows.forEach(({ slot, position }, row) => {
-    const previous = rows[row - 1];
-    const follows = previous?.slot === slot && previous.position === position - 1;
-    if (follows && tiles.at(-1)! < most) tiles[tiles.length - 1]! += 1;
-    else tiles.push(row, 1);
-  });
-  return Int32Array.from(tiles);
-}
 
 async function run(target: Target, step: PagedStep, most: number): Promise<Float32Array> {
   const { cache, qkv, rows, scale, placement, dimensions } = step;

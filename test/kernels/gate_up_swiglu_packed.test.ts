@@ -25,9 +25,13 @@ onEachTarget('gate_up_swiglu_packed', (target) => {
           missing: fc.nat(1),
         }),
         fc.oneof(fc.integer({ min: 1, max: 6 }), fc.constantFrom(17, 33)),
-        fc.tuple(fills('normal', 'zeros', 'ones', 'denormal'), seed),
+        fc.tuple(
+          fills('normal', 'zeros', 'ones', 'denormal'),
+          seed,
+          fc.constantFrom('one' as const, 'several' as const),
+        ),
       ),
-      async ([{ rows, ffnBlocks, missing }, units, [kind, start]]) => {
+      async ([{ rows, ffnBlocks, missing }, units, [kind, start, form]]) => {
         const random = new Random(start);
         const { fileBlocks, inner } = packedWidth(type, units);
         const [ffn, blocks, row_bytes] = [ffnBlocks * Q8_BLOCK, inner / Q8_BLOCK, packedRowBytes(type, inner)];
@@ -38,7 +42,7 @@ onEachTarget('gate_up_swiglu_packed', (target) => {
         const weights = { gate: repacked(type, gate!, ffn), up: repacked(type, up!, ffn) };
         const yBytes = ffn * 1.25;
         const { y } = await target.launch(
-          contractOf(type),
+          contractOf(type, form),
           { ...weights, x, y: new Uint8Array(rows * yBytes).fill(77), tokens, ffn, blocks },
           { rows, row_bytes, ffn_blocks: ffnBlocks },
         );

@@ -22,10 +22,13 @@ onEachTarget('matmul_packed', (target) => {
       fc.tuple(
         fc.record({ rows: size(target.simulated ? 9 : 12), out: size(target.simulated ? 18 : 34) }),
         fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(31, 32, 33, 65)),
-        fc.record({ yGap: fc.nat(5), missing: fc.nat(3), accumulate: fc.boolean() }),
+        fc.record({
+          ...{ yGap: fc.nat(5), missing: fc.nat(3), accumulate: fc.boolean() },
+          form: fc.constantFrom('one' as const, 'several' as const),
+        }),
         fc.tuple(fills('normal', 'wide', 'zeros', 'ones', 'denormal'), seed),
       ),
-      async ([{ rows, out }, units, { yGap, missing, accumulate }, [kind, start]]) => {
+      async ([{ rows, out }, units, { yGap, missing, accumulate, form }, [kind, start]]) => {
         const random = new Random(start);
         const { fileBlocks, inner } = packedWidth(type, units);
         const [y_stride, tokens] = [out + yGap, Math.max(0, rows - missing)];
@@ -33,7 +36,7 @@ onEachTarget('matmul_packed', (target) => {
         const { packed, meaning } = activations(fill(kind, rows * inner, random), inner);
         const before = accumulate ? 3 : UNTOUCHED;
         const y = new Float32Array((rows - 1) * y_stride + out).fill(before);
-        const contract = contractOf(type);
+        const contract = contractOf(type, form);
         const blocks = inner / 32;
         const result = await target.launch(
           contract,
@@ -66,7 +69,7 @@ onEachTarget('matmul_packed', (target) => {
       const weight = repacked(type, randomBlocks(type, out * fileBlocks, random), out);
       const { packed } = activations(fill('normal', rows * inner, random), inner);
       const rowBytes = packed.length / rows;
-      const run = async (first: number, count: number) => {
+      const run = async (first: number, count: number, form: 'one' | 'several' = 'several') => {
         const { y } = await target.launch(
           contractOf(type),
           {
@@ -89,7 +92,9 @@ onEachTarget('matmul_packed', (target) => {
         [4, 5],
         [rows - 1, 1],
       ] as const) {
-        expect(await run(first, count)).toEqual(together.slice(first * out, (first + count) * out));
+        expect(await run(first, count, count === 1 ? 'one' : 'several')).toEqual(
+          together.slice(first * out, (first + count) * out),
+        );
       }
     },
   );

@@ -7,7 +7,7 @@
 //   ROCMFORGE_DOUBLE_EMULATOR   command that serves launches on an emulator instead; see tools/emulator/serve.py
 //   ROCMFORGE_DOUBLE_MEMORY     bytes of the device, default 2 GiB
 //   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch and graph launch
-//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, copy or malloc) of this process
+//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, copy or malloc) of this process
 //                               KIND: error=CODE, illegal, hang, abort, lost, oom
 //   ROCMFORGE_DOUBLE_ONCE       file: the fault happens only if it is there, and takes it away
 #include <dlfcn.h>
@@ -568,7 +568,7 @@ HIP hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long l
 }
 HIP hipGraphLaunch(void* executable, void* stream) {
   REQUIRE_USABLE();
-  if (const Result injected = runtime().count("launch"); injected != SUCCESS) return injected;
+  if (const Result injected = runtime().count("graph"); injected != SUCCESS) return injected;
   runtime().log("graph", static_cast<Graph*>(executable)->launches.size());
   for (const LaunchWork& work : static_cast<Graph*>(executable)->launches) {
     static_cast<Stream*>(stream)->push([work] { runtime().run(work); });

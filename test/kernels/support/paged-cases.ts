@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { HEAD_DIMS } from '../../../src/executor/kernels/contracts/index.js';
+import { HEAD_DIMS, TILE_HEAD_DIMS } from '../../../src/executor/kernels/contracts/index.js';
 import { PagedCache } from './paged.js';
 import { type Fill, fill, fills, Random, seed } from './values.js';
 
@@ -32,6 +32,24 @@ export const pagedCases = (longest: number): fc.Arbitrary<PagedCase> =>
     kind: fills('normal', 'zeros', 'ones', 'denormal'),
     start: seed,
   });
+
+/** {@link pagedCases} for attention on matrix units: an f16 cache and its head sizes. */
+export const tileCases = (longest: number): fc.Arbitrary<PagedCase> =>
+  fc
+    .tuple(pagedCases(longest), fc.constantFrom(...TILE_HEAD_DIMS), fc.integer({ min: 1, max: 7 }))
+    .map(([shape, headDim, group]) => ({ ...shape, type: 'f16', headDim, group }));
+
+/** Cuts rows into tiles, [first row, rows], of at most `most` consecutive positions of one slot. */
+export function tilesOf(rows: readonly Row[], most: number): Int32Array {
+  const tiles: number[] = [];
+  rows.forEach(({ slot, position }, row) => {
+    const previous = rows[row - 1];
+    const follows = previous?.slot === slot && previous.position === position - 1;
+    if (follows && tiles.at(-1)! < most) tiles[tiles.length - 1]! += 1;
+    else tiles.push(row, 1);
+  });
+  return Int32Array.from(tiles);
+}
 
 /** A step's row: the slot it belongs to and its position there. */
 export interface Row {

@@ -1,5 +1,5 @@
 import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
-import { exact, roundings } from '../tolerance.js';
+import { exact, roundings, type Tolerance } from '../tolerance.js';
 import { attentionPaged, type FloatType, HEAD_DIMS, ropeKvAppend } from './forward.js';
 
 /** Tokens of one split of a context; `SPLIT` of `kernels/forge/attention.h`. */
@@ -204,6 +204,49 @@ export const attentionCombine = defineKernel({
   ),
 });
 
+/** Head sizes that attention on matrix units is built for. */
+export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
+
+/** The most rows of one tile of attention_tile. */
+export function attentionTileRows(headDim: number, group: number): number {
+  return Math.floor(8192 / headDim / group);
+}
+
+const TILE_TOLERANCE: Tolerance = {
+  text:
+    '2⁻¹⁰ · max |v| · (1 + max scale · √(sum (q k)²)): q and each weight, at most 1, are rounded to f16; a score’s ' +
+    'error, of independent roundings, passes through e^x into the weights and their sum',
+  bound: (_sizes, magnitude) => 2 ** -10 * magnitude,
+};
+
+/**
+ * attention_split for an f16 cache on matrix units, all query heads of a KV head in one block; attention_combine folds
+ * its parts. The bits are those of attention_tile.
+ */
+export const attentionTileSplit = (headDim: number) =>
+  defineKernel({
+    name: `attention_tile_split_f16_d${headDim}`,
+    source: 'attention_tile_split.hip',
+    summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
+    arguments: attentionSplit('f16', headDim).arguments,
+    grid: [{ of: 'kv_heads' }, { of: 'tokens' }, { of: 'splits' }],
+    tolerance: TILE_TOLERANCE,
+  });
+
+/**
+ * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
+ * positions of one slot; at most {@link attentionTileRows}.
+ */
+export const attentionTile = (headDim: number) =>
+  defineKernel({
+    name: `attention_tile_f16_d${headDim}`,
+    source: 'attention_tile.hip',
+    summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
+    arguments: flashAttentionCausal('f16', headDim).arguments,
+    grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
+    tolerance: TILE_TOLERANCE,
+  });
+
 /** Attention in all its forms beside attention_paged, and what feeds it. */
 export const attentionContracts: readonly KernelContract[] = [
   rope,
@@ -223,4 +266,5 @@ export const attentionContracts: readonly KernelContract[] = [
     attentionSplit('f16', headDim),
   ]),
   attentionCombine,
+  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplit(headDim), attentionTile(headDim)]),
 ];

@@ -36,10 +36,15 @@ export const repack = (type: BlockType) => {
   });
 };
 
+/** Which of two forms with the same bits: for a single row of x, or for more. */
+export type PackedRows = 'one' | 'several';
+const infix = (rows: PackedRows): string => (rows === 'one' ? 'one_' : '');
+const rowsAtOnce = (rows: PackedRows): number => (rows === 'one' ? 1 : PACKED_TOKENS);
+
 /** Dimension `row_bytes`: {@link packedRowBytes}; `blocks` are of 32 elements. */
-export const matmulPacked = (type: BlockType) =>
+export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
-    name: `matmul_packed_${type}`,
+    name: `matmul_packed_${infix(rows)}${type}`,
     source: 'matmul_packed.hip',
     summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it',
     arguments: [
@@ -54,7 +59,7 @@ export const matmulPacked = (type: BlockType) =>
     ],
     grid: [
       { of: 'out', per: 16 },
-      { of: 'rows', per: PACKED_TOKENS },
+      { of: 'rows', per: rowsAtOnce(rows) },
     ],
     tolerance: roundings(
       '(in / 16 + 70) · 2⁻²⁴ · (sum |scale · quant · x| + sum |minimum · x| + |y|): sums of quants are exact; partial ' +
@@ -64,9 +69,9 @@ export const matmulPacked = (type: BlockType) =>
   });
 
 /** Dimension `row_bytes`: {@link packedRowBytes}; `ffn_blocks`: ffn / 32. `blocks` are of 32 elements, and `ffn` is a multiple of 32. */
-export const gateUpSwigluPacked = (type: BlockType) =>
+export const gateUpSwigluPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
-    name: `gate_up_swiglu_packed_${type}`,
+    name: `gate_up_swiglu_packed_${infix(rows)}${type}`,
     source: 'gate_up_swiglu_packed.hip',
     summary: 'y[t] = silu(gate · x[t]) * (up · x[t]), quantized as quantize_q8 does',
     arguments: [
@@ -80,7 +85,7 @@ export const gateUpSwigluPacked = (type: BlockType) =>
     ],
     grid: [
       { of: 'ffn', per: Q8_BLOCK },
-      { of: 'rows', per: PACKED_TOKENS },
+      { of: 'rows', per: rowsAtOnce(rows) },
     ],
     tolerance: exact('the very bits of matmul_packed, swiglu and quantize_q8'),
   });
@@ -88,6 +93,8 @@ export const gateUpSwigluPacked = (type: BlockType) =>
 /** Weights repacked for GPUs. */
 export const packedContracts: readonly KernelContract[] = BLOCK_TYPES.flatMap((type) => [
   repack(type),
+  matmulPacked(type, 'one'),
   matmulPacked(type),
+  gateUpSwigluPacked(type, 'one'),
   gateUpSwigluPacked(type),
 ]);

@@ -80,5 +80,91 @@ export const logitBias = defineKernel({
   tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
 
-/** What comes before the sample kernel, and its filters on their own. */
-export const samplingContracts: readonly KernelContract[] = [topK, topP, minP, penalties, tokenHistory, logitBias];
+/** Blocks that share a sampled row; `SAMPLE_PARTS` of `forge/sampling.h`. */
+export const SAMPLE_PARTS = 64;
+/** Words that each of them leaves; `SAMPLE_PART_WORDS`. */
+export const SAMPLE_PART_WORDS = 4;
+
+const biases = input('biases', 'i32', 'slot_count', '1 + 2 * entries');
+const drawnFrom = [
+  input('logits', 'f32', 'samples', 'vocabulary'),
+  input('adjusted', 'f32', 'samples', 'vocabulary'),
+  ...sampled,
+] as const;
+const parts = inout('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
+const rowPosition = input('row_position', 'i32', 'tokens');
+const adjustSizes = [i32('slot_words'), i32('entries'), i32('vocabulary')] as const;
+const partGrid = [{ of: `${SAMPLE_PARTS}` }, { of: 'samples' }] as const;
+const SAME = exact('the tokens of sample');
+
+/** What penalties and logit_bias then change. */
+export const copyAdjusted = defineKernel({
+  name: 'copy_adjusted',
+  source: 'copy_adjusted.hip',
+  summary: 'adjusted[s] = logits[s], for the rows whose slot has penalties or biases',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    inout('adjusted', 'f32', 'samples', 'vocabulary'),
+    ...sampled,
+    slots,
+    biases,
+    ...adjustSizes,
+  ],
+  grid: partGrid,
+  tolerance: exact('values are moved, not computed'),
+});
+
+/** The first of three launches that together are sample: rows with penalties or biases are read from `adjusted`. */
+export const sampleBest = defineKernel({
+  name: 'sample_best',
+  source: 'sample_best.hip',
+  summary: 'the largest logit of each part of each sampled row',
+  arguments: [...drawnFrom, slots, biases, parts, ...adjustSizes],
+  grid: partGrid,
+  tolerance: SAME,
+});
+
+/** The second; rows that are greedy or filter are not its affair. */
+export const sampleDraw = defineKernel({
+  name: 'sample_draw',
+  source: 'sample_draw.hip',
+  summary: 'the best logit with its noise of each part of each sampled row',
+  arguments: [...drawnFrom, rowPosition, slots, biases, parts, ...adjustSizes],
+  grid: partGrid,
+  tolerance: SAME,
+});
+
+/** The third. */
+export const samplePick = defineKernel({
+  name: 'sample_pick',
+  source: 'sample_pick.hip',
+  summary: 'next token of each sampled row from its parts',
+  arguments: [
+    ...drawnFrom,
+    rowPosition,
+    inout('slots', 'i32', 'slot_count', 'slot_words'),
+    biases,
+    input('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`),
+    inout('output', 'i32', 'samples', 'output_words'),
+    i32('slot_words'),
+    i32('output_words'),
+    i32('entries'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: SAME,
+});
+
+/** What comes before the sample kernel, its filters on their own, and its form for many blocks a row. */
+export const samplingContracts: readonly KernelContract[] = [
+  topK,
+  topP,
+  minP,
+  penalties,
+  tokenHistory,
+  logitBias,
+  copyAdjusted,
+  sampleBest,
+  sampleDraw,
+  samplePick,
+];

@@ -1,0 +1,106 @@
+// What the sampling kernels share: how a slot's parameters choose the next token of a row of logits.
+#pragma once
+
+#include "philox.h"
+#include "select.h"
+#include "slot.h"
+
+namespace forge {
+
+struct Sampling {
+  float temperature, inverse, top_p, min_p;
+  int top_k, sample_index, seed_low, seed_high;
+};
+DEVICE Sampling sampling_of(const int32_t* slot) {
+  const float temperature = as_float(slot[SLOT_TEMPERATURE]);
+  return {temperature,
+          1.0f / temperature,
+          as_float(slot[SLOT_TOP_P]),
+          as_float(slot[SLOT_MIN_P]),
+          slot[SLOT_TOP_K],
+          slot[SLOT_SAMPLE_INDEX],
+          slot[SLOT_SEED_LOW],
+          slot[SLOT_SEED_HIGH]};
+}
+DEVICE bool draws(const Sampling& s) { return s.temperature > 0.0f; }
+// Whether a top_k, top_p or min_p may leave tokens out of the draw.
+DEVICE bool filters(const Sampling& s, int vocabulary) {
+  return (s.top_k > 0 && s.top_k < vocabulary) || s.top_p < 1.0f || s.min_p > 0.0f;
+}
+
+// This thread's best of the elements first .. end - 1 with their noise, of those ranked `threshold` or better and at
+// least min_p times as probable as the largest; `otherwise` when there is none. position: of the token to be drawn.
+DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, float largest, uint64_t threshold,
+                    int position, int otherwise) {
+  Indexed drawn{-__builtin_inff(), otherwise};
+  for (int i = first + thread_id(); i < end; i += BLOCK) {
+    const float scaled = (logits[i] - largest) * s.inverse;
+    if (rank_of(logits[i], i) < threshold || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) continue;
+    const uint32_t bits = philox(static_cast<uint32_t>(i), static_cast<uint32_t>(position),
+                                 static_cast<uint32_t>(s.sample_index), 0, static_cast<uint32_t>(s.seed_low),
+                                 static_cast<uint32_t>(s.seed_high));
+    drawn = better_of(drawn, Indexed{scaled + gumbel(bits), i});
+  }
+  return drawn;
+}
+
+// The rank that top_k and then top_p let pass: all threads of a block together.
+DEVICE uint64_t filter_threshold(const float* logits, int vocabulary, const Sampling& s, float largest) {
+  const uint64_t threshold = top_k_threshold(logits, vocabulary, s.top_k);
+  if (!(s.top_p < 1.0f)) return threshold;
+  return top_p_threshold(logits, vocabulary, s.top_p, largest, s.inverse, threshold);
+}
+
+// Whether a slot's penalties or its biases may change a logit.
+DEVICE bool adjusts(const int32_t* slot, const int32_t* bias) {
+  return as_float(slot[SLOT_REPETITION]) != 1.0f || as_float(slot[SLOT_FREQUENCY]) != 0.0f ||
+         as_float(slot[SLOT_PRESENCE]) != 0.0f || bias[0] > 0;
+}
+
+// A row of the step that is sampled, as the kernels that share its work among blocks see it.
+struct SampledRow {
+  const int32_t* slot;
+  const float* logits;  // those that tokens are drawn from
+  int row;
+};
+struct SampledRows {
+  const float *logits, *adjusted;  // [samples, vocabulary]
+  const int32_t *sample_row, *row_slot, *slots, *biases;
+  int slot_words, entries, vocabulary;
+};
+DEVICE SampledRow sampled_row(const SampledRows& rows, int sample) {
+  const int row = rows.sample_row[sample], slot_index = rows.row_slot[row];
+  const int32_t* slot = rows.slots + static_cast<size_t>(slot_index) * rows.slot_words;
+  const int32_t* bias = rows.biases + static_cast<size_t>(slot_index) * (1 + 2 * rows.entries);
+  const float* logits = adjusts(slot, bias) ? rows.adjusted : rows.logits;
+  return {slot, logits + static_cast<size_t>(sample) * rows.vocabulary, row};
+}
+
+// How many blocks share a row, and what each leaves of its part: [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS].
+constexpr int SAMPLE_PARTS = 64;
+enum SamplePartWord { PART_BEST_VALUE, PART_BEST_INDEX, PART_DRAWN_VALUE, PART_DRAWN_INDEX, SAMPLE_PART_WORDS };
+
+DEVICE void store_part(int32_t* parts, int sample, int part, SamplePartWord word, Indexed value) {
+  int32_t* target = parts + (static_cast<size_t>(sample) * SAMPLE_PART_WORDS + word) * SAMPLE_PARTS + part;
+  __builtin_memcpy(target, &value.value, 4);
+  target[SAMPLE_PARTS] = value.index;
+}
+// The best of what the parts left: all threads of a block together.
+DEVICE Indexed best_part(const int32_t* parts, int sample, SamplePartWord word) {
+  const int32_t* source = parts + (static_cast<size_t>(sample) * SAMPLE_PART_WORDS + word) * SAMPLE_PARTS;
+  Indexed best{-__builtin_inff(), 0x7fffffff};
+  for (int i = thread_id(); i < SAMPLE_PARTS; i += BLOCK) {
+    best = better_of(best, Indexed{as_float(source[i]), source[SAMPLE_PARTS + i]});
+  }
+  return block_argmax(best);
+}
+
+struct PartRange {
+  int first, end;
+};
+DEVICE PartRange part_range(int part, int vocabulary) {
+  const int size = (vocabulary + SAMPLE_PARTS - 1) / SAMPLE_PARTS;
+  return {min_of(part * size, vocabulary), min_of((part + 1) * size, vocabulary)};
+}
+
+}  // namespace forge

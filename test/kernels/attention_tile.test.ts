@@ -1,0 +1,90 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import {
+  ATTENTION_SPLIT,
+  attentionCombine,
+  attentionTileRows,
+  attentionTileSplit,
+  attentionTile as contractOf,
+} from '../../src/executor/kernels/contracts/index.js';
+import { attentionTile } from './reference/attention_tile.js';
+import { expectClose } from './support/compare.js';
+import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
+import { onEachTarget, type Target } from './support/targets.js';
+import type { Random } from './support/values.js';
+
+/** One chunk of each sequence: some rows up to its end, or up to somewhere before it. */
+const chunks =
+  (longest: number) =>
+  (lengths: readonly number[], random: Random): Row[] =>
+    lengths.flatMap((length, slot) => {
+      const end = random.next() < 0.5 ? length : 1 + random.below(length);
+      const count = Math.min(end, 1 + random.below(longest));
+      return Array.from({ length: count }, (_, i) => ({ slot, position: end - count + i }));
+    });
+
+async function run(target: Target, step: PagedStep, most: number): Promise<Float32Array> {
+  const { cache, qkv, rows, scale, placement, dimensions } = step;
+  const tiles = tilesOf(rows, most);
+  const { out } = await target.launch(
+    contractOf(cache.headDim),
+    { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, tiles, scale },
+    { ...dimensions, tiles: tiles.length / 2 },
+  );
+  return out as Float32Array;
+}
+
+/** The same rows, each by itself. */
+async function runSplits(target: Target, step: PagedStep): Promise<Float32Array> {
+  const { cache, qkv, rows, scale, placement, dimensions, heads } = step;
+  const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
+  const { parts } = await target.launch(
+    attentionTileSplit(cache.headDim),
+    {
+      ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
+      parts: new Float32Array(rows.length * heads * splits * (cache.headDim + 2)),
+    },
+    dimensions,
+  );
+  const { out } = await target.launch(
+    attentionCombine,
+    {
+      ...{ parts: parts as Float32Array, row_position: placement.row_position },
+      ...{ heads, head_dim: cache.headDim, splits },
+    },
+    dimensions,
+  );
+  return out as Float32Array;
+}
+
+onEachTarget('attention_tile', (target) => {
+  it('is causal attention of prompt chunks, with the bits that each row has by itself', () =>
+    target.check(
+      fc.tuple(tileCases(target.simulated ? 280 : 300), fc.integer({ min: 1, max: 64 })),
+      async ([shape, most]) => {
+        const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
+        const { cache, rows, heads, scale } = step;
+        const tileRows = Math.min(most, attentionTileRows(shape.headDim, shape.group));
+        const out = await run(target, step, tileRows);
+        const contract = contractOf(shape.headDim);
+        rows.forEach(({ slot, position }, row) => {
+          for (let head = 0; head < heads; head++) {
+            const place = (row * heads + head) * shape.headDim;
+            const query = step.query(row, head);
+            const expected = attentionTile(query, cache, slot, step.kvHead(head), [0, position + 1], scale);
+            expectClose(contract, out.subarray(place, place + shape.headDim), expected, {});
+          }
+        });
+        expect(await runSplits(target, step)).toEqual(out);
+      },
+      target.simulated ? target.runs : Math.ceil(target.runs / 4),
+    ));
+
+  it('gives a row the same bits in any tile', async () => {
+    const shape = { type: 'f16', headDim: 64, kvHeads: 1, group: 3, lengths: [300], kind: 'normal', start: 1 } as const;
+    const step = new PagedStep(shape, () => Array.from({ length: 40 }, (_, i) => ({ slot: 0, position: 230 + i })));
+    const whole = await run(target, step, attentionTileRows(64, 3));
+    for (const most of [1, 7, 16]) expect(await run(target, step, most)).toEqual(whole);
+    expect(await runSplits(target, step)).toEqual(whole);
+  });
+});

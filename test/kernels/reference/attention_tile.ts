@@ -1,0 +1,16 @@
+import type { Reference } from '../support/compare.js';
+import type { PagedCache } from '../support/paged.js';
+import { attend } from './attention.js';
+
+/** Attention of one query over positions first .. end - 1 of its slot. */
+export function attentionTile(
+  q: Float32Array,
+  cache: PagedCache,
+  slot: number,
+  kvHead: number,
+  [first, end]: readonly [number, number],
+  scale: number,
+): Required<Reference> {
+  const keys = cache.context('k', slot, kvHead).slice(first, end);
+  return attend(q, keys, cache.context('v', slot, kvHead).slice(first, end), scale);
+}

@@ -1,0 +1,1 @@
+export { attentionTile as attentionTileSplit } from './attention_tile.js';
