@@ -17,6 +17,8 @@ export interface EngineOptions {
   /** The most prompt tokens of requests that wait. */
   readonly maxQueuedTokens: number;
   readonly prefixCache: boolean;
+  /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
+  readonly checkEveryStep?: boolean | undefined;
 }
 
 const QUEUE_RETRY_MS = 1000;
@@ -40,6 +42,10 @@ export class Engine {
   private readonly blame = new Blame();
   readonly counters = { quarantined: 0, replayed: 0 };
   private readonly pauses = new Map<Generation, NodeJS.Timeout>();
+  /** Told of each sequence's first slot, and how long it waited for it. */
+  onAdmitted: (waitedMs: number) => void = () => undefined;
+  /** When the sequences came that never had a slot. */
+  private readonly queuedAt = new Map<Sequence, number>();
 
   constructor(
     private readonly options: EngineOptions,
@@ -88,6 +94,7 @@ export class Engine {
     }
     for (const sequence of generation.sequences) {
       this.generations.set(sequence, generation);
+      this.queuedAt.set(sequence, performance.now());
       if (this.scheduler) this.scheduler.add(sequence);
       else this.early.push(sequence);
     }
@@ -184,6 +191,7 @@ export class Engine {
 
   private drop(sequence: Sequence): void {
     this.generations.delete(sequence);
+    this.queuedAt.delete(sequence);
     this.blame.ended(sequence);
     this.early = this.early.filter((other) => other !== sequence);
     this.scheduler?.end(sequence);
@@ -197,7 +205,15 @@ export class Engine {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.generation));
+      for (const { sequence } of plan.opens) this.tellAdmitted(sequence);
     }
+  }
+
+  private tellAdmitted(sequence: Sequence): void {
+    const since = this.queuedAt.get(sequence);
+    if (since === undefined) return;
+    this.queuedAt.delete(sequence);
+    this.onAdmitted(performance.now() - since);
   }
 
   private result(response: ExecuteResponse): void {
@@ -212,7 +228,8 @@ export class Engine {
       if (!generation || !output) continue;
       if (generation.push(sequence, output)) this.drop(sequence);
     }
-    if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
+    if (this.options.checkEveryStep) scheduler.check();
+    else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
     this.pump();
   }
 

@@ -42,6 +42,7 @@ export async function startTestGateway(
     maxQueuedRequests: 1024,
     maxQueuedTokens: 1 << 20,
     maxRestarts: 5,
+    checkEveryStep: true,
     ...rest,
   });
   const client = new InferenceServiceClient(address, credentials.createInsecure());
