@@ -17,6 +17,13 @@ export function decimal(text: string): number {
   return value;
 }
 
+/** `LEAST:MOST`, or one number for both; whole numbers from 1 up. */
+export function range(text: string): readonly [least: number, most: number] {
+  const [least, most] = text.split(':').map(wholeNumber(1));
+  if (least === undefined || (most ?? least) < least) throw new InvalidArgumentError('not a range such as 16:128');
+  return [least, most ?? least];
+}
+
 /** Bytes, with an optional K, M or G (powers of 1,024). */
 export function byteCount(text: string): number {
   const match = /^(\d+(?:\.\d+)?)([KMG]?)B?$/i.exec(text);
