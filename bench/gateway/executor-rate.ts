@@ -48,7 +48,13 @@ export async function executorRate(slots: number, stepMs: number): Promise<numbe
               blockIds: bytes(Array.from({ length: blocks }, (_, i) => 1 + slot * blocks + i)),
               sampling: SlotSampling.create(),
             })),
-      slices: Array.from({ length: slots }, (_, slot) => ({ slot, position, count: 1, sample: true })),
+      slices: Array.from({ length: slots }, (_, slot) => ({
+        slot,
+        position,
+        count: 1,
+        sample: true,
+        promptLogprobs: false,
+      })),
     });
   };
   let answered = 0;

@@ -6,7 +6,7 @@ import { encodeStep } from './executor-link/step-encoding.js';
 import type { Supervisor } from './executor-link/supervisor.js';
 import type { Generation } from './generation/generation.js';
 import { Blame } from './scheduler/blame.js';
-import { Scheduler } from './scheduler/scheduler.js';
+import { type PlannedSlice, Scheduler } from './scheduler/scheduler.js';
 import type { Sequence } from './scheduler/sequence.js';
 
 export interface EngineOptions {
@@ -222,6 +222,7 @@ export class Engine {
     const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
     this.supervisor?.stepCompleted();
     for (const { sequence } of slices) this.blame.progressed(sequence);
+    this.pushPrompts(slices, response);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index];
@@ -231,6 +232,17 @@ export class Engine {
     if (this.options.checkEveryStep) scheduler.check();
     else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
     this.pump();
+  }
+
+  /** Log probabilities of prompts come before the first token, in as many steps as the prompt took. */
+  private pushPrompts(slices: readonly PlannedSlice[], { promptOutputs }: ExecuteResponse): void {
+    let next = 0;
+    for (const { sequence, position, count, sample, promptLogprobs } of slices) {
+      if (!promptLogprobs) continue;
+      const outputs = promptOutputs.slice(next, next + count - Number(sample));
+      next += outputs.length;
+      this.generations.get(sequence)?.pushPrompt(position + 1, outputs);
+    }
   }
 
   /** When nothing runs, the books can be checked for free. */

@@ -90,6 +90,7 @@ export class FakeDevice {
     for (const open of step.opens) this.open(open);
     for (const { slot, blockIds } of step.appends) this.hold(this.get(slot), words(blockIds));
     const outputs: SlotOutput[] = [];
+    const promptOutputs: SlotOutput[] = [];
     const seen = new Set<number>();
     let rows = 0;
     for (const slice of step.slices) {
@@ -98,14 +99,17 @@ export class FakeDevice {
       rows += slice.count;
       const slot = this.get(slice.slot);
       this.compute(slot, slice);
+      if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
       slot.lastToken = tokenOf(slot.chain, this.vocabulary);
       outputs.push({ slot: slice.slot, tokenId: slot.lastToken, logprob: 0, topIds: [], topLogprobs: [] });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
+    const logits = outputs.length + promptOutputs.length;
+    if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits in a step`);
     this.rows += rows;
     this.steps += 1;
-    return { stepId: step.stepId, generation: step.generation, outputs, deviceUs: 0 };
+    return { stepId: step.stepId, generation: step.generation, outputs, promptOutputs, deviceUs: 0 };
   }
 
   private open({ slot, tokenIds, blockIds, promptTokens }: SlotOpen): void {
@@ -182,6 +186,13 @@ export class FakeDevice {
     if (slot === undefined) throw new Error(`slot ${index} is not open`);
     return slot;
   }
+}
+
+/** A prompt's next tokens, all with the same probability: there is no model. */
+function promptOutputsOf({ known, promptTokens }: Slot, { slot, position, count }: Slice): SlotOutput[] {
+  const end = Math.min(position + count + 1, promptTokens);
+  const ids = known.subarray(position + 1, end);
+  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, topIds: [], topLogprobs: [] }));
 }
 
 function words(bytes: Uint8Array): Uint32Array {

@@ -63,7 +63,13 @@ describe('the scripted executor refuses', () => {
     blockIds: bytes(blocks),
     sampling: SlotSampling.create(),
   });
-  const slice = (slot: number, position: number, count: number) => ({ slot, position, count, sample: true });
+  const slice = (slot: number, position: number, count: number) => ({
+    slot,
+    position,
+    count,
+    sample: true,
+    promptLogprobs: false,
+  });
   const step = (parts: Partial<ExecuteRequest>) => ({ ...ExecuteRequest.create(), ...parts });
   const device = () => new FakeDevice({ maxSequences: 4, maxStepTokens: 64, kvBlocks: 10 }, FAKE_VOCABULARY);
 

@@ -58,12 +58,13 @@ export class ExecutorLoop {
       sampling: { ...SlotSampling.create(), topP: 1 },
     };
     const started = performance.now();
-    await this.step({ opens: [open], slices: [{ slot: 0, position: 0, count: prompt.length, sample: true }] });
+    const whole = { slot: 0, sample: true, promptLogprobs: false };
+    await this.step({ opens: [open], slices: [{ ...whole, position: 0, count: prompt.length }] });
     const prefillMs = performance.now() - started;
     const tokenMs: number[] = [];
     for (let i = 0; i < count; i++) {
       const before = performance.now();
-      await this.step({ slices: [{ slot: 0, position: prompt.length + i, count: 1, sample: true }] });
+      await this.step({ slices: [{ ...whole, position: prompt.length + i, count: 1 }] });
       tokenMs.push(performance.now() - before);
     }
     await this.step({ closes: [0] });

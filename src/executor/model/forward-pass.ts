@@ -10,8 +10,13 @@ import type { Matrix } from './weights.js';
 
 /** Index of each step count in the counts that a step brings to its plan. */
 export const COUNT_TOKENS = 0;
+/** Rows of logits: those that a token is drawn from, then those of prompts. */
 export const COUNT_SAMPLES = 1;
 export const COUNT_WRITES = 2;
+export const COUNT_DRAWS = 3;
+export const COUNT_PROMPT_ROWS = 4;
+/** How many there are. */
+export const STEP_COUNTS = 5;
 
 /** Keys and values of one layer: `[kv_blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]`. */
 interface LayerCache {
@@ -58,6 +63,7 @@ export class ForwardPass {
   private readonly plan: LaunchPlanRecorder;
   private readonly tokens: StepCount;
   private readonly samples: StepCount;
+  private readonly draws: StepCount;
   private readonly slotWords: number;
   private readonly slotDims: { readonly slot_count: number };
 
@@ -97,9 +103,10 @@ export class ForwardPass {
       v: device.allocate(limits.kvCacheType, cacheElements),
     }));
     this.kvBytes = 2 * model.layers * cacheElements * (limits.kvCacheType === 'f32' ? 4 : 2);
-    this.plan = new LaunchPlanRecorder(device, 3);
+    this.plan = new LaunchPlanRecorder(device, STEP_COUNTS);
     this.tokens = { index: COUNT_TOKENS, max: rows };
     this.samples = { index: COUNT_SAMPLES, max: maxSequences };
+    this.draws = { index: COUNT_DRAWS, max: maxSequences };
     this.plan.launch(
       kernels.slotWrite,
       { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
@@ -248,7 +255,7 @@ export class ForwardPass {
     this.matmul(outputMatrix, this.normed, this.logits, vocabularySize, this.samples, 'samples');
     this.adjustLogits();
     const shared = { slots: this.slots, slot_words: this.slotWords, row_slot: rowSlot, sample_row: sampleRow };
-    const dims = { ...this.slotDims, samples: this.samples, tokens: this.tokens };
+    const dims = { ...this.slotDims, samples: this.draws, tokens: this.tokens };
     this.plan.launch(
       kernels.sample,
       {
@@ -275,6 +282,18 @@ export class ForwardPass {
       },
       dims,
     );
+    this.plan.launch(
+      kernels.promptLogprobs,
+      {
+        logits: this.logits,
+        draws: this.tables.at('draws'),
+        target: this.tables.at('promptTarget'),
+        output: this.tables.output,
+        top_max: kernels.TOP_LOGPROBS_MAX,
+        vocabulary: vocabularySize,
+      },
+      { samples: this.samples, prompt_rows: { index: COUNT_PROMPT_ROWS, max: this.limits.maxSequences } },
+    );
   }
 
   /** adjusted = logits, penalized and biased as each slot says; log probabilities are those of the raw logits. */
@@ -284,10 +303,10 @@ export class ForwardPass {
     this.plan.launch(
       kernels.gatherRows,
       { x: this.logits, y: this.adjusted, index: this.everySample, hidden: vocabulary },
-      { tokens: this.limits.maxSequences, samples: this.samples },
+      { tokens: this.limits.maxSequences, samples: this.draws },
     );
     const rows = { sample_row: this.tables.at('sampleRow'), row_slot: this.tables.at('rowSlot') };
-    const dims = { ...this.slotDims, samples: this.samples, tokens: this.tokens };
+    const dims = { ...this.slotDims, samples: this.draws, tokens: this.tokens };
     this.plan.launch(
       kernels.penalties,
       {

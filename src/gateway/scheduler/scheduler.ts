@@ -28,6 +28,8 @@ export interface PlannedSlice {
   readonly count: number;
   /** Whether the token after the slice is sampled. */
   readonly sample: boolean;
+  /** Whether each position whose next token is in the prompt returns that token's log probability. */
+  readonly promptLogprobs: boolean;
 }
 
 /** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */
@@ -127,11 +129,18 @@ export class Scheduler {
     const appends: { slot: number; blocks: readonly number[] }[] = [];
     const slices: PlannedSlice[] = [];
     let budget = this.options.maxStepTokens;
+    let extraLogits = 0;
     let pressed = false;
+    const add = (sequence: Sequence, count: number): void => {
+      const slice = this.slice(sequence, count);
+      slices.push(slice);
+      budget -= count;
+      if (slice.promptLogprobs) extraLogits += count - 1;
+    };
 
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || budget === 0 || !this.mayRun(sequence)) continue;
-      const count = Math.min(sequence.behind, budget);
+      const count = this.countOf(sequence, budget, extraLogits);
       if (count === 0) continue;
       const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
       if (needed > 0) {
@@ -143,20 +152,17 @@ export class Scheduler {
         sequence.blocks.push(...added);
         appends.push({ slot: sequence.slot as number, blocks: added });
       }
-      slices.push(this.slice(sequence, count));
-      budget -= count;
+      add(sequence, count);
     }
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
     pressed ||= this.running.some((sequence) => sequence.state === 'draining');
-    while (!pressed && budget > 0 && this.freeSlots.length > 0) {
+    while (!pressed && budget > 0 && this.freeSlots.length > 0 && this.spareLogits(extraLogits) > 0) {
       const sequence = this.waiting.find((candidate) => this.mayStart(candidate));
       if (sequence === undefined || !this.admit(sequence, budget)) break;
       this.remove(this.waiting, sequence);
       opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
-      const count = Math.min(sequence.behind, budget);
-      slices.push(this.slice(sequence, count));
-      budget -= count;
+      add(sequence, this.countOf(sequence, budget, extraLogits));
     }
 
     if (slices.length === 0) return undefined;
@@ -230,13 +236,26 @@ export class Scheduler {
     return leader.computed >= leader.options.promptIds.length;
   }
 
+  /** Rows of logits that are left when each running sequence has one: the executor has as many as it has slots. */
+  private spareLogits(extraLogits: number): number {
+    return this.options.maxSequences - this.running.length - extraLogits;
+  }
+
+  /** How far a sequence goes in a step. */
+  private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
+    const count = Math.min(sequence.behind, budget);
+    // Each position of such a prompt takes a row of logits, the first of them the sequence's own.
+    return sequence.asksPromptLogprobs ? Math.min(count, 1 + this.spareLogits(extraLogits)) : count;
+  }
+
   private slice(sequence: Sequence, count: number): PlannedSlice {
     const position = sequence.scheduled;
+    const promptLogprobs = sequence.asksPromptLogprobs;
     const sample = position + count === sequence.length;
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
-    return { sequence, slot: sequence.slot as number, position, count, sample };
+    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs };
   }
 
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */

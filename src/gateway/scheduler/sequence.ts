@@ -17,6 +17,8 @@ export interface SequenceSampling {
   /** Tokens that would end the sequence, held down until {@link minTokens} are generated. */
   readonly suppressedIds: readonly number[];
   readonly minTokens: number;
+  /** How many of the likeliest tokens come with each prompt token's log probability; absent: no prompt logprobs. */
+  readonly promptLogprobs?: number;
 }
 
 /** Sampling that changes nothing: argmax of the raw logits. */
@@ -106,6 +108,11 @@ export class Sequence {
   /** Positions that could be computed now. */
   get behind(): number {
     return this.complete || this.paused ? 0 : this.length - this.scheduled;
+  }
+
+  /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
+  get asksPromptLogprobs(): boolean {
+    return this.options.sampling.promptLogprobs !== undefined && this.emitted.length === 0 && this.pending === 0;
   }
 
   /** The token at a known position. */

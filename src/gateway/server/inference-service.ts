@@ -25,7 +25,7 @@ import { Generation, type GenerationSink } from '../generation/generation.js';
 import type { Metrics } from '../metrics.js';
 import type { ServedModel } from '../served-model.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
-import { finishReason, generateComplete, stopMatch, tokenLogprobs } from './messages.js';
+import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
 import { StreamWriter } from './stream-writer.js';
 import { encodeInput, validateGeneration } from './validate.js';
 
@@ -77,6 +77,7 @@ export class InferenceService {
       if (call.cancelled) return;
       const { generation, cancel } = this.start(parameters, {
         chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
+        prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
         complete: (index, finish, counts) => {
           writer.complete(generateComplete(index, finish, counts));
           if (generation.done) writer.end();
@@ -122,6 +123,9 @@ export class InferenceService {
           completion.text += text;
           completion.tokenIds.push(...tokenIds);
           completion.logprobs.push(...logprobs.map(tokenLogprobs));
+        },
+        prompt: (logprobs) => {
+          response.promptLogprobs = logprobs.map(promptLogprobs);
         },
         complete: (index, finish, counts) => {
           const completion = response.completions[index];
@@ -171,6 +175,7 @@ export class InferenceService {
         tokens += tokenIds.length;
         sink.chunk(index, tokenIds, text, logprobs);
       },
+      prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
         if (generation.done) end(finish.reason);
         sink.complete(index, finish, counts);

@@ -44,7 +44,13 @@ export class Driver {
         ),
         sampling: { ...SlotSampling.create(), topP: 1 },
       })),
-      slices: slices.map(([slot, position, count, sample]) => ({ slot, position, count, sample })),
+      slices: slices.map(([slot, position, count, sample]) => ({
+        slot,
+        position,
+        count,
+        sample,
+        promptLogprobs: false,
+      })),
     });
     const sampled = slices.filter(([, , , sample]) => sample).length;
     const all = this.device.readF32(logits, sampled * model.vocabularySize);

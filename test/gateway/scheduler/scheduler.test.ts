@@ -6,8 +6,10 @@ import { ExecutorModel, tokenAfter } from '../../support/executor-model.js';
 
 const VOCABULARY = 50;
 
-function sequenceOf(promptIds: number[], maxTokens: number, priority = 0): Sequence {
-  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling: GREEDY, maxTokens, priority });
+function sequenceOf(promptIds: number[], maxTokens: number, priority = 0, asks = false): Sequence {
+  const sampling = asks ? { ...GREEDY, promptLogprobs: 0 } : GREEDY;
+  const usePrefixCache = !asks;
+  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling, maxTokens, priority, usePrefixCache });
 }
 
 /** A scheduler and an executor that checks it, driven by hand. */
@@ -168,6 +170,19 @@ describe('the scheduler', () => {
     for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
   });
 
+  it('gives a prompt whose logprobs are asked for the rows of logits that running sequences leave', () => {
+    const world = new World({ ...roomy, maxSequences: 4 }, 1);
+    world.add(sequenceOf(ids(4), 50), 99);
+    world.plan();
+    world.complete();
+    const asks = sequenceOf(ids(10, 3), 2, 0, true);
+    world.add(asks, 99);
+    world.drain();
+    // Four rows of logits: one of the sequence that runs, three of the prompt's.
+    expect(world.executor.rows.slice(0, 6)).toEqual([4, 4, 4, 4, 2, 2]);
+    expect(asks.emitted).toEqual(expectedTokens(asks));
+  });
+
   it('computes a sequence again after a crash from the tokens it has, in as many steps as the budget needs', () => {
     const world = new World({ ...roomy, maxStepTokens: 64 }, 2);
     const sequence = sequenceOf(ids(20), 256);
@@ -196,6 +211,7 @@ describe('any schedule', () => {
         maxTokens: fc.integer({ min: 1, max: 50 }),
         stopAt: fc.integer({ min: 1, max: 60 }),
         priority: fc.integer({ min: -1, max: 1 }),
+        promptLogprobs: fc.boolean(),
       }),
     },
     { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
@@ -222,7 +238,12 @@ describe('any schedule', () => {
           const cancelled = new Set<Sequence>();
           for (const step of operations) {
             if (step.kind === 'add') {
-              const sequence = sequenceOf([...ids(step.length, step.prefix)], step.maxTokens, step.priority);
+              const sequence = sequenceOf(
+                [...ids(step.length, step.prefix)],
+                step.maxTokens,
+                step.priority,
+                step.promptLogprobs,
+              );
               if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
               sequences.push(sequence);
               world.add(sequence, step.stopAt);
