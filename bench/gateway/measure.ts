@@ -140,7 +140,7 @@ async function prefix(): Promise<void> {
 
 async function memory(): Promise<void> {
   const minutes = 10;
-  await withStack({ stepMs: 2, maxSequences: 256 }, async (stack) => {
+  await withStack({ stepMs: 20, maxSequences: 256 }, async (stack) => {
     const samples: number[] = [];
     const load = offer(stack, {
       clients: 300,
