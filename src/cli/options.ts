@@ -46,7 +46,7 @@ export const modelOptions = [
     wholeNumber(1),
   ),
   new Option('--max-sequences <count>', 'most sequences that run at once').argParser(wholeNumber(1)).default(4),
-  new Option('--max-step-tokens <count>', 'most token positions of one step').argParser(wholeNumber(1)).default(512),
+  new Option('--max-step-tokens <count>', 'most token positions of one step').argParser(wholeNumber(1)).default(2048),
   new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
     byteCount,
   ),

@@ -66,21 +66,21 @@ export class Generation {
   ) {
     this.promptText = parameters.echo ? detokenize(tokenizer, parameters.promptIds) : '';
     const { n, promptIds, sampling: allSampling, promptLogprobs, echo, stop, priority } = parameters;
-    // Blocks that are found need no computing, and then have no log probabilities.
-    const usePrefixCache = promptLogprobs === undefined && !echo;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
     const sequences: Sequence[] = [];
     for (const sampleIndex of indices) {
       const [leader] = sequences;
-      // The prompt is the same for all: the first tells its log probabilities.
+      // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
+      // do not have; the others take what it has computed.
+      const takesPrefix = leader !== undefined || (promptLogprobs === undefined && !echo);
       const sampling = {
         ...allSampling,
         sampleIndex,
         ...(!leader && promptLogprobs !== undefined && { promptLogprobs }),
       };
-      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, usePrefixCache };
+      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, takesPrefix };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
     this.sequences = sequences;

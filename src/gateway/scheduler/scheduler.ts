@@ -44,7 +44,10 @@ export interface StepResult {
   readonly tokens: readonly StepToken[];
 }
 
-/** A sequence is preempted at most this often; then it keeps its blocks and others wait. */
+/**
+ * A sequence is preempted at most this often. Then it waits, and others behind it, until it gets all the blocks it may ever
+ * need, and keeps them.
+ */
 const MAX_PREEMPTIONS = 3;
 /** Free blocks, as a part of all, that new sequences leave to those that run. */
 const WATERMARK = 0.01;
@@ -232,7 +235,7 @@ export class Scheduler {
   private mayStart(sequence: Sequence): boolean {
     const { leader } = sequence.options;
     if (sequence.paused || !this.mayRun(sequence)) return false;
-    if (leader === undefined || leader.state === 'ended' || !this.cachesFor(sequence)) return true;
+    if (leader === undefined || leader.state === 'ended' || !this.takesFor(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }
 
@@ -262,8 +265,8 @@ export class Scheduler {
   private admit(sequence: Sequence, budget: number): boolean {
     const found = this.findPrefix(sequence);
     const start = found.blocks.length * BLOCK_TOKENS;
-    const count = Math.min(sequence.known - start, budget);
-    const needed = blocksFor(start + count) - found.blocks.length;
+    const end = isProtected(sequence) ? sequence.lastPosition : start + Math.min(sequence.known - start, budget);
+    const needed = blocksFor(end) - found.blocks.length;
     const fromFree = needed + found.blocks.filter((block) => this.blocks.isFree(block)).length;
     const spare = this.running.length === 0 ? 0 : Math.ceil(this.blocks.capacity * WATERMARK);
     if (!this.blocks.canAllocate(fromFree + spare)) return false;
@@ -289,7 +292,7 @@ export class Scheduler {
   private findPrefix(sequence: Sequence): { blocks: number[]; hash: number } {
     const blocks: number[] = [];
     let hash = 0;
-    if (!this.cachesFor(sequence)) return { blocks, hash };
+    if (!this.takesFor(sequence)) return { blocks, hash };
     const ids = sequence.tokens();
     for (let end = BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
       const tokens = ids.subarray(end - BLOCK_TOKENS, end);
@@ -302,7 +305,7 @@ export class Scheduler {
   }
 
   private registerFullBlocks(sequence: Sequence): void {
-    if (!this.cachesFor(sequence)) return;
+    if (!this.caches) return;
     const full = Math.floor(sequence.computed / BLOCK_TOKENS);
     for (let i = sequence.registeredBlocks; i < full; i++) {
       const ids = Uint32Array.from({ length: BLOCK_TOKENS }, (_, j) => sequence.token(i * BLOCK_TOKENS + j));
@@ -311,8 +314,12 @@ export class Scheduler {
     sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
   }
 
-  private cachesFor(sequence: Sequence): boolean {
-    return (this.options.prefixCache ?? true) && (sequence.options.usePrefixCache ?? true);
+  private get caches(): boolean {
+    return this.options.prefixCache ?? true;
+  }
+
+  private takesFor(sequence: Sequence): boolean {
+    return this.caches && (sequence.options.takesPrefix ?? true);
   }
 
   /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
@@ -334,7 +341,7 @@ export class Scheduler {
     for (let i = this.running.length - 1; i >= 0; i--) {
       const sequence = this.running[i] as Sequence;
       if (sequence === forSequence) break;
-      if (sequence.state === 'running' && sequence.preemptions < MAX_PREEMPTIONS) return sequence;
+      if (sequence.state === 'running' && !isProtected(sequence)) return sequence;
     }
     return forSequence;
   }
@@ -369,6 +376,11 @@ export class Scheduler {
   private resetSlots(): void {
     this.freeSlots = Array.from({ length: this.options.maxSequences }, (_, i) => this.options.maxSequences - 1 - i);
   }
+}
+
+/** Whether it was preempted as often as may be; when it runs, it holds all its blocks. */
+function isProtected(sequence: Sequence): boolean {
+  return sequence.preemptions >= MAX_PREEMPTIONS;
 }
 
 /** Higher priority first, then older first. */

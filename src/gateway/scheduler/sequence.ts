@@ -48,8 +48,8 @@ export interface SequenceOptions {
   readonly priority: number;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
-  /** May take and leave blocks in the prefix cache; default true. */
-  readonly usePrefixCache?: boolean;
+  /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
+  readonly takesPrefix?: boolean;
 }
 
 /**
@@ -93,6 +93,11 @@ export class Sequence {
   /** Tokens that are known: prompt and emitted. */
   get known(): number {
     return this.options.promptIds.length + this.emitted.length;
+  }
+
+  /** Positions it may ever compute: all but that of the last token it may emit. */
+  get lastPosition(): number {
+    return this.options.promptIds.length + this.options.maxTokens - 1;
   }
 
   /** Tokens that exist, here or only on the device. */

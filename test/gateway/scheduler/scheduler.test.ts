@@ -8,8 +8,7 @@ const VOCABULARY = 50;
 
 function sequenceOf(promptIds: number[], maxTokens: number, priority = 0, asks = false): Sequence {
   const sampling = asks ? { ...GREEDY, promptLogprobs: 0 } : GREEDY;
-  const usePrefixCache = !asks;
-  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling, maxTokens, priority, usePrefixCache });
+  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling, maxTokens, priority, takesPrefix: !asks });
 }
 
 /** A scheduler and an executor that checks it, driven by hand. */
@@ -200,7 +199,7 @@ describe('the scheduler', () => {
 });
 
 describe('any schedule', () => {
-  const totals = { preemptions: 0, cachedTokens: 0, discardedTokens: 0, crashes: 0, finished: 0 };
+  const totals = { preemptions: 0, cachedTokens: 0, discardedTokens: 0, crashes: 0, finished: 0, mostPreempted: 0 };
   const operation = fc.oneof(
     {
       weight: 6,
@@ -267,6 +266,8 @@ describe('any schedule', () => {
           for (const sequence of sequences) {
             expect(sequence.emitted).toEqual(expectedTokens(sequence));
             expect(sequence.state).toBe('ended');
+            expect(sequence.preemptions).toBeLessThanOrEqual(3);
+            totals.mostPreempted += Number(sequence.preemptions === 3);
             if (cancelled.has(sequence)) continue;
             totals.finished += 1;
           }
@@ -284,5 +285,44 @@ describe('any schedule', () => {
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(100);
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(100);
     expect(totals.crashes).toBeGreaterThanOrEqual(100);
+    expect(totals.mostPreempted).toBeGreaterThanOrEqual(10);
+  });
+});
+
+describe('a schedule of depth 2 in which blocks run out', () => {
+  /** Three sequences in room for two; at event `at`, whatever that is, `victim` is given up or the executor dies. */
+  function play(at: number, victim: number | 'crash' | undefined): { events: number; world: World } {
+    const world = new World({ ...roomy, kvBlocks: 9, maxStepTokens: 24 }, 2);
+    const sequences = [1, 2, 3].map((i) => sequenceOf(ids(30, i), 40));
+    sequences.forEach((sequence, i) => {
+      world.add(sequence, i === 1 ? 17 : 99);
+    });
+    let events = 0;
+    for (let isGoing = true; isGoing; events++) {
+      if (events === at) {
+        if (victim === 'crash') world.crash();
+        else if (victim !== undefined) world.end(sequences[victim] as Sequence, false);
+      }
+      isGoing = world.plan() || world.complete();
+      if (events > 1000) throw new Error('the sequences do not end');
+    }
+    for (const sequence of sequences) {
+      expect(sequence.state).toBe('ended');
+      expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    }
+    expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
+    return { events, world };
+  }
+
+  const plain = play(-1, undefined);
+
+  it('preempts, and discards what was under way at a stop', () => {
+    expect(plain.world.scheduler.counters.preemptions).toBeGreaterThan(0);
+    expect(plain.world.scheduler.counters.discardedTokens).toBeGreaterThan(0);
+  });
+
+  it.each([0, 1, 2, 'crash'] as const)('gives every block back when %s goes away, at each of its points', (victim) => {
+    expect(plain.events).toBeGreaterThan(100);
+    for (let at = 0; at < plain.events; at++) play(at, victim);
   });
 });
