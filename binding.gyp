@@ -6,6 +6,8 @@
         "native/addon.cc",
         "native/device_object.cc",
         "native/device_thread.cc",
+        "native/driver.cc",
+        "native/gpu_device.cc",
         "native/host_device.cc",
         "native/mapped_file.cc",
         "native/thread_pool.cc"

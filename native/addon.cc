@@ -19,6 +19,7 @@ Napi::Value host_level(const Napi::CallbackInfo& info) {
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
+  exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
   exports.Set("hostLevel", Napi::Function::New<host_level>(env));
   exports.Set("dieWithParent", Napi::Function::New<die_with_parent>(env));
   return exports;

@@ -27,6 +27,28 @@ struct Kernel {
   std::vector<int> argument_bytes;
 };
 
+struct LaunchPlan;
+
+// One step: a plan and what crosses the bus for it.
+struct StepWork {
+  const LaunchPlan* plan = nullptr;
+  // Grids follow these counts.
+  std::vector<int> counts;
+  // The counts are those of a class of steps that come again: what the plan launches for them may be captured.
+  bool recurring = false;
+  void* device_input = nullptr;
+  const uint8_t* input = nullptr;
+  size_t input_bytes = 0;
+  const void* device_output = nullptr;
+  uint8_t* output = nullptr;
+  size_t output_bytes = 0;
+};
+
+// What crossed the bus since the device was opened.
+struct CopyCounts {
+  uint64_t in = 0, in_bytes = 0, out = 0, out_bytes = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -48,6 +70,19 @@ class Device {
   virtual void launch(const Kernel* kernel, Dim3 grid, void* const* params) = 0;
   // Returns when everything launched has ended.
   virtual void synchronize() = 0;
+
+  // Queues a step behind those begun before it; finish_step waits for the oldest one not finished, fills its output and
+  // returns its microseconds on the device. The two may be called by different threads. At most STEPS_IN_FLIGHT.
+  static constexpr int STEPS_IN_FLIGHT = 4;
+  virtual void begin_step(const StepWork& work) = 0;
+  virtual double finish_step(const StepWork& work) = 0;
+  // Microseconds of each launch of the plan, run once for these counts; 0 for those left out.
+  virtual std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) = 0;
+
+  // Bytes free and in all; 0 where memory is the host's.
+  virtual size_t free_bytes() { return 0; }
+  virtual size_t total_bytes() { return 0; }
+  virtual CopyCounts copies() const { return {}; }
 };
 
 }  // namespace rocmforge

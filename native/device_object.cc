@@ -1,8 +1,9 @@
 #include "device_object.h"
 
-#include <chrono>
-#include <cstring>
+#include <algorithm>
+#include <map>
 
+#include "gpu_device.h"
 #include "host_device.h"
 
 namespace rocmforge {
@@ -30,31 +31,20 @@ GridDim grid_dim(const Napi::Object& dim) {
 struct Step {
   explicit Step(Napi::Env env) : deferred(Napi::Promise::Deferred::New(env)) {}
 
-  const LaunchPlan* plan = nullptr;
-  std::vector<int> counts;
+  StepWork work;
   Napi::Reference<Napi::Uint8Array> input, output;
-  void* device_input = nullptr;
-  const void* device_output = nullptr;
-  const uint8_t* input_data = nullptr;
-  uint8_t* output_data = nullptr;
-  size_t input_bytes = 0, output_bytes = 0;
-
   Napi::Promise::Deferred deferred;
   double device_us = 0;
   std::unique_ptr<DeviceError> error;
 
-  // One copy in, the plan, one copy out.
-  void run(Device& device) {
-    const auto start = std::chrono::steady_clock::now();
+  template <class Job>
+  void attempt(Job job) {
+    if (error) return;
     try {
-      device.copy_in(device_input, input_data, input_bytes);
-      plan->run(device, counts);
-      device.copy_out(output_data, device_output, output_bytes);
-      device.synchronize();
+      job();
     } catch (const DeviceError& caught) {
       error = std::make_unique<DeviceError>(caught);
     }
-    device_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   }
   void settle(Napi::Env env) {
     if (error) {
@@ -65,6 +55,36 @@ struct Step {
   }
 };
 
+std::unique_ptr<Driver> load_driver(const std::string& platform) {
+  return std::unique_ptr<Driver>(platform == "hip" ? load_hip_driver() : load_cuda_driver());
+}
+
+std::vector<int> numbers(const Napi::Value& value) {
+  const Napi::Array array = value.As<Napi::Array>();
+  std::vector<int> result;
+  for (uint32_t i = 0; i < array.Length(); i++) result.push_back(array.Get(i).As<Napi::Number>());
+  return result;
+}
+
+std::unique_ptr<Device> open_gpu(const Napi::Object& options) {
+  std::map<std::string, KernelEntry> kernels;
+  const Napi::Array entries = options.Get("kernels").As<Napi::Array>();
+  for (uint32_t i = 0; i < entries.Length(); i++) {
+    const Napi::Object entry = entries.Get(i).As<Napi::Object>();
+    KernelEntry& kernel = kernels[entry.Get("name").As<Napi::String>()];
+    kernel.file = entry.Get("file").As<Napi::String>();
+    kernel.argument_bytes = numbers(entry.Get("argumentBytes"));
+    kernel.dynamic_shared_bytes = entry.Get("dynamicSharedBytes").As<Napi::Number>();
+  }
+  return std::make_unique<GpuDevice>(load_driver(options.Get("platform").As<Napi::String>()),
+                                     options.Get("ordinal").As<Napi::Number>(), std::move(kernels),
+                                     options.Get("wave").As<Napi::Number>(), options.Get("block").As<Napi::Number>());
+}
+
+void check(const Driver& driver, DriverResult result) {
+  if (result != DRIVER_SUCCESS) throw DeviceError(driver.error_text(result));
+}
+
 }  // namespace
 
 Napi::Function DeviceObject::define(Napi::Env env) {
@@ -73,23 +93,42 @@ Napi::Function DeviceObject::define(Napi::Env env) {
       {InstanceAccessor<&DeviceObject::properties>("properties"), InstanceMethod<&DeviceObject::kernel>("kernel"),
        InstanceMethod<&DeviceObject::allocate>("allocate"), InstanceMethod<&DeviceObject::release>("release"),
        InstanceMethod<&DeviceObject::write>("write"), InstanceMethod<&DeviceObject::read>("read"),
-       InstanceMethod<&DeviceObject::create_plan>("createPlan"), InstanceMethod<&DeviceObject::run>("run")});
+       InstanceMethod<&DeviceObject::upload>("upload"), InstanceMethod<&DeviceObject::create_plan>("createPlan"),
+       InstanceMethod<&DeviceObject::run>("run"), InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
+       InstanceMethod<&DeviceObject::memory>("memory"), InstanceMethod<&DeviceObject::copies>("copies")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
   const Napi::Object options = info[0].As<Napi::Object>();
-  const std::string library = options.Get("library").As<Napi::String>();
-  const int threads = options.Get("threads").As<Napi::Number>();
   thread_ = std::make_unique<DeviceThread>();
-  on_device(info.Env(), [&] { device_ = std::make_unique<HostDevice>(library, threads); });
-  completed_ = Napi::ThreadSafeFunction::New(info.Env(), Napi::Function(), "rocmforge step", 0, 1);
+  completion_ = std::make_unique<DeviceThread>();
+  if (options.Has("library")) {
+    const std::string library = options.Get("library").As<Napi::String>();
+    const int threads = options.Get("threads").As<Napi::Number>();
+    on_device(info.Env(), [&] { device_ = std::make_unique<HostDevice>(library, threads); });
+  } else {
+    // JavaScript's values may only be read on its own thread, which waits here; the driver is opened on the device's.
+    std::unique_ptr<Device> device;
+    try {
+      device = open_gpu(options);
+    } catch (const DeviceError& error) {
+      throw to_javascript(info.Env(), error);
+    }
+    device_ = std::move(device);
+  }
+  // When the environment ends it closes the function itself, perhaps before this object: releasing it again would abort.
+  const auto closed = std::make_shared<bool>(false);
+  completed_closed_ = closed;
+  completed_ = Napi::ThreadSafeFunction::New(info.Env(), Napi::Function(), "rocmforge step", 0, 1,
+                                             [closed](Napi::Env) { *closed = true; });
   // An idle device must not keep the process alive; run() holds it while a step is under way.
   completed_.Unref(info.Env());
 }
 
 DeviceObject::~DeviceObject() {
   thread_.reset();
-  completed_.Release();
+  completion_.reset();
+  if (completed_closed_ && !*completed_closed_) completed_.Release();
 }
 
 template <class Job>
@@ -138,6 +177,32 @@ void DeviceObject::write(const Napi::CallbackInfo& info) {
   on_device(info.Env(), [&] { device_->copy_in(address, source, bytes); });
 }
 
+void DeviceObject::upload(const Napi::CallbackInfo& info) {
+  void* address = pointer(info[0]);
+  const void* source = pointer(info[1]);
+  const auto bytes = static_cast<size_t>(info[2].As<Napi::Number>().DoubleValue());
+  on_device(info.Env(), [&] { device_->copy_in(address, source, bytes); });
+}
+
+Napi::Value DeviceObject::memory(const Napi::CallbackInfo& info) {
+  size_t free = 0;
+  on_device(info.Env(), [&] { free = device_->free_bytes(); });
+  Napi::Object result = Napi::Object::New(info.Env());
+  result.Set("freeBytes", static_cast<double>(free));
+  result.Set("totalBytes", static_cast<double>(device_->total_bytes()));
+  return result;
+}
+
+Napi::Value DeviceObject::copies(const Napi::CallbackInfo& info) {
+  const CopyCounts counts = device_->copies();
+  Napi::Object result = Napi::Object::New(info.Env());
+  result.Set("in", static_cast<double>(counts.in));
+  result.Set("inBytes", static_cast<double>(counts.in_bytes));
+  result.Set("out", static_cast<double>(counts.out));
+  result.Set("outBytes", static_cast<double>(counts.out_bytes));
+  return result;
+}
+
 Napi::Value DeviceObject::read(const Napi::CallbackInfo& info) {
   const void* address = pointer(info[0]);
   const auto bytes = static_cast<size_t>(info[1].As<Napi::Number>().DoubleValue());
@@ -154,6 +219,7 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
   const Napi::Array launches = info[0].As<Napi::Array>();
   auto plan = std::make_unique<LaunchPlan>();
   plan->count_slots = info[1].As<Napi::Number>();
+  plan->capture_from = info[2].As<Napi::Number>().Uint32Value();
   plan->launches.resize(launches.Length());
   for (uint32_t i = 0; i < launches.Length(); i++) {
     const Napi::Object source = launches.Get(i).As<Napi::Object>();
@@ -165,6 +231,15 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
       launch.grid[d] = grid_dim(grid.Get(d).As<Napi::Object>());
       if (launch.grid[d].count_index >= plan->count_slots) {
         throw Napi::RangeError::New(info.Env(), name + ": the grid names a count that no step brings");
+      }
+    }
+    if (source.Has("when")) {
+      const Napi::Object when = source.Get("when").As<Napi::Object>();
+      launch.when_count = when.Get("count").As<Napi::Number>();
+      launch.at_least = when.Get("atLeast").As<Napi::Number>();
+      launch.at_most = when.Get("atMost").As<Napi::Number>();
+      if (launch.when_count >= plan->count_slots) {
+        throw Napi::RangeError::New(info.Env(), name + ": its condition names a count that no step brings");
       }
     }
     const Napi::BigUint64Array words = source.Get("arguments").As<Napi::BigUint64Array>();
@@ -191,30 +266,84 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   Napi::Uint8Array output = job.Get("output").As<Napi::Uint8Array>();
 
   auto* step = new Step(env);
-  step->plan = plans_[plan].get();
-  step->counts.assign(counts.Data(), counts.Data() + counts.ElementLength());
-  step->device_input = pointer(job.Get("deviceInput"));
-  step->device_output = pointer(job.Get("deviceOutput"));
-  step->input_data = input.Data();
-  step->input_bytes = input.ByteLength();
-  step->output_data = output.Data();
-  step->output_bytes = output.ByteLength();
+  step->work.plan = plans_[plan].get();
+  step->work.counts.assign(counts.Data(), counts.Data() + counts.ElementLength());
+  step->work.recurring = job.Get("recurring").ToBoolean();
+  step->work.device_input = pointer(job.Get("deviceInput"));
+  step->work.device_output = pointer(job.Get("deviceOutput"));
+  step->work.input = input.Data();
+  step->work.input_bytes = input.ByteLength();
+  step->work.output = output.Data();
+  step->work.output_bytes = output.ByteLength();
   step->input = Napi::Persistent(input);
   step->output = Napi::Persistent(output);
   const Napi::Promise promise = step->deferred.Promise();
 
   Ref();
   if (in_flight_++ == 0) completed_.Ref(env);
+  // One thread queues steps on the device and another waits for them: the next is queued while one runs.
   thread_->enqueue([this, step] {
-    step->run(*device_);
-    completed_.BlockingCall(step, [this](Napi::Env settle_env, Napi::Function, Step* done) {
-      done->settle(settle_env);
-      delete done;
-      if (--in_flight_ == 0) completed_.Unref(settle_env);
-      Unref();
+    step->attempt([&] { device_->begin_step(step->work); });
+    completion_->enqueue([this, step] {
+      step->attempt([&] { step->device_us = device_->finish_step(step->work); });
+      completed_.BlockingCall(step, [this](Napi::Env settle_env, Napi::Function, Step* done) {
+        done->settle(settle_env);
+        delete done;
+        if (--in_flight_ == 0) completed_.Unref(settle_env);
+        Unref();
+      });
     });
   });
   return promise;
+}
+
+Napi::Value DeviceObject::time_launches(const Napi::CallbackInfo& info) {
+  const uint32_t plan = info[0].As<Napi::Number>();
+  const Napi::Int32Array counts = info[1].As<Napi::Int32Array>();
+  if (plan >= plans_.size()) throw Napi::RangeError::New(info.Env(), "timeLaunches: no such plan");
+  const std::vector<int> values(counts.Data(), counts.Data() + counts.ElementLength());
+  std::vector<double> times;
+  on_device(info.Env(), [&] { times = device_->time_launches(*plans_[plan], values); });
+  Napi::Float64Array result = Napi::Float64Array::New(info.Env(), times.size());
+  std::copy(times.begin(), times.end(), result.Data());
+  return result;
+}
+
+Napi::Value probe_gpu(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const std::string platform = info[0].As<Napi::String>();
+  Napi::Object result = Napi::Object::New(env);
+  try {
+    const std::unique_ptr<Driver> driver = load_driver(platform);
+    result.Set("library", driver->library);
+    check(*driver, driver->init(0));
+    int version = 0, count = 0;
+    check(*driver, driver->driver_get_version(&version));
+    check(*driver, driver->device_get_count(&count));
+    result.Set("version", version);
+    Napi::Array devices = Napi::Array::New(env);
+    for (int i = 0; i < count; i++) {
+      int device = 0;
+      char name[256] = {};
+      size_t bytes = 0;
+      std::string architecture;
+      check(*driver, driver->device_get(&device, i));
+      check(*driver, driver->device_get_name(name, sizeof name, device));
+      check(*driver, driver->device_total_memory(&bytes, device));
+      check(*driver, driver->architecture(i, &architecture));
+      Napi::Object entry = Napi::Object::New(env);
+      entry.Set("ordinal", i);
+      entry.Set("name", std::string(name));
+      entry.Set("architecture", architecture);
+      entry.Set("totalBytes", static_cast<double>(bytes));
+      entry.Set("multiprocessors", driver->multiprocessors(device));
+      devices.Set(i, entry);
+    }
+    result.Set("devices", devices);
+  } catch (const DeviceError& error) {
+    throw to_javascript(env, error);
+  }
+  return result;
 }
 
 }  // namespace rocmforge

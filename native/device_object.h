@@ -25,6 +25,10 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   void release(const Napi::CallbackInfo& info);
   void write(const Napi::CallbackInfo& info);
   Napi::Value read(const Napi::CallbackInfo& info);
+  void upload(const Napi::CallbackInfo& info);
+  Napi::Value memory(const Napi::CallbackInfo& info);
+  Napi::Value copies(const Napi::CallbackInfo& info);
+  Napi::Value time_launches(const Napi::CallbackInfo& info);
   Napi::Value create_plan(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
 
@@ -35,9 +39,13 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   std::unique_ptr<Device> device_;
   std::vector<std::unique_ptr<LaunchPlan>> plans_;
   Napi::ThreadSafeFunction completed_;
+  std::shared_ptr<bool> completed_closed_;
   int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone
-  // Last, so that it ends before what its jobs use.
-  std::unique_ptr<DeviceThread> thread_;
+  // Last, so that they end before what their jobs use: one queues steps on the device, the other waits for them.
+  std::unique_ptr<DeviceThread> completion_, thread_;
 };
+
+// probeGpu(platform): what the driver of that platform finds, without holding on to any of it.
+Napi::Value probe_gpu(const Napi::CallbackInfo& info);
 
 }  // namespace rocmforge

@@ -2,8 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+
+#include "launch_plan.h"
 
 namespace rocmforge {
 namespace {
@@ -25,6 +28,12 @@ struct BlockRange {
   void* const* params;
   Dim3 grid;
 };
+
+using Clock = std::chrono::steady_clock;
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 }  // namespace
 
@@ -95,6 +104,33 @@ void HostDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
   };
   pool_.run(static_cast<int64_t>(grid.x) * grid.y * grid.z, task, &range);
   if (const char* error = take_error_ ? take_error_() : nullptr) throw DeviceError(kernel->name + ": " + error);
+}
+
+// The processor is the device: a step has run when it has begun.
+void HostDevice::begin_step(const StepWork& work) {
+  const auto start = Clock::now();
+  std::memcpy(work.device_input, work.input, work.input_bytes);
+  work.plan->run(*this, work.counts, 0, work.plan->launches.size());
+  std::memcpy(work.output, work.device_output, work.output_bytes);
+  std::lock_guard<std::mutex> lock(mutex_);
+  step_us_.push_back(microseconds_since(start));
+}
+
+double HostDevice::finish_step(const StepWork&) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const double microseconds = step_us_.front();
+  step_us_.pop_front();
+  return microseconds;
+}
+
+std::vector<double> HostDevice::time_launches(const LaunchPlan& plan, const std::vector<int>& counts) {
+  std::vector<double> times(plan.launches.size(), 0.0);
+  plan.each(counts, 0, plan.launches.size(), [&](const Launch& entry, Dim3 grid) {
+    const auto start = Clock::now();
+    launch(entry.kernel, grid, entry.params.data());
+    times[&entry - plan.launches.data()] = microseconds_since(start);
+  });
+  return times;
 }
 
 }  // namespace rocmforge

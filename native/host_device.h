@@ -2,8 +2,10 @@
 // loads the lanes build of the tests, which simulates larger blocks, says so itself, and finds mistakes as it runs.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "device.h"
 #include "thread_pool.h"
@@ -30,12 +32,18 @@ class HostDevice : public Device {
   const Kernel* kernel(const std::string& name) override;
   void launch(const Kernel* kernel, Dim3 grid, void* const* params) override;
   void synchronize() override {}
+  void begin_step(const StepWork& work) override;
+  double finish_step(const StepWork& work) override;
+  std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) override;
 
  private:
   void* library_ = nullptr;
   int wave_ = 1, block_ = 1;
   const char* (*take_error_)() = nullptr;
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+  // Microseconds of the steps begun and not finished.
+  std::mutex mutex_;
+  std::deque<double> step_us_;
   ThreadPool pool_;
 };
 

@@ -24,6 +24,9 @@ struct GridDim {
 struct Launch {
   const Kernel* kernel = nullptr;
   GridDim grid[3];
+  // Launched only when counts[when_count] lies in [at_least, at_most]; -1: always. Kernels that compute the same bits for
+  // few and for many rows take turns so.
+  int when_count = -1, at_least = 0, at_most = 0;
   std::vector<uint64_t> storage;  // one word an argument
   std::vector<void*> params;      // params[i] points at storage[i]
 };
@@ -32,12 +35,28 @@ struct LaunchPlan {
   int count_slots = 0;  // how many counts a step must bring
   std::vector<Launch> launches;
 
-  void run(Device& device, const std::vector<int>& counts) const {
-    for (const Launch& launch : launches) {
+  // Launches before this one depend on counts that do not recur: they stay outside captures.
+  size_t capture_from = 0;
+
+  // Calls visit(launch, grid) for what this step launches of [first, last), in order.
+  template <class Visit>
+  void each(const std::vector<int>& counts, size_t first, size_t last, Visit visit) const {
+    for (size_t i = first; i < last; i++) {
+      const Launch& launch = launches[i];
+      if (launch.when_count >= 0) {
+        const int count = counts[launch.when_count];
+        if (count < launch.at_least || count > launch.at_most) continue;
+      }
       const Dim3 grid{launch.grid[0].resolve(counts), launch.grid[1].resolve(counts), launch.grid[2].resolve(counts)};
       if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) continue;
-      device.launch(launch.kernel, grid, launch.params.data());
+      visit(launch, grid);
     }
+  }
+
+  void run(Device& device, const std::vector<int>& counts, size_t first, size_t last) const {
+    each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
+      device.launch(launch.kernel, grid, launch.params.data());
+    });
   }
 };
 

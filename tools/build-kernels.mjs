@@ -7,6 +7,7 @@
 //             this machine's processor alone.
 //   lanes     for tests: shared objects that simulate every thread of a block, lanes32 and lanes64.
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
+//   sm_NN     one cubin a file, for HIP's second platform. Compiler: $NVCC, nvcc.
 //
 // Nothing is built when sources, flags and compiler are those of the manifest that is there.
 import { execFile, execFileSync } from 'node:child_process';
@@ -16,6 +17,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
+import { loadableSymbols, readKernels } from './code-object.mjs';
 
 const run = promisify(execFile);
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -76,6 +78,8 @@ const AMD_FLAGS = [
   '-fuse-cuid=none',
 ];
 
+const NVIDIA_FLAGS = ['-x', 'cu', '-std=c++17', '-O3', '-cubin', '--expt-relaxed-constexpr'];
+
 /** Ends the build with one line on stderr. */
 function fail(message) {
   console.error(`build-kernels: ${message}`);
@@ -116,38 +120,33 @@ for (const { name, source } of contracts) {
   if (!existsSync(path.join(options.kernels, source))) fail(`${source} is missing: it holds the kernel ${name}`);
 }
 
-/** Names in the dynamic symbol table of an ELF64 image: what a loader can find in it. */
-function dynamicSymbols(image) {
-  const names = new Set();
-  const sections = Number(image.readBigUInt64LE(0x28));
-  const [entryBytes, count] = [image.readUInt16LE(0x3a), image.readUInt16LE(0x3c)];
-  const section = (index) => {
-    const at = sections + index * entryBytes;
-    const [offset, bytes] = [Number(image.readBigUInt64LE(at + 0x18)), Number(image.readBigUInt64LE(at + 0x20))];
-    return { type: image.readUInt32LE(at + 4), link: image.readUInt32LE(at + 0x28), offset, bytes };
-  };
-  const SHT_DYNSYM = 11;
-  const SYMBOL_BYTES = 24;
-  for (let i = 0; i < count; i++) {
-    const { type, link, offset, bytes } = section(i);
-    if (type !== SHT_DYNSYM) continue;
-    const strings = section(link).offset;
-    for (let at = offset; at < offset + bytes; at += SYMBOL_BYTES) {
-      const start = strings + image.readUInt32LE(at);
-      names.add(image.toString('latin1', start, image.indexOf(0, start)));
-    }
-  }
-  return names;
-}
-
 /** Fails unless each contract's kernel is a symbol of one of the built files. */
 function checkSymbols(target, folder, files, suffix) {
-  const symbols = files.map((file) => dynamicSymbols(readFileSync(path.join(folder, file))));
+  const symbols = files.map((file) => loadableSymbols(readFileSync(path.join(folder, file))));
   for (const { name, source } of contracts) {
     if (!symbols.some((names) => names.has(name + suffix))) fail(`${source} for ${target} holds no kernel ${name}`);
   }
 }
 
+/** Fails unless the kernel's own metadata has the arguments that its contract states, each aligned to its size. */
+function checkArguments(target, kernel) {
+  const contract = contracts.find(({ name }) => name === kernel.name);
+  if (contract === undefined) return;
+  let end = 0;
+  const expected = contract.arguments.map(({ kind }) => {
+    const bytes = kind === 'buffer' ? 8 : 4;
+    const offset = Math.ceil(end / bytes) * bytes;
+    end = offset + bytes;
+    return { offset, bytes, kind };
+  });
+  const text = (list) => list.map(({ offset, bytes, kind }) => `${kind} of ${bytes} at ${offset}`).join(', ');
+  if (text(kernel.arguments) !== text(expected)) {
+    fail(`${kernel.name} for ${target} takes ${text(kernel.arguments)}; its contract says ${text(expected)}`);
+  }
+}
+
+// Whether a manifest is current depends on the contracts too: its arguments were held against them.
+const contractsHash = sha256(JSON.stringify(contracts));
 const sources = listFiles(options.kernels, '.hip').filter((file) => isWanted(path.basename(file)));
 if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
 const headers = listFiles(path.join(options.kernels, 'forge'), '.h');
@@ -173,8 +172,10 @@ async function inParallel(jobs) {
 async function build(target, compiler, flags, symbolSuffix, steps) {
   const folder = path.join(options.output, target);
   const manifestFile = path.join(folder, 'manifest.json');
-  const version = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).split('\n')[0];
-  const key = sha256(sourceHash, version, JSON.stringify(flags));
+  const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
+  // nvcc names its version in its last line, the others in their first.
+  const version = /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
+  const key = sha256(sourceHash, contractsHash, version, JSON.stringify(flags));
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
     if (manifest.key === key && manifest.files.every(({ file }) => existsSync(path.join(folder, file)))) return;
@@ -188,9 +189,16 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
     target,
     key,
     compiler: version,
-    files: files.map((file) => ({ file, sha256: sha256(readFileSync(path.join(folder, file))) })),
+    files: files.map((file) => {
+      const image = readFileSync(path.join(folder, file));
+      const described = { file, sha256: sha256(image) };
+      if (file.endsWith('.so')) return described;
+      const kernels = readKernels(image);
+      for (const kernel of kernels) checkArguments(target, kernel);
+      return { ...described, kernels };
+    }),
   };
-  writeFileSync(manifestFile, `${JSON.stringify(manifest, null, 2)}\n`);
+  writeFileSync(manifestFile, `${JSON.stringify(manifest)}\n`);
   console.log(`kernels: ${target} built in ${((Date.now() - started) / 1000).toFixed(1)} s with ${version}`);
 }
 
@@ -260,17 +268,10 @@ async function buildLanes() {
   }
 }
 
-async function buildAmd(target) {
-  const clangs = Array.from({ length: 12 }, (_, i) => `clang-${30 - i}`);
-  const compiler = firstThatWorks(
-    [process.env.HIPCC, 'hipcc', 'amdclang++', ...clangs],
-    'HIP compiler',
-    'install ROCm, or clang-19 and lld-19',
-  );
-  const wave = /^gfx9/.test(target) ? 64 : 32;
-  const flags = [...AMD_FLAGS, `--offload-arch=${target}`, `-DFORGE_WAVE=${wave}`];
-  await build(target, compiler, flags, '.kd', async (folder) => {
-    const object = (source) => path.join(folder, `${path.basename(source, '.hip')}.hsaco`);
+/** Builds one code object a source. */
+async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
+  await build(target, compiler, flags, symbolSuffix, async (folder) => {
+    const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);
     await inParallel(
       sources.map((source) => ({
         what: `${path.basename(source)} for ${target}`,
@@ -283,9 +284,27 @@ async function buildAmd(target) {
   });
 }
 
+async function buildAmd(target) {
+  const clangs = Array.from({ length: 12 }, (_, i) => `clang-${30 - i}`);
+  const compiler = firstThatWorks(
+    [process.env.HIPCC, 'hipcc', 'amdclang++', ...clangs],
+    'HIP compiler',
+    'install ROCm, or clang-19 and lld-19',
+  );
+  const wave = /^gfx9/.test(target) ? 64 : 32;
+  const flags = [...AMD_FLAGS, `--offload-arch=${target}`, `-DFORGE_WAVE=${wave}`];
+  await buildCodeObjects(target, compiler, flags, '.hsaco', '.kd');
+}
+
+async function buildNvidia(target) {
+  const compiler = firstThatWorks([process.env.NVCC, 'nvcc'], 'CUDA compiler', 'install the CUDA toolkit');
+  await buildCodeObjects(target, compiler, [...NVIDIA_FLAGS, `-arch=${target}`], '.cubin', '');
+}
+
 for (const target of options.target.split(',')) {
   if (target === 'host') await buildHost();
   else if (target === 'lanes') await buildLanes();
   else if (/^gfx[0-9a-f]+$/.test(target)) await buildAmd(target);
-  else fail(`unknown target "${target}"; use host, lanes or gfxNNNN`);
+  else if (/^sm_[0-9]+a?$/.test(target)) await buildNvidia(target);
+  else fail(`unknown target "${target}"; use host, lanes, gfxNNNN or sm_NN`);
 }

@@ -107,3 +107,5 @@ DEVICE int dot4(int a, int b, int c) {
   extern "C" FORGE_EXPORT const forge::KernelInfo name;                                        \
   extern "C" const forge::KernelInfo name = forge::describe(name##_block, name##_run);         \
   static void name##_block([[maybe_unused]] forge::Dim3 block_index, __VA_ARGS__)
+// On a GPU, of which a multiprocessor is to hold `blocks` blocks at a time.
+#define KERNEL_RESIDENT(blocks, name, ...) KERNEL(name, __VA_ARGS__)

@@ -9,7 +9,9 @@
 // targets lives in this folder and nowhere else.
 #pragma once
 
-#if defined(__HIP__)
+#if defined(__CUDACC__)
+#include "cuda.h"
+#elif defined(__HIP__)
 #include "amd.h"
 #elif defined(FORGE_LANES)
 #include "lanes.h"
@@ -27,12 +29,18 @@ constexpr float LOWEST = -3.0e38f;
 DEVICE int lane_id() { return WAVE == 1 ? 0 : thread_id() % WAVE; }
 DEVICE int wave_id() { return WAVE == 1 ? 0 : thread_id() / WAVE; }
 
+// A number that a template can take from an argument's type.
+template <int N>
+struct Constant {
+  static constexpr int value = N;
+};
+
 template <class T>
-DEVICE T min_of(T a, T b) {
+DEVICE constexpr T min_of(T a, T b) {
   return a < b ? a : b;
 }
 template <class T>
-DEVICE T max_of(T a, T b) {
+DEVICE constexpr T max_of(T a, T b) {
   return a > b ? a : b;
 }
 
@@ -50,6 +58,13 @@ DEVICE float to_float(float f) { return f; }
 
 DEVICE void store(float* p, float value) { *p = value; }
 DEVICE void store(half_t* p, float value) { *p = to_half(value); }
+// Rounded to nearest, ties to even; a NaN stays one.
+DEVICE void store(bfloat_t* p, float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, 4);
+  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  p->bits = static_cast<uint16_t>(value == value ? rounded : 0x7fc0u);
+}
 
 DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }
 

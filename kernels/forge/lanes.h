@@ -1,8 +1,8 @@
 // The lanes target, for tests alone: every thread of a block of 256 is a fiber with its own stack, in waves of 32 or 64
 // (-DFORGE_WAVE). Fibers run in forward, reverse and random order, one order a launch in turn, and what only hardware
 // would punish is an error here:
-//   - a barrier or shuffle that not every thread of the block or wave reaches, or reaches at another place in the
-//   source;
+//   - a barrier, shuffle or product of tiles that not every thread of the block or wave reaches, or reaches at
+//   another place in the source;
 //   - two threads using one element of LDS between the same barriers, unless both read or both add atomically;
 //   - an LDS index out of bounds; LDS above 48 KiB. LDS starts as NaN.
 #pragma once
@@ -33,14 +33,19 @@ namespace forge::lanes {
 constexpr size_t STACK_BYTES = 128 << 10, GUARD_BYTES = 4 << 10, LDS_BYTES = 48 << 10;
 constexpr int NOBODY = -1, SEVERAL = -2, ATOMIC = -3;  // in place of a thread id
 
-enum class State { RUNNING, AT_BARRIER, AT_SHUFFLE, DONE };
+enum class State { RUNNING, AT_BARRIER, AT_SHUFFLE, TOGETHER, DONE };
+
+// What all lanes of a wave do as one; gets each lane's operands.
+using WaveOperation = void (*)(void* const* operands);
 
 struct Fiber {
   void* stack_pointer;
   State state;
-  int site;  // which barrier or shuffle of the source it waits at
+  int site;  // which barrier, shuffle or operation of the source it waits at
   int mask;
   uint32_t given, received;
+  WaveOperation operation;
+  void* operands;
 };
 
 // Who last wrote and read an element of LDS, and between which barriers.
@@ -115,6 +120,14 @@ inline uint32_t exchange(uint32_t value, int mask, int site) {
   return fiber.received;
 }
 
+// Returns when all lanes of the wave have called it at one place and `operation` was run once for them all.
+inline void run_together(WaveOperation operation, void* operands, int site) {
+  Fiber& fiber = block.fibers[block.current];
+  fiber.operation = operation;
+  fiber.operands = operands;
+  wait_at(State::TOGETHER, site);
+}
+
 inline void fiber_main() {
   block.entry(block.body);
   wait_at(State::DONE, 0);
@@ -133,7 +146,7 @@ inline void prepare_fibers() {
     void** top = reinterpret_cast<void**>(block.stacks + STACK_BYTES * (i + 1)) - 2;
     top[0] = reinterpret_cast<void*>(fiber_main);
     for (int r = 1; r <= 6; r++) top[-r] = nullptr;
-    block.fibers[i] = Fiber{top - 6, State::RUNNING, 0, 0, 0, 0};
+    block.fibers[i] = Fiber{top - 6, State::RUNNING, 0, 0, 0, 0, nullptr, nullptr};
   }
   block.lds.clear();
   block.lds_bytes = 0;
@@ -181,6 +194,25 @@ inline bool finish_shuffle(int first) {
   return true;
 }
 
+// Runs the operation that the wave from thread `first` on waits for. Returns whether it waits for one.
+inline bool finish_together(int first) {
+  Fiber* wave = block.fibers + first;
+  const int waiting = count(State::TOGETHER, first, WAVE);
+  if (waiting == 0) return false;
+  bool same = waiting == WAVE;
+  for (int lane = 1; lane < WAVE; lane++) same &= wave[lane].site == wave[0].site;
+  if (!same) {
+    fail("a product of tiles that " + std::to_string(waiting) + " of " + std::to_string(WAVE) +
+         " lanes reach, or reach at different places");
+    return false;
+  }
+  void* operands[WAVE];
+  for (int lane = 0; lane < WAVE; lane++) operands[lane] = wave[lane].operands;
+  wave[0].operation(operands);
+  for (int lane = 0; lane < WAVE; lane++) wave[lane].state = State::RUNNING;
+  return true;
+}
+
 inline void finish_barrier() {
   const int waiting = count(State::AT_BARRIER, 0, BLOCK);
   bool same = waiting == BLOCK;
@@ -194,10 +226,12 @@ inline void run_all() {
   prepare_fibers();
   for (;;) {
     run_fibers();
-    bool shuffled = false;
-    for (int first = 0; first < BLOCK && block.error.empty(); first += WAVE) shuffled |= finish_shuffle(first);
+    bool waves_go_on = false;
+    for (int first = 0; first < BLOCK && block.error.empty(); first += WAVE) {
+      waves_go_on |= finish_shuffle(first) || finish_together(first);
+    }
     if (!block.error.empty()) return;
-    if (shuffled) continue;
+    if (waves_go_on) continue;
     if (count(State::DONE, 0, BLOCK) == BLOCK) return;
     finish_barrier();
     if (!block.error.empty()) return;

@@ -48,9 +48,10 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
   const { model, promptTokens, tokens, repeats } = options;
   const context = promptTokens + tokens + 1;
   const loop = await ExecutorLoop.open(model, context, {
-    kind: 'host',
-    ...(options.threads !== undefined && { threads: options.threads }),
-    ...(options.kernels !== undefined && { kernels: options.kernels }),
+    kind: options.device,
+    gpu: options.gpu,
+    threads: options.threads,
+    kernels: options.kernels,
   });
   // A prompt of its own for each run, or the prefix cache would answer for the prefill.
   const vocabulary = loop.model.forward.model.vocabularySize;

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { loadAddon } from '../executor/device/addon.js';
-import { openDevice } from '../executor/device/device.js';
+import { openDevice } from '../executor/device/open-device.js';
 import { allContracts } from '../executor/kernels/contracts/index.js';
 import { packageRoot, packageVersion } from '../shared/package.js';
 

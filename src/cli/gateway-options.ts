@@ -18,18 +18,18 @@ export function gatewayOptions(
     readonly metricsListen?: string;
   },
 ): GatewayOptions {
-  const { device, threads, kernels, stepDelayMs, plantFault } = options;
+  const { device, gpu, threads, kernels, stepDelayMs, plantFault } = options;
   return {
     model: options.model,
     modelName: options.modelName,
     listen: options.listen,
     executor:
       options.executor === undefined
-        ? { spawn: { device, threads, kernels, stepDelayMs, plantFault } }
+        ? { spawn: { device, gpu, threads, kernels, stepDelayMs, plantFault } }
         : { address: options.executor },
     maxContext: options.maxContext,
     maxSequences: options.maxSequences,
-    maxStepTokens: Math.max(options.maxStepTokens, options.maxSequences),
+    maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences),
     kvMemoryBytes: options.kvMemory ?? 0,
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,

@@ -92,7 +92,7 @@ command('executor', [...deviceOptions, ...testOptions])
     ]);
     await runExecutor({
       listen: options.listen,
-      device: { kind: 'host', threads: options.threads, kernels: options.kernels },
+      device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
       dieWithParent: options.dieWithParent ?? false,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
@@ -182,6 +182,17 @@ benchCommand
   .action(async (options) => {
     const { benchServe } = await import('./bench-serve.js');
     await benchServe(options);
+  });
+
+command('verify', deviceOptions)
+  .description('run models on a device and hold what it computes against llama.cpp and against itself')
+  .requiredOption('--model <file...>', 'GGUF files')
+  .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
+  .addOption(new Option('--kv-cache-type <type>').choices(['f16', 'f32']).default('f32'))
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    const { verify } = await import('./verify.js');
+    await verify(options);
   });
 
 program

@@ -46,7 +46,10 @@ export const modelOptions = [
     wholeNumber(1),
   ),
   new Option('--max-sequences <count>', 'most sequences that run at once').argParser(wholeNumber(1)).default(4),
-  new Option('--max-step-tokens <count>', 'most token positions of one step').argParser(wholeNumber(1)).default(2048),
+  new Option(
+    '--max-step-tokens <count>',
+    'most token positions of one step (default: 2048, on the host 512)',
+  ).argParser(wholeNumber(1)),
   new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
     byteCount,
   ),
@@ -55,7 +58,10 @@ export const modelOptions = [
 
 /** Options of every command that opens a device or starts an executor that does. */
 export const deviceOptions = [
-  new Option('--device <kind>', 'where the model runs').choices(['auto', 'host']).default('auto'),
+  new Option('--device <kind>', 'where the model runs; auto prefers a GPU that can be used')
+    .choices(['auto', 'hip', 'cuda', 'host'])
+    .default('auto'),
+  new Option('--gpu <number>', 'which of the platform’s GPUs (default: 0)').argParser(wholeNumber(0)),
   new Option('--threads <count>', 'threads of the host device (default: all processors)').argParser(wholeNumber(1)),
   new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
 ];
@@ -73,10 +79,11 @@ export const testOptions = [
 export interface ModelOptionValues {
   readonly maxContext?: number;
   readonly maxSequences: number;
-  readonly maxStepTokens: number;
+  readonly maxStepTokens?: number;
   readonly kvMemory?: number;
   readonly kvCacheType: 'f16' | 'f32';
-  readonly device: 'auto' | 'host';
+  readonly device: 'auto' | 'hip' | 'cuda' | 'host';
+  readonly gpu?: number;
   readonly threads?: number;
   readonly kernels?: string;
   readonly stepDelayMs?: number;

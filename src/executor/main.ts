@@ -5,7 +5,7 @@ import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
 import { strictService } from '../shared/grpc/strict.js';
 import { createLogger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
-import { type DeviceOptions, openDevice } from './device/device.js';
+import { type DeviceOptions, openDevice } from './device/open-device.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
 import { ExecutorService } from './service.js';
 
@@ -31,7 +31,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.on('error', () => process.exit(0));
     process.stdin.resume();
   }
-  const device = openDevice(options.device);
+  const device = openDevice(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
   const service = new ExecutorService(device, log, {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),

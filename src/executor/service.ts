@@ -191,7 +191,7 @@ export class ExecutorService {
   }
 
   private describe(model: LoadedModel): LoadedModelMessage {
-    const { limits, kvBytes, model: parameters } = model.forward;
+    const { limits, cache, model: parameters } = model.forward;
     return LoadedModelMessage.fromPartial({
       architecture: model.architecture,
       vocabularySize: parameters.vocabularySize,
@@ -201,7 +201,7 @@ export class ExecutorService {
       kvBlocks: limits.kvBlocks,
       kvBlockTokens: KV_BLOCK_TOKENS,
       weightBytes: BigInt(model.weightBytes),
-      kvBytes: BigInt(kvBytes),
+      kvBytes: BigInt(cache.bytes),
       parameters: BigInt(model.parameters),
       fingerprint: model.fingerprint,
       generation: this.runner?.generation ?? 0n,

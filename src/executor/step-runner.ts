@@ -2,11 +2,12 @@ import type { ExecuteRequest, SlotOutput } from '../shared/generated/rocmforge/e
 import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
-import { OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import { ATTENTION_SPLIT, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
 import {
   COUNT_DRAWS,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
+  COUNT_SPLITS,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
@@ -73,12 +74,14 @@ export class StepRunner {
       const { plan, forward } = this.model;
       const inputWords = this.fill(step, staging.input);
       const samples = this.counts[COUNT_SAMPLES] as number;
+      const recurring = this.isRecurring(step) && this.fillUp(staging.input);
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
       const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.outputOf(slice.slot));
       const prompts = this.promptRows.splice(0);
       const deviceUs = await this.device.native.run({
         plan,
         counts: this.counts,
+        recurring,
         input: new Uint8Array(staging.input.buffer, 0, inputWords * 4),
         deviceInput: forward.tables.device.address,
         output: new Uint8Array(staging.output.buffer, 0, samples * OUTPUT_WORDS * 4),
@@ -123,6 +126,7 @@ export class StepRunner {
 
     let row = 0;
     let samples = 0;
+    let furthest = 0;
     const seen = new Set<number>();
     for (const slice of step.slices) {
       if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
@@ -140,6 +144,7 @@ export class StepRunner {
         words[offsets.rowSlot + row] = slice.slot;
         row += 1;
       });
+      furthest = Math.max(furthest, slice.position + slice.count);
       if (!slice.sample) continue;
       this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
       words[offsets.sampleRow + samples++] = row - 1;
@@ -160,8 +165,42 @@ export class StepRunner {
     this.counts[COUNT_DRAWS] = draws;
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
+    this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     return offsets.writePairs + 2 * writes;
   }
+
+  /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
+  private isRecurring(step: ExecuteRequest): boolean {
+    if (this.device.isHost || step.slices.length === 0 || this.counts[COUNT_PROMPT_ROWS] !== 0) return false;
+    return step.slices.every((slice) => slice.count === 1 && slice.sample);
+  }
+
+  /**
+   * Rounds the counts up to those of a captured graph, and fills the rows between with the null slot's position 0: they
+   * read and write the null block, and nobody reads their results.
+   */
+  private fillUp(words: Int32Array): true {
+    const { limits, tables } = this.model.forward;
+    const { offsets } = tables;
+    const rows = this.counts[COUNT_TOKENS] as number;
+    const bucket = Math.min(powerOfTwoFrom(rows), limits.maxSequences);
+    for (let row = rows; row < bucket; row++) {
+      words[offsets.rowToken + row] = 0;
+      words[offsets.rowPosition + row] = 0;
+      words[offsets.rowSlot + row] = limits.maxSequences;
+      words[offsets.sampleRow + row] = row;
+    }
+    this.counts[COUNT_TOKENS] = bucket;
+    this.counts[COUNT_SAMPLES] = bucket;
+    this.counts[COUNT_DRAWS] = bucket;
+    this.counts[COUNT_SPLITS] = powerOfTwoFrom(this.counts[COUNT_SPLITS] as number);
+    return true;
+  }
+}
+
+/** The least power of two that is not below n. */
+function powerOfTwoFrom(n: number): number {
+  return 2 ** Math.ceil(Math.log2(n));
 }
 
 function readOutput(

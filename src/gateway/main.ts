@@ -22,6 +22,7 @@ export interface GatewayOptions {
   readonly executor: SupervisorOptions['executor'];
   readonly maxContext?: number | undefined;
   readonly maxSequences: number;
+  /** 0: as the executor chooses for its device. */
   readonly maxStepTokens: number;
   /** 0: room for the context × sequences. */
   readonly kvMemoryBytes: number;

@@ -16,7 +16,7 @@ let emulator: EmulatorProcess | undefined;
 export class EmulatedDevice implements NativeDevice {
   readonly properties;
   private readonly kernels: Readonly<Record<string, KernelMetadata>>;
-  private readonly memory = new Map<number, Uint8Array>();
+  private readonly regions = new Map<number, Uint8Array>();
   private readonly plans: (readonly NativeLaunch[])[] = [];
   private readonly tally = new Map<string, Executed>();
   private nextAddress = ALIGNMENT;
@@ -39,13 +39,13 @@ export class EmulatedDevice implements NativeDevice {
 
   allocate(bytes: number): number {
     const address = this.nextAddress;
-    this.memory.set(address, new Uint8Array(bytes));
+    this.regions.set(address, new Uint8Array(bytes));
     this.nextAddress += Math.ceil((bytes + 1) / ALIGNMENT) * ALIGNMENT;
     return address;
   }
 
   release(address: number): void {
-    this.memory.delete(address);
+    this.regions.delete(address);
   }
 
   write(address: number, data: Uint8Array): void {
@@ -54,6 +54,22 @@ export class EmulatedDevice implements NativeDevice {
 
   read(address: number, bytes: number): Uint8Array {
     return this.from(address).slice(0, bytes);
+  }
+
+  upload(): void {
+    throw new Error('an emulated device has no part in the host’s memory');
+  }
+
+  memory() {
+    return { freeBytes: 0, totalBytes: 0 };
+  }
+
+  copies() {
+    return { in: 0, inBytes: 0, out: 0, outBytes: 0 };
+  }
+
+  timeLaunches(): Float64Array {
+    throw new Error('an emulator has no time');
   }
 
   createPlan(launches: readonly NativeLaunch[]): number {
@@ -118,7 +134,7 @@ export class EmulatedDevice implements NativeDevice {
 
   /** The memory from an address to the end of its allocation. */
   private from(address: number): Uint8Array {
-    for (const [start, content] of this.memory) {
+    for (const [start, content] of this.regions) {
       if (address >= start && address <= start + content.length) return content.subarray(address - start);
     }
     throw new Error(`address ${address} was not allocated`);

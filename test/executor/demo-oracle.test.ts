@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { expect, it } from 'vitest';
+import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { packageRoot } from '../../src/shared/package.js';
-import { readParityCases, teacherForced } from './support/teacher-forced.js';
 
 // llama.cpp rounds activations to f16 where weights are f16; we keep them in f32. That is what these differences are:
 // measured 0.0011 in the mean and 0.017 at most. The mildest planted mistake of parity.test.ts amounts to 0.5.

@@ -4,11 +4,11 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { ForwardPass } from '../../src/executor/model/forward-pass.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { sharedPath } from '../support/shared-data.js';
 import { BOUNDS } from './support/parity-bounds.js';
-import { readParityCases, teacherForced } from './support/teacher-forced.js';
 
 /** Three cases are enough: a mistake shows in each of them. */
 async function deviationOf(name: keyof typeof BOUNDS, kernels?: string) {
@@ -40,17 +40,18 @@ describe.skipIf(!hasData)('the parity test fails', () => {
   afterEach(() => void vi.restoreAllMocks());
 
   it.each(['tiny-qwen2-q8_0', 'tiny-llama-q4_k_m'] as const)('when RoPE turns the other pairs (%s)', async (name) => {
-    const attend = ForwardPass.prototype.attend;
-    vi.spyOn(ForwardPass.prototype, 'attend').mockImplementation(function (this: ForwardPass, layer, rope, pairing) {
-      attend.call(this, layer, rope, pairing === 'halves' ? 'adjacent' : 'halves');
+    const attention = ForwardPass.prototype.attention;
+    vi.spyOn(ForwardPass.prototype, 'attention').mockImplementation(function (this: ForwardPass, layer, weights, rope) {
+      attention.call(this, layer, weights, { ...rope, pairing: rope.pairing === 'halves' ? 'adjacent' : 'halves' });
     });
     expect((await deviationOf(name)).mean).toBeGreaterThan(BOUNDS[name].mean);
   });
 
   it('when the bias of q, k and v is dropped', async () => {
-    const projectQkv = ForwardPass.prototype.projectQkv;
-    vi.spyOn(ForwardPass.prototype, 'projectQkv').mockImplementation(function (this: ForwardPass, q, k, v) {
-      projectQkv.call(this, q, k, v);
+    const attention = ForwardPass.prototype.attention;
+    vi.spyOn(ForwardPass.prototype, 'attention').mockImplementation(function (this: ForwardPass, layer, weights, rope) {
+      const { biases: _dropped, ...others } = weights;
+      attention.call(this, layer, others, rope);
     });
     expect((await deviationOf('tiny-qwen2-q8_0')).mean).toBeGreaterThan(BOUNDS['tiny-qwen2-q8_0'].mean);
   });

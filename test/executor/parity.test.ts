@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { sharedPath } from '../support/shared-data.js';
 import { BOUNDS } from './support/parity-bounds.js';
-import { readParityCases, teacherForced } from './support/teacher-forced.js';
 
 describe.each(Object.entries(BOUNDS))('%s, fed llama.cpp’s tokens', (parityName, { model: modelName, mean, max }) => {
   const model = sharedPath(`data/models/${modelName}.gguf`);

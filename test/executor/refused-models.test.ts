@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openDevice } from '../../src/executor/device/device.js';
+import { openDevice } from '../../src/executor/device/open-device.js';
 import { loadModel } from '../../src/executor/model/loaded-model.js';
 import { tinyLlama } from '../support/gguf-builder.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HOST_LEVELS, openDevice } from '../../src/executor/device/device.js';
+import { HOST_LEVELS, openDevice } from '../../src/executor/device/open-device.js';
 import {
   BLOCK_TYPES,
   blockFormat,

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { type Device, type DeviceOptions, openDevice } from '../../executor/device/device.js';
+import { type Device, DeviceScope } from '../../executor/device/device.js';
+import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
 import { readWords } from '../../executor/kernels/contracts/index.js';
 import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
@@ -80,11 +81,14 @@ export class ExecutorLoop {
 
   /** Bytes a second at which the device's threads read the weights and do nothing else. */
   async readBandwidth(): Promise<number> {
-    const bytes = Math.min(this.model.weights.bytes, MOST_READ_BYTES);
-    const count = Math.floor(bytes / 4);
-    const y = this.device.allocate('i32', PARTS);
+    const { weights } = this.model;
+    const scope = new DeviceScope(this.device);
+    const count = Math.floor((this.device.isHost ? Math.min(weights.bytes, MOST_READ_BYTES) : MOST_READ_BYTES) / 4);
+    const words = this.device.isHost
+      ? ({ address: weights.hostAddress, dtype: 'i32', elements: count } as const)
+      : scope.allocate('i32', count);
+    const y = scope.allocate('i32', PARTS);
     const recorder = new LaunchPlanRecorder(this.device, 0);
-    const words = { address: this.model.weights.address, dtype: 'i32', elements: count } as const;
     recorder.launch(readWords, { words, y, count, part: Math.ceil(count / PARTS) }, { parts: PARTS });
     const plan = recorder.finish();
     const nothing = new Uint8Array(0);
@@ -93,6 +97,7 @@ export class ExecutorLoop {
       const step = {
         plan,
         counts: new Int32Array(0),
+        recurring: false,
         input: nothing,
         deviceInput: 0,
         output: nothing,
@@ -101,7 +106,7 @@ export class ExecutorLoop {
       const microseconds = await this.device.native.run(step);
       best = Math.max(best, (count * 4) / (microseconds / 1e6));
     }
-    this.device.release(y);
+    scope.release();
     return best;
   }
 

@@ -6,12 +6,54 @@ import { packageRoot } from '../../shared/package.js';
 
 /** Everything JavaScript sees of `native/`. Addresses are numbers: device and host addresses fit in 53 bits. */
 export interface Addon {
-  readonly Device: new (options: { library: string; threads: number }) => NativeDevice;
+  readonly Device: new (options: NativeHostOptions | NativeGpuOptions) => NativeDevice;
   readonly MappedFile: new (path: string) => MappedFile;
+  /** What the platform's driver finds; nothing of it is held. Throws with the loader's or the driver's own words. */
+  probeGpu(platform: GpuPlatform): GpuProbe;
   /** `x86-64-v4-vnni`, `x86-64-v4`, `x86-64-v3`, or the empty string when this processor has none of them. */
   hostLevel(): string;
   /** The kernel kills this process when its parent ends. */
   dieWithParent(): void;
+}
+
+/** `hip`: libamdhip64.so. `cuda`: libcuda.so.1, HIP's second platform. */
+export type GpuPlatform = 'hip' | 'cuda';
+
+export interface NativeHostOptions {
+  /** Shared object of host kernels. */
+  readonly library: string;
+  readonly threads: number;
+}
+
+export interface NativeGpuOptions {
+  readonly platform: GpuPlatform;
+  readonly ordinal: number;
+  /** Lanes a wave and threads a block that the code objects were built for. */
+  readonly wave: number;
+  readonly block: number;
+  readonly kernels: readonly {
+    readonly name: string;
+    /** Path of the code object. */
+    readonly file: string;
+    readonly argumentBytes: readonly number[];
+    readonly dynamicSharedBytes: number;
+  }[];
+}
+
+export interface GpuProbe {
+  /** The library that was opened, and the version it names. */
+  readonly library: string;
+  readonly version: number;
+  readonly devices: readonly GpuProperties[];
+}
+
+export interface GpuProperties {
+  readonly ordinal: number;
+  readonly name: string;
+  /** `gfx1100`, `sm_90`. */
+  readonly architecture: string;
+  readonly totalBytes: number;
+  readonly multiprocessors: number;
 }
 
 /** A device and the one thread that talks to it. Methods throw an `Error` with a boolean `sticky`. */
@@ -24,8 +66,19 @@ export interface NativeDevice {
   release(address: number): void;
   write(address: number, data: Uint8Array): void;
   read(address: number, bytes: number): Uint8Array;
-  /** @returns the plan's number */
-  createPlan(launches: readonly NativeLaunch[], countSlots: number): number;
+  /** Copies from host memory that JavaScript has only the address of. */
+  upload(address: number, hostAddress: number, bytes: number): void;
+  /** 0 and 0 where memory is the host's. */
+  memory(): { readonly freeBytes: number; readonly totalBytes: number };
+  /** Copies over the bus since the device was opened. */
+  copies(): { readonly in: number; readonly inBytes: number; readonly out: number; readonly outBytes: number };
+  /**
+   * @param captureFrom launches before this one stay outside of captured graphs
+   * @returns the plan's number
+   */
+  createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number;
+  /** Runs the plan once. @returns microseconds of each launch, 0 for those the counts leave out */
+  timeLaunches(plan: number, counts: Int32Array): Float64Array;
   /** Queues: copy `input` in, run the plan, copy `output` out. @returns microseconds on the device */
   run(step: NativeStep): Promise<number>;
 }
@@ -35,6 +88,8 @@ export interface NativeLaunch {
   readonly grid: readonly [NativeGridDim, NativeGridDim, NativeGridDim];
   /** One word an argument, its bytes at the low end. */
   readonly arguments: BigUint64Array;
+  /** Launched only when counts[count] lies in [atLeast, atMost]. */
+  readonly when?: { readonly count: number; readonly atLeast: number; readonly atMost: number };
 }
 
 /** ceil(value / divisor), where value is counts[count], or `constant` when count is -1. */
@@ -47,6 +102,8 @@ export interface NativeGridDim {
 export interface NativeStep {
   readonly plan: number;
   readonly counts: Int32Array;
+  /** These counts come again: a GPU may capture what the plan launches for them. */
+  readonly recurring: boolean;
   readonly input: Uint8Array;
   readonly deviceInput: number;
   readonly output: Uint8Array;

@@ -1,12 +1,7 @@
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
-import os from 'node:os';
-import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
-import { packageRoot } from '../../shared/package.js';
 import type { KernelContract } from '../kernels/contract.js';
 import { argumentBytes } from '../kernels/contract.js';
-import { loadAddon, type NativeDevice } from './addon.js';
+import type { NativeDevice } from './addon.js';
 
 /** Element types of device memory; `u8` are bytes whose layout a kernel's contract states, such as quantized blocks. */
 export type Dtype = 'f32' | 'f16' | 'bf16' | 'i32' | 'u8';
@@ -30,17 +25,48 @@ export function bufferFrom(buffer: DeviceBuffer, offset: number): DeviceBuffer {
   };
 }
 
+/** Where buffers come from: a device, or a {@link DeviceScope} of one. */
+export interface Allocator {
+  allocate(dtype: Dtype, elements: number): DeviceBuffer;
+  upload(values: Float32Array | Int32Array): DeviceBuffer;
+}
+
+/** Allocations that end together. */
+export class DeviceScope implements Allocator {
+  private readonly buffers: DeviceBuffer[] = [];
+
+  constructor(private readonly device: Device) {}
+
+  allocate(dtype: Dtype, elements: number): DeviceBuffer {
+    return this.keep(this.device.allocate(dtype, elements));
+  }
+
+  upload(values: Float32Array | Int32Array): DeviceBuffer {
+    return this.keep(this.device.upload(values));
+  }
+
+  release(): void {
+    for (const buffer of this.buffers.splice(0)) this.device.release(buffer);
+  }
+
+  private keep(buffer: DeviceBuffer): DeviceBuffer {
+    this.buffers.push(buffer);
+    return buffer;
+  }
+}
+
 /** One device: memory, and kernels whose arguments were checked against their contracts. */
-export class Device {
+export class Device implements Allocator {
   readonly wave: number;
   readonly block: number;
   readonly description: string;
   private readonly checked = new Set<string>();
   private bytes = 0;
 
+  /** @param kind whether memory is the host's own, where tensors can stay in the file's mapping */
   constructor(
     readonly native: NativeDevice,
-    kind: string,
+    readonly kind: 'host' | 'hip' | 'cuda',
   ) {
     const { description, wave, block } = native.properties;
     this.description = `${kind} (${description})`;
@@ -48,12 +74,16 @@ export class Device {
     this.block = block;
   }
 
+  get isHost(): boolean {
+    return this.kind === 'host';
+  }
+
   /** Bytes allocated through this object and not released. */
   get usedBytes(): number {
     return this.bytes;
   }
 
-  /** Zeroed memory would cost a pass over it: contents are undefined. Throws `OUT_OF_MEMORY`. */
+  /** Contents are undefined, but hold no NaN on a GPU. Throws `OUT_OF_MEMORY`. */
   allocate(dtype: Dtype, elements: number): DeviceBuffer {
     const size = Math.max(elements, 1) * DTYPE_BYTES[dtype];
     let address: number;
@@ -102,70 +132,4 @@ export class Device {
     }
     this.checked.add(contract.name);
   }
-}
-
-/** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
-export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;
-export type HostLevel = (typeof HOST_LEVELS)[number];
-
-/** Which device to open, and from where its kernels come. */
-export interface DeviceOptions {
-  readonly kind: 'host';
-  /** Threads of the host device; default: all processors this process may use. */
-  readonly threads?: number;
-  /** Folder with one sub-folder a target; default: the package's own. */
-  readonly kernels?: string;
-  /** Host kernels built for this instruction set level; default: the best that there is. */
-  readonly level?: HostLevel;
-}
-
-interface Manifest {
-  readonly files: readonly { readonly file: string; readonly sha256: string }[];
-}
-
-/** Opens a device. Throws `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming the file and what to run. */
-export function openDevice(options: DeviceOptions): Device {
-  const addon = loadAddon();
-  const folder = path.join(options.kernels ?? path.join(packageRoot, 'build', 'kernels'), 'host');
-  const best = addon.hostLevel();
-  if (best === '') {
-    throw new RocmForgeError('DEVICE_UNAVAILABLE', 'this processor has no AVX2: x86-64-v3 is the least that is built');
-  }
-  const supported = HOST_LEVELS.filter((level, i) => level === 'native' || i >= HOST_LEVELS.indexOf(best as HostLevel));
-  if (options.level !== undefined && !supported.includes(options.level)) {
-    throw new RocmForgeError('DEVICE_UNAVAILABLE', `this processor has ${best}, not ${options.level}`);
-  }
-  const candidates = options.level === undefined ? supported : [options.level];
-  const name = candidates.find((candidate) => existsSync(path.join(folder, `${candidate}.so`)));
-  if (name === undefined) {
-    throw new RocmForgeError(
-      'KERNELS_INVALID',
-      `no host kernels for ${candidates.at(-1)} in ${folder}; run "npm run build:kernels -- --target host"`,
-    );
-  }
-  const library = verifiedFile(folder, `${name}.so`);
-  const threads = options.threads ?? os.availableParallelism();
-  try {
-    return new Device(new addon.Device({ library, threads }), 'host');
-  } catch (error) {
-    throw new RocmForgeError('KERNELS_INVALID', (error as Error).message, {}, { cause: error });
-  }
-}
-
-/** The path of a built file whose content is what the manifest beside it says. */
-function verifiedFile(folder: string, file: string): string {
-  const full = path.join(folder, file);
-  const manifestFile = path.join(folder, 'manifest.json');
-  if (!existsSync(manifestFile)) {
-    throw new RocmForgeError('KERNELS_INVALID', `${manifestFile} is missing; run "npm run build:kernels"`);
-  }
-  const manifest = JSON.parse(readFileSync(manifestFile, 'utf8')) as Manifest;
-  const expected = manifest.files.find((entry) => entry.file === file)?.sha256;
-  if (createHash('sha256').update(readFileSync(full)).digest('hex') !== expected) {
-    throw new RocmForgeError(
-      'KERNELS_INVALID',
-      `${full} is not the file its manifest describes; run "npm run build:kernels"`,
-    );
-  }
-  return full;
 }

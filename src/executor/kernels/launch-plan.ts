@@ -14,6 +14,13 @@ export interface StepCount {
   readonly max: number;
 }
 
+/** Launched only in steps whose count lies in [atLeast, atMost]. */
+export interface LaunchCondition {
+  readonly count: StepCount;
+  readonly atLeast?: number;
+  readonly atMost?: number;
+}
+
 /**
  * Records launches once, each checked against its contract, for native code to replay.
  *
@@ -22,6 +29,7 @@ export interface StepCount {
  */
 export class LaunchPlanRecorder {
   private readonly launches: NativeLaunch[] = [];
+  private captureFrom = 0;
 
   constructor(
     private readonly device: Device,
@@ -32,12 +40,14 @@ export class LaunchPlanRecorder {
    * Adds a launch.
    *
    * @param dimensions sizes that shapes and grid name and that are no scalar argument
+   * @param when in which steps it is launched; default: in all
    * @throws RangeError when a buffer is too small or of another type than the contract says
    */
   launch<const A extends readonly Argument[]>(
     contract: KernelContract<A>,
     values: LaunchArguments<A>,
     dimensions: Readonly<Record<string, number | StepCount>> = {},
+    when?: LaunchCondition,
   ): void {
     this.device.checkKernel(contract);
     const sizes = new Map<string, number>();
@@ -66,12 +76,25 @@ export class LaunchPlanRecorder {
       kernel: contract.name,
       grid: grid as [NativeGridDim, NativeGridDim, NativeGridDim],
       arguments: words,
+      ...(when !== undefined && {
+        when: { count: when.count.index, atLeast: when.atLeast ?? 0, atMost: when.atMost ?? 2 ** 31 - 1 },
+      }),
     });
+  }
+
+  /** What was recorded so far depends on counts that do not recur: it stays outside of captured graphs. */
+  captureFromHere(): void {
+    this.captureFrom = this.launches.length;
+  }
+
+  /** The kernels recorded, in order. */
+  get kernels(): readonly string[] {
+    return this.launches.map(({ kernel }) => kernel);
   }
 
   /** Ends the recording. @returns the plan's number on the device */
   finish(): number {
-    return this.device.native.createPlan(this.launches, this.countSlots);
+    return this.device.native.createPlan(this.launches, this.countSlots, this.captureFrom);
   }
 
   private gridDim(

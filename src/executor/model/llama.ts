@@ -17,23 +17,20 @@ export const llama: Architecture = {
         weights.matrix(`blk.${layer}.${name}.weight`, rows, columns);
       const norm = (name: string) => weights.vector(`blk.${layer}.${name}.weight`, hiddenSize);
 
-      forward.norm(norm('attn_norm'));
-      forward.projectQkv(
-        matrix('attn_q', heads * headDim, hiddenSize),
-        matrix('attn_k', kvHeads * headDim, hiddenSize),
-        matrix('attn_v', kvHeads * headDim, hiddenSize),
-      );
-      forward.attend(layer, rope, 'adjacent');
-      forward.linear(matrix('attn_output', hiddenSize, heads * headDim), forward.attention, forward.delta);
-      forward.addResidual();
-
-      forward.norm(norm('ffn_norm'));
-      forward.swigluMlp(
-        matrix('ffn_gate', ffnSize, hiddenSize),
-        matrix('ffn_up', ffnSize, hiddenSize),
-        matrix('ffn_down', hiddenSize, ffnSize),
-      );
-      forward.addResidual();
+      const attention = {
+        norm: norm('attn_norm'),
+        q: matrix('attn_q', heads * headDim, hiddenSize),
+        k: matrix('attn_k', kvHeads * headDim, hiddenSize),
+        v: matrix('attn_v', kvHeads * headDim, hiddenSize),
+        output: matrix('attn_output', hiddenSize, heads * headDim),
+      };
+      forward.attention(layer, attention, { ...rope, pairing: 'adjacent' });
+      forward.mlp({
+        norm: norm('ffn_norm'),
+        gate: matrix('ffn_gate', ffnSize, hiddenSize),
+        up: matrix('ffn_up', ffnSize, hiddenSize),
+        down: matrix('ffn_down', hiddenSize, ffnSize),
+      });
     }
     const output = weights.has('output.weight')
       ? weights.matrix('output.weight', vocabularySize, hiddenSize)

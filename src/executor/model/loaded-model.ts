@@ -1,15 +1,16 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
-import { readModelParameters } from '../../shared/gguf/model-parameters.js';
-import { readGguf } from '../../shared/gguf/reader.js';
+import { type ModelParameters, readModelParameters } from '../../shared/gguf/model-parameters.js';
+import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
 import type { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 import { findArchitecture } from './architecture.js';
-import { ForwardPass } from './forward-pass.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, ForwardPass, STEP_COUNTS } from './forward-pass.js';
+import { KvCache, kvBlockBytes } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { ropeTable, uploadRope } from './rope-table.js';
 import { blocksFor } from './slot-layout.js';
-import { Weights } from './weights.js';
+import { tensorBytes, Weights } from './weights.js';
 
 /** What a gateway asks of a load. */
 export interface LoadOptions {
@@ -37,6 +38,10 @@ export interface LoadedModel {
   readonly weights: Weights;
 }
 
+/** Rows of a step where nobody says otherwise. On the host a longer one would hold up those that generate for seconds. */
+const STEP_TOKENS = 2048;
+const HOST_STEP_TOKENS = 512;
+
 /**
  * Loads a GGUF file and records its launch plan.
  *
@@ -58,14 +63,23 @@ export async function loadModel(
     }
     const parameters = readModelParameters(file);
     const architecture = findArchitecture(parameters.architecture);
-    const limits = limitsFor(options, parameters);
-    const weights = await Weights.load(file, options.path, onProgress);
-    const forward = new ForwardPass(device, parameters, limits);
+    const limits = limitsFor(device, options);
+    const blocks = new BlockBudget(options, parameters);
+    if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
+    const weights = await Weights.load(device, file, options.path, onProgress);
     const divisors = weights.has('rope_freqs.weight')
       ? device.readF32(weights.vector('rope_freqs.weight', parameters.ropeDimensions / 2))
       : undefined;
     const rope = uploadRope(device, ropeTable(parameters, limits.maxContext, divisors));
-    architecture.record(forward, weights, rope);
+    const record = (cache: KvCache): ForwardPass => {
+      const forward = new ForwardPass(device, parameters, { ...limits, kvBlocks: cache.blocks }, cache);
+      architecture.record(forward, weights, rope);
+      return forward;
+    };
+    const kvBlocks = device.isHost
+      ? blocks.wanted
+      : blocks.within(await freeAfterWarmUp(device, parameters, options, record));
+    const forward = record(new KvCache(device, parameters, options.kvCacheType, kvBlocks));
     return {
       options,
       architecture: architecture.name,
@@ -81,11 +95,70 @@ export async function loadModel(
   }
 }
 
-function limitsFor(
+/** Memory of a GPU that stays free: what the driver takes for itself as time goes by. */
+const RESERVED_BYTES = 256 << 20;
+
+/** Refuses a model before anything of it is uploaded. */
+function refuseWhatCannotFit(device: Device, file: GgufFile, leastKvBytes: number): void {
+  const { freeBytes, totalBytes } = device.native.memory();
+  const weightBytes = tensorBytes(file);
+  if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
+  const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
+  throw new RocmForgeError(
+    'OUT_OF_MEMORY',
+    `${file.name} does not fit: ${giga(weightBytes)} of weights and ${giga(leastKvBytes)} for the KV cache of one sequence, ` +
+      `${giga(freeBytes)} of ${giga(totalBytes)} free; lower the context or take a smaller model`,
+  );
+}
+
+/**
+ * Bytes that a GPU has left for the KV cache once the largest step has run: code objects are loaded by then, and every
+ * buffer of the forward pass is allocated.
+ */
+async function freeAfterWarmUp(
+  device: Device,
+  parameters: ModelParameters,
   options: LoadOptions,
-  model: { readonly layers: number; readonly kvHeads: number; readonly headDim: number },
-): Limits {
-  const { maxContext, maxSequences, maxStepTokens, kvCacheType } = options;
+  record: (cache: KvCache) => ForwardPass,
+): Promise<number> {
+  // All rows are those of the null slot, whose positions lie in the null block.
+  const cache = new KvCache(device, parameters, options.kvCacheType, 1);
+  const forward = record(cache);
+  await runNullStep(device, forward, forward.finish(), forward.limits.maxStepTokens);
+  const { freeBytes } = device.native.memory();
+  forward.release();
+  cache.release();
+  return freeBytes - RESERVED_BYTES;
+}
+
+/** Runs a step whose rows are all of the null slot. */
+async function runNullStep(device: Device, forward: ForwardPass, plan: number, rows: number): Promise<void> {
+  const { limits, tables } = forward;
+  const samples = Math.min(rows, limits.maxSequences);
+  const input = new Int32Array(tables.offsets.writePairs);
+  input[tables.offsets.tokens] = rows;
+  input[tables.offsets.samples] = samples;
+  input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
+  const counts = new Int32Array(STEP_COUNTS);
+  counts[COUNT_TOKENS] = rows;
+  counts[COUNT_SAMPLES] = samples;
+  counts[COUNT_DRAWS] = samples;
+  counts[COUNT_SPLITS] = 1;
+  await device.native.run({
+    plan,
+    counts,
+    recurring: false,
+    input: new Uint8Array(input.buffer),
+    deviceInput: tables.device.address,
+    output: new Uint8Array(0),
+    deviceOutput: tables.output.address,
+  });
+}
+
+function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks'> {
+  const { maxContext, maxSequences, kvCacheType } = options;
+  const ownStepTokens = Math.max(maxSequences, device.isHost ? HOST_STEP_TOKENS : STEP_TOKENS);
+  const maxStepTokens = options.maxStepTokens === 0 ? ownStepTokens : options.maxStepTokens;
   for (const [name, value] of Object.entries({ maxContext, maxSequences, maxStepTokens })) {
     if (value < 1) throw new RocmForgeError('INVALID_OPTION', `${name} must be at least 1`);
   }
@@ -95,17 +168,44 @@ function limitsFor(
       `a step of ${maxStepTokens} tokens cannot hold one token of each of ${maxSequences} sequences`,
     );
   }
-  const blockBytes =
-    2 * model.layers * model.kvHeads * KV_BLOCK_TOKENS * model.headDim * (kvCacheType === 'f32' ? 4 : 2);
-  const wanted = maxSequences * blocksFor(maxContext);
-  const granted = options.kvMemoryBytes === 0 ? wanted : Math.floor(options.kvMemoryBytes / blockBytes) - 1;
-  if (granted < blocksFor(maxContext)) {
-    throw new RocmForgeError(
-      'OUT_OF_MEMORY',
-      `${options.kvMemoryBytes} bytes of KV cache hold ${Math.max(0, granted) * KV_BLOCK_TOKENS} tokens, less than one ` +
-        `sequence of ${maxContext}; give it more or lower the context`,
-    );
+  return { maxContext, maxSequences, maxStepTokens, kvCacheType };
+}
+
+/** How many KV blocks a model gets: at most those of every sequence at its longest, and never less than one's. */
+class BlockBudget {
+  private readonly blockBytes: number;
+  private readonly most: number;
+
+  constructor(
+    private readonly options: LoadOptions,
+    model: ModelParameters,
+  ) {
+    this.blockBytes = kvBlockBytes(model, options.kvCacheType);
+    this.most = options.maxSequences * blocksFor(options.maxContext);
   }
-  // Block 0 is the null block: nobody owns it.
-  return { maxContext, maxSequences, maxStepTokens, kvCacheType, kvBlocks: 1 + Math.min(granted, wanted) };
+
+  /** Bytes without which not even one sequence fits. */
+  get leastBytes(): number {
+    return this.blockBytes * (1 + blocksFor(this.options.maxContext));
+  }
+
+  /** Blocks as the options ask, the null block included: nobody owns block 0. */
+  get wanted(): number {
+    const { kvMemoryBytes } = this.options;
+    return kvMemoryBytes === 0 ? 1 + this.most : this.within(kvMemoryBytes);
+  }
+
+  /** Blocks that fit in so many bytes, and in what the options ask. */
+  within(bytes: number): number {
+    const { kvMemoryBytes, maxContext } = this.options;
+    const granted = Math.floor((kvMemoryBytes === 0 ? bytes : Math.min(bytes, kvMemoryBytes)) / this.blockBytes) - 1;
+    if (granted < blocksFor(maxContext)) {
+      throw new RocmForgeError(
+        'OUT_OF_MEMORY',
+        `${bytes} bytes of KV cache hold ${Math.max(0, granted) * KV_BLOCK_TOKENS} tokens, less than one sequence of ` +
+          `${maxContext}; give it more or lower the context`,
+      );
+    }
+    return 1 + Math.min(granted, this.most);
+  }
 }

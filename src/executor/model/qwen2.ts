@@ -18,24 +18,21 @@ export const qwen2: Architecture = {
       const norm = (name: string) => weights.vector(`blk.${layer}.${name}.weight`, hiddenSize);
       const bias = (name: string, length: number) => weights.vector(`blk.${layer}.${name}.bias`, length);
 
-      forward.norm(norm('attn_norm'));
-      forward.projectQkv(
-        matrix('attn_q', qSize, hiddenSize),
-        matrix('attn_k', kvSize, hiddenSize),
-        matrix('attn_v', kvSize, hiddenSize),
-        [bias('attn_q', qSize), bias('attn_k', kvSize), bias('attn_v', kvSize)],
-      );
-      forward.attend(layer, rope, 'halves');
-      forward.linear(matrix('attn_output', hiddenSize, qSize), forward.attention, forward.delta);
-      forward.addResidual();
-
-      forward.norm(norm('ffn_norm'));
-      forward.swigluMlp(
-        matrix('ffn_gate', ffnSize, hiddenSize),
-        matrix('ffn_up', ffnSize, hiddenSize),
-        matrix('ffn_down', hiddenSize, ffnSize),
-      );
-      forward.addResidual();
+      const attention = {
+        norm: norm('attn_norm'),
+        q: matrix('attn_q', qSize, hiddenSize),
+        k: matrix('attn_k', kvSize, hiddenSize),
+        v: matrix('attn_v', kvSize, hiddenSize),
+        output: matrix('attn_output', hiddenSize, qSize),
+        biases: [bias('attn_q', qSize), bias('attn_k', kvSize), bias('attn_v', kvSize)] as const,
+      };
+      forward.attention(layer, attention, { ...rope, pairing: 'halves' });
+      forward.mlp({
+        norm: norm('ffn_norm'),
+        gate: matrix('ffn_gate', ffnSize, hiddenSize),
+        up: matrix('ffn_up', ffnSize, hiddenSize),
+        down: matrix('ffn_down', hiddenSize, ffnSize),
+      });
     }
     const output = weights.has('output.weight')
       ? weights.matrix('output.weight', vocabularySize, hiddenSize)

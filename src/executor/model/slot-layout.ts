@@ -35,6 +35,8 @@ export const BIAS_ENTRIES = 320;
  * history that penalties look at, then for each the biases of its logits.
  */
 export interface SlotArena {
+  /** Slots in all, the null slot included. */
+  readonly slots: number;
   readonly slotWords: number;
   /** Per slot `[1 + 2 * historyEntries]`: how many, then token and times generated; -1: none is kept. */
   readonly historyOffset: number;
@@ -44,16 +46,21 @@ export interface SlotArena {
   readonly words: number;
 }
 
-/** Where everything lies for slots of this number and size. */
+/**
+ * Where everything lies for slots of this number and size. One more slot than there are sequences: the last, all zero, is
+ * the null slot of rows that only fill a step up to the size of a captured graph. Its positions lie in the null block.
+ */
 export function slotArena(limits: { readonly maxSequences: number; readonly maxContext: number }): SlotArena {
   const words = slotWords(limits.maxContext);
-  const historyOffset = limits.maxSequences * words;
-  const biasOffset = historyOffset + limits.maxSequences * (1 + 2 * limits.maxContext);
+  const slots = limits.maxSequences + 1;
+  const historyOffset = slots * words;
+  const biasOffset = historyOffset + slots * (1 + 2 * limits.maxContext);
   return {
+    slots,
     slotWords: words,
     historyOffset,
     historyEntries: limits.maxContext,
     biasOffset,
-    words: biasOffset + limits.maxSequences * (1 + 2 * BIAS_ENTRIES),
+    words: biasOffset + slots * (1 + 2 * BIAS_ENTRIES),
   };
 }

@@ -1,4 +1,4 @@
-import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
+import { type Allocator, bufferFrom, type DeviceBuffer } from '../device/device.js';
 import { OUTPUT_WORDS } from '../kernels/contracts/index.js';
 import type { Limits } from './limits.js';
 import { slotArena } from './slot-layout.js';
@@ -34,7 +34,7 @@ export class StepTables {
   /** `[max_sequences, OUTPUT_WORDS]` */
   readonly output: DeviceBuffer;
 
-  constructor(device: Device, limits: Limits) {
+  constructor(device: Allocator, limits: Limits) {
     const rows = 16;
     const { maxStepTokens, maxSequences } = limits;
     this.offsets = {

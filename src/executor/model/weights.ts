@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
 import { loadAddon, type MappedFile } from '../device/addon.js';
-import type { DeviceBuffer, Dtype } from '../device/device.js';
+import type { Device, DeviceBuffer, Dtype } from '../device/device.js';
 import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/contracts/index.js';
 
 /** A weight matrix `[rows, columns]` on the device, in the element type or the blocks the file gives it. */
@@ -20,22 +20,37 @@ export const MATRIX_TYPES: readonly string[] = [
   ...BLOCK_TYPES.map((type) => type.toUpperCase()),
 ];
 
+/** Bytes of all tensors of a file. */
+export function tensorBytes(file: GgufFile): number {
+  let sum = 0;
+  for (const tensor of file.tensors.values()) sum += tensor.bytes;
+  return sum;
+}
+
 /**
  * A model file's tensors on the device. On the host they stay where the file is mapped: nothing is copied, and the
- * kernel may drop and re-read pages.
+ * kernel may drop and re-read pages. A GPU gets a copy of each.
  */
 export class Weights {
+  private readonly addresses = new Map<string, number>();
+
   private constructor(
     private readonly file: GgufFile,
     private readonly mapping: MappedFile,
   ) {}
 
   /**
-   * Maps the file and brings it into memory.
+   * Maps the file and brings it to the device.
    *
    * @param onProgress called with bytes done and in all
+   * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`, or `OUT_OF_MEMORY` of a GPU
    */
-  static async load(file: GgufFile, path: string, onProgress: (done: number, total: number) => void): Promise<Weights> {
+  static async load(
+    device: Device,
+    file: GgufFile,
+    path: string,
+    onProgress: (done: number, total: number) => void,
+  ): Promise<Weights> {
     let mapping: MappedFile;
     try {
       mapping = new (loadAddon().MappedFile)(path);
@@ -49,10 +64,14 @@ export class Weights {
     const total = weights.bytes;
     const chunk = 64 << 20;
     let done = 0;
-    for (const tensor of file.tensors.values()) {
+    for (const [name, tensor] of file.tensors) {
+      const source = mapping.address + tensor.offset;
+      const target = device.isHost ? source : device.allocate('u8', tensor.bytes).address;
+      weights.addresses.set(name, target);
       for (let offset = 0; offset < tensor.bytes; offset += chunk) {
         const bytes = Math.min(chunk, tensor.bytes - offset);
         await mapping.touch(tensor.offset + offset, bytes);
+        if (!device.isHost) device.native.upload(target + offset, source + offset, bytes);
         done += bytes;
         onProgress(done, total);
       }
@@ -60,16 +79,14 @@ export class Weights {
     return weights;
   }
 
-  /** Where the file lies in memory. */
-  get address(): number {
-    return this.mapping.address;
-  }
-
   /** Bytes of all tensors. */
   get bytes(): number {
-    let sum = 0;
-    for (const tensor of this.file.tensors.values()) sum += tensor.bytes;
-    return sum;
+    return tensorBytes(this.file);
+  }
+
+  /** Where the file lies in the host's memory. */
+  get hostAddress(): number {
+    return this.mapping.address;
   }
 
   /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
@@ -137,6 +154,6 @@ export class Weights {
   }
 
   private buffer(tensor: GgufTensor, dtype: Dtype, elements: number): DeviceBuffer {
-    return { address: this.mapping.address + tensor.offset, dtype, elements };
+    return { address: this.addresses.get(tensor.name) as number, dtype, elements };
   }
 }

@@ -8,7 +8,8 @@ import { packageRoot } from '../../shared/package.js';
 
 /** How the executor that a gateway starts is to run. */
 export interface ExecutorProcessOptions {
-  readonly device: 'auto' | 'host';
+  readonly device: 'auto' | 'hip' | 'cuda' | 'host';
+  readonly gpu?: number | undefined;
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
   /** For tests. */
@@ -42,6 +43,7 @@ export class ExecutorProcess {
     this.address = `unix:${socket}`;
     const args = [path.join(packageRoot, 'dist', 'cli', 'main.js'), 'executor', '--listen', this.address];
     args.push('--die-with-parent', '--device', options.device);
+    if (options.gpu !== undefined) args.push('--gpu', String(options.gpu));
     if (options.threads !== undefined) args.push('--threads', String(options.threads));
     if (options.kernels !== undefined) args.push('--kernels', options.kernels);
     if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));

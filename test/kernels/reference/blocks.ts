@@ -65,6 +65,22 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
   },
 };
 
+/** Element i of a block as it is stored. */
+const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => number>> = {
+  q8_0: (b, i) => b.getUint8(2 + i),
+  q4_0: (b, i) => splitNibble(b, 2, i),
+  q4_1: (b, i) => splitNibble(b, 4, i),
+  q5_0: (b, i) => splitNibble(b, 6, i) + 16 * bit(b, 2, i),
+  q5_1: (b, i) => splitNibble(b, 8, i) + 16 * bit(b, 4, i),
+  q4_k: (b, i) => kNibble(b, 16, i),
+  q5_k: (b, i) => kNibble(b, 48, i) + 16 * bits(b.getUint8(16 + (i % 32)), Math.floor(i / 32), 1),
+  q6_k: (b, i) => {
+    const [part, quarter] = [Math.floor(i / 128), Math.floor((i % 128) / 32)];
+    const low = bits(b.getUint8(64 * part + (i % 64)), quarter < 2 ? 0 : 4, 4);
+    return low + 16 * bits(b.getUint8(128 + 32 * part + (i % 32)), 2 * quarter, 2);
+  },
+};
+
 /** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */
 export function readBlocks(type: BlockType, data: Uint8Array): Weights {
   const { elements, bytes, element } = FORMATS[type];
@@ -77,4 +93,18 @@ export function readBlocks(type: BlockType, data: Uint8Array): Weights {
     weights.minimums[i] = minimum;
   }
   return weights;
+}
+
+/** The quants of blocks as they are stored: before a zero point is subtracted, int8 as two's complement. */
+export function integerBlocks(type: BlockType, data: Uint8Array): Uint8Array {
+  const { elements, bytes } = FORMATS[type];
+  const stored = INTEGERS[type];
+  const quants = new Uint8Array((data.length / bytes) * elements);
+  for (let i = 0; i < quants.length; i++) {
+    quants[i] = stored(
+      new DataView(data.buffer, data.byteOffset + Math.floor(i / elements) * bytes, bytes),
+      i % elements,
+    );
+  }
+  return quants;
 }

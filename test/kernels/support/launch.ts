@@ -64,6 +64,7 @@ export async function launch<const A extends readonly Argument[]>(
     await device.native.run({
       plan: recorder.finish(),
       counts: new Int32Array(0),
+      recurring: false,
       input: nothing,
       deviceInput: 0,
       output: nothing,

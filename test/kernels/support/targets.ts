@@ -3,7 +3,8 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeEach, describe, expect, type TestContext } from 'vitest';
 import { loadAddon } from '../../../src/executor/device/addon.js';
-import { Device, openDevice } from '../../../src/executor/device/device.js';
+import { Device } from '../../../src/executor/device/device.js';
+import { openDevice } from '../../../src/executor/device/open-device.js';
 import type { Argument, KernelContract } from '../../../src/executor/kernels/contract.js';
 import type { Sizes } from '../../../src/executor/kernels/tolerance.js';
 import { packageRoot } from '../../../src/shared/package.js';
@@ -115,7 +116,7 @@ function openLibrary(name: string): Device {
   if (!existsSync(library)) {
     throw new Error(`${library} is missing; run "npm run build:kernels -- --target host,lanes"`);
   }
-  return new Device(new (loadAddon().Device)({ library, threads: 1 }), name);
+  return new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host');
 }
 
 /** The host build for older processors has vector code of its own, which a newer one would otherwise never run. */

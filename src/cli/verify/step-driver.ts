@@ -1,13 +1,13 @@
-import type { Device } from '../../../src/executor/device/device.js';
-import type { LoadedModel } from '../../../src/executor/model/loaded-model.js';
-import { StepRunner } from '../../../src/executor/step-runner.js';
-import { ExecuteRequest, SlotSampling } from '../../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import type { Device } from '../../executor/device/device.js';
+import type { LoadedModel } from '../../executor/model/loaded-model.js';
+import { StepRunner } from '../../executor/step-runner.js';
+import { ExecuteRequest, SlotSampling } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 
 /** Positions `position .. position + count - 1` of a slot's sequence; `sample` asks for the last one's logits. */
 export type Slice = readonly [slot: number, position: number, count: number, sample: boolean];
 
-/** Drives an executor without a gateway: sequences of known tokens, in steps as a test cuts them. */
-export class Driver {
+/** Drives an executor without a gateway: sequences of known tokens, in steps as the caller cuts them. */
+export class StepDriver {
   private readonly runner: StepRunner;
   private stepId = 0n;
 
@@ -20,7 +20,7 @@ export class Driver {
   }
 
   /**
-   * One step. Each sequence opened gets as many KV blocks as the context allows, in an order that is not rising.
+   * One step, with the logits read from the device: slow, and exact. Each sequence opened gets as many KV blocks as the context allows, in an order that is not rising.
    *
    * @returns the logits of each slice that samples
    */
@@ -28,10 +28,23 @@ export class Driver {
     slices: readonly Slice[],
     opens: readonly (readonly [slot: number, tokenIds: Uint32Array])[] = [],
   ): Promise<Float32Array[]> {
-    const { limits, model, logits } = this.model.forward;
+    const { model, logits } = this.model.forward;
+    const sampled = (await this.sample(slices, opens)).length;
+    const all = this.device.readF32(logits, sampled * model.vocabularySize);
+    return Array.from({ length: sampled }, (_, i) =>
+      all.subarray(i * model.vocabularySize, (i + 1) * model.vocabularySize),
+    );
+  }
+
+  /** One step as a gateway has it run. @returns the token of each slice that samples, the likeliest one */
+  async sample(
+    slices: readonly Slice[],
+    opens: readonly (readonly [slot: number, tokenIds: Uint32Array])[] = [],
+  ): Promise<number[]> {
+    const { limits } = this.model.forward;
     const blocks = Math.floor((limits.kvBlocks - 1) / limits.maxSequences);
     this.stepId += 1n;
-    await this.runner.submit({
+    const { outputs } = await this.runner.submit({
       ...ExecuteRequest.create(),
       stepId: this.stepId,
       generation: this.generation,
@@ -52,10 +65,6 @@ export class Driver {
         promptLogprobs: false,
       })),
     });
-    const sampled = slices.filter(([, , , sample]) => sample).length;
-    const all = this.device.readF32(logits, sampled * model.vocabularySize);
-    return Array.from({ length: sampled }, (_, i) =>
-      all.subarray(i * model.vocabularySize, (i + 1) * model.vocabularySize),
-    );
+    return outputs.map(({ tokenId }) => tokenId);
   }
 }

@@ -1,0 +1,59 @@
+// The NVIDIA target: one wave is 32 lanes. Compiled by nvcc to a cubin for HIP's second platform; nothing here needs the
+// CUDA runtime.
+#pragma once
+
+#define WAVE 32
+#define BLOCK 256
+
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#define DEVICE static __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+
+namespace forge {
+
+struct Dim3 {
+  int x, y, z;
+};
+
+using half_t = __half;
+DEVICE float to_float(half_t h) { return __half2float(h); }
+DEVICE half_t to_half(float f) { return __float2half_rn(f); }
+
+DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
+DEVICE Dim3 workgroup() {
+  return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
+}
+DEVICE void block_sync() { __syncthreads(); }
+DEVICE int shuffle_xor(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
+
+DEVICE float sqrt_of(float x) { return __fsqrt_rn(x); }
+DEVICE float rsqrt_of(float x) { return 1.0f / __fsqrt_rn(x); }
+DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE float exp_of(float x) { return expf(x); }
+DEVICE float log_of(float x) { return logf(x); }
+
+// c plus the products of the four signed bytes of a and b.
+DEVICE int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
+
+DEVICE void shared_add(int& element, int value) { atomicAdd(&element, value); }
+DEVICE void shared_add(uint64_t& element, uint64_t value) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(&element), static_cast<unsigned long long>(value));
+}
+
+}  // namespace forge
+
+#define SHARED(type, name, count) __shared__ type name[count]
+#define SIMD_SUM(variable)
+#define SIMD_MAX(variable)
+#define SIMD
+
+#define BLOCK_INDEX forge::workgroup()
+#define KERNEL(name, ...) extern "C" __global__ __launch_bounds__(BLOCK) void name(__VA_ARGS__)
+// A kernel of which a multiprocessor is to hold `blocks` blocks at a time: a bound on its registers.
+#define KERNEL_RESIDENT(blocks, name, ...) \
+  extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)

@@ -1,0 +1,82 @@
+// Quantizes activations to the blocks of q8.h: quant = round(x * (127 / largest)), ties to even; scale = largest / 127.
+// A block of numbers too small to divide by becomes 0; one with an infinity or NaN keeps it in its scale, so that it
+// shows in every product.
+#pragma once
+
+#include "q8.h"
+#include "words.h"
+
+namespace forge {
+
+// Lanes that share a block, and the neighbouring elements that each of them holds.
+constexpr int Q8_LANES = WAVE < 8 ? 1 : 8, Q8_HELD = Q8_BLOCK / Q8_LANES;
+
+DEVICE uint32_t magnitude_bits(float x) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits & 0x7fffffffu;
+}
+
+// Quantizes block b of a row of `in` elements, of which this lane holds `values`; lanes that are not to store take part
+// in the shuffles all the same.
+DEVICE void quantize_block(const float (&values)[Q8_HELD], uint8_t* row, int in, int b, bool stores) {
+  constexpr int HALVES = Q8_LANES == 1 ? 2 : 1;  // of sixteen elements, that a lane holds or shares in
+  // Compared as whole numbers: NaN is then the largest of all, and no order can lose it.
+  uint32_t largest_bits = 0;
+  for (int i = 0; i < Q8_HELD; i++) largest_bits = max_of(largest_bits, magnitude_bits(values[i]));
+  UNROLL
+  for (int offset = Q8_LANES / 2; offset > 0; offset >>= 1) {
+    largest_bits = max_of(largest_bits, static_cast<uint32_t>(shuffle_xor(static_cast<int>(largest_bits), offset)));
+  }
+  float largest;
+  __builtin_memcpy(&largest, &largest_bits, 4);
+  const bool is_finite = largest_bits < 0x7f800000u, is_tiny = largest < 1e-36f;
+  const float inverse = is_finite && !is_tiny ? 127.0f / largest : 0.0f;
+  const int lane = thread_id() % Q8_LANES;
+  auto* quants = reinterpret_cast<int8_t*>(row) + static_cast<size_t>(b) * Q8_BLOCK + lane * Q8_HELD;
+  auto* scales = reinterpret_cast<float*>(row + in);
+  auto* sums = reinterpret_cast<int16_t*>(row + in + in / 8);
+  UNROLL
+  for (int half = 0; half < HALVES; half++) {
+    constexpr int COUNT = Q8_HELD / HALVES;
+    int sum = 0;
+    alignas(4) int8_t stored[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+      const int quant = is_finite ? static_cast<int>(__builtin_rintf(values[half * COUNT + i] * inverse)) : 0;
+      sum += quant;
+      stored[i] = static_cast<int8_t>(quant);
+    }
+    if (stores) __builtin_memcpy(quants + half * COUNT, stored, COUNT);
+    UNROLL
+    for (int offset = Q8_LANES / 4; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
+    if (stores && lane % (Q8_LANES / 2 + (Q8_LANES == 1)) == 0) {
+      sums[2 * b + half + (lane >= Q8_LANES / 2 && Q8_LANES > 1)] = static_cast<int16_t>(sum);
+    }
+  }
+  if (stores && lane == 0) scales[b] = is_tiny ? 0.0f : largest / 127.0f;
+}
+
+// Quantizes a row whose elements i .. i + Q8_HELD - 1 `bring(values, i)` gives: all threads of a block together.
+template <class Bring>
+DEVICE void quantize_row(uint8_t* row, int in, Bring bring) {
+  const int blocks = in / Q8_BLOCK;
+  for (int first = 0; first < blocks; first += BLOCK / Q8_LANES) {
+    const int mine = first + thread_id() / Q8_LANES;
+    const int b = min_of(mine, blocks - 1);
+    float values[Q8_HELD];
+    bring(values, b * Q8_BLOCK + thread_id() % Q8_LANES * Q8_HELD);
+    quantize_block(values, row, in, b, mine < blocks);
+  }
+}
+
+// The elements from `p` on that a lane holds; p is aligned as they are together, up to 16 bytes.
+DEVICE void load_held(float (&values)[Q8_HELD], const float* p) {
+  UNROLL
+  for (int i = 0; i < Q8_HELD; i += 4) {
+    const Floats4 four = load_aligned<Floats4>(p + i);
+    UNROLL
+    for (int j = 0; j < 4; j++) values[i + j] = four.f[j];
+  }
+}
+
+}  // namespace forge

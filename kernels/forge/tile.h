@@ -1,0 +1,61 @@
+// Matrix units: a wave multiplies tiles of sixteen rows of 16-bit floats and sums in f32.
+//
+//   Fragment<T>                       16 rows of TILE_DEPTH elements, spread over the lanes of a wave
+//   TileSum                           16 x 16 f32, likewise
+//   tile_multiply_add(sum, a, b)      sum[i][j] += sum_k a[i][k] * b[j][k]; all lanes of a wave together
+//
+// Which lane holds what is each target's own affair: a lane holds FRAGMENT_PIECES runs of eight elements, run p from
+// row piece_row(p) and element piece_k(p) on, and TILE_VALUES sums, the i-th of row value_row(i) of a and row
+// value_column(i) of b. So every lane loads sixteen bytes at once. The unit takes the elements of a and b in another
+// order than they lie in memory, but always in the same one, and an element of the sum depends on its own rows alone:
+// kernels that bring a row's fragments in the same order get the same bits.
+#pragma once
+
+#include "device.h"
+
+namespace forge {
+
+constexpr int TILE = 16, TILE_DEPTH = 32;
+
+// Eight 16-bit elements.
+struct alignas(16) Piece {
+  uint32_t words[4];
+};
+constexpr int PIECE = 8, ROW_PIECES = TILE_DEPTH / PIECE;
+
+}  // namespace forge
+
+#if defined(__CUDACC__)
+#include "tile_cuda.h"
+#elif defined(__HIP__)
+#include "tile_amd.h"
+#else
+#include "tile_cpu.h"
+#endif
+
+namespace forge {
+
+DEVICE Piece zero_piece() { return Piece{{0, 0, 0, 0}}; }
+DEVICE void clear(TileSum& sum) {
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i++) sum.values[i] = 0.0f;
+}
+DEVICE void add(TileSum& total, const TileSum& sum) {
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i++) total.values[i] += sum.values[i];
+}
+
+// Where piece p of a row lies among the pieces of rows in LDS: neighbouring lanes, be they of one row or of one p, then
+// meet no bank twice.
+DEVICE int piece_slot(int row, int p) { return row * ROW_PIECES + (p ^ (row / 2 % ROW_PIECES)); }
+
+// The fragment of sixteen rows that start at row `first` of LDS.
+template <class T, class Lds>
+DEVICE void load_fragment(Fragment<T>& fragment, Lds rows, int first) {
+  UNROLL
+  for (int p = 0; p < FRAGMENT_PIECES; p++) {
+    fragment.pieces[p] = rows[piece_slot(first + piece_row(p), piece_k(p) / PIECE)];
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,108 @@
+// Tiles in plain loops. On the host a wave is one lane, which holds all; simulated lanes hold what NVIDIA's lanes do in
+// waves of 32, what CDNA's do in waves of 64, and a product that not every lane of a wave reaches is an error.
+#pragma once
+
+namespace forge {
+
+#if WAVE == 1
+constexpr int FRAGMENT_PIECES = TILE * ROW_PIECES;
+DEVICE int piece_row(int p) { return p / ROW_PIECES; }
+DEVICE int piece_k(int p) { return p % ROW_PIECES * PIECE; }
+DEVICE int value_row(int i) { return i / TILE; }
+DEVICE int value_column(int i) { return i % TILE; }
+#elif WAVE == 32
+constexpr int FRAGMENT_PIECES = 2;
+DEVICE int piece_row(int p) { return lane_id() / 4 + 8 * p; }
+DEVICE int piece_k(int) { return lane_id() % 4 * PIECE; }
+DEVICE int value_row(int i) { return lane_id() / 4 + i / 2 % 2 * 8; }
+DEVICE int value_column(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
+#else
+constexpr int FRAGMENT_PIECES = 1;
+DEVICE int piece_row(int) { return lane_id() % 16; }
+DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
+DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }
+DEVICE int value_column(int) { return lane_id() % 16; }
+#endif
+constexpr int TILE_VALUES = TILE * TILE / WAVE;
+
+template <class T>
+struct Fragment {
+  Piece pieces[FRAGMENT_PIECES];
+};
+struct TileSum {
+  float values[TILE_VALUES];
+};
+
+DEVICE Piece load_piece(const void* p) {
+  Piece piece;
+  std::memcpy(&piece, p, sizeof(piece));
+  return piece;
+}
+DEVICE Piece stream_piece(const void* p) { return load_piece(p); }
+
+// Sixteen rows in f32, k outermost.
+struct TileRows {
+  alignas(64) float elements[TILE_DEPTH][TILE];
+};
+template <class T>
+DEVICE void unpack(TileRows& rows, const Fragment<T>& fragment) {
+  for (int p = 0; p < FRAGMENT_PIECES; p++) {
+    T elements[PIECE];
+    std::memcpy(elements, &fragment.pieces[p], sizeof(elements));
+    for (int e = 0; e < PIECE; e++) rows.elements[piece_k(p) + e][piece_row(p)] = to_float(elements[e]);
+  }
+}
+DEVICE void multiply_add(float (&sums)[TILE][TILE], const TileRows& a, const TileRows& b) {
+  for (int i = 0; i < TILE; i++) {
+    for (int k = 0; k < TILE_DEPTH; k++) {
+      for (int j = 0; j < TILE; j++) sums[i][j] = multiply_add(a.elements[k][i], b.elements[k][j], sums[i][j]);
+    }
+  }
+}
+
+#if WAVE == 1
+template <class T>
+DEVICE void tile_multiply_add(TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
+  TileRows left, right;
+  unpack(left, a);
+  unpack(right, b);
+  multiply_add(reinterpret_cast<float(&)[TILE][TILE]>(sum.values), left, right);
+}
+#else
+template <class T>
+struct TileOperands {
+  TileSum* sum;
+  const Fragment<T> *a, *b;
+};
+template <class T>
+void multiply_tiles(void* const* operands) {  // of each lane
+  TileRows left, right;
+  float sums[TILE][TILE];
+  const auto each_lane = [&](auto body) {
+    for (int lane = 0; lane < WAVE; lane++) {
+      lanes::block.current = lane;
+      body(*static_cast<const TileOperands<T>*>(operands[lane]));
+    }
+  };
+  each_lane([&](const TileOperands<T>& own) {
+    unpack(left, *own.a);
+    unpack(right, *own.b);
+    for (int i = 0; i < TILE_VALUES; i++) sums[value_row(i)][value_column(i)] = own.sum->values[i];
+  });
+  multiply_add(sums, left, right);
+  each_lane([&](const TileOperands<T>& own) {
+    for (int i = 0; i < TILE_VALUES; i++) own.sum->values[i] = sums[value_row(i)][value_column(i)];
+  });
+}
+template <class T>
+inline void multiply_tiles_at(int site, TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
+  TileOperands<T> operands{&sum, &a, &b};
+  lanes::run_together(multiply_tiles<T>, &operands, site);
+}
+#endif
+
+}  // namespace forge
+
+#if WAVE != 1
+#define tile_multiply_add(...) multiply_tiles_at(__COUNTER__, __VA_ARGS__)
+#endif

@@ -1,0 +1,66 @@
+// Tiles on NVIDIA's tensor cores (sm_80 and later): four m16n8k16 a tile. Lane 4 g + t holds elements 8 t .. 8 t + 7 of
+// rows g and g + 8; one instruction takes the first four of each eight, the next the last four.
+#pragma once
+
+namespace forge {
+
+constexpr int FRAGMENT_PIECES = 2, TILE_VALUES = 8;
+DEVICE int piece_row(int p) { return lane_id() / 4 + 8 * p; }
+DEVICE int piece_k(int) { return lane_id() % 4 * PIECE; }
+DEVICE int value_row(int i) { return lane_id() / 4 + i / 2 % 2 * 8; }
+DEVICE int value_column(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
+
+template <class T>
+struct Fragment {
+  Piece pieces[FRAGMENT_PIECES];
+};
+struct TileSum {
+  float values[TILE_VALUES];
+};
+
+DEVICE Piece load_piece(const void* p) {
+  const uint4 v = __ldg(static_cast<const uint4*>(p));
+  return Piece{{v.x, v.y, v.z, v.w}};
+}
+// For what is read once: leaves the first-level cache to what is read again.
+DEVICE Piece stream_piece(const void* p) {
+  Piece piece;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(piece.words[0]), "=r"(piece.words[1]), "=r"(piece.words[2]), "=r"(piece.words[3])
+               : "l"(p));
+  return piece;
+}
+
+#define FORGE_MMA(type, c, a0, a1, a2, a3, b0, b1)                                                           \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                        \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                        \
+               : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])                                      \
+               : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
+
+template <class T>
+constexpr bool IS_HALF = false;
+template <>
+constexpr bool IS_HALF<half_t> = true;
+
+template <class T>
+DEVICE void tile_multiply_add(TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
+  const Piece &low = a.pieces[0], &high = a.pieces[1];
+  UNROLL
+  for (int half = 0; half < 4; half += 2) {
+    UNROLL
+    for (int column = 0; column < 2; column++) {
+      float* c = sum.values + 4 * column;
+      const Piece& x = b.pieces[column];
+      if constexpr (IS_HALF<T>) {
+        FORGE_MMA("f16", c, low.words[half], high.words[half], low.words[half + 1], high.words[half + 1],
+                  x.words[half], x.words[half + 1]);
+      } else {
+        FORGE_MMA("bf16", c, low.words[half], high.words[half], low.words[half + 1], high.words[half + 1],
+                  x.words[half], x.words[half + 1]);
+      }
+    }
+  }
+}
+#undef FORGE_MMA
+
+}  // namespace forge

@@ -1,0 +1,200 @@
+#include "driver.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "device.h"
+
+namespace rocmforge {
+namespace {
+
+void* open_first(const std::vector<std::string>& candidates, std::string* chosen) {
+  std::string errors;
+  for (const std::string& candidate : candidates) {
+    if (void* library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      *chosen = candidate;
+      return library;
+    }
+    const char* error = dlerror();
+    errors += (errors.empty() ? "" : "; ") + std::string(error ? error : "unknown error");
+  }
+  throw DeviceError(errors);
+}
+
+template <class Function>
+void bind(void* library, const char* name, Function* target) {
+  *target = reinterpret_cast<Function>(dlsym(library, name));
+  if (!*target) throw DeviceError(std::string("the driver library has no ") + name);
+}
+
+struct HipDriver : Driver {
+  DriverResult (*set_device)(int ordinal) = nullptr;
+  DriverResult (*get_properties)(void* properties, int ordinal) = nullptr;
+  const char* (*get_error_name)(DriverResult) = nullptr;
+  const char* (*get_error_string)(DriverResult) = nullptr;
+  int ordinal_ = 0;
+
+  DriverResult open_device(int ordinal) override {
+    ordinal_ = ordinal;
+    return set_device(ordinal);
+  }
+  DriverResult bind_thread() override { return set_device(ordinal_); }
+  DriverResult close_device() override { return DRIVER_SUCCESS; }
+  // hipDeviceProp_t has had three layouts. In each, gcnArchName is the one field that begins with "gfx" followed by
+  // digits, so it is looked for and not counted on to stand somewhere.
+  DriverResult architecture(int ordinal, std::string* name) override {
+    constexpr size_t LARGER_THAN_ANY_LAYOUT = 16384;
+    std::vector<char> properties(LARGER_THAN_ANY_LAYOUT, 0);
+    const DriverResult result = get_properties(properties.data(), ordinal);
+    if (result != DRIVER_SUCCESS) return result;
+    for (size_t i = 0; i + 16 < properties.size(); i++) {
+      const char* p = properties.data() + i;
+      if (std::strncmp(p, "gfx", 3) != 0 || p[3] < '0' || p[3] > '9') continue;
+      // "gfx942:sramecc+:xnack-" names features after the target.
+      *name = std::string(p, strcspn(p, ":"));
+      return DRIVER_SUCCESS;
+    }
+    name->clear();
+    return DRIVER_SUCCESS;
+  }
+  DriverResult argument_bytes(DriverHandle, int*, int, int* count) override {
+    *count = -1;
+    return DRIVER_SUCCESS;
+  }
+  std::string error_text(DriverResult result) const override {
+    return std::string(get_error_name(result)) + ": " + get_error_string(result);
+  }
+  int multiprocessors(int device) const override {
+    constexpr int MULTIPROCESSOR_COUNT = 63;  // hipDeviceAttributeMultiprocessorCount
+    int value = 0;
+    return device_get_attribute(&value, MULTIPROCESSOR_COUNT, device) == DRIVER_SUCCESS ? value : 0;
+  }
+};
+
+struct CudaDriver : Driver {
+  DriverResult (*retain_primary_context)(DriverHandle* context, int device) = nullptr;
+  DriverResult (*release_primary_context)(int device) = nullptr;
+  DriverResult (*set_current_context)(DriverHandle context) = nullptr;
+  DriverResult (*get_parameter_info)(DriverHandle function, size_t index, size_t* offset, size_t* bytes) = nullptr;
+  DriverResult (*get_error_name)(DriverResult, const char**) = nullptr;
+  DriverResult (*get_error_string)(DriverResult, const char**) = nullptr;
+  DriverHandle context_ = nullptr;
+  int device_ = 0;
+
+  DriverResult open_device(int ordinal) override {
+    DriverResult result = device_get(&device_, ordinal);
+    if (result == DRIVER_SUCCESS) result = retain_primary_context(&context_, device_);
+    return result == DRIVER_SUCCESS ? bind_thread() : result;
+  }
+  DriverResult bind_thread() override { return set_current_context(context_); }
+  DriverResult close_device() override { return release_primary_context(device_); }
+  DriverResult architecture(int ordinal, std::string* name) override {
+    constexpr int CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76;
+    int device = 0, major = 0, minor = 0;
+    DriverResult result = device_get(&device, ordinal);
+    if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device);
+    if (result == DRIVER_SUCCESS) result = device_get_attribute(&minor, CAPABILITY_MINOR, device);
+    *name = "sm_" + std::to_string(major) + std::to_string(minor);
+    return result;
+  }
+  DriverResult argument_bytes(DriverHandle function, int* sizes, int most, int* count) override {
+    *count = -1;
+    if (!get_parameter_info) return DRIVER_SUCCESS;
+    for (int i = 0; i < most; i++) {
+      size_t offset = 0, bytes = 0;
+      // There is no count: the first index past the last argument is an error.
+      if (get_parameter_info(function, i, &offset, &bytes) != DRIVER_SUCCESS) {
+        *count = i;
+        return DRIVER_SUCCESS;
+      }
+      sizes[i] = static_cast<int>(bytes);
+    }
+    *count = most;
+    return DRIVER_SUCCESS;
+  }
+  std::string error_text(DriverResult result) const override {
+    const char *name = nullptr, *text = nullptr;
+    get_error_name(result, &name);
+    get_error_string(result, &text);
+    return std::string(name ? name : "unknown error") + ": " + (text ? text : std::to_string(result));
+  }
+  int multiprocessors(int device) const override {
+    constexpr int MULTIPROCESSOR_COUNT = 16;
+    int value = 0;
+    return device_get_attribute(&value, MULTIPROCESSOR_COUNT, device) == DRIVER_SUCCESS ? value : 0;
+  }
+};
+
+}  // namespace
+
+Driver* load_hip_driver() {
+  std::vector<std::string> candidates;
+  if (const char* root = std::getenv("ROCM_PATH")) candidates.push_back(std::string(root) + "/lib/libamdhip64.so");
+  for (const char* name : {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"}) {
+    candidates.emplace_back(name);
+  }
+  auto driver = std::make_unique<HipDriver>();
+  driver->platform = "hip";
+  void* library = open_first(candidates, &driver->library);
+  const auto from = [&](const char* name, auto* target) { bind(library, name, target); };
+#define FORGE_DRIVER_SYMBOL(field, hip, cuda) from(hip, &driver->field);
+#include "driver_symbols.h"
+#undef FORGE_DRIVER_SYMBOL
+  from("hipSetDevice", &driver->set_device);
+  from("hipGetErrorName", &driver->get_error_name);
+  from("hipGetErrorString", &driver->get_error_string);
+  // ROCm 6 renamed the call when the structure changed.
+  void* properties = dlsym(library, "hipGetDevicePropertiesR0600");
+  if (!properties) properties = dlsym(library, "hipGetDeviceProperties");
+  if (!properties) throw DeviceError("the driver library has no hipGetDeviceProperties");
+  driver->get_properties = reinterpret_cast<decltype(driver->get_properties)>(properties);
+  return driver.release();
+}
+
+Driver* load_cuda_driver() {
+  auto driver = std::make_unique<CudaDriver>();
+  driver->platform = "cuda";
+  void* library = open_first({"libcuda.so.1"}, &driver->library);
+  const auto from = [&](const char* name, auto* target) { bind(library, name, target); };
+#define FORGE_DRIVER_SYMBOL(field, hip, cuda) from(cuda, &driver->field);
+#include "driver_symbols.h"
+#undef FORGE_DRIVER_SYMBOL
+  from("cuDevicePrimaryCtxRetain", &driver->retain_primary_context);
+  from("cuDevicePrimaryCtxRelease_v2", &driver->release_primary_context);
+  from("cuCtxSetCurrent", &driver->set_current_context);
+  from("cuGetErrorName", &driver->get_error_name);
+  from("cuGetErrorString", &driver->get_error_string);
+  // Since CUDA 12.4.
+  driver->get_parameter_info =
+      reinterpret_cast<decltype(driver->get_parameter_info)>(dlsym(library, "cuFuncGetParamInfo"));
+  return driver.release();
+}
+
+bool is_sticky(DriverResult result) {
+  switch (result) {
+    case 214:  // uncorrectable ECC error
+    case 700:  // illegal address
+    case 702:  // launch timed out
+    case 710:  // assertion in a kernel
+    case 714:  // hardware stack error
+    case 715:  // illegal instruction
+    case 716:  // misaligned address
+    case 717:  // invalid address space
+    case 718:  // invalid program counter
+    case 719:  // launch failure
+    case 721:  // contained by the driver
+    case 46:   // the device was lost or is unavailable
+    case 100:  // no device: it was there when the process began
+    case 101:  // invalid device, likewise
+    case 999:  // unknown
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace rocmforge

@@ -1,0 +1,286 @@
+#include "gpu_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+namespace rocmforge {
+namespace {
+
+constexpr size_t STAGING_BYTES = size_t{32} << 20;
+constexpr unsigned NON_BLOCKING_STREAM = 1;  // the same bit in both drivers
+constexpr int CAPTURE_RELAXED = 2;
+constexpr int MOST_ARGUMENTS = 64;
+
+struct GpuKernel : Kernel {
+  DriverHandle function = nullptr;
+  unsigned dynamic_shared_bytes = 0;
+};
+
+DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
+
+std::string gigabytes(size_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GB", static_cast<double>(bytes) / 1e9);
+  return text;
+}
+
+}  // namespace
+
+GpuDevice::GpuDevice(std::unique_ptr<Driver> driver, int ordinal, std::map<std::string, KernelEntry> kernels, int wave,
+                     int block)
+    : driver_(std::move(driver)), wave_(wave), block_(block), entries_(std::move(kernels)) {
+  check(driver_->init(0), "cannot initialize");
+  check(driver_->open_device(ordinal), "cannot open device " + std::to_string(ordinal));
+  int device = 0;
+  check(driver_->device_get(&device, ordinal), "cannot find device");
+  char name[256] = {};
+  check(driver_->device_get_name(name, sizeof name, device), "cannot read the device's name");
+  check(driver_->device_total_memory(&total_bytes_, device), "cannot read the device's memory size");
+  std::string architecture;
+  check(driver_->architecture(ordinal, &architecture), "cannot read the device's architecture");
+  description_ = std::string(name) + ", " + architecture + ", " + gigabytes(total_bytes_);
+  check(driver_->stream_create(&stream_, NON_BLOCKING_STREAM), "cannot create a stream");
+  for (Flight& flight : flights_) {
+    check(driver_->event_create(&flight.begun, 0), "cannot create an event");
+    check(driver_->event_create(&flight.ended, 0), "cannot create an event");
+  }
+}
+
+GpuDevice::~GpuDevice() {
+  // Errors are of no use here: the process is ending, or the device is lost.
+  driver_->bind_thread();
+  driver_->stream_synchronize(stream_);
+  for (auto& [key, graph] : graphs_) driver_->graph_exec_destroy(graph);
+  for (auto& [file, module] : modules_) driver_->module_unload(module);
+  for (Flight& flight : flights_) {
+    if (flight.input) driver_->host_free(flight.input);
+    if (flight.output) driver_->host_free(flight.output);
+    driver_->event_destroy(flight.begun);
+    driver_->event_destroy(flight.ended);
+  }
+  for (Staging& half : staging_) {
+    if (half.memory) driver_->host_free(half.memory);
+    if (half.done) driver_->event_destroy(half.done);
+  }
+  driver_->stream_destroy(stream_);
+  driver_->close_device();
+}
+
+void GpuDevice::check(DriverResult result, const std::string& what) const {
+  if (result == DRIVER_SUCCESS) return;
+  throw DeviceError(what + ": " + driver_->error_text(result), is_sticky(result));
+}
+
+void GpuDevice::bind() {
+  thread_local const GpuDevice* bound = nullptr;
+  if (bound == this) return;
+  check(driver_->bind_thread(), "cannot bind a thread to the device");
+  bound = this;
+}
+
+void* GpuDevice::allocate(size_t bytes) {
+  bind();
+  DeviceAddress address = 0;
+  const DriverResult result = driver_->memory_allocate(&address, bytes);
+  if (result == DRIVER_OUT_OF_MEMORY) {
+    throw DeviceError("out of device memory: " + gigabytes(bytes) + " wanted, " + gigabytes(free_bytes()) + " of " +
+                      gigabytes(total_bytes_) + " free");
+  }
+  check(result, "cannot allocate " + std::to_string(bytes) + " bytes");
+  // What was never written must not hold NaN: kernels multiply the unused end of a KV block by 0.
+  check(driver_->fill_bytes(address, 0, bytes, stream_), "cannot clear memory");
+  return reinterpret_cast<void*>(address);
+}
+
+void GpuDevice::release(void* address) {
+  bind();
+  synchronize();
+  check(driver_->memory_free(address_of(address)), "cannot free memory");
+}
+
+size_t GpuDevice::free_bytes() {
+  bind();
+  size_t free = 0, total = 0;
+  check(driver_->memory_get_info(&free, &total), "cannot read how much memory is free");
+  return free;
+}
+
+void GpuDevice::to_device(void* device, const void* pinned, size_t bytes) {
+  check(driver_->copy_host_to_device(address_of(device), pinned, bytes, stream_), "cannot copy to the device");
+  copies_in_++;
+  bytes_in_ += bytes;
+}
+
+void GpuDevice::to_host(void* pinned, const void* device, size_t bytes) {
+  check(driver_->copy_device_to_host(pinned, address_of(device), bytes, stream_), "cannot copy from the device");
+  copies_out_++;
+  bytes_out_ += bytes;
+}
+
+CopyCounts GpuDevice::copies() const { return {copies_in_, bytes_in_, copies_out_, bytes_out_}; }
+
+void GpuDevice::copy_in(void* device, const void* host, size_t bytes) {
+  bind();
+  for (size_t done = 0; done < bytes;) {
+    const size_t part = std::min(STAGING_BYTES, bytes - done);
+    Staging& half = staging_[next_staging_];
+    next_staging_ ^= 1;
+    if (half.memory) {
+      check(driver_->event_synchronize(half.done), "a copy to the device failed");
+    } else {
+      void* memory = nullptr;
+      check(driver_->host_allocate(&memory, STAGING_BYTES, 0), "cannot allocate pinned memory");
+      half.memory = static_cast<uint8_t*>(memory);
+      check(driver_->event_create(&half.done, 0), "cannot create an event");
+    }
+    std::memcpy(half.memory, static_cast<const uint8_t*>(host) + done, part);
+    to_device(static_cast<uint8_t*>(device) + done, half.memory, part);
+    check(driver_->event_record(half.done, stream_), "cannot record an event");
+    done += part;
+  }
+}
+
+void GpuDevice::copy_out(void* host, const void* device, size_t bytes) {
+  bind();
+  to_host(host, device, bytes);
+  synchronize();
+}
+
+const Kernel* GpuDevice::kernel(const std::string& name) {
+  bind();
+  auto& known = kernels_[name];
+  if (known) return known.get();
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end()) throw DeviceError("no code object holds the kernel " + name);
+  DriverHandle& module = modules_[entry->second.file];
+  if (!module) {
+    std::ifstream stream(entry->second.file, std::ios::binary);
+    const std::vector<char> image((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    if (image.empty()) throw DeviceError("cannot read " + entry->second.file);
+    check(driver_->module_load_data(&module, image.data()), "cannot load " + entry->second.file);
+  }
+  auto kernel = std::make_unique<GpuKernel>();
+  kernel->name = name;
+  kernel->dynamic_shared_bytes = entry->second.dynamic_shared_bytes;
+  check(driver_->module_get_function(&kernel->function, module, name.c_str()),
+        entry->second.file + " holds no kernel " + name);
+  int sizes[MOST_ARGUMENTS], count = 0;
+  check(driver_->argument_bytes(kernel->function, sizes, MOST_ARGUMENTS, &count), "cannot read arguments of " + name);
+  // The driver's word counts for more than the manifest's.
+  kernel->argument_bytes = count < 0 ? entry->second.argument_bytes : std::vector<int>(sizes, sizes + count);
+  known = std::move(kernel);
+  return known.get();
+}
+
+void GpuDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
+  const auto* gpu_kernel = static_cast<const GpuKernel*>(kernel);
+  const DriverResult result =
+      driver_->launch_kernel(gpu_kernel->function, grid.x, grid.y, grid.z, block_, 1, 1,
+                             gpu_kernel->dynamic_shared_bytes, stream_, const_cast<void**>(params), nullptr);
+  if (result != DRIVER_SUCCESS) check(result, "cannot launch " + kernel->name);
+}
+
+void GpuDevice::synchronize() {
+  bind();
+  check(driver_->stream_synchronize(stream_), "the device failed");
+}
+
+void GpuDevice::reserve(uint8_t** pinned, size_t* have, size_t need) {
+  if (*have >= need) return;
+  if (*pinned) check(driver_->host_free(*pinned), "cannot free pinned memory");
+  *pinned = nullptr;
+  void* memory = nullptr;
+  check(driver_->host_allocate(&memory, need, 0), "cannot allocate pinned memory");
+  *pinned = static_cast<uint8_t*>(memory);
+  *have = need;
+}
+
+DriverHandle GpuDevice::captured(const StepWork& work) {
+  DriverHandle& executable = graphs_[GraphKey(work.plan, work.counts)];
+  if (executable) return executable;
+  check(driver_->stream_begin_capture(stream_, CAPTURE_RELAXED), "cannot begin a capture");
+  DriverHandle graph = nullptr;
+  try {
+    work.plan->run(*this, work.counts, work.plan->capture_from, work.plan->launches.size());
+  } catch (...) {
+    // The stream must not stay in capture.
+    driver_->stream_end_capture(stream_, &graph);
+    throw;
+  }
+  check(driver_->stream_end_capture(stream_, &graph), "cannot end a capture");
+  check(driver_->graph_instantiate(&executable, graph, 0), "cannot instantiate a graph");
+  check(driver_->graph_destroy(graph), "cannot release a graph");
+  return executable;
+}
+
+void GpuDevice::begin_step(const StepWork& work) {
+  bind();
+  Flight* flight = nullptr;
+  {
+    std::unique_lock<std::mutex> lock(flight_mutex_);
+    flight_free_.wait(lock, [this] { return steps_begun_ - steps_finished_ < STEPS_IN_FLIGHT; });
+    flight = &flights_[steps_begun_ % STEPS_IN_FLIGHT];
+  }
+  reserve(&flight->input, &flight->input_bytes, work.input_bytes);
+  reserve(&flight->output, &flight->output_bytes, work.output_bytes);
+  std::memcpy(flight->input, work.input, work.input_bytes);
+  const size_t last = work.plan->launches.size();
+  // Captured before anything is queued: a capture may not contain the copy.
+  const DriverHandle graph = work.recurring ? captured(work) : nullptr;
+  check(driver_->event_record(flight->begun, stream_), "cannot record an event");
+  to_device(work.device_input, flight->input, work.input_bytes);
+  work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
+  if (graph) check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
+  if (work.output_bytes > 0) to_host(flight->output, work.device_output, work.output_bytes);
+  check(driver_->event_record(flight->ended, stream_), "cannot record an event");
+  // A step that could not be queued was never begun.
+  std::lock_guard<std::mutex> lock(flight_mutex_);
+  steps_begun_++;
+}
+
+double GpuDevice::finish_step(const StepWork& work) {
+  bind();
+  Flight& flight = flights_[steps_finished_ % STEPS_IN_FLIGHT];
+  check(driver_->event_synchronize(flight.ended), "the device failed in a step");
+  float milliseconds = 0;
+  check(driver_->event_elapsed_ms(&milliseconds, flight.begun, flight.ended), "cannot read a step's time");
+  if (work.output_bytes > 0) std::memcpy(work.output, flight.output, work.output_bytes);
+  {
+    std::lock_guard<std::mutex> lock(flight_mutex_);
+    steps_finished_++;
+  }
+  flight_free_.notify_one();
+  return milliseconds * 1e3;
+}
+
+std::vector<double> GpuDevice::time_launches(const LaunchPlan& plan, const std::vector<int>& counts) {
+  bind();
+  struct Timed {
+    size_t index;
+    DriverHandle begun, ended;
+  };
+  std::vector<Timed> timed;
+  plan.each(counts, 0, plan.launches.size(), [&](const Launch& entry, Dim3 grid) {
+    Timed one{static_cast<size_t>(&entry - plan.launches.data()), nullptr, nullptr};
+    check(driver_->event_create(&one.begun, 0), "cannot create an event");
+    check(driver_->event_create(&one.ended, 0), "cannot create an event");
+    check(driver_->event_record(one.begun, stream_), "cannot record an event");
+    launch(entry.kernel, grid, entry.params.data());
+    check(driver_->event_record(one.ended, stream_), "cannot record an event");
+    timed.push_back(one);
+  });
+  synchronize();
+  std::vector<double> times(plan.launches.size(), 0.0);
+  for (const Timed& one : timed) {
+    float milliseconds = 0;
+    check(driver_->event_elapsed_ms(&milliseconds, one.begun, one.ended), "cannot read a launch's time");
+    times[one.index] = milliseconds * 1e3;
+    check(driver_->event_destroy(one.begun), "cannot release an event");
+    check(driver_->event_destroy(one.ended), "cannot release an event");
+  }
+  return times;
+}
+
+}  // namespace rocmforge

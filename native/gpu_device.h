@@ -1,0 +1,90 @@
+// A GPU behind the Driver table: one context, one stream. Steps go to the stream as they come, so that the next one is
+// queued while one runs, and recurring ones as captured graphs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "device.h"
+#include "driver.h"
+#include "launch_plan.h"
+
+namespace rocmforge {
+
+// A kernel as the manifest of a code object describes it.
+struct KernelEntry {
+  std::string file;  // path of the code object
+  std::vector<int> argument_bytes;
+  int dynamic_shared_bytes = 0;
+};
+
+class GpuDevice : public Device {
+ public:
+  // Throws DeviceError with the driver's own words.
+  GpuDevice(std::unique_ptr<Driver> driver, int ordinal, std::map<std::string, KernelEntry> kernels, int wave, int block);
+  ~GpuDevice() override;
+
+  std::string description() const override { return description_; }
+  int wave() const override { return wave_; }
+  int block() const override { return block_; }
+  void* allocate(size_t bytes) override;
+  void release(void* address) override;
+  void copy_in(void* device, const void* host, size_t bytes) override;
+  void copy_out(void* host, const void* device, size_t bytes) override;
+  const Kernel* kernel(const std::string& name) override;
+  void launch(const Kernel* kernel, Dim3 grid, void* const* params) override;
+  void synchronize() override;
+  void begin_step(const StepWork& work) override;
+  double finish_step(const StepWork& work) override;
+  std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) override;
+  size_t free_bytes() override;
+  size_t total_bytes() override { return total_bytes_; }
+  CopyCounts copies() const override;
+
+ private:
+  // Pinned memory and events of a step under way.
+  struct Flight {
+    uint8_t *input = nullptr, *output = nullptr;
+    size_t input_bytes = 0, output_bytes = 0;
+    DriverHandle begun = nullptr, ended = nullptr;
+  };
+  // A plan captured for some counts. Plans are as long-lived as the device.
+  using GraphKey = std::pair<const LaunchPlan*, std::vector<int>>;
+
+  void check(DriverResult result, const std::string& what) const;
+  // Each thread that calls the driver must first be bound to the device.
+  void bind();
+  void reserve(uint8_t** pinned, size_t* have, size_t need);
+  void to_device(void* device, const void* pinned, size_t bytes);
+  void to_host(void* pinned, const void* device, size_t bytes);
+  DriverHandle captured(const StepWork& work);
+
+  std::unique_ptr<Driver> driver_;
+  std::string description_;
+  int wave_, block_;
+  size_t total_bytes_ = 0;
+  DriverHandle stream_ = nullptr;
+  std::map<std::string, KernelEntry> entries_;
+  std::map<std::string, DriverHandle> modules_;
+  std::map<std::string, std::unique_ptr<Kernel>> kernels_;
+  std::map<GraphKey, DriverHandle> graphs_;
+
+  // Large copies go through two halves of pinned memory in turn.
+  struct Staging {
+    uint8_t* memory = nullptr;
+    DriverHandle done = nullptr;
+  } staging_[2];
+  int next_staging_ = 0;
+
+  Flight flights_[STEPS_IN_FLIGHT];
+  std::mutex flight_mutex_;
+  std::condition_variable flight_free_;
+  uint64_t steps_begun_ = 0, steps_finished_ = 0;
+
+  std::atomic<uint64_t> copies_in_{0}, bytes_in_{0}, copies_out_{0}, bytes_out_{0};
+};
+
+}  // namespace rocmforge

@@ -1,0 +1,102 @@
+import path from 'node:path';
+import type { Device } from '../executor/device/device.js';
+import { openDevice } from '../executor/device/open-device.js';
+import { type LoadedModel, loadModel } from '../executor/model/loaded-model.js';
+import { RocmForgeError } from '../shared/errors.js';
+import type { ModelOptionValues } from './options.js';
+import { INVARIANCE_PROMPT, logitsHashes } from './verify/invariance.js';
+import { greedy, readParityCases, teacherForced } from './verify/teacher-forced.js';
+
+export interface VerifyCommandOptions extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels'> {
+  readonly model: readonly string[];
+  /** llama.cpp's own tokens and log probabilities of each model, in the models' order. */
+  readonly parity: readonly string[];
+  readonly kvCacheType: 'f16' | 'f32';
+  readonly json: boolean;
+}
+
+/** One thing that was held against a reference. */
+export interface Verdict {
+  readonly model: string;
+  readonly check: string;
+  readonly measured: string;
+  readonly passed: boolean;
+}
+
+const INVARIANCE_CHUNKS = [1, 16, 17, 500];
+const INVARIANCE_OTHERS = 16;
+
+/**
+ * `rocmforge verify`: runs models on a device and tells what of it is right. Greedy tokens against llama.cpp's, log
+ * probabilities when fed its tokens, and one hash of a sequence's logits whatever else is in the step.
+ *
+ * @throws RocmForgeError `DEVICE_UNAVAILABLE` or a model's own refusal
+ */
+export async function verify(options: VerifyCommandOptions): Promise<void> {
+  if (options.parity.length > options.model.length) {
+    throw new RocmForgeError('INVALID_OPTION', 'there are more --parity files than --model files');
+  }
+  const verdicts: Verdict[] = [];
+  for (const [i, model] of options.model.entries()) {
+    const parity = options.parity[i];
+    verdicts.push(...(await verifyModel(options, model, parity)));
+  }
+  const { description } = openDevice(deviceOptions(options));
+  process.stdout.write(
+    options.json ? `${JSON.stringify({ device: description, verdicts }, null, 2)}\n` : `${description}\n`,
+  );
+  if (!options.json) {
+    for (const { model, check, measured, passed } of verdicts) {
+      process.stdout.write(`${passed ? 'ok    ' : 'FAILED'}  ${model.padEnd(28)} ${check.padEnd(34)} ${measured}\n`);
+    }
+  }
+  if (verdicts.some(({ passed }) => !passed)) process.exitCode = 1;
+}
+
+const deviceOptions = ({ device, gpu, threads, kernels }: VerifyCommandOptions) => ({
+  kind: device,
+  gpu,
+  threads,
+  kernels,
+});
+
+async function verifyModel(options: VerifyCommandOptions, file: string, parity?: string): Promise<Verdict[]> {
+  const model = path.basename(file);
+  const verdicts: Verdict[] = [];
+  const device = { ...deviceOptions(options), kvCacheType: options.kvCacheType };
+  if (parity !== undefined) {
+    const cases = readParityCases(parity);
+    const { mean, max, steps, sameToken } = await teacherForced(file, cases, device);
+    verdicts.push({
+      model,
+      check: 'log probabilities, fed its tokens',
+      measured: `mean |difference| ${mean.toExponential(2)}, largest ${max.toExponential(2)}; likeliest token equal in ${sameToken} of ${steps}`,
+      passed: Number.isFinite(max),
+    });
+    const { tokens, same } = await greedy(file, cases, device);
+    verdicts.push({ model, check: 'greedy tokens', measured: `${same} of ${tokens} equal`, passed: same === tokens });
+  }
+  verdicts.push(await invariance(openDevice(deviceOptions(options)), file, model, options.kvCacheType));
+  return verdicts;
+}
+
+/** One hash of a sequence's logits: alone, in chunks, and among others. */
+async function invariance(device: Device, file: string, model: string, kvCacheType: 'f16' | 'f32'): Promise<Verdict> {
+  const limits = { maxContext: 512, maxSequences: INVARIANCE_OTHERS + 1, maxStepTokens: 1024, kvMemoryBytes: 0 };
+  const loaded: LoadedModel = await loadModel(
+    device,
+    { path: file, kvCacheType, fingerprint: '', ...limits },
+    () => undefined,
+  );
+  const hashes = [await logitsHashes(device, loaded, INVARIANCE_PROMPT)];
+  for (const chunk of INVARIANCE_CHUNKS) hashes.push(await logitsHashes(device, loaded, chunk));
+  hashes.push(await logitsHashes(device, loaded, INVARIANCE_PROMPT, INVARIANCE_OTHERS));
+  hashes.push(await logitsHashes(device, loaded, 100, INVARIANCE_OTHERS));
+  const distinct = new Set(hashes.map((list) => list.join()));
+  return {
+    model,
+    check: 'one hash of logits, 7 ways to batch',
+    measured: distinct.size === 1 ? `${[...distinct][0]?.slice(0, 16)}` : `${distinct.size} different hashes`,
+    passed: distinct.size === 1,
+  };
+}

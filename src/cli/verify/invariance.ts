@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto';
+import type { Device } from '../../executor/device/device.js';
+import type { LoadedModel } from '../../executor/model/loaded-model.js';
+import { type Slice, StepDriver } from './step-driver.js';
+
+/** Tokens of prompt number `seed`, below `vocabulary`. */
+export const promptOf = (seed: number, length: number, vocabulary: number) =>
+  Uint32Array.from(
+    { length },
+    (_, i) => 3 + ((seed * 7919 + i * 104_729 + i * i) % (Math.min(vocabulary, 32_768) - 32)),
+  );
+
+/** Tokens of the sequence whose logits are hashed, and decoded tokens after them. */
+export const INVARIANCE_PROMPT = 300;
+const DECODED = 3;
+
+let generations = 0n;
+
+/**
+ * Runs one prompt in chunks, then three decoded tokens, among other sequences.
+ *
+ * @returns a hash of each of the four rows of logits
+ */
+export async function logitsHashes(
+  device: Device,
+  model: LoadedModel,
+  chunk: number,
+  others = 0,
+): Promise<readonly string[]> {
+  const vocabulary = model.forward.model.vocabularySize;
+  const prompt = promptOf(1, INVARIANCE_PROMPT, vocabulary);
+  generations += 1n;
+  const driver = new StepDriver(device, model, generations);
+  const step = async (slices: readonly Slice[], opens?: readonly (readonly [number, Uint32Array])[]) =>
+    (await driver.step(slices, opens)).map((logits) => createHash('sha256').update(logits).digest('hex'));
+  const hashes: string[] = [];
+  const slot = others;
+  const companions = Array.from({ length: others }, (_, i) => i);
+  for (let position = 0; position < prompt.length; position += chunk) {
+    const count = Math.min(chunk, prompt.length - position);
+    const last = position + count === prompt.length;
+    const opens: (readonly [number, Uint32Array])[] =
+      position === 0
+        ? [...companions.map((i) => [i, promptOf(i + 2, 20 + 2 * i, vocabulary)] as const), [slot, prompt]]
+        : [];
+    const beside = companions.map(
+      (i): Slice => (position === 0 ? [i, 0, 20 + 2 * i, true] : [i, 20 + 2 * i - 1, 1, true]),
+    );
+    const sampled = await step([...beside, [slot, position, count, last]], opens);
+    if (last) hashes.push(sampled.at(-1) as string);
+  }
+  for (let i = 0; i < DECODED; i++) {
+    hashes.push((await step([[slot, prompt.length + i, 1, true]])).at(-1) as string);
+  }
+  return hashes;
+}

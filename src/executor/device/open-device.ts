@@ -1,0 +1,180 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { RocmForgeError } from '../../shared/errors.js';
+import { packageRoot } from '../../shared/package.js';
+import { allContracts } from '../kernels/contracts/index.js';
+import { type GpuPlatform, type GpuProperties, loadAddon } from './addon.js';
+import { Device } from './device.js';
+
+/** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
+export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;
+export type HostLevel = (typeof HOST_LEVELS)[number];
+
+/** `auto`: a GPU that can be used, AMD's before NVIDIA's, else the host. */
+export const DEVICE_KINDS = ['auto', 'hip', 'cuda', 'host'] as const;
+export type DeviceKind = (typeof DEVICE_KINDS)[number];
+
+/** Which device to open, and from where its kernels come. */
+export interface DeviceOptions {
+  readonly kind: DeviceKind;
+  /** Which of the platform's GPUs; default: the first. */
+  readonly gpu?: number | undefined;
+  /** Threads of the host device; default: all processors this process may use. */
+  readonly threads?: number | undefined;
+  /** Folder with one sub-folder a target; default: the package's own. */
+  readonly kernels?: string | undefined;
+  /** Host kernels built for this instruction set level; default: the best that there is. */
+  readonly level?: HostLevel | undefined;
+}
+
+/** Threads a block of every GPU kernel: `BLOCK` of `kernels/forge/`. */
+const GPU_BLOCK = 256;
+
+interface ManifestFile {
+  readonly file: string;
+  readonly sha256: string;
+  readonly kernels?: readonly {
+    readonly name: string;
+    readonly wave: number;
+    readonly arguments: readonly { readonly bytes: number }[];
+  }[];
+}
+
+/**
+ * Opens a device.
+ *
+ * @param onRefused told why `auto` passed a platform over
+ * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run
+ */
+export function openDevice(
+  options: DeviceOptions,
+  onRefused: (platform: GpuPlatform, reason: string) => void = () => undefined,
+): Device {
+  if (options.kind === 'host') return openHost(options);
+  if (options.kind !== 'auto') return openGpu(options.kind, options);
+  for (const platform of ['hip', 'cuda'] as const) {
+    try {
+      return openGpu(platform, options);
+    } catch (error) {
+      onRefused(platform, (error as Error).message);
+    }
+  }
+  return openHost(options);
+}
+
+function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
+  const addon = loadAddon();
+  let devices: readonly GpuProperties[];
+  try {
+    devices = addon.probeGpu(platform).devices;
+  } catch (error) {
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
+  }
+  const ordinal = options.gpu ?? 0;
+  const properties = devices[ordinal];
+  if (properties === undefined) {
+    const found = devices.length === 0 ? 'none' : devices.map(({ name }, i) => `${i}: ${name}`).join(', ');
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: there is no GPU ${ordinal}; found: ${found}`);
+  }
+  const root = kernelsRoot(options);
+  const target = targetFor(properties.architecture, root);
+  const folder = path.join(root, target);
+  const files = readManifest(folder, target);
+  for (const { file } of files) verifiedFile(folder, file, target, files);
+  const kernels = files.flatMap(({ file, kernels: described = [] }) =>
+    described.map((kernel) => ({
+      name: kernel.name,
+      file: path.join(folder, file),
+      argumentBytes: kernel.arguments.map(({ bytes }) => bytes),
+      dynamicSharedBytes: 0,
+    })),
+  );
+  const known = new Set(kernels.map(({ name }) => name));
+  const missing = allContracts.find(({ name }) => !known.has(name));
+  if (missing !== undefined) {
+    throw new RocmForgeError(
+      'KERNELS_INVALID',
+      `${folder} holds no kernel ${missing.name}; run "npm run build:kernels -- --target ${target}"`,
+    );
+  }
+  const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
+  try {
+    return new Device(new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels }), platform);
+  } catch (error) {
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
+  }
+}
+
+/**
+ * The built target that runs on an architecture: AMD's must be the very one; NVIDIA's runs on any of the same major
+ * version that is not older.
+ */
+function targetFor(architecture: string, root: string): string {
+  const built = existsSync(root) ? readdirSync(root) : [];
+  if (built.includes(architecture)) return architecture;
+  const version = /^sm_(\d+)(\d)$/.exec(architecture);
+  const older = Array.from({ length: Number(version?.[2] ?? 0) }, (_, i) => `sm_${version?.[1]}${i}`).reverse();
+  const compatible = older.find((target) => built.includes(target));
+  if (compatible !== undefined) return compatible;
+  throw new RocmForgeError(
+    'KERNELS_INVALID',
+    `no kernels for ${architecture} in ${root}; run "npm run build:kernels -- --target ${architecture}"`,
+  );
+}
+
+function openHost(options: DeviceOptions): Device {
+  const addon = loadAddon();
+  const folder = path.join(kernelsRoot(options), 'host');
+  const best = addon.hostLevel();
+  if (best === '') {
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', 'this processor has no AVX2: x86-64-v3 is the least that is built');
+  }
+  const supported = HOST_LEVELS.filter((level, i) => level === 'native' || i >= HOST_LEVELS.indexOf(best as HostLevel));
+  if (options.level !== undefined && !supported.includes(options.level)) {
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', `this processor has ${best}, not ${options.level}`);
+  }
+  const candidates = options.level === undefined ? supported : [options.level];
+  const name = candidates.find((candidate) => existsSync(path.join(folder, `${candidate}.so`)));
+  if (name === undefined) {
+    throw new RocmForgeError(
+      'KERNELS_INVALID',
+      `no host kernels for ${candidates.at(-1)} in ${folder}; run "npm run build:kernels -- --target host"`,
+    );
+  }
+  const library = verifiedFile(folder, `${name}.so`, 'host', readManifest(folder, 'host'));
+  const threads = options.threads ?? os.availableParallelism();
+  try {
+    return new Device(new addon.Device({ library, threads }), 'host');
+  } catch (error) {
+    throw new RocmForgeError('KERNELS_INVALID', (error as Error).message, {}, { cause: error });
+  }
+}
+
+const kernelsRoot = (options: DeviceOptions) => options.kernels ?? path.join(packageRoot, 'build', 'kernels');
+
+function readManifest(folder: string, target: string): readonly ManifestFile[] {
+  const file = path.join(folder, 'manifest.json');
+  if (!existsSync(file)) {
+    throw new RocmForgeError(
+      'KERNELS_INVALID',
+      `${file} is missing; run "npm run build:kernels -- --target ${target}"`,
+    );
+  }
+  return (JSON.parse(readFileSync(file, 'utf8')) as { files: readonly ManifestFile[] }).files;
+}
+
+/** The path of a built file whose content is what the manifest beside it says. */
+function verifiedFile(folder: string, file: string, target: string, manifest: readonly ManifestFile[]): string {
+  const full = path.join(folder, file);
+  const expected = manifest.find((entry) => entry.file === file)?.sha256;
+  const actual = existsSync(full) ? createHash('sha256').update(readFileSync(full)).digest('hex') : undefined;
+  if (actual === undefined || actual !== expected) {
+    throw new RocmForgeError(
+      'KERNELS_INVALID',
+      `${full} is not the file its manifest describes; run "npm run build:kernels -- --target ${target}"`,
+    );
+  }
+  return full;
+}

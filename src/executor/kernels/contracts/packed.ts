@@ -1,0 +1,70 @@
+import { defineKernel, i32, inout, input, type KernelContract } from '../contract.js';
+import { exact, roundings } from '../tolerance.js';
+import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } from './quantized.js';
+
+/** The width of packed weights is a multiple of this. */
+export const PACKED_WIDTH = 64;
+/** Rows of x for which one block of matmul_packed reads the weight once; `PACKED_TOKENS` of `forge/packed_dot.h`. */
+export const PACKED_TOKENS = 8;
+
+/** Whether weights of this format and width can be packed. */
+export function canPack(type: BlockType, columns: number): boolean {
+  return columns % Math.max(PACKED_WIDTH, blockFormat(type).blockElements) === 0;
+}
+
+/** Bytes of one packed row of `columns` weights: those of the file, padded to 16. */
+export function packedRowBytes(type: BlockType, columns: number): number {
+  const { blockElements, blockBytes } = blockFormat(type);
+  return Math.ceil(((columns / blockElements) * blockBytes) / 16) * 16;
+}
+
+/** Dimension `row_bytes`: {@link packedRowBytes}. `out · blocks` must be below 2³¹. */
+export const repack = (type: BlockType) => {
+  const { blockElements, blockBytes } = blockFormat(type);
+  return defineKernel({
+    name: `repack_${type}`,
+    source: 'repack.hip',
+    summary: 'weights from the blocks of their file to planes that GPUs read by 16 bytes',
+    arguments: [
+      input('source', 'u8', 'out', 'blocks', `${blockBytes}`),
+      inout('target', 'u8', 'out', 'row_bytes'),
+      i32('out'),
+      i32('blocks'),
+    ],
+    grid: [{ of: `out * blocks * ${blockElements / Q8_BLOCK}`, per: 'block' }],
+    tolerance: exact('bits are moved'),
+  });
+};
+
+/** Dimension `row_bytes`: {@link packedRowBytes}; `blocks` are of 32 elements. */
+export const matmulPacked = (type: BlockType) =>
+  defineKernel({
+    name: `matmul_packed_${type}`,
+    source: 'matmul_packed.hip',
+    summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it',
+    arguments: [
+      input('weight', 'u8', 'out', 'row_bytes'),
+      input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`),
+      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      input('tokens', 'i32', '1'),
+      i32('out'),
+      i32('blocks'),
+      i32('y_stride'),
+      i32('accumulate'),
+    ],
+    grid: [
+      { of: 'out', per: 16 },
+      { of: 'rows', per: PACKED_TOKENS },
+    ],
+    tolerance: roundings(
+      '(in / 16 + 70) · 2⁻²⁴ · (sum |scale · quant · x| + sum |minimum · x| + |y|): sums of quants are exact; partial ' +
+        'sums take two roundings a block of 32, each term three more and the last sum at most 65',
+      ({ blocks }) => 2 * blocks! + 70,
+    ),
+  });
+
+/** Weights repacked for GPUs. */
+export const packedContracts: readonly KernelContract[] = BLOCK_TYPES.flatMap((type) => [
+  repack(type),
+  matmulPacked(type),
+]);

@@ -1,0 +1,103 @@
+import { defineKernel, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { exact, roundings, stored } from '../tolerance.js';
+
+/** Element types that matrix units take. */
+export type TileType = 'f16' | 'bf16';
+/**
+ * Which form of a linear layer on matrix units to launch. All forms give the same bits; they differ in what is fast:
+ * `few` up to 16 tokens, `some` up to 256, `many` from there on.
+ */
+export type TileForm = 'few' | 'some' | 'many';
+
+/** What `in` of matmul_tile and `hidden` of gate_up_swiglu_tile must be a multiple of; buffers lie at 16-byte borders. */
+export const TILE_INPUT_MULTIPLE = 8;
+
+/** Rows of the weight and tokens that a block of each form computes. */
+export const TILE_FORMS: Readonly<Record<TileForm, { readonly rows: number; readonly tokens: number }>> = {
+  few: { rows: 16, tokens: 16 },
+  some: { rows: 32, tokens: 64 },
+  many: { rows: 128, tokens: 128 },
+};
+
+/** The form for a launch of at most `tokens` tokens. */
+export function tileForm(tokens: number): TileForm {
+  if (tokens <= 16) return 'few';
+  return tokens <= 256 ? 'some' : 'many';
+}
+
+const suffix = (form: TileForm, type: TileType) => (form === 'many' ? type : `${form}_${type}`);
+
+/** Of a sum of `in` products: eight segments in order, each a chain of products. */
+const sumRoundings = (inner: number) => inner / 8 + 16;
+
+export const matmulTile = (type: TileType, form: TileForm) =>
+  defineKernel({
+    name: `matmul_tile_${suffix(form, type)}`,
+    source: 'matmul_tile.hip',
+    summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], or y[t][n] += that when accumulate is 1',
+    arguments: [
+      input('weight', type, 'out', 'in'),
+      input('x', type, 'rows', 'in'),
+      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      input('tokens', 'i32', '1'),
+      i32('out'),
+      i32('in'),
+      i32('y_stride'),
+      i32('accumulate'),
+    ],
+    grid: [
+      { of: 'rows', per: TILE_FORMS[form].tokens },
+      { of: 'out', per: TILE_FORMS[form].rows },
+    ],
+    tolerance: roundings(
+      '(in / 8 + 16) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
+      (sizes) => sumRoundings(sizes.in!),
+    ),
+  });
+
+export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
+  defineKernel({
+    name: `gate_up_swiglu_tile_${suffix(form, type)}`,
+    source: 'gate_up_swiglu_tile.hip',
+    summary: 'y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t]) in 16 bits',
+    arguments: [
+      input('weight', type, '2', 'ffn', 'hidden'),
+      input('x', type, 'rows', 'hidden'),
+      inout('y', type, 'rows', 'ffn'),
+      input('tokens', 'i32', '1'),
+      i32('ffn'),
+      i32('hidden'),
+    ],
+    grid: [
+      { of: 'rows', per: TILE_FORMS[form].tokens },
+      { of: 'ffn', per: form === 'few' ? TILE_FORMS.few.rows : TILE_FORMS[form].rows / 2 },
+    ],
+    tolerance: stored(
+      type,
+      roundings(
+        '(hidden / 8 + 32) · 2⁻²⁴ · (1.1 · sum |gate · x| · |up| + |silu| · sum |up · x|): the error of each dot ' +
+          'product times the other factor; silu changes by at most 1.1 times its argument’s change',
+        ({ hidden }) => hidden! / 8 + 32,
+      ),
+    ),
+  });
+
+export const convert = (type: TileType) =>
+  defineKernel({
+    name: `convert_${type}`,
+    source: 'convert.hip',
+    summary: 'y = x rounded to 16 bits, to nearest, ties to even',
+    arguments: [input('x', 'f32', 'rows', 'in'), output('y', type, 'rows', 'in'), i32('in')],
+    grid: [{ of: 'rows' }],
+    tolerance: exact('one rounding'),
+  });
+
+const types = ['f16', 'bf16'] as const;
+const forms = ['few', 'some', 'many'] as const;
+
+/** The linear layer on matrix units. */
+export const tileContracts: readonly KernelContract[] = types.flatMap((type) => [
+  ...forms.map((form) => matmulTile(type, form)),
+  ...forms.map((form) => gateUpSwigluTile(type, form)),
+  convert(type),
+]);

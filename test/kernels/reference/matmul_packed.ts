@@ -1,0 +1,1 @@
+export { matmulQuantized as matmulPacked } from './matmul_quantized.js';
