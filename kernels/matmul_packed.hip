@@ -7,9 +7,8 @@
 namespace {
 using namespace forge;
 
-// Rows of the weight that one block multiplies, and a wave at a time. The lanes' sums of one value lie LANE_STRIDE
-// apart, which keeps the same lane's sums in different banks.
-constexpr int ROWS = 16, ROWS_AT_ONCE = 2, LANE_STRIDE = WAVE + 1;
+// Rows of the weight that one block multiplies, and a wave at a time.
+constexpr int ROWS = 16, ROWS_AT_ONCE = 2;
 
 template <class F, int T, class Lanes>
 DEVICE void multiply(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x, float* __restrict y,
@@ -30,14 +29,14 @@ DEVICE void multiply(Dim3 block, const uint8_t* __restrict weight, const uint8_t
     UNROLL
     for (int i = 0; i < ROWS_AT_ONCE; i++) {
       UNROLL
-      for (int t = 0; t < T; t++) lanes[(t * ROWS + r + i) * LANE_STRIDE + lane_id()] = sums[i][t];
+      for (int t = 0; t < T; t++) store_lane_sum(lanes, t * ROWS + r + i, sums[i][t]);
     }
   }
   block_sync();
   for (int i = thread_id(); i < ROWS * T; i += BLOCK) {
     const int n = first + i % ROWS, t = first_token + i / ROWS;
     if (n >= out || t >= last_token) continue;
-    const float sum = sum_in_order(lanes, i * LANE_STRIDE);
+    const float sum = sum_in_order(lanes, i);
     float* target = y + static_cast<size_t>(t) * y_stride + n;
     *target = accumulate ? *target + sum : sum;
   }
@@ -66,13 +65,13 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
 }
 }  // namespace
 
-#define MATMUL_PACKED(name, Format)                                                                     \
-  KERNEL_RESIDENT(2, name, const uint8_t* __restrict weight, /* [out, packed_row_bytes], Format */                  \
-         const uint8_t* __restrict x,            /* [tokens, in / 32, 40], see q8.h */                  \
-         float* __restrict y,                    /* [tokens, out], rows y_stride apart */               \
-         const int32_t* __restrict tokens,       /* [1] */                                              \
-         int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                             \
-    matmul_packed<forge::Format>(BLOCK_INDEX, weight, x, y, tokens, out, blocks, y_stride, accumulate); \
+#define MATMUL_PACKED(name, Format)                                                                             \
+  KERNEL_RESIDENT(2, name, const uint8_t* __restrict weight,           /* [out, packed_row_bytes], Format */    \
+                  const uint8_t* __restrict x,                         /* [tokens, in / 32, 40], see q8.h */    \
+                  float* __restrict y,                                 /* [tokens, out], rows y_stride apart */ \
+                  const int32_t* __restrict tokens,                    /* [1] */                                \
+                  int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                            \
+    matmul_packed<forge::Format>(BLOCK_INDEX, weight, x, y, tokens, out, blocks, y_stride, accumulate);         \
   }
 
 MATMUL_PACKED(matmul_packed_q4_0, PackedQ4_0)

@@ -4,12 +4,18 @@
 // A row depends on its own elements alone.
 #include "forge/quantize.h"
 
-// One block a row.
+namespace {
+constexpr int PART = 2048;
+}
+
+// Grid: x = ceil(in / PART), y = rows.
 KERNEL(quantize_q8, const float* __restrict x,  // [rows, in]
        uint8_t* __restrict y,                   // [rows, in / 32, 40], see q8.h
        int in) {
   using namespace forge;
-  const float* source = x + static_cast<size_t>(BLOCK_INDEX.x) * in;
-  quantize_row(y + static_cast<size_t>(BLOCK_INDEX.x) * q8_row_bytes(in), in,
-               [&](float (&values)[Q8_HELD], int i) { load_held(values, source + i); });
+  const size_t row = BLOCK_INDEX.y;
+  const float* source = x + row * in;
+  const int first = BLOCK_INDEX.x * PART;
+  quantize_row(y + row * q8_row_bytes(in), in, first, min_of(in, first + PART),
+               [&](float(&values)[Q8_HELD], int i) { load_held(values, source + i); });
 }

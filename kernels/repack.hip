@@ -1,7 +1,7 @@
 // repack: weights from the blocks of their file to the planes of packed.h
 //
-// Once, at load. Rows of several matrices of one format and width may lie behind each other in one target: together they
-// are one matrix.
+// Once, at load. Rows of several matrices of one format and width may lie behind each other in one target: together
+// they are one matrix.
 #include "forge/packed.h"
 
 namespace {
@@ -28,11 +28,11 @@ DEVICE void repack(int block, const uint8_t* __restrict source, uint8_t* __restr
 }
 }  // namespace
 
-#define REPACK(name, Format)                                                       \
-  KERNEL(name, const uint8_t* __restrict source, /* [out, blocks], of the file */  \
-         uint8_t* __restrict target,             /* [out, packed_row_bytes] */     \
-         int out, int blocks) {                                                    \
-    repack<forge::Format>(BLOCK_INDEX.x, source, target, out, blocks);             \
+#define REPACK(name, Format)                                                      \
+  KERNEL(name, const uint8_t* __restrict source, /* [out, blocks], of the file */ \
+         uint8_t* __restrict target,             /* [out, packed_row_bytes] */    \
+         int out, int blocks) {                                                   \
+    repack<forge::Format>(BLOCK_INDEX.x, source, target, out, blocks);            \
   }
 
 REPACK(repack_q4_0, PackedQ4_0)

@@ -1,8 +1,7 @@
 // rms_norm: y = x / sqrt(mean(x²) + eps) * weight, for each row
 //
-// Zhang & Sennrich, "Root Mean Square Layer Normalization" (2019). A row's sum of squares is taken in an order that
-// depends on its length alone.
-#include "forge/reduce.h"
+// A row's sum of squares is taken in an order that depends on its length alone.
+#include "forge/norm.h"
 
 namespace {
 using namespace forge;
@@ -12,11 +11,7 @@ template <class T>
 DEVICE void normalize(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {
   const T* in = x + static_cast<size_t>(row) * hidden;
   T* out = y + static_cast<size_t>(row) * hidden;
-
-  float sum = 0.0f;
-  SIMD_SUM(sum)
-  for (int i = thread_id(); i < hidden; i += BLOCK) sum += to_float(in[i]) * to_float(in[i]);
-  const float scale = rsqrt_of(block_sum(sum) / static_cast<float>(hidden) + eps);
+  const float scale = rms_scale(in, hidden, eps);
 
   SIMD
   for (int i = thread_id(); i < hidden; i += BLOCK) store(out + i, to_float(in[i]) * scale * weight[i]);

@@ -75,6 +75,9 @@ DEVICE int dot4(int a, int b, int c) {
 #endif
 }
 
+// No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take.
+DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
+
 template <class T>
 DEVICE void shared_add(T& element, T value) {
   __hip_atomic_fetch_add(&element, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
@@ -91,7 +94,7 @@ DEVICE void shared_add(T& element, T value) {
 #define KERNEL(name, ...) \
   extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) void name(__VA_ARGS__)
 // A kernel of which a compute unit, of four SIMDs, is to hold `blocks` blocks at a time: a bound on its registers.
-#define KERNEL_RESIDENT(blocks, name, ...)                                                       \
-  extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK),                \
-                                       amdgpu_waves_per_eu(blocks * BLOCK / WAVE / 4))) void name( \
-      __VA_ARGS__)
+#define KERNEL_RESIDENT(blocks, name, ...)                                                                            \
+  extern "C" __global__                                                                                               \
+      __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK), amdgpu_waves_per_eu(blocks * BLOCK / WAVE / 4))) void \
+      name(__VA_ARGS__)

@@ -1,5 +1,5 @@
-// The NVIDIA target: one wave is 32 lanes. Compiled by nvcc to a cubin for HIP's second platform; nothing here needs the
-// CUDA runtime.
+// The NVIDIA target: one wave is 32 lanes. Compiled by nvcc to a cubin for HIP's second platform; nothing here needs
+// the CUDA runtime.
 #pragma once
 
 #define WAVE 32
@@ -40,6 +40,9 @@ DEVICE float log_of(float x) { return logf(x); }
 // c plus the products of the four signed bytes of a and b.
 DEVICE int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 
+// No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take.
+DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
+
 DEVICE void shared_add(int& element, int value) { atomicAdd(&element, value); }
 DEVICE void shared_add(uint64_t& element, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(&element), static_cast<unsigned long long>(value));
@@ -55,5 +58,4 @@ DEVICE void shared_add(uint64_t& element, uint64_t value) {
 #define BLOCK_INDEX forge::workgroup()
 #define KERNEL(name, ...) extern "C" __global__ __launch_bounds__(BLOCK) void name(__VA_ARGS__)
 // A kernel of which a multiprocessor is to hold `blocks` blocks at a time: a bound on its registers.
-#define KERNEL_RESIDENT(blocks, name, ...) \
-  extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)
+#define KERNEL_RESIDENT(blocks, name, ...) extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)

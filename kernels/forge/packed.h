@@ -23,8 +23,8 @@ DEVICE float half_of(uint32_t bits) {
   return load_half(reinterpret_cast<const uint8_t*>(&low));
 }
 
-// The quants of a block: how a lane holds them (Part), brings them and takes four of them as bytes below 2^BITS; and how
-// they are written, from one byte an element.
+// The quants of a block: how a lane holds them (Part), brings them and takes four of them as bytes below 2^BITS; and
+// how they are written, from one byte an element.
 template <int BITS>
 struct PackedQuants;
 
@@ -207,8 +207,9 @@ struct InputPart {
 // Block b of the row `offset` bytes behind x, a row of `in` elements as q8.h lays it out.
 template <class F>
 DEVICE InputPart load_input(const uint8_t* x, int offset, int in, int b) {
-  const uint8_t* quants = x + 32 * b + offset;
-  const uint8_t* scales = x + in + 4 * b + offset;
+  // Unsigned 32-bit offsets: a GPU then adds them to x in the load itself.
+  const uint8_t* quants = x + static_cast<uint32_t>(offset + 32 * b);
+  const uint8_t* scales = x + static_cast<uint32_t>(offset + in + 4 * b);
   InputPart part{load_aligned<Words4>(quants), load_aligned<Words4>(quants + 16), load_aligned<float>(scales), 0, 0};
   if (F::USES_SUMS) {
     const auto both = load_aligned<uint32_t>(scales + in / 8);

@@ -56,20 +56,22 @@ DEVICE void quantize_block(const float (&values)[Q8_HELD], uint8_t* row, int in,
   if (stores && lane == 0) scales[b] = is_tiny ? 0.0f : largest / 127.0f;
 }
 
-// Quantizes a row whose elements i .. i + Q8_HELD - 1 `bring(values, i)` gives: all threads of a block together.
+// Quantizes the elements first .. end - 1 of a row, whole blocks, of which `bring(values, i)` gives i .. i + Q8_HELD -
+// 1: all threads of a block together.
 template <class Bring>
-DEVICE void quantize_row(uint8_t* row, int in, Bring bring) {
-  const int blocks = in / Q8_BLOCK;
-  for (int first = 0; first < blocks; first += BLOCK / Q8_LANES) {
-    const int mine = first + thread_id() / Q8_LANES;
-    const int b = min_of(mine, blocks - 1);
+DEVICE void quantize_row(uint8_t* row, int in, int first, int end, Bring bring) {
+  const int last = end / Q8_BLOCK - 1;
+  for (int at = first / Q8_BLOCK; at <= last; at += BLOCK / Q8_LANES) {
+    const int mine = at + thread_id() / Q8_LANES;
+    // Every lane takes part in the shuffles; those past the end repeat the last block and store nothing.
+    const int b = min_of(mine, last);
     float values[Q8_HELD];
     bring(values, b * Q8_BLOCK + thread_id() % Q8_LANES * Q8_HELD);
-    quantize_block(values, row, in, b, mine < blocks);
+    quantize_block(values, row, in, b, mine <= last);
   }
 }
 
-// The elements from `p` on that a lane holds; p is aligned as they are together, up to 16 bytes.
+// What a lane holds from p on, at 16 bytes.
 DEVICE void load_held(float (&values)[Q8_HELD], const float* p) {
   UNROLL
   for (int i = 0; i < Q8_HELD; i += 4) {

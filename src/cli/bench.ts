@@ -8,6 +8,7 @@ export interface BenchOptions extends ModelOptionValues {
   readonly promptTokens: number;
   readonly tokens: number;
   readonly repeats: number;
+  readonly profile: boolean;
   readonly json: boolean;
 }
 
@@ -32,6 +33,8 @@ export interface BenchReport {
     readonly tokenMsP99: number;
     readonly logitsHash: string;
   };
+  /** Of one token's step, run launch by launch: slower in sum than the step itself. */
+  readonly profile?: ReturnType<ExecutorLoop['profile']>;
   readonly client: { readonly decodeTokensPerSecond: number; readonly timeToFirstTokenMs: number };
 }
 
@@ -88,6 +91,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
         tokenMsP99: quantile(tokenMs, 0.99),
         logitsHash: loop.logitsHash(),
       },
+      ...(options.profile && { profile: loop.profile() }),
       client: {
         decodeTokensPerSecond: median(clientRuns.map((run) => run.tokensPerSecond)),
         timeToFirstTokenMs: median(clientRuns.map((run) => run.firstTokenMs)),
@@ -128,6 +132,10 @@ export function formatBenchReport(report: BenchReport): string {
       client.timeToFirstTokenMs.toFixed(0),
     ]),
     `\nlogits ${executor.logitsHash}\n`,
+    ...(report.profile ?? []).map(
+      ({ kernel, launches, microseconds }) =>
+        `${kernel.padEnd(40)} ${String(launches).padStart(5)} launches ${microseconds.toFixed(1).padStart(9)} µs\n`,
+    ),
   ].join('');
 }
 

@@ -139,6 +139,7 @@ const benchCommand = command('bench', [...modelOptions, ...deviceOptions])
   .addOption(new Option('--prompt-tokens <count>').argParser(wholeNumber(1)).default(128))
   .addOption(new Option('--tokens <count>', 'tokens to generate').argParser(wholeNumber(1)).default(64))
   .addOption(new Option('--repeats <count>', 'runs, of which the median counts').argParser(wholeNumber(1)).default(3))
+  .option('--profile', 'the time of each kernel in one token’s step', false)
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     requireTarget(options);

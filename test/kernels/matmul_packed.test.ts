@@ -53,7 +53,7 @@ onEachTarget('matmul_packed', (target) => {
         }
         expectClose(contract, result.y!, { values: written, magnitudes }, { blocks });
       },
-      target.runs,
+      Math.ceil(target.runs / 4),
     ),
   );
 

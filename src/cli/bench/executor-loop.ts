@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { type Device, DeviceScope } from '../../executor/device/device.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
 import { readWords } from '../../executor/kernels/contracts/index.js';
-import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
+import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
+import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/forward-pass.js';
 import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { StepRunner } from '../../executor/step-runner.js';
@@ -89,25 +90,38 @@ export class ExecutorLoop {
       : scope.allocate('i32', count);
     const y = scope.allocate('i32', PARTS);
     const recorder = new LaunchPlanRecorder(this.device, 0);
-    recorder.launch(readWords, { words, y, count, part: Math.ceil(count / PARTS) }, { parts: PARTS });
+    recorder.launch(readWords, { words, y, count, part: 4 * Math.ceil(count / PARTS / 4) }, { parts: PARTS });
     const plan = recorder.finish();
-    const nothing = new Uint8Array(0);
     let best = 0;
     for (let i = 0; i < 3; i++) {
-      const step = {
-        plan,
-        counts: new Int32Array(0),
-        recurring: false,
-        input: nothing,
-        deviceInput: 0,
-        output: nothing,
-        deviceOutput: 0,
-      };
-      const microseconds = await this.device.native.run(step);
+      const microseconds = await runOnce(this.device, plan);
       best = Math.max(best, (count * 4) / (microseconds / 1e6));
     }
     scope.release();
     return best;
+  }
+
+  /** Microseconds of each kernel in one step of one token, run launch by launch: the plan's order, summed by name. */
+  profile(): { readonly kernel: string; readonly launches: number; readonly microseconds: number }[] {
+    const { forward, plan } = this.model;
+    const counts = new Int32Array(STEP_COUNTS);
+    counts[COUNT_TOKENS] = 1;
+    counts[COUNT_SAMPLES] = 1;
+    counts[COUNT_SPLITS] = 1;
+    const times = this.device.native.timeLaunches(plan, counts);
+    const byName = new Map<string, { kernel: string; launches: number; microseconds: number }>();
+    for (const [i, kernel] of forward.kernels.entries()) {
+      const entry = byName.get(kernel) ?? { kernel, launches: 0, microseconds: 0 };
+      const microseconds = times[i] as number;
+      byName.set(kernel, {
+        kernel,
+        launches: entry.launches + Number(microseconds > 0),
+        microseconds: entry.microseconds + microseconds,
+      });
+    }
+    return [...byName.values()]
+      .filter(({ launches }) => launches > 0)
+      .sort((a, b) => b.microseconds - a.microseconds);
   }
 
   private async step(parts: Partial<ExecuteRequest>): Promise<void> {

@@ -110,6 +110,20 @@ export class LaunchPlanRecorder {
   }
 }
 
+/** Runs a plan without step counts once, with nothing copied. Resolves when it has ended. */
+export async function runOnce(device: Device, plan: number): Promise<number> {
+  const nothing = new Uint8Array(0);
+  return device.native.run({
+    plan,
+    counts: new Int32Array(0),
+    recurring: false,
+    input: nothing,
+    deviceInput: 0,
+    output: nothing,
+    deviceOutput: 0,
+  });
+}
+
 function checkBuffer(
   contract: KernelContract,
   argument: Argument & { kind: 'buffer' },

@@ -64,8 +64,8 @@ export class ForwardPass {
   private readonly gateUp: DeviceBuffer;
   /** `[max_step_tokens, ffn]` */
   private readonly activated: DeviceBuffer;
-  /** What a part of a layer adds to the residual stream, `[max_step_tokens, hidden]`. */
-  private readonly delta: DeviceBuffer;
+  /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
+  private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]` */
   readonly logits: DeviceBuffer;
   /** The logits that tokens are drawn from: penalized and biased. The same shape. */
@@ -105,14 +105,21 @@ export class ForwardPass {
     this.attended = f32(rows * heads * headDim);
     this.gateUp = f32(rows * 2 * ffnSize);
     this.activated = f32(rows * ffnSize);
-    this.delta = f32(rows * hiddenSize);
+    this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
     this.adjusted = f32(maxSequences * vocabularySize);
     this.everySample = this.memory.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
     this.slots = this.memory.upload(new Int32Array(this.arena.words));
     this.tables = new StepTables(this.memory, limits);
     this.plan = new LaunchPlanRecorder(device, STEP_COUNTS);
-    this.linear = new Linear(this.memory, this.plan, rows, Math.max(hiddenSize, heads * headDim, ffnSize));
+    this.linear = new Linear(
+      device,
+      this.memory,
+      this.plan,
+      rows,
+      Math.max(hiddenSize, heads * headDim, ffnSize),
+      hiddenSize,
+    );
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
@@ -154,10 +161,7 @@ export class ForwardPass {
   attention(layer: number, weights: AttentionWeights, rope: Rope): void {
     const { q, k, v, output, biases } = weights;
     const stride = q.rows + k.rows + v.rows;
-    const input = this.normalized(weights.norm);
-    this.linear.multiply(q, input, { y: this.qkv, stride });
-    this.linear.multiply(k, input, { y: bufferFrom(this.qkv, q.rows), stride });
-    this.linear.multiply(v, input, { y: bufferFrom(this.qkv, q.rows + k.rows), stride });
+    this.linear.multiplyEach([q, k, v], this.normalized(weights.norm), this.qkv);
     if (biases !== undefined) {
       // The three lie apart in the file and side by side in qkv: joined, one launch adds them.
       const joined = Float32Array.from(biases.flatMap((part) => [...this.device.readF32(part)]));
@@ -165,17 +169,15 @@ export class ForwardPass {
       this.plan.launch(kernels.biasAdd, { y: this.qkv, bias, out: stride }, { rows: this.tokens.count });
     }
     this.attend(layer, rope);
-    this.addToResidual(output, { values: this.attended, columns: q.rows, rows: this.tokens });
+    this.linear.addTo(this.x, output, { columns: q.rows, rows: this.tokens, forms: { f32: this.attended } });
   }
 
   /** x += down · (silu(gate · n) * (up · n)), n = rms_norm(x) */
   mlp({ norm, gate, up, down }: MlpWeights): void {
     const ffn = gate.rows;
-    const input = this.normalized(norm);
-    this.linear.multiply(gate, input, { y: this.gateUp, stride: 2 * ffn });
-    this.linear.multiply(up, input, { y: bufferFrom(this.gateUp, ffn), stride: 2 * ffn });
+    this.linear.multiplyEach([gate, up], this.normalized(norm), this.gateUp);
     this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.activated, ffn }, { rows: this.tokens.count });
-    this.addToResidual(down, { values: this.activated, columns: ffn, rows: this.tokens });
+    this.linear.addTo(this.x, down, { columns: ffn, rows: this.tokens, forms: { f32: this.activated } });
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
@@ -183,13 +185,12 @@ export class ForwardPass {
     const { hiddenSize, vocabularySize, rmsNormEpsilon } = this.model;
     const sampleRow = this.tables.at('sampleRow');
     const rowSlot = this.tables.at('rowSlot');
-    // delta and normed are free by now: the sampled rows are gathered there.
     this.plan.launch(
       kernels.gatherRows,
-      { x: this.x, y: this.delta, index: sampleRow, hidden: hiddenSize },
+      { x: this.x, y: this.sampled, index: sampleRow, hidden: hiddenSize },
       { tokens: this.tokens.count, samples: this.samples.count },
     );
-    const input = this.linear.normalized(this.delta, norm, this.normed, hiddenSize, rmsNormEpsilon, this.samples);
+    const input = this.linear.normalized(this.sampled, norm, this.normed, rmsNormEpsilon, this.samples);
     this.linear.multiply(outputMatrix, input, { y: this.logits, stride: vocabularySize });
     this.adjustLogits();
     const shared = { slots: this.slots, slot_words: this.slotWords, row_slot: rowSlot, sample_row: sampleRow };
@@ -268,19 +269,7 @@ export class ForwardPass {
 
   /** rms_norm(x) */
   private normalized(weight: DeviceBuffer): Activation {
-    const { hiddenSize, rmsNormEpsilon } = this.model;
-    return this.linear.normalized(this.x, weight, this.normed, hiddenSize, rmsNormEpsilon, this.tokens);
-  }
-
-  /** x += matrix · input */
-  private addToResidual(matrix: Matrix, input: Activation): void {
-    const { hiddenSize } = this.model;
-    this.linear.multiply(matrix, input, { y: this.delta, stride: hiddenSize });
-    this.plan.launch(
-      kernels.residualAdd,
-      { x: this.x, y: this.delta, hidden: hiddenSize },
-      { rows: this.tokens.count },
-    );
+    return this.linear.normalized(this.x, weight, this.normed, this.model.rmsNormEpsilon, this.tokens);
   }
 
   /** Rotates q and k, appends k and v to the layer's cache, and attends: qkv → attended. */

@@ -1,7 +1,8 @@
-import type { Allocator, DeviceBuffer } from '../device/device.js';
+import type { Allocator, Device, DeviceBuffer } from '../device/device.js';
+import { bufferFrom, DTYPE_BYTES } from '../device/device.js';
 import * as kernels from '../kernels/contracts/index.js';
-import type { LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
-import type { Matrix } from './weights.js';
+import type { LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import { joined, type Matrix } from './weights.js';
 
 /** Rows of one step, and where the kernels read how many there are. */
 export interface Rows {
@@ -10,87 +11,147 @@ export interface Rows {
   readonly present: DeviceBuffer;
 }
 
-/** Rows of an f32 buffer that was just written, `columns` wide: the input of matrices. */
+/** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
+type InputForm = 'f32' | 'q8' | kernels.TileType;
+
+/** Rows that were just written, `columns` wide: the input of matrices. In one form at least. */
 export interface Activation {
-  readonly values: DeviceBuffer;
   readonly columns: number;
   readonly rows: Rows;
+  readonly forms: Readonly<Partial<Record<InputForm, DeviceBuffer>>>;
 }
 
-/** Where a product goes: rows `stride` elements apart. */
+/** Where a product goes: rows `stride` elements apart. `accumulate`: it is added to what is there. */
 export interface Target {
   readonly y: DeviceBuffer;
   readonly stride: number;
+  readonly accumulate?: boolean;
 }
 
-/** The linear layers of a plan: matrices, their inputs in the forms they take, and what is fused with either. */
+/**
+ * The linear layers of a plan: matrices, their inputs in the forms they take, and what is fused with either. All forms of
+ * one product compute the same bits for a row whatever the number of rows.
+ */
 export class Linear {
-  /** `[max rows, columns / 32, Q8_BLOCK_BYTES]`: the last activation that was quantized. */
-  private readonly quantized: DeviceBuffer;
-  private quantizedFrom: Activation | undefined;
+  /** Room for one activation in any form but f32, and what it holds. */
+  private readonly converted: DeviceBuffer;
+  private latest: { readonly x: Activation; readonly form: InputForm; readonly y: DeviceBuffer } | undefined;
+  /** What products that cannot be added in place are added from. */
+  private readonly delta: DeviceBuffer;
+  private readonly usesTiles: boolean;
 
-  /** @param widest the most columns of any input */
+  /**
+   * @param widest the most columns of any input
+   * @param hidden columns of the residual stream
+   */
   constructor(
-    device: Allocator,
+    device: Device,
+    memory: Allocator,
     private readonly plan: LaunchPlanRecorder,
     maxRows: number,
     widest: number,
+    private readonly hidden: number,
   ) {
+    this.usesTiles = !device.isHost;
     const blocks = Math.ceil(widest / kernels.Q8_BLOCK);
-    this.quantized = device.allocate('u8', maxRows * blocks * kernels.Q8_BLOCK_BYTES);
+    this.converted = memory.allocate('u8', maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * widest));
+    this.delta = memory.allocate('f32', maxRows * hidden);
   }
 
-  /** y = rms_norm(x) * weight, an activation for `matrices`. */
-  normalized(
-    x: DeviceBuffer,
-    weight: DeviceBuffer,
-    y: DeviceBuffer,
-    columns: number,
-    eps: number,
-    rows: Rows,
-  ): Activation {
-    this.plan.launch(kernels.rmsNorm, { x, weight, y, hidden: columns, eps }, { rows: rows.count });
-    return { values: y, columns, rows };
+  /** y = rms_norm(x) * weight: an activation for matrices. */
+  normalized(x: DeviceBuffer, weight: DeviceBuffer, y: DeviceBuffer, eps: number, rows: Rows): Activation {
+    this.plan.launch(kernels.rmsNorm, { x, weight, y, hidden: this.hidden, eps }, { rows: rows.count });
+    return { columns: this.hidden, rows, forms: { f32: y } };
+  }
+
+  /** Products of one input, side by side in each row of y. Matrices that lie side by side take one launch. */
+  multiplyEach(matrices: readonly Matrix[], x: Activation, y: DeviceBuffer): void {
+    const stride = matrices.reduce((sum, { rows }) => sum + rows, 0);
+    let column = 0;
+    for (let first = 0; first < matrices.length; ) {
+      let last = first + 1;
+      while (last < matrices.length && joined(matrices.slice(first, last + 1)) !== undefined) last += 1;
+      const matrix = joined(matrices.slice(first, last)) as Matrix;
+      this.multiply(matrix, x, { y: bufferFrom(y, column), stride });
+      column += matrix.rows;
+      first = last;
+    }
+  }
+
+  /** x += matrix · input, x the residual stream. */
+  addTo(residual: DeviceBuffer, matrix: Matrix, input: Activation): void {
+    const { hidden, plan } = this;
+    if (this.formOf(matrix) !== 'f32' && this.canAccumulate(matrix)) {
+      this.multiply(matrix, input, { y: residual, stride: hidden, accumulate: true });
+      return;
+    }
+    this.multiply(matrix, input, { y: this.delta, stride: hidden });
+    plan.launch(kernels.residualAdd, { x: residual, y: this.delta, hidden }, { rows: input.rows.count });
   }
 
   /** target = weight · x for each row. */
-  multiply(weight: Matrix, x: Activation, { y, stride }: Target): void {
-    const tokens = x.rows.present;
-    const [out, columns] = [weight.rows, weight.columns];
-    if (kernels.isBlockType(weight.type)) {
-      const { blockElements } = kernels.blockFormat(weight.type);
+  multiply(weight: Matrix, x: Activation, { y, stride, accumulate = false }: Target): void {
+    const form = this.formOf(weight);
+    const input = this.inForm(x, form);
+    const shared = { weight: weight.buffer, y, tokens: x.rows.present, out: weight.rows, y_stride: stride };
+    const dims = { rows: x.rows.count };
+    const [columns, type] = [weight.columns, weight.type];
+    if (form === 'f16' || form === 'bf16') {
+      for (const tileForm of kernels.TILE_FORM_NAMES) {
+        this.plan.launch(
+          kernels.matmulTile(form, tileForm),
+          { ...shared, x: input, in: columns, accumulate: Number(accumulate) },
+          dims,
+          this.when(x.rows.count, tileForm),
+        );
+      }
+    } else if (kernels.isBlockType(type) && weight.packed) {
       this.plan.launch(
-        kernels.matmulQuantized(weight.type),
-        {
-          weight: weight.buffer,
-          x: this.quantize(x),
-          y,
-          tokens,
-          out,
-          blocks: columns / blockElements,
-          y_stride: stride,
-        },
-        { rows: x.rows.count },
+        kernels.matmulPacked(type),
+        { ...shared, x: input, blocks: columns / kernels.Q8_BLOCK, accumulate: Number(accumulate) },
+        { ...dims, row_bytes: kernels.packedRowBytes(type, columns) },
       );
+    } else if (kernels.isBlockType(type)) {
+      const blocks = columns / kernels.blockFormat(type).blockElements;
+      this.plan.launch(kernels.matmulQuantized(type), { ...shared, x: input, blocks }, dims);
     } else {
-      this.plan.launch(
-        kernels.matmul(weight.type),
-        { weight: weight.buffer, x: x.values, y, tokens, out, in: columns, x_stride: columns, y_stride: stride },
-        { rows: x.rows.count },
-      );
+      this.plan.launch(kernels.matmul(type), { ...shared, x: input, in: columns, x_stride: columns }, dims);
     }
   }
 
-  /** The activation in int8, made now unless it was before: matrices that share their input share this too. */
-  private quantize(x: Activation): DeviceBuffer {
-    if (this.quantizedFrom !== x) {
-      this.quantizedFrom = x;
-      this.plan.launch(
-        kernels.quantizeQ8,
-        { x: x.values, y: this.quantized, in: x.columns },
-        { rows: x.rows.count, blocks: x.columns / kernels.Q8_BLOCK },
-      );
+  /** The rows for which a form of the tile kernels is the fastest. */
+  private when(rows: StepCount, form: kernels.TileForm): LaunchCondition {
+    const { atLeast, atMost } = kernels.TILE_FORM_ROWS[form];
+    return { count: rows, atLeast, ...(atMost !== undefined && { atMost }) };
+  }
+
+  private formOf(weight: Matrix): InputForm {
+    if (kernels.isBlockType(weight.type)) return 'q8';
+    if (!this.usesTiles || weight.type === 'f32') return 'f32';
+    return weight.columns % kernels.TILE_INPUT_MULTIPLE === 0 ? weight.type : 'f32';
+  }
+
+  private canAccumulate(weight: Matrix): boolean {
+    return weight.packed || !kernels.isBlockType(weight.type);
+  }
+
+  /** The activation in one form, made now unless it was just before: matrices that share their input share this too. */
+  private inForm(x: Activation, form: InputForm): DeviceBuffer {
+    const given = x.forms[form];
+    if (given !== undefined) return given;
+    if (this.latest?.x === x && this.latest.form === form) return this.latest.y;
+    const source = x.forms.f32 as DeviceBuffer;
+    const { columns, rows } = x;
+    let y = this.converted;
+    if (form === 'q8') {
+      const blocks = columns / kernels.Q8_BLOCK;
+      this.plan.launch(kernels.quantizeQ8, { x: source, y, in: columns }, { rows: rows.count, blocks });
+    } else {
+      const tile = form as kernels.TileType;
+      y = { address: y.address, dtype: tile, elements: Math.floor(y.elements / DTYPE_BYTES[tile]) };
+      this.plan.launch(kernels.convert(tile), { x: source, y, in: columns }, { rows: rows.count });
     }
-    return this.quantized;
+    this.latest = { x, form, y };
+    return y;
   }
 }

@@ -10,8 +10,7 @@ export const qwen2: Architecture = {
   record(forward, weights, rope) {
     const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularySize } = forward.model;
     const [qSize, kvSize] = [heads * headDim, kvHeads * headDim];
-    const embedding = weights.matrix('token_embd.weight', vocabularySize, hiddenSize);
-    forward.embed(embedding);
+    forward.embed(weights.table('token_embd.weight', vocabularySize, hiddenSize));
     for (let layer = 0; layer < layers; layer++) {
       const matrix = (name: string, rows: number, columns: number) =>
         weights.matrix(`blk.${layer}.${name}.weight`, rows, columns);
@@ -34,9 +33,10 @@ export const qwen2: Architecture = {
         down: matrix('ffn_down', hiddenSize, ffnSize),
       });
     }
-    const output = weights.has('output.weight')
-      ? weights.matrix('output.weight', vocabularySize, hiddenSize)
-      : embedding;
-    forward.sampleLogits(weights.vector('output_norm.weight', hiddenSize), output);
+    const output = weights.has('output.weight') ? 'output.weight' : 'token_embd.weight';
+    forward.sampleLogits(
+      weights.vector('output_norm.weight', hiddenSize),
+      weights.matrix(output, vocabularySize, hiddenSize),
+    );
   },
 };

@@ -1,15 +1,40 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
 import { loadAddon, type MappedFile } from '../device/addon.js';
-import type { Device, DeviceBuffer, Dtype } from '../device/device.js';
-import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/contracts/index.js';
+import { bufferFrom, type Device, type DeviceBuffer, DeviceScope, DTYPE_BYTES, type Dtype } from '../device/device.js';
+import {
+  BLOCK_TYPES,
+  type BlockType,
+  blockFormat,
+  canPack,
+  packedRowBytes,
+  repack,
+  type WeightFloatType,
+} from '../kernels/contracts/index.js';
+import { LaunchPlanRecorder, runOnce } from '../kernels/launch-plan.js';
 
 /** A weight matrix `[rows, columns]` on the device, in the element type or the blocks the file gives it. */
 export interface Matrix {
   readonly type: WeightFloatType | BlockType;
+  /** Blocks as they lie in the file, or repacked for GPUs. */
+  readonly packed: boolean;
   readonly buffer: DeviceBuffer;
   readonly rows: number;
   readonly columns: number;
+}
+
+/** The matrices as one, rows below each other, when their memory follows on; else undefined. */
+export function joined(matrices: readonly Matrix[]): Matrix | undefined {
+  const [first, ...others] = matrices as readonly [Matrix, ...Matrix[]];
+  let rows = first.rows;
+  let elements = first.buffer.elements;
+  for (const { type, packed, buffer, rows: more, columns } of others) {
+    const follows = first.buffer.address + elements * DTYPE_BYTES[first.buffer.dtype] === buffer.address;
+    if (!follows || type !== first.type || packed !== first.packed || columns !== first.columns) return undefined;
+    rows += more;
+    elements += buffer.elements;
+  }
+  return { ...first, rows, buffer: { ...first.buffer, elements } };
 }
 
 const FLOAT_TYPES: Readonly<Partial<Record<string, WeightFloatType>>> = { F32: 'f32', F16: 'f16', BF16: 'bf16' };
@@ -27,12 +52,25 @@ export function tensorBytes(file: GgufFile): number {
   return sum;
 }
 
+/** Tensors that one launch can multiply when they lie side by side: their names' parts after `blk.N.`. */
+const JOINED = [
+  ['attn_q.weight', 'attn_k.weight', 'attn_v.weight'],
+  ['ffn_gate.weight', 'ffn_up.weight'],
+];
+const EMBEDDING = 'token_embd.weight';
+const CHUNK_BYTES = 64 << 20;
+/** Where a tensor may begin in a GPU's memory. */
+const ALIGNMENT = 256;
+
 /**
  * A model file's tensors on the device. On the host they stay where the file is mapped: nothing is copied, and the
- * kernel may drop and re-read pages. A GPU gets a copy of each.
+ * kernel may drop and re-read pages. A GPU gets a copy of each, repacked where its kernels read another layout.
  */
 export class Weights {
+  /** Of each tensor as it lies in the file. */
   private readonly addresses = new Map<string, number>();
+  /** Of each tensor that was repacked. */
+  private readonly packed = new Map<string, DeviceBuffer>();
 
   private constructor(
     private readonly file: GgufFile,
@@ -62,21 +100,95 @@ export class Weights {
     }
     const weights = new Weights(file, mapping);
     const total = weights.bytes;
-    const chunk = 64 << 20;
     let done = 0;
-    for (const [name, tensor] of file.tensors) {
-      const source = mapping.address + tensor.offset;
-      const target = device.isHost ? source : device.allocate('u8', tensor.bytes).address;
-      weights.addresses.set(name, target);
-      for (let offset = 0; offset < tensor.bytes; offset += chunk) {
-        const bytes = Math.min(chunk, tensor.bytes - offset);
+    const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
+      for (let offset = 0; offset < tensor.bytes; offset += CHUNK_BYTES) {
+        const bytes = Math.min(CHUNK_BYTES, tensor.bytes - offset);
         await mapping.touch(tensor.offset + offset, bytes);
-        if (!device.isHost) device.native.upload(target + offset, source + offset, bytes);
+        onChunk(offset, bytes);
         done += bytes;
         onProgress(done, total);
       }
+    };
+    if (device.isHost) {
+      for (const tensor of file.tensors.values()) {
+        weights.addresses.set(tensor.name, mapping.address + tensor.offset);
+        await bring(tensor, () => undefined);
+      }
+    } else {
+      await weights.upload(device, bring);
     }
     return weights;
+  }
+
+  /** Copies each tensor to the GPU; tensors that are multiplied together lie side by side. */
+  private async upload(
+    device: Device,
+    bring: (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => Promise<void>,
+  ): Promise<void> {
+    const scratch = new DeviceScope(device);
+    const packable = [...this.file.tensors.values()].filter((tensor) => packedBytes(tensor) !== undefined);
+    const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
+    for (const group of this.groups()) {
+      const isEmbedding = group[0]?.name === EMBEDDING;
+      const sizes = group.map((tensor) => (isEmbedding ? undefined : packedBytes(tensor)) ?? tensor.bytes);
+      const buffer = device.allocate(
+        'u8',
+        sizes.reduce((sum, bytes) => sum + bytes, 0),
+      );
+      let offset = 0;
+      for (const [i, tensor] of group.entries()) {
+        const bytes = sizes[i] as number;
+        const place = { ...bufferFrom(buffer, offset), elements: bytes };
+        offset += bytes;
+        const source = this.mapping.address + tensor.offset;
+        const isPacked = !isEmbedding && packedBytes(tensor) !== undefined;
+        const target = isPacked ? raw : place;
+        if (!isPacked) this.addresses.set(tensor.name, place.address);
+        await bring(tensor, (at, length) => device.native.upload(target.address + at, source + at, length));
+        if (isPacked) await this.repack(device, tensor, raw, place);
+      }
+    }
+    // A tied embedding is read by rows as the file has it, and multiplied as GPUs read it.
+    const embedding = this.file.tensors.get(EMBEDDING);
+    const bytes = embedding && packedBytes(embedding);
+    if (embedding !== undefined && bytes !== undefined && !this.has('output.weight')) {
+      const table = {
+        address: this.addresses.get(EMBEDDING) as number,
+        dtype: 'u8',
+        elements: embedding.bytes,
+      } as const;
+      await this.repack(device, embedding, table, device.allocate('u8', bytes));
+    }
+    scratch.release();
+  }
+
+  private async repack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void> {
+    const type = tensor.type.toLowerCase() as BlockType;
+    const [columns = 0, out = 0] = tensor.dims;
+    const blocks = columns / blockFormat(type).blockElements;
+    const recorder = new LaunchPlanRecorder(device, 0);
+    recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
+    await runOnce(device, recorder.finish());
+    this.packed.set(tensor.name, target);
+  }
+
+  /** All tensors, those that are to lie side by side together: same type, and nothing between them. */
+  private groups(): GgufTensor[][] {
+    const grouped = new Set<string>();
+    const groups: GgufTensor[][] = [];
+    for (const tensor of this.file.tensors.values()) {
+      if (grouped.has(tensor.name)) continue;
+      const [, layer = '', part] = /^(blk\.\d+\.)(.*)$/.exec(tensor.name) ?? [];
+      const family = JOINED.find((names) => part !== undefined && names.includes(part)) ?? [];
+      const members = family
+        .map((name) => this.file.tensors.get(layer + name))
+        .filter((member) => member !== undefined && member.type === tensor.type && fits(member)) as GgufTensor[];
+      const group = members.includes(tensor) ? members : [tensor];
+      for (const { name } of group) grouped.add(name);
+      groups.push(group);
+    }
+    return groups;
   }
 
   /** Bytes of all tensors. */
@@ -111,10 +223,18 @@ export class Weights {
    * when its element type has no kernels.
    */
   matrix(name: string, rows: number, columns: number): Matrix {
+    const buffer = this.packed.get(name);
+    if (buffer === undefined) return this.table(name, rows, columns);
+    const tensor = this.tensor(name, [columns, rows]);
+    return { type: tensor.type.toLowerCase() as BlockType, packed: true, buffer, rows, columns };
+  }
+
+  /** A matrix as the file has it, whose rows are read one by one. Throws as {@link matrix} does. */
+  table(name: string, rows: number, columns: number): Matrix {
     const tensor = this.tensor(name, [columns, rows]);
     const float = FLOAT_TYPES[tensor.type];
     if (float !== undefined) {
-      return { type: float, buffer: this.buffer(tensor, float, rows * columns), rows, columns };
+      return { type: float, packed: false, buffer: this.buffer(tensor, float, rows * columns), rows, columns };
     }
     const block = BLOCK_TYPES.find((type) => type.toUpperCase() === tensor.type);
     if (block === undefined) {
@@ -124,7 +244,7 @@ export class Weights {
         { tensor: name },
       );
     }
-    return { type: block, buffer: this.buffer(tensor, 'u8', tensor.bytes), rows, columns };
+    return { type: block, packed: false, buffer: this.buffer(tensor, 'u8', tensor.bytes), rows, columns };
   }
 
   /** An f32 vector of exactly this length. Throws as {@link matrix} does. */
@@ -156,4 +276,17 @@ export class Weights {
   private buffer(tensor: GgufTensor, dtype: Dtype, elements: number): DeviceBuffer {
     return { address: this.addresses.get(tensor.name) as number, dtype, elements };
   }
+}
+
+/** Bytes of a tensor repacked for GPUs; undefined for one whose kernels read it as it is. */
+function packedBytes(tensor: GgufTensor): number | undefined {
+  const type = BLOCK_TYPES.find((candidate) => candidate.toUpperCase() === tensor.type);
+  const [columns = 0, rows] = tensor.dims;
+  if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
+  return rows * packedRowBytes(type, columns);
+}
+
+/** Whether what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
+function fits(tensor: GgufTensor): boolean {
+  return (packedBytes(tensor) ?? tensor.bytes) % ALIGNMENT === 0;
 }

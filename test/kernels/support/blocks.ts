@@ -26,3 +26,13 @@ export function randomBlocks(type: BlockType, count: number, random: Random): Ui
   }
   return data;
 }
+
+/** {@link randomBlocks} whose scales are below 2^-7: their products with activations stay in the range of silu. */
+export function smallBlocks(type: BlockType, count: number, random: Random): Uint8Array {
+  const { blockBytes } = blockFormat(type);
+  const data = randomBlocks(type, count, random);
+  for (let block = 0; block < count; block++) {
+    for (const at of HALVES[type]) data[block * blockBytes + at + 1]! &= 0xa3;
+  }
+  return data;
+}

@@ -1,4 +1,9 @@
-import { type BlockType, blockFormat, Q8_BLOCK } from '../../../src/executor/kernels/contracts/index.js';
+import {
+  type BlockType,
+  blockFormat,
+  Q8_BLOCK,
+  Q8_BLOCK_BYTES,
+} from '../../../src/executor/kernels/contracts/index.js';
 import { packRow, quantizeQ8 } from '../reference/quantize_q8.js';
 import { repackRow } from '../reference/repack.js';
 
@@ -27,4 +32,34 @@ export function packedWidth(type: BlockType, units: number): { readonly fileBloc
   const { blockElements } = blockFormat(type);
   const fileBlocks = blockElements === 256 ? Math.ceil(units / 4) : 2 * units;
   return { fileBlocks, inner: fileBlocks * blockElements };
+}
+
+/** What rows of quantized activations stand for, and the scale of each element. */
+export function dequantizeRows(packed: Uint8Array, inner: number) {
+  const rowBytes = (inner / Q8_BLOCK) * Q8_BLOCK_BYTES;
+  const rows = packed.length / rowBytes;
+  const [values, scales] = [new Float64Array(rows * inner), new Float64Array(rows * inner)];
+  for (let t = 0; t < rows; t++) {
+    const row = packed.slice(t * rowBytes, (t + 1) * rowBytes).buffer;
+    const quants = new Int8Array(row, 0, inner);
+    const blockScales = new Float32Array(row, inner, inner / Q8_BLOCK);
+    for (let i = 0; i < inner; i++) {
+      scales[t * inner + i] = blockScales[Math.floor(i / Q8_BLOCK)]!;
+      values[t * inner + i] = quants[i]! * scales[t * inner + i]!;
+    }
+  }
+  return { values, scales };
+}
+
+/**
+ * Holds rows of quantized activations against what they are to stand for: half a step, and what the values before
+ * quantization may be off by.
+ */
+export function expectQuantized(packed: Uint8Array, expected: Float64Array, inner: number, off: (i: number) => number) {
+  const { values, scales } = dequantizeRows(packed, inner);
+  expected.forEach((value, i) => {
+    const bound = 0.50002 * scales[i]! + off(i) + 1e-36;
+    const error = Math.abs(values[i]! - value);
+    if (!(error <= bound)) throw new Error(`element ${i} is ${values[i]}, expected ${value} within ${bound}`);
+  });
 }

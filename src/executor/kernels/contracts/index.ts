@@ -2,6 +2,7 @@ import type { KernelContract } from '../contract.js';
 import { attentionContracts } from './attention.js';
 import { elementwiseContracts } from './elementwise.js';
 import { forwardContracts } from './forward.js';
+import { fusedContracts } from './fused.js';
 import { linearContracts } from './linear.js';
 import { measureContracts } from './measure.js';
 import { packedContracts } from './packed.js';
@@ -12,6 +13,7 @@ import { tileContracts } from './tile.js';
 export * from './attention.js';
 export * from './elementwise.js';
 export * from './forward.js';
+export * from './fused.js';
 export * from './linear.js';
 export * from './measure.js';
 export * from './packed.js';
@@ -27,6 +29,7 @@ export const allContracts: readonly KernelContract[] = [
   ...linearContracts,
   ...quantizedContracts,
   ...packedContracts,
+  ...fusedContracts,
   ...measureContracts,
   ...samplingContracts,
   ...tileContracts,

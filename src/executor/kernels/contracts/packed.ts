@@ -63,8 +63,31 @@ export const matmulPacked = (type: BlockType) =>
     ),
   });
 
+/** Dimension `row_bytes`: {@link packedRowBytes}; `ffn_blocks`: ffn / 32. `blocks` are of 32 elements, and `ffn` is a multiple of 32. */
+export const gateUpSwigluPacked = (type: BlockType) =>
+  defineKernel({
+    name: `gate_up_swiglu_packed_${type}`,
+    source: 'gate_up_swiglu_packed.hip',
+    summary: 'y[t] = silu(gate · x[t]) * (up · x[t]), quantized as quantize_q8 does',
+    arguments: [
+      input('gate', 'u8', 'ffn', 'row_bytes'),
+      input('up', 'u8', 'ffn', 'row_bytes'),
+      input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`),
+      inout('y', 'u8', 'rows', 'ffn_blocks', `${Q8_BLOCK_BYTES}`),
+      input('tokens', 'i32', '1'),
+      i32('ffn'),
+      i32('blocks'),
+    ],
+    grid: [
+      { of: 'ffn', per: Q8_BLOCK },
+      { of: 'rows', per: PACKED_TOKENS },
+    ],
+    tolerance: exact('the very bits of matmul_packed, swiglu and quantize_q8'),
+  });
+
 /** Weights repacked for GPUs. */
 export const packedContracts: readonly KernelContract[] = BLOCK_TYPES.flatMap((type) => [
   repack(type),
   matmulPacked(type),
+  gateUpSwigluPacked(type),
 ]);

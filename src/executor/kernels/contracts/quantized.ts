@@ -25,7 +25,7 @@ export const quantizeQ8 = defineKernel({
   source: 'quantize_q8.hip',
   summary: 'y = round(x · 127 / max |x|) and the scale max |x| / 127 of each 32 elements',
   arguments: [input('x', 'f32', 'rows', 'in'), output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`), i32('in')],
-  grid: [{ of: 'rows' }],
+  grid: [{ of: 'in', per: 2048 }, { of: 'rows' }],
   tolerance: exact('one rounding an operation, the same as the reference rounded to f32'),
 });
 

@@ -19,6 +19,14 @@ export const TILE_FORMS: Readonly<Record<TileForm, { readonly rows: number; read
   many: { rows: 128, tokens: 128 },
 };
 
+/** The forms, and the numbers of tokens for which each is the fastest. */
+export const TILE_FORM_NAMES: readonly TileForm[] = ['few', 'some', 'many'];
+export const TILE_FORM_ROWS: Readonly<Record<TileForm, { readonly atLeast: number; readonly atMost?: number }>> = {
+  few: { atLeast: 0, atMost: 16 },
+  some: { atLeast: 17, atMost: 256 },
+  many: { atLeast: 257 },
+};
+
 /** The form for a launch of at most `tokens` tokens. */
 export function tileForm(tokens: number): TileForm {
   if (tokens <= 16) return 'few';

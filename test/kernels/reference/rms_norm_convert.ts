@@ -1,0 +1,1 @@
+export { rmsNorm as rmsNormConvert } from './rms_norm.js';

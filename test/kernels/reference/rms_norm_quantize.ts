@@ -1,0 +1,1 @@
+export { rmsNorm as rmsNormQuantize } from './rms_norm.js';

@@ -1,0 +1,1 @@
+export { swiglu as swigluConvert } from './swiglu.js';

@@ -1,0 +1,1 @@
+export { swiglu as swigluQuantize } from './swiglu.js';
