@@ -19,6 +19,8 @@ export interface EngineOptions {
   readonly prefixCache: boolean;
   /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
   readonly checkEveryStep?: boolean | undefined;
+  /** How long a reader may hold its stream up before it is given up; default 30 s. */
+  readonly pauseLimitMs?: number | undefined;
 }
 
 const QUEUE_RETRY_MS = 1000;
@@ -112,18 +114,19 @@ export class Engine {
 
   /**
    * Stops computing for a generation whose reader does not keep up, or goes on. One that stays paused for
-   * {@link PAUSE_LIMIT_MS} ends with `SLOW_READER`.
+   * too long ends with `SLOW_READER`.
    */
   pause(generation: Generation, paused: boolean): void {
     for (const sequence of generation.sequences) sequence.paused = paused;
     clearTimeout(this.pauses.get(generation));
     this.pauses.delete(generation);
     if (paused) {
+      const limitMs = this.options.pauseLimitMs ?? PAUSE_LIMIT_MS;
       const timer = setTimeout(() => {
         this.pauses.delete(generation);
         for (const sequence of generation.sequences) this.drop(sequence);
-        generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${PAUSE_LIMIT_MS / 1000} s`));
-      }, PAUSE_LIMIT_MS);
+        generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${limitMs / 1000} s`));
+      }, limitMs);
       this.pauses.set(generation, timer);
     }
     this.pump();

@@ -119,9 +119,7 @@ export class ExecutorLoop {
         microseconds: entry.microseconds + microseconds,
       });
     }
-    return [...byName.values()]
-      .filter(({ launches }) => launches > 0)
-      .sort((a, b) => b.microseconds - a.microseconds);
+    return [...byName.values()].filter(({ launches }) => launches > 0).sort((a, b) => b.microseconds - a.microseconds);
   }
 
   private async step(parts: Partial<ExecuteRequest>): Promise<void> {
