@@ -161,7 +161,7 @@ export class ForwardPass {
   attention(layer: number, weights: AttentionWeights, rope: Rope): void {
     const { q, k, v, output, biases } = weights;
     const stride = q.rows + k.rows + v.rows;
-    this.linear.multiplyEach([q, k, v], this.normalized(weights.norm), this.qkv);
+    this.linear.multiplyEach([q, k, v], this.normalized(weights.norm, [q, k, v]), this.qkv);
     if (biases !== undefined) {
       // The three lie apart in the file and side by side in qkv: joined, one launch adds them.
       const joined = Float32Array.from(biases.flatMap((part) => [...this.device.readF32(part)]));
@@ -174,10 +174,8 @@ export class ForwardPass {
 
   /** x += down · (silu(gate · n) * (up · n)), n = rms_norm(x) */
   mlp({ norm, gate, up, down }: MlpWeights): void {
-    const ffn = gate.rows;
-    this.linear.multiplyEach([gate, up], this.normalized(norm), this.gateUp);
-    this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.activated, ffn }, { rows: this.tokens.count });
-    this.linear.addTo(this.x, down, { columns: ffn, rows: this.tokens, forms: { f32: this.activated } });
+    const input = this.normalized(norm, [gate, up]);
+    this.linear.addTo(this.x, down, this.linear.swiglu(gate, up, input, down, this.gateUp, this.activated));
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
@@ -190,7 +188,7 @@ export class ForwardPass {
       { x: this.x, y: this.sampled, index: sampleRow, hidden: hiddenSize },
       { tokens: this.tokens.count, samples: this.samples.count },
     );
-    const input = this.linear.normalized(this.sampled, norm, this.normed, rmsNormEpsilon, this.samples);
+    const input = this.linear.normalized(this.sampled, norm, this.normed, rmsNormEpsilon, this.samples, [outputMatrix]);
     this.linear.multiply(outputMatrix, input, { y: this.logits, stride: vocabularySize });
     this.adjustLogits();
     const shared = { slots: this.slots, slot_words: this.slotWords, row_slot: rowSlot, sample_row: sampleRow };
@@ -268,8 +266,8 @@ export class ForwardPass {
   }
 
   /** rms_norm(x) */
-  private normalized(weight: DeviceBuffer): Activation {
-    return this.linear.normalized(this.x, weight, this.normed, this.model.rmsNormEpsilon, this.tokens);
+  private normalized(weight: DeviceBuffer, matrices: readonly Matrix[]): Activation {
+    return this.linear.normalized(this.x, weight, this.normed, this.model.rmsNormEpsilon, this.tokens, matrices);
   }
 
   /** Rotates q and k, appends k and v to the layer's cache, and attends: qkv → attended. */

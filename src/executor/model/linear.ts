@@ -33,8 +33,11 @@ export interface Target {
  * one product compute the same bits for a row whatever the number of rows.
  */
 export class Linear {
-  /** Room for one activation in any form but f32, and what it holds. */
+  /** Room for one activation each in any form but f32: of a norm, of an MLP, and of what was in f32 before. */
+  private readonly normed: DeviceBuffer;
+  private readonly activated: DeviceBuffer;
   private readonly converted: DeviceBuffer;
+  /** What `converted` holds. */
   private latest: { readonly x: Activation; readonly form: InputForm; readonly y: DeviceBuffer } | undefined;
   /** What products that cannot be added in place are added from. */
   private readonly delta: DeviceBuffer;
@@ -53,15 +56,93 @@ export class Linear {
     private readonly hidden: number,
   ) {
     this.usesTiles = !device.isHost;
-    const blocks = Math.ceil(widest / kernels.Q8_BLOCK);
-    this.converted = memory.allocate('u8', maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * widest));
+    const room = (columns: number) => {
+      const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
+      return memory.allocate('u8', maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns));
+    };
+    this.converted = room(widest);
+    this.normed = this.usesTiles ? room(hidden) : this.converted;
+    this.activated = this.usesTiles ? room(widest) : this.converted;
     this.delta = memory.allocate('f32', maxRows * hidden);
   }
 
-  /** y = rms_norm(x) * weight: an activation for matrices. */
-  normalized(x: DeviceBuffer, weight: DeviceBuffer, y: DeviceBuffer, eps: number, rows: Rows): Activation {
-    this.plan.launch(kernels.rmsNorm, { x, weight, y, hidden: this.hidden, eps }, { rows: rows.count });
-    return { columns: this.hidden, rows, forms: { f32: y } };
+  /**
+   * rms_norm(x) * weight, in the form that the matrices take if they all take one.
+   *
+   * @param y where it goes in f32
+   */
+  normalized(
+    x: DeviceBuffer,
+    weight: DeviceBuffer,
+    y: DeviceBuffer,
+    eps: number,
+    rows: Rows,
+    matrices: readonly Matrix[],
+  ): Activation {
+    const { hidden } = this;
+    const form = this.commonForm(matrices);
+    const fused = asForm(this.normed, form);
+    const dims = { rows: rows.count };
+    if (form === 'f32') {
+      this.plan.launch(kernels.rmsNorm, { x, weight, y, hidden, eps }, dims);
+      return { columns: hidden, rows, forms: { f32: y } };
+    }
+    if (form === 'q8') {
+      const blocks = hidden / kernels.Q8_BLOCK;
+      this.plan.launch(kernels.rmsNormQuantize, { x, weight, y: fused, hidden, eps }, { ...dims, blocks });
+    } else {
+      this.plan.launch(kernels.rmsNormConvert(form), { x, weight, y: fused, hidden, eps }, dims);
+    }
+    return { columns: hidden, rows, forms: { [form]: fused } };
+  }
+
+  /**
+   * silu(gate · x) * (up · x), in the form that `down` takes.
+   *
+   * @param gateUp room for both products, `[rows, 2, ffn]` f32
+   * @param y where it goes in f32
+   */
+  swiglu(gate: Matrix, up: Matrix, x: Activation, down: Matrix, gateUp: DeviceBuffer, y: DeviceBuffer): Activation {
+    const ffn = gate.rows;
+    const form = this.commonForm([down]);
+    const fused = asForm(this.activated, form);
+    const both = joined([gate, up]);
+    const activation = { columns: ffn, rows: x.rows, forms: { [form]: form === 'f32' ? y : fused } };
+    const shared = { y: fused, tokens: x.rows.present, ffn };
+    const dims = { rows: x.rows.count };
+    if (form === 'q8' && gate.packed && up.packed && gate.type === up.type && kernels.isBlockType(gate.type)) {
+      this.plan.launch(
+        kernels.gateUpSwigluPacked(gate.type),
+        { ...shared, gate: gate.buffer, up: up.buffer, x: this.inForm(x, 'q8'), blocks: x.columns / kernels.Q8_BLOCK },
+        {
+          ...dims,
+          row_bytes: kernels.packedRowBytes(gate.type, x.columns),
+          ffn_blocks: ffn / kernels.Q8_BLOCK,
+        },
+      );
+      return activation;
+    }
+    if ((form === 'f16' || form === 'bf16') && both !== undefined && this.formOf(both) === form) {
+      for (const tileForm of kernels.TILE_FORM_NAMES) {
+        this.plan.launch(
+          kernels.gateUpSwigluTile(form, tileForm),
+          { ...shared, weight: both.buffer, x: this.inForm(x, form), hidden: x.columns },
+          dims,
+          this.when(x.rows.count, tileForm),
+        );
+      }
+      return activation;
+    }
+    this.multiplyEach([gate, up], x, gateUp);
+    if (form === 'f32') {
+      this.plan.launch(kernels.swiglu, { gate_up: gateUp, y, ffn }, dims);
+    } else if (form === 'q8') {
+      const blocks = ffn / kernels.Q8_BLOCK;
+      this.plan.launch(kernels.swigluQuantize, { gate_up: gateUp, y: fused, ffn }, { ...dims, blocks });
+    } else {
+      this.plan.launch(kernels.swigluConvert(form), { gate_up: gateUp, y: fused, ffn }, dims);
+    }
+    return activation;
   }
 
   /** Products of one input, side by side in each row of y. Matrices that lie side by side take one launch. */
@@ -125,6 +206,13 @@ export class Linear {
     return { count: rows, atLeast, ...(atMost !== undefined && { atMost }) };
   }
 
+  /** The one form that all the matrices take; f32, from which every other is made, when they differ. */
+  private commonForm(matrices: readonly Matrix[]): InputForm {
+    const forms = new Set(matrices.map((matrix) => this.formOf(matrix)));
+    const [form] = forms;
+    return this.usesTiles && forms.size === 1 && form !== undefined ? form : 'f32';
+  }
+
   private formOf(weight: Matrix): InputForm {
     if (kernels.isBlockType(weight.type)) return 'q8';
     if (!this.usesTiles || weight.type === 'f32') return 'f32';
@@ -142,16 +230,20 @@ export class Linear {
     if (this.latest?.x === x && this.latest.form === form) return this.latest.y;
     const source = x.forms.f32 as DeviceBuffer;
     const { columns, rows } = x;
-    let y = this.converted;
+    const y = asForm(this.converted, form);
     if (form === 'q8') {
       const blocks = columns / kernels.Q8_BLOCK;
       this.plan.launch(kernels.quantizeQ8, { x: source, y, in: columns }, { rows: rows.count, blocks });
     } else {
-      const tile = form as kernels.TileType;
-      y = { address: y.address, dtype: tile, elements: Math.floor(y.elements / DTYPE_BYTES[tile]) };
-      this.plan.launch(kernels.convert(tile), { x: source, y, in: columns }, { rows: rows.count });
+      this.plan.launch(kernels.convert(form as kernels.TileType), { x: source, y, in: columns }, { rows: rows.count });
     }
     this.latest = { x, form, y };
     return y;
   }
+}
+
+/** Memory as elements of a form. */
+function asForm({ address, elements }: DeviceBuffer, form: InputForm): DeviceBuffer {
+  const dtype = form === 'q8' ? 'u8' : form;
+  return { address, dtype, elements: Math.floor(elements / DTYPE_BYTES[dtype]) };
 }
