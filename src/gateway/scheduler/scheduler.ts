@@ -1,4 +1,5 @@
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { isComing, PromisedPrefixes } from './promised-prefixes.js';
 import type { Sequence } from './sequence.js';
 
 export interface SchedulerOptions {
@@ -38,6 +39,12 @@ export interface StepToken {
   readonly index: number;
 }
 
+/** The blocks of a prompt's beginning that were computed before, and the hash that stands for them. */
+interface FoundPrefix {
+  readonly blocks: readonly number[];
+  readonly hash: number;
+}
+
 /** What has come back. */
 export interface StepResult {
   readonly slices: readonly PlannedSlice[];
@@ -71,6 +78,7 @@ export class Scheduler {
   private freeSlots: number[] = [];
   private closes: number[] = [];
   private inFlight: StepPlan[] = [];
+  private readonly promised = new PromisedPrefixes();
   private arrivals = 0;
   private steps = 0;
 
@@ -162,7 +170,10 @@ export class Scheduler {
     pressed ||= this.running.some((sequence) => sequence.state === 'draining');
     while (!pressed && budget > 0 && this.freeSlots.length > 0 && this.spareLogits(extraLogits) > 0) {
       const sequence = this.waiting.find((candidate) => this.mayStart(candidate));
-      if (sequence === undefined || !this.admit(sequence, budget)) break;
+      if (sequence === undefined) break;
+      const found = this.findPrefix(sequence);
+      if (this.waitsForPrefix(sequence, found)) continue;
+      if (!this.admit(sequence, budget, found)) break;
       this.remove(this.waiting, sequence);
       opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
       add(sequence, this.countOf(sequence, budget, extraLogits));
@@ -218,6 +229,7 @@ export class Scheduler {
     this.closes = [];
     this.inFlight = [];
     this.blocks.reset();
+    this.promised.clear();
     this.resetSlots();
   }
 
@@ -235,6 +247,8 @@ export class Scheduler {
   private mayStart(sequence: Sequence): boolean {
     const { leader } = sequence.options;
     if (sequence.paused || !this.mayRun(sequence)) return false;
+    const { awaited } = sequence;
+    if (awaited !== undefined && isComing(awaited) && this.mayRun(awaited.maker)) return false;
     if (leader === undefined || leader.state === 'ended' || !this.takesFor(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }
@@ -261,9 +275,15 @@ export class Scheduler {
     return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs };
   }
 
+  /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
+  private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
+    if (!this.takesFor(sequence)) return false;
+    sequence.awaited = this.promised.find(sequence, found.blocks.length, found.hash);
+    return sequence.awaited !== undefined && this.mayRun(sequence.awaited.maker);
+  }
+
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
-  private admit(sequence: Sequence, budget: number): boolean {
-    const found = this.findPrefix(sequence);
+  private admit(sequence: Sequence, budget: number, found: FoundPrefix): boolean {
     const start = found.blocks.length * BLOCK_TOKENS;
     const end = isProtected(sequence) ? sequence.lastPosition : start + Math.min(sequence.known - start, budget);
     const needed = blocksFor(end) - found.blocks.length;
@@ -283,13 +303,17 @@ export class Scheduler {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;
     }
+    // One whose log probabilities are asked for may take a step a token: nobody should wait for that.
+    if (this.caches && !sequence.asksPromptLogprobs) {
+      this.promised.promise(sequence, found.blocks.length, found.hash);
+    }
     this.running.push(sequence);
     this.running.sort(byUrgency);
     return true;
   }
 
   /** The longest findable run of full blocks that leaves at least one token to compute. */
-  private findPrefix(sequence: Sequence): { blocks: number[]; hash: number } {
+  private findPrefix(sequence: Sequence): FoundPrefix {
     const blocks: number[] = [];
     let hash = 0;
     if (!this.takesFor(sequence)) return { blocks, hash };
@@ -356,6 +380,7 @@ export class Scheduler {
   }
 
   private release(sequence: Sequence): void {
+    this.promised.forget(sequence);
     for (const block of sequence.blocks) this.blocks.release(block);
     sequence.blocks = [];
     this.closes.push(sequence.slot as number);

@@ -1,3 +1,5 @@
+import type { Promised } from './promised-prefixes.js';
+
 /** How a sequence's tokens are drawn; what the executor's slot is told. Neutral values turn a filter off. */
 export interface SequenceSampling {
   readonly temperature: number;
@@ -83,6 +85,8 @@ export class Sequence {
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;
+  /** While it waits: blocks that another sequence computes and this one will find. */
+  awaited: Promised | undefined;
   /** Its reader does not keep up: nothing more is computed for now. */
   paused = false;
   /** Order of arrival. Set by the scheduler. */
@@ -144,5 +148,6 @@ export class Sequence {
     this.inFlight = 0;
     this.registeredBlocks = 0;
     this.registeredHash = 0;
+    this.awaited = undefined;
   }
 }

@@ -141,6 +141,42 @@ describe('the scheduler', () => {
     expect(again.emitted).toEqual(expectedTokens(again));
   });
 
+  it('computes a prompt once when many come with it together, and nobody waits who shares little', () => {
+    const world = new World({ ...roomy, maxSequences: 10, maxStepTokens: 1000 }, 2);
+    const shared = ids(160);
+    const sequences = [1, 2, 3, 4, 5].map((i) => sequenceOf([...shared, ...ids(8, i)], 3));
+    const stranger = sequenceOf([...ids(16), ...ids(40, 30)], 3);
+    for (const sequence of [...sequences, stranger]) world.add(sequence, 99);
+    world.plan();
+    expect(sequences.map(({ state }) => state)).toEqual(['running', ...new Array(4).fill('waiting')]);
+    expect(stranger.state).toBe('running');
+    world.drain();
+    expect(sequences.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 160, 160, 160, 160]);
+    for (const sequence of [...sequences, stranger]) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+  });
+
+  it.each(['ends', 'is paused', 'dies'] as const)(
+    'waits for a prompt no longer when the one that computes it %s',
+    (how) => {
+      const world = new World({ ...roomy, maxStepTokens: 32 }, 1);
+      const [first, second] = [1, 2].map((i) => sequenceOf([...ids(160), i], 3)) as [Sequence, Sequence];
+      for (const sequence of [first, second]) world.add(sequence, 99);
+      world.plan();
+      world.complete();
+      world.plan();
+      expect([first.state, second.state]).toEqual(['running', 'waiting']);
+      if (how === 'ends') world.end(first, false);
+      else if (how === 'dies') world.crash();
+      first.paused = how === 'is paused';
+      world.drain();
+      expect(second.state).toBe('ended');
+      expect(second.emitted).toEqual(expectedTokens(second));
+      first.paused = false;
+      world.drain();
+      expect(first.emitted).toEqual(expectedTokens(first));
+    },
+  );
+
   it('without a prefix cache finds nothing', () => {
     const world = new World({ ...roomy, prefixCache: false }, 2);
     for (let i = 0; i < 2; i++) {
