@@ -87,29 +87,32 @@ async function cpu(): Promise<void> {
 
 async function pipeline(): Promise<void> {
   for (const [streams, stepMs, tokens, share] of [
-    [1, 1, 3000, 0.9],
-    [4, 1, 3000, 0.9],
-    [8, 1, 3000, 0.9],
-    [64, 10, 500, 0.95],
+    [1, 1, 2500, 0.9],
+    [4, 1, 2500, 0.9],
+    [8, 1, 2500, 0.9],
+    [64, 10, 250, 0.95],
   ] as const) {
-    const own = await executorRate(streams, stepMs);
-    const shares: number[] = [];
-    for (const pipelineDepth of [2, 1]) {
-      const load = { clients: streams, requests: streams, 'prompt-tokens': 16, connections: Math.min(4, streams) };
-      const report = await withStack({ stepMs, maxSequences: streams, pipelineDepth }, async (stack) => {
-        await offer(stack, { ...load, tokens: Math.ceil(tokens / 4) });
-        return await offer(stack, { ...load, tokens, seed: 2 });
-      });
-      const decodeMs = report.requestMs.p50 - report.timeToFirstTokenMs.p50;
-      shares.push((1000 * (tokens - 1)) / decodeMs / own);
+    // Three rounds of the executor alone and both depths in turn, so that what else the machine does falls on all.
+    const shares: Record<number, number[]> = { 1: [], 2: [] };
+    for (let round = 0; round < 3; round++) {
+      const own = await executorRate(streams, stepMs);
+      for (const pipelineDepth of [2, 1]) {
+        const load = { clients: streams, requests: streams, 'prompt-tokens': 16, connections: Math.min(4, streams) };
+        const report = await withStack({ stepMs, maxSequences: streams, pipelineDepth }, async (stack) => {
+          await offer(stack, { ...load, tokens: Math.ceil(tokens / 4) });
+          return await offer(stack, { ...load, tokens, seed: 2 });
+        });
+        const decodeMs = report.requestMs.p50 - report.timeToFirstTokenMs.p50;
+        shares[pipelineDepth]?.push((1000 * (tokens - 1)) / decodeMs / own);
+      }
     }
-    const [deep, plain] = shares as [number, number];
-    const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;
+    const [deep, plain] = [2, 1].map((depth) => shares[depth]?.sort((a, b) => a - b) as number[]);
+    const percent = (values: number[] = []): string => values.map((value) => (100 * value).toFixed(1)).join(' / ');
     record(
-      `steps/s, ${streams} streams, ${stepMs} ms steps, of the executor’s own ${own.toFixed(0)}`,
+      `steps/s in % of the executor’s own, ${streams} streams, ${stepMs} ms steps, lowest / median / highest of 3`,
       `${percent(deep)} (depth 1: ${percent(plain)})`,
-      `≥ ${100 * share} %`,
-      deep >= share,
+      `median ≥ ${100 * share}`,
+      (deep?.[1] ?? 0) >= share,
     );
   }
 }
