@@ -13,7 +13,8 @@ struct GateUp {
   static constexpr int PARTS = 2;
   const T *weight, *x;
   T* y;
-  int tokens, out, in;
+  const int32_t* tokens;
+  int out, in;
 };
 template <class T>
 DEVICE void finish(const GateUp<T>& job, int t, int n, const float (&sums)[2]) {
@@ -28,14 +29,12 @@ DEVICE void finish(const GateUp<T>& job, int t, int n, const float (&sums)[2]) {
          type* __restrict y,                  /* [tokens, ffn] */                                 \
          const int32_t* __restrict tokens,    /* [1] */                                           \
          int ffn, int hidden) {                                                                   \
-    const forge::Dim3 block = BLOCK_INDEX;                                                        \
-    const int first_token = block.x * (columns);                                                  \
-    if (first_token >= *tokens) return;                                                           \
-    body(GateUp<type>{weight, x, y, *tokens, ffn, hidden}, block.y * (rows), first_token);        \
+    const forge::Dim3 block = BLOCK_INDEX; \
+    body(GateUp<type>{weight, x, y, tokens, ffn, hidden}, block.y * (rows), block.x * (columns));        \
   }
 #define GATE_UP_SWIGLU_TILES(suffix, type)                                                                  \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, type, (linear_few<2, 1, 4>), 1 * TILE, 1 * TILE)    \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, type, (linear_few<2, 4, 1>), 1 * TILE, 4 * TILE)   \
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, type, (linear_few<2, 1, 8>), 1 * TILE, 1 * TILE)    \
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, type, (linear_few<2, 4, 4>), 1 * TILE, 4 * TILE)   \
   GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_##suffix, type, linear_many, MANY_ROWS / 2, MANY_TOKENS)
 
 GATE_UP_SWIGLU_TILES(f16, forge::half_t)

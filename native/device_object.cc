@@ -316,10 +316,12 @@ Napi::Value probe_gpu(const Napi::CallbackInfo& info) {
   try {
     const std::unique_ptr<Driver> driver = load_driver(platform);
     result.Set("library", driver->library);
-    check(*driver, driver->init(0));
     int version = 0, count = 0;
-    check(*driver, driver->driver_get_version(&version));
+    const DriverResult initialized = driver->init(0);
+    // Without a device some drivers fail to initialize with a code that says less than the count's.
     check(*driver, driver->device_get_count(&count));
+    check(*driver, initialized);
+    check(*driver, driver->driver_get_version(&version));
     result.Set("version", version);
     Napi::Array devices = Napi::Array::New(env);
     for (int i = 0; i < count; i++) {

@@ -30,9 +30,9 @@ DEVICE int lane_id() { return WAVE == 1 ? 0 : thread_id() % WAVE; }
 DEVICE int wave_id() { return WAVE == 1 ? 0 : thread_id() / WAVE; }
 
 // A number that a template can take from an argument's type.
-template <int N>
+template <auto N>
 struct Constant {
-  static constexpr int value = N;
+  static constexpr auto value = N;
 };
 
 template <class T>

@@ -7,7 +7,8 @@
 //
 // A job is what to multiply and what becomes of the sums:
 //   PARTS                       rows of the weight that make one output
-//   weight, x, tokens, out, in  weight [PARTS, out, in], x [tokens, in]; `in` is a multiple of PIECE
+//   weight, x, out, in          weight [PARTS, out, in], x [tokens, in]; `in` is a multiple of PIECE
+//   tokens                      where their number lies
 //   finish(job, t, n, sums)     takes the PARTS sums of an output
 #pragma once
 
@@ -20,37 +21,54 @@ constexpr int SEGMENTS = 8;
 // The chunk after the last of segment s.
 DEVICE int segment_end(int chunks, int s) { return chunks * (s + 1) / SEGMENTS; }
 DEVICE int chunk_count(int in) { return (in + TILE_DEPTH - 1) / TILE_DEPTH; }
+// Whether the element lies in its row; only the last chunk has any that do not. WHOLE: known to be another chunk.
+template <bool WHOLE>
+DEVICE bool is_inside(int k, int in) {
+  return WHOLE || k < in;
+}
 
-// Row n of a part, or the last one for n past the end: what is computed there is not stored.
+// Row n of a part of the weight, row t of x; the last one for rows past the end: what is computed there is not stored.
 template <class Job>
 DEVICE const auto* weight_row(const Job& job, int part, int n) {
-  const size_t row = static_cast<size_t>(part) * job.out + min_of(n, job.out - 1);
-  return job.weight + row * job.in;
+  return job.weight + (static_cast<size_t>(part) * job.out + min_of(n, job.out - 1)) * job.in;
 }
 template <class Job>
-DEVICE const auto* x_row(const Job& job, int t) {
-  return job.x + static_cast<size_t>(min_of(t, job.tokens - 1)) * job.in;
+DEVICE const auto* x_row(const Job& job, int t, int tokens) {
+  return job.x + static_cast<size_t>(min_of(t, tokens - 1)) * job.in;
 }
 
-// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. AHEAD: chunks loaded at once.
-template <int ROWS, int TOKENS, int AHEAD, class Job>
+// Where a lane's pieces of the next chunk of some tiles lie.
+template <class T, int TILES>
+struct Chunk {
+  const T* pieces[TILES][FRAGMENT_PIECES];
+};
+// Loads the chunk `ahead` of that one, or its first `elements` elements and zeros. STREAM: read once.
+template <bool STREAM, bool WHOLE = true, class T, int TILES>
+DEVICE void load_chunk(Fragment<T> (&fragments)[TILES], const Chunk<T, TILES>& chunk, int ahead, int elements = 0) {
+  UNROLL
+  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++) {
+    const int t = i / FRAGMENT_PIECES, p = i % FRAGMENT_PIECES;
+    const T* from = chunk.pieces[t][p] + ahead * TILE_DEPTH;
+    const bool inside = WHOLE || piece_k(p) < elements;
+    fragments[t].pieces[p] = inside ? STREAM ? stream_piece(from) : load_piece(from) : zero_piece();
+  }
+}
+template <class T, int TILES>
+DEVICE void advance(Chunk<T, TILES>& chunk, int chunks) {
+  UNROLL
+  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++) chunk.pieces[i / FRAGMENT_PIECES][i % FRAGMENT_PIECES] += chunks * TILE_DEPTH;
+}
+
+// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of the weight are
+// on their way to a lane at any time.
+template <int ROWS, int TOKENS, int LOADS, class Job>
 DEVICE void linear_few(const Job& job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS, OWN = SEGMENTS / WAVES;
+  constexpr int AHEAD = max_of(1, LOADS / (ROWS * FRAGMENT_PIECES));  // chunks
   static_assert(ROWS % PARTS == 0 && OWN * WAVES == SEGMENTS, "whole outputs, whole segments");
 
-  const T *weight[ROWS][FRAGMENT_PIECES], *x[TOKENS][FRAGMENT_PIECES];
-  UNROLL
-  for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-      weight[r][p] = weight_row(job, r % PARTS, first_n + r / PARTS * TILE + piece_row(p)) + piece_k(p);
-    }
-    UNROLL
-    for (int t = 0; t < TOKENS; t++) x[t][p] = x_row(job, first_token + t * TILE + piece_row(p)) + piece_k(p);
-  }
-
-  const int chunks = chunk_count(job.in);
+  const int chunks = chunk_count(job.in), tokens = *job.tokens;
   TileSum sums[OWN][TOKENS][ROWS];
   UNROLL
   for (int o = 0; o < OWN; o++) {
@@ -59,33 +77,57 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
       UNROLL
       for (int r = 0; r < ROWS; r++) clear(sums[o][t][r]);
     }
-    const auto add_chunks = [&](int first, auto count) {
-      Fragment<T> w[count.value][ROWS], v[count.value][TOKENS];
-      UNROLL
-      for (int c = 0; c < count.value; c++) {
-        const int k = (first + c) * TILE_DEPTH;
-        UNROLL
-        for (int p = 0; p < FRAGMENT_PIECES; p++) {
-          const bool inside = k + piece_k(p) < job.in;
-          UNROLL
-          for (int r = 0; r < ROWS; r++) w[c][r].pieces[p] = inside ? stream_piece(weight[r][p] + k) : zero_piece();
-          UNROLL
-          for (int t = 0; t < TOKENS; t++) v[c][t].pieces[p] = inside ? load_piece(x[t][p] + k) : zero_piece();
-        }
-      }
-      UNROLL
-      for (int c = 0; c < count.value; c++) {
-        UNROLL
-        for (int t = 0; t < TOKENS; t++) {
-          UNROLL
-          for (int r = 0; r < ROWS; r++) tile_multiply_add(sums[o][t][r], w[c][r], v[c][t]);
-        }
-      }
-    };
     const int segment = o * WAVES + wave_id(), end = segment_end(chunks, segment);
-    int c = segment == 0 ? 0 : segment_end(chunks, segment - 1);
-    for (; c + AHEAD <= end; c += AHEAD) add_chunks(c, Constant<AHEAD>());
-    for (; c < end; c++) add_chunks(c, Constant<1>());
+    const int first = segment == 0 ? 0 : segment_end(chunks, segment - 1);
+    const int whole = min_of(end, job.in / TILE_DEPTH) - first;
+    Chunk<T, ROWS> w_next;
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      UNROLL
+      for (int p = 0; p < FRAGMENT_PIECES; p++) {
+        const int n = first_n + r / PARTS * TILE + piece_row(p);
+        w_next.pieces[r][p] = weight_row(job, r % PARTS, n) + first * TILE_DEPTH + piece_k(p);
+      }
+    }
+    // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place. The first of the
+    // weights are asked for before the number of tokens has arrived.
+    Fragment<T> w[AHEAD][ROWS], v[AHEAD][TOKENS];
+    UNROLL
+    for (int a = 0; a < AHEAD; a++) {
+      if (a < whole) load_chunk<true>(w[a], w_next, a);
+    }
+    if (first_token >= tokens) return;
+    Chunk<T, TOKENS> x_next;
+    UNROLL
+    for (int t = 0; t < TOKENS; t++) {
+      UNROLL
+      for (int p = 0; p < FRAGMENT_PIECES; p++) {
+        const int token = first_token + t * TILE + piece_row(p);
+        x_next.pieces[t][p] = x_row(job, token, tokens) + first * TILE_DEPTH + piece_k(p);
+      }
+    }
+    UNROLL
+    for (int a = 0; a < AHEAD; a++) {
+      if (a < whole) load_chunk<false>(v[a], x_next, a);
+    }
+    int c = 0;
+    for (; c < whole; c += AHEAD) {
+      UNROLL
+      for (int a = 0; a < AHEAD; a++) {
+        if (c + a < whole) multiply_tiles(sums[o], w[a], v[a]);
+        if (c + a + AHEAD < whole) {
+          load_chunk<true>(w[a], w_next, a + AHEAD);
+          load_chunk<false>(v[a], x_next, a + AHEAD);
+        }
+      }
+      advance(w_next, AHEAD);
+      advance(x_next, AHEAD);
+    }
+    if (first + whole < end) {
+      load_chunk<true, false>(w[0], w_next, whole - c, job.in % TILE_DEPTH);
+      load_chunk<false, false>(v[0], x_next, whole - c, job.in % TILE_DEPTH);
+      multiply_tiles(sums[o], w[0], v[0]);
+    }
   }
 
   // The sums of all segments meet in LDS, a few tiles at a time.
@@ -121,14 +163,14 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
         }
       }
       const int n = first_n + r * TILE + value_row(i), token = first_token + (first + t) * TILE + value_column(i);
-      if (n < job.out && token < job.tokens) finish(job, token, n, totals);
+      if (n < job.out && token < tokens) finish(job, token, n, totals);
     }
     block_sync();
   }
 }
 
 // Many tokens: a block owns MANY_ROWS / PARTS outputs of MANY_TOKENS tokens, a wave a rectangle of tiles of them.
-constexpr int MANY_ROWS = 128, MANY_TOKENS = 128;
+constexpr int MANY_ROWS = 64, MANY_TOKENS = 128;
 
 template <class Job>
 DEVICE void linear_many(const Job& job, int first_n, int first_token) {
@@ -143,6 +185,9 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   SHARED(Piece, w_tiles, (FETCH_STAGES * W_PIECES));
   SHARED(Piece, x_tiles, (FETCH_STAGES * X_PIECES));
 
+  const int tokens = *job.tokens;
+  if (first_token >= tokens) return;
+
   // Piece j * BLOCK + thread_id() of a tile is this thread's to fetch.
   const T *w_from[W_FETCHES], *x_from[X_FETCHES];
   UNROLL
@@ -154,28 +199,32 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   UNROLL
   for (int j = 0; j < X_FETCHES; j++) {
     const int i = j * BLOCK + thread_id();
-    x_from[j] = x_row(job, first_token + i / ROW_PIECES) + i % ROW_PIECES * PIECE;
+    x_from[j] = x_row(job, first_token + i / ROW_PIECES, tokens) + i % ROW_PIECES * PIECE;
   }
   Fetches<W_FETCHES> w_fetches;
   Fetches<X_FETCHES> x_fetches;
-  const auto is_inside = [&](int j, int k) { return k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE < job.in; };
   const auto slot_of = [](int j) {
     const int i = j * BLOCK + thread_id();
     return piece_slot(i / ROW_PIECES, i % ROW_PIECES);
   };
-  const auto start = [&](int chunk) {
-    const int k = chunk * TILE_DEPTH, stage = chunk % FETCH_STAGES;
+  const auto start_chunk = [&](int chunk, int stage, auto whole) {
+    const int k = chunk * TILE_DEPTH;
     UNROLL
     for (int j = 0; j < W_FETCHES; j++) {
-      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), w_from[j] + k, is_inside(j, k));
+      const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
+      fetch_start(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j), w_from[j] + k, inside);
     }
     UNROLL
     for (int j = 0; j < X_FETCHES; j++) {
-      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x_from[j] + k, is_inside(j, k));
+      const bool inside = is_inside<whole.value>(k + (j * BLOCK + thread_id()) % ROW_PIECES * PIECE, job.in);
+      fetch_start(x_fetches, j, x_tiles, stage * X_PIECES + slot_of(j), x_from[j] + k, inside);
     }
   };
-  const auto finish_fetches = [&](int chunk) {
-    const int stage = chunk % FETCH_STAGES;
+  const auto start = [&](int chunk, int stage) {
+    if (chunk < job.in / TILE_DEPTH) return start_chunk(chunk, stage, Constant<true>());
+    start_chunk(chunk, stage, Constant<false>());
+  };
+  const auto finish_fetches = [&](int stage) {
     UNROLL
     for (int j = 0; j < W_FETCHES; j++) fetch_finish(w_fetches, j, w_tiles, stage * W_PIECES + slot_of(j));
     UNROLL
@@ -196,34 +245,34 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   const int chunks = chunk_count(job.in);
   for (int c = 0; c < FETCH_STAGES - 1; c++) {
     if (c < chunks) {
-      start(c);
+      start(c, c);
       finish_fetches(c);
     }
     fetch_group();
   }
-  int segment = 0;
+  int segment = 0, stage = 0, next_stage = FETCH_STAGES - 1;
   for (int c = 0; c < chunks; c++) {
     fetch_wait<FETCH_STAGES - 2>();
     // Chunk c has arrived, and every wave is done with chunk c - 1, whose place the next fetch takes.
     block_sync();
     const int next = c + FETCH_STAGES - 1;
-    if (next < chunks) start(next);
+    if (next < chunks) start(next, next_stage);
     fetch_group();
 
-    const int stage = c % FETCH_STAGES;
-    Fragment<T> x[TOKENS];
+    Fragment<T> v[TOKENS];
     UNROLL
     for (int t = 0; t < TOKENS; t++) {
-      load_fragment(x[t], x_tiles + stage * X_PIECES, x_first + t * TILE);
+      load_fragment(v[t], x_tiles + (stage * X_PIECES + x_first * ROW_PIECES) + t * TILE * ROW_PIECES);
     }
+    Fragment<T> w[ROWS];
     UNROLL
     for (int r = 0; r < ROWS; r++) {
-      Fragment<T> w;
-      load_fragment(w, w_tiles + stage * W_PIECES, w_first + r * TILE);
-      UNROLL
-      for (int t = 0; t < TOKENS; t++) tile_multiply_add(sums[t][r], w, x[t]);
+      load_fragment(w[r], w_tiles + (stage * W_PIECES + w_first * ROW_PIECES) + r * TILE * ROW_PIECES);
     }
-    if (next < chunks) finish_fetches(next);
+    multiply_tiles(sums, w, v);
+    finish_fetches(next_stage);  // past the last chunk: into a place that nobody reads again
+    stage = (stage + 1) % FETCH_STAGES;
+    next_stage = (next_stage + 1) % FETCH_STAGES;
 
     if (c + 1 < segment_end(chunks, segment)) continue;
     while (segment_end(chunks, segment) <= c + 1 && segment < SEGMENTS) segment++;
@@ -248,7 +297,7 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
         float parts[PARTS];
         UNROLL
         for (int part = 0; part < PARTS; part++) parts[part] = totals[t][part * PART_TILES + r].values[i];
-        if (n < job.out && token < job.tokens) finish(job, token, n, parts);
+        if (n < job.out && token < tokens) finish(job, token, n, parts);
       }
     }
   }

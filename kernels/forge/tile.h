@@ -2,7 +2,8 @@
 //
 //   Fragment<T>                       16 rows of TILE_DEPTH elements, spread over the lanes of a wave
 //   TileSum                           16 x 16 f32, likewise
-//   tile_multiply_add(sum, a, b)      sum[i][j] += sum_k a[i][k] * b[j][k]; all lanes of a wave together
+//   multiply_tiles(sums, a, b)        for each fragment r of a and c of b: sums[c][r][i][j] += sum_k a[r][i][k] * b[c][j][k];
+//                                     all lanes of a wave together
 //
 // Which lane holds what is each target's own affair: a lane holds FRAGMENT_PIECES runs of eight elements, run p from
 // row piece_row(p) and element piece_k(p) on, and TILE_VALUES sums, the i-th of row value_row(i) of a and row
@@ -49,12 +50,12 @@ DEVICE void add(TileSum& total, const TileSum& sum) {
 // meet no bank twice.
 DEVICE int piece_slot(int row, int p) { return row * ROW_PIECES + (p ^ (row / 2 % ROW_PIECES)); }
 
-// The fragment of sixteen rows that start at row `first` of LDS.
+// The fragment of sixteen rows of LDS; `rows` is where the first lies, whose number is a multiple of eight.
 template <class T, class Lds>
-DEVICE void load_fragment(Fragment<T>& fragment, Lds rows, int first) {
+DEVICE void load_fragment(Fragment<T>& fragment, Lds rows) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    fragment.pieces[p] = rows[piece_slot(first + piece_row(p), piece_k(p) / PIECE)];
+    fragment.pieces[p] = rows[piece_slot(piece_row(p), piece_k(p) / PIECE)];
   }
 }
 

@@ -76,16 +76,21 @@ struct TileElement<bfloat_t> {
   using Type = int16_t;
 };
 
-template <class T>
-DEVICE void tile_multiply_add(TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
+template <int R, int C, class T>
+DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], const Fragment<T> (&b)[C]) {
   struct Halves {
     VectorOf<typename TileElement<T>::Type, PRODUCT_ELEMENTS> half[2];
   };
-  const Halves left = __builtin_bit_cast(Halves, a), right = __builtin_bit_cast(Halves, b);
-  Sums c = __builtin_bit_cast(Sums, sum);
-  c = product(left.half[0], right.half[0], c);
-  c = product(left.half[1], right.half[1], c);
-  sum = __builtin_bit_cast(TileSum, c);
+  UNROLL
+  for (int half = 0; half < 2; half++) {
+    UNROLL
+    for (int i = 0; i < C * R; i++) {
+      const int r = i % R, c = i / R;
+      const Halves left = __builtin_bit_cast(Halves, a[r]), right = __builtin_bit_cast(Halves, b[c]);
+      const Sums sum = product(left.half[half], right.half[half], __builtin_bit_cast(Sums, sums[c][r]));
+      sums[c][r] = __builtin_bit_cast(TileSum, sum);
+    }
+  }
 }
 
 }  // namespace forge

@@ -61,48 +61,56 @@ DEVICE void multiply_add(float (&sums)[TILE][TILE], const TileRows& a, const Til
 }
 
 #if WAVE == 1
-template <class T>
-DEVICE void tile_multiply_add(TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
-  TileRows left, right;
-  unpack(left, a);
-  unpack(right, b);
-  multiply_add(reinterpret_cast<float(&)[TILE][TILE]>(sum.values), left, right);
+template <int R, int C, class T>
+DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], const Fragment<T> (&b)[C]) {
+  TileRows left[R];
+  for (int r = 0; r < R; r++) unpack(left[r], a[r]);
+  for (int c = 0; c < C; c++) {
+    TileRows right;
+    unpack(right, b[c]);
+    for (int r = 0; r < R; r++) multiply_add(reinterpret_cast<float(&)[TILE][TILE]>(sums[c][r].values), left[r], right);
+  }
 }
 #else
-template <class T>
+template <int R, int C, class T>
 struct TileOperands {
-  TileSum* sum;
-  const Fragment<T> *a, *b;
+  TileSum (&sums)[C][R];
+  const Fragment<T> (&a)[R];
+  const Fragment<T> (&b)[C];
 };
-template <class T>
-void multiply_tiles(void* const* operands) {  // of each lane
-  TileRows left, right;
-  float sums[TILE][TILE];
+// What all lanes of a wave do as one, with each lane's operands.
+template <int R, int C, class T>
+void multiply_tiles_of_wave(void* const* operands) {
   const auto each_lane = [&](auto body) {
     for (int lane = 0; lane < WAVE; lane++) {
       lanes::block.current = lane;
-      body(*static_cast<const TileOperands<T>*>(operands[lane]));
+      body(*static_cast<const TileOperands<R, C, T>*>(operands[lane]));
     }
   };
-  each_lane([&](const TileOperands<T>& own) {
-    unpack(left, *own.a);
-    unpack(right, *own.b);
-    for (int i = 0; i < TILE_VALUES; i++) sums[value_row(i)][value_column(i)] = own.sum->values[i];
-  });
-  multiply_add(sums, left, right);
-  each_lane([&](const TileOperands<T>& own) {
-    for (int i = 0; i < TILE_VALUES; i++) own.sum->values[i] = sums[value_row(i)][value_column(i)];
-  });
+  for (int i = 0; i < C * R; i++) {
+    const int r = i % R, c = i / R;
+    TileRows left, right;
+    float sums[TILE][TILE];
+    each_lane([&](const TileOperands<R, C, T>& own) {
+      unpack(left, own.a[r]);
+      unpack(right, own.b[c]);
+      for (int v = 0; v < TILE_VALUES; v++) sums[value_row(v)][value_column(v)] = own.sums[c][r].values[v];
+    });
+    multiply_add(sums, left, right);
+    each_lane([&](const TileOperands<R, C, T>& own) {
+      for (int v = 0; v < TILE_VALUES; v++) own.sums[c][r].values[v] = sums[value_row(v)][value_column(v)];
+    });
+  }
 }
-template <class T>
-inline void multiply_tiles_at(int site, TileSum& sum, const Fragment<T>& a, const Fragment<T>& b) {
-  TileOperands<T> operands{&sum, &a, &b};
-  lanes::run_together(multiply_tiles<T>, &operands, site);
+template <int R, int C, class T>
+inline void multiply_tiles_at(int site, TileSum (&sums)[C][R], const Fragment<T> (&a)[R], const Fragment<T> (&b)[C]) {
+  TileOperands<R, C, T> operands{sums, a, b};
+  lanes::run_together(multiply_tiles_of_wave<R, C, T>, &operands, site);
 }
 #endif
 
 }  // namespace forge
 
 #if WAVE != 1
-#define tile_multiply_add(...) multiply_tiles_at(__COUNTER__, __VA_ARGS__)
+#define multiply_tiles(...) multiply_tiles_at(__COUNTER__, __VA_ARGS__)
 #endif

@@ -34,7 +34,7 @@ export interface BenchReport {
     readonly logitsHash: string;
   };
   /** Of one token's step, run launch by launch: slower in sum than the step itself. */
-  readonly profile?: ReturnType<ExecutorLoop['profile']>;
+  readonly profile?: Awaited<ReturnType<ExecutorLoop['profile']>>;
   readonly client: { readonly decodeTokensPerSecond: number; readonly timeToFirstTokenMs: number };
 }
 
@@ -63,7 +63,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
   const connection = await connect({ ...options, maxContext: context, maxSequences: 1, maxStepTokens: context });
   try {
     const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
-    await loop.run(promptOf(repeats), 2);
+    await loop.run(promptOf(repeats), 4);
     await runClient(connection, promptOf(repeats), 2);
     for (let run = 0; run < repeats; run++) {
       bandwidths.push(await loop.readBandwidth());
@@ -91,7 +91,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
         tokenMsP99: quantile(tokenMs, 0.99),
         logitsHash: loop.logitsHash(),
       },
-      ...(options.profile && { profile: loop.profile() }),
+      ...(options.profile && { profile: await loop.profile(promptOf(repeats)) }),
       client: {
         decodeTokensPerSecond: median(clientRuns.map((run) => run.tokensPerSecond)),
         timeToFirstTokenMs: median(clientRuns.map((run) => run.firstTokenMs)),

@@ -69,9 +69,10 @@ def build_kernarg(kmeta, grid, block, args, bufs, dyn_lds, kernarg_size):
   return ka, outs
 
 last_stats = {}
-def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, max_inst=50_000_000, poison_lds=True, order="fwd", check_mem=True):
+def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, max_inst=50_000_000, poison_lds=True, order="fwd", check_mem=True, memory=()):
   """Returns the list of array args (in order) after the run. order: "fwd"/"rev"/int seed = order in which workgroups, and waves between
-  barriers, are executed (waves run one after the other, so a missing __syncthreads shows up only when the order changes)."""
+  barriers, are executed (waves run one after the other, so a missing __syncthreads shows up only when the order changes).
+  memory: (start, end, name) ranges of this process that arguments given as raw bytes may point into."""
   co = path if isinstance(path, Hsaco) else Hsaco(path)
   grid, block = (tuple(grid)+(1,1))[:3], (tuple(block)+(1,1))[:3]
   km, kd = co.kernels[name], co.kd(name)
@@ -109,7 +110,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
   libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]; libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
   LDSB = (1<<32) + (1<<20); ldsb = libc.mmap(None, LDSB, 3, 0x22|0x4000, -1, 0)   # PRIVATE|ANON|NORESERVE
   assert ldsb not in (None, 2**64-1)
-  ranges = [(p_, p_+c.nbytes, f"array arg #{i}") for i, (b, p_, c) in enumerate(bufs)] + [(kptr, kptr+len(kbuf), "kernarg"), (co.base, co.base+len(co._map), "code object")]
+  ranges = [(p_, p_+c.nbytes, f"array arg #{i}") for i, (b, p_, c) in enumerate(bufs)] + [(kptr, kptr+len(kbuf), "kernarg"), (co.base, co.base+len(co._map), "code object")] + list(memory)
   ranges += [(ctypes.addressof(pkt), ctypes.addressof(pkt)+64, "dispatch packet")] + ([(sptr, sptr+len(sbuf), "scratch")] if sbuf else [])
   prog, stats = {}, dict(inst=0, waves=0, handlers0=len(emu._canonical_runner_cache)); tc = 0.0
   def fetch(pc):

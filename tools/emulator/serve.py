@@ -2,7 +2,9 @@
 """Serves kernel launches on the emulator to another process.
 
     serve.py --describe FOLDER      prints what the code objects of a folder hold, as JSON, and ends
-    serve.py                        serves requests from standard input until it ends
+    serve.py [--memory PATH:ADDRESS:BYTES]
+                                    serves requests from standard input until it ends. With --memory the file is mapped
+                                    at that address, and arguments may point into it
 
 A request is a line of JSON, then the bytes of its buffers one after the other:
     {"file", "kernel", "grid": [x, y, z], "block", "order", "budget", "arguments": [{"bytes": N} | {"hex": "..."}]}
@@ -37,7 +39,23 @@ def describe(folder):
   return kernels
 
 
-def launch(request, objects, source):
+def map_memory(place):
+  """Maps another process's device memory where that process has it. @returns its range as run_hsaco takes it"""
+  import ctypes
+  path, address, size = place.rsplit(":", 2)
+  address, size = int(address), int(size)
+  libc = ctypes.CDLL(None, use_errno=True)
+  libc.mmap.restype = ctypes.c_void_p
+  libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+  file = os.open(path, os.O_RDWR)
+  MAP_SHARED, MAP_FIXED_NOREPLACE, READ_WRITE = 1, 0x100000, 3
+  mapped = libc.mmap(address, size, READ_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0)
+  if mapped != address:
+    raise OSError(f"cannot map {path} at {address:#x}")
+  return [(address, address + size, "device memory")]
+
+
+def launch(request, objects, source, memory):
   """Runs one request. @returns its answer and the buffers' contents"""
   import numpy as np
   import run_hsaco as runner
@@ -52,21 +70,21 @@ def launch(request, objects, source):
     objects[path] = Hsaco(path)
   try:
     buffers = runner.run_hsaco(objects[path], request["kernel"], request["grid"], [request["block"], 1, 1], arguments,
-                               order=request["order"], max_inst=request["budget"])
+                               order=request["order"], max_inst=request["budget"], memory=memory)
   except Exception as error:
     too_long = isinstance(error, runner.BudgetSpent)
     return {"error": f"{type(error).__name__}: {error}", "too_long": too_long}, []
   return {"instructions": runner.last_stats["inst"]}, buffers
 
 
-def serve():
+def serve(memory):
   source = sys.stdin.buffer
   # What the emulator prints must not get between the answers.
   answers = os.fdopen(os.dup(1), "wb")
   os.dup2(2, 1)
   objects = {}
   for served, line in enumerate(iter(source.readline, b""), 1):
-    answer, buffers = launch(json.loads(line), objects, source)
+    answer, buffers = launch(json.loads(line), objects, source, memory)
     answers.write(json.dumps(answer).encode() + b"\n" + b"".join(buffer.tobytes() for buffer in buffers))
     answers.flush()
     if served % SAVE_EVERY == 0:
@@ -78,4 +96,4 @@ if __name__ == "__main__":
   if sys.argv[1:2] == ["--describe"]:
     print(json.dumps(describe(sys.argv[2])))
   else:
-    serve()
+    serve(map_memory(sys.argv[2]) if sys.argv[1:2] == ["--memory"] else [])

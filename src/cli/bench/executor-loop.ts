@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Device, DeviceScope } from '../../executor/device/device.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
-import { readWords } from '../../executor/kernels/contracts/index.js';
+import { ATTENTION_SPLIT, readWords } from '../../executor/kernels/contracts/index.js';
 import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
 import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/forward-pass.js';
 import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
@@ -49,8 +49,33 @@ export class ExecutorLoop {
     return this.device.description;
   }
 
-  /** Runs a prompt, then `count` tokens one after the other, each as the device sampled it. */
+  /**
+   * Runs a prompt, then `count` tokens one after the other, each as the device sampled it. Two steps are under way at a
+   * time, as a gateway has it.
+   */
   async run(prompt: readonly number[], count: number): Promise<LoopRun> {
+    const started = performance.now();
+    await this.begin(prompt);
+    const prefillMs = performance.now() - started;
+    const tokenMs: number[] = [];
+    const decode = (i: number) =>
+      this.step({ slices: [{ slot: 0, position: prompt.length + i, count: 1, sample: true, promptLogprobs: false }] });
+    let last = performance.now();
+    let next = decode(0);
+    for (let i = 1; i <= count; i++) {
+      const current = next;
+      if (i < count) next = decode(i);
+      await current;
+      const now = performance.now();
+      tokenMs.push(now - last);
+      last = now;
+    }
+    await this.step({ closes: [0] });
+    return { prefillMs, tokenMs };
+  }
+
+  /** Opens the one sequence and runs its prompt. */
+  private async begin(prompt: readonly number[]): Promise<void> {
     const limits = this.model.forward.limits;
     const open = {
       slot: 0,
@@ -59,18 +84,10 @@ export class ExecutorLoop {
       blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
       sampling: { ...SlotSampling.create(), topP: 1 },
     };
-    const started = performance.now();
-    const whole = { slot: 0, sample: true, promptLogprobs: false };
-    await this.step({ opens: [open], slices: [{ ...whole, position: 0, count: prompt.length }] });
-    const prefillMs = performance.now() - started;
-    const tokenMs: number[] = [];
-    for (let i = 0; i < count; i++) {
-      const before = performance.now();
-      await this.step({ slices: [{ ...whole, position: prompt.length + i, count: 1 }] });
-      tokenMs.push(performance.now() - before);
-    }
-    await this.step({ closes: [0] });
-    return { prefillMs, tokenMs };
+    await this.step({
+      opens: [open],
+      slices: [{ slot: 0, position: 0, count: prompt.length, sample: true, promptLogprobs: false }],
+    });
   }
 
   /** A hash of the last step's logits: the same model on the same device level always has the same. */
@@ -101,13 +118,20 @@ export class ExecutorLoop {
     return best;
   }
 
-  /** Microseconds of each kernel in one step of one token, run launch by launch: the plan's order, summed by name. */
-  profile(): { readonly kernel: string; readonly launches: number; readonly microseconds: number }[] {
+  /**
+   * Microseconds of each kernel in one step of one token after a prompt, run launch by launch: summed by name. What a
+   * launch of nothing takes between two events is in each.
+   */
+  async profile(
+    prompt: readonly number[],
+  ): Promise<{ readonly kernel: string; readonly launches: number; readonly microseconds: number }[]> {
     const { forward, plan } = this.model;
+    await this.begin(prompt);
+    await this.step({ slices: [{ slot: 0, position: prompt.length, count: 1, sample: true, promptLogprobs: false }] });
     const counts = new Int32Array(STEP_COUNTS);
     counts[COUNT_TOKENS] = 1;
     counts[COUNT_SAMPLES] = 1;
-    counts[COUNT_SPLITS] = 1;
+    counts[COUNT_SPLITS] = Math.ceil((prompt.length + 1) / ATTENTION_SPLIT);
     const times = this.device.native.timeLaunches(plan, counts);
     const byName = new Map<string, { kernel: string; launches: number; microseconds: number }>();
     for (const [i, kernel] of forward.kernels.entries()) {

@@ -123,13 +123,18 @@ export class Device implements Allocator {
     } catch (error) {
       throw new RocmForgeError('KERNELS_INVALID', `${(error as Error).message}; run "npm run build:kernels"`);
     }
-    const expected = contract.arguments.map(argumentBytes);
-    if (actual.join() !== expected.join()) {
-      throw new RocmForgeError(
-        'KERNELS_INVALID',
-        `kernel ${contract.name} takes arguments of ${actual.join(', ')} bytes, its contract says ${expected.join(', ')}`,
-      );
-    }
+    checkArguments(contract, actual);
     this.checked.add(contract.name);
   }
+}
+
+/** Throws `KERNELS_INVALID` unless a kernel's arguments have the sizes that its contract states. */
+export function checkArguments(contract: KernelContract, actual: readonly number[]): void {
+  const expected = contract.arguments.map(argumentBytes);
+  if (actual.join() === expected.join()) return;
+  throw new RocmForgeError(
+    'KERNELS_INVALID',
+    `kernel ${contract.name} takes arguments of ${actual.join(', ')} bytes, its contract says ${expected.join(', ')}; ` +
+      'run "npm run build:kernels"',
+  );
 }

@@ -6,7 +6,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { packageRoot } from '../../shared/package.js';
 import { allContracts } from '../kernels/contracts/index.js';
 import { type GpuPlatform, type GpuProperties, loadAddon } from './addon.js';
-import { Device } from './device.js';
+import { checkArguments, Device } from './device.js';
 
 /** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
 export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;
@@ -91,13 +91,16 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
       dynamicSharedBytes: 0,
     })),
   );
-  const known = new Set(kernels.map(({ name }) => name));
-  const missing = allContracts.find(({ name }) => !known.has(name));
-  if (missing !== undefined) {
-    throw new RocmForgeError(
-      'KERNELS_INVALID',
-      `${folder} holds no kernel ${missing.name}; run "npm run build:kernels -- --target ${target}"`,
-    );
+  const known = new Map(kernels.map(({ name, argumentBytes: bytes }) => [name, bytes]));
+  for (const contract of allContracts) {
+    const bytes = known.get(contract.name);
+    if (bytes === undefined) {
+      throw new RocmForgeError(
+        'KERNELS_INVALID',
+        `${folder} holds no kernel ${contract.name}; run "npm run build:kernels -- --target ${target}"`,
+      );
+    }
+    checkArguments(contract, bytes);
   }
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {

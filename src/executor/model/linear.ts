@@ -128,7 +128,7 @@ export class Linear {
           kernels.gateUpSwigluTile(form, tileForm),
           { ...shared, weight: both.buffer, x: this.inForm(x, form), hidden: x.columns },
           dims,
-          this.when(x.rows.count, tileForm),
+          this.when(x.rows.count, tileForm, 2 * ffn),
         );
       }
       return activation;
@@ -183,7 +183,7 @@ export class Linear {
           kernels.matmulTile(form, tileForm),
           { ...shared, x: input, in: columns, accumulate: Number(accumulate) },
           dims,
-          this.when(x.rows.count, tileForm),
+          this.when(x.rows.count, tileForm, weight.rows),
         );
       }
     } else if (kernels.isBlockType(type) && weight.packed) {
@@ -201,9 +201,8 @@ export class Linear {
   }
 
   /** The rows for which a form of the tile kernels is the fastest. */
-  private when(rows: StepCount, form: kernels.TileForm): LaunchCondition {
-    const { atLeast, atMost } = kernels.TILE_FORM_ROWS[form];
-    return { count: rows, atLeast, ...(atMost !== undefined && { atMost }) };
+  private when(rows: StepCount, form: kernels.TileForm, out: number): LaunchCondition {
+    return { count: rows, ...kernels.tileFormTokens(form, out) };
   }
 
   /** The one form that all the matrices take; f32, from which every other is made, when they differ. */

@@ -5,7 +5,7 @@ import { exact, roundings, stored } from '../tolerance.js';
 export type TileType = 'f16' | 'bf16';
 /**
  * Which form of a linear layer on matrix units to launch. All forms give the same bits; they differ in what is fast:
- * `few` up to 16 tokens, `some` up to 256, `many` from there on.
+ * `tileForm` says which for how many tokens.
  */
 export type TileForm = 'few' | 'some' | 'many';
 
@@ -16,27 +16,25 @@ export const TILE_INPUT_MULTIPLE = 8;
 export const TILE_FORMS: Readonly<Record<TileForm, { readonly rows: number; readonly tokens: number }>> = {
   few: { rows: 16, tokens: 16 },
   some: { rows: 32, tokens: 64 },
-  many: { rows: 128, tokens: 128 },
+  many: { rows: 64, tokens: 128 },
 };
 
-/** The forms, and the numbers of tokens for which each is the fastest. */
 export const TILE_FORM_NAMES: readonly TileForm[] = ['few', 'some', 'many'];
-export const TILE_FORM_ROWS: Readonly<Record<TileForm, { readonly atLeast: number; readonly atMost?: number }>> = {
-  few: { atLeast: 0, atMost: 16 },
-  some: { atLeast: 17, atMost: 256 },
-  many: { atLeast: 257 },
-};
 
-/** The form for a launch of at most `tokens` tokens. */
-export function tileForm(tokens: number): TileForm {
-  if (tokens <= 16) return 'few';
-  return tokens <= 256 ? 'some' : 'many';
+/**
+ * The numbers of tokens for which a form is the fastest, measured on an H200, when `out` rows of the weight are computed
+ * (both parts of a gate and up). Up to 128 tokens a small weight has too few blocks of the many form to fill a device.
+ */
+export function tileFormTokens(form: TileForm, out: number): { readonly atLeast: number; readonly atMost?: number } {
+  const some = out < 8192 ? 128 : 64;
+  if (form === 'few') return { atLeast: 0, atMost: 16 };
+  return form === 'some' ? { atLeast: 17, atMost: some } : { atLeast: some + 1 };
 }
 
 const suffix = (form: TileForm, type: TileType) => (form === 'many' ? type : `${form}_${type}`);
 
 /** Of a sum of `in` products: eight segments in order, each a chain of products. */
-const sumRoundings = (inner: number) => inner / 8 + 16;
+const sumRoundings = (inner: number) => inner / 16 + 12;
 
 export const matmulTile = (type: TileType, form: TileForm) =>
   defineKernel({
@@ -58,7 +56,7 @@ export const matmulTile = (type: TileType, form: TileForm) =>
       { of: 'out', per: TILE_FORMS[form].rows },
     ],
     tolerance: roundings(
-      '(in / 8 + 16) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
+      '(in / 16 + 12) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
       (sizes) => sumRoundings(sizes.in!),
     ),
   });
@@ -83,9 +81,9 @@ export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
     tolerance: stored(
       type,
       roundings(
-        '(hidden / 8 + 32) · 2⁻²⁴ · (1.1 · sum |gate · x| · |up| + |silu| · sum |up · x|): the error of each dot ' +
+        '(hidden / 16 + 32) · 2⁻²⁴ · (1.1 · sum |gate · x| · |up| + |silu| · sum |up · x|): the error of each dot ' +
           'product times the other factor; silu changes by at most 1.1 times its argument’s change',
-        ({ hidden }) => hidden! / 8 + 32,
+        ({ hidden }) => hidden! / 16 + 32,
       ),
     ),
   });

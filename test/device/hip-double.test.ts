@@ -1,0 +1,129 @@
+import path from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { promptOf } from '../../src/cli/verify/invariance.js';
+import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
+import { greedy, readParityCases } from '../../src/cli/verify/teacher-forced.js';
+import type { Device } from '../../src/executor/device/device.js';
+import { openDevice } from '../../src/executor/device/open-device.js';
+import { OUTPUT_WORDS } from '../../src/executor/kernels/contracts/index.js';
+import { type LoadedModel, loadModel } from '../../src/executor/model/loaded-model.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { writeRandomModel } from '../support/random-model.js';
+
+const missing = doubleIsMissing();
+if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
+
+describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
+  const double = new HipDouble();
+  beforeAll(() => double.install());
+
+  it('generates every token of llama.cpp with the demo model', { timeout: 600_000 }, async () => {
+    const cases = readParityCases(path.join(packageRoot, 'test', 'fixtures', 'demo-parity.json'));
+    const result = await greedy(path.join(packageRoot, 'models', 'demo.gguf'), cases, { kind: 'hip' });
+    expect(result).toEqual({ tokens: 12 * 64, same: 12 * 64 });
+  });
+
+  describe('with a small model', () => {
+    const SEQUENCES = 8;
+    let device: Device;
+    let model: LoadedModel;
+    let generation = 0n;
+    beforeAll(async () => {
+      device = openDevice({ kind: 'hip' });
+      const limits = { maxContext: 64, maxSequences: SEQUENCES, maxStepTokens: 256, kvMemoryBytes: 0 };
+      const options = {
+        path: writeRandomModel({ type: 'F16' }),
+        kvCacheType: 'f16',
+        fingerprint: '',
+        ...limits,
+      } as const;
+      model = await loadModel(device, options, () => undefined);
+    });
+    const driverOf = () => new StepDriver(device, model, ++generation);
+    const prompts = (count: number) =>
+      Array.from({ length: count }, (_, slot) => [slot, promptOf(slot, 10 + slot, 256)] as const);
+
+    it('each step copies once to the device and once from it, the tables and the results alone', async () => {
+      const driver = driverOf();
+      const opens = prompts(3);
+      const { offsets } = model.forward.tables;
+      const of = (calls: readonly string[]) => calls.filter((call) => /^(in|out) /.test(call));
+      let seen = double.calls().length;
+      const callsOf = async (slices: readonly Slice[], opened: typeof opens = []) => {
+        await driver.sample(slices, opened);
+        const calls = double.calls().slice(seen);
+        seen += calls.length;
+        return calls;
+      };
+      const prefill = await callsOf(
+        opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
+        opens,
+      );
+      expect(of(prefill).map((call) => call.split(' ')[0])).toEqual(['in', 'out']);
+      expect(of(prefill)[1]).toBe(`out ${3 * OUTPUT_WORDS * 4}`);
+      const decode = await callsOf(opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
+      expect(of(decode)).toEqual([`in ${offsets.writePairs * 4}`, `out ${3 * OUTPUT_WORDS * 4}`]);
+      expect(decode.filter((call) => call.startsWith('graph '))).toHaveLength(1);
+    });
+
+    it('a step of 5 sequences in a captured graph of 8 gives the bits of the launches one by one', async () => {
+      const rows = (await import('../../src/executor/step-runner.js')).StepRunner;
+      const run = async () => {
+        const driver = driverOf();
+        const opens = prompts(5);
+        await driver.step(
+          opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
+          opens,
+        );
+        const decode = opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const);
+        return [
+          await driver.step(decode),
+          await driver.step(decode.map(([slot, at]) => [slot, at + 1, 1, true] as const)),
+        ];
+      };
+      const captured = await run();
+      // The same steps when nothing counts as recurring.
+      const prototype = rows.prototype as unknown as { isRecurring: () => boolean };
+      const { isRecurring } = prototype;
+      prototype.isRecurring = () => false;
+      try {
+        expect(await run()).toEqual(captured);
+      } finally {
+        prototype.isRecurring = isRecurring;
+      }
+    });
+
+    it('and touches no block of a sequence that is not in it', async () => {
+      const driver = driverOf();
+      const opens = prompts(SEQUENCES);
+      await driver.sample(
+        opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
+        opens,
+      );
+      const { cache, limits } = model.forward;
+      const owners = (block: number) => (block - 1) % limits.maxSequences;
+      const bytesOf = (layer: number) => {
+        const { k } = cache.layer(layer);
+        return device.native.read(k.address, k.elements * 2);
+      };
+      const before = bytesOf(0);
+      const decoding = opens.slice(0, 5);
+      await driver.sample(decoding.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
+      const after = bytesOf(0);
+      const blockBytes = before.length / cache.blocks;
+      const changed = Array.from({ length: cache.blocks }, (_, block) => block).filter(
+        (block) =>
+          !Buffer.from(before.buffer, block * blockBytes, blockBytes).equals(
+            Buffer.from(after.buffer, block * blockBytes, blockBytes),
+          ),
+      );
+      expect(
+        changed
+          .filter((block) => block !== 0)
+          .map(owners)
+          .sort(),
+      ).toEqual([0, 1, 2, 3, 4]);
+    });
+  });
+});

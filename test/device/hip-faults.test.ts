@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { generate, request, startTestGateway } from '../support/gateway.js';
+import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { writeRandomModel } from '../support/random-model.js';
+
+const missing = doubleIsMissing();
+if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
+
+describe.skipIf(missing !== undefined)('when the GPU fails while streams run', () => {
+  const model = writeRandomModel({ type: 'F16' });
+  const message = request({ text: 'the fox', sampling: { temperature: 0 }, stop: { maxTokens: 24, ignoreEos: true } });
+  const gpu = { executor: { spawn: { device: 'hip' as const } }, maxSequences: 2, maxStepTokens: 32, maxContext: 64 };
+
+  /** Tokens of the request on a device with this fault, and how many executors it took. */
+  async function run(fault?: string): Promise<{ tokenIds: readonly number[]; executors: number }> {
+    const double = new HipDouble(fault === undefined ? {} : { fault });
+    const before = { ...process.env };
+    double.install();
+    if (fault === undefined) delete process.env.ROCMFORGE_DOUBLE_FAULT;
+    try {
+      const server = await startTestGateway(model, { ...gpu, stepTimeoutMs: 4000 });
+      try {
+        const first = server.gateway.executorPid();
+        const { tokenIds } = await generate(server.client, message);
+        return { tokenIds, executors: server.gateway.executorPid() === first ? 1 : 2 };
+      } finally {
+        await server.stop();
+      }
+    } finally {
+      process.env = before;
+    }
+  }
+
+  // After the warm-up's launches, in the middle of the generation.
+  const AT = 320;
+  it.each([
+    ['an illegal address', `illegal@launch:${AT}`],
+    ['a launch failure', `error=719@launch:${AT}`],
+    ['an uncorrectable memory error', `error=214@launch:${AT}`],
+    ['a kernel that never ends', `hang@launch:${AT}`],
+    ['a memory access fault that aborts the process', `abort@launch:${AT}`],
+    ['a lost device', `lost@launch:${AT}`],
+  ])('%s: another executor goes on with the same tokens', { timeout: 120_000 }, async (_name, fault) => {
+    const undisturbed = await run();
+    expect(undisturbed.executors).toBe(1);
+    expect(await run(fault)).toEqual({ tokenIds: undisturbed.tokenIds, executors: 2 });
+  });
+});

@@ -1,0 +1,579 @@
+// A libamdhip64.so over host memory, for tests: the module API that native/driver_symbols.h names, strict about what it is
+// given, with streams that run behind the caller's back as a GPU's do. A launch runs the simulated-lanes build of the same
+// kernel, or, with an emulator, the code object itself.
+//
+//   ROCMFORGE_DOUBLE_ARCH       gfx1100 (default) or another target that the kernels are built for
+//   ROCMFORGE_DOUBLE_KERNELS    folder of built kernels that holds lanes32 and lanes64
+//   ROCMFORGE_DOUBLE_EMULATOR   command that serves launches on an emulator instead; see tools/emulator/serve.py
+//   ROCMFORGE_DOUBLE_MEMORY     bytes of the device, default 2 GiB
+//   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch and graph launch
+//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, copy or malloc) of this process
+//                               KIND: error=CODE, illegal, hang, abort, lost, oom
+//   ROCMFORGE_DOUBLE_ONCE       file: the fault happens only if it is there, and takes it away
+#include <dlfcn.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "memory.h"
+#include "metadata.h"
+
+namespace double_hip {
+namespace {
+
+enum Result : int {
+  SUCCESS = 0,
+  INVALID_VALUE = 1,
+  OUT_OF_MEMORY = 2,
+  NO_DEVICE = 100,
+  INVALID_DEVICE = 101,
+  INVALID_IMAGE = 200,
+  INVALID_HANDLE = 400,
+  NOT_FOUND = 500,
+  ILLEGAL_ADDRESS = 700,
+  LAUNCH_FAILURE = 719,
+};
+
+std::string setting(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value ? value : otherwise;
+}
+
+// Anything that a correct caller never does: told, and returned as the driver's error.
+Result misuse(const std::string& what) {
+  std::fprintf(stderr, "hip double: %s\n", what.c_str());
+  return INVALID_VALUE;
+}
+
+struct Dim3 {
+  int x, y, z;
+};
+struct LanesKernel {
+  void (*run)(void* const* params, Dim3 grid, int64_t first, int64_t last);
+  int argument_count;
+  const int* argument_bytes;
+};
+
+struct Module;
+struct Function {
+  KernelMetadata metadata;
+  Module* module;
+  const LanesKernel* lanes = nullptr;
+};
+struct Module {
+  std::map<std::string, std::unique_ptr<Function>> functions;
+  std::string file;  // a copy of the code object, for the emulator
+};
+
+struct LaunchWork {
+  Function* function;
+  Dim3 grid;
+  std::vector<uint64_t> storage;
+};
+
+using Job = std::function<void()>;
+
+struct Graph {
+  std::vector<LaunchWork> launches;
+};
+
+struct Stream {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Job> jobs;
+  bool busy = false, ending = false;
+  Graph* capturing = nullptr;
+  std::thread thread;
+
+  Stream() : thread([this] { serve(); }) {}
+  void push(Job job) {
+    std::lock_guard<std::mutex> lock(mutex);
+    jobs.push_back(std::move(job));
+    changed.notify_all();
+  }
+  void drain() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [this] { return jobs.empty() && !busy; });
+  }
+  void end() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      ending = true;
+      changed.notify_all();
+    }
+    thread.join();
+  }
+  void serve() {
+    for (;;) {
+      Job job;
+      {
+        std::unique_lock<std::mutex> lock(mutex);
+        changed.wait(lock, [this] { return ending || !jobs.empty(); });
+        if (jobs.empty()) return;
+        job = std::move(jobs.front());
+        jobs.pop_front();
+        busy = true;
+      }
+      job();
+      std::lock_guard<std::mutex> lock(mutex);
+      busy = false;
+      changed.notify_all();
+    }
+  }
+};
+
+struct Event {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int pending = 0;
+  double at_ms = 0;
+};
+
+// An emulator that maps the device's memory at the same address: a line of JSON a launch, a line back.
+class Emulator {
+ public:
+  Emulator(const std::string& command, const std::string& memory, uint64_t bytes) {
+    int requests[2], answers[2];
+    if (pipe(requests) != 0 || pipe(answers) != 0) std::abort();
+    const std::string arena = memory + ":" + std::to_string(Memory::BASE) + ":" + std::to_string(bytes);
+    if (fork() == 0) {
+      dup2(requests[0], 0);
+      dup2(answers[1], 1);
+      close(requests[1]);
+      close(answers[0]);
+      execl("/bin/sh", "sh", "-c", (command + " --memory " + arena).c_str(), nullptr);
+      _exit(127);
+    }
+    close(requests[0]);
+    close(answers[1]);
+    requests_ = fdopen(requests[1], "w");
+    answers_ = fdopen(answers[0], "r");
+  }
+  // Empty, or what went wrong.
+  std::string launch(const LaunchWork& work) {
+    std::string arguments;
+    for (size_t i = 0; i < work.storage.size(); i++) {
+      char hex[24];
+      std::string bytes;
+      for (int b = 0; b < work.function->metadata.argument_bytes[i]; b++) {
+        std::snprintf(hex, sizeof hex, "%02x", static_cast<unsigned>(work.storage[i] >> (8 * b) & 255));
+        bytes += hex;
+      }
+      arguments += (i ? ", " : "") + std::string("{\"hex\": \"") + bytes + "\"}";
+    }
+    std::fprintf(requests_,
+                 "{\"file\": \"%s\", \"kernel\": \"%s\", \"grid\": [%d, %d, %d], \"block\": 256, \"order\": \"fwd\", "
+                 "\"budget\": 1000000000, \"arguments\": [%s]}\n",
+                 work.function->module->file.c_str(), work.function->metadata.name.c_str(), work.grid.x, work.grid.y,
+                 work.grid.z, arguments.c_str());
+    std::fflush(requests_);
+    char* line = nullptr;
+    size_t room = 0;
+    if (getline(&line, &room, answers_) < 0) return "the emulator ended";
+    const std::string answer(line);
+    std::free(line);
+    return answer.find("\"error\"") == std::string::npos ? "" : answer;
+  }
+
+ private:
+  FILE *requests_, *answers_;
+};
+
+struct Fault {
+  std::string kind, call;
+  int code = 0;
+  long at = -1;
+};
+
+class Runtime {
+ public:
+  Runtime()
+      : architecture(setting("ROCMFORGE_DOUBLE_ARCH", "gfx1100")),
+        memory(std::stoull(setting("ROCMFORGE_DOUBLE_MEMORY", "2147483648"))) {
+    const std::string log = setting("ROCMFORGE_DOUBLE_LOG", "");
+    if (!log.empty()) log_ = std::fopen(log.c_str(), "a");
+    const std::string plan = setting("ROCMFORGE_DOUBLE_FAULT", "");
+    const size_t at = plan.find('@'), colon = plan.find(':', at == std::string::npos ? 0 : at);
+    if (at != std::string::npos && colon != std::string::npos) {
+      fault.kind = plan.substr(0, at);
+      if (fault.kind.rfind("error=", 0) == 0) fault.code = std::stoi(fault.kind.substr(6));
+      fault.call = plan.substr(at + 1, colon - at - 1);
+      fault.at = std::stol(plan.substr(colon + 1));
+    }
+    const std::string command = setting("ROCMFORGE_DOUBLE_EMULATOR", "");
+    if (!command.empty()) {
+      emulator = std::make_unique<Emulator>(command, memory.path(), memory.total());
+      return;
+    }
+    const bool wide = architecture.rfind("gfx9", 0) == 0;
+    const std::string library = setting("ROCMFORGE_DOUBLE_KERNELS", "") + (wide ? "/lanes64" : "/lanes32") + "/lanes.so";
+    lanes = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!lanes) {
+      std::fprintf(stderr, "hip double: %s\n", dlerror());
+      std::abort();
+    }
+    take_error = reinterpret_cast<const char* (*)()>(dlsym(lanes, "forge_take_error"));
+  }
+
+  // Errors stay: a device that failed fails every call after.
+  Result state() const { return static_cast<Result>(sticky.load()); }
+
+  // The error that this call is to return, or SUCCESS. A hang or an abort happens here.
+  Result count(const std::string& call) {
+    if (state() != SUCCESS) return state();
+    if (fault.call != call || ++calls_ != fault.at) return SUCCESS;
+    const std::string once = setting("ROCMFORGE_DOUBLE_ONCE", "");
+    if (!once.empty() && unlink(once.c_str()) != 0) return SUCCESS;
+    if (fault.kind == "oom") return OUT_OF_MEMORY;
+    if (fault.kind == "lost") sticky = NO_DEVICE;
+    if (fault.code != 0) return static_cast<Result>(fault.code);
+    if (fault.kind == "illegal") fails_next_ = true;
+    if (fault.kind == "hang") hangs_next_ = true;
+    if (fault.kind == "abort") aborts_next_ = true;
+    return state();
+  }
+
+  void run(const LaunchWork& work) {
+    if (aborts_next_) {
+      std::fprintf(stderr,
+                   "Memory access fault by GPU node-1 (Agent handle: 0x55d0c0ffee00) on address 0x7f0000000000. "
+                   "Reason: Page not present or supervisor privilege.\n");
+      std::abort();
+    }
+    if (hangs_next_) {
+      for (;;) pause();
+    }
+    if (fails_next_) sticky = ILLEGAL_ADDRESS;
+    if (state() != SUCCESS) return;
+    if (emulator) {
+      const std::string error = emulator->launch(work);
+      if (!error.empty()) fail(work, error);
+      return;
+    }
+    std::vector<void*> params;
+    std::vector<uint64_t> storage = work.storage;
+    for (uint64_t& word : storage) params.push_back(&word);
+    const int64_t blocks = int64_t{work.grid.x} * work.grid.y * work.grid.z;
+    std::lock_guard<std::mutex> lock(lanes_mutex_);
+    work.function->lanes->run(params.data(), work.grid, 0, blocks);
+    if (const char* error = take_error()) fail(work, error);
+  }
+
+  void log(const char* what, uint64_t bytes) {
+    if (!log_) return;
+    std::lock_guard<std::mutex> lock(log_mutex_);
+    std::fprintf(log_, "%s %llu\n", what, static_cast<unsigned long long>(bytes));
+    std::fflush(log_);
+  }
+
+  std::string architecture;
+  Memory memory;
+  void* lanes = nullptr;
+  const char* (*take_error)() = nullptr;
+  std::unique_ptr<Emulator> emulator;
+  Fault fault;
+  std::atomic<int> sticky{SUCCESS};
+  std::mutex pinned_mutex;
+  std::map<uint64_t, uint64_t> pinned;
+
+ private:
+  void fail(const LaunchWork& work, const std::string& error) {
+    std::fprintf(stderr, "hip double: %s: %s\n", work.function->metadata.name.c_str(), error.c_str());
+    sticky = LAUNCH_FAILURE;
+  }
+
+  long calls_ = 0;
+  std::atomic<bool> fails_next_{false}, hangs_next_{false}, aborts_next_{false};
+  std::mutex lanes_mutex_, log_mutex_;
+  FILE* log_ = nullptr;
+};
+
+Runtime& runtime() {
+  static Runtime* instance = new Runtime();
+  return *instance;
+}
+
+thread_local bool bound = false;
+
+// What every call but the first few needs: a device chosen by this thread.
+Result usable() {
+  if (!bound) return misuse("a thread that chose no device calls"), INVALID_DEVICE;
+  return runtime().state();
+}
+
+double now_ms() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+}
+
+bool is_pinned(const void* address, uint64_t bytes) {
+  Runtime& r = runtime();
+  std::lock_guard<std::mutex> lock(r.pinned_mutex);
+  auto next = r.pinned.upper_bound(reinterpret_cast<uint64_t>(address));
+  if (next == r.pinned.begin()) return false;
+  --next;
+  return reinterpret_cast<uint64_t>(address) + bytes <= next->first + next->second;
+}
+
+bool is_readable(const void* address, size_t bytes) {
+  char copy[64];
+  iovec local{copy, bytes}, remote{const_cast<void*>(address), bytes};
+  return bytes <= sizeof copy && process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+#define REQUIRE_USABLE() \
+  if (const Result refused = usable(); refused != SUCCESS) return refused
+
+}  // namespace
+}  // namespace double_hip
+
+using namespace double_hip;
+
+#define HIP extern "C" __attribute__((visibility("default"))) int
+
+HIP hipInit(unsigned flags) { return flags == 0 ? SUCCESS : INVALID_VALUE; }
+HIP hipDriverGetVersion(int* version) { return *version = 60000000, SUCCESS; }
+HIP hipGetDeviceCount(int* count) { return *count = 1, SUCCESS; }
+HIP hipDeviceGet(int* device, int ordinal) { return *device = 0, ordinal == 0 ? SUCCESS : INVALID_DEVICE; }
+HIP hipDeviceGetName(char* name, int bytes, int) {
+  return std::snprintf(name, bytes, "%s", runtime().emulator ? "emulated device" : "test double"), SUCCESS;
+}
+HIP hipDeviceTotalMem(size_t* bytes, int) { return *bytes = runtime().memory.total(), SUCCESS; }
+HIP hipDeviceGetAttribute(int* value, int, int) { return *value = 1, SUCCESS; }
+HIP hipGetDevicePropertiesR0600(void* properties, int) {
+  // Where the name of ROCm 6's layout stands does not matter to a caller that looks for it.
+  constexpr size_t SOMEWHERE = 1160;
+  std::snprintf(static_cast<char*>(properties) + SOMEWHERE, 256, "%s:sramecc+:xnack-", runtime().architecture.c_str());
+  return SUCCESS;
+}
+HIP hipSetDevice(int ordinal) {
+  bound = ordinal == 0;
+  return bound ? SUCCESS : INVALID_DEVICE;
+}
+extern "C" __attribute__((visibility("default"))) const char* hipGetErrorName(int result) {
+  switch (result) {
+    case SUCCESS: return "hipSuccess";
+    case INVALID_VALUE: return "hipErrorInvalidValue";
+    case OUT_OF_MEMORY: return "hipErrorOutOfMemory";
+    case NO_DEVICE: return "hipErrorNoDevice";
+    case INVALID_DEVICE: return "hipErrorInvalidDevice";
+    case INVALID_IMAGE: return "hipErrorInvalidImage";
+    case INVALID_HANDLE: return "hipErrorInvalidHandle";
+    case NOT_FOUND: return "hipErrorNotFound";
+    case ILLEGAL_ADDRESS: return "hipErrorIllegalAddress";
+    case LAUNCH_FAILURE: return "hipErrorLaunchFailure";
+    default: return "hipErrorUnknown";
+  }
+}
+extern "C" __attribute__((visibility("default"))) const char* hipGetErrorString(int) { return "of the test double"; }
+
+HIP hipMemGetInfo(size_t* free, size_t* total) {
+  REQUIRE_USABLE();
+  *free = runtime().memory.free_bytes();
+  *total = runtime().memory.total();
+  return SUCCESS;
+}
+HIP hipMalloc(void** address, size_t bytes) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("malloc"); injected != SUCCESS) return injected;
+  if (bytes == 0) return misuse("an allocation of nothing");
+  const uint64_t at = runtime().memory.allocate(bytes);
+  *address = reinterpret_cast<void*>(at);
+  return at == 0 ? OUT_OF_MEMORY : SUCCESS;
+}
+HIP hipFree(void* address) {
+  REQUIRE_USABLE();
+  return runtime().memory.release(reinterpret_cast<uint64_t>(address)) ? SUCCESS : misuse("freed what is not allocated");
+}
+HIP hipHostMalloc(void** address, size_t bytes, unsigned) {
+  REQUIRE_USABLE();
+  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  std::lock_guard<std::mutex> lock(runtime().pinned_mutex);
+  runtime().pinned[reinterpret_cast<uint64_t>(*address)] = bytes;
+  return SUCCESS;
+}
+HIP hipHostFree(void* address) {
+  {
+    std::lock_guard<std::mutex> lock(runtime().pinned_mutex);
+    if (runtime().pinned.erase(reinterpret_cast<uint64_t>(address)) == 0) return misuse("freed what is not pinned");
+  }
+  std::free(address);
+  return SUCCESS;
+}
+
+HIP hipMemcpyHtoDAsync(void* to, void* from, size_t bytes, void* stream) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("copy"); injected != SUCCESS) return injected;
+  if (!runtime().memory.holds(reinterpret_cast<uint64_t>(to), bytes)) return misuse("a copy to memory not allocated");
+  if (!is_pinned(from, bytes)) return misuse("an asynchronous copy from memory that is not pinned");
+  if (static_cast<Stream*>(stream)->capturing) return misuse("a copy in a capture");
+  runtime().log("in", bytes);
+  // Read when its turn comes: a caller that changes the memory before is found out.
+  static_cast<Stream*>(stream)->push([=] { std::memcpy(to, from, bytes); });
+  return SUCCESS;
+}
+HIP hipMemcpyDtoHAsync(void* to, void* from, size_t bytes, void* stream) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("copy"); injected != SUCCESS) return injected;
+  if (!runtime().memory.holds(reinterpret_cast<uint64_t>(from), bytes)) return misuse("a copy from memory not allocated");
+  if (static_cast<Stream*>(stream)->capturing) return misuse("a copy in a capture");
+  runtime().log("out", bytes);
+  static_cast<Stream*>(stream)->push([=] { std::memcpy(to, from, bytes); });
+  // Memory that is not pinned goes through the driver's own: the call waits, as HIP's does.
+  if (!is_pinned(to, bytes)) static_cast<Stream*>(stream)->drain();
+  return runtime().state();
+}
+HIP hipMemsetD8Async(void* to, unsigned char value, size_t count, void* stream) {
+  REQUIRE_USABLE();
+  if (!runtime().memory.holds(reinterpret_cast<uint64_t>(to), count)) return misuse("filled memory not allocated");
+  static_cast<Stream*>(stream)->push([=] { std::memset(to, value, count); });
+  return SUCCESS;
+}
+
+HIP hipStreamCreateWithFlags(void** stream, unsigned) {
+  REQUIRE_USABLE();
+  return *stream = new Stream(), SUCCESS;
+}
+HIP hipStreamDestroy(void* stream) {
+  static_cast<Stream*>(stream)->end();
+  delete static_cast<Stream*>(stream);
+  return SUCCESS;
+}
+HIP hipStreamSynchronize(void* stream) {
+  REQUIRE_USABLE();
+  static_cast<Stream*>(stream)->drain();
+  return runtime().state();
+}
+HIP hipEventCreateWithFlags(void** event, unsigned) { return *event = new Event(), SUCCESS; }
+HIP hipEventDestroy(void* event) { return delete static_cast<Event*>(event), SUCCESS; }
+HIP hipEventRecord(void* handle, void* stream) {
+  REQUIRE_USABLE();
+  auto* event = static_cast<Event*>(handle);
+  {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    event->pending++;
+  }
+  static_cast<Stream*>(stream)->push([event] {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    event->pending--;
+    event->at_ms = now_ms();
+    event->changed.notify_all();
+  });
+  return SUCCESS;
+}
+HIP hipEventSynchronize(void* handle) {
+  REQUIRE_USABLE();
+  auto* event = static_cast<Event*>(handle);
+  std::unique_lock<std::mutex> lock(event->mutex);
+  event->changed.wait(lock, [event] { return event->pending == 0; });
+  return runtime().state();
+}
+HIP hipEventElapsedTime(float* milliseconds, void* start, void* end) {
+  *milliseconds = static_cast<float>(static_cast<Event*>(end)->at_ms - static_cast<Event*>(start)->at_ms);
+  return SUCCESS;
+}
+
+HIP hipModuleLoadData(void** module, const void* image) {
+  REQUIRE_USABLE();
+  auto loaded = std::make_unique<Module>();
+  try {
+    for (auto& [name, metadata] : read_kernels(static_cast<const uint8_t*>(image))) {
+      auto function = std::make_unique<Function>(Function{metadata, loaded.get()});
+      if (runtime().lanes) {
+        function->lanes = static_cast<const LanesKernel*>(dlsym(runtime().lanes, name.c_str()));
+        if (!function->lanes) return misuse("the lanes build holds no " + name), INVALID_IMAGE;
+      }
+      loaded->functions[name] = std::move(function);
+    }
+  } catch (const std::exception& error) {
+    return misuse(error.what()), INVALID_IMAGE;
+  }
+  if (runtime().emulator) {
+    // The caller tells no size: the section headers come last.
+    const auto* bytes = static_cast<const uint8_t*>(image);
+    uint64_t headers = 0;
+    uint16_t entry = 0, count = 0;
+    std::memcpy(&headers, bytes + 0x28, 8);
+    std::memcpy(&entry, bytes + 0x3a, 2);
+    std::memcpy(&count, bytes + 0x3c, 2);
+    static int number = 0;
+    loaded->file = runtime().memory.path() + "-" + std::to_string(number++) + ".hsaco";
+    FILE* file = std::fopen(loaded->file.c_str(), "wb");
+    if (!file || std::fwrite(image, 1, headers + uint64_t{entry} * count, file) == 0) return INVALID_IMAGE;
+    std::fclose(file);
+  }
+  return *module = loaded.release(), SUCCESS;
+}
+HIP hipModuleUnload(void* module) {
+  auto* loaded = static_cast<Module*>(module);
+  if (!loaded->file.empty()) unlink(loaded->file.c_str());
+  return delete loaded, SUCCESS;
+}
+HIP hipModuleGetFunction(void** function, void* module, const char* name) {
+  REQUIRE_USABLE();
+  auto& functions = static_cast<Module*>(module)->functions;
+  const auto found = functions.find(name);
+  if (found == functions.end()) return NOT_FOUND;
+  return *function = found->second.get(), SUCCESS;
+}
+HIP hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                          unsigned block_y, unsigned block_z, unsigned, void* stream, void** params, void** extra) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("launch"); injected != SUCCESS) return injected;
+  auto* kernel = static_cast<Function*>(function);
+  if (extra || block_x != 256 || block_y != 1 || block_z != 1) return misuse("a launch of another shape than contracts say");
+  if (grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535) return misuse("a grid of " + kernel->metadata.name);
+  LaunchWork work{kernel, {static_cast<int>(grid_x), static_cast<int>(grid_y), static_cast<int>(grid_z)}, {}};
+  for (size_t i = 0; i < kernel->metadata.argument_bytes.size(); i++) {
+    const int bytes = kernel->metadata.argument_bytes[i];
+    if (!is_readable(params[i], bytes)) return misuse(kernel->metadata.name + ": an argument without storage");
+    uint64_t word = 0;
+    std::memcpy(&word, params[i], bytes);
+    if (bytes == 8 && !runtime().memory.holds(word, 0)) return misuse(kernel->metadata.name + ": a pointer to memory not allocated");
+    work.storage.push_back(word);
+  }
+  auto* on = static_cast<Stream*>(stream);
+  if (on->capturing) {
+    on->capturing->launches.push_back(work);
+    return SUCCESS;
+  }
+  runtime().log(kernel->metadata.name.c_str(), 0);
+  on->push([work] { runtime().run(work); });
+  return SUCCESS;
+}
+
+HIP hipStreamBeginCapture(void* stream, int) {
+  REQUIRE_USABLE();
+  static_cast<Stream*>(stream)->capturing = new Graph();
+  return SUCCESS;
+}
+HIP hipStreamEndCapture(void* stream, void** graph) {
+  auto* on = static_cast<Stream*>(stream);
+  if (!on->capturing) return misuse("ended no capture");
+  *graph = on->capturing;
+  on->capturing = nullptr;
+  return SUCCESS;
+}
+HIP hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  return *executable = new Graph(*static_cast<Graph*>(graph)), SUCCESS;
+}
+HIP hipGraphLaunch(void* executable, void* stream) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("launch"); injected != SUCCESS) return injected;
+  runtime().log("graph", static_cast<Graph*>(executable)->launches.size());
+  for (const LaunchWork& work : static_cast<Graph*>(executable)->launches) {
+    static_cast<Stream*>(stream)->push([work] { runtime().run(work); });
+  }
+  return SUCCESS;
+}
+HIP hipGraphExecDestroy(void* executable) { return delete static_cast<Graph*>(executable), SUCCESS; }
+HIP hipGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), SUCCESS; }

@@ -1,0 +1,85 @@
+// "Device" memory of the double: one range of shared memory at a fixed address, so that an emulator in another process
+// can map the same bytes at the same place. Every allocation is known, and what lies outside of all is refused.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace double_hip {
+
+class Memory {
+ public:
+  static constexpr uint64_t BASE = 0x600000000000;
+  static constexpr uint64_t ALIGNMENT = 256;
+
+  explicit Memory(uint64_t bytes) : bytes_(bytes) {
+    path_ = "/dev/shm/rocmforge-double-" + std::to_string(getpid());
+    const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
+    void* mapped = mmap(reinterpret_cast<void*>(BASE), bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
+    if (mapped != reinterpret_cast<void*>(BASE)) std::abort();
+    close(file);
+    atexit([] { unlink(("/dev/shm/rocmforge-double-" + std::to_string(getpid())).c_str()); });
+  }
+
+  const std::string& path() const { return path_; }
+  uint64_t total() const { return bytes_; }
+  uint64_t free_bytes() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return bytes_ - used_;
+  }
+
+  // 0 when nothing of that size is free.
+  uint64_t allocate(uint64_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    // One byte more, so that the end of an allocation is never the start of the next.
+    const uint64_t need = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    uint64_t at = BASE;
+    for (const auto& [start, size] : live_) {
+      if (start - at >= need) break;
+      at = start + (size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    }
+    if (at + need > BASE + bytes_) return 0;
+    live_[at] = bytes;
+    used_ += need;
+    // What was there before must not look right by chance.
+    std::memset(reinterpret_cast<void*>(at), 0xa5, bytes);
+    return at;
+  }
+
+  bool release(uint64_t address) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = live_.find(address);
+    if (found == live_.end()) return false;
+    used_ -= (found->second + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    std::memset(reinterpret_cast<void*>(address), 0xa5, found->second);
+    live_.erase(found);
+    return true;
+  }
+
+  // Whether the whole range lies in one allocation.
+  bool holds(uint64_t address, uint64_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto next = live_.upper_bound(address);
+    if (next == live_.begin()) return false;
+    --next;
+    return address + bytes <= next->first + next->second;
+  }
+
+ private:
+  uint64_t bytes_, used_ = 0;
+  std::string path_;
+  std::mutex mutex_;
+  std::map<uint64_t, uint64_t> live_;
+};
+
+}  // namespace double_hip
