@@ -29,7 +29,7 @@ export function gatewayOptions(
         : { address: options.executor },
     maxContext: options.maxContext,
     maxSequences: options.maxSequences,
-    maxStepTokens: Math.max(options.maxStepTokens, options.maxSequences),
+    maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences),
     kvMemoryBytes: options.kvMemory ?? 0,
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,

@@ -2,7 +2,16 @@
 import { Command, CommanderError, Option } from 'commander';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
-import { DEFAULT_LISTEN, decimal, deviceOptions, modelOptions, seed, testOptions, wholeNumber } from './options.js';
+import {
+  DEFAULT_LISTEN,
+  decimal,
+  deviceOptions,
+  modelOptions,
+  range,
+  seed,
+  testOptions,
+  wholeNumber,
+} from './options.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const EXIT_STREAMS_CUT = 3;
@@ -13,6 +22,8 @@ const EXIT_STOPPED_AT_ONCE = 130;
 const program = new Command('rocmforge')
   .description('LLM inference as a gRPC microservice for AMD GPUs')
   .version(packageVersion)
+  // `bench serve` has options of the same names as `bench`; each command takes those that follow it.
+  .enablePositionalOptions()
   .showHelpAfterError('(rocmforge --help lists the commands)');
 
 /** A command with options that several share. */
@@ -122,9 +133,9 @@ command('chat', [...modelOptions, ...deviceOptions])
     await chat(options);
   });
 
-command('bench', [...modelOptions, ...deviceOptions])
+const benchCommand = command('bench', [...modelOptions, ...deviceOptions])
   .description('measure a model on this machine: in the executor, and as a gRPC client sees it')
-  .requiredOption('--model <file>', 'GGUF file')
+  .option('--model <file>', 'GGUF file')
   .addOption(new Option('--prompt-tokens <count>').argParser(wholeNumber(1)).default(128))
   .addOption(new Option('--tokens <count>', 'tokens to generate').argParser(wholeNumber(1)).default(64))
   .addOption(new Option('--repeats <count>', 'runs, of which the median counts').argParser(wholeNumber(1)).default(3))
@@ -134,6 +145,44 @@ command('bench', [...modelOptions, ...deviceOptions])
     requireTarget(options);
     const { bench } = await import('./bench.js');
     await bench(options);
+  });
+
+benchCommand
+  .enablePositionalOptions()
+  .command('serve')
+  .description('offer a load to a running gateway and measure what its clients see')
+  .requiredOption('--address <address>', 'the gateway’s')
+  .option('--metrics <address>', 'HOST:PORT of its metrics, for queue time, preemptions and processor time')
+  .addOption(
+    new Option('--rate <requests/s>', 'open loop: requests arrive at random at this rate, whatever happens').argParser(
+      decimal,
+    ),
+  )
+  .addOption(
+    new Option('--clients <count>', 'closed loop: each sends its next request when its last has ended')
+      .argParser(wholeNumber(1))
+      .default(8),
+  )
+  .addOption(new Option('--seconds <seconds>', 'how long requests are sent').argParser(decimal).default(30))
+  .addOption(new Option('--requests <count>', 'closed loop: how many, instead of how long').argParser(wholeNumber(1)))
+  .addOption(new Option('--prompt-tokens <least:most>').argParser(range).default([64, 512], '64:512'))
+  .addOption(new Option('--tokens <least:most>', 'tokens to generate').argParser(range).default([16, 128], '16:128'))
+  .addOption(
+    new Option('--shared-prefix <tokens>', 'that a prompt has in common with others')
+      .argParser(wholeNumber(0))
+      .default(0),
+  )
+  .addOption(new Option('--prefixes <count>', 'different shared prefixes').argParser(wholeNumber(1)).default(1))
+  .addOption(
+    new Option('--first-token <id>', 'prompts have only ids from here on').argParser(wholeNumber(0)).default(3),
+  )
+  .addOption(new Option('--connections <count>').argParser(wholeNumber(1)).default(4))
+  .addOption(new Option('--seed <number>', 'same seed, same requests').argParser(wholeNumber(0)).default(1))
+  .option('--plot <file>', 'write an SVG of the run')
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    const { benchServe } = await import('./bench-serve.js');
+    await benchServe(options);
   });
 
 command('verify', deviceOptions)

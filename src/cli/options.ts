@@ -17,6 +17,13 @@ export function decimal(text: string): number {
   return value;
 }
 
+/** `LEAST:MOST`, or one number for both; whole numbers from 1 up. */
+export function range(text: string): readonly [least: number, most: number] {
+  const [least, most] = text.split(':').map(wholeNumber(1));
+  if (least === undefined || (most ?? least) < least) throw new InvalidArgumentError('not a range such as 16:128');
+  return [least, most ?? least];
+}
+
 /** Bytes, with an optional K, M or G (powers of 1,024). */
 export function byteCount(text: string): number {
   const match = /^(\d+(?:\.\d+)?)([KMG]?)B?$/i.exec(text);
@@ -39,7 +46,10 @@ export const modelOptions = [
     wholeNumber(1),
   ),
   new Option('--max-sequences <count>', 'most sequences that run at once').argParser(wholeNumber(1)).default(4),
-  new Option('--max-step-tokens <count>', 'most token positions of one step').argParser(wholeNumber(1)).default(512),
+  new Option(
+    '--max-step-tokens <count>',
+    'most token positions of one step (default: 2048, on the host 512)',
+  ).argParser(wholeNumber(1)),
   new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
     byteCount,
   ),
@@ -69,7 +79,7 @@ export const testOptions = [
 export interface ModelOptionValues {
   readonly maxContext?: number;
   readonly maxSequences: number;
-  readonly maxStepTokens: number;
+  readonly maxStepTokens?: number;
   readonly kvMemory?: number;
   readonly kvCacheType: 'f16' | 'f32';
   readonly device: 'auto' | 'hip' | 'cuda' | 'host';

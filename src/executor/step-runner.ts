@@ -3,7 +3,15 @@ import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/execu
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
 import { ATTENTION_SPLIT, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
-import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from './model/forward-pass.js';
+import {
+  COUNT_DRAWS,
+  COUNT_PROMPT_ROWS,
+  COUNT_SAMPLES,
+  COUNT_SPLITS,
+  COUNT_TOKENS,
+  COUNT_WRITES,
+  STEP_COUNTS,
+} from './model/forward-pass.js';
 import type { LoadedModel } from './model/loaded-model.js';
 
 /** Host memory of one step under way. */
@@ -23,6 +31,8 @@ export class StepRunner {
   private readonly slots: SlotTable;
   private readonly idle: Staging[];
   private readonly counts = new Int32Array(STEP_COUNTS);
+  /** Rows of prompts of the step that is being filled in, whose log probabilities are asked for. */
+  private readonly promptRows: { slot: number; row: number; target: number; top: number }[] = [];
   private stepsDone = 0;
   private lastStepAt: number | undefined;
 
@@ -67,6 +77,7 @@ export class StepRunner {
       const recurring = this.isRecurring(step) && this.fillUp(staging.input);
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
       const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.outputOf(slice.slot));
+      const prompts = this.promptRows.splice(0);
       const deviceUs = await this.device.native.run({
         plan,
         counts: this.counts,
@@ -84,10 +95,14 @@ export class StepRunner {
         const index = outputs.length;
         outputs.push(readOutput(staging, index, slice.slot, asked[index]));
       }
+      const promptOutputs = prompts.map(({ slot, top }, i) =>
+        readOutput(staging, outputs.length + i, slot, { logprobs: true, topLogprobs: top }),
+      );
       return ExecuteResponse.fromPartial({
         stepId: step.stepId,
         generation: step.generation,
         outputs,
+        promptOutputs,
         deviceUs: Math.round(deviceUs),
       });
     } finally {
@@ -117,6 +132,12 @@ export class StepRunner {
       if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
       seen.add(slice.slot);
       if (row + slice.count > limits.maxStepTokens) throw protocolError(`more than ${limits.maxStepTokens} rows`);
+      if (slice.promptLogprobs) {
+        const first = row;
+        this.slots.promptRows(slice, (index, target, top) => {
+          this.promptRows.push({ slot: slice.slot, row: first + index, target, top });
+        });
+      }
       this.slots.rows(slice, (tokenId, position) => {
         words[offsets.rowToken + row] = tokenId;
         words[offsets.rowPosition + row] = position;
@@ -128,11 +149,21 @@ export class StepRunner {
       this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
       words[offsets.sampleRow + samples++] = row - 1;
     }
+    const draws = samples;
+    for (const { row: promptRow, target, top } of this.promptRows) {
+      if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
+      words[offsets.promptTarget + 2 * samples] = target;
+      words[offsets.promptTarget + 2 * samples + 1] = top;
+      words[offsets.sampleRow + samples++] = promptRow;
+    }
     words[offsets.tokens] = row;
     words[offsets.samples] = samples;
+    words[offsets.draws] = draws;
     words[offsets.writes] = writes;
     this.counts[COUNT_TOKENS] = row;
     this.counts[COUNT_SAMPLES] = samples;
+    this.counts[COUNT_DRAWS] = draws;
+    this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     return offsets.writePairs + 2 * writes;
@@ -140,7 +171,7 @@ export class StepRunner {
 
   /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
   private isRecurring(step: ExecuteRequest): boolean {
-    if (this.device.isHost || step.slices.length === 0) return false;
+    if (this.device.isHost || step.slices.length === 0 || this.counts[COUNT_PROMPT_ROWS] !== 0) return false;
     return step.slices.every((slice) => slice.count === 1 && slice.sample);
   }
 
@@ -161,6 +192,7 @@ export class StepRunner {
     }
     this.counts[COUNT_TOKENS] = bucket;
     this.counts[COUNT_SAMPLES] = bucket;
+    this.counts[COUNT_DRAWS] = bucket;
     this.counts[COUNT_SPLITS] = powerOfTwoFrom(this.counts[COUNT_SPLITS] as number);
     return true;
   }

@@ -6,7 +6,7 @@ import { encodeStep } from './executor-link/step-encoding.js';
 import type { Supervisor } from './executor-link/supervisor.js';
 import type { Generation } from './generation/generation.js';
 import { Blame } from './scheduler/blame.js';
-import { Scheduler } from './scheduler/scheduler.js';
+import { type PlannedSlice, Scheduler } from './scheduler/scheduler.js';
 import type { Sequence } from './scheduler/sequence.js';
 
 export interface EngineOptions {
@@ -17,6 +17,10 @@ export interface EngineOptions {
   /** The most prompt tokens of requests that wait. */
   readonly maxQueuedTokens: number;
   readonly prefixCache: boolean;
+  /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
+  readonly checkEveryStep?: boolean | undefined;
+  /** How long a reader may hold its stream up before it is given up; default 30 s. */
+  readonly pauseLimitMs?: number | undefined;
 }
 
 const QUEUE_RETRY_MS = 1000;
@@ -40,6 +44,10 @@ export class Engine {
   private readonly blame = new Blame();
   readonly counters = { quarantined: 0, replayed: 0 };
   private readonly pauses = new Map<Generation, NodeJS.Timeout>();
+  /** Told of each sequence's first slot, and how long it waited for it. */
+  onAdmitted: (waitedMs: number) => void = () => undefined;
+  /** When the sequences came that never had a slot. */
+  private readonly queuedAt = new Map<Sequence, number>();
 
   constructor(
     private readonly options: EngineOptions,
@@ -88,6 +96,7 @@ export class Engine {
     }
     for (const sequence of generation.sequences) {
       this.generations.set(sequence, generation);
+      this.queuedAt.set(sequence, performance.now());
       if (this.scheduler) this.scheduler.add(sequence);
       else this.early.push(sequence);
     }
@@ -105,18 +114,19 @@ export class Engine {
 
   /**
    * Stops computing for a generation whose reader does not keep up, or goes on. One that stays paused for
-   * {@link PAUSE_LIMIT_MS} ends with `SLOW_READER`.
+   * too long ends with `SLOW_READER`.
    */
   pause(generation: Generation, paused: boolean): void {
     for (const sequence of generation.sequences) sequence.paused = paused;
     clearTimeout(this.pauses.get(generation));
     this.pauses.delete(generation);
     if (paused) {
+      const limitMs = this.options.pauseLimitMs ?? PAUSE_LIMIT_MS;
       const timer = setTimeout(() => {
         this.pauses.delete(generation);
         for (const sequence of generation.sequences) this.drop(sequence);
-        generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${PAUSE_LIMIT_MS / 1000} s`));
-      }, PAUSE_LIMIT_MS);
+        generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${limitMs / 1000} s`));
+      }, limitMs);
       this.pauses.set(generation, timer);
     }
     this.pump();
@@ -184,6 +194,7 @@ export class Engine {
 
   private drop(sequence: Sequence): void {
     this.generations.delete(sequence);
+    this.queuedAt.delete(sequence);
     this.blame.ended(sequence);
     this.early = this.early.filter((other) => other !== sequence);
     this.scheduler?.end(sequence);
@@ -197,7 +208,15 @@ export class Engine {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.generation));
+      for (const { sequence } of plan.opens) this.tellAdmitted(sequence);
     }
+  }
+
+  private tellAdmitted(sequence: Sequence): void {
+    const since = this.queuedAt.get(sequence);
+    if (since === undefined) return;
+    this.queuedAt.delete(sequence);
+    this.onAdmitted(performance.now() - since);
   }
 
   private result(response: ExecuteResponse): void {
@@ -206,14 +225,27 @@ export class Engine {
     const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
     this.supervisor?.stepCompleted();
     for (const { sequence } of slices) this.blame.progressed(sequence);
+    this.pushPrompts(slices, response);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index];
       if (!generation || !output) continue;
       if (generation.push(sequence, output)) this.drop(sequence);
     }
-    if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
+    if (this.options.checkEveryStep) scheduler.check();
+    else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
     this.pump();
+  }
+
+  /** Log probabilities of prompts come before the first token, in as many steps as the prompt took. */
+  private pushPrompts(slices: readonly PlannedSlice[], { promptOutputs }: ExecuteResponse): void {
+    let next = 0;
+    for (const { sequence, position, count, sample, promptLogprobs } of slices) {
+      if (!promptLogprobs) continue;
+      const outputs = promptOutputs.slice(next, next + count - Number(sample));
+      next += outputs.length;
+      this.generations.get(sequence)?.pushPrompt(position + 1, outputs);
+    }
   }
 
   /** When nothing runs, the books can be checked for free. */

@@ -22,12 +22,16 @@ export interface GatewayOptions {
   readonly executor: SupervisorOptions['executor'];
   readonly maxContext?: number | undefined;
   readonly maxSequences: number;
+  /** 0: as the executor chooses for its device. */
   readonly maxStepTokens: number;
   /** 0: room for the context × sequences. */
   readonly kvMemoryBytes: number;
   readonly kvCacheType: 'f32' | 'f16';
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
+  /** See {@link Engine}'s options. */
+  readonly checkEveryStep?: boolean | undefined;
+  readonly pauseLimitMs?: number | undefined;
   readonly stepTimeoutMs: number;
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
@@ -48,6 +52,7 @@ export interface Gateway {
   /** Executors started so far. */
   executorGenerations(): number;
   readonly engine: Engine;
+  readonly metrics: Metrics;
   /**
    * Takes no more requests and ends when those under way have, or when the time is over.
    *
@@ -126,6 +131,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   );
   engine.attach(supervisor);
   const metrics = new Metrics(metricsSource(engine, supervisor));
+  engine.onAdmitted = (waitedMs) => metrics.queued(waitedMs / 1000);
 
   const server = new Server(SERVER_OPTIONS);
   const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
@@ -153,6 +159,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     executorPid: () => supervisor.pid,
     executorGenerations: () => supervisor.generations,
     engine,
+    metrics,
     drain: async (timeoutMs) => {
       draining = true;
       setHealth('NOT_SERVING');
@@ -187,6 +194,7 @@ function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
     },
     preemptions: () => scheduler()?.counters.preemptions ?? 0,
     cachedTokens: () => scheduler()?.counters.cachedTokens ?? 0,
+    discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
     replayed: () => engine.counters.replayed,
     quarantined: () => engine.counters.quarantined,
     executorUp: () => supervisor.state === 'serving',

@@ -10,6 +10,7 @@ export interface MetricsSource {
   kvUsage(): number;
   preemptions(): number;
   cachedTokens(): number;
+  discardedTokens(): number;
   replayed(): number;
   quarantined(): number;
   executorUp(): boolean;
@@ -26,6 +27,7 @@ export class Metrics {
   private readonly promptTokens: Counter;
   private readonly generationTokens: Counter;
   private readonly requests: Counter<'outcome'>;
+  private readonly queueTime: Histogram;
   private readonly timeToFirstToken: Histogram;
   private readonly interTokenLatency: Histogram;
   private readonly requestLatency: Histogram;
@@ -54,6 +56,7 @@ export class Metrics {
     gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => source.kvUsage());
     gauge('num_preemptions_total', 'Sequences that gave up their blocks to others', () => source.preemptions());
     gauge('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => source.cachedTokens());
+    gauge('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => source.discardedTokens());
     gauge('executor_up', '1 while an executor serves', () => Number(source.executorUp()));
     gauge('executor_generation', 'Executors started so far', () => source.generation());
     gauge('executor_last_step_age_seconds', 'Age of the step under way, 0 when there is none', () =>
@@ -75,6 +78,7 @@ export class Metrics {
       labelNames: ['reason'],
       registers,
     });
+    this.queueTime = histogram('request_queue_time_seconds', 'From a sequence’s arrival to its slot', LATENCY_BUCKETS);
     this.timeToFirstToken = histogram('time_to_first_token_seconds', 'From request to first token', LATENCY_BUCKETS);
     this.interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
     this.requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
@@ -83,6 +87,11 @@ export class Metrics {
 
   requestStarted(promptTokens: number): void {
     this.promptTokens.inc(promptTokens);
+  }
+
+  /** A sequence was given its first slot. */
+  queued(seconds: number): void {
+    this.queueTime.observe(seconds);
   }
 
   firstToken(seconds: number): void {
@@ -94,7 +103,7 @@ export class Metrics {
     if (secondsSinceLast !== undefined) this.interTokenLatency.observe(secondsSinceLast);
   }
 
-  /** @param outcome finish reason or error reason */
+  /** @param outcome finish reason, error reason or `cancelled` */
   requestEnded(outcome: string, seconds: number): void {
     this.requests.inc({ outcome });
     this.requestLatency.observe(seconds);

@@ -32,7 +32,12 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
     beforeAll(async () => {
       device = openDevice({ kind: 'hip' });
       const limits = { maxContext: 64, maxSequences: SEQUENCES, maxStepTokens: 256, kvMemoryBytes: 0 };
-      const options = { path: writeRandomModel({ type: 'F16' }), kvCacheType: 'f16', fingerprint: '', ...limits } as const;
+      const options = {
+        path: writeRandomModel({ type: 'F16' }),
+        kvCacheType: 'f16',
+        fingerprint: '',
+        ...limits,
+      } as const;
       model = await loadModel(device, options, () => undefined);
     });
     const driverOf = () => new StepDriver(device, model, ++generation);
@@ -67,9 +72,15 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
       const run = async () => {
         const driver = driverOf();
         const opens = prompts(5);
-        await driver.step(opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const), opens);
+        await driver.step(
+          opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
+          opens,
+        );
         const decode = opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const);
-        return [await driver.step(decode), await driver.step(decode.map(([slot, at]) => [slot, at + 1, 1, true] as const))];
+        return [
+          await driver.step(decode),
+          await driver.step(decode.map(([slot, at]) => [slot, at + 1, 1, true] as const)),
+        ];
       };
       const captured = await run();
       // The same steps when nothing counts as recurring.
@@ -86,7 +97,10 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
     it('and touches no block of a sequence that is not in it', async () => {
       const driver = driverOf();
       const opens = prompts(SEQUENCES);
-      await driver.sample(opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const), opens);
+      await driver.sample(
+        opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
+        opens,
+      );
       const { cache, limits } = model.forward;
       const owners = (block: number) => (block - 1) % limits.maxSequences;
       const bytesOf = (layer: number) => {
@@ -104,7 +118,12 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
             Buffer.from(after.buffer, block * blockBytes, blockBytes),
           ),
       );
-      expect(changed.filter((block) => block !== 0).map(owners).sort()).toEqual([0, 1, 2, 3, 4]);
+      expect(
+        changed
+          .filter((block) => block !== 0)
+          .map(owners)
+          .sort(),
+      ).toEqual([0, 1, 2, 3, 4]);
     });
   });
 });

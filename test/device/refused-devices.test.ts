@@ -86,7 +86,8 @@ describe('where there is no GPU', () => {
 
   const header = '/usr/include/hip/hip_runtime_api.h';
   const hasLibrary = existsSync(header);
-  if (!hasLibrary) console.log('skipped, AMD’s own runtime library: libamdhip64-5 and libamdhip64-dev are not installed');
+  if (!hasLibrary)
+    console.log('skipped, AMD’s own runtime library: libamdhip64-5 and libamdhip64-dev are not installed');
 
   it.skipIf(!hasLibrary)('AMD’s own library has every symbol of the table and reports its own error', async () => {
     const { code, stderr } = await generate({ ROCM_PATH: '' }, '--device', 'hip');

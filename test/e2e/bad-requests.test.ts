@@ -85,10 +85,8 @@ describe('a bad request', () => {
     expect(await refusal(message)).toEqual(expected);
   });
 
-  const outputOptions = { logprobs: undefined, promptLogprobs: undefined, echo: false, includeSpecialTokens: false };
   const uses: Record<string, GenerateStreamRequest> = {
     'sampling.typical_p': request({ text, sampling: { typicalP: 0.5 } }),
-    'output.prompt_logprobs': request({ text, output: { ...outputOptions, promptLogprobs: 1 } }),
     constraint: request({ text, constraint: { kind: { $case: 'regex', value: 'a+' } } }),
   };
 

@@ -67,13 +67,15 @@ export class ExecutorModel {
     for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
     const tokens: number[] = [];
     let rows = 0;
+    let logits = 0;
     const seen = new Set<number>();
-    for (const { slot: index, sequence, position, count, sample } of plan.slices) {
+    for (const { slot: index, sequence, position, count, sample, promptLogprobs } of plan.slices) {
       const slot = this.get(index);
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
       rows += count;
+      logits += promptLogprobs ? count : Number(sample);
       let state = position === 0 ? EMPTY : this.read(slot, position - 1);
       if (position > 0 && state !== this.chainOf(slot, position)) throw new Error('the context is not this sequence’s');
       for (let p = position; p < position + count; p++) {
@@ -87,6 +89,7 @@ export class ExecutorModel {
       tokens.push(slot.lastToken);
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
+    if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits`);
     this.rows.push(rows);
     return tokens;
   }

@@ -42,6 +42,7 @@ export async function startTestGateway(
     maxQueuedRequests: 1024,
     maxQueuedTokens: 1 << 20,
     maxRestarts: 5,
+    checkEveryStep: true,
     ...rest,
   });
   const client = new InferenceServiceClient(address, credentials.createInsecure());
@@ -61,6 +62,7 @@ export interface Generated {
   readonly tokenIds: number[];
   text: string;
   readonly logprobs: TokenLogprobs[];
+  readonly promptLogprobs: TokenLogprobs[];
   complete: Extract<GenerateStreamResponse['event'], { $case: 'complete' }>['value'] | undefined;
   /** Milliseconds from the request to each chunk. */
   readonly chunkAtMs: number[];
@@ -92,7 +94,8 @@ export function request(
 
 /** Runs a generation to its end. Rejects with the gRPC error. */
 export function generate(client: InferenceServiceClient, message: GenerateStreamRequest): Promise<Generated> {
-  const generated: Generated = { tokenIds: [], text: '', logprobs: [], complete: undefined, chunkAtMs: [] };
+  const lists = { tokenIds: [], logprobs: [], promptLogprobs: [], chunkAtMs: [] };
+  const generated: Generated = { ...lists, text: '', complete: undefined };
   const started = performance.now();
   return new Promise((resolve, reject) => {
     const call = client.generateStream(message);
@@ -103,6 +106,7 @@ export function generate(client: InferenceServiceClient, message: GenerateStream
       generated.tokenIds.push(...event.value.tokenIds);
       generated.text += event.value.text;
       generated.logprobs.push(...event.value.logprobs);
+      generated.promptLogprobs.push(...event.value.promptLogprobs);
     });
     call.on('error', (error: ServiceError) => reject(error));
     call.on('end', () => resolve(generated));

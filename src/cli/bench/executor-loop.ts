@@ -59,7 +59,7 @@ export class ExecutorLoop {
     const prefillMs = performance.now() - started;
     const tokenMs: number[] = [];
     const decode = (i: number) =>
-      this.step({ slices: [{ slot: 0, position: prompt.length + i, count: 1, sample: true }] });
+      this.step({ slices: [{ slot: 0, position: prompt.length + i, count: 1, sample: true, promptLogprobs: false }] });
     let last = performance.now();
     let next = decode(0);
     for (let i = 1; i <= count; i++) {
@@ -84,7 +84,10 @@ export class ExecutorLoop {
       blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
       sampling: { ...SlotSampling.create(), topP: 1 },
     };
-    await this.step({ opens: [open], slices: [{ slot: 0, position: 0, count: prompt.length, sample: true }] });
+    await this.step({
+      opens: [open],
+      slices: [{ slot: 0, position: 0, count: prompt.length, sample: true, promptLogprobs: false }],
+    });
   }
 
   /** A hash of the last step's logits: the same model on the same device level always has the same. */
@@ -124,7 +127,7 @@ export class ExecutorLoop {
   ): Promise<{ readonly kernel: string; readonly launches: number; readonly microseconds: number }[]> {
     const { forward, plan } = this.model;
     await this.begin(prompt);
-    await this.step({ slices: [{ slot: 0, position: prompt.length, count: 1, sample: true }] });
+    await this.step({ slices: [{ slot: 0, position: prompt.length, count: 1, sample: true, promptLogprobs: false }] });
     const counts = new Int32Array(STEP_COUNTS);
     counts[COUNT_TOKENS] = 1;
     counts[COUNT_SAMPLES] = 1;

@@ -57,7 +57,13 @@ export class StepDriver {
         ),
         sampling: { ...SlotSampling.create(), topP: 1 },
       })),
-      slices: slices.map(([slot, position, count, sample]) => ({ slot, position, count, sample })),
+      slices: slices.map(([slot, position, count, sample]) => ({
+        slot,
+        position,
+        count,
+        sample,
+        promptLogprobs: false,
+      })),
     });
     return outputs.map(({ tokenId }) => tokenId);
   }

@@ -12,6 +12,7 @@ import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
   readonly tokenIds: Uint32Array;
+  readonly promptTokens: number;
   readonly logprobs: boolean;
   readonly topLogprobs: number;
   readonly sampling: SlotSampling;
@@ -60,6 +61,7 @@ export class SlotTable {
     const sampling = message.sampling ?? throwProtocolError(`slot ${slot} has no sampling parameters`);
     this.slots[slot] = {
       tokenIds,
+      promptTokens: message.promptTokens,
       logprobs: sampling.logprobs,
       topLogprobs: Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX),
       sampling,
@@ -106,6 +108,20 @@ export class SlotTable {
     if (!isSuppressing || position < sampling.suppressBefore) return;
     this.get(slot).isSuppressing = false;
     this.writeBiases(slot, write);
+  }
+
+  /**
+   * Calls `row` for each position of the slice whose next token is in the prompt, with its row within the slice, that token
+   * and how many of the likeliest are wanted.
+   */
+  promptRows(slice: Slice, row: (index: number, target: number, top: number) => void): void {
+    const { tokenIds, promptTokens, sampling } = this.get(slice.slot);
+    const top = Math.min(sampling.topPromptLogprobs, TOP_LOGPROBS_MAX);
+    const end = slice.position + slice.count;
+    if (end > promptTokens) throw protocolError(`prompt logprobs up to ${end} of a prompt of ${promptTokens}`);
+    for (let next = slice.position + 1; next < Math.min(end + 1, promptTokens); next++) {
+      row(next - 1 - slice.position, tokenIds[next] as number, top);
+    }
   }
 
   /** What is returned beside a sampled token. */

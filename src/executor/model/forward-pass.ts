@@ -11,11 +11,15 @@ import type { Matrix } from './weights.js';
 
 /** Index of each step count in the counts that a step brings to its plan. */
 export const COUNT_TOKENS = 0;
+/** Rows of logits: those that a token is drawn from, then those of prompts. */
 export const COUNT_SAMPLES = 1;
 export const COUNT_WRITES = 2;
 /** Splits of ATTENTION_SPLIT positions that the longest context of the step has. */
 export const COUNT_SPLITS = 3;
-export const STEP_COUNTS = 4;
+export const COUNT_DRAWS = 4;
+export const COUNT_PROMPT_ROWS = 5;
+/** How many there are. */
+export const STEP_COUNTS = 6;
 
 /** Weights of one attention layer. */
 export interface AttentionWeights {
@@ -78,6 +82,7 @@ export class ForwardPass {
   private readonly linear: Linear;
   private readonly tokens: Rows;
   private readonly samples: Rows;
+  private readonly draws: StepCount;
   private readonly slotWords: number;
   private readonly slotDims: { readonly slot_count: number };
 
@@ -118,6 +123,7 @@ export class ForwardPass {
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
+    this.draws = { index: COUNT_DRAWS, max: maxSequences };
     this.plan.launch(
       kernels.slotWrite,
       { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
@@ -186,7 +192,7 @@ export class ForwardPass {
     this.linear.multiply(outputMatrix, input, { y: this.logits, stride: vocabularySize });
     this.adjustLogits();
     const shared = { slots: this.slots, slot_words: this.slotWords, row_slot: rowSlot, sample_row: sampleRow };
-    const dims = { ...this.slotDims, samples: this.samples.count, tokens: this.tokens.count };
+    const dims = { ...this.slotDims, samples: this.draws, tokens: this.tokens.count };
     this.plan.launch(
       kernels.sample,
       {
@@ -213,6 +219,18 @@ export class ForwardPass {
       },
       dims,
     );
+    this.plan.launch(
+      kernels.promptLogprobs,
+      {
+        logits: this.logits,
+        draws: this.tables.at('draws'),
+        target: this.tables.at('promptTarget'),
+        output: this.tables.output,
+        top_max: kernels.TOP_LOGPROBS_MAX,
+        vocabulary: vocabularySize,
+      },
+      { samples: this.samples.count, prompt_rows: { index: COUNT_PROMPT_ROWS, max: this.limits.maxSequences } },
+    );
   }
 
   /** adjusted = logits, penalized and biased as each slot says; log probabilities are those of the raw logits. */
@@ -222,10 +240,10 @@ export class ForwardPass {
     this.plan.launch(
       kernels.gatherRows,
       { x: this.logits, y: this.adjusted, index: this.everySample, hidden: vocabulary },
-      { tokens: this.limits.maxSequences, samples: this.samples.count },
+      { tokens: this.limits.maxSequences, samples: this.draws },
     );
     const rows = { sample_row: this.tables.at('sampleRow'), row_slot: this.tables.at('rowSlot') };
-    const dims = { ...this.slotDims, samples: this.samples.count, tokens: this.tokens.count };
+    const dims = { ...this.slotDims, samples: this.draws, tokens: this.tokens.count };
     this.plan.launch(
       kernels.penalties,
       {

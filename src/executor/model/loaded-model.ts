@@ -5,7 +5,7 @@ import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
 import type { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 import { findArchitecture } from './architecture.js';
-import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, ForwardPass, STEP_COUNTS } from './forward-pass.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, ForwardPass, STEP_COUNTS } from './forward-pass.js';
 import { KvCache, kvBlockBytes } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { ropeTable, uploadRope } from './rope-table.js';
@@ -38,6 +38,10 @@ export interface LoadedModel {
   readonly weights: Weights;
 }
 
+/** Rows of a step where nobody says otherwise. On the host a longer one would hold up those that generate for seconds. */
+const STEP_TOKENS = 2048;
+const HOST_STEP_TOKENS = 512;
+
 /**
  * Loads a GGUF file and records its launch plan.
  *
@@ -59,7 +63,7 @@ export async function loadModel(
     }
     const parameters = readModelParameters(file);
     const architecture = findArchitecture(parameters.architecture);
-    const limits = limitsFor(options);
+    const limits = limitsFor(device, options);
     const blocks = new BlockBudget(options, parameters);
     if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
     const weights = await Weights.load(device, file, options.path, onProgress);
@@ -138,6 +142,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   const counts = new Int32Array(STEP_COUNTS);
   counts[COUNT_TOKENS] = rows;
   counts[COUNT_SAMPLES] = samples;
+  counts[COUNT_DRAWS] = samples;
   counts[COUNT_SPLITS] = 1;
   await device.native.run({
     plan,
@@ -150,8 +155,10 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   });
 }
 
-function limitsFor(options: LoadOptions): Omit<Limits, 'kvBlocks'> {
-  const { maxContext, maxSequences, maxStepTokens, kvCacheType } = options;
+function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks'> {
+  const { maxContext, maxSequences, kvCacheType } = options;
+  const ownStepTokens = Math.max(maxSequences, device.isHost ? HOST_STEP_TOKENS : STEP_TOKENS);
+  const maxStepTokens = options.maxStepTokens === 0 ? ownStepTokens : options.maxStepTokens;
   for (const [name, value] of Object.entries({ maxContext, maxSequences, maxStepTokens })) {
     if (value < 1) throw new RocmForgeError('INVALID_OPTION', `${name} must be at least 1`);
   }

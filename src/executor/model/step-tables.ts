@@ -6,7 +6,8 @@ import { slotArena } from './slot-layout.js';
 /**
  * The small tables of one step, in one range of device memory so that one copy brings them all.
  *
- *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences] [writes ...]
+ *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences]
+ *   [prompt_target 2 * max_sequences] [writes ...]
  *
  * All words are int32. Slot writes come last: only those a step has are copied.
  */
@@ -15,10 +16,15 @@ export class StepTables {
     readonly tokens: number;
     readonly samples: number;
     readonly writes: number;
+    /** Rows of logits that a token is drawn from; the others, after them, are of prompts. */
+    readonly draws: number;
     readonly rowToken: number;
     readonly rowPosition: number;
     readonly rowSlot: number;
+    /** Rows of the step whose logits are computed: those sampled, then those of prompts. */
     readonly sampleRow: number;
+    /** Per row of logits: the prompt's next token, and how many of the likeliest are wanted. */
+    readonly promptTarget: number;
     readonly writePairs: number;
   };
   /** The most (index, value) pairs of one step: every slot opened anew with a full block table. */
@@ -35,11 +41,13 @@ export class StepTables {
       tokens: 0,
       samples: 1,
       writes: 2,
+      draws: 3,
       rowToken: rows,
       rowPosition: rows + maxStepTokens,
       rowSlot: rows + 2 * maxStepTokens,
       sampleRow: rows + 3 * maxStepTokens,
-      writePairs: rows + 3 * maxStepTokens + maxSequences,
+      promptTarget: rows + 3 * maxStepTokens + maxSequences,
+      writePairs: rows + 3 * maxStepTokens + 3 * maxSequences,
     };
     this.maxWrites = slotArena(limits).words;
     this.words = this.offsets.writePairs + 2 * this.maxWrites;

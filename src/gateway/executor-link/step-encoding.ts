@@ -16,7 +16,13 @@ export function encodeStep(plan: StepPlan, generation: bigint): ExecuteRequest {
       sampling: slotSampling(sequence.options.sampling, sequence.options.promptIds.length),
     })),
     appends: plan.appends.map(({ slot, blocks }) => ({ slot, blockIds: bytesOf(Uint32Array.from(blocks)) })),
-    slices: plan.slices.map(({ slot, position, count, sample }) => ({ slot, position, count, sample })),
+    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs }) => ({
+      slot,
+      position,
+      count,
+      sample,
+      promptLogprobs,
+    })),
   };
 }
 
@@ -36,6 +42,7 @@ function slotSampling(sampling: SequenceSampling, promptTokens: number): SlotSam
     biasIds: sampling.logitBias.map(([id]) => id),
     biasValues: sampling.logitBias.map(([, bias]) => bias),
     suppressedIds: sampling.suppressedIds as number[],
+    topPromptLogprobs: sampling.promptLogprobs ?? 0,
     suppressBefore: sampling.minTokens === 0 ? 0 : promptTokens + sampling.minTokens,
   };
 }

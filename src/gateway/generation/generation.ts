@@ -18,6 +18,8 @@ export interface GenerationParameters {
   readonly timeLimitMs: number;
   /** Whether the prompt's text comes in front of each completion's. */
   readonly echo: boolean;
+  /** How many of the likeliest tokens come with each prompt token's log probability; absent: none are returned. */
+  readonly promptLogprobs: number | undefined;
 }
 
 /** The probability of a token and of the likeliest ones at its place. */
@@ -28,9 +30,14 @@ export interface TokenProbability {
   readonly topLogprobs: readonly number[];
 }
 
+/** The same of a prompt's token; nothing comes before the first one, so it has none. */
+export type PromptProbability = TokenProbability | { readonly tokenId: number };
+
 /** Receives what happens to a generation. Called from the event loop, in order, never after `error` or the last end. */
 export interface GenerationSink {
   chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenProbability[]): void;
+  /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
+  prompt(logprobs: readonly PromptProbability[]): void;
   complete(index: number, finish: Finish, counts: CompletionCounts): void;
   error(error: RocmForgeError): void;
 }
@@ -47,6 +54,8 @@ export class Generation {
   readonly sequences: readonly Sequence[];
   private readonly completions: readonly Completion[];
   private readonly promptText: string;
+  /** Of each prompt token, by position, as far as they have come. */
+  private readonly promptProbabilities: PromptProbability[] = [];
   private left: number;
 
   /** @throws RocmForgeError `INVALID_FIELD` for stop strings that cannot match */
@@ -56,13 +65,22 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     this.promptText = parameters.echo ? detokenize(tokenizer, parameters.promptIds) : '';
-    const { n, promptIds, sampling, stop, priority } = parameters;
+    const { n, promptIds, sampling: allSampling, promptLogprobs, echo, stop, priority } = parameters;
+    this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
     const sequences: Sequence[] = [];
     for (const sampleIndex of indices) {
       const [leader] = sequences;
-      const options = { promptIds, sampling: { ...sampling, sampleIndex }, maxTokens: stop.maxTokens, priority };
+      // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
+      // do not have; the others take what it has computed.
+      const takesPrefix = leader !== undefined || (promptLogprobs === undefined && !echo);
+      const sampling = {
+        ...allSampling,
+        sampleIndex,
+        ...(!leader && promptLogprobs !== undefined && { promptLogprobs }),
+      };
+      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, takesPrefix };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
     this.sequences = sequences;
@@ -82,6 +100,19 @@ export class Generation {
     this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs ? [token] : []);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;
+  }
+
+  /**
+   * Log probabilities of prompt tokens from `position` on. They come in order; those of a prompt that is computed again
+   * are the same again. With the last of them the sink is told.
+   */
+  pushPrompt(position: number, probabilities: readonly TokenProbability[]): void {
+    const { promptIds } = this.parameters;
+    const isKnown = this.promptProbabilities.length === promptIds.length && promptIds.length > 1;
+    probabilities.forEach((probability, i) => {
+      this.promptProbabilities[position + i] = probability;
+    });
+    if (!isKnown && this.promptProbabilities.length === promptIds.length) this.sink.prompt(this.promptProbabilities);
   }
 
   /** Ends a sequence that emits no more although its own rules did not end it. */

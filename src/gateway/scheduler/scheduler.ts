@@ -1,4 +1,5 @@
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { isComing, PromisedPrefixes } from './promised-prefixes.js';
 import type { Sequence } from './sequence.js';
 
 export interface SchedulerOptions {
@@ -28,6 +29,8 @@ export interface PlannedSlice {
   readonly count: number;
   /** Whether the token after the slice is sampled. */
   readonly sample: boolean;
+  /** Whether each position whose next token is in the prompt returns that token's log probability. */
+  readonly promptLogprobs: boolean;
 }
 
 /** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */
@@ -36,13 +39,22 @@ export interface StepToken {
   readonly index: number;
 }
 
+/** The blocks of a prompt's beginning that were computed before, and the hash that stands for them. */
+interface FoundPrefix {
+  readonly blocks: readonly number[];
+  readonly hash: number;
+}
+
 /** What has come back. */
 export interface StepResult {
   readonly slices: readonly PlannedSlice[];
   readonly tokens: readonly StepToken[];
 }
 
-/** A sequence is preempted at most this often; then it keeps its blocks and others wait. */
+/**
+ * A sequence is preempted at most this often. Then it waits, and others behind it, until it gets all the blocks it may ever
+ * need, and keeps them.
+ */
 const MAX_PREEMPTIONS = 3;
 /** Free blocks, as a part of all, that new sequences leave to those that run. */
 const WATERMARK = 0.01;
@@ -66,6 +78,7 @@ export class Scheduler {
   private freeSlots: number[] = [];
   private closes: number[] = [];
   private inFlight: StepPlan[] = [];
+  private readonly promised = new PromisedPrefixes();
   private arrivals = 0;
   private steps = 0;
 
@@ -127,11 +140,18 @@ export class Scheduler {
     const appends: { slot: number; blocks: readonly number[] }[] = [];
     const slices: PlannedSlice[] = [];
     let budget = this.options.maxStepTokens;
+    let extraLogits = 0;
     let pressed = false;
+    const add = (sequence: Sequence, count: number): void => {
+      const slice = this.slice(sequence, count);
+      slices.push(slice);
+      budget -= count;
+      if (slice.promptLogprobs) extraLogits += count - 1;
+    };
 
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || budget === 0 || !this.mayRun(sequence)) continue;
-      const count = Math.min(sequence.behind, budget);
+      const count = this.countOf(sequence, budget, extraLogits);
       if (count === 0) continue;
       const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
       if (needed > 0) {
@@ -143,20 +163,20 @@ export class Scheduler {
         sequence.blocks.push(...added);
         appends.push({ slot: sequence.slot as number, blocks: added });
       }
-      slices.push(this.slice(sequence, count));
-      budget -= count;
+      add(sequence, count);
     }
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
     pressed ||= this.running.some((sequence) => sequence.state === 'draining');
-    while (!pressed && budget > 0 && this.freeSlots.length > 0) {
+    while (!pressed && budget > 0 && this.freeSlots.length > 0 && this.spareLogits(extraLogits) > 0) {
       const sequence = this.waiting.find((candidate) => this.mayStart(candidate));
-      if (sequence === undefined || !this.admit(sequence, budget)) break;
+      if (sequence === undefined) break;
+      const found = this.findPrefix(sequence);
+      if (this.waitsForPrefix(sequence, found)) continue;
+      if (!this.admit(sequence, budget, found)) break;
       this.remove(this.waiting, sequence);
       opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
-      const count = Math.min(sequence.behind, budget);
-      slices.push(this.slice(sequence, count));
-      budget -= count;
+      add(sequence, this.countOf(sequence, budget, extraLogits));
     }
 
     if (slices.length === 0) return undefined;
@@ -209,6 +229,7 @@ export class Scheduler {
     this.closes = [];
     this.inFlight = [];
     this.blocks.reset();
+    this.promised.clear();
     this.resetSlots();
   }
 
@@ -226,25 +247,46 @@ export class Scheduler {
   private mayStart(sequence: Sequence): boolean {
     const { leader } = sequence.options;
     if (sequence.paused || !this.mayRun(sequence)) return false;
-    if (leader === undefined || leader.state === 'ended' || !this.cachesFor(sequence)) return true;
+    const { awaited } = sequence;
+    if (awaited !== undefined && isComing(awaited) && this.mayRun(awaited.maker)) return false;
+    if (leader === undefined || leader.state === 'ended' || !this.takesFor(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
+  }
+
+  /** Rows of logits that are left when each running sequence has one: the executor has as many as it has slots. */
+  private spareLogits(extraLogits: number): number {
+    return this.options.maxSequences - this.running.length - extraLogits;
+  }
+
+  /** How far a sequence goes in a step. */
+  private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
+    const count = Math.min(sequence.behind, budget);
+    // Each position of such a prompt takes a row of logits, the first of them the sequence's own.
+    return sequence.asksPromptLogprobs ? Math.min(count, 1 + this.spareLogits(extraLogits)) : count;
   }
 
   private slice(sequence: Sequence, count: number): PlannedSlice {
     const position = sequence.scheduled;
+    const promptLogprobs = sequence.asksPromptLogprobs;
     const sample = position + count === sequence.length;
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
-    return { sequence, slot: sequence.slot as number, position, count, sample };
+    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs };
+  }
+
+  /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
+  private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
+    if (!this.takesFor(sequence)) return false;
+    sequence.awaited = this.promised.find(sequence, found.blocks.length, found.hash);
+    return sequence.awaited !== undefined && this.mayRun(sequence.awaited.maker);
   }
 
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
-  private admit(sequence: Sequence, budget: number): boolean {
-    const found = this.findPrefix(sequence);
+  private admit(sequence: Sequence, budget: number, found: FoundPrefix): boolean {
     const start = found.blocks.length * BLOCK_TOKENS;
-    const count = Math.min(sequence.known - start, budget);
-    const needed = blocksFor(start + count) - found.blocks.length;
+    const end = isProtected(sequence) ? sequence.lastPosition : start + Math.min(sequence.known - start, budget);
+    const needed = blocksFor(end) - found.blocks.length;
     const fromFree = needed + found.blocks.filter((block) => this.blocks.isFree(block)).length;
     const spare = this.running.length === 0 ? 0 : Math.ceil(this.blocks.capacity * WATERMARK);
     if (!this.blocks.canAllocate(fromFree + spare)) return false;
@@ -261,16 +303,20 @@ export class Scheduler {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;
     }
+    // One whose log probabilities are asked for may take a step a token: nobody should wait for that.
+    if (this.caches && !sequence.asksPromptLogprobs) {
+      this.promised.promise(sequence, found.blocks.length, found.hash);
+    }
     this.running.push(sequence);
     this.running.sort(byUrgency);
     return true;
   }
 
   /** The longest findable run of full blocks that leaves at least one token to compute. */
-  private findPrefix(sequence: Sequence): { blocks: number[]; hash: number } {
+  private findPrefix(sequence: Sequence): FoundPrefix {
     const blocks: number[] = [];
     let hash = 0;
-    if (!this.cachesFor(sequence)) return { blocks, hash };
+    if (!this.takesFor(sequence)) return { blocks, hash };
     const ids = sequence.tokens();
     for (let end = BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
       const tokens = ids.subarray(end - BLOCK_TOKENS, end);
@@ -283,7 +329,7 @@ export class Scheduler {
   }
 
   private registerFullBlocks(sequence: Sequence): void {
-    if (!this.cachesFor(sequence)) return;
+    if (!this.caches) return;
     const full = Math.floor(sequence.computed / BLOCK_TOKENS);
     for (let i = sequence.registeredBlocks; i < full; i++) {
       const ids = Uint32Array.from({ length: BLOCK_TOKENS }, (_, j) => sequence.token(i * BLOCK_TOKENS + j));
@@ -292,8 +338,12 @@ export class Scheduler {
     sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
   }
 
-  private cachesFor(sequence: Sequence): boolean {
-    return (this.options.prefixCache ?? true) && (sequence.options.usePrefixCache ?? true);
+  private get caches(): boolean {
+    return this.options.prefixCache ?? true;
+  }
+
+  private takesFor(sequence: Sequence): boolean {
+    return this.caches && (sequence.options.takesPrefix ?? true);
   }
 
   /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
@@ -315,7 +365,7 @@ export class Scheduler {
     for (let i = this.running.length - 1; i >= 0; i--) {
       const sequence = this.running[i] as Sequence;
       if (sequence === forSequence) break;
-      if (sequence.state === 'running' && sequence.preemptions < MAX_PREEMPTIONS) return sequence;
+      if (sequence.state === 'running' && !isProtected(sequence)) return sequence;
     }
     return forSequence;
   }
@@ -330,6 +380,7 @@ export class Scheduler {
   }
 
   private release(sequence: Sequence): void {
+    this.promised.forget(sequence);
     for (const block of sequence.blocks) this.blocks.release(block);
     sequence.blocks = [];
     this.closes.push(sequence.slot as number);
@@ -350,6 +401,11 @@ export class Scheduler {
   private resetSlots(): void {
     this.freeSlots = Array.from({ length: this.options.maxSequences }, (_, i) => this.options.maxSequences - 1 - i);
   }
+}
+
+/** Whether it was preempted as often as may be; when it runs, it holds all its blocks. */
+function isProtected(sequence: Sequence): boolean {
+  return sequence.preemptions >= MAX_PREEMPTIONS;
 }
 
 /** Higher priority first, then older first. */

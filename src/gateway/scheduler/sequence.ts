@@ -1,3 +1,5 @@
+import type { Promised } from './promised-prefixes.js';
+
 /** How a sequence's tokens are drawn; what the executor's slot is told. Neutral values turn a filter off. */
 export interface SequenceSampling {
   readonly temperature: number;
@@ -17,6 +19,8 @@ export interface SequenceSampling {
   /** Tokens that would end the sequence, held down until {@link minTokens} are generated. */
   readonly suppressedIds: readonly number[];
   readonly minTokens: number;
+  /** How many of the likeliest tokens come with each prompt token's log probability; absent: no prompt logprobs. */
+  readonly promptLogprobs?: number;
 }
 
 /** Sampling that changes nothing: argmax of the raw logits. */
@@ -46,8 +50,8 @@ export interface SequenceOptions {
   readonly priority: number;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
-  /** May take and leave blocks in the prefix cache; default true. */
-  readonly usePrefixCache?: boolean;
+  /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
+  readonly takesPrefix?: boolean;
 }
 
 /**
@@ -81,6 +85,8 @@ export class Sequence {
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;
+  /** While it waits: blocks that another sequence computes and this one will find. */
+  awaited: Promised | undefined;
   /** Its reader does not keep up: nothing more is computed for now. */
   paused = false;
   /** Order of arrival. Set by the scheduler. */
@@ -91,6 +97,11 @@ export class Sequence {
   /** Tokens that are known: prompt and emitted. */
   get known(): number {
     return this.options.promptIds.length + this.emitted.length;
+  }
+
+  /** Positions it may ever compute: all but that of the last token it may emit. */
+  get lastPosition(): number {
+    return this.options.promptIds.length + this.options.maxTokens - 1;
   }
 
   /** Tokens that exist, here or only on the device. */
@@ -106,6 +117,11 @@ export class Sequence {
   /** Positions that could be computed now. */
   get behind(): number {
     return this.complete || this.paused ? 0 : this.length - this.scheduled;
+  }
+
+  /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
+  get asksPromptLogprobs(): boolean {
+    return this.options.sampling.promptLogprobs !== undefined && this.emitted.length === 0 && this.pending === 0;
   }
 
   /** The token at a known position. */
@@ -132,5 +148,6 @@ export class Sequence {
     this.inFlight = 0;
     this.registeredBlocks = 0;
     this.registeredHash = 0;
+    this.awaited = undefined;
   }
 }

@@ -1,5 +1,5 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import { RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   type DetokenizeRequest,
   type DetokenizeResponse,
@@ -25,7 +25,7 @@ import { Generation, type GenerationSink } from '../generation/generation.js';
 import type { Metrics } from '../metrics.js';
 import type { ServedModel } from '../served-model.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
-import { finishReason, generateComplete, stopMatch, tokenLogprobs } from './messages.js';
+import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
 import { StreamWriter } from './stream-writer.js';
 import { encodeInput, validateGeneration } from './validate.js';
 
@@ -38,6 +38,11 @@ const MAX_HELD_TOKENS = 1024;
 export interface Readiness {
   readonly ready: boolean;
   readonly device: string;
+}
+
+interface StartedGeneration {
+  readonly generation: Generation;
+  readonly cancel: () => void;
 }
 
 /** The public gRPC API over one model and one engine. */
@@ -70,8 +75,9 @@ export class InferenceService {
       this.checkModel(request.model);
       const parameters = await validateGeneration(request, this.model);
       if (call.cancelled) return;
-      const generation: Generation = this.start(parameters, {
+      const { generation, cancel } = this.start(parameters, {
         chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
+        prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
         complete: (index, finish, counts) => {
           writer.complete(generateComplete(index, finish, counts));
           if (generation.done) writer.end();
@@ -83,7 +89,7 @@ export class InferenceService {
         maxHeldTokens: MAX_HELD_TOKENS,
         onSlow: (slow) => this.engine.pause(generation, slow),
       });
-      call.on('cancelled', () => this.engine.cancel(generation));
+      call.on('cancelled', cancel);
     } catch (error) {
       call.emit('error', toStatus(error));
     }
@@ -110,13 +116,16 @@ export class InferenceService {
       }));
       const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
       response.usage = usage;
-      const generation = this.start(parameters, {
+      const { generation, cancel } = this.start(parameters, {
         chunk: (index, tokenIds, text, logprobs) => {
           const completion = response.completions[index];
           if (completion === undefined) return;
           completion.text += text;
           completion.tokenIds.push(...tokenIds);
           completion.logprobs.push(...logprobs.map(tokenLogprobs));
+        },
+        prompt: (logprobs) => {
+          response.promptLogprobs = logprobs.map(promptLogprobs);
         },
         complete: (index, finish, counts) => {
           const completion = response.completions[index];
@@ -130,13 +139,14 @@ export class InferenceService {
         },
         error: (error) => callback(toStatus(error), null),
       });
-      call.on('cancelled', () => this.engine.cancel(generation));
+      call.on('cancelled', cancel);
     } catch (error) {
       callback(toStatus(error), null);
     }
   }
 
-  private start(parameters: Generation['parameters'], sink: GenerationSink): Generation {
+  /** Starts a generation. `cancel` ends it for a client that went away; after its end it does nothing. */
+  private start(parameters: Generation['parameters'], sink: GenerationSink): StartedGeneration {
     const started = performance.now();
     const { requestId, timeLimitMs, promptIds } = parameters;
     let timer: NodeJS.Timeout | undefined;
@@ -165,6 +175,7 @@ export class InferenceService {
         tokens += tokenIds.length;
         sink.chunk(index, tokenIds, text, logprobs);
       },
+      prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
         if (generation.done) end(finish.reason);
         sink.complete(index, finish, counts);
@@ -174,9 +185,19 @@ export class InferenceService {
         sink.error(error);
       },
     });
-    this.engine.submit(generation);
+    try {
+      this.engine.submit(generation);
+    } catch (error) {
+      end(asRocmForgeError(error).reason);
+      throw error;
+    }
     if (timeLimitMs > 0) timer = setTimeout(() => this.engine.expire(generation), timeLimitMs);
-    return generation;
+    const cancel = (): void => {
+      if (generation.done) return;
+      this.engine.cancel(generation);
+      end('cancelled');
+    };
+    return { generation, cancel };
   }
 
   private async tokenize(request: TokenizeRequest): Promise<TokenizeResponse> {

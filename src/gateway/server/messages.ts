@@ -5,7 +5,7 @@ import {
   type TokenLogprobs,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { Finish } from '../generation/completion.js';
-import type { CompletionCounts, TokenProbability } from '../generation/generation.js';
+import type { CompletionCounts, PromptProbability, TokenProbability } from '../generation/generation.js';
 
 /** The wire form of a token's probabilities. */
 export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
@@ -14,6 +14,11 @@ export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
     logprob: token.logprob,
     top: token.topIds.map((tokenId, i) => ({ tokenId, logprob: token.topLogprobs[i] as number })),
   };
+}
+
+/** The wire form of a prompt token's probabilities. */
+export function promptLogprobs(token: PromptProbability): TokenLogprobs {
+  return 'logprob' in token ? tokenLogprobs(token) : { tokenId: token.tokenId, logprob: undefined, top: [] };
 }
 
 /** The wire form of why a completion ended. */

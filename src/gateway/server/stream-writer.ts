@@ -48,15 +48,17 @@ export class StreamWriter {
   ) {}
 
   chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenLogprobs[]): void {
-    let chunk = this.held.get(index);
-    if (chunk === undefined) {
-      chunk = { index, tokenIds: [], text: '', logprobs: [], promptLogprobs: [] };
-      this.held.set(index, chunk);
-    }
+    const chunk = this.heldChunk(index);
     chunk.tokenIds.push(...tokenIds);
     chunk.text += text;
     chunk.logprobs.push(...logprobs);
     this.heldTokens += tokenIds.length;
+    this.schedule();
+  }
+
+  /** Log probabilities of the prompt, for the first chunk of completion 0. */
+  prompt(logprobs: readonly TokenLogprobs[]): void {
+    this.heldChunk(0).promptLogprobs.push(...logprobs);
     this.schedule();
   }
 
@@ -93,6 +95,15 @@ export class StreamWriter {
     this.completes = [];
     this.tellSlow(false);
     if (this.ended) this.stream.end();
+  }
+
+  private heldChunk(index: number): GenerateChunk {
+    let chunk = this.held.get(index);
+    if (chunk === undefined) {
+      chunk = { index, tokenIds: [], text: '', logprobs: [], promptLogprobs: [] };
+      this.held.set(index, chunk);
+    }
+    return chunk;
   }
 
   private schedule(): void {

@@ -13,7 +13,6 @@ interface UnimplementedField {
  */
 export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
   { field: 'sampling.typical_p', isUsed: ({ sampling }) => (sampling?.typicalP ?? 1) !== 1 },
-  { field: 'output.prompt_logprobs', isUsed: ({ output }) => output?.promptLogprobs !== undefined },
   { field: 'constraint', isUsed: ({ constraint }) => constraint?.kind !== undefined },
 ];
 

@@ -107,6 +107,7 @@ export async function validateGeneration(
     priority: request.priority,
     timeLimitMs: request.timeLimitMs,
     echo: output?.echo ?? false,
+    promptLogprobs: output?.promptLogprobs,
   };
 }
 

@@ -6,8 +6,9 @@ import { ExecutorModel, tokenAfter } from '../../support/executor-model.js';
 
 const VOCABULARY = 50;
 
-function sequenceOf(promptIds: number[], maxTokens: number, priority = 0): Sequence {
-  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling: GREEDY, maxTokens, priority });
+function sequenceOf(promptIds: number[], maxTokens: number, priority = 0, asks = false): Sequence {
+  const sampling = asks ? { ...GREEDY, promptLogprobs: 0 } : GREEDY;
+  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling, maxTokens, priority, takesPrefix: !asks });
 }
 
 /** A scheduler and an executor that checks it, driven by hand. */
@@ -140,6 +141,42 @@ describe('the scheduler', () => {
     expect(again.emitted).toEqual(expectedTokens(again));
   });
 
+  it('computes a prompt once when many come with it together, and nobody waits who shares little', () => {
+    const world = new World({ ...roomy, maxSequences: 10, maxStepTokens: 1000 }, 2);
+    const shared = ids(160);
+    const sequences = [1, 2, 3, 4, 5].map((i) => sequenceOf([...shared, ...ids(8, i)], 3));
+    const stranger = sequenceOf([...ids(16), ...ids(40, 30)], 3);
+    for (const sequence of [...sequences, stranger]) world.add(sequence, 99);
+    world.plan();
+    expect(sequences.map(({ state }) => state)).toEqual(['running', ...new Array(4).fill('waiting')]);
+    expect(stranger.state).toBe('running');
+    world.drain();
+    expect(sequences.map(({ cachedTokens }) => cachedTokens)).toEqual([0, 160, 160, 160, 160]);
+    for (const sequence of [...sequences, stranger]) expect(sequence.emitted).toEqual(expectedTokens(sequence));
+  });
+
+  it.each(['ends', 'is paused', 'dies'] as const)(
+    'waits for a prompt no longer when the one that computes it %s',
+    (how) => {
+      const world = new World({ ...roomy, maxStepTokens: 32 }, 1);
+      const [first, second] = [1, 2].map((i) => sequenceOf([...ids(160), i], 3)) as [Sequence, Sequence];
+      for (const sequence of [first, second]) world.add(sequence, 99);
+      world.plan();
+      world.complete();
+      world.plan();
+      expect([first.state, second.state]).toEqual(['running', 'waiting']);
+      if (how === 'ends') world.end(first, false);
+      else if (how === 'dies') world.crash();
+      first.paused = how === 'is paused';
+      world.drain();
+      expect(second.state).toBe('ended');
+      expect(second.emitted).toEqual(expectedTokens(second));
+      first.paused = false;
+      world.drain();
+      expect(first.emitted).toEqual(expectedTokens(first));
+    },
+  );
+
   it('without a prefix cache finds nothing', () => {
     const world = new World({ ...roomy, prefixCache: false }, 2);
     for (let i = 0; i < 2; i++) {
@@ -168,6 +205,19 @@ describe('the scheduler', () => {
     for (const sequence of sequences) expect(sequence.emitted).toEqual(expectedTokens(sequence));
   });
 
+  it('gives a prompt whose logprobs are asked for the rows of logits that running sequences leave', () => {
+    const world = new World({ ...roomy, maxSequences: 4 }, 1);
+    world.add(sequenceOf(ids(4), 50), 99);
+    world.plan();
+    world.complete();
+    const asks = sequenceOf(ids(10, 3), 2, 0, true);
+    world.add(asks, 99);
+    world.drain();
+    // Four rows of logits: one of the sequence that runs, three of the prompt's.
+    expect(world.executor.rows.slice(0, 6)).toEqual([4, 4, 4, 4, 2, 2]);
+    expect(asks.emitted).toEqual(expectedTokens(asks));
+  });
+
   it('computes a sequence again after a crash from the tokens it has, in as many steps as the budget needs', () => {
     const world = new World({ ...roomy, maxStepTokens: 64 }, 2);
     const sequence = sequenceOf(ids(20), 256);
@@ -185,7 +235,7 @@ describe('the scheduler', () => {
 });
 
 describe('any schedule', () => {
-  const totals = { preemptions: 0, cachedTokens: 0, discardedTokens: 0, crashes: 0, finished: 0 };
+  const totals = { preemptions: 0, cachedTokens: 0, discardedTokens: 0, crashes: 0, finished: 0, mostPreempted: 0 };
   const operation = fc.oneof(
     {
       weight: 6,
@@ -196,6 +246,7 @@ describe('any schedule', () => {
         maxTokens: fc.integer({ min: 1, max: 50 }),
         stopAt: fc.integer({ min: 1, max: 60 }),
         priority: fc.integer({ min: -1, max: 1 }),
+        promptLogprobs: fc.boolean(),
       }),
     },
     { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
@@ -222,7 +273,12 @@ describe('any schedule', () => {
           const cancelled = new Set<Sequence>();
           for (const step of operations) {
             if (step.kind === 'add') {
-              const sequence = sequenceOf([...ids(step.length, step.prefix)], step.maxTokens, step.priority);
+              const sequence = sequenceOf(
+                [...ids(step.length, step.prefix)],
+                step.maxTokens,
+                step.priority,
+                step.promptLogprobs,
+              );
               if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
               sequences.push(sequence);
               world.add(sequence, step.stopAt);
@@ -246,6 +302,8 @@ describe('any schedule', () => {
           for (const sequence of sequences) {
             expect(sequence.emitted).toEqual(expectedTokens(sequence));
             expect(sequence.state).toBe('ended');
+            expect(sequence.preemptions).toBeLessThanOrEqual(3);
+            totals.mostPreempted += Number(sequence.preemptions === 3);
             if (cancelled.has(sequence)) continue;
             totals.finished += 1;
           }
@@ -263,5 +321,44 @@ describe('any schedule', () => {
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(100);
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(100);
     expect(totals.crashes).toBeGreaterThanOrEqual(100);
+    expect(totals.mostPreempted).toBeGreaterThanOrEqual(10);
+  });
+});
+
+describe('a schedule of depth 2 in which blocks run out', () => {
+  /** Three sequences in room for two; at event `at`, whatever that is, `victim` is given up or the executor dies. */
+  function play(at: number, victim: number | 'crash' | undefined): { events: number; world: World } {
+    const world = new World({ ...roomy, kvBlocks: 9, maxStepTokens: 24 }, 2);
+    const sequences = [1, 2, 3].map((i) => sequenceOf(ids(30, i), 40));
+    sequences.forEach((sequence, i) => {
+      world.add(sequence, i === 1 ? 17 : 99);
+    });
+    let events = 0;
+    for (let isGoing = true; isGoing; events++) {
+      if (events === at) {
+        if (victim === 'crash') world.crash();
+        else if (victim !== undefined) world.end(sequences[victim] as Sequence, false);
+      }
+      isGoing = world.plan() || world.complete();
+      if (events > 1000) throw new Error('the sequences do not end');
+    }
+    for (const sequence of sequences) {
+      expect(sequence.state).toBe('ended');
+      expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    }
+    expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
+    return { events, world };
+  }
+
+  const plain = play(-1, undefined);
+
+  it('preempts, and discards what was under way at a stop', () => {
+    expect(plain.world.scheduler.counters.preemptions).toBeGreaterThan(0);
+    expect(plain.world.scheduler.counters.discardedTokens).toBeGreaterThan(0);
+  });
+
+  it.each([0, 1, 2, 'crash'] as const)('gives every block back when %s goes away, at each of its points', (victim) => {
+    expect(plain.events).toBeGreaterThan(100);
+    for (let at = 0; at < plain.events; at++) play(at, victim);
   });
 });

@@ -217,6 +217,22 @@ export const logSoftmaxTop = defineKernel({
   tolerance: elementwise,
 });
 
+export const promptLogprobs = defineKernel({
+  name: 'prompt_logprobs',
+  source: 'prompt_logprobs.hip',
+  summary: 'log probability of a prompt’s next token and of the n likeliest',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    input('draws', 'i32', '1'),
+    input('target', 'i32', 'samples', '2'),
+    inout('output', 'i32', 'samples', '2 + 2 * top_max'),
+    i32('top_max'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'prompt_rows' }],
+  tolerance: elementwise,
+});
+
 /** The kernels of the forward pass. */
 export const forwardContracts: readonly KernelContract[] = [
   slotWrite,
@@ -235,4 +251,5 @@ export const forwardContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => [attentionPaged('f32', headDim), attentionPaged('f16', headDim)]),
   sample,
   logSoftmaxTop,
+  promptLogprobs,
 ];

@@ -1,0 +1,119 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import type { LoadReport } from '../../src/cli/bench/load-report.js';
+import type { FakeExecutorOptions } from '../../test/doubles/fake-executor.js';
+import { writeRandomModel } from '../../test/support/random-model.js';
+
+/** Run from the repository root: `dist/` holds the gateway, `build/bench/` this script and its doubles. */
+const CLI = path.resolve('dist/cli/main.js');
+const BUILT = path.resolve('build/bench');
+const FIRST_TOKEN = 259;
+const VOCABULARY = 299;
+
+/** What a gateway before a fake executor is to be. */
+export interface StackOptions {
+  readonly stepMs: number;
+  readonly maxSequences: number;
+  readonly pipelineDepth?: number;
+  readonly kvBlocks?: number;
+  readonly prefixCache?: boolean;
+  readonly maxStepTokens?: number;
+}
+
+/** Servers in processes of their own, and the addresses of the one that clients talk to. */
+export interface Stack {
+  readonly address: string;
+  readonly metrics: string;
+  /** Steps and rows that the fake executor ran. */
+  counts(): Promise<{ readonly steps: number; readonly rows: number }>;
+  stop(): Promise<void>;
+}
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-bench-'));
+const model = writeRandomModel({ contextLength: 65_536 });
+let stacks = 0;
+
+/** A fake executor alone. */
+export async function startFake(
+  options: Omit<FakeExecutorOptions, 'vocabulary'> & { readonly listen: string },
+): Promise<{ readonly process: ChildProcess; stop(): Promise<void> }> {
+  const script = path.join(BUILT, 'test/doubles/fake-executor-process.js');
+  const all = { ...options, vocabulary: { first: FIRST_TOKEN, size: VOCABULARY } };
+  const child = await started(spawn(process.execPath, [script, JSON.stringify(all)]), /listening/);
+  return { process: child, stop: () => ended(child) };
+}
+
+/** A gateway and a fake executor. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { stepMs, maxSequences, pipelineDepth = 2, kvBlocks = 100_000, prefixCache = true } = options;
+  const number = ++stacks;
+  const executorAddress = `unix:${path.join(folder, `executor-${number}.sock`)}`;
+  const address = `unix:${path.join(folder, `gateway-${number}.sock`)}`;
+  const metrics = `127.0.0.1:${metricsPort(number)}`;
+  const { process: executor } = await startFake({ listen: executorAddress, stepMs, kvBlocks });
+  const gatewayArguments = ['serve', '--model', model, '--listen', address, '--executor', executorAddress];
+  gatewayArguments.push('--metrics-listen', metrics, '--max-sequences', String(maxSequences));
+  gatewayArguments.push('--max-context', '65536', '--max-step-tokens', String(options.maxStepTokens ?? 2048));
+  gatewayArguments.push('--pipeline-depth', String(pipelineDepth), '--max-queued-requests', '100000');
+  if (!prefixCache) gatewayArguments.push('--no-prefix-cache');
+  const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn' };
+  const gateway = await started(spawn(process.execPath, [CLI, ...gatewayArguments], { env }), /serving/);
+  return {
+    address,
+    metrics,
+    counts: async () => {
+      const line = new Promise<string>((resolve) => executor.stdout?.once('data', (data) => resolve(String(data))));
+      executor.kill('SIGUSR2');
+      return JSON.parse(await line);
+    },
+    stop: async () => {
+      await ended(gateway);
+      await ended(executor);
+    },
+  };
+}
+
+/** The plain server that only streams. */
+export async function startEcho(stepMs: number): Promise<Pick<Stack, 'address' | 'metrics' | 'stop'>> {
+  const number = ++stacks;
+  const address = `unix:${path.join(folder, `echo-${number}.sock`)}`;
+  const port = metricsPort(number);
+  const script = path.join(BUILT, 'bench/gateway/echo-server.js');
+  const echo = await started(spawn(process.execPath, [script, address, String(port), String(stepMs)]), /listening/);
+  return { address, metrics: `127.0.0.1:${port}`, stop: () => ended(echo) };
+}
+
+/** Offers a load from a process of its own. `load` are options of `rocmforge bench serve`. */
+export async function offer(
+  stack: Pick<Stack, 'address' | 'metrics'>,
+  load: Readonly<Record<string, string | number>>,
+): Promise<LoadReport> {
+  const options = { address: stack.address, metrics: stack.metrics, 'first-token': FIRST_TOKEN, ...load };
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
+  const { stdout } = await promisify(execFile)(process.execPath, [CLI, 'bench', 'serve', '--json', ...args], {
+    maxBuffer: 1 << 26,
+  });
+  return JSON.parse(stdout);
+}
+
+function metricsPort(number: number): number {
+  return 20_000 + ((process.pid * 37 + number) % 40_000);
+}
+
+function started(child: ChildProcess, ready: RegExp): Promise<ChildProcess> {
+  return new Promise((resolve, reject) => {
+    child.stdout?.on('data', (data) => ready.test(String(data)) && resolve(child));
+    child.stderr?.on('data', (data) => process.stderr.write(data));
+    child.once('exit', (code) => reject(new Error(`${child.spawnargs.join(' ')} ended with ${code}`)));
+  });
+}
+
+function ended(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    child.once('exit', () => resolve());
+    child.kill('SIGTERM');
+  });
+}

@@ -1,0 +1,200 @@
+import type {
+  ExecuteRequest,
+  ExecuteResponse,
+  Slice,
+  SlotOpen,
+  SlotOutput,
+} from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+
+const BLOCK_TOKENS = 16;
+const EMPTY = 0x811c9dc5;
+
+/** One write of keys and values, as the device saw it. */
+export interface KvWrite {
+  readonly block: number;
+  /** Within the block, 0 to 15. */
+  readonly offset: number;
+  /** Which opening of a slot wrote it, counted from 1. */
+  readonly sequence: number;
+  readonly position: number;
+}
+
+interface Slot {
+  readonly sequence: number;
+  readonly known: Uint32Array;
+  readonly promptTokens: number;
+  readonly blocks: number[];
+  /** The next position that was never computed, and the chain of all tokens before it. */
+  position: number;
+  chain: number;
+  lastToken: number;
+}
+
+/** What a sequence of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
+function chained(previous: number, token: number): number {
+  return (Math.imul(previous ^ (token + 0x9e3779b9), 0x85ebca6b) ^ (previous >>> 13)) >>> 0;
+}
+
+/** Which token follows a prefix: never one below `first`, where special tokens lie. */
+export interface FakeVocabulary {
+  readonly first: number;
+  readonly size: number;
+}
+
+function tokenOf(chain: number, { first, size }: FakeVocabulary): number {
+  return first + (chain % (size - first));
+}
+
+/** The tokens that any fake executor generates after a prompt. */
+export function fakeTokens(prompt: Iterable<number>, count: number, vocabulary: FakeVocabulary): number[] {
+  let state = EMPTY;
+  for (const token of prompt) state = chained(state, token);
+  return Array.from({ length: count }, () => {
+    const token = tokenOf(state, vocabulary);
+    state = chained(state, token);
+    return token;
+  });
+}
+
+/**
+ * Slots and KV blocks without a model. Each KV position holds the chain of the tokens up to it, so that a block which was
+ * overwritten, or found by the wrong prefix, is seen when somebody goes on from it. Any breach throws.
+ */
+export class FakeDevice {
+  /** Rows of all steps so far. */
+  rows = 0;
+  steps = 0;
+  /** Every KV write since this was set to an empty list. */
+  writes: KvWrite[] | undefined;
+  private readonly slots = new Map<number, Slot>();
+  private readonly kv: Uint32Array;
+  /** The open slots that hold each block. */
+  private readonly holders: Uint16Array;
+  private sequences = 0;
+
+  constructor(
+    private readonly limits: {
+      readonly maxSequences: number;
+      readonly maxStepTokens: number;
+      readonly kvBlocks: number;
+    },
+    private readonly vocabulary: FakeVocabulary,
+  ) {
+    this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
+    this.holders = new Uint16Array(limits.kvBlocks);
+  }
+
+  /** Runs a step. @throws Error for the first rule it breaks */
+  run(step: ExecuteRequest): ExecuteResponse {
+    for (const slot of step.closes) this.close(slot);
+    for (const open of step.opens) this.open(open);
+    for (const { slot, blockIds } of step.appends) this.hold(this.get(slot), words(blockIds));
+    const outputs: SlotOutput[] = [];
+    const promptOutputs: SlotOutput[] = [];
+    const seen = new Set<number>();
+    let rows = 0;
+    for (const slice of step.slices) {
+      if (seen.has(slice.slot)) throw new Error(`two slices of slot ${slice.slot}`);
+      seen.add(slice.slot);
+      rows += slice.count;
+      const slot = this.get(slice.slot);
+      this.compute(slot, slice);
+      if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
+      if (!slice.sample) continue;
+      slot.lastToken = tokenOf(slot.chain, this.vocabulary);
+      outputs.push({ slot: slice.slot, tokenId: slot.lastToken, logprob: 0, topIds: [], topLogprobs: [] });
+    }
+    if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
+    const logits = outputs.length + promptOutputs.length;
+    if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits in a step`);
+    this.rows += rows;
+    this.steps += 1;
+    return { stepId: step.stepId, generation: step.generation, outputs, promptOutputs, deviceUs: 0 };
+  }
+
+  private open({ slot, tokenIds, blockIds, promptTokens }: SlotOpen): void {
+    if (this.slots.has(slot)) throw new Error(`slot ${slot} is open already`);
+    if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
+    this.sequences += 1;
+    const opened: Slot = {
+      sequence: this.sequences,
+      known: words(tokenIds),
+      promptTokens,
+      blocks: [],
+      position: 0,
+      chain: EMPTY,
+      lastToken: -1,
+    };
+    this.hold(opened, words(blockIds));
+    this.slots.set(slot, opened);
+  }
+
+  private close(slot: number): void {
+    for (const block of this.get(slot).blocks) this.holders[block]! -= 1;
+    this.slots.delete(slot);
+  }
+
+  private hold(slot: Slot, blocks: Uint32Array): void {
+    for (const block of blocks) {
+      if (block === 0 || block >= this.limits.kvBlocks) throw new Error(`block ${block} of ${this.limits.kvBlocks}`);
+      this.holders[block]! += 1;
+      slot.blocks.push(block);
+    }
+  }
+
+  private compute(slot: Slot, { slot: index, position, count }: Slice): void {
+    if (slot.position === 0 && position > 0) this.skip(slot, position);
+    if (position !== slot.position) throw new Error(`slot ${index} is at ${slot.position}, not ${position}`);
+    if (position > 0 && this.kv[this.place(slot, position - 1)] !== slot.chain) {
+      throw new Error(`what slot ${index} holds before position ${position} is not its own`);
+    }
+    for (let p = position; p < position + count; p++) {
+      const token = slot.known[p] ?? (count === 1 ? slot.lastToken : -1);
+      if (token < 0) throw new Error(`slot ${index} knows no token at ${p}`);
+      slot.chain = chained(slot.chain, token);
+      this.write(slot, p);
+    }
+    slot.position = position + count;
+  }
+
+  /** Positions that are in shared blocks already: their content must be what this slot would have computed. */
+  private skip(slot: Slot, end: number): void {
+    for (let p = 0; p < end; p++) {
+      slot.chain = chained(slot.chain, slot.known[p] as number);
+      if (this.kv[this.place(slot, p)] !== slot.chain)
+        throw new Error(`position ${p} of a found prefix is not its own`);
+    }
+    slot.position = end;
+  }
+
+  private write(slot: Slot, position: number): void {
+    const place = this.place(slot, position);
+    const block = Math.floor(place / BLOCK_TOKENS);
+    if (this.holders[block] !== 1) throw new Error(`block ${block} of ${this.holders[block]} sequences is written`);
+    this.kv[place] = slot.chain;
+    this.writes?.push({ block, offset: place % BLOCK_TOKENS, sequence: slot.sequence, position });
+  }
+
+  private place(slot: Slot, position: number): number {
+    const block = slot.blocks[Math.floor(position / BLOCK_TOKENS)];
+    if (block === undefined) throw new Error(`position ${position} has no block`);
+    return block * BLOCK_TOKENS + (position % BLOCK_TOKENS);
+  }
+
+  private get(index: number): Slot {
+    const slot = this.slots.get(index);
+    if (slot === undefined) throw new Error(`slot ${index} is not open`);
+    return slot;
+  }
+}
+
+/** A prompt's next tokens, all with the same probability: there is no model. */
+function promptOutputsOf({ known, promptTokens }: Slot, { slot, position, count }: Slice): SlotOutput[] {
+  const end = Math.min(position + count + 1, promptTokens);
+  const ids = known.subarray(position + 1, end);
+  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, topIds: [], topLogprobs: [] }));
+}
+
+function words(bytes: Uint8Array): Uint32Array {
+  return new Uint32Array(Uint8Array.from(bytes).buffer);
+}

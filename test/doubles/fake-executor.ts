@@ -1,0 +1,107 @@
+import { Server, type ServerDuplexStream } from '@grpc/grpc-js';
+import {
+  type ExecuteRequest,
+  type ExecuteResponse,
+  ExecutorServiceService,
+  GetDeviceStatsResponse,
+  GetInfoResponse,
+  LoadedModel,
+  type LoadModelRequest,
+  type LoadModelResponse,
+} from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { bind, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
+import { FakeDevice, type FakeVocabulary } from './fake-device.js';
+import { StepClock } from './step-clock.js';
+
+export interface FakeExecutorOptions {
+  readonly vocabulary: FakeVocabulary;
+  /** KV blocks, the null block included. */
+  readonly kvBlocks: number;
+  /** Milliseconds a step takes. */
+  readonly stepMs: number;
+}
+
+/**
+ * An executor without a model, over real gRPC: steps take the time they are given, tokens follow from the tokens before
+ * them, and each rule of KV blocks is checked. A step that breaks one ends the stream with INTERNAL and is kept in
+ * {@link failure}.
+ */
+export class FakeExecutor {
+  failure: Error | undefined;
+  device: FakeDevice | undefined;
+  private readonly server = new Server(SERVER_OPTIONS);
+  private readonly clock = new StepClock();
+  private stalled: Promise<void> = Promise.resolve();
+  private release: (() => void) | undefined;
+  private generation = 0n;
+
+  constructor(private readonly options: FakeExecutorOptions) {
+    this.server.addService(ExecutorServiceService, {
+      getInfo: (_call: unknown, callback: (error: null, response: GetInfoResponse) => void) =>
+        callback(null, GetInfoResponse.fromPartial({ version: 'fake', pid: process.pid, device: 'fake' })),
+      loadModel: (call: { request: LoadModelRequest; write(message: LoadModelResponse): void; end(): void }) => {
+        call.write({ event: { $case: 'loaded', value: this.load(call.request) } });
+        call.end();
+      },
+      execute: (call: ServerDuplexStream<ExecuteRequest, ExecuteResponse>) => this.execute(call),
+      getDeviceStats: (_call: unknown, callback: (error: null, response: GetDeviceStatsResponse) => void) =>
+        callback(null, GetDeviceStatsResponse.fromPartial({ device: 'fake', steps: BigInt(this.device?.steps ?? 0) })),
+    });
+  }
+
+  /** Starts to listen. */
+  async listen(address: string): Promise<void> {
+    await bind(this.server, address);
+  }
+
+  /** From now on no step is answered, until the function that is returned is called. */
+  stall(): () => void {
+    this.stalled = new Promise((resolve) => {
+      this.release = resolve;
+    });
+    return () => this.release?.();
+  }
+
+  async stop(): Promise<void> {
+    this.release?.();
+    this.server.forceShutdown();
+    await this.clock.stop();
+  }
+
+  private load(request: LoadModelRequest): LoadedModel {
+    const { maxContext, maxSequences, maxStepTokens, generation } = request;
+    const { kvBlocks, vocabulary } = this.options;
+    this.generation = generation;
+    this.device = new FakeDevice({ maxSequences, maxStepTokens, kvBlocks }, vocabulary);
+    return LoadedModel.fromPartial({
+      architecture: 'fake',
+      vocabularySize: vocabulary.size,
+      maxContext,
+      maxSequences,
+      maxStepTokens,
+      kvBlocks,
+      kvBlockTokens: 16,
+      generation,
+    });
+  }
+
+  private execute(call: ServerDuplexStream<ExecuteRequest, ExecuteResponse>): void {
+    const device = this.device as FakeDevice;
+    let before: Promise<unknown> = Promise.resolve();
+    call.on('data', (step: ExecuteRequest) => {
+      const over = this.clock.run(this.options.stepMs);
+      before = Promise.all([over, before, this.stalled]).then(() => {
+        if (this.failure !== undefined) return;
+        try {
+          if (step.generation !== this.generation) throw new Error(`a step of generation ${step.generation}`);
+          call.write(device.run(step));
+        } catch (error) {
+          this.failure = error as Error;
+          call.emit('error', { code: 13, details: (error as Error).message });
+        }
+      });
+    });
+    call.on('end', () => call.end());
+    call.on('error', () => undefined);
+  }
+}

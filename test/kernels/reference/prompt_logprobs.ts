@@ -1,0 +1,10 @@
+import { logSoftmax, logSoftmaxTop } from './log_softmax_top.js';
+
+/** A prompt row: the log probability of its next token, and the `count` likeliest tokens with theirs. */
+export function promptLogprobs(
+  logits: ArrayLike<number>,
+  target: number,
+  count: number,
+): { logprob: number; ids: number[]; logprobs: number[] } {
+  return { logprob: logSoftmax(logits)[target]!, ...logSoftmaxTop(logits, count) };
+}

@@ -1,0 +1,35 @@
+import { mkdtempSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { GatewayOptions } from '../../src/gateway/main.js';
+import { FakeExecutor, type FakeExecutorOptions } from '../doubles/fake-executor.js';
+import { startTestGateway, type TestGateway } from './gateway.js';
+import { type RandomModelOptions, writeRandomModel } from './random-model.js';
+
+/** The words of {@link writeRandomModel}'s vocabulary: no special tokens and no single bytes. */
+export const FAKE_VOCABULARY = { first: 259, size: 299 };
+
+/** A gateway in this process before a fake executor in this process, over real gRPC. */
+export interface FakeGateway extends TestGateway {
+  readonly executor: FakeExecutor;
+}
+
+export async function startFakeGateway(
+  options: Partial<Omit<GatewayOptions, 'model'>> &
+    Partial<FakeExecutorOptions> & { readonly model?: RandomModelOptions } = {},
+): Promise<FakeGateway> {
+  const { kvBlocks = 1000, stepMs = 1, model, ...gatewayOptions } = options;
+  const executor = new FakeExecutor({ vocabulary: FAKE_VOCABULARY, kvBlocks, stepMs });
+  const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;
+  await executor.listen(address);
+  const file = writeRandomModel({ contextLength: 4096, ...model });
+  const server = await startTestGateway(file, { executor: { address }, ...gatewayOptions });
+  return {
+    ...server,
+    executor,
+    stop: async () => {
+      await server.stop();
+      await executor.stop();
+    },
+  };
+}
