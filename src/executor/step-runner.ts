@@ -3,16 +3,18 @@ import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/execu
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
 import { ATTENTION_SPLIT, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import type { LoadedModel } from './model/loaded-model.js';
+import { tileRows } from './model/paged-attention.js';
 import {
   COUNT_DRAWS,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
   COUNT_SPLITS,
+  COUNT_TILES,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
-} from './model/forward-pass.js';
-import type { LoadedModel } from './model/loaded-model.js';
+} from './model/step-counts.js';
 
 /** Host memory of one step under way. */
 interface Staging {
@@ -33,6 +35,8 @@ export class StepRunner {
   private readonly counts = new Int32Array(STEP_COUNTS);
   /** Rows of prompts of the step that is being filled in, whose log probabilities are asked for. */
   private readonly promptRows: { slot: number; row: number; target: number; top: number }[] = [];
+  /** Rows of one slot that attention takes together. */
+  private readonly tileRows: number;
   private stepsDone = 0;
   private lastStepAt: number | undefined;
 
@@ -42,6 +46,7 @@ export class StepRunner {
     readonly generation: bigint,
   ) {
     const { limits, tables } = model.forward;
+    this.tileRows = tileRows(model.forward.model, model.forward.cache) ?? 1;
     this.slots = new SlotTable(limits, model.forward.model.vocabularySize);
     this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
       const output = new Int32Array(limits.maxSequences * OUTPUT_WORDS);
@@ -127,6 +132,7 @@ export class StepRunner {
     let row = 0;
     let samples = 0;
     let furthest = 0;
+    let tiles = 0;
     const seen = new Set<number>();
     for (const slice of step.slices) {
       if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
@@ -145,6 +151,11 @@ export class StepRunner {
         row += 1;
       });
       furthest = Math.max(furthest, slice.position + slice.count);
+      for (let first = row - slice.count; first < row; first += this.tileRows) {
+        words[offsets.tiles + 2 * tiles] = first;
+        words[offsets.tiles + 2 * tiles + 1] = Math.min(this.tileRows, row - first);
+        tiles += 1;
+      }
       if (!slice.sample) continue;
       this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
       words[offsets.sampleRow + samples++] = row - 1;
@@ -166,6 +177,7 @@ export class StepRunner {
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
+    this.counts[COUNT_TILES] = tiles;
     return offsets.writePairs + 2 * writes;
   }
 
@@ -189,8 +201,11 @@ export class StepRunner {
       words[offsets.rowPosition + row] = 0;
       words[offsets.rowSlot + row] = limits.maxSequences;
       words[offsets.sampleRow + row] = row;
+      words[offsets.tiles + 2 * row] = row;
+      words[offsets.tiles + 2 * row + 1] = 1;
     }
     this.counts[COUNT_TOKENS] = bucket;
+    this.counts[COUNT_TILES] = bucket;
     this.counts[COUNT_SAMPLES] = bucket;
     this.counts[COUNT_DRAWS] = bucket;
     this.counts[COUNT_SPLITS] = powerOfTwoFrom(this.counts[COUNT_SPLITS] as number);

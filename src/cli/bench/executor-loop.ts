@@ -3,9 +3,9 @@ import { type Device, DeviceScope } from '../../executor/device/device.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
 import { ATTENTION_SPLIT, readWords } from '../../executor/kernels/contracts/index.js';
 import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
-import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/forward-pass.js';
 import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
+import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepRunner } from '../../executor/step-runner.js';
 import { ExecuteRequest, SlotSampling } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 

@@ -1,25 +1,16 @@
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import { bufferFrom, type Device, type DeviceBuffer, DeviceScope } from '../device/device.js';
+import { type Device, type DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/contracts/index.js';
 import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { type Activation, Linear, type Rows } from './linear.js';
-import { BIAS_ENTRIES, type SlotArena, slotArena } from './slot-layout.js';
+import { PagedAttention } from './paged-attention.js';
+import { Sampling } from './sampling.js';
+import { type SlotArena, slotArena } from './slot-layout.js';
+import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from './step-counts.js';
 import { StepTables } from './step-tables.js';
 import type { Matrix } from './weights.js';
-
-/** Index of each step count in the counts that a step brings to its plan. */
-export const COUNT_TOKENS = 0;
-/** Rows of logits: those that a token is drawn from, then those of prompts. */
-export const COUNT_SAMPLES = 1;
-export const COUNT_WRITES = 2;
-/** Splits of ATTENTION_SPLIT positions that the longest context of the step has. */
-export const COUNT_SPLITS = 3;
-export const COUNT_DRAWS = 4;
-export const COUNT_PROMPT_ROWS = 5;
-/** How many there are. */
-export const STEP_COUNTS = 6;
 
 /** Weights of one attention layer. */
 export interface AttentionWeights {
@@ -68,10 +59,6 @@ export class ForwardPass {
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]` */
   readonly logits: DeviceBuffer;
-  /** The logits that tokens are drawn from: penalized and biased. The same shape. */
-  private readonly adjusted: DeviceBuffer;
-  /** 0, 1, 2, ...: as many as there are sequences. */
-  private readonly everySample: DeviceBuffer;
   /** The {@link SlotArena}; it begins with the slots, `[slots, slot_words]`. */
   readonly slots: DeviceBuffer;
   private readonly arena: SlotArena;
@@ -82,7 +69,8 @@ export class ForwardPass {
   private readonly linear: Linear;
   private readonly tokens: Rows;
   private readonly samples: Rows;
-  private readonly draws: StepCount;
+  private readonly sampling: Sampling;
+  private readonly attentionLayer: PagedAttention;
   private readonly slotWords: number;
   private readonly slotDims: { readonly slot_count: number };
 
@@ -107,8 +95,6 @@ export class ForwardPass {
     this.activated = f32(rows * ffnSize);
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
-    this.adjusted = f32(maxSequences * vocabularySize);
-    this.everySample = this.memory.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
     this.slots = this.memory.upload(new Int32Array(this.arena.words));
     this.tables = new StepTables(this.memory, limits);
     this.plan = new LaunchPlanRecorder(device, STEP_COUNTS);
@@ -123,7 +109,9 @@ export class ForwardPass {
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
-    this.draws = { index: COUNT_DRAWS, max: maxSequences };
+    const slots = { buffer: this.slots, arena: this.arena };
+    this.sampling = new Sampling(device, this.memory, this.plan, this.tables, slots, limits, vocabularySize);
+    this.attentionLayer = new PagedAttention(device, this.memory, this.plan, this.tables, slots, model, limits, cache);
     this.plan.launch(
       kernels.slotWrite,
       { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
@@ -181,88 +169,14 @@ export class ForwardPass {
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
   sampleLogits(norm: DeviceBuffer, outputMatrix: Matrix): void {
     const { hiddenSize, vocabularySize, rmsNormEpsilon } = this.model;
-    const sampleRow = this.tables.at('sampleRow');
-    const rowSlot = this.tables.at('rowSlot');
     this.plan.launch(
       kernels.gatherRows,
-      { x: this.x, y: this.sampled, index: sampleRow, hidden: hiddenSize },
+      { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
       { tokens: this.tokens.count, samples: this.samples.count },
     );
     const input = this.linear.normalized(this.sampled, norm, this.normed, rmsNormEpsilon, this.samples, [outputMatrix]);
     this.linear.multiply(outputMatrix, input, { y: this.logits, stride: vocabularySize });
-    this.adjustLogits();
-    const shared = { slots: this.slots, slot_words: this.slotWords, row_slot: rowSlot, sample_row: sampleRow };
-    const dims = { ...this.slotDims, samples: this.draws, tokens: this.tokens.count };
-    this.plan.launch(
-      kernels.sample,
-      {
-        ...shared,
-        logits: this.adjusted,
-        row_position: this.tables.at('rowPosition'),
-        output: this.tables.output,
-        output_words: kernels.OUTPUT_WORDS,
-        vocabulary: vocabularySize,
-      },
-      dims,
-    );
-    const { historyOffset, historyEntries } = this.arena;
-    const history = bufferFrom(this.slots, historyOffset);
-    this.plan.launch(kernels.tokenHistory, { ...shared, history, entries: historyEntries }, dims);
-    this.plan.launch(
-      kernels.logSoftmaxTop,
-      {
-        ...shared,
-        logits: this.logits,
-        output: this.tables.output,
-        top_max: kernels.TOP_LOGPROBS_MAX,
-        vocabulary: vocabularySize,
-      },
-      dims,
-    );
-    this.plan.launch(
-      kernels.promptLogprobs,
-      {
-        logits: this.logits,
-        draws: this.tables.at('draws'),
-        target: this.tables.at('promptTarget'),
-        output: this.tables.output,
-        top_max: kernels.TOP_LOGPROBS_MAX,
-        vocabulary: vocabularySize,
-      },
-      { samples: this.samples.count, prompt_rows: { index: COUNT_PROMPT_ROWS, max: this.limits.maxSequences } },
-    );
-  }
-
-  /** adjusted = logits, penalized and biased as each slot says; log probabilities are those of the raw logits. */
-  private adjustLogits(): void {
-    const vocabulary = this.model.vocabularySize;
-    const { historyOffset, historyEntries, biasOffset } = this.arena;
-    this.plan.launch(
-      kernels.gatherRows,
-      { x: this.logits, y: this.adjusted, index: this.everySample, hidden: vocabulary },
-      { tokens: this.limits.maxSequences, samples: this.draws },
-    );
-    const rows = { sample_row: this.tables.at('sampleRow'), row_slot: this.tables.at('rowSlot') };
-    const dims = { ...this.slotDims, samples: this.draws, tokens: this.tokens.count };
-    this.plan.launch(
-      kernels.penalties,
-      {
-        ...rows,
-        logits: this.adjusted,
-        slots: this.slots,
-        history: bufferFrom(this.slots, historyOffset),
-        slot_words: this.slotWords,
-        entries: historyEntries,
-        vocabulary,
-      },
-      dims,
-    );
-    const biases = bufferFrom(this.slots, biasOffset);
-    this.plan.launch(
-      kernels.logitBias,
-      { ...rows, logits: this.adjusted, biases, entries: BIAS_ENTRIES, vocabulary },
-      dims,
-    );
+    this.sampling.record(this.logits);
   }
 
   /** rms_norm(x) */
@@ -298,20 +212,7 @@ export class ForwardPass {
       },
       { ...dims, max_position: this.limits.maxContext, half_rotary: ropeDimensions / 2 },
     );
-    this.plan.launch(
-      kernels.attentionPaged(this.cache.type, headDim),
-      {
-        qkv: this.qkv,
-        k_cache: k,
-        v_cache: v,
-        out: this.attended,
-        ...rows,
-        heads,
-        kv_heads: kvHeads,
-        scale: 1 / Math.sqrt(headDim),
-      },
-      dims,
-    );
+    this.attentionLayer.record({ k, v }, this.qkv, this.attended);
   }
 
   /** Ends the recording. @returns the plan's number on the device */

@@ -5,11 +5,12 @@ import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
 import type { Device } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 import { findArchitecture } from './architecture.js';
-import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, ForwardPass, STEP_COUNTS } from './forward-pass.js';
+import { ForwardPass } from './forward-pass.js';
 import { KvCache, kvBlockBytes } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { ropeTable, uploadRope } from './rope-table.js';
 import { blocksFor } from './slot-layout.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from './step-counts.js';
 import { tensorBytes, Weights } from './weights.js';
 
 /** What a gateway asks of a load. */
@@ -144,6 +145,8 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   counts[COUNT_SAMPLES] = samples;
   counts[COUNT_DRAWS] = samples;
   counts[COUNT_SPLITS] = 1;
+  counts[COUNT_TILES] = rows;
+  for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
   await device.native.run({
     plan,
     counts,

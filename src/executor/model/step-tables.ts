@@ -7,7 +7,7 @@ import { slotArena } from './slot-layout.js';
  * The small tables of one step, in one range of device memory so that one copy brings them all.
  *
  *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences]
- *   [prompt_target 2 * max_sequences] [writes ...]
+ *   [prompt_target 2 * max_sequences] [tiles 2 * max_step_tokens] [writes ...]
  *
  * All words are int32. Slot writes come last: only those a step has are copied.
  */
@@ -25,6 +25,8 @@ export class StepTables {
     readonly sampleRow: number;
     /** Per row of logits: the prompt's next token, and how many of the likeliest are wanted. */
     readonly promptTarget: number;
+    /** Pairs of first row and number of rows: consecutive positions of one slot. */
+    readonly tiles: number;
     readonly writePairs: number;
   };
   /** The most (index, value) pairs of one step: every slot opened anew with a full block table. */
@@ -47,7 +49,8 @@ export class StepTables {
       rowSlot: rows + 2 * maxStepTokens,
       sampleRow: rows + 3 * maxStepTokens,
       promptTarget: rows + 3 * maxStepTokens + maxSequences,
-      writePairs: rows + 3 * maxStepTokens + 3 * maxSequences,
+      tiles: rows + 3 * maxStepTokens + 3 * maxSequences,
+      writePairs: rows + 5 * maxStepTokens + 3 * maxSequences,
     };
     this.maxWrites = slotArena(limits).words;
     this.words = this.offsets.writePairs + 2 * this.maxWrites;

@@ -1,0 +1,92 @@
+import { type Allocator, bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
+import * as kernels from '../kernels/contracts/index.js';
+import type { LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import type { Limits } from './limits.js';
+import { BIAS_ENTRIES, type SlotArena } from './slot-layout.js';
+import { COUNT_DRAWS, COUNT_PROMPT_ROWS, COUNT_SAMPLES } from './step-counts.js';
+import type { StepTables } from './step-tables.js';
+
+/** The slots on the device, and where their parts lie. */
+export interface Slots {
+  readonly buffer: DeviceBuffer;
+  readonly arena: SlotArena;
+}
+
+/** From logits to tokens: penalties, biases, the draw, and the log probabilities asked for. */
+export class Sampling {
+  /** The logits of rows with penalties or biases, `[max_sequences, vocabulary]`. */
+  private readonly adjusted: DeviceBuffer;
+  /** 0, 1, 2, ...: as many as there are sequences. */
+  private readonly everySample: DeviceBuffer;
+  /** What the blocks that share a row leave, `[max_sequences, SAMPLE_PART_WORDS, SAMPLE_PARTS]`. */
+  private readonly parts: DeviceBuffer;
+  private readonly draws: StepCount;
+  private readonly samples: StepCount;
+  private readonly maxStepTokens: number;
+
+  constructor(
+    private readonly device: Device,
+    memory: Allocator,
+    private readonly plan: LaunchPlanRecorder,
+    private readonly tables: StepTables,
+    private readonly slots: Slots,
+    { maxSequences, maxStepTokens }: Limits,
+    private readonly vocabulary: number,
+  ) {
+    this.adjusted = memory.allocate('f32', maxSequences * vocabulary);
+    this.everySample = memory.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
+    this.parts = memory.allocate('i32', maxSequences * kernels.SAMPLE_PART_WORDS * kernels.SAMPLE_PARTS);
+    this.maxStepTokens = maxStepTokens;
+    this.draws = { index: COUNT_DRAWS, max: maxSequences };
+    this.samples = { index: COUNT_SAMPLES, max: maxSequences };
+  }
+
+  /** Log probabilities are those of the raw logits; tokens are drawn from the adjusted ones. */
+  record(logits: DeviceBuffer): void {
+    const { plan, tables, vocabulary } = this;
+    const { arena, buffer: slots } = this.slots;
+    const { historyOffset, historyEntries, biasOffset, slotWords } = arena;
+    const history = bufferFrom(slots, historyOffset);
+    const biases = bufferFrom(slots, biasOffset);
+    const rows = { sample_row: tables.at('sampleRow'), row_slot: tables.at('rowSlot') };
+    const withSlots = { ...rows, slots, slot_words: slotWords };
+    const dims = { slot_count: arena.slots, samples: this.draws, tokens: this.maxStepTokens };
+    const sizes = { entries: BIAS_ENTRIES, vocabulary };
+    const { adjusted } = this;
+
+    if (this.device.isHost) {
+      const index = this.everySample;
+      const copied = { tokens: this.draws.max, samples: this.draws };
+      plan.launch(kernels.gatherRows, { x: logits, y: adjusted, index, hidden: vocabulary }, copied);
+    } else {
+      plan.launch(kernels.copyAdjusted, { logits, adjusted, ...withSlots, biases, ...sizes }, dims);
+    }
+    plan.launch(
+      kernels.penalties,
+      { ...withSlots, logits: adjusted, history, entries: historyEntries, vocabulary },
+      dims,
+    );
+    plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
+
+    const position = { row_position: tables.at('rowPosition') };
+    const answer = { output: tables.output, output_words: kernels.OUTPUT_WORDS };
+    if (this.device.isHost) {
+      plan.launch(kernels.sample, { ...withSlots, ...position, ...answer, logits: adjusted, vocabulary }, dims);
+    } else {
+      // Many blocks share a row: one alone would take longer than a whole layer.
+      const from = { logits, adjusted, ...withSlots, biases, parts: this.parts, ...sizes };
+      plan.launch(kernels.sampleBest, from, dims);
+      plan.launch(kernels.sampleDraw, { ...from, ...position }, dims);
+      plan.launch(kernels.samplePick, { ...from, ...position, ...answer }, dims);
+    }
+    plan.launch(kernels.tokenHistory, { ...withSlots, history, entries: historyEntries }, dims);
+
+    const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
+    plan.launch(kernels.logSoftmaxTop, { ...withSlots, logits, output: tables.output, ...top }, dims);
+    plan.launch(
+      kernels.promptLogprobs,
+      { logits, draws: tables.at('draws'), target: tables.at('promptTarget'), output: tables.output, ...top },
+      { samples: this.samples, prompt_rows: { index: COUNT_PROMPT_ROWS, max: this.samples.max } },
+    );
+  }
+}
