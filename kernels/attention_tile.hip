@@ -105,9 +105,9 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t
       ROLLED
       for (int d = 0; d < DEPTHS; d++) {
         Fragment<half_t> query[1], key[2];
-        load_fragment(query[0], query_tiles + ((o * WAVES + wave_id()) / PARTS * DEPTHS + d) * TILE * ROW_PIECES, 0);
+        load_fragment(query[0], query_tiles + ((o * WAVES + wave_id()) / PARTS * DEPTHS + d) * TILE * ROW_PIECES);
         UNROLL
-        for (int c = 0; c < 2; c++) load_fragment(key[c], keys + d * CHUNK * ROW_PIECES, c * TILE);
+        for (int c = 0; c < 2; c++) load_fragment(key[c], keys + (d * CHUNK + c * TILE) * ROW_PIECES);
         multiply_tiles(scores, query, key);
       }
       int ends[TILE_VALUES];
@@ -129,7 +129,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t
       UNROLL
       for (int c = 0; c < COLUMNS; c++) {
         Fragment<half_t> value[1];
-        load_fragment(value[0], values + 0, item % PARTS * ELEMENTS + c * TILE);
+        load_fragment(value[0], values + (item % PARTS * ELEMENTS + c * TILE) * ROW_PIECES);
         TileSum product[1][1];
         forge::clear(product[0][0]);
         multiply_tiles(product, weight, value);

@@ -102,7 +102,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
         TileSum product[2][1];
         UNROLL
         for (int c = 0; c < 2; c++) {
-          load_fragment(value[c], values + chunk * ELEMENTS * ROW_PIECES, c * TILE);
+          load_fragment(value[c], values + (chunk * ELEMENTS + c * TILE) * ROW_PIECES);
           clear(product[c][0]);
         }
         multiply_tiles(product, weight, value);
