@@ -1,8 +1,8 @@
-// The linear layer on matrix units, in two forms with the same bits: y[t][n] = sum_k weight[n][k] * x[t][k].
+// The linear layer on matrix units, in forms with the same bits: y[t][n] = sum_k weight[n][k] * x[t][k].
 //
-// A row's elements are cut in SEGMENTS runs of whole chunks of TILE_DEPTH, by their number alone. A segment is summed by
-// tile products in rising order, and the sums of the segments are added in order. The few form gives each segment to a
-// wave and brings the weights straight from memory, once; the many form walks the segments one after the other and
+// A row's elements are cut in SEGMENTS runs of whole chunks of TILE_DEPTH, by their number alone. A segment is summed
+// by tile products in rising order, and the sums of the segments are added in order. The few form gives each segment to
+// a wave and brings the weights straight from memory, once; the many form walks the segments one after the other and
 // brings weights and x through LDS.
 //
 // A job is what to multiply and what becomes of the sums:
@@ -56,11 +56,12 @@ DEVICE void load_chunk(Fragment<T> (&fragments)[TILES], const Chunk<T, TILES>& c
 template <class T, int TILES>
 DEVICE void advance(Chunk<T, TILES>& chunk, int chunks) {
   UNROLL
-  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++) chunk.pieces[i / FRAGMENT_PIECES][i % FRAGMENT_PIECES] += chunks * TILE_DEPTH;
+  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++)
+    chunk.pieces[i / FRAGMENT_PIECES][i % FRAGMENT_PIECES] += chunks * TILE_DEPTH;
 }
 
-// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of the weight are
-// on their way to a lane at any time.
+// Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of the weight
+// are on their way to a lane at any time.
 template <int ROWS, int TOKENS, int LOADS, class Job>
 DEVICE void linear_few(const Job& job, int first_n, int first_token) {
   using T = typename Job::Element;

@@ -28,10 +28,10 @@ DEVICE Piece stream_piece(const void* p) {
   return Piece{{v.x, v.y, v.z, v.w}};
 }
 
-#define FORGE_MMA(type, c, a0, a1, a2, a3, b0, b1)                                                           \
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                        \
-               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                        \
-               : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])                                      \
+#define FORGE_MMA(type, c, a0, a1, a2, a3, b0, b1)                                    \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                 \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])               \
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
 
 template <class T>

@@ -7,6 +7,8 @@ import {
   FLASH_QUERIES,
   GEMM_TILE,
   KV_BLOCK_TOKENS,
+  TILE_FORMS,
+  TILE_INPUT_MULTIPLE,
 } from '../../src/executor/kernels/contracts/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
@@ -56,6 +58,9 @@ describe('the numbers that kernels and TypeScript share', () => {
     ['flash_attention_causal.hip', 'QUERIES', FLASH_QUERIES],
     ['flash_attention_nocausal.hip', 'QUERIES', FLASH_QUERIES],
     ['gemm.hip', 'TILE', GEMM_TILE],
+    ['forge/linear_tile.h', 'MANY_ROWS', TILE_FORMS.many.rows],
+    ['forge/linear_tile.h', 'MANY_TOKENS', TILE_FORMS.many.tokens],
+    ['forge/tile.h', 'PIECE', TILE_INPUT_MULTIPLE],
   ])('are the same in %s: %s', (file, name, value) => {
     expect(readFileSync(path.join(kernels, file), 'utf8')).toMatch(new RegExp(`\\b${name} = ${value}\\b`));
   });

@@ -1,5 +1,6 @@
 // Kernels with one mistake each, which the lanes target must find. Never built with the product.
 #include "forge/reduce.h"
+#include "forge/tile.h"
 
 namespace {
 using namespace forge;
@@ -69,6 +70,26 @@ KERNEL(shuffle_masks_differ, float* __restrict out) {
 }
 
 KERNEL(shuffle_leaves_the_wave, float* __restrict out) { out[thread_id()] = shuffle_xor(1.0f, WAVE); }
+
+KERNEL(half_a_wave_multiplies, float* __restrict out) {
+  TileSum sums[1][1];
+  Fragment<half_t> a[1] = {}, b[1] = {};
+  clear(sums[0][0]);
+  if (lane_id() < WAVE / 2) multiply_tiles(sums, a, b);
+  out[thread_id()] = sums[0][0].values[0];
+}
+
+KERNEL(multiplies_at_two_places, float* __restrict out) {
+  TileSum sums[1][1];
+  Fragment<half_t> a[1] = {}, b[1] = {};
+  clear(sums[0][0]);
+  if (lane_id() < WAVE / 2) {
+    multiply_tiles(sums, a, b);
+  } else {
+    multiply_tiles(sums, a, b);
+  }
+  out[thread_id()] = sums[0][0].values[0];
+}
 
 KERNEL(past_the_end, float* __restrict out) {
   SHARED(float, parts, BLOCK - 1);
