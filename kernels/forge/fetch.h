@@ -9,8 +9,8 @@ namespace forge {
 
 #if defined(__CUDACC__)
 
-// How many tiles of LDS take turns: one is computed on, the others are on their way.
-constexpr int FETCH_STAGES = 3;
+// How many tiles of LDS take turns: one is computed on, the next has arrived, the others are on their way.
+constexpr int FETCH_STAGES = 4;
 
 template <int N>
 struct Fetches {};
@@ -32,7 +32,7 @@ DEVICE void fetch_wait() {
 
 #else
 
-constexpr int FETCH_STAGES = 2;
+constexpr int FETCH_STAGES = 3;
 
 template <int N>
 struct Fetches {

@@ -251,28 +251,34 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
     }
     fetch_group();
   }
-  int segment = 0, stage = 0, next_stage = FETCH_STAGES - 1;
-  for (int c = 0; c < chunks; c++) {
-    fetch_wait<FETCH_STAGES - 2>();
-    // Chunk c has arrived, and every wave is done with chunk c - 1, whose place the next fetch takes.
-    block_sync();
-    const int next = c + FETCH_STAGES - 1;
-    if (next < chunks) start(next, next_stage);
-    fetch_group();
-
-    Fragment<T> v[TOKENS];
+  Fragment<T> w[ROWS], v[TOKENS];
+  const auto load_fragments = [&](int stage) {
     UNROLL
     for (int t = 0; t < TOKENS; t++) {
       load_fragment(v[t], x_tiles + (stage * X_PIECES + x_first * ROW_PIECES) + t * TILE * ROW_PIECES);
     }
-    Fragment<T> w[ROWS];
     UNROLL
     for (int r = 0; r < ROWS; r++) {
       load_fragment(w[r], w_tiles + (stage * W_PIECES + w_first * ROW_PIECES) + r * TILE * ROW_PIECES);
     }
+  };
+  fetch_wait<FETCH_STAGES - 2>();
+  block_sync();
+  load_fragments(0);
+  int segment = 0, next_stage = 1, fetch_stage = FETCH_STAGES - 1;
+  for (int c = 0; c < chunks; c++) {
+    fetch_wait<FETCH_STAGES - 3>();
+    // Chunk c + 1 has arrived, and every wave has read chunk c, and so c - 1, whose place the next fetch takes.
+    block_sync();
+    const int next = c + FETCH_STAGES - 1;
+    if (next < chunks) start(next, fetch_stage);
+    fetch_group();
     multiply_tiles(sums, w, v);
-    finish_fetches(next_stage);  // past the last chunk: into a place that nobody reads again
-    stage = (stage + 1) % FETCH_STAGES;
+    // Past the last chunk: into a place whose fragments nobody uses.
+    finish_fetches(fetch_stage);
+    // Before the barrier, so that a wave which waits there has its loads on their way.
+    load_fragments(next_stage);
+    fetch_stage = (fetch_stage + 1) % FETCH_STAGES;
     next_stage = (next_stage + 1) % FETCH_STAGES;
 
     if (c + 1 < segment_end(chunks, segment)) continue;
