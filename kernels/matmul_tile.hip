@@ -23,20 +23,20 @@ DEVICE void finish(const Linear<T>& job, int t, int n, const float (&sums)[1]) {
 }  // namespace
 
 // Grid: x = ceil(tokens / columns), y = ceil(out / rows): blocks that share weights run at one time.
-#define MATMUL_TILE(name, type, body, rows, columns)                                                         \
-  KERNEL(name, const type* __restrict weight, /* [out, in] */                                                \
-         const type* __restrict x,            /* [tokens, in] */                                             \
-         float* __restrict y,                 /* [tokens, out], rows y_stride apart */                       \
-         const int32_t* __restrict tokens,    /* [1] */                                                      \
-         int out, int in, int y_stride, int accumulate) {                                                    \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                   \
-    const int first_token = block.x * (columns);                                                             \
-    if (first_token >= *tokens) return;                                                                      \
-    body(Linear<type>{weight, x, y, *tokens, out, in, y_stride, accumulate}, block.y * (rows), first_token); \
+#define MATMUL_TILE(name, type, body, rows, columns)                                                       \
+  KERNEL(name, const type* __restrict weight, /* [out, in] */                                              \
+         const type* __restrict x,            /* [tokens, in] */                                           \
+         float* __restrict y,                 /* [tokens, out], rows y_stride apart */                     \
+         const int32_t* __restrict tokens,    /* [1] */                                                    \
+         int out, int in, int y_stride, int accumulate) {                                                  \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                 \
+    const int first_token = block.x * (columns);                                                           \
+    if (first_token >= *tokens) return;                                                                    \
+    body(Linear<type>{weight, x, y, *tokens, out, in, y_stride, accumulate}, block.y*(rows), first_token); \
   }
-#define MATMUL_TILES(suffix, type)                                                                \
-  MATMUL_TILE(matmul_tile_few_##suffix, type, (linear_few<1, 1, 8>), 1 * TILE, 1 * TILE)          \
-  MATMUL_TILE(matmul_tile_some_##suffix, type, (linear_few<2, 4, 4>), 2 * TILE, 4 * TILE)         \
+#define MATMUL_TILES(suffix, type)                                                        \
+  MATMUL_TILE(matmul_tile_few_##suffix, type, (linear_few<1, 1, 8>), 1 * TILE, 1 * TILE)  \
+  MATMUL_TILE(matmul_tile_some_##suffix, type, (linear_few<2, 4, 4>), 2 * TILE, 4 * TILE) \
   MATMUL_TILE(matmul_tile_##suffix, type, linear_many, MANY_ROWS, MANY_TOKENS)
 
 MATMUL_TILES(f16, forge::half_t)

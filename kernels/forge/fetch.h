@@ -1,6 +1,6 @@
 // Brings pieces from memory to LDS while the wave computes. A thread starts its fetches, closes the group, computes,
-// and finishes them; after a wait and a barrier all threads may read. Where the hardware copies by itself (cp.async) the
-// starts do all the work, elsewhere a started fetch waits in registers until it is finished.
+// and finishes them; after a wait and a barrier all threads may read. Where the hardware copies by itself (cp.async)
+// the starts do all the work, elsewhere a started fetch waits in registers until it is finished.
 #pragma once
 
 #include "tile.h"

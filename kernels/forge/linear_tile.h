@@ -1,8 +1,8 @@
 // The linear layer on matrix units, in two forms with the same bits: y[t][n] = sum_k weight[n][k] * x[t][k].
 //
-// A row's elements are cut in SEGMENTS runs of whole chunks of TILE_DEPTH, by their number alone. A segment is summed by
-// tile products in rising order, and the sums of the segments are added in order. The few form gives each segment to a
-// wave and brings the weights straight from memory, once; the many form walks the segments one after the other and
+// A row's elements are cut in SEGMENTS runs of whole chunks of TILE_DEPTH, by their number alone. A segment is summed
+// by tile products in rising order, and the sums of the segments are added in order. The few form gives each segment to
+// a wave and brings the weights straight from memory, once; the many form walks the segments one after the other and
 // brings weights and x through LDS.
 //
 // A job is what to multiply and what becomes of the sums:
@@ -175,7 +175,8 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   for (int j = 0; j < W_FETCHES; j++) {
     const int i = j * BLOCK + thread_id(), row = i / ROW_PIECES, of_wave = row % WAVE_ROWS;
     const int n = first_n + row / WAVE_ROWS * PART_ROWS + of_wave % PART_ROWS;
-    w_offsets[j] = row_offset(n, job.out, first_n, job.in) + part_offset(job, of_wave / PART_ROWS) + i % ROW_PIECES * PIECE;
+    w_offsets[j] =
+        row_offset(n, job.out, first_n, job.in) + part_offset(job, of_wave / PART_ROWS) + i % ROW_PIECES * PIECE;
   }
   UNROLL
   for (int j = 0; j < X_FETCHES; j++) {

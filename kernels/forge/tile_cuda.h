@@ -31,10 +31,10 @@ DEVICE Piece stream_piece(const void* p) {
   return piece;
 }
 
-#define FORGE_MMA(type, c, a0, a1, a2, a3, b0, b1)                                                           \
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                                        \
-               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                        \
-               : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])                                      \
+#define FORGE_MMA(type, c, a0, a1, a2, a3, b0, b1)                                    \
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." type "." type                 \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+               : "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3])               \
                : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1))
 
 template <class T>
@@ -42,8 +42,8 @@ constexpr bool IS_HALF = false;
 template <>
 constexpr bool IS_HALF<half_t> = true;
 
-// Products that add to one sum lie far apart, because each waits for the one before it. Those that share a lie together:
-// an instruction takes the words of both of its rows in one run of registers, so they have to be moved there.
+// Products that add to one sum lie far apart, because each waits for the one before it. Those that share a lie
+// together: an instruction takes the words of both of its rows in one run of registers, so they have to be moved there.
 template <int R, int C, class T>
 DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], const Fragment<T> (&b)[C]) {
   UNROLL

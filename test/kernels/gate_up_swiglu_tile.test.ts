@@ -17,7 +17,12 @@ const types = fc.constantFrom('f16' as const, 'bf16' as const);
 const FORMS: readonly TileForm[] = ['few', 'some', 'many'];
 
 /** Weights and rows of x; weights are small enough for sums that f16 can hold. */
-function operands(type: TileType, kind: 'normal' | 'zeros' | 'ones' | 'wide', counts: readonly number[], start: number) {
+function operands(
+  type: TileType,
+  kind: 'normal' | 'zeros' | 'ones' | 'wide',
+  counts: readonly number[],
+  start: number,
+) {
   const [rows, ffn, hidden] = counts as [number, number, number];
   const random = new Random(start);
   const weights = fill(kind === 'wide' ? 'normal' : kind, 2 * ffn * hidden, random).map((w) => w / 32);
