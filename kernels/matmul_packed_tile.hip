@@ -11,7 +11,6 @@ using namespace forge;
 
 // Rows of the weight and of x that one block multiplies: sixteen rows of the weight a wave, times half of the tokens.
 constexpr int ROWS = 64, TOKENS = 64, TOKEN_TILES = TOKENS / TILE;
-constexpr int LEAVES = LANE_SUMS < 4 ? LANE_SUMS : 4;
 // Tiles of a block, and a wave's.
 constexpr int TILES = ROWS / TILE * TOKEN_TILES, OWNED = TILES / WAVES;
 // A leaf of a wave of 64 is the sum of two lanes'.
@@ -21,6 +20,7 @@ template <class F>
 DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
                                float* __restrict y, int tokens, int out, int blocks, int y_stride, int accumulate) {
   static_assert(OWNED * WAVES == TILES, "whole tiles a wave");
+  constexpr int LEAVES = min_of(LANE_SUMS, F::HAS_HALF_SCALES ? 2 : 4);
   constexpr int UNITS = LEAVES * ROWS, UNITS_A_THREAD = (UNITS + BLOCK - 1) / BLOCK;
   const int first_token = block.x * TOKENS, first_row = block.y * ROWS, in = blocks * Q8_BLOCK;
   const size_t row_bytes = packed_row_bytes<F>(blocks);
@@ -38,6 +38,23 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
   const auto row_of = [&](int o) { return (wave_id() * OWNED + o) / TOKEN_TILES * TILE; };
   const auto token_of = [&](int o) { return (wave_id() * OWNED + o) % TOKEN_TILES * TILE; };
 
+  // What a thread brings from memory for the next blocks, base to base + LEAVES - 1, while these are multiplied.
+  struct Unit {
+    WeightPart<F> weight;
+    InputPart input;
+  };
+  Unit stage[UNITS_A_THREAD];
+  const auto bring = [&](int base) {
+    UNROLL
+    for (int u = 0; u < UNITS_A_THREAD; u++) {
+      const int unit = min_of(u * BLOCK + thread_id(), UNITS - 1), b = min_of(base + unit % LEAVES, blocks - 1);
+      const int token = min_of(unit / LEAVES, tokens - first_token - 1);
+      stage[u].weight = load_weight<F>(weight + min_of(first_row + unit / LEAVES, out - 1) * row_bytes, b, blocks);
+      stage[u].input = load_input<F>(inputs, token * blocks * Q8_BLOCK_BYTES, in, b);
+    }
+  };
+
+  bring(0);
   TileSum totals[OWNED];
   for (int first_leaf = 0; first_leaf < LANE_SUMS; first_leaf += LEAVES) {
     TileSum leaves[LANES_A_LEAF][LEAVES][OWNED];
@@ -58,10 +75,9 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
         for (int u = 0; u < UNITS_A_THREAD; u++) {
           const int unit = u * BLOCK + thread_id(), b = min_of(base + unit % LEAVES, blocks - 1);
           const int place = unit % LEAVES * ROWS + unit / LEAVES;
-          const uint8_t* row = weight + min_of(first_row + unit / LEAVES, out - 1) * row_bytes;
-          const WeightPart<F> part = load_weight<F>(row, b, blocks);
-          const int token = min_of(unit / LEAVES, tokens - first_token - 1);
-          const InputPart input = load_input<F>(inputs, token * blocks * Q8_BLOCK_BYTES, in, b);
+          if (unit >= UNITS) continue;
+          const WeightPart<F>& part = stage[u].weight;
+          const InputPart& input = stage[u].input;
           UNROLL
           for (int p = 0; p < ROW_PIECES; p++) {
             weights[place * ROW_PIECES + p] = Words2{{static_cast<uint32_t>(F::Quants::word(part.quants, p)),
@@ -75,6 +91,7 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
           if (F::USES_SUMS) sums[place] = (input.sum_low & 0xffff) | input.sum_high << 16;
         }
         block_sync();
+        bring(base + LANE_SUMS < blocks ? base + LANE_SUMS : first_leaf + LEAVES);
         UNROLL
         for (int l = 0; l < LEAVES; l++) {
           if (base + l >= blocks) continue;
