@@ -1,8 +1,8 @@
 // attention_tile: causal attention of tiles of prompt rows over the paged KV cache, on matrix units
 //
-// Dao et al., "FlashAttention" (2022). The rows of a tile are consecutive positions of one slot; they and the query heads
-// of a KV head share each chunk of keys and values. A row's bits depend on its own context alone: they are those of
-// attention_tile_split and attention_combine.
+// Dao et al., "FlashAttention" (2022). The rows of a tile are consecutive positions of one slot; they and the query
+// heads of a KV head share each chunk of keys and values. A row's bits depend on its own context alone: they are those
+// of attention_tile_split and attention_combine.
 #include "forge/attention_tile.h"
 
 namespace {
@@ -53,8 +53,8 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t
   const int kv_head = block.x, group = heads / kv_heads;
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
-  const HalfCache cache{k_cache, v_cache, block_table_of(slots, row_slot[first_row], slot_words), kv_heads, kv_head,
-                        length};
+  const HalfCache cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
+                        kv_heads, kv_head, length};
   SHARED(Piece, keys, (CHUNK * DEPTHS * ROW_PIECES));
   SHARED(Piece, values, (HEAD_DIM * ROW_PIECES));
   SHARED(half_t, weights, (ITEMS * TILE * CHUNK));
@@ -78,8 +78,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t
     for (int i = 0; i < TILE_VALUES; i++) {
       positions[o][i] = first_position + min_of(first_query + value_row(i), queries - 1) / group;
     }
-    last_position[o] =
-        first_query < queries ? first_position + (min_of(first_query + TILE, queries) - 1) / group : -1;
+    last_position[o] = first_query < queries ? first_position + (min_of(first_query + TILE, queries) - 1) / group : -1;
   }
 
   for (int start = 0; start < length; start += CHUNK) {
@@ -136,8 +135,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t
         fold_values(splits[o].values[c], product[0][0], into_split[o]);
       }
       if ((start + CHUNK) % SPLIT != 0 && start + CHUNK <= last_position[o]) continue;
-      const FoldTile into_total =
-          fold_tile(totals[o].stats, splits[o].stats, positions[o], start / SPLIT * SPLIT);
+      const FoldTile into_total = fold_tile(totals[o].stats, splits[o].stats, positions[o], start / SPLIT * SPLIT);
       UNROLL
       for (int c = 0; c < COLUMNS; c++) fold_values(totals[o].values[c], splits[o].values[c], into_total);
     }

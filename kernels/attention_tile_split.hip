@@ -1,8 +1,9 @@
 // attention_tile_split: attention of each row over one split of its context on matrix units, for attention_combine to
 // fold
 //
-// Flash-decoding (Dao et al. 2023) with splits at fixed absolute positions. A block takes all query heads of one KV head
-// of one row and reads keys and values once; each wave takes whole chunks. A row's bits are those of attention_tile.
+// Flash-decoding (Dao et al. 2023) with splits at fixed absolute positions. A block takes all query heads of one KV
+// head of one row and reads keys and values once; each wave takes whole chunks. A row's bits are those of
+// attention_tile.
 #include "forge/attention_tile.h"
 
 namespace {
@@ -130,17 +131,17 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
 }
 }  // namespace
 
-#define ATTENTION_TILE_SPLIT(head_dim)                                                                                \
-  KERNEL_RESIDENT(1, attention_tile_split_f16_d##head_dim,                                                                        \
-         const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */           \
-         const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                 \
-         const forge::half_t* __restrict v_cache, /* the same */                                                      \
-         float* __restrict parts,                 /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */   \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                   \
-         const int32_t* __restrict slots,                                            /* [slots, slot_words] */        \
-         int slot_words, int heads, int kv_heads, int splits, float scale) {                                          \
-    attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots,          \
-                                   slot_words, heads, kv_heads, splits, scale);                                       \
+#define ATTENTION_TILE_SPLIT(head_dim)                                                                               \
+  KERNEL_RESIDENT(1, attention_tile_split_f16_d##head_dim,                                                           \
+                  const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */ \
+                  const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */       \
+                  const forge::half_t* __restrict v_cache, /* the same */                                            \
+                  float* __restrict parts, /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */         \
+                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */         \
+                  const int32_t* __restrict slots, /* [slots, slot_words] */                                         \
+                  int slot_words, int heads, int kv_heads, int splits, float scale) {                                \
+    attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots,         \
+                                   slot_words, heads, kv_heads, splits, scale);                                      \
   }
 
 FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_SPLIT)

@@ -13,7 +13,8 @@ KERNEL(copy_adjusted, const float* __restrict logits,  // [samples, vocabulary]
        int slot_words, int entries, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.y, slot = row_slot[sample_row[sample]];
-  if (!adjusts(slots + static_cast<size_t>(slot) * slot_words, biases + static_cast<size_t>(slot) * (1 + 2 * entries))) {
+  if (!adjusts(slots + static_cast<size_t>(slot) * slot_words,
+               biases + static_cast<size_t>(slot) * (1 + 2 * entries))) {
     return;
   }
   const size_t row = static_cast<size_t>(sample) * vocabulary;

@@ -5,13 +5,13 @@
 
 // Grid: x = SAMPLE_PARTS, y = samples.
 KERNEL(sample_draw, const float* __restrict logits,  // [samples, vocabulary]
-       const float* __restrict adjusted,        // the same: of rows with penalties or biases
-       const int32_t* __restrict sample_row,    // [samples], which row of the step
-       const int32_t* __restrict row_slot,      // [tokens]
-       const int32_t* __restrict row_position,  // [tokens]
-       const int32_t* __restrict slots,         // [slots, slot_words]
-       const int32_t* __restrict biases,        // [slots, 1 + 2 * entries], see logit_bias
-       int32_t* __restrict parts,               // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
+       const float* __restrict adjusted,             // the same: of rows with penalties or biases
+       const int32_t* __restrict sample_row,         // [samples], which row of the step
+       const int32_t* __restrict row_slot,           // [tokens]
+       const int32_t* __restrict row_position,       // [tokens]
+       const int32_t* __restrict slots,              // [slots, slot_words]
+       const int32_t* __restrict biases,             // [slots, 1 + 2 * entries], see logit_bias
+       int32_t* __restrict parts,                    // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
        int slot_words, int entries, int vocabulary) {
   using namespace forge;
   const int part = BLOCK_INDEX.x, sample = BLOCK_INDEX.y;

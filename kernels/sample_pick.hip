@@ -4,16 +4,16 @@
 #include "forge/sampling.h"
 
 // One block a sampled row.
-KERNEL(sample_pick, const float* __restrict logits,  // [samples, vocabulary]
-       const float* __restrict adjusted,        // the same: of rows with penalties or biases
-       const int32_t* __restrict sample_row,    // [samples], which row of the step
-       const int32_t* __restrict row_slot,      // [tokens]
-       const int32_t* __restrict row_position,  // [tokens]
-       int32_t* __restrict slots,               // [slots, slot_words]
-       const int32_t* __restrict biases,        // [slots, 1 + 2 * entries], see logit_bias
-       const int32_t* __restrict parts,         // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
-       int32_t* __restrict output,              // [samples, output_words]; word 0 is the token
-       int slot_words, int output_words, int entries, int vocabulary) {
+KERNEL_RESIDENT(4, sample_pick, const float* __restrict logits,  // [samples, vocabulary]
+                const float* __restrict adjusted,                // the same: of rows with penalties or biases
+                const int32_t* __restrict sample_row,            // [samples], which row of the step
+                const int32_t* __restrict row_slot,              // [tokens]
+                const int32_t* __restrict row_position,          // [tokens]
+                int32_t* __restrict slots,                       // [slots, slot_words]
+                const int32_t* __restrict biases,                // [slots, 1 + 2 * entries], see logit_bias
+                const int32_t* __restrict parts,                 // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
+                int32_t* __restrict output,                      // [samples, output_words]; word 0 is the token
+                int slot_words, int output_words, int entries, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.x;
   const SampledRow row =
@@ -26,8 +26,7 @@ KERNEL(sample_pick, const float* __restrict logits,  // [samples, vocabulary]
   } else if (draws(sampling)) {
     const uint64_t threshold = filter_threshold(row.logits, vocabulary, sampling, best.value);
     const int position = row_position[row.row] + 1;
-    token =
-        block_argmax(draw(row.logits, 0, vocabulary, sampling, best.value, threshold, position, best.index)).index;
+    token = block_argmax(draw(row.logits, 0, vocabulary, sampling, best.value, threshold, position, best.index)).index;
   }
   if (thread_id() == 0) {
     output[static_cast<size_t>(sample) * output_words] = token;

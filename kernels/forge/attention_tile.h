@@ -1,8 +1,8 @@
 // Attention on matrix units, for caches of 16-bit floats. Queries that share a KV head, of one row or of many, are the
 // sixteen rows of a tile; q and the weights e^(score - largest) are rounded to f16, sums are f32.
 //
-// A query's bits depend on its own context alone: chunks of CHUNK positions at absolute places, each with its own largest
-// score; the chunks of a split are folded in order, and so are the splits. Every form does just this.
+// A query's bits depend on its own context alone: chunks of CHUNK positions at absolute places, each with its own
+// largest score; the chunks of a split are folded in order, and so are the splits. Every form does just this.
 #pragma once
 
 #include "attention.h"
@@ -12,7 +12,8 @@
 namespace forge {
 
 constexpr int CHUNK = TILE_DEPTH;
-static_assert(SPLIT % CHUNK == 0 && CHUNK % KV_BLOCK_TOKENS == 0 && KV_BLOCK_TOKENS == TILE, "chunks are two KV blocks");
+static_assert(SPLIT % CHUNK == 0 && CHUNK % KV_BLOCK_TOKENS == 0 && KV_BLOCK_TOKENS == TILE,
+              "chunks are two KV blocks");
 
 // Largest score and sum of weights of the queries that a lane holds values of; entry i is of query value_row(i).
 struct TileStats {
@@ -46,7 +47,8 @@ DEVICE void combine_rows(float (&values)[TILE_VALUES], Combine combine) {
       if (j > i && value_row(j) == value_row(i)) values[i] = combine(values[i], values[j]);
     }
     UNROLL
-    for (int mask = 1; mask < TILE_COLUMN_LANES; mask <<= 1) values[i] = combine(values[i], shuffle_xor(values[i], mask));
+    for (int mask = 1; mask < TILE_COLUMN_LANES; mask <<= 1)
+      values[i] = combine(values[i], shuffle_xor(values[i], mask));
   }
 }
 

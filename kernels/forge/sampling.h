@@ -13,14 +13,8 @@ struct Sampling {
 };
 DEVICE Sampling sampling_of(const int32_t* slot) {
   const float temperature = as_float(slot[SLOT_TEMPERATURE]);
-  return {temperature,
-          1.0f / temperature,
-          as_float(slot[SLOT_TOP_P]),
-          as_float(slot[SLOT_MIN_P]),
-          slot[SLOT_TOP_K],
-          slot[SLOT_SAMPLE_INDEX],
-          slot[SLOT_SEED_LOW],
-          slot[SLOT_SEED_HIGH]};
+  return {temperature,      1.0f / temperature,      as_float(slot[SLOT_TOP_P]), as_float(slot[SLOT_MIN_P]),
+          slot[SLOT_TOP_K], slot[SLOT_SAMPLE_INDEX], slot[SLOT_SEED_LOW],        slot[SLOT_SEED_HIGH]};
 }
 DEVICE bool draws(const Sampling& s) { return s.temperature > 0.0f; }
 // Whether a top_k, top_p or min_p may leave tokens out of the draw.
@@ -36,9 +30,9 @@ DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, 
   for (int i = first + thread_id(); i < end; i += BLOCK) {
     const float scaled = (logits[i] - largest) * s.inverse;
     if (rank_of(logits[i], i) < threshold || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) continue;
-    const uint32_t bits = philox(static_cast<uint32_t>(i), static_cast<uint32_t>(position),
-                                 static_cast<uint32_t>(s.sample_index), 0, static_cast<uint32_t>(s.seed_low),
-                                 static_cast<uint32_t>(s.seed_high));
+    const uint32_t bits =
+        philox(static_cast<uint32_t>(i), static_cast<uint32_t>(position), static_cast<uint32_t>(s.sample_index), 0,
+               static_cast<uint32_t>(s.seed_low), static_cast<uint32_t>(s.seed_high));
     drawn = better_of(drawn, Indexed{scaled + gumbel(bits), i});
   }
   return drawn;

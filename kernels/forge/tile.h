@@ -3,7 +3,8 @@
 //   Fragment<T>                       16 rows of TILE_DEPTH elements, spread over the lanes of a wave
 //   TileSum                           16 x 16 f32, likewise
 //   TILE_COLUMN_LANES                 lanes that share rows of a TileSum: those that differ in the lowest bits
-//   multiply_tiles(sums, a, b)        for each fragment r of a and c of b: sums[c][r][i][j] += sum_k a[r][i][k] * b[c][j][k];
+//   multiply_tiles(sums, a, b)        for each fragment r of a and c of b: sums[c][r][i][j] += sum_k a[r][i][k] *
+//   b[c][j][k];
 //                                     all lanes of a wave together
 //
 // Which lane holds what is each target's own affair: a lane holds FRAGMENT_PIECES runs of eight elements, run p from

@@ -71,7 +71,7 @@ onEachTarget('matmul_packed', (target) => {
       const rowBytes = packed.length / rows;
       const run = async (first: number, count: number, form: 'one' | 'several' = 'several') => {
         const { y } = await target.launch(
-          contractOf(type),
+          contractOf(type, form),
           {
             ...{
               weight,

@@ -68,6 +68,25 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
     ),
   });
 
+/** Rows of the weight and of x that one block of matmul_packed_tile multiplies. */
+const PACKED_TILE = 64;
+
+/** {@link matmulPacked} for many rows of x, on matrix units: the same arguments and bits. */
+export const matmulPackedTile = (type: BlockType) => {
+  const { summary, arguments: taken, tolerance } = matmulPacked(type);
+  return defineKernel({
+    name: `matmul_packed_tile_${type}`,
+    source: 'matmul_packed_tile.hip',
+    summary,
+    arguments: taken,
+    grid: [
+      { of: 'rows', per: PACKED_TILE },
+      { of: 'out', per: PACKED_TILE },
+    ],
+    tolerance,
+  });
+};
+
 /** Dimension `row_bytes`: {@link packedRowBytes}; `ffn_blocks`: ffn / 32. `blocks` are of 32 elements, and `ffn` is a multiple of 32. */
 export const gateUpSwigluPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
@@ -96,5 +115,6 @@ export const packedContracts: readonly KernelContract[] = BLOCK_TYPES.flatMap((t
   matmulPacked(type, 'one'),
   matmulPacked(type),
   gateUpSwigluPacked(type, 'one'),
+  matmulPackedTile(type),
   gateUpSwigluPacked(type),
 ]);

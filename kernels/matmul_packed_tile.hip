@@ -1,0 +1,196 @@
+// matmul_packed_tile: matmul_packed for many rows of x, on matrix units, to the bit
+//
+// Products of quants are exact in any order. What lane l of matmul_packed adds up is a leaf here: the blocks l,
+// l + LANE_SUMS, ..., in order. LEAVES neighbouring leaves are summed side by side, so that rows are read in runs, and
+// then join the total, leaf by leaf.
+#include "forge/packed_dot.h"
+#include "forge/tile_int.h"
+
+namespace {
+using namespace forge;
+
+// Rows of the weight and of x that one block multiplies: sixteen rows of the weight a wave, times half of the tokens.
+constexpr int ROWS = 64, TOKENS = 64, TOKEN_TILES = TOKENS / TILE;
+// Tiles of a block, and a wave's.
+constexpr int TILES = ROWS / TILE * TOKEN_TILES, OWNED = TILES / WAVES;
+// A leaf of a wave of 64 is the sum of two lanes'.
+constexpr int LANES_A_LEAF = WAVE > LANE_SUMS ? WAVE / LANE_SUMS : 1;
+
+template <class F>
+DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
+                               float* __restrict y, int tokens, int out, int blocks, int y_stride, int accumulate) {
+  static_assert(OWNED * WAVES == TILES, "whole tiles a wave");
+  constexpr int LEAVES = min_of(LANE_SUMS, F::HAS_HALF_SCALES ? 2 : 4);
+  constexpr int UNITS = LEAVES * ROWS, UNITS_A_THREAD = (UNITS + BLOCK - 1) / BLOCK;
+  const int first_token = block.x * TOKENS, first_row = block.y * ROWS, in = blocks * Q8_BLOCK;
+  const size_t row_bytes = packed_row_bytes<F>(blocks);
+  const uint8_t* inputs = x + static_cast<size_t>(first_token) * blocks * Q8_BLOCK_BYTES;
+
+  SHARED(Words2, weights, (UNITS * ROW_PIECES));
+  SHARED(Words2, activations, (UNITS * ROW_PIECES));
+  SHARED(float, weight_scales, UNITS);
+  SHARED(float, weight_minimums, UNITS);
+  SHARED(int, weight_halves, UNITS);
+  SHARED(float, scales, UNITS);
+  SHARED(int, sums, UNITS);
+
+  // Tile `o` of a wave: the rows of the weight and of x that it is of.
+  const auto row_of = [&](int o) { return (wave_id() * OWNED + o) / TOKEN_TILES * TILE; };
+  const auto token_of = [&](int o) { return (wave_id() * OWNED + o) % TOKEN_TILES * TILE; };
+
+  // What a thread brings from memory for the next blocks, base to base + LEAVES - 1, while these are multiplied.
+  struct Unit {
+    WeightPart<F> weight;
+    InputPart input;
+  };
+  Unit stage[UNITS_A_THREAD];
+  const auto bring = [&](int base) {
+    UNROLL
+    for (int u = 0; u < UNITS_A_THREAD; u++) {
+      const int unit = min_of(u * BLOCK + thread_id(), UNITS - 1), b = min_of(base + unit % LEAVES, blocks - 1);
+      const int token = min_of(unit / LEAVES, tokens - first_token - 1);
+      stage[u].weight = load_weight<F>(weight + min_of(first_row + unit / LEAVES, out - 1) * row_bytes, b, blocks);
+      stage[u].input = load_input<F>(inputs, token * blocks * Q8_BLOCK_BYTES, in, b);
+    }
+  };
+
+  bring(0);
+  TileSum totals[OWNED];
+  for (int first_leaf = 0; first_leaf < LANE_SUMS; first_leaf += LEAVES) {
+    TileSum leaves[LANES_A_LEAF][LEAVES][OWNED];
+    UNROLL
+    for (int a = 0; a < LANES_A_LEAF; a++) {
+      UNROLL
+      for (int l = 0; l < LEAVES; l++) {
+        UNROLL
+        for (int o = 0; o < OWNED; o++) clear(leaves[a][l][o]);
+      }
+    }
+    for (int turn = first_leaf; turn < blocks; turn += LANE_SUMS * LANES_A_LEAF) {
+      UNROLL
+      for (int a = 0; a < LANES_A_LEAF; a++) {
+        const int base = turn + a * LANE_SUMS;
+        if (base >= blocks) continue;
+        UNROLL
+        for (int u = 0; u < UNITS_A_THREAD; u++) {
+          const int unit = u * BLOCK + thread_id(), b = min_of(base + unit % LEAVES, blocks - 1);
+          const int place = unit % LEAVES * ROWS + unit / LEAVES;
+          if (unit >= UNITS) continue;
+          const WeightPart<F>& part = stage[u].weight;
+          const InputPart& input = stage[u].input;
+          UNROLL
+          for (int p = 0; p < ROW_PIECES; p++) {
+            weights[place * ROW_PIECES + p] = Words2{{static_cast<uint32_t>(F::Quants::word(part.quants, p)),
+                                                      static_cast<uint32_t>(F::Quants::word(part.quants, p + 4))}};
+            activations[place * ROW_PIECES + p] = Words2{{input.low.w[p], input.high.w[p]}};
+          }
+          weight_scales[place] = F::Scales::scale(part.scales, b);
+          if (F::HAS_MINIMUM) weight_minimums[place] = F::Scales::minimum(part.scales, b);
+          if constexpr (F::HAS_HALF_SCALES) weight_halves[place] = part.scales.halves;
+          scales[place] = input.scale;
+          if (F::USES_SUMS) sums[place] = (input.sum_low & 0xffff) | input.sum_high << 16;
+        }
+        block_sync();
+        bring(base + LANE_SUMS < blocks ? base + LANE_SUMS : first_leaf + LEAVES);
+        UNROLL
+        for (int l = 0; l < LEAVES; l++) {
+          if (base + l >= blocks) continue;
+          UNROLL
+          for (int o = 0; o < OWNED; o++) {
+            const int row = l * ROWS + row_of(o), token = l * ROWS + token_of(o);
+            IntFragment left, right;
+            UNROLL
+            for (int p = 0; p < FRAGMENT_PIECES; p++) {
+              left.pieces[p] = activations[(token + piece_row(p)) * ROW_PIECES + piece_place(p)];
+              right.pieces[p] = weights[(row + piece_row(p)) * ROW_PIECES + piece_place(p)];
+            }
+            IntTile low, high;
+            UNROLL
+            for (int i = 0; i < TILE_VALUES; i++) low.values[i] = high.values[i] = 0;
+            if constexpr (F::HAS_HALF_SCALES) {
+              IntFragment upper = right;
+              UNROLL
+              for (int p = 0; p < FRAGMENT_PIECES; p++) {
+                right.pieces[p].w[1] = 0;
+                upper.pieces[p].w[0] = 0;
+              }
+              multiply_bytes(high, left, upper);
+            }
+            multiply_bytes(low, left, right);
+            TileSum& leaf = leaves[a][l][o];
+            UNROLL
+            for (int i = 0; i < TILE_VALUES; i++) {
+              const int n = row + value_column(i), t = token + value_row(i);
+              int products = low.values[i], sum = 0;
+              if (F::USES_SUMS) {
+                const int both = sums[t];
+                const int sum_low = static_cast<int16_t>(both), sum_high = both >> 16;
+                sum = sum_low + sum_high;
+                if constexpr (F::HAS_HALF_SCALES) {
+                  const int halves = weight_halves[n];
+                  products = (products - F::ZERO * sum_low) * static_cast<int8_t>(halves) +
+                             (high.values[i] - F::ZERO * sum_high) * static_cast<int8_t>(halves >> 8);
+                } else {
+                  products -= F::ZERO * sum;
+                }
+              }
+              const float scale = scales[t];
+              leaf.values[i] = multiply_add(static_cast<float>(products), weight_scales[n] * scale, leaf.values[i]);
+              if (F::HAS_MINIMUM) {
+                leaf.values[i] = multiply_add(-weight_minimums[n], scale * static_cast<float>(sum), leaf.values[i]);
+              }
+            }
+            if (F::HAS_HALF_SCALES) schedule_fence();
+          }
+        }
+        block_sync();
+      }
+    }
+    UNROLL
+    for (int l = 0; l < LEAVES; l++) {
+      UNROLL
+      for (int o = 0; o < OWNED; o++) {
+        UNROLL
+        for (int a = 1; a < LANES_A_LEAF; a++) add(leaves[0][l][o], leaves[a][l][o]);
+        if (first_leaf + l == 0) {
+          totals[o] = leaves[0][l][o];
+        } else {
+          add(totals[o], leaves[0][l][o]);
+        }
+      }
+    }
+  }
+
+  UNROLL
+  for (int o = 0; o < OWNED; o++) {
+    UNROLL
+    for (int i = 0; i < TILE_VALUES; i++) {
+      const int n = first_row + row_of(o) + value_column(i), t = first_token + token_of(o) + value_row(i);
+      if (n >= out || t >= tokens) continue;
+      float* target = y + static_cast<size_t>(t) * y_stride + n;
+      *target = accumulate ? *target + totals[o].values[i] : totals[o].values[i];
+    }
+  }
+}
+}  // namespace
+
+// Grid: x = ceil(tokens / TOKENS), y = ceil(out / ROWS): blocks that share weights run at one time.
+#define MATMUL_PACKED_TILE(name, Format)                                                                        \
+  KERNEL_RESIDENT(1, name, const uint8_t* __restrict weight,           /* [out, packed_row_bytes], Format */    \
+                  const uint8_t* __restrict x,                         /* [tokens, in / 32, 40], see q8.h */    \
+                  float* __restrict y,                                 /* [tokens, out], rows y_stride apart */ \
+                  const int32_t* __restrict tokens,                    /* [1] */                                \
+                  int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                            \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
+    if (block.x * TOKENS >= *tokens) return;                                                                    \
+    matmul_packed_tile<forge::Format>(block, weight, x, y, *tokens, out, blocks, y_stride, accumulate);         \
+  }
+
+MATMUL_PACKED_TILE(matmul_packed_tile_q4_0, PackedQ4_0)
+MATMUL_PACKED_TILE(matmul_packed_tile_q4_1, PackedQ4_1)
+MATMUL_PACKED_TILE(matmul_packed_tile_q5_0, PackedQ5_0)
+MATMUL_PACKED_TILE(matmul_packed_tile_q5_1, PackedQ5_1)
+MATMUL_PACKED_TILE(matmul_packed_tile_q8_0, PackedQ8_0)
+MATMUL_PACKED_TILE(matmul_packed_tile_q4_k, PackedQ4_K)
+MATMUL_PACKED_TILE(matmul_packed_tile_q5_k, PackedQ5_K)
+MATMUL_PACKED_TILE(matmul_packed_tile_q6_k, PackedQ6_K)

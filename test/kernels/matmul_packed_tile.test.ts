@@ -1,0 +1,59 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import {
+  BLOCK_TYPES,
+  matmulPackedTile as contractOf,
+  matmulPacked,
+  packedRowBytes,
+} from '../../src/executor/kernels/contracts/index.js';
+import { readBlocks } from './reference/blocks.js';
+import { matmulPackedTile } from './reference/matmul_packed_tile.js';
+import { randomBlocks } from './support/blocks.js';
+import { expectClose } from './support/compare.js';
+import { activations, packedWidth, repacked } from './support/packed.js';
+import { onEachTarget } from './support/targets.js';
+import { fill, fills, Random, seed, size } from './support/values.js';
+
+const UNTOUCHED = -12_345;
+
+onEachTarget('matmul_packed_tile', (target) => {
+  it.each(BLOCK_TYPES)('%s: is matmul_packed, to the bit, and leaves all else alone', (type) =>
+    target.check(
+      fc.tuple(
+        fc.record({ rows: size(target.simulated ? 70 : 90), out: size(target.simulated ? 70 : 90) }),
+        fc.oneof(fc.integer({ min: 1, max: 6 }), fc.constantFrom(17, 33, 66)),
+        fc.record({ yGap: fc.nat(5), missing: fc.nat(3), accumulate: fc.boolean() }),
+        fc.tuple(fills('normal', 'wide', 'zeros', 'ones', 'denormal'), seed),
+      ),
+      async ([{ rows, out }, units, { yGap, missing, accumulate }, [kind, start]]) => {
+        const random = new Random(start);
+        const { fileBlocks, inner } = packedWidth(type, units);
+        const [y_stride, tokens] = [out + yGap, Math.max(0, rows - missing)];
+        const weight = randomBlocks(type, out * fileBlocks, random);
+        const { packed, meaning } = activations(fill(kind, rows * inner, random), inner);
+        const before = accumulate ? 3 : UNTOUCHED;
+        const y = new Float32Array((rows - 1) * y_stride + out).fill(before);
+        const values = {
+          ...{ weight: repacked(type, weight, out), x: packed, y, tokens: Int32Array.of(tokens) },
+          ...{ out, blocks: inner / 32, y_stride, accumulate: accumulate ? 1 : 0 },
+        };
+        const dimensions = { rows, row_bytes: packedRowBytes(type, inner) };
+        const contract = contractOf(type);
+        const result = await target.launch(contract, values, dimensions);
+        const expected = matmulPackedTile(readBlocks(type, weight), meaning.subarray(0, tokens * inner), out, inner);
+        const written = new Float64Array(y.length).fill(before);
+        const magnitudes = new Float64Array(y.length);
+        for (let i = 0; i < tokens * out; i++) {
+          const at = Math.floor(i / out) * y_stride + (i % out);
+          written[at] = expected.values[i]! + (accumulate ? before : 0);
+          magnitudes[at] = expected.magnitudes[i]! + (accumulate ? before : 0);
+        }
+        expectClose(contract, result.y!, { values: written, magnitudes }, { blocks: values.blocks });
+
+        const rowByRow = await target.launch(matmulPacked(type), values, dimensions);
+        expect(result.y).toEqual(rowByRow.y);
+      },
+      Math.max(3, Math.ceil(target.runs / 8)),
+    ),
+  );
+});

@@ -1,0 +1,1 @@
+export { matmulQuantized as matmulPackedTile } from './matmul_quantized.js';

@@ -1,0 +1,1 @@
+export { acceptableSamples as acceptableDraws } from './sample.js';

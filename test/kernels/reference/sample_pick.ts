@@ -1,0 +1,1 @@
+export { acceptableSamples as acceptablePicks } from './sample.js';
