@@ -112,9 +112,12 @@ describe.skipIf(missing !== undefined)('on a HIP device', () => {
     expect(fault.record?.error?.sticky).toBe(true);
     expect(fault.record?.error?.message).toContain('hipErrorIllegalAddress');
     expect(fault.record?.launch?.kernel).toBe('graph');
-    // Step 1 is the prompt, the fifth graph the sixth step; one more may have been queued behind it.
-    expect(fault.record?.steps?.[0]).toBe(6);
-    expect(describeFault(fault)).toMatch(/^exit code 86; serving; in steps? 6.*last launch graph/);
+    // Step 1 is the prompt, the fifth graph the sixth step. One more may have been queued behind it, and the device
+    // refuses to say that the one before it had ended.
+    const [first, last] = fault.record?.steps ?? [0, 0];
+    expect([5, 6]).toContain(first);
+    expect([6, 7]).toContain(last);
+    expect(describeFault(fault)).toMatch(/^exit code 86; serving; in steps? [56].*last launch graph/);
   });
 
   it('an abort by the runtime: its message is the last line', async () => {
