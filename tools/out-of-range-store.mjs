@@ -115,5 +115,7 @@ const checks = {
 };
 const failed = Object.entries(checks).filter(([, passed]) => !passed);
 const described = fault && describeFault(fault);
-console.log(JSON.stringify({ streams: prompts.length, same, executors: disturbed.executors, described, fault, checks }, null, 2));
+console.log(
+  JSON.stringify({ streams: prompts.length, same, executors: disturbed.executors, described, fault, checks }, null, 2),
+);
 process.exit(failed.length === 0 ? 0 : 1);

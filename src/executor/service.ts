@@ -31,6 +31,8 @@ import { StepRunner } from './step-runner.js';
 export const STICKY_EXIT_CODE = 86;
 
 const WATCH_INTERVAL_MS = 50;
+/** How long a process that ends waits for those who watch its health to hear of it. */
+const LAST_WORDS_MS = 10;
 
 export const EXECUTOR_SERVICE = 'rocmforge.executor.v1.ExecutorService';
 
@@ -44,6 +46,8 @@ export class ExecutorService {
   private stream: ExecuteStream | undefined;
   private loading = false;
   private isHung = false;
+  private isServing = false;
+  private isEnding = false;
 
   constructor(
     private readonly device: Device,
@@ -101,8 +105,8 @@ export class ExecutorService {
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: this.describe(model) } }));
       call.end();
     } catch (error) {
-      if (isSticky(error)) this.endAfterStickyError(error);
       call.emit('error', toStatus(error));
+      if (isSticky(error)) this.endAfterStickyError(error);
     } finally {
       this.loading = false;
     }
@@ -129,7 +133,7 @@ export class ExecutorService {
 
   /** Not serving while a step is overdue; serving again if it comes back after all. */
   private checkProgress(): void {
-    if (this.runner === undefined || this.loading) return;
+    if (this.runner === undefined || this.loading || this.isEnding) return;
     const overdue = this.runner.overdueMs(this.stepTimeoutMs);
     if ((overdue !== undefined) === this.isHung) return;
     this.isHung = overdue !== undefined;
@@ -146,8 +150,8 @@ export class ExecutorService {
     this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'another gateway took over'));
     this.stream = call;
     const fail = (error: unknown): void => {
-      if (isSticky(error)) this.endAfterStickyError(error);
       const told = asRocmForgeError(error);
+      if (isSticky(error)) this.endAfterStickyError(error);
       this.log.error({ reason: told.reason, err: told.reason === 'INTERNAL' ? error : undefined }, told.message);
       if (this.stream === call) this.endStream(told);
     };
@@ -206,10 +210,12 @@ export class ExecutorService {
   }
 
   /** Nothing this process holds on the device can be trusted: it ends, and another takes its place. */
-  private endAfterStickyError(error: Error): never {
+  private endAfterStickyError(error: Error): void {
+    if (this.isEnding) return;
+    this.isEnding = true;
     this.log.fatal({ err: error }, 'the device reported an error it cannot recover from');
     this.setServing(false);
-    process.exit(STICKY_EXIT_CODE);
+    setTimeout(() => process.exit(STICKY_EXIT_CODE), LAST_WORDS_MS);
   }
 
   private endStream(error: RocmForgeError): void {
@@ -219,6 +225,9 @@ export class ExecutorService {
   }
 
   private setServing(serving: boolean): void {
+    // Each setting reaches those who watch: only changes are news.
+    if (serving === this.isServing) return;
+    this.isServing = serving;
     for (const name of ['', EXECUTOR_SERVICE]) this.health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
   }
 
