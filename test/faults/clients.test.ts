@@ -23,7 +23,6 @@ describe('clients that misbehave while the executor is killed', () => {
       maxRestarts: 50,
       maxSequences: 8,
       maxQueuedRequests: 32,
-      pauseLimitMs: 1500,
     });
     await generate(server.client, message(0));
   });
@@ -62,34 +61,6 @@ describe('clients that misbehave while the executor is killed', () => {
     await expectQuiet();
   });
 
-  it('slow: one that does not read is ended with SLOW_READER, through a kill, and the others go on', async () => {
-    const long = writeSlow();
-    const undisturbed = await generate(server.client, message(2));
-    const staying = generate(server.client, message(2));
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    kill();
-    expect((await staying).tokenIds).toEqual(undisturbed.tokenIds);
-    // It reads on when it is too late, or never was in time: either all tokens or the error, and nothing in between.
-    const ended = await long;
-    expect(['all', 'SLOW_READER']).toContain(ended);
-    await expectQuiet();
-  });
-
-  /** A stream that is read only after 2 s. */
-  function writeSlow(): Promise<string> {
-    const call = server.client.generateStream(message(3, 450));
-    return new Promise((resolve) => {
-      let tokens = 0;
-      setTimeout(() => {
-        call.on('data', ({ event }) => {
-          if (event?.$case === 'chunk') tokens += event.value.tokenIds.length;
-        });
-      }, 2000);
-      call.on('error', (error: ServiceError) => resolve(errorInfo(error)?.reason ?? String(error.code)));
-      call.on('end', () => resolve(tokens === 450 ? 'all' : `${tokens} tokens`));
-    });
-  }
-
   it('flooding: what is too much is refused with RESOURCE_EXHAUSTED and when to come again, the rest is served', async () => {
     const before = openFiles();
     const flood = Array.from({ length: 1000 }, (_, i) =>
@@ -115,4 +86,48 @@ describe('clients that misbehave while the executor is killed', () => {
     const mode = (file: string) => statSync(file).mode & 0o777;
     expect([mode(folder), mode(socket), mode(path.join(folder, 'fault-record'))]).toEqual([0o700, 0o600, 0o600]);
   });
+});
+
+it('a slow reader whose stream is paused gets every token through a kill, and holds up nobody', {
+  timeout: 120_000,
+}, async () => {
+  // Twenty alternatives a token fill the connection soon.
+  const TOKENS = 2400;
+  const server = await startTestGateway(writeRandomModel({ contextLength: 3072 }), { maxSequences: 2 });
+  try {
+    const slow = request({
+      tokens: [1, 270, 280],
+      sampling: { temperature: 0.5, seed: 4n },
+      stop: { maxTokens: TOKENS, ignoreEos: true },
+      output: { logprobs: 20, promptLogprobs: undefined, echo: false, includeSpecialTokens: false },
+    });
+    const undisturbed = await generate(server.client, slow);
+    const quick = await generate(server.client, message(5));
+    const tokens: number[] = [];
+    const call = server.client.generateStream(slow);
+    const ended = new Promise<void>((resolve, reject) => {
+      call.on('error', reject);
+      call.on('end', resolve);
+    });
+    call.on('data', ({ event }) => event?.$case === 'chunk' && tokens.push(...event.value.tokenIds));
+    await new Promise((resolve) => call.once('data', resolve));
+    call.pause();
+    // It is under way, and nothing is computed for it.
+    const inFlight = () => server.gateway.engine.schedulerState?.stepsInFlight;
+    let idleSince = performance.now();
+    while (performance.now() - idleSince < 300) {
+      if (inFlight() !== 0) idleSince = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    expect(server.gateway.engine.active).toBe(1);
+    expect(tokens.length).toBeLessThan(TOKENS);
+    process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+    await expect.poll(() => server.gateway.executorGenerations()).toBe(2);
+    expect((await generate(server.client, message(5))).tokenIds).toEqual(quick.tokenIds);
+    call.resume();
+    await ended;
+    expect(tokens).toEqual(undisturbed.tokenIds);
+  } finally {
+    await server.stop();
+  }
 });
