@@ -161,19 +161,20 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 }
 }  // namespace
 
-#define ATTENTION_TILE(name, type, head_dim)                                                                                                              \
-  KERNEL(                                                                                                                                                 \
-      name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                                                        \
-      const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */                                           \
-      const type* __restrict v_cache,    /* the same */                                                                                                   \
-      float* __restrict out,             /* [tokens, heads, head_dim] */                                                                                  \
-      const int32_t* __restrict tiles, /* [tiles, 2]: first row, rows: of one slot, positions rising by 1; */ /* rows                                     \
-                                                                                                                 * heads / kv_heads <= 8192 / head_dim */ \
-      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                                                          \
-      const int32_t* __restrict slots,                                            /* [slots, slot_words] */                                               \
-      int slot_words, int heads, int kv_heads, float scale) {                                                                                             \
-    attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,                                               \
-                             slot_words, heads, kv_heads, scale);                                                                                         \
+#define ATTENTION_TILE(name, type, head_dim)                                                                                \
+  KERNEL(                                                                                                                   \
+      name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                          \
+      const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */             \
+      const type* __restrict v_cache,    /* the same */                                                                     \
+      float* __restrict out,             /* [tokens, heads, head_dim] */                                                    \
+      const int32_t* __restrict tiles,                                                                                      \
+      /* [tiles, 2]: first row, rows: of one slot, positions rising by 1; */      /* rows                                   \
+                                                                                   * heads / kv_heads <= 8192 / head_dim */ \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                            \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */                 \
+      int slot_words, int heads, int kv_heads, float scale) {                                                               \
+    attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,                 \
+                             slot_words, heads, kv_heads, scale);                                                           \
   }
 #define ATTENTION_TILE_TYPES(head_dim)                                    \
   ATTENTION_TILE(attention_tile_f16_d##head_dim, forge::half_t, head_dim) \

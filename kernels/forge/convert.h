@@ -5,15 +5,6 @@
 
 namespace forge {
 
-// Rounds to nearest, ties to even; a NaN stays one.
-DEVICE bfloat_t to_bfloat(float f) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &f, 4);
-  const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-  return bfloat_t{static_cast<uint16_t>(f != f ? 0x7fc0u : rounded)};
-}
-DEVICE void store(bfloat_t* p, float value) { *p = to_bfloat(value); }
-
 // Stores element i = value(i), first <= i < end: all threads of a block together, four elements at a time where the
 // row's length and so its alignment allow it.
 template <class T, class Value>
