@@ -42,17 +42,16 @@ DEVICE void quantize_block(const float (&values)[Q8_HELD], uint8_t* row, int in,
   auto* quants = reinterpret_cast<int8_t*>(row) + static_cast<size_t>(b) * Q8_BLOCK + lane * Q8_HELD;
   auto* scales = reinterpret_cast<float*>(row + in);
   auto* sums = reinterpret_cast<int16_t*>(row + in + in / 8);
+  int wide[Q8_HELD];
+  for (int i = 0; i < Q8_HELD; i++) wide[i] = is_finite ? static_cast<int>(__builtin_rintf(values[i] * inverse)) : 0;
+  alignas(4) int8_t stored[Q8_HELD];
+  for (int i = 0; i < Q8_HELD; i++) stored[i] = static_cast<int8_t>(wide[i]);
+  if (stores) __builtin_memcpy(quants, stored, Q8_HELD);
   UNROLL
   for (int half = 0; half < HALVES; half++) {
     constexpr int COUNT = Q8_HELD / HALVES;
     int sum = 0;
-    alignas(4) int8_t stored[COUNT];
-    for (int i = 0; i < COUNT; i++) {
-      const int quant = is_finite ? static_cast<int>(__builtin_rintf(values[half * COUNT + i] * inverse)) : 0;
-      sum += quant;
-      stored[i] = static_cast<int8_t>(quant);
-    }
-    if (stores) __builtin_memcpy(quants + half * COUNT, stored, COUNT);
+    for (int i = 0; i < COUNT; i++) sum += wide[half * COUNT + i];
     UNROLL
     for (int offset = Q8_LANES / 4; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
     if (stores && lane % (Q8_LANES / 2 + (Q8_LANES == 1)) == 0) {
@@ -79,12 +78,11 @@ DEVICE void quantize_row(uint8_t* row, int in, int first, int end, Bring bring) 
 
 // What a lane holds from p on, at 16 bytes.
 DEVICE void load_held(float (&values)[Q8_HELD], const float* p) {
-  UNROLL
-  for (int i = 0; i < Q8_HELD; i += 4) {
-    const Floats4 four = load_aligned<Floats4>(p + i);
-    UNROLL
-    for (int j = 0; j < 4; j++) values[i + j] = four.f[j];
-  }
+  struct alignas(16) Held {
+    float values[Q8_HELD];
+  };
+  const auto& held = *reinterpret_cast<const Held*>(p);
+  for (int i = 0; i < Q8_HELD; i++) values[i] = held.values[i];
 }
 
 }  // namespace forge
