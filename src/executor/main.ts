@@ -16,6 +16,10 @@ export interface ExecutorOptions {
   readonly device: DeviceOptions;
   /** End with the process that started this one: a gateway's executor must not outlive it. */
   readonly dieWithParent: boolean;
+  /** File in which to keep what is being done on the device, for whoever asks why this process ended. */
+  readonly faultRecord?: string | undefined;
+  /** The least time a step gets before this executor calls itself unhealthy. */
+  readonly stepTimeoutMs: number;
   /** For tests: how long each step's answer is held back, and what goes wrong when. */
   readonly stepDelayMs: number;
   readonly fault?: PlantedFault | undefined;
@@ -24,6 +28,7 @@ export interface ExecutorOptions {
 /** Runs an executor until it is told to end. Resolves when it listens. */
 export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const log = createLogger('executor');
+  if (options.faultRecord !== undefined) loadAddon().openFaultRecord(options.faultRecord);
   if (options.dieWithParent) {
     loadAddon().dieWithParent();
     // The parent may have gone before the line above; its end of this pipe tells.
@@ -32,7 +37,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.resume();
   }
   const device = openDevice(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
-  const service = new ExecutorService(device, log, {
+  const service = new ExecutorService(device, log, options.stepTimeoutMs, {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),
   });
