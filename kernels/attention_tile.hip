@@ -44,17 +44,17 @@ DEVICE void fold_values(TileSum& total, const TileSum& next, const FoldTile& til
 }
 
 // Grid: x = KV heads, y = tiles.
-template <int HEAD_DIM>
-DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t* __restrict k_cache,
-                           const half_t* __restrict v_cache, float* __restrict out, const int32_t* __restrict tiles,
+template <int HEAD_DIM, class T>
+DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
+                           const T* __restrict v_cache, float* __restrict out, const int32_t* __restrict tiles,
                            const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                            const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, float scale) {
   constexpr int PARTS = HEAD_DIM / ELEMENTS, DEPTHS = HEAD_DIM / TILE_DEPTH;
   const int kv_head = block.x, group = heads / kv_heads;
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
-  const HalfCache cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
-                        kv_heads, kv_head, length};
+  const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
+                           kv_heads, kv_head, length};
   SHARED(Piece, keys, (CHUNK * DEPTHS * ROW_PIECES));
   SHARED(Piece, values, (HEAD_DIM * ROW_PIECES));
   SHARED(half_t, weights, (ITEMS * TILE * CHUNK));
@@ -161,19 +161,23 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const half_t
 }
 }  // namespace
 
-#define ATTENTION_TILE(head_dim)                                                                                      \
-  KERNEL(attention_tile_f16_d##head_dim,                                                                              \
-         const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */           \
-         const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                 \
-         const forge::half_t* __restrict v_cache, /* the same */                                                      \
-         float* __restrict out,                   /* [tokens, heads, head_dim] */                                     \
-         const int32_t* __restrict tiles,         /* [tiles, 2]: first row, rows: of one slot, positions rising by 1; \
-                                                     rows * heads / kv_heads <= 8192 / head_dim */                    \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                   \
-         const int32_t* __restrict slots,                                            /* [slots, slot_words] */        \
-         int slot_words, int heads, int kv_heads, float scale) {                                                      \
-    attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,           \
-                             slot_words, heads, kv_heads, scale);                                                     \
+#define ATTENTION_TILE(name, type, head_dim)                                                                                \
+  KERNEL(                                                                                                                   \
+      name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                          \
+      const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */             \
+      const type* __restrict v_cache,    /* the same */                                                                     \
+      float* __restrict out,             /* [tokens, heads, head_dim] */                                                    \
+      const int32_t* __restrict tiles,                                                                                      \
+      /* [tiles, 2]: first row, rows: of one slot, positions rising by 1; */      /* rows                                   \
+                                                                                   * heads / kv_heads <= 8192 / head_dim */ \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                            \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */                 \
+      int slot_words, int heads, int kv_heads, float scale) {                                                               \
+    attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,                 \
+                             slot_words, heads, kv_heads, scale);                                                           \
   }
+#define ATTENTION_TILE_TYPES(head_dim)                                    \
+  ATTENTION_TILE(attention_tile_f16_d##head_dim, forge::half_t, head_dim) \
+  ATTENTION_TILE(attention_tile_q8_0_d##head_dim, forge::KvQ8, head_dim)
 
-FORGE_TILE_HEAD_DIMS(ATTENTION_TILE)
+FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_TYPES)

@@ -13,16 +13,17 @@ using namespace forge;
 constexpr int CHUNKS = SPLIT / CHUNK, OWNED = CHUNKS / WAVES, ELEMENTS = 32;
 
 // Grid: x = KV heads, y = tokens, z = splits. Splits past the row's position are not written.
-template <int HEAD_DIM>
-DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const half_t* __restrict k_cache,
-                                 const half_t* __restrict v_cache, float* __restrict parts,
+template <int HEAD_DIM, class T>
+DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
+                                 const T* __restrict v_cache, float* __restrict parts,
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int splits,
                                  float scale) {
   const int kv_head = block.x, row = block.y, split = block.z, group = heads / kv_heads;
   const int first = split * SPLIT, length = row_position[row] + 1;
   if (first >= length) return;
-  const HalfCache cache{k_cache, v_cache, block_table_of(slots, row_slot[row], slot_words), kv_heads, kv_head, length};
+  const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[row], slot_words),
+                           kv_heads, kv_head, length};
   const int chunks = min_of((length - first + CHUNK - 1) / CHUNK, CHUNKS);
   SHARED(half_t, weights, (CHUNKS * TILE * CHUNK));
   SHARED(Piece, values, (CHUNKS * ELEMENTS * ROW_PIECES));
@@ -49,6 +50,8 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
         UNROLL
         for (int p = 0; p < FRAGMENT_PIECES; p++) {
           query[0].pieces[p] = to_piece(q + min_of(piece_row(p), queries - 1) * HEAD_DIM + k + piece_k(p));
+          // Quants on their way to f16 take registers of their own.
+          if (sizeof(T) == 1) schedule_fence();
           UNROLL
           for (int c = 0; c < 2; c++) {
             keys[c].pieces[p] = load_key<HEAD_DIM>(cache, start + c * TILE + piece_row(p), k + piece_k(p));
@@ -131,17 +134,20 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
 }
 }  // namespace
 
-#define ATTENTION_TILE_SPLIT(head_dim)                                                                               \
-  KERNEL_RESIDENT(1, attention_tile_split_f16_d##head_dim,                                                           \
-                  const float* __restrict qkv,             /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */ \
-                  const forge::half_t* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */       \
-                  const forge::half_t* __restrict v_cache, /* the same */                                            \
-                  float* __restrict parts, /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */         \
-                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */         \
-                  const int32_t* __restrict slots, /* [slots, slot_words] */                                         \
-                  int slot_words, int heads, int kv_heads, int splits, float scale) {                                \
-    attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots,         \
-                                   slot_words, heads, kv_heads, splits, scale);                                      \
+#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                 \
+  KERNEL_RESIDENT(                                                                                                 \
+      1, name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \
+      const type* __restrict k_cache,       /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */ \
+      const type* __restrict v_cache,       /* the same */                                                         \
+      float* __restrict parts,              /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */      \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                   \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */        \
+      int slot_words, int heads, int kv_heads, int splits, float scale) {                                          \
+    attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots,       \
+                                   slot_words, heads, kv_heads, splits, scale);                                    \
   }
+#define ATTENTION_TILE_SPLIT_TYPES(head_dim)                                          \
+  ATTENTION_TILE_SPLIT(attention_tile_split_f16_d##head_dim, forge::half_t, head_dim) \
+  ATTENTION_TILE_SPLIT(attention_tile_split_q8_0_d##head_dim, forge::KvQ8, head_dim)
 
-FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_SPLIT)
+FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_SPLIT_TYPES)

@@ -16,11 +16,23 @@ constexpr int TILES = ROWS / TILE * TOKEN_TILES, OWNED = TILES / WAVES;
 // A leaf of a wave of 64 is the sum of two lanes'.
 constexpr int LANES_A_LEAF = WAVE > LANE_SUMS ? WAVE / LANE_SUMS : 1;
 
+// A whole number s below 2^22 added to FLOAT_BIAS is the bits of the float 1.5 · 2^23 + s: one subtraction makes a
+// float of it, which is cheaper than a conversion.
+constexpr int FLOAT_BIAS = 0x4b400000;
+DEVICE float biased_float(int bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, 4);
+  return value - 12582912.0f;
+}
+// Both sums of sixteen quants of a block, in one word.
+DEVICE int sum_of_block(int both) { return static_cast<int16_t>(both) + (both >> 16); }
+
 template <class F>
 DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
                                float* __restrict y, int tokens, int out, int blocks, int y_stride, int accumulate) {
   static_assert(OWNED * WAVES == TILES, "whole tiles a wave");
-  constexpr int LEAVES = min_of(LANE_SUMS, F::HAS_HALF_SCALES ? 2 : 4);
+  // What unpacking takes the most registers for gets by with the sums of two leaves.
+  constexpr int LEAVES = min_of(LANE_SUMS, F::HAS_HIGH_PLANE && (F::HAS_MINIMUM || F::HAS_HALF_SCALES) ? 2 : 4);
   constexpr int UNITS = LEAVES * ROWS, UNITS_A_THREAD = (UNITS + BLOCK - 1) / BLOCK;
   const int first_token = block.x * TOKENS, first_row = block.y * ROWS, in = blocks * Q8_BLOCK;
   const size_t row_bytes = packed_row_bytes<F>(blocks);
@@ -104,9 +116,16 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
               left.pieces[p] = activations[(token + piece_row(p)) * ROW_PIECES + piece_place(p)];
               right.pieces[p] = weights[(row + piece_row(p)) * ROW_PIECES + piece_place(p)];
             }
+            const auto sums_of = [&](int i) { return sums[token + value_row(i)]; };
             IntTile low, high;
             UNROLL
-            for (int i = 0; i < TILE_VALUES; i++) low.values[i] = high.values[i] = 0;
+            for (int i = 0; i < TILE_VALUES; i++) {
+              low.values[i] = high.values[i] = 0;
+              if constexpr (!F::HAS_HALF_SCALES) {
+                low.values[i] = FLOAT_BIAS;
+                if (F::ZERO != 0) low.values[i] -= F::ZERO * sum_of_block(sums_of(i));
+              }
+            }
             if constexpr (F::HAS_HALF_SCALES) {
               IntFragment upper = right;
               UNROLL
@@ -121,26 +140,22 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
             UNROLL
             for (int i = 0; i < TILE_VALUES; i++) {
               const int n = row + value_column(i), t = token + value_row(i);
-              int products = low.values[i], sum = 0;
-              if (F::USES_SUMS) {
-                const int both = sums[t];
-                const int sum_low = static_cast<int16_t>(both), sum_high = both >> 16;
-                sum = sum_low + sum_high;
-                if constexpr (F::HAS_HALF_SCALES) {
-                  const int halves = weight_halves[n];
-                  products = (products - F::ZERO * sum_low) * static_cast<int8_t>(halves) +
-                             (high.values[i] - F::ZERO * sum_high) * static_cast<int8_t>(halves >> 8);
-                } else {
-                  products -= F::ZERO * sum;
-                }
+              float products;
+              if constexpr (F::HAS_HALF_SCALES) {
+                const int halves = weight_halves[n], both = sums_of(i);
+                const int lower = (low.values[i] - F::ZERO * static_cast<int16_t>(both)) * static_cast<int8_t>(halves);
+                const int upper = (high.values[i] - F::ZERO * (both >> 16)) * static_cast<int8_t>(halves >> 8);
+                products = static_cast<float>(lower + upper);
+              } else {
+                products = biased_float(low.values[i]);
               }
               const float scale = scales[t];
-              leaf.values[i] = multiply_add(static_cast<float>(products), weight_scales[n] * scale, leaf.values[i]);
+              leaf.values[i] = multiply_add(products, weight_scales[n] * scale, leaf.values[i]);
               if (F::HAS_MINIMUM) {
-                leaf.values[i] = multiply_add(-weight_minimums[n], scale * static_cast<float>(sum), leaf.values[i]);
+                const float sum = static_cast<float>(sum_of_block(sums_of(i)));
+                leaf.values[i] = multiply_add(-weight_minimums[n], scale * sum, leaf.values[i]);
               }
             }
-            if (F::HAS_HALF_SCALES) schedule_fence();
           }
         }
         block_sync();

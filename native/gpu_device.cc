@@ -11,7 +11,6 @@ namespace {
 constexpr size_t STAGING_BYTES = size_t{32} << 20;
 constexpr unsigned NON_BLOCKING_STREAM = 1;  // the same bit in both drivers
 constexpr int CAPTURE_RELAXED = 2;
-constexpr int MOST_ARGUMENTS = 64;
 
 struct GpuKernel : Kernel {
   DriverHandle function = nullptr;
@@ -166,10 +165,7 @@ const Kernel* GpuDevice::kernel(const std::string& name) {
   kernel->dynamic_shared_bytes = entry->second.dynamic_shared_bytes;
   check(driver_->module_get_function(&kernel->function, module, name.c_str()),
         entry->second.file + " holds no kernel " + name);
-  int sizes[MOST_ARGUMENTS], count = 0;
-  check(driver_->argument_bytes(kernel->function, sizes, MOST_ARGUMENTS, &count), "cannot read arguments of " + name);
-  // The driver's word counts for more than the manifest's.
-  kernel->argument_bytes = count < 0 ? entry->second.argument_bytes : std::vector<int>(sizes, sizes + count);
+  kernel->argument_bytes = entry->second.argument_bytes;
   known = std::move(kernel);
   return known.get();
 }

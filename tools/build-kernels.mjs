@@ -73,12 +73,15 @@ const AMD_FLAGS = [
   '-std=c++17',
   '-O3',
   '-mcode-object-version=5',
+  // Two kernels that state the same arithmetic must compute the same bits: products are fused with sums where the source
+  // says multiply_add, and nowhere else.
+  '-ffp-contract=off',
   '--no-gpu-bundle-output',
   // Else a code object's hash depends on where the source lies.
   '-fuse-cuid=none',
 ];
 
-const NVIDIA_FLAGS = ['-x', 'cu', '-std=c++17', '-O3', '-cubin', '--expt-relaxed-constexpr'];
+const NVIDIA_FLAGS = ['-x', 'cu', '-std=c++17', '-O3', '-cubin', '--expt-relaxed-constexpr', '-fmad=false'];
 
 /** Ends the build with one line on stderr. */
 function fail(message) {

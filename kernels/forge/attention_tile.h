@@ -1,4 +1,4 @@
-// Attention on matrix units, for caches of 16-bit floats. Queries that share a KV head, of one row or of many, are the
+// Attention on matrix units, for caches of f16 and q8_0. Queries that share a KV head, of one row or of many, are the
 // sixteen rows of a tile; q and the weights e^(score - largest) are rounded to f16, sums are f32.
 //
 // A query's bits depend on its own context alone: chunks of CHUNK positions at absolute places, each with its own
@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attention.h"
+#include "kv_q8.h"
 #include "tile.h"
 #include "words.h"
 
@@ -147,15 +148,17 @@ DEVICE void turn(Piece (&pieces)[4], const ValueCorner& corner) {
   }
 }
 
-// One sequence's part of a KV cache of 16-bit floats for one KV head, of which `length` positions are filled.
-struct HalfCache {
-  const half_t *k, *v;  // [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]
+// One sequence's part of a KV cache for one KV head, of which `length` positions are filled. T: half_t, or KvQ8 of
+// kv_q8.h.
+template <class T>
+struct TileCache {
+  const T *k, *v;
   const int32_t* block_table;
   int kv_heads, kv_head, length;
 };
 // Eight elements of a key. What lies behind the context is garbage: its scores are masked.
 template <int HEAD_DIM>
-DEVICE Piece load_key(const HalfCache& cache, int position, int element) {
+DEVICE Piece load_key(const TileCache<half_t>& cache, int position, int element) {
   const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
   const size_t at = kv_offset(cache.block_table, block_first, cache.kv_heads, cache.kv_head, HEAD_DIM);
   return load_aligned<Piece>(cache.k + at + position % KV_BLOCK_TOKENS * HEAD_DIM + element);
@@ -163,7 +166,7 @@ DEVICE Piece load_key(const HalfCache& cache, int position, int element) {
 // Four elements of the values of eight positions. The last value stands for those behind the context: they are
 // multiplied by 0, and must be finite.
 template <int HEAD_DIM>
-DEVICE ValueCorner load_values(const HalfCache& cache, int position, int element) {
+DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int element) {
   const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
   const size_t at = kv_offset(cache.block_table, block_first, cache.kv_heads, cache.kv_head, HEAD_DIM) + element;
   ValueCorner corner;
@@ -171,6 +174,31 @@ DEVICE ValueCorner load_values(const HalfCache& cache, int position, int element
   for (int i = 0; i < PIECE; i++) {
     const int row = min_of(position + i, cache.length - 1) - block_first;
     corner.positions[i] = load_aligned<Words2>(cache.v + at + static_cast<size_t>(row) * HEAD_DIM);
+  }
+  return corner;
+}
+
+// The same of a cache in q8_0: quant * scale, rounded to f16.
+template <int HEAD_DIM>
+DEVICE Piece load_key(const TileCache<KvQ8>& cache, int position, int element) {
+  const KvQ8* block = kv_q8_block<HEAD_DIM>(cache.k, cache.block_table, min_of(position, cache.length - 1),
+                                            cache.kv_heads, cache.kv_head);
+  Piece piece;
+  const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element),
+                            load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element + 4)};
+  UNROLL
+  for (int i = 0; i < 4; i++) piece.words[i] = halves[i / 2].w[i % 2];
+  return piece;
+}
+template <int HEAD_DIM>
+DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int element) {
+  const int last = cache.length - 1;
+  const KvQ8* block =
+      kv_q8_block<HEAD_DIM>(cache.v, cache.block_table, min_of(position, last), cache.kv_heads, cache.kv_head);
+  ValueCorner corner;
+  UNROLL
+  for (int i = 0; i < PIECE; i++) {
+    corner.positions[i] = load_kv_q8<HEAD_DIM>(block, min_of(position + i, last) % KV_BLOCK_TOKENS, element);
   }
   return corner;
 }

@@ -27,7 +27,7 @@ DEVICE float dot(const W* w, const float* x, int n) {
 template <class W>  // a pointer, or an array in LDS
 DEVICE float dot(W w, const float* x, int n) {
   float sum = 0.0f;
-  for (int i = lane_id(); i < n; i += WAVE) sum += to_float(w[i]) * x[i];
+  for (int i = lane_id(); i < n; i += WAVE) sum = multiply_add(to_float(w[i]), x[i], sum);
   return sum;
 }
 #endif
@@ -87,7 +87,7 @@ DEVICE void accumulate(float* values, V v, float weight) {
   UNROLL
   for (int e = 0; e < lane_elements(N); e++) {
     const int i = e * WAVE + lane_id();
-    if (i < N) values[e] += weight * to_float(v[i]);
+    if (i < N) values[e] = multiply_add(weight, to_float(v[i]), values[e]);
   }
 }
 

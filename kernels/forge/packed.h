@@ -172,6 +172,7 @@ struct Packed {
   using Scales = Scales_;
   static constexpr int ZERO = ZERO_;
   static constexpr bool HAS_MINIMUM = Source::HAS_MINIMUM, HAS_HALF_SCALES = BITS == 6;
+  static constexpr bool HAS_HIGH_PLANE = BITS == 5 || BITS == 6;
   static constexpr bool USES_SUMS = ZERO != 0 || HAS_MINIMUM;
 };
 using PackedQ4_0 = Packed<BlockQ4_0, 4, 8, HalfScale>;

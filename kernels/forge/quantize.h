@@ -17,36 +17,41 @@ DEVICE uint32_t magnitude_bits(float x) {
   return bits & 0x7fffffffu;
 }
 
+// The largest magnitude of a block of which this lane holds `values`.
+DEVICE float largest_of_block(const float (&values)[Q8_HELD]) {
+  // Compared as whole numbers: NaN is then the largest of all, and no order can lose it.
+  uint32_t bits = 0;
+  for (int i = 0; i < Q8_HELD; i++) bits = max_of(bits, magnitude_bits(values[i]));
+  UNROLL
+  for (int offset = Q8_LANES / 2; offset > 0; offset >>= 1) {
+    bits = max_of(bits, static_cast<uint32_t>(shuffle_xor(static_cast<int>(bits), offset)));
+  }
+  float largest;
+  __builtin_memcpy(&largest, &bits, 4);
+  return largest;
+}
+
 // Quantizes block b of a row of `in` elements, of which this lane holds `values`; lanes that are not to store take part
 // in the shuffles all the same.
 DEVICE void quantize_block(const float (&values)[Q8_HELD], uint8_t* row, int in, int b, bool stores) {
   constexpr int HALVES = Q8_LANES == 1 ? 2 : 1;  // of sixteen elements, that a lane holds or shares in
-  // Compared as whole numbers: NaN is then the largest of all, and no order can lose it.
-  uint32_t largest_bits = 0;
-  for (int i = 0; i < Q8_HELD; i++) largest_bits = max_of(largest_bits, magnitude_bits(values[i]));
-  UNROLL
-  for (int offset = Q8_LANES / 2; offset > 0; offset >>= 1) {
-    largest_bits = max_of(largest_bits, static_cast<uint32_t>(shuffle_xor(static_cast<int>(largest_bits), offset)));
-  }
-  float largest;
-  __builtin_memcpy(&largest, &largest_bits, 4);
-  const bool is_finite = largest_bits < 0x7f800000u, is_tiny = largest < 1e-36f;
+  const float largest = largest_of_block(values);
+  const bool is_finite = magnitude_bits(largest) < 0x7f800000u, is_tiny = largest < 1e-36f;
   const float inverse = is_finite && !is_tiny ? 127.0f / largest : 0.0f;
   const int lane = thread_id() % Q8_LANES;
   auto* quants = reinterpret_cast<int8_t*>(row) + static_cast<size_t>(b) * Q8_BLOCK + lane * Q8_HELD;
   auto* scales = reinterpret_cast<float*>(row + in);
   auto* sums = reinterpret_cast<int16_t*>(row + in + in / 8);
+  int wide[Q8_HELD];
+  for (int i = 0; i < Q8_HELD; i++) wide[i] = is_finite ? static_cast<int>(__builtin_rintf(values[i] * inverse)) : 0;
+  alignas(4) int8_t stored[Q8_HELD];
+  for (int i = 0; i < Q8_HELD; i++) stored[i] = static_cast<int8_t>(wide[i]);
+  if (stores) __builtin_memcpy(quants, stored, Q8_HELD);
   UNROLL
   for (int half = 0; half < HALVES; half++) {
     constexpr int COUNT = Q8_HELD / HALVES;
     int sum = 0;
-    alignas(4) int8_t stored[COUNT];
-    for (int i = 0; i < COUNT; i++) {
-      const int quant = is_finite ? static_cast<int>(__builtin_rintf(values[half * COUNT + i] * inverse)) : 0;
-      sum += quant;
-      stored[i] = static_cast<int8_t>(quant);
-    }
-    if (stores) __builtin_memcpy(quants + half * COUNT, stored, COUNT);
+    for (int i = 0; i < COUNT; i++) sum += wide[half * COUNT + i];
     UNROLL
     for (int offset = Q8_LANES / 4; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
     if (stores && lane % (Q8_LANES / 2 + (Q8_LANES == 1)) == 0) {
@@ -73,12 +78,11 @@ DEVICE void quantize_row(uint8_t* row, int in, int first, int end, Bring bring) 
 
 // What a lane holds from p on, at 16 bytes.
 DEVICE void load_held(float (&values)[Q8_HELD], const float* p) {
-  UNROLL
-  for (int i = 0; i < Q8_HELD; i += 4) {
-    const Floats4 four = load_aligned<Floats4>(p + i);
-    UNROLL
-    for (int j = 0; j < 4; j++) values[i + j] = four.f[j];
-  }
+  struct alignas(16) Held {
+    float values[Q8_HELD];
+  };
+  const auto& held = *reinterpret_cast<const Held*>(p);
+  for (int i = 0; i < Q8_HELD; i++) values[i] = held.values[i];
 }
 
 }  // namespace forge

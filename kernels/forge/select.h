@@ -19,11 +19,11 @@ DEVICE uint64_t rank_of(float logit, int id) {
 }
 
 // The largest rank r such that the weights of all elements ranked r or better sum to at least `target`; 0 when all of
-// them together do not. `weight(i)` is a whole number; the sum must stay below 2^64.
-template <class Weight>
+// them together do not. `weight(i)` is a whole number; the sum must fit in a Sum: the narrower, the faster GPUs add.
+template <class Sum, class Weight>
 DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, Weight weight) {
   constexpr int BITS = 8, BINS = 1 << BITS;
-  SHARED(uint64_t, bins, BINS);
+  SHARED(Sum, bins, BINS);
   SHARED(uint64_t, found, 2);
   uint64_t prefix = 0, mask = 0, above = 0;  // `above`: the weight of everything ranked over the current prefix
   for (int shift = 64 - BITS; shift >= 0; shift -= BITS) {
@@ -31,13 +31,15 @@ DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, We
     block_sync();
     for (int i = thread_id(); i < n; i += BLOCK) {
       const uint64_t rank = rank_of(logits[i], i);
-      if ((rank & mask) == prefix) shared_add(bins[(rank >> shift) & (BINS - 1)], weight(i));
+      if ((rank & mask) != prefix) continue;
+      const Sum own = weight(i);
+      if (own != 0) shared_add(bins[(rank >> shift) & (BINS - 1)], own);
     }
     block_sync();
     if (thread_id() == 0) {
       int b = BINS - 1;
       uint64_t sum = above;
-      while (b > 0 && sum + bins[b] < target) sum += bins[b--];
+      while (b > 0 && sum + static_cast<uint64_t>(bins[b]) < target) sum += static_cast<uint64_t>(bins[b--]);
       found[0] = sum;
       found[1] = static_cast<uint64_t>(b);
     }
@@ -60,7 +62,7 @@ DEVICE Indexed row_best(const float* logits, int n) {
 // The rank of the k-th best; 0, below every rank, when k is 0 or names them all.
 DEVICE uint64_t top_k_threshold(const float* logits, int n, int k) {
   if (k <= 0 || k >= n) return 0;
-  return select_threshold(logits, n, k, [](int) -> uint64_t { return 1; });
+  return select_threshold<int>(logits, n, k, [](int) { return 1; });
 }
 
 // The rank of the last of the fewest that hold a share p of the mass of those ranked `least` or better.
@@ -80,7 +82,7 @@ DEVICE uint64_t top_p_threshold(const float* logits, int n, float p, float large
   shared_add(total[0], part);
   block_sync();
   const uint64_t target = static_cast<uint64_t>(static_cast<double>(total[0]) * static_cast<double>(p));
-  return max_of(least, select_threshold(logits, n, max_of<uint64_t>(target, 1), mass));
+  return max_of(least, select_threshold<uint64_t>(logits, n, max_of<uint64_t>(target, 1), mass));
 }
 
 // Sets the elements ranked below the threshold to -inf.

@@ -40,8 +40,9 @@ template <>
 constexpr bool IS_HALF<half_t> = true;
 
 // An instruction takes the words of both rows in one run of registers, where no load puts them. Left to itself the
-// compiler moves them there again for every product; it does not see that an exclusive or with 0 is a move.
-DEVICE uint32_t moved(uint32_t word) { return word ^ blockIdx.z; }
+// compiler moves them there again for every product; it does not see that an exclusive or with 0 is a move: blocks are
+// of one row of threads, so threadIdx.y is always 0.
+DEVICE uint32_t moved(uint32_t word) { return word ^ threadIdx.y; }
 
 // Products that add to one sum lie far apart, because each waits for the one before it.
 template <int R, int C, class T>

@@ -201,6 +201,12 @@ command('verify', deviceOptions)
   .requiredOption('--model <file...>', 'GGUF files')
   .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
   .addOption(new Option('--kv-cache-type <type>').choices(['f16', 'f32']).default('f32'))
+  .option('--beside-host', 'compare logits with those of the host device', false)
+  .addOption(
+    new Option('--tokens <count>', 'generate so many and see that memory does not grow')
+      .argParser(wholeNumber(0))
+      .default(0),
+  )
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     const { verify } = await import('./verify.js');

@@ -4,7 +4,9 @@ import { openDevice } from '../executor/device/open-device.js';
 import { type LoadedModel, loadModel } from '../executor/model/loaded-model.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
-import { INVARIANCE_PROMPT, logitsHashes } from './verify/invariance.js';
+import { besideHost } from './verify/beside-host.js';
+import { INVARIANCE_PROMPT, logitsHashes, promptOf } from './verify/invariance.js';
+import { StepDriver } from './verify/step-driver.js';
 import { greedy, readParityCases, teacherForced } from './verify/teacher-forced.js';
 
 export interface VerifyCommandOptions extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels'> {
@@ -12,6 +14,10 @@ export interface VerifyCommandOptions extends Pick<ModelOptionValues, 'device' |
   /** llama.cpp's own tokens and log probabilities of each model, in the models' order. */
   readonly parity: readonly string[];
   readonly kvCacheType: 'f16' | 'f32';
+  /** Also compare logits with the host's. */
+  readonly besideHost: boolean;
+  /** Tokens of a generation that must not grow the memory in use; 0: none. */
+  readonly tokens: number;
   readonly json: boolean;
 }
 
@@ -25,6 +31,8 @@ export interface Verdict {
 
 const INVARIANCE_CHUNKS = [1, 16, 17, 500];
 const INVARIANCE_OTHERS = 16;
+/** A captured graph of one more class of contexts, or what a garbage collector leaves for later. */
+const GROWTH_BYTES = 32 << 20;
 
 /**
  * `rocmforge verify`: runs models on a device and tells what of it is right. Greedy tokens against llama.cpp's, log
@@ -81,7 +89,44 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
     verdicts.push({ model, check: 'greedy tokens', measured, passed: same === tokens || !mustBeEqual });
   }
   verdicts.push(await invariance(openDevice(deviceOptions(options)), file, model, options.kvCacheType));
+  if (options.besideHost) {
+    const { relative, bound } = await besideHost(openDevice(deviceOptions(options)), file, options.threads);
+    const measured = `|difference| / |logits| ${relative.toExponential(2)}, bound ${bound.toExponential(2)}`;
+    verdicts.push({ model, check: 'logits beside the host’s', measured, passed: relative <= bound });
+  }
+  if (options.tokens > 0) verdicts.push(await growth(openDevice(deviceOptions(options)), file, model, options));
   return verdicts;
+}
+
+/** Memory of the device and of this process before and after a long generation. */
+async function growth(
+  device: Device,
+  path: string,
+  model: string,
+  { kvCacheType, tokens }: VerifyCommandOptions,
+): Promise<Verdict> {
+  const limits = { maxContext: tokens + 32, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
+  const loaded = await loadModel(device, { path, kvCacheType, fingerprint: '', ...limits }, () => undefined);
+  const driver = new StepDriver(device, loaded, 1n);
+  const prompt = promptOf(1, 16, loaded.forward.model.vocabularySize);
+  await driver.sample([[0, 0, prompt.length, true]], [[0, prompt]]);
+  const decode = async (from: number, to: number) => {
+    for (let i = from; i < to; i++) await driver.sample([[0, prompt.length + i, 1, true]]);
+  };
+  // Graphs of every class of contexts are captured on the way, so the first pass may grow.
+  const inUse = () => ({ device: device.native.memory().freeBytes, process: process.memoryUsage().rss });
+  await decode(0, Math.floor(tokens / 2));
+  const before = inUse();
+  await decode(Math.floor(tokens / 2), tokens);
+  const after = inUse();
+  const mega = (bytes: number) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const [onDevice, here] = [before.device - after.device, after.process - before.process];
+  return {
+    model,
+    check: `memory over ${tokens} tokens`,
+    measured: `second half: device ${mega(onDevice)}, process ${mega(here)}`,
+    passed: onDevice <= GROWTH_BYTES && here <= GROWTH_BYTES,
+  };
 }
 
 /** One hash of a sequence's logits: alone, in chunks, and among others. */

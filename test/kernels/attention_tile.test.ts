@@ -6,9 +6,12 @@ import {
   attentionTileRows,
   attentionTileSplit,
   attentionTile as contractOf,
+  kvQ8Bytes,
 } from '../../src/executor/kernels/contracts/index.js';
 import { attentionTile } from './reference/attention_tile.js';
+import { dequantizeKv, quantizeKv, storeKv } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
+import { encode } from './support/half.js';
 import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import type { Random } from './support/values.js';
@@ -27,7 +30,7 @@ async function run(target: Target, step: PagedStep, most: number): Promise<Float
   const { cache, qkv, rows, scale, placement, dimensions } = step;
   const tiles = tilesOf(rows, most);
   const { out } = await target.launch(
-    contractOf(cache.headDim),
+    contractOf('f16', cache.headDim),
     { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, tiles, scale },
     { ...dimensions, tiles: tiles.length / 2 },
   );
@@ -39,7 +42,7 @@ async function runSplits(target: Target, step: PagedStep): Promise<Float32Array>
   const { cache, qkv, rows, scale, placement, dimensions, heads } = step;
   const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
   const { parts } = await target.launch(
-    attentionTileSplit(cache.headDim),
+    attentionTileSplit('f16', cache.headDim),
     {
       ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
       parts: new Float32Array(rows.length * heads * splits * (cache.headDim + 2)),
@@ -66,7 +69,7 @@ onEachTarget('attention_tile', (target) => {
         const { cache, rows, heads, scale } = step;
         const tileRows = Math.min(most, attentionTileRows(shape.headDim, shape.group));
         const out = await run(target, step, tileRows);
-        const contract = contractOf(shape.headDim);
+        const contract = contractOf('f16', shape.headDim);
         rows.forEach(({ slot, position }, row) => {
           for (let head = 0; head < heads; head++) {
             const place = (row * heads + head) * shape.headDim;
@@ -87,4 +90,50 @@ onEachTarget('attention_tile', (target) => {
     for (const most of [1, 7, 16]) expect(await run(target, step, most)).toEqual(whole);
     expect(await runSplits(target, step)).toEqual(whole);
   });
+
+  it('reads a q8_0 cache as the f16 cache that it stands for, to the bit, in both forms', () =>
+    target.check(
+      tileCases(target.simulated ? 280 : 300),
+      async (shape) => {
+        const { headDim, kvHeads } = shape;
+        const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
+        const { cache, qkv, rows, heads, scale, placement, dimensions } = step;
+        // What lies past a sequence's length stays NaN in both.
+        const bytes = { k: new Uint8Array(kvQ8Bytes(cache.blocks, kvHeads, headDim)).fill(0xff), v: new Uint8Array(0) };
+        bytes.v = bytes.k.slice();
+        const halves = { k: cache.k.slice(), v: cache.v.slice() };
+        for (const name of ['k', 'v'] as const) {
+          for (const [slot, length] of cache.lengths.entries()) {
+            for (let head = 0; head < kvHeads; head++) {
+              cache.context(name, slot, head).forEach((vector, position) => {
+                if (position >= length) return;
+                const quantized = quantizeKv(vector);
+                storeKv(bytes[name], cache, [slot, position, head], quantized);
+                halves[name].set(encode('f16', dequantizeKv(quantized)), cache.offset(slot, position, head));
+              });
+            }
+          }
+        }
+        const tiles = tilesOf(rows, attentionTileRows(headDim, shape.group));
+        const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
+        const parts = new Float32Array(rows.length * heads * splits * (headDim + 2));
+        const run = async (type: 'f16' | 'q8_0') => {
+          const caches = type === 'f16' ? halves : bytes;
+          const values = { ...placement, qkv, k_cache: caches.k, v_cache: caches.v, scale };
+          const whole = await target.launch(
+            contractOf(type, headDim),
+            { ...values, tiles },
+            { ...dimensions, tiles: tiles.length / 2 },
+          );
+          const split = await target.launch(
+            attentionTileSplit(type, headDim),
+            { ...values, parts, splits },
+            dimensions,
+          );
+          return { out: whole.out, parts: split.parts };
+        };
+        expect(await run('q8_0')).toEqual(await run('f16'));
+      },
+      target.simulated ? 10 : Math.ceil(target.runs / 4),
+    ));
 });

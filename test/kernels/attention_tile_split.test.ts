@@ -16,7 +16,7 @@ onEachTarget('attention_tile_split', (target) => {
         const { cache, qkv, rows, scale, heads, placement, dimensions } = step;
         const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
         const width = shape.headDim + 2;
-        const contract = contractOf(shape.headDim);
+        const contract = contractOf('f16', shape.headDim);
         const { parts } = await target.launch(
           contract,
           {
@@ -52,7 +52,7 @@ onEachTarget('attention_tile_split', (target) => {
     const step = new PagedStep(shape, () => [{ slot: 0, position: 39 }]);
     const { cache, qkv, scale, placement, dimensions } = step;
     const { parts } = await target.launch(
-      contractOf(64),
+      contractOf('f16', 64),
       { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits: 1, parts: new Float32Array(18 * 66) },
       dimensions,
     );
@@ -60,7 +60,7 @@ onEachTarget('attention_tile_split', (target) => {
       const part = (parts as Float32Array).subarray(head * 66, (head + 1) * 66);
       const expected = attentionTileSplit(step.query(0, head), cache, 0, 0, [0, 40], scale);
       expectClose(
-        contractOf(64),
+        contractOf('f16', 64),
         part.subarray(2).map((value) => value / part[1]!),
         expected,
         {},

@@ -22,7 +22,7 @@ export interface Activation {
 }
 
 /** The most rows for which packed weights are multiplied a few rows at a time; matrix units are faster for more. */
-const PACKED_SEVERAL = 32;
+const PACKED_SEVERAL = 63;
 
 /** Where a product goes: rows `stride` elements apart. `accumulate`: it is added to what is there. */
 export interface Target {

@@ -71,7 +71,7 @@ export class PagedAttention {
     const { heads } = this.values;
     const { parts, splits } = this;
     plan.launch(
-      kernels.attentionTileSplit(headDim),
+      kernels.attentionTileSplit('f16', headDim),
       { ...common, parts, splits },
       { ...dims, tokens: fewTokens, splits: { index: COUNT_SPLITS, max: splits } },
       few,
@@ -83,7 +83,7 @@ export class PagedAttention {
       few,
     );
     plan.launch(
-      kernels.attentionTile(headDim),
+      kernels.attentionTile('f16', headDim),
       { ...common, out, tiles: tables.at('tiles') },
       { ...dims, tokens, tiles: { index: COUNT_TILES, max: this.limits.maxStepTokens } },
       { count: tokens, atLeast: this.splitRows + 1 },

@@ -214,6 +214,12 @@ export class Weights {
     return sum;
   }
 
+  /** Whether a tensor is in blocks of small whole numbers. */
+  isQuantized(name: string): boolean {
+    const type = this.file.tensors.get(name)?.type;
+    return type !== undefined && FLOAT_TYPES[type] === undefined;
+  }
+
   has(name: string): boolean {
     return this.file.tensors.has(name);
   }

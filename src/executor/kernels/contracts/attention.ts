@@ -55,6 +55,55 @@ export const kvAppend = (type: FloatType) =>
     tolerance: exact('values are moved, and in f16 rounded once, as in the reference'),
   });
 
+/** Bytes of q8_0 for each element of a block of a KV cache: int8 quants, and an f16 scale for each 32 (`forge/kv_q8.h`). */
+const KV_Q8_BLOCK = ['blocks', 'kv_heads', '17'] as const;
+/** Bytes of one tensor of a q8_0 KV cache; head_dim is a multiple of 32. */
+export function kvQ8Bytes(blocks: number, kvHeads: number, headDim: number): number {
+  return blocks * kvHeads * 17 * headDim;
+}
+const q8Cache = <const N extends string>(name: N, headDim: string) => inout(name, 'u8', ...KV_Q8_BLOCK, headDim);
+const readQ8Cache = <const N extends string>(name: N, headDim: string) => input(name, 'u8', ...KV_Q8_BLOCK, headDim);
+const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
+
+export const kvAppendQ8 = defineKernel({
+  name: 'kv_append_q8_0',
+  source: 'kv_append.hip',
+  summary: 'quantizes k and v of each row into the cache at the row’s position',
+  arguments: [
+    qkvOf('head_dim'),
+    q8Cache('k_cache', 'head_dim'),
+    q8Cache('v_cache', 'head_dim'),
+    ...rowArguments,
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+  ],
+  grid: [{ of: '2 * kv_heads' }, { of: 'tokens' }],
+  tolerance: QUANTIZED,
+});
+
+/** Unlike its twins this rotates k in place, too. */
+export const ropeKvAppendQ8 = defineKernel({
+  name: 'rope_kv_append_q8_0',
+  source: 'rope_kv_append.hip',
+  summary: 'rotates q and k in place by their position; quantizes k and v into the cache',
+  arguments: [
+    inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+    q8Cache('k_cache', 'head_dim'),
+    q8Cache('v_cache', 'head_dim'),
+    input('cosine', 'f32', 'max_position', 'half_rotary'),
+    input('sine', 'f32', 'max_position', 'half_rotary'),
+    ...rowArguments,
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+    i32('rotary'),
+    i32('adjacent'),
+  ],
+  grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
+  tolerance: QUANTIZED,
+});
+
 const DOT = roundings(
   '(head_dim / 32 + 24) · 2⁻²⁴ · sum |q · k|: 32 or more partial sums, and a tail of at most 15',
   (sizes) => sizes.head_dim! / 32 + 24,
@@ -219,16 +268,31 @@ const TILE_TOLERANCE: Tolerance = {
   bound: (_sizes, magnitude) => 2 ** -10 * magnitude,
 };
 
+/** Element types of a KV cache that attention on matrix units reads. */
+export type TileCacheType = 'f16' | 'q8_0';
+const tileCache = <const N extends string>(name: N, type: TileCacheType, headDim: number) =>
+  type === 'f16' ? readCache(name, type, `${headDim}`) : readQ8Cache(name, `${headDim}`);
+
 /**
- * attention_split for an f16 cache on matrix units, all query heads of a KV head in one block; attention_combine folds
- * its parts. The bits are those of attention_tile.
+ * attention_split on matrix units, all query heads of a KV head in one block; attention_combine folds its parts. The
+ * bits are those of attention_tile.
  */
-export const attentionTileSplit = (headDim: number) =>
+export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
   defineKernel({
-    name: `attention_tile_split_f16_d${headDim}`,
+    name: `attention_tile_split_${type}_d${headDim}`,
     source: 'attention_tile_split.hip',
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
-    arguments: attentionSplit('f16', headDim).arguments,
+    arguments: [
+      qkvOf(`${headDim}`),
+      tileCache('k_cache', type, headDim),
+      tileCache('v_cache', type, headDim),
+      inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('splits'),
+      f32('scale'),
+    ],
     grid: [{ of: 'kv_heads' }, { of: 'tokens' }, { of: 'splits' }],
     tolerance: TILE_TOLERANCE,
   });
@@ -237,12 +301,22 @@ export const attentionTileSplit = (headDim: number) =>
  * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
  * positions of one slot; at most {@link attentionTileRows}.
  */
-export const attentionTile = (headDim: number) =>
+export const attentionTile = (type: TileCacheType, headDim: number) =>
   defineKernel({
-    name: `attention_tile_f16_d${headDim}`,
+    name: `attention_tile_${type}_d${headDim}`,
     source: 'attention_tile.hip',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
-    arguments: flashAttentionCausal('f16', headDim).arguments,
+    arguments: [
+      qkvOf(`${headDim}`),
+      tileCache('k_cache', type, headDim),
+      tileCache('v_cache', type, headDim),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('tiles', 'i32', 'tiles', '2'),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      f32('scale'),
+    ],
     grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
     tolerance: TILE_TOLERANCE,
   });
@@ -266,5 +340,9 @@ export const attentionContracts: readonly KernelContract[] = [
     attentionSplit('f16', headDim),
   ]),
   attentionCombine,
-  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplit(headDim), attentionTile(headDim)]),
+  kvAppendQ8,
+  ropeKvAppendQ8,
+  ...TILE_HEAD_DIMS.flatMap((headDim) =>
+    (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
+  ),
 ];

@@ -1,0 +1,57 @@
+import type { Device } from '../../executor/device/device.js';
+import { openDevice } from '../../executor/device/open-device.js';
+import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
+import { promptOf } from './invariance.js';
+import { StepDriver } from './step-driver.js';
+
+const PROMPT = 32;
+const DECODED = 4;
+
+/** How far a device's logits are from the host's, and how far they may be. */
+export interface BesideHost {
+  /** Root mean square of the differences over that of the logits, the largest of all steps. */
+  readonly relative: number;
+  readonly bound: number;
+}
+
+/**
+ * Runs one prompt and four more tokens on a device and on the host.
+ *
+ * The bound: a GPU rounds what its matrix units multiply to f16, the host does not, which is 2⁻¹² of a value in the root
+ * mean square. 2 · layers such errors add to the residual stream independently, so √(2 · layers) of them remain; four
+ * times that is accepted. With quantized weights the rounded values are then rounded again, to int8: a difference of 2⁻¹²
+ * sends about one in a hundred to the next step, whose size is some 2⁻⁵ of a value, which leaves 2⁻⁸; twice that.
+ */
+export async function besideHost(device: Device, path: string, threads?: number): Promise<BesideHost> {
+  const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
+  const load = (on: Device) => loadModel(on, { path, kvCacheType: 'f16', fingerprint: '', ...limits }, () => undefined);
+  const host = openDevice({ kind: 'host', threads });
+  const [onHost, onDevice] = [await load(host), await load(device)];
+  const [expected, actual] = [await logitsOf(host, onHost), await logitsOf(device, onDevice)];
+  const { layers } = onHost.forward.model;
+  const isQuantized =
+    onHost.weights.has('blk.0.ffn_down.weight') && onHost.weights.isQuantized('blk.0.ffn_down.weight');
+  const bound = Math.sqrt(2 * layers) * (isQuantized ? 2 * 2 ** -8 : 4 * 2 ** -12);
+  const relative = expected.map((row, step) => {
+    const other = actual[step] as Float32Array;
+    let [difference, size] = [0, 0];
+    for (let i = 0; i < row.length; i++) {
+      difference += ((row[i] as number) - (other[i] as number)) ** 2;
+      size += (row[i] as number) ** 2;
+    }
+    return Math.sqrt(difference / size);
+  });
+  // A NaN must not get lost in a comparison.
+  return { relative: relative.reduce((a, b) => Math.max(a, b)), bound };
+}
+
+async function logitsOf(device: Device, model: LoadedModel): Promise<Float32Array[]> {
+  const driver = new StepDriver(device, model, 1n);
+  const sequence = promptOf(1, PROMPT + DECODED, model.forward.model.vocabularySize);
+  const rows = [...(await driver.step([[0, 0, PROMPT, true]], [[0, sequence]]))].map((row) => row.slice());
+  for (let i = 0; i < DECODED; i++) {
+    const [row] = await driver.step([[0, PROMPT + i, 1, true]]);
+    rows.push((row as Float32Array).slice());
+  }
+  return rows;
+}
