@@ -50,7 +50,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const stop = (): void => {
     log.info('executor stopping');
     server.forceShutdown();
-    process.exit(0);
+    process.exit(service.exitCode);
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);

@@ -59,6 +59,11 @@ export class ExecutorService {
     setInterval(() => this.checkProgress(), WATCH_INTERVAL_MS).unref();
   }
 
+  /** What the process is to end with: told to stop in its last words, it still ends for its own reason. */
+  get exitCode(): number {
+    return this.isEnding ? STICKY_EXIT_CODE : 0;
+  }
+
   /** The handlers to register with a server. */
   get handlers(): ExecutorServiceServer {
     return {
