@@ -63,6 +63,18 @@ function stepOf(cases: readonly ParityCase[], step: number): { running: number[]
 
 const stepsOf = (cases: readonly ParityCase[]) => Math.max(...cases.map(({ tokens }) => tokens.length));
 
+/** The column of the largest logit. */
+function likeliest(row: Float32Array): number {
+  return row.indexOf(row.reduce((a, b) => Math.max(a, b)));
+}
+
+/** How far the log probabilities of one row of logits are from those that a reference gave these tokens. */
+export function differences(row: Float32Array, top: readonly (readonly [id: number, logprob: number])[]): number[] {
+  const largest = row.reduce((a, b) => Math.max(a, b));
+  const logSum = largest + Math.log(row.reduce((total, logit) => total + Math.exp(logit - largest), 0));
+  return top.map(([id, logprob]) => Math.abs(row[id]! - logSum - logprob));
+}
+
 /** Feeds each case the reference's tokens, all cases side by side, and compares every step's log probabilities. */
 export async function teacherForced(
   path: string,
@@ -82,12 +94,9 @@ export async function teacherForced(
       const top = cases[slot]!.top[step];
       if (top === null || top === undefined) return;
       const row = logits[i]!;
-      const largest = row.reduce((a, b) => Math.max(a, b));
-      const logSum = largest + Math.log(row.reduce((total, logit) => total + Math.exp(logit - largest), 0));
       steps += 1;
-      if (row.indexOf(largest) === cases[slot]!.tokens[step]) sameToken += 1;
-      for (const [id, logprob] of top) {
-        const difference = Math.abs(row[id]! - logSum - logprob);
+      if (likeliest(row) === cases[slot]!.tokens[step]) sameToken += 1;
+      for (const difference of differences(row, top)) {
         sum += difference;
         count += 1;
         // Math.max keeps a NaN, which then fails every bound; a comparison would lose it.
