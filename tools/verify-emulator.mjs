@@ -24,7 +24,12 @@ const TILED_TOKENS = 80;
 const GREEDY_TOKENS = 8;
 
 /** The kernels on matrix units that a prefill must have launched. */
-const MATRIX_KERNELS = [/^matmul_tile_f16/, /^gate_up_swiglu_tile_f16/, /^attention_tile_split_f16/, /^attention_tile_f16/];
+const MATRIX_KERNELS = [
+  /^matmul_tile_\w+_f16$/,
+  /^gate_up_swiglu_tile_\w+_f16$/,
+  /^attention_tile_split_f16_d64$/,
+  /^attention_tile_f16_d64$/,
+];
 
 /** Each resolves to what is written: { model, tokens, difference, bound, passed, note }. */
 const CHECKS = {
