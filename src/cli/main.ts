@@ -93,6 +93,7 @@ command('executor', [...deviceOptions, ...testOptions])
     await runExecutor({
       listen: options.listen,
       device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
+      attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),

@@ -42,6 +42,7 @@ export class ExecutorService {
   constructor(
     private readonly device: Device,
     private readonly log: Logger,
+    private readonly attention: LoadOptions['attention'] = undefined,
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {}
 
@@ -77,7 +78,7 @@ export class ExecutorService {
       const request = wellFormed(call.request);
       this.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
-      const model = await this.prepare(loadOptions(request), (doneBytes, totalBytes) => {
+      const model = await this.prepare({ ...loadOptions(request), attention: this.attention }, (doneBytes, totalBytes) => {
         call.write({
           event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
         });

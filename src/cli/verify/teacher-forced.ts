@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
-import { loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { type Slice, StepDriver } from './step-driver.js';
 
@@ -29,7 +29,7 @@ export interface Deviation {
 async function open(
   path: string,
   cases: readonly ParityCase[],
-  { kvCacheType = 'f32', ...deviceOptions }: VerifyOptions,
+  { kvCacheType = 'f32', attention, ...deviceOptions }: VerifyOptions,
 ): Promise<StepDriver> {
   const device = openDevice({ kind: 'host', ...deviceOptions });
   const lengths = cases.map(({ prompt_tokens, tokens }) => prompt_tokens.length + tokens.length);
@@ -43,13 +43,14 @@ async function open(
       maxStepTokens: cases.reduce((sum, { prompt_tokens }) => sum + prompt_tokens.length, 0),
       kvMemoryBytes: 0,
       fingerprint: '',
+      attention,
     },
     () => undefined,
   );
   return new StepDriver(device, model, 1n);
 }
 
-export type VerifyOptions = Partial<DeviceOptions> & { readonly kvCacheType?: 'f32' | 'f16' };
+export type VerifyOptions = Partial<DeviceOptions> & { readonly kvCacheType?: 'f32' | 'f16' } & Pick<LoadOptions, 'attention'>;
 
 /** The slices of step number `step`: each case's prompt, then a token at a time; and the cases that still run. */
 function stepOf(cases: readonly ParityCase[], step: number): { running: number[]; slices: Slice[] } {

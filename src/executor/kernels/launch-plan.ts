@@ -12,6 +12,10 @@ export type LaunchArguments<A extends readonly Argument[]> = {
 export interface StepCount {
   readonly index: number;
   readonly max: number;
+  /** What it counts before this is left out, and so is what comes after `max` more; default: 0. */
+  readonly first?: number;
+  /** How many there are for each that is counted; `max` is of all of them. Default: 1. */
+  readonly times?: number;
 }
 
 /** Launched only in steps whose count lies in [atLeast, atMost]. */
@@ -105,7 +109,10 @@ export class LaunchPlanRecorder {
     const per = dim.per ?? 1;
     const divisor = per === 'waves' ? this.device.block / this.device.wave : per === 'block' ? this.device.block : per;
     const bound = dimensions[dim.of];
-    if (typeof bound === 'object') return { count: bound.index, constant: 0, divisor };
+    if (typeof bound === 'object') {
+      const { index, max, first = 0, times = 1 } = bound;
+      return { count: index, constant: 0, divisor, first, most: max / times, times };
+    }
     return { count: -1, constant: evaluate(dim.of, sizes), divisor };
   }
 }
