@@ -230,7 +230,7 @@ void GpuDevice::begin_step(const StepWork& work) {
   // Captured before anything is queued: a capture may not contain the copy.
   const DriverHandle graph = work.recurring ? captured(work) : nullptr;
   check(driver_->event_record(flight->begun, stream_), "cannot record an event");
-  to_device(work.device_input, flight->input, work.input_bytes);
+  if (work.input_bytes > 0) to_device(work.device_input, flight->input, work.input_bytes);
   work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
   if (graph) check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
   if (work.output_bytes > 0) to_host(flight->output, work.device_output, work.output_bytes);

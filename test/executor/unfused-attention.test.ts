@@ -45,7 +45,7 @@ describe('attention written out, one kernel an operation,', () => {
     }
     // What a prefill wrote is read back, so that f16 keys and values may be rounded the other way, 2⁻¹¹ of one:
     // independently at some of 300 positions that are averaged. In f32 the two differ by the order of sums of up to 300 terms.
-    const bound = kvCacheType === "f16" ? 2 ** -11 / Math.sqrt(300) : Math.sqrt(300) * 2 ** -22;
+    const bound = kvCacheType === 'f16' ? 2 ** -11 / Math.sqrt(300) : Math.sqrt(300) * 2 ** -22;
     let largest = 0;
     for (const [i, row] of fused.rows.entries()) {
       const other = unfused.rows[i]!;
