@@ -7,6 +7,7 @@
         "native/device_object.cc",
         "native/device_thread.cc",
         "native/driver.cc",
+        "native/fault_record.cc",
         "native/gpu_device.cc",
         "native/host_device.cc",
         "native/mapped_file.cc",

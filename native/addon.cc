@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 
 #include "device_object.h"
+#include "fault_record.h"
 #include "host_device.h"
 #include "mapped_file.h"
 
@@ -16,12 +17,26 @@ Napi::Value host_level(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), rocmforge::host_level());
 }
 
+void open_fault_record(const Napi::CallbackInfo& info) {
+  try {
+    rocmforge::FaultRecord::instance().open(info[0].As<Napi::String>());
+  } catch (const rocmforge::DeviceError& error) {
+    throw Napi::Error::New(info.Env(), error.what());
+  }
+}
+
+void stamp_phase(const Napi::CallbackInfo& info) {
+  rocmforge::FaultRecord::instance().phase(info[0].As<Napi::Number>().Uint32Value());
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
   exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
   exports.Set("hostLevel", Napi::Function::New<host_level>(env));
   exports.Set("dieWithParent", Napi::Function::New<die_with_parent>(env));
+  exports.Set("openFaultRecord", Napi::Function::New<open_fault_record>(env));
+  exports.Set("stampPhase", Napi::Function::New<stamp_phase>(env));
   return exports;
 }
 

@@ -32,6 +32,8 @@ struct LaunchPlan;
 // One step: a plan and what crosses the bus for it.
 struct StepWork {
   const LaunchPlan* plan = nullptr;
+  // The gateway's number of it; 0 for what is no step.
+  uint64_t step = 0;
   // Grids follow these counts.
   std::vector<int> counts;
   // The counts are those of a class of steps that come again: what the plan launches for them may be captured.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "fault_record.h"
 #include "gpu_device.h"
 #include "host_device.h"
 
@@ -272,6 +273,7 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   auto* step = new Step(env);
   step->work.plan = plans_[plan].get();
   step->work.counts.assign(counts.Data(), counts.Data() + counts.ElementLength());
+  if (job.Has("step")) step->work.step = static_cast<uint64_t>(job.Get("step").As<Napi::Number>().DoubleValue());
   step->work.recurring = job.Get("recurring").ToBoolean();
   step->work.device_input = pointer(job.Get("deviceInput"));
   step->work.device_output = pointer(job.Get("deviceOutput"));
@@ -287,9 +289,15 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   if (in_flight_++ == 0) completed_.Ref(env);
   // One thread queues steps on the device and another waits for them: the next is queued while one runs.
   thread_->enqueue([this, step] {
+    if (step->work.step != 0) FaultRecord::instance().step_begun(step->work.step);
     step->attempt([&] { device_->begin_step(step->work); });
     completion_->enqueue([this, step] {
       step->attempt([&] { step->device_us = device_->finish_step(step->work); });
+      if (step->error) {
+        FaultRecord::instance().error(step->error->what(), step->error->sticky);
+      } else if (step->work.step != 0) {
+        FaultRecord::instance().step_finished(step->work.step);
+      }
       completed_.BlockingCall(step, [this](Napi::Env settle_env, Napi::Function, Step* done) {
         done->settle(settle_env);
         delete done;

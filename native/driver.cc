@@ -61,10 +61,6 @@ struct HipDriver : Driver {
     name->clear();
     return DRIVER_SUCCESS;
   }
-  DriverResult argument_bytes(DriverHandle, int*, int, int* count) override {
-    *count = -1;
-    return DRIVER_SUCCESS;
-  }
   std::string error_text(DriverResult result) const override {
     return std::string(get_error_name(result)) + ": " + get_error_string(result);
   }
@@ -79,7 +75,6 @@ struct CudaDriver : Driver {
   DriverResult (*retain_primary_context)(DriverHandle* context, int device) = nullptr;
   DriverResult (*release_primary_context)(int device) = nullptr;
   DriverResult (*set_current_context)(DriverHandle context) = nullptr;
-  DriverResult (*get_parameter_info)(DriverHandle function, size_t index, size_t* offset, size_t* bytes) = nullptr;
   DriverResult (*get_error_name)(DriverResult, const char**) = nullptr;
   DriverResult (*get_error_string)(DriverResult, const char**) = nullptr;
   DriverHandle context_ = nullptr;
@@ -100,21 +95,6 @@ struct CudaDriver : Driver {
     if (result == DRIVER_SUCCESS) result = device_get_attribute(&minor, CAPABILITY_MINOR, device);
     *name = "sm_" + std::to_string(major) + std::to_string(minor);
     return result;
-  }
-  DriverResult argument_bytes(DriverHandle function, int* sizes, int most, int* count) override {
-    *count = -1;
-    if (!get_parameter_info) return DRIVER_SUCCESS;
-    for (int i = 0; i < most; i++) {
-      size_t offset = 0, bytes = 0;
-      // There is no count: the first index past the last argument is an error.
-      if (get_parameter_info(function, i, &offset, &bytes) != DRIVER_SUCCESS) {
-        *count = i;
-        return DRIVER_SUCCESS;
-      }
-      sizes[i] = static_cast<int>(bytes);
-    }
-    *count = most;
-    return DRIVER_SUCCESS;
   }
   std::string error_text(DriverResult result) const override {
     const char *name = nullptr, *text = nullptr;
@@ -168,9 +148,6 @@ Driver* load_cuda_driver() {
   from("cuCtxSetCurrent", &driver->set_current_context);
   from("cuGetErrorName", &driver->get_error_name);
   from("cuGetErrorString", &driver->get_error_string);
-  // Since CUDA 12.4.
-  driver->get_parameter_info =
-      reinterpret_cast<decltype(driver->get_parameter_info)>(dlsym(library, "cuFuncGetParamInfo"));
   return driver.release();
 }
 

@@ -69,8 +69,6 @@ struct Driver {
   virtual DriverResult close_device() = 0;
   // "gfx1100" or "sm_90": the target whose code objects it runs.
   virtual DriverResult architecture(int ordinal, std::string* name) = 0;
-  // Argument sizes of a function in bytes, where the driver tells them; else DRIVER_SUCCESS and count -1.
-  virtual DriverResult argument_bytes(DriverHandle function, int* sizes, int most, int* count) = 0;
   virtual std::string error_text(DriverResult result) const = 0;
   virtual int multiprocessors(int device) const = 0;
 };

@@ -11,7 +11,6 @@ namespace {
 constexpr size_t STAGING_BYTES = size_t{32} << 20;
 constexpr unsigned NON_BLOCKING_STREAM = 1;  // the same bit in both drivers
 constexpr int CAPTURE_RELAXED = 2;
-constexpr int MOST_ARGUMENTS = 64;
 
 struct GpuKernel : Kernel {
   DriverHandle function = nullptr;
@@ -166,10 +165,7 @@ const Kernel* GpuDevice::kernel(const std::string& name) {
   kernel->dynamic_shared_bytes = entry->second.dynamic_shared_bytes;
   check(driver_->module_get_function(&kernel->function, module, name.c_str()),
         entry->second.file + " holds no kernel " + name);
-  int sizes[MOST_ARGUMENTS], count = 0;
-  check(driver_->argument_bytes(kernel->function, sizes, MOST_ARGUMENTS, &count), "cannot read arguments of " + name);
-  // The driver's word counts for more than the manifest's.
-  kernel->argument_bytes = count < 0 ? entry->second.argument_bytes : std::vector<int>(sizes, sizes + count);
+  kernel->argument_bytes = entry->second.argument_bytes;
   known = std::move(kernel);
   return known.get();
 }
@@ -232,7 +228,11 @@ void GpuDevice::begin_step(const StepWork& work) {
   check(driver_->event_record(flight->begun, stream_), "cannot record an event");
   if (work.input_bytes > 0) to_device(work.device_input, flight->input, work.input_bytes);
   work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
-  if (graph) check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
+  if (graph) {
+    const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());
+    FaultRecord::instance().launch("graph", {}, counts.data(), counts.size());
+    check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
+  }
   if (work.output_bytes > 0) to_host(flight->output, work.device_output, work.output_bytes);
   check(driver_->event_record(flight->ended, stream_), "cannot record an event");
   // A step that could not be queued was never begun.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device.h"
+#include "fault_record.h"
 
 namespace rocmforge {
 
@@ -57,7 +58,9 @@ struct LaunchPlan {
   }
 
   void run(Device& device, const std::vector<int>& counts, size_t first, size_t last) const {
+    FaultRecord& record = FaultRecord::instance();
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
+      record.launch(launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
       device.launch(launch.kernel, grid, launch.params.data());
     });
   }

@@ -148,8 +148,10 @@ function checkArguments(target, kernel) {
   }
 }
 
-// Whether a manifest is current depends on the contracts too: its arguments were held against them.
-const contractsHash = sha256(JSON.stringify(contracts));
+// Whether a manifest is current depends on the contracts' arguments too: it was held against them.
+const contractsHash = sha256(
+  JSON.stringify(contracts.map(({ name, source, arguments: taken }) => [name, source, taken.map(({ kind }) => kind)])),
+);
 const sources = listFiles(options.kernels, '.hip').filter((file) => isWanted(path.basename(file)));
 if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
 const headers = listFiles(path.join(options.kernels, 'forge'), '.h');

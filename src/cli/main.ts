@@ -53,6 +53,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
       .argParser(wholeNumber(0))
       .default(30_000),
   )
+  .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
   .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
   .addOption(
     new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
@@ -64,7 +65,9 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
       import('../gateway/main.js'),
       import('./gateway-options.js'),
     ]);
-    const gateway = await startGateway(gatewayOptions(options));
+    const { defaultStateFolder } = await import('../shared/fault-log.js');
+    const stateFolder = options.stateDir ?? defaultStateFolder();
+    const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
     const address = options.listen.startsWith('unix:') ? options.listen : options.listen.replace(/\d+$/, gateway.port);
     process.stdout.write(
       `serving ${gateway.modelName} on ${address}: ${options.maxSequences} sequences of ${gateway.contextLength} tokens, ` +
@@ -84,7 +87,13 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
 command('executor', [...deviceOptions, ...testOptions])
   .description('run an executor alone, for a gateway elsewhere (serve --executor)')
   .requiredOption('--listen <address>', 'unix:PATH or HOST:PORT')
+  .addOption(
+    new Option('--step-timeout-ms <ms>', 'the least time a step gets before health tells that it hangs')
+      .argParser(wholeNumber(1))
+      .default(2000),
+  )
   .addOption(new Option('--die-with-parent').hideHelp())
+  .addOption(new Option('--fault-record <file>').hideHelp())
   .action(async (options) => {
     const [{ runExecutor }, { parseFault }] = await Promise.all([
       import('../executor/main.js'),
@@ -95,6 +104,8 @@ command('executor', [...deviceOptions, ...testOptions])
       device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
+      faultRecord: options.faultRecord,
+      stepTimeoutMs: options.stepTimeoutMs,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
     });
@@ -229,10 +240,11 @@ program
 program
   .command('doctor')
   .description('tell what of this installation works on this machine')
+  .option('--state-dir <folder>', 'where gateways keep the last faults (default: ~/.local/state/rocmforge)')
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     const { examine, formatFindings } = await import('./doctor.js');
-    const findings = examine();
+    const findings = examine(options.stateDir);
     process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });

@@ -19,6 +19,10 @@ export interface ExecutorOptions {
   readonly attention?: LoadOptions['attention'] | undefined;
   /** End with the process that started this one: a gateway's executor must not outlive it. */
   readonly dieWithParent: boolean;
+  /** File in which to keep what is being done on the device, for whoever asks why this process ended. */
+  readonly faultRecord?: string | undefined;
+  /** The least time a step gets before this executor calls itself unhealthy. */
+  readonly stepTimeoutMs: number;
   /** For tests: how long each step's answer is held back, and what goes wrong when. */
   readonly stepDelayMs: number;
   readonly fault?: PlantedFault | undefined;
@@ -27,6 +31,7 @@ export interface ExecutorOptions {
 /** Runs an executor until it is told to end. Resolves when it listens. */
 export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const log = createLogger('executor');
+  if (options.faultRecord !== undefined) loadAddon().openFaultRecord(options.faultRecord);
   if (options.dieWithParent) {
     loadAddon().dieWithParent();
     // The parent may have gone before the line above; its end of this pipe tells.
@@ -35,7 +40,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.resume();
   }
   const device = openDevice(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
-  const service = new ExecutorService(device, log, options.attention, {
+  const service = new ExecutorService(device, log, options, {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),
   });
@@ -48,7 +53,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const stop = (): void => {
     log.info('executor stopping');
     server.forceShutdown();
-    process.exit(0);
+    process.exit(service.exitCode);
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);

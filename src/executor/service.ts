@@ -1,6 +1,7 @@
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import { FAULT_PHASES, type FaultPhase } from '../shared/fault-record.js';
 import {
   type ExecuteRequest,
   type ExecuteResponse,
@@ -18,14 +19,20 @@ import { toStatus } from '../shared/grpc/status.js';
 import { wellFormed } from '../shared/grpc/strict.js';
 import type { Logger } from '../shared/log.js';
 import { packageVersion } from '../shared/package.js';
+import { loadAddon } from './device/addon.js';
 import type { Device } from './device/device.js';
 import type { FaultInjector } from './fault-injection.js';
 import { KV_BLOCK_TOKENS } from './kernels/contracts/index.js';
 import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';
+import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
 
 /** Exit code of an executor whose device reported a sticky error. */
 export const STICKY_EXIT_CODE = 86;
+
+const WATCH_INTERVAL_MS = 50;
+/** How long a process that ends waits for those who watch its health to hear of it. */
+const LAST_WORDS_MS = 10;
 
 export const EXECUTOR_SERVICE = 'rocmforge.executor.v1.ExecutorService';
 
@@ -38,13 +45,24 @@ export class ExecutorService {
   private runner: StepRunner | undefined;
   private stream: ExecuteStream | undefined;
   private loading = false;
+  private isHung = false;
+  private isServing = false;
+  private isEnding = false;
 
   constructor(
     private readonly device: Device,
     private readonly log: Logger,
-    private readonly attention: LoadOptions['attention'] = undefined,
+    private readonly options: { readonly stepTimeoutMs: number; readonly attention?: LoadOptions['attention'] },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
-  ) {}
+  ) {
+    // A device that hangs leaves the event loop healthy: health is told from the steps.
+    setInterval(() => this.checkProgress(), WATCH_INTERVAL_MS).unref();
+  }
+
+  /** What the process is to end with: told to stop in its last words, it still ends for its own reason. */
+  get exitCode(): number {
+    return this.isEnding ? STICKY_EXIT_CODE : 0;
+  }
 
   /** The handlers to register with a server. */
   get handlers(): ExecutorServiceServer {
@@ -78,19 +96,23 @@ export class ExecutorService {
       const request = wellFormed(call.request);
       this.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
-      const model = await this.prepare({ ...loadOptions(request), attention: this.attention }, (doneBytes, totalBytes) => {
+      this.stamp('loading');
+      const load = { ...loadOptions(request), attention: this.options.attention };
+      const model = await this.prepare(load, (doneBytes, totalBytes) => {
         call.write({
           event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
         });
       });
       this.model = model;
       this.runner = new StepRunner(this.device, model, request.generation);
+      this.stamp('serving');
       this.setServing(true);
       this.log.info({ generation: request.generation.toString(), architecture: model.architecture }, 'model ready');
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: this.describe(model) } }));
       call.end();
     } catch (error) {
       call.emit('error', toStatus(error));
+      if (isSticky(error)) this.endAfterStickyError(error);
     } finally {
       this.loading = false;
     }
@@ -103,7 +125,26 @@ export class ExecutorService {
       if (JSON.stringify(loaded.options) === JSON.stringify(options)) return loaded;
       throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
     }
-    return await loadModel(this.device, options, onProgress);
+    const model = await loadModel(this.device, options, onProgress);
+    this.stamp('self-test');
+    const began = performance.now();
+    await selfTest(this.device);
+    this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
+    return model;
+  }
+
+  private stamp(phase: FaultPhase): void {
+    loadAddon().stampPhase(FAULT_PHASES.indexOf(phase));
+  }
+
+  /** Not serving while a step is overdue; serving again if it comes back after all. */
+  private checkProgress(): void {
+    if (this.runner === undefined || this.loading || this.isEnding) return;
+    const overdue = this.runner.overdueMs(this.options.stepTimeoutMs);
+    if ((overdue !== undefined) === this.isHung) return;
+    this.isHung = overdue !== undefined;
+    if (overdue !== undefined) this.log.error({ ms: Math.round(overdue) }, 'a step does not come back');
+    this.setServing(!this.isHung);
   }
 
   private execute(call: ExecuteStream): void {
@@ -115,8 +156,8 @@ export class ExecutorService {
     this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'another gateway took over'));
     this.stream = call;
     const fail = (error: unknown): void => {
-      if (isSticky(error)) this.endAfterStickyError(error);
       const told = asRocmForgeError(error);
+      if (isSticky(error)) this.endAfterStickyError(error);
       this.log.error({ reason: told.reason, err: told.reason === 'INTERNAL' ? error : undefined }, told.message);
       if (this.stream === call) this.endStream(told);
     };
@@ -175,10 +216,12 @@ export class ExecutorService {
   }
 
   /** Nothing this process holds on the device can be trusted: it ends, and another takes its place. */
-  private endAfterStickyError(error: Error): never {
+  private endAfterStickyError(error: Error): void {
+    if (this.isEnding) return;
+    this.isEnding = true;
     this.log.fatal({ err: error }, 'the device reported an error it cannot recover from');
     this.setServing(false);
-    process.exit(STICKY_EXIT_CODE);
+    setTimeout(() => process.exit(STICKY_EXIT_CODE), LAST_WORDS_MS);
   }
 
   private endStream(error: RocmForgeError): void {
@@ -188,6 +231,9 @@ export class ExecutorService {
   }
 
   private setServing(serving: boolean): void {
+    // Each setting reaches those who watch: only changes are news.
+    if (serving === this.isServing) return;
+    this.isServing = serving;
     for (const name of ['', EXECUTOR_SERVICE]) this.health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
   }
 
@@ -212,7 +258,8 @@ export class ExecutorService {
 
 /** A device error after which nothing on the device can be used any more in this process. */
 function isSticky(error: unknown): error is Error {
-  return error instanceof Error && (error as Error & { sticky?: boolean }).sticky === true;
+  if (!(error instanceof Error)) return false;
+  return (error as Error & { sticky?: boolean }).sticky === true || isSticky(error.cause);
 }
 
 function loadOptions(request: LoadModelRequest): LoadOptions {

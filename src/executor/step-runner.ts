@@ -1,5 +1,7 @@
 import type { ExecuteRequest, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { Pace } from '../shared/pace.js';
+import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
 import { ATTENTION_SPLIT, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
@@ -37,6 +39,7 @@ export class StepRunner {
   private readonly promptRows: { slot: number; row: number; target: number; top: number }[] = [];
   /** Rows of one slot that attention takes together. */
   private readonly tileRows: number;
+  private readonly watch = new StepWatch(new Pace());
   private stepsDone = 0;
   private lastStepAt: number | undefined;
 
@@ -83,8 +86,10 @@ export class StepRunner {
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
       const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.outputOf(slice.slot));
       const prompts = this.promptRows.splice(0);
-      const deviceUs = await this.device.native.run({
+      this.watch.begin(this.counts[COUNT_TOKENS] as number);
+      const running = this.device.native.run({
         plan,
+        step: Number(BigInt.asUintN(53, step.stepId)),
         counts: this.counts,
         recurring,
         input: new Uint8Array(staging.input.buffer, 0, inputWords * 4),
@@ -92,6 +97,7 @@ export class StepRunner {
         output: new Uint8Array(staging.output.buffer, 0, samples * OUTPUT_WORDS * 4),
         deviceOutput: forward.tables.output.address,
       });
+      const deviceUs = await running.finally(() => this.watch.end());
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
       const outputs: SlotOutput[] = [];
@@ -113,6 +119,11 @@ export class StepRunner {
     } finally {
       this.idle.push(staging);
     }
+  }
+
+  /** How long the oldest step has been under way, when that is too long; see {@link StepWatch}. */
+  overdueMs(floorMs: number): number | undefined {
+    return this.watch.overdueMs(floorMs);
   }
 
   /** Applies the step to the slots and writes its tables. @returns words of the tables in use */

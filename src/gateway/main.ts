@@ -1,6 +1,7 @@
 import { Server } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
 import { RocmForgeError } from '../shared/errors.js';
+import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { InferenceServiceService } from '../shared/generated/rocmforge/v1/inference.js';
 import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
@@ -8,7 +9,8 @@ import { strictService } from '../shared/grpc/strict.js';
 import { createLogger } from '../shared/log.js';
 import { Engine } from './engine.js';
 import type { ExecutorSession } from './executor-link/executor-session.js';
-import { Supervisor, type SupervisorOptions, type SupervisorState } from './executor-link/supervisor.js';
+import { PROBE_INTERVAL_MS, type SupervisorState } from './executor-link/supervision.js';
+import { Supervisor, type SupervisorOptions } from './executor-link/supervisor.js';
 import { Metrics, type MetricsSource, serveMetrics } from './metrics.js';
 import { readServedModel } from './served-model.js';
 import { INFERENCE_SERVICE, InferenceService } from './server/inference-service.js';
@@ -36,6 +38,10 @@ export interface GatewayOptions {
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
   readonly maxRestarts: number;
+  /** How long an executor's load may go without progress; default 2 min. */
+  readonly loadTimeoutMs?: number | undefined;
+  /** Folder that keeps the last faults; absent: they are logged alone. */
+  readonly stateFolder?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
   readonly metricsListen?: string | undefined;
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
@@ -49,6 +55,12 @@ export interface Gateway {
   readonly contextLength: number;
   /** The executor's process id, where this gateway started it. */
   executorPid(): number | undefined;
+  /** Where the executor listens. */
+  executorAddress(): string | undefined;
+  /** What the supervisor is at. */
+  executorState(): SupervisorState;
+  /** The last executors that ended without being asked to, latest last. */
+  readonly faults: readonly Fault[];
   /** Executors started so far. */
   executorGenerations(): number;
   readonly engine: Engine;
@@ -66,6 +78,8 @@ export interface Gateway {
 const DRAIN_POLL_MS = 50;
 /** The longest that written answers wait for their readers once all generations have ended. */
 const FLUSH_MS = 1000;
+const LOAD_TIMEOUT_MS = 120_000;
+const FAULTS_KEPT = 32;
 
 /**
  * Starts a gateway and its executor. Resolves when requests are served.
@@ -80,16 +94,23 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const engine = new Engine(options, log);
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
+  let told = 'NOT_SERVING';
   const setHealth = (status: 'SERVING' | 'NOT_SERVING'): void => {
+    // Each setting reaches those who watch: only changes are news.
+    if (status === told) return;
+    told = status;
     for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
   };
   let device = '';
   let draining = false;
+  const faults: Fault[] = [];
   const supervisor = new Supervisor(
     {
       executor: options.executor,
       stepTimeoutMs: options.stepTimeoutMs,
+      loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
       maxRestarts: options.maxRestarts,
+      stateFolder: options.stateFolder,
       load: {
         path: options.model,
         kvCacheType: options.kvCacheType === 'f32' ? KvCacheType.F32 : KvCacheType.F16,
@@ -109,9 +130,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
             new RocmForgeError(
               'EXECUTOR_UNAVAILABLE',
               'the executor ends again and again; it is tried more slowly now',
-              {
-                retry_delay_ms: '30000',
-              },
+              { retry_delay_ms: String(PROBE_INTERVAL_MS) },
             ),
           );
         }
@@ -121,10 +140,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         device = session.info.device;
         engine.serve(session);
       },
-      lost: (error) => {
-        metrics.executorLost(error.reason);
-        engine.lose();
+      lost: () => engine.lose(),
+      fault: (fault) => {
+        faults.push(fault);
+        if (faults.length > FAULTS_KEPT) faults.shift();
       },
+      restarts: (reason) => metrics.executorLost(reason),
       recovered: (seconds) => metrics.executorRecovered(seconds),
     },
     log,
@@ -157,6 +178,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     modelName: model.name,
     contextLength: model.contextLength,
     executorPid: () => supervisor.pid,
+    executorAddress: () => supervisor.address,
+    executorState: () => supervisor.state,
+    faults,
     executorGenerations: () => supervisor.generations,
     engine,
     metrics,

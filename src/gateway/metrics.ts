@@ -47,6 +47,17 @@ export class Metrics {
         },
       });
     };
+    const total = (name: string, help: string, read: () => number): void => {
+      new Counter({
+        name: `rocmforge_${name}`,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      });
+    };
     const counter = (name: string, help: string) => new Counter({ name: `rocmforge_${name}`, help, registers });
     const histogram = (name: string, help: string, buckets: number[]) =>
       new Histogram({ name: `rocmforge_${name}`, help, buckets, registers });
@@ -54,16 +65,16 @@ export class Metrics {
     gauge('num_requests_running', 'Sequences with a slot', () => source.runningSequences());
     gauge('num_requests_waiting', 'Sequences that wait for a slot', () => source.waitingSequences());
     gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => source.kvUsage());
-    gauge('num_preemptions_total', 'Sequences that gave up their blocks to others', () => source.preemptions());
-    gauge('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => source.cachedTokens());
-    gauge('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => source.discardedTokens());
+    total('num_preemptions_total', 'Sequences that gave up their blocks to others', () => source.preemptions());
+    total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => source.cachedTokens());
+    total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => source.discardedTokens());
     gauge('executor_up', '1 while an executor serves', () => Number(source.executorUp()));
     gauge('executor_generation', 'Executors started so far', () => source.generation());
     gauge('executor_last_step_age_seconds', 'Age of the step under way, 0 when there is none', () =>
       source.lastStepAgeSeconds(),
     );
-    gauge('requests_replayed_total', 'Sequences computed again after an executor’s death', () => source.replayed());
-    gauge('requests_quarantined_total', 'Requests that made the executor fault alone', () => source.quarantined());
+    total('requests_replayed_total', 'Sequences computed again after an executor’s death', () => source.replayed());
+    total('requests_quarantined_total', 'Requests that made the executor fault alone', () => source.quarantined());
     this.promptTokens = counter('prompt_tokens_total', 'Tokens of prompts');
     this.generationTokens = counter('generation_tokens_total', 'Tokens generated');
     this.requests = new Counter({
@@ -74,7 +85,7 @@ export class Metrics {
     });
     this.restarts = new Counter({
       name: 'rocmforge_executor_restarts_total',
-      help: 'Executors that were lost, by why',
+      help: 'Executors that ended or were given up, by why: hung, connection, a signal or exit_CODE',
       labelNames: ['reason'],
       registers,
     });

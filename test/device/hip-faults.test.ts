@@ -31,6 +31,31 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
     }
   }
 
+  it('no memory for the model when it is loaded again: tried once more, and the tokens are the same', {
+    timeout: 120_000,
+  }, async () => {
+    const before = { ...process.env };
+    new HipDouble().install();
+    try {
+      const server = await startTestGateway(model, { ...gpu, stepTimeoutMs: 4000 });
+      try {
+        const undisturbed = await generate(server.client, message);
+        // For the next executor alone, at one of its allocations.
+        new HipDouble({ fault: 'oom@malloc:9' }).install();
+        const running = generate(server.client, message);
+        process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+        expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
+        expect(server.gateway.executorGenerations()).toBe(3);
+        expect(server.gateway.faults.map(({ cause }) => cause)[1]).toMatch(/out of device memory/);
+        expect(server.gateway.faults[1]?.record?.phase).toBe('loading');
+      } finally {
+        await server.stop();
+      }
+    } finally {
+      process.env = before;
+    }
+  });
+
   // Each generated token but the first is a graph.
   const AT = 10;
   it.each([

@@ -29,6 +29,8 @@ export interface FakeExecutorOptions {
 export class FakeExecutor {
   failure: Error | undefined;
   device: FakeDevice | undefined;
+  /** What is sent for an answer: it alone, unless a test wants something else. */
+  rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
   private readonly server = new Server(SERVER_OPTIONS);
   private readonly clock = new StepClock();
   private stalled: Promise<void> = Promise.resolve();
@@ -94,7 +96,7 @@ export class FakeExecutor {
         if (this.failure !== undefined) return;
         try {
           if (step.generation !== this.generation) throw new Error(`a step of generation ${step.generation}`);
-          call.write(device.run(step));
+          for (const response of this.rewrite(device.run(step))) call.write(response);
         } catch (error) {
           this.failure = error as Error;
           call.emit('error', { code: 13, details: (error as Error).message });

@@ -12,6 +12,7 @@ import {
   LoadModelRequest,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/server.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -187,8 +188,14 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, { 
     }
     console.log('executor: well-formed', wellFormed, 'streams with an answer', answers);
     expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(0.3);
+    const encoded = (frame: ExecuteRequest) => Buffer.from(ExecuteRequest.encode(frame).finish());
     await load();
-    expect(await play([Buffer.from(ExecuteRequest.encode(goodFrame()).finish())])).toBe(true);
+    expect(await play([encoded({ ...goodFrame(), generation: generation - 1n })])).toBe(false);
+    await load();
+    const tooLong = Buffer.alloc(MAX_MESSAGE_BYTES + 1);
+    expect(await play([encoded(ExecuteRequest.fromPartial({ opens: [{ tokenIds: tooLong }] }))])).toBe(false);
+    await load();
+    expect(await play([encoded(goodFrame())])).toBe(true);
     expect(child.exitCode).toBeNull();
   } finally {
     client.close();

@@ -5,12 +5,12 @@ const PANEL = 240;
 const MARGIN = { left: 70, right: 20, top: 34, bottom: 40 };
 const TICKS = 5;
 
-interface Series {
+export interface Series {
   readonly color: string;
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
-interface Panel {
+export interface Panel {
   readonly title: string;
   readonly xLabel: string;
   readonly series: readonly Series[];
@@ -44,6 +44,11 @@ export function loadPlot(records: readonly RequestRecord[], title: string): stri
       series: [{ color: '#059669', points: distribution(ended.flatMap(({ gapsMs }) => gapsMs)) }],
     },
   ];
+  return plot(title, panels);
+}
+
+/** An SVG of panels below each other. */
+export function plot(title: string, panels: readonly Panel[]): string {
   const height = 30 + panels.length * PANEL;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" font-family="sans-serif" font-size="12">`,

@@ -14,6 +14,13 @@ export interface Addon {
   hostLevel(): string;
   /** The kernel kills this process when its parent ends. */
   dieWithParent(): void;
+  /**
+   * Keeps what this process does on its device in a file that is read when it has ended, however it ended: each launch
+   * and step is stored there without a system call, and a fatal signal before it takes its course.
+   */
+  openFaultRecord(path: string): void;
+  /** Index into {@link FAULT_PHASES} of what the process is at. */
+  stampPhase(phase: number): void;
 }
 
 /** `hip`: libamdhip64.so. `cuda`: libcuda.so.1, HIP's second platform. */
@@ -109,6 +116,8 @@ export type NativeGridDim =
 
 export interface NativeStep {
   readonly plan: number;
+  /** The gateway's number of it, for the fault record; absent for what is no step. */
+  readonly step?: number;
   readonly counts: Int32Array;
   /** These counts come again: a GPU may capture what the plan launches for them. */
   readonly recurring: boolean;

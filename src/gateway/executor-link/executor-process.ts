@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { type FaultRecord, readFaultRecord } from '../../shared/fault-record.js';
 import type { Logger } from '../../shared/log.js';
 import { packageRoot } from '../../shared/package.js';
 
@@ -16,6 +17,8 @@ export interface ExecutorProcessOptions {
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
+  /** The program of the executor; default: this package's own. */
+  readonly program?: string | undefined;
 }
 
 /** How a process ended. */
@@ -24,10 +27,14 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
   /** The last lines it wrote to stderr. */
   readonly stderrTail: readonly string[];
+  /** What it was doing on its device. */
+  readonly record: FaultRecord | undefined;
 }
 
 const STDERR_LINES_KEPT = 20;
-const TERMINATE_GRACE_MS = 2000;
+
+/** How long a process is waited for after SIGKILL. One that sits in a driver call may not end before the machine does. */
+const UNKILLABLE_MS = 5000;
 
 /** An executor that this gateway started, on a socket in a private folder. */
 export class ExecutorProcess {
@@ -38,12 +45,15 @@ export class ExecutorProcess {
   private readonly folder: string;
   private readonly tail: string[] = [];
 
-  constructor(options: ExecutorProcessOptions, log: Logger) {
+  /** @param stepTimeoutMs the least time a step gets before the executor calls itself hung */
+  constructor(options: ExecutorProcessOptions, stepTimeoutMs: number, log: Logger) {
     this.folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
     const socket = path.join(this.folder, 'executor.sock');
+    const record = path.join(this.folder, 'fault-record');
     this.address = `unix:${socket}`;
-    const args = [path.join(packageRoot, 'dist', 'cli', 'main.js'), 'executor', '--listen', this.address];
-    args.push('--die-with-parent', '--device', options.device);
+    const program = options.program ?? path.join(packageRoot, 'dist', 'cli', 'main.js');
+    const args = [program, 'executor', '--listen', this.address, '--fault-record', record];
+    args.push('--die-with-parent', '--device', options.device, '--step-timeout-ms', String(stepTimeoutMs));
     if (options.gpu !== undefined) args.push('--gpu', String(options.gpu));
     if (options.threads !== undefined) args.push('--threads', String(options.threads));
     if (options.kernels !== undefined) args.push('--kernels', options.kernels);
@@ -60,8 +70,9 @@ export class ExecutorProcess {
     });
     this.exited = new Promise((resolve) => {
       const settle = (code: number | null, signal: NodeJS.Signals | null): void => {
+        const recorded = readFaultRecord(record);
         rmSync(this.folder, { recursive: true, force: true });
-        resolve({ code, signal, stderrTail: this.tail });
+        resolve({ code, signal, stderrTail: this.tail, record: recorded });
       };
       this.child.once('error', (error) => {
         log.error({ err: error }, 'the executor could not be started');
@@ -75,17 +86,22 @@ export class ExecutorProcess {
     return this.child.pid;
   }
 
-  /** Asks the process to end, then makes it. Resolves when it has. */
-  async stop(): Promise<Exit> {
+  /**
+   * Asks the process to end, then makes it.
+   *
+   * @param graceMs how long it may take to end by itself
+   * @returns how it ended; undefined when it did not, even killed
+   */
+  async end(graceMs: number): Promise<Exit | undefined> {
+    const timers: NodeJS.Timeout[] = [];
+    const after = (ms: number) => new Promise<void>((resolve) => timers.push(setTimeout(resolve, ms)));
     this.child.kill('SIGTERM');
-    const timer = setTimeout(() => this.child.kill('SIGKILL'), TERMINATE_GRACE_MS);
-    const exit = await this.exited;
-    clearTimeout(timer);
+    const killed = after(graceMs).then(() => {
+      this.child.kill('SIGKILL');
+      return after(UNKILLABLE_MS);
+    });
+    const exit = await Promise.race([this.exited, killed.then(() => undefined)]);
+    for (const timer of timers) clearTimeout(timer);
     return exit;
-  }
-
-  /** Ends the process at once: it hangs, or nobody waits for it. */
-  kill(): void {
-    this.child.kill('SIGKILL');
   }
 }

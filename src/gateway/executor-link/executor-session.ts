@@ -1,4 +1,4 @@
-import { type ClientDuplexStream, credentials, type ServiceError } from '@grpc/grpc-js';
+import { type ClientDuplexStream, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   type ExecuteRequest,
@@ -10,7 +10,8 @@ import {
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { MAX_MESSAGE_BYTES } from '../../shared/grpc/server.js';
 import { fromServiceError } from '../../shared/grpc/status.js';
-import type { Pace } from './pace.js';
+import type { Pace } from '../../shared/pace.js';
+import { StepWatch } from '../../shared/step-watch.js';
 
 /** Who hears of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
@@ -18,36 +19,46 @@ export interface SessionListener {
   lost(error: RocmForgeError): void;
 }
 
+/** How a session comes about, and who hears of it. */
+export interface SessionOpening {
+  /** How long to wait for somebody to listen at the address, and then to answer. */
+  readonly connectTimeoutMs: number;
+  /** How long the load may go without progress. */
+  readonly loadTimeoutMs: number;
+  /** Aborted when the process has ended. */
+  readonly abandoned: AbortSignal;
+  onAnswer(): void;
+  onProgress(doneBytes: number, totalBytes: number): void;
+}
+
 /** One generation of one executor: a connection, a loaded model and the stream of steps. */
 export class ExecutorSession {
   private stream: ClientDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
   private listener: SessionListener | undefined;
-  /** Rows of each step under way, oldest first. */
-  private readonly rowsInFlight: number[] = [];
-  /** When the oldest step under way could begin: it was sent, and the one before it had come back. */
-  private oldestSince = 0;
+  /** Since when the oldest step has been under way. */
+  readonly watch: StepWatch;
 
   private constructor(
     private readonly client: ExecutorServiceClient,
     readonly info: GetInfoResponse,
     readonly model: LoadedModel,
     readonly generation: bigint,
-    private readonly pace: Pace,
-  ) {}
+    pace: Pace,
+  ) {
+    this.watch = new StepWatch(pace);
+  }
 
   /**
    * Connects and loads the model.
    *
    * @param pace how long steps took so far; it outlives the session, so that a new executor is held to what the last one did
-   * @param connectTimeoutMs how long to wait for somebody to listen at the address
    * @throws RocmForgeError the executor's own error, or `EXECUTOR_UNAVAILABLE`
    */
   static async open(
     address: string,
     request: LoadModelRequest,
     pace: Pace,
-    connectTimeoutMs: number,
-    onProgress: (doneBytes: number, totalBytes: number) => void,
+    opening: SessionOpening,
   ): Promise<ExecutorSession> {
     const client = new ExecutorServiceClient(address, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
@@ -57,14 +68,19 @@ export class ExecutorSession {
       // A stale idle connection to a socket path that a new process now owns must not be found again.
       'grpc.use_local_subchannel_pool': 1,
     });
+    // Nobody will ever answer: no need to try until the time is over.
+    opening.abandoned.addEventListener('abort', () => client.close(), { once: true });
     try {
       await new Promise<void>((resolve, reject) =>
-        client.waitForReady(Date.now() + connectTimeoutMs, (error) => (error ? reject(error) : resolve())),
+        client.waitForReady(Date.now() + opening.connectTimeoutMs, (error) => (error ? reject(error) : resolve())),
       );
       const info = await new Promise<GetInfoResponse>((resolve, reject) =>
-        client.getInfo({}, (error, response) => (error ? reject(fromServiceError(error)) : resolve(response))),
+        client.getInfo({}, new Metadata(), { deadline: Date.now() + opening.connectTimeoutMs }, (error, response) =>
+          error ? reject(fromServiceError(error)) : resolve(response),
+        ),
       );
-      const model = await load(client, request, onProgress);
+      opening.onAnswer();
+      const model = await load(client, request, opening);
       return new ExecutorSession(client, info, model, request.generation, pace);
     } catch (error) {
       client.close();
@@ -83,9 +99,7 @@ export class ExecutorSession {
     this.stream = stream;
     stream.on('data', (response: ExecuteResponse) => {
       if (response.generation !== this.generation) return;
-      const now = performance.now();
-      this.pace.observe(this.rowsInFlight.shift() ?? 1, now - this.oldestSince);
-      this.oldestSince = now;
+      this.watch.end();
       this.listener?.result(response);
     });
     stream.on('error', (error: ServiceError) => this.lose(fromServiceError(error)));
@@ -93,26 +107,8 @@ export class ExecutorSession {
   }
 
   submit(step: ExecuteRequest): void {
-    if (this.rowsInFlight.length === 0) this.oldestSince = performance.now();
-    this.rowsInFlight.push(step.slices.reduce((rows, slice) => rows + slice.count, 0));
+    this.watch.begin(step.slices.reduce((rows, slice) => rows + slice.count, 0));
     this.stream?.write(step);
-  }
-
-  /**
-   * How long the oldest step has been under way, when that is too long for its size and what steps took before.
-   *
-   * @param floorMs the least time a step gets
-   */
-  overdueMs(floorMs: number): number | undefined {
-    const [rows] = this.rowsInFlight;
-    if (rows === undefined) return undefined;
-    const age = performance.now() - this.oldestSince;
-    return age > Math.max(floorMs, this.pace.deadlineMs(rows)) ? age : undefined;
-  }
-
-  /** Milliseconds since the oldest step under way could begin; 0 when there is none. */
-  get oldestStepAgeMs(): number {
-    return this.rowsInFlight.length === 0 ? 0 : performance.now() - this.oldestSince;
   }
 
   /** Declares the executor gone: it died, or is about to be killed. */
@@ -135,17 +131,26 @@ export class ExecutorSession {
 function load(
   client: ExecutorServiceClient,
   request: LoadModelRequest,
-  onProgress: (doneBytes: number, totalBytes: number) => void,
+  { loadTimeoutMs, onProgress }: SessionOpening,
 ): Promise<LoadedModel> {
   return new Promise((resolve, reject) => {
     const call = client.loadModel(request);
     let loaded: LoadedModel | undefined;
+    const stalled = setTimeout(() => {
+      call.cancel();
+      reject(new RocmForgeError('EXECUTOR_UNAVAILABLE', `the load made no progress for ${loadTimeoutMs} ms`));
+    }, loadTimeoutMs);
     call.on('data', ({ event }) => {
+      stalled.refresh();
       if (event?.$case === 'loaded') loaded = event.value;
       if (event?.$case === 'progress') onProgress(Number(event.value.doneBytes), Number(event.value.totalBytes));
     });
-    call.on('error', (error: ServiceError) => reject(fromServiceError(error)));
+    call.on('error', (error: ServiceError) => {
+      clearTimeout(stalled);
+      reject(fromServiceError(error));
+    });
     call.on('end', () => {
+      clearTimeout(stalled);
       if (loaded) resolve(loaded);
       else reject(new RocmForgeError('EXECUTOR_PROTOCOL', 'the executor ended the load without a model'));
     });

@@ -1,11 +1,11 @@
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { describeFault, type Fault, keepFault } from '../../shared/fault-log.js';
 import type { LoadModelRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
-import { ExecutorProcess, type ExecutorProcessOptions } from './executor-process.js';
+import { Pace } from '../../shared/pace.js';
+import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession } from './executor-session.js';
-import { Pace } from './pace.js';
-
-export type SupervisorState = 'starting' | 'serving' | 'restarting' | 'failed' | 'stopped';
+import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
 
 export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
@@ -13,8 +13,12 @@ export interface SupervisorOptions {
   readonly load: Omit<LoadModelRequest, 'generation'>;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
-  /** Deaths within {@link RESTART_WINDOW_MS} after which starting anew is given up for a while. */
+  /** How long a load may go without progress. */
+  readonly loadTimeoutMs: number;
+  /** Deaths within a minute after which starting anew is given up for a while. */
   readonly maxRestarts: number;
+  /** Folder that keeps the last faults; absent: they are logged alone. */
+  readonly stateFolder?: string | undefined;
 }
 
 /** Who hears of executors that come and go. */
@@ -25,31 +29,42 @@ export interface SupervisorListener {
   serving(session: ExecutorSession): void;
   /** The session is gone, and with it all the executor held. Another follows unless the state is `failed`. */
   lost(error: RocmForgeError): void;
+  /** An executor process ended without being asked to, in whatever state. */
+  fault(fault: Fault): void;
+  /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */
+  restarts(reason: string): void;
   /** The first step of a new executor came back, this long after the old one was lost. */
   recovered(seconds: number): void;
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
-const WATCH_INTERVAL_MS = 100;
-const FIRST_BACKOFF_MS = 50;
-const LONGEST_BACKOFF_MS = 5_000;
-export const RESTART_WINDOW_MS = 60_000;
-const PROBE_INTERVAL_MS = 30_000;
+const WATCH_INTERVAL_MS = 50;
+/** How long an executor that nobody waits for any more may take to end by itself. */
+const SUSPECT_GRACE_MS = 100;
+const STOP_GRACE_MS = 2000;
+/** What the command exits with when it could tell why it does not work. */
+const EXIT_TOLD = 1;
 
 /**
  * Keeps one executor running: starts it, loads the model, watches that steps come back, and starts another when it dies
- * or hangs. A completed step is what counts as life, not an answered ping.
+ * or hangs. A completed step is what counts as life, not an answered ping. What follows from what is decided in
+ * `supervision.ts`.
  */
 export class Supervisor {
-  private current: SupervisorState = 'starting';
+  private supervision = BEGINNING;
   private session: ExecutorSession | undefined;
   private process: ExecutorProcess | undefined;
   private generation = 0n;
-  private deaths: number[] = [];
+  /** Why the executor of this generation is being given up. */
+  private cause: RocmForgeError | undefined;
+  private isHung = false;
   private lostAt: number | undefined;
   private readonly pace = new Pace();
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
+  /** Of the first start, until it has served or failed. */
+  private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
+  private ended: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly options: SupervisorOptions,
@@ -61,7 +76,7 @@ export class Supervisor {
   }
 
   get state(): SupervisorState {
-    return this.current;
+    return this.supervision.state;
   }
 
   /** Executors started so far. */
@@ -71,7 +86,7 @@ export class Supervisor {
 
   /** Milliseconds the step under way has taken; 0 when there is none. */
   get oldestStepAgeMs(): number {
-    return this.session?.oldestStepAgeMs ?? 0;
+    return this.session?.watch.ageMs ?? 0;
   }
 
   /** The running executor's process id, where this gateway started it. */
@@ -79,130 +94,204 @@ export class Supervisor {
     return this.process?.pid;
   }
 
+  /** Where the executor listens. */
+  get address(): string | undefined {
+    const { executor } = this.options;
+    return 'spawn' in executor ? this.process?.address : executor.address;
+  }
+
   /**
-   * Starts the first executor.
+   * Starts the first executor. One that crashes is tried again as later ones are.
    *
    * @throws RocmForgeError why it could not serve: at the start a wrong model file is the caller's to hear of
    */
-  async start(): Promise<void> {
-    await this.begin();
+  start(): Promise<void> {
+    const started = new Promise<void>((resolve, reject) => {
+      this.first = { resolve, reject };
+    });
+    this.perform({ do: 'spawn' });
+    return started;
   }
 
   /** Steps come back: deaths before this do not count against the executor any more. */
   stepCompleted(): void {
     if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
     this.lostAt = undefined;
-    if (this.deaths.length > 0) this.deaths = [];
-  }
-
-  /** Ends everything. */
-  async stop(): Promise<void> {
-    this.set('stopped');
-    clearInterval(this.watch);
-    clearTimeout(this.timer);
-    this.session?.close();
-    await this.process?.stop();
-  }
-
-  private async begin(): Promise<void> {
-    this.generation += 1n;
-    const generation = this.generation;
-    let address: string;
-    const { executor } = this.options;
-    if ('spawn' in executor) {
-      const child = new ExecutorProcess(executor.spawn, this.log);
-      this.process = child;
-      address = child.address;
-      void child.exited.then(({ code, signal }) => {
-        if (this.process !== child) return;
-        this.process = undefined;
-        const how = signal === null ? `with exit code ${code}` : `by ${signal}`;
-        this.sessionLost(generation, new RocmForgeError('EXECUTOR_UNAVAILABLE', `the executor ended ${how}`));
-      });
-    } else {
-      address = executor.address;
-    }
-    const opening = ExecutorSession.open(
-      address,
-      { ...this.options.load, generation },
-      this.pace,
-      CONNECT_TIMEOUT_MS,
-      (done, total) => this.listener.progress(done, total),
-    );
-    const session = await (this.process === undefined ? opening : Promise.race([opening, this.exitOf(this.process)]));
-    if (this.current === 'stopped') {
-      session.close();
-      return;
-    }
-    this.session = session;
-    this.set('serving');
-    this.log.info(
-      { generation: generation.toString(), pid: this.pid, device: session.info.device },
-      'executor serving',
-    );
-    this.listener.serving(session);
-  }
-
-  /** Rejects when the process ends. */
-  private async exitOf(child: ExecutorProcess): Promise<never> {
-    const { code, signal, stderrTail } = await child.exited;
-    const last = stderrTail.at(-1) ?? '';
-    throw new RocmForgeError(
-      'EXECUTOR_UNAVAILABLE',
-      `the executor ended before it could serve (${signal ?? `exit code ${code}`}) ${last}`.trim(),
-    );
+    if (this.supervision.deaths.length > 0 || this.supervision.probing) this.happen('step');
   }
 
   /** For the engine: the session's stream broke. */
   sessionLost(generation: bigint, error: RocmForgeError): void {
-    if (generation !== this.generation || this.current !== 'serving') return;
-    const { session } = this;
-    this.session = undefined;
-    this.lostAt ??= performance.now();
-    this.set('restarting');
-    session?.close();
-    this.log.warn({ reason: error.reason }, error.message);
-    this.listener.lost(error);
-    this.retireProcess();
-    this.scheduleRestart();
+    if (generation === this.generation) this.happen('broken', error);
   }
 
-  private retireProcess(): void {
-    const child = this.process;
-    this.process = undefined;
-    child?.kill();
+  /** Ends everything. */
+  async stop(): Promise<void> {
+    clearInterval(this.watch);
+    clearTimeout(this.timer);
+    this.happen('stop');
+    await this.ended;
   }
 
-  private scheduleRestart(): void {
-    const now = performance.now();
-    this.deaths = [...this.deaths.filter((at) => now - at < RESTART_WINDOW_MS), now];
-    const failed = this.deaths.length > this.options.maxRestarts;
-    if (failed) this.set('failed');
-    const exponential = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (this.deaths.length - 1));
-    // Jitter, so that several gateways of one failed device do not come back in step. The first try is immediate.
-    const delay = failed ? PROBE_INTERVAL_MS : this.deaths.length === 1 ? 0 : exponential * (0.5 + Math.random() / 2);
-    this.timer = setTimeout(() => {
-      this.begin().catch((error: unknown) => {
-        if (this.current === 'stopped') return;
-        this.log.error({ reason: asRocmForgeError(error).reason }, asRocmForgeError(error).message);
-        this.retireProcess();
-        this.scheduleRestart();
+  private happen(event: SupervisorEvent, cause?: RocmForgeError): void {
+    const { maxRestarts } = this.options;
+    const { state } = this.supervision;
+    const circumstances = { nowMs: performance.now(), random: Math.random(), maxRestarts };
+    const { after, actions } = decide(this.supervision, event, circumstances);
+    this.supervision = after;
+    if (after.state !== state) {
+      this.log.info({ from: state, event }, `supervisor ${after.state}`);
+      // The first cause is what counts: what comes after follows from it.
+      if (cause !== undefined) {
+        this.cause ??= cause;
+        this.log.warn({ reason: cause.reason }, cause.message);
+      }
+    }
+    for (const action of actions) this.perform(action);
+    if (after.state !== state) this.listener.state(after.state);
+    if (after.state === 'failed') this.first?.reject(this.cause ?? unavailable('the executor ends again and again'));
+  }
+
+  private perform(action: SupervisorAction): void {
+    switch (action.do) {
+      case 'spawn':
+        this.generation += 1n;
+        this.cause = undefined;
+        this.isHung = false;
+        void this.open(this.generation);
+        break;
+      case 'serve':
+        this.first?.resolve();
+        this.first = undefined;
+        break;
+      case 'lose':
+        this.lostAt ??= performance.now();
+        this.session?.close();
+        this.session = undefined;
+        this.listener.lost(this.cause ?? unavailable('the executor ended'));
+        break;
+      case 'terminate':
+        this.ended = this.terminate(this.process);
+        break;
+      case 'wait':
+        this.timer = setTimeout(() => this.happen('due'), action.ms);
+        break;
+    }
+  }
+
+  /** Starts or finds an executor and loads the model. */
+  private async open(generation: bigint): Promise<void> {
+    const { executor, load, loadTimeoutMs, stepTimeoutMs } = this.options;
+    const abandoned = new AbortController();
+    let address: string;
+    if ('spawn' in executor) {
+      const child = new ExecutorProcess(executor.spawn, stepTimeoutMs, this.log);
+      this.process = child;
+      address = child.address;
+      void child.exited.then((exit) => {
+        this.processEnded(child, exit);
+        abandoned.abort();
       });
-    }, delay);
+    } else {
+      address = executor.address;
+    }
+    const process = this.process;
+    try {
+      const session = await ExecutorSession.open(address, { ...load, generation }, this.pace, {
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        loadTimeoutMs,
+        abandoned: abandoned.signal,
+        onAnswer: () => this.isCurrent(generation, process) && this.happen('answered'),
+        onProgress: (done, total) => this.listener.progress(done, total),
+      });
+      if (!this.isCurrent(generation, process) || this.state === 'stopped') {
+        session.close();
+        return;
+      }
+      this.session = session;
+      this.happen('ready');
+      const { device } = session.info;
+      this.log.info({ generation: generation.toString(), pid: this.pid, device }, 'executor serving');
+      this.listener.serving(session);
+    } catch (thrown) {
+      if (!this.isCurrent(generation, process)) return;
+      const error = asRocmForgeError(thrown);
+      // A process that told why, or one at an address that nobody started: at the first start the caller hears of it.
+      if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) this.first?.reject(error);
+      this.happen('broken', error);
+    }
+  }
+
+  private isCurrent(generation: bigint, process: ExecutorProcess | undefined): boolean {
+    return generation === this.generation && process === this.process;
+  }
+
+  private processEnded(child: ExecutorProcess, exit: Exit): void {
+    const current = this.process === child;
+    if (current) this.process = undefined;
+    const { code, signal, stderrTail, record } = exit;
+    if (this.state === 'stopped' && this.cause === undefined) return;
+    const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
+    const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
+    const fault: Fault = {
+      at: new Date().toISOString(),
+      pid: child.pid,
+      generation: this.generations,
+      cause: this.cause?.message ?? '',
+      exitCode: code,
+      signal,
+      record,
+      lastLine: stderrTail.at(-1) ?? '',
+    };
+    // A first start that cannot work is the caller's mistake, of which it hears.
+    if (this.first === undefined || !wasTold) {
+      this.log.error({ fault }, `executor fault: ${describeFault(fault)}`);
+      this.keep(fault);
+      this.listener.fault(fault);
+    }
+    if (!current) return;
+    this.listener.restarts(this.isHung ? 'hung' : (signal ?? `exit_${code}`));
+    if (code === EXIT_TOLD) this.first?.reject(unavailable(`${ending.message}: ${fault.lastLine}`));
+    this.session?.close();
+    this.happen('gone', ending);
+  }
+
+  private keep(fault: Fault): void {
+    const { stateFolder } = this.options;
+    if (stateFolder === undefined) return;
+    try {
+      keepFault(stateFolder, fault);
+    } catch (error) {
+      this.log.warn({ err: error }, `the fault could not be kept in ${stateFolder}`);
+    }
+  }
+
+  /** Ends the process, or gives it up. Its end makes `gone` happen. */
+  private async terminate(child: ExecutorProcess | undefined): Promise<void> {
+    this.session?.close();
+    this.session = undefined;
+    const stopping = this.state === 'stopped';
+    if (child === undefined) {
+      // Of an executor at an address only the connection was ours.
+      if (stopping) return;
+      this.listener.restarts(this.isHung ? 'hung' : 'connection');
+      queueMicrotask(() => this.happen('gone'));
+      return;
+    }
+    const exit = await child.end(stopping ? STOP_GRACE_MS : SUSPECT_GRACE_MS);
+    if (exit !== undefined || this.process !== child) return;
+    this.log.error({ pid: child.pid }, 'the executor cannot be killed; it is left behind');
+    this.process = undefined;
+    this.listener.restarts('unkillable');
+    this.happen('gone');
   }
 
   private checkProgress(): void {
-    const overdue = this.session?.overdueMs(this.options.stepTimeoutMs);
+    const overdue = this.session?.watch.overdueMs(this.options.stepTimeoutMs);
     if (overdue === undefined) return;
-    this.sessionLost(
-      this.generation,
-      new RocmForgeError('EXECUTOR_UNAVAILABLE', `no step came back for ${Math.round(overdue)} ms`),
-    );
-  }
-
-  private set(state: SupervisorState): void {
-    if (this.current === state || this.current === 'stopped') return;
-    this.current = state;
-    this.listener.state(state);
+    this.isHung = true;
+    this.happen('overdue', unavailable(`no step came back for ${Math.round(overdue)} ms`));
   }
 }
+
+const unavailable = (message: string) => new RocmForgeError('EXECUTOR_UNAVAILABLE', message);

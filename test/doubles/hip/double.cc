@@ -226,7 +226,7 @@ class Runtime {
   // Errors stay: a device that failed fails every call after.
   Result state() const { return static_cast<Result>(sticky.load()); }
 
-  // The error that this call is to return, or SUCCESS. A hang or an abort happens here.
+  // The error that this call is to return, or SUCCESS. What befalls a launch waits for arm().
   Result count(const std::string& call) {
     if (state() != SUCCESS) return state();
     if (fault.call != call || ++calls_ != fault.at) return SUCCESS;
@@ -235,10 +235,19 @@ class Runtime {
     if (fault.kind == "oom") return OUT_OF_MEMORY;
     if (fault.kind == "lost") sticky = NO_DEVICE;
     if (fault.code != 0) return static_cast<Result>(fault.code);
-    if (fault.kind == "illegal") fails_next_ = true;
-    if (fault.kind == "hang") hangs_next_ = true;
-    if (fault.kind == "abort") aborts_next_ = true;
+    is_due_ = true;
     return state();
+  }
+
+  // Lets a fault befall the launch that is queued next, and none that is queued already.
+  void arm(Stream* stream) {
+    if (!is_due_) return;
+    is_due_ = false;
+    stream->push([this] {
+      if (fault.kind == "illegal") fails_next_ = true;
+      if (fault.kind == "hang") hangs_next_ = true;
+      if (fault.kind == "abort") aborts_next_ = true;
+    });
   }
 
   void run(const LaunchWork& work) {
@@ -291,6 +300,7 @@ class Runtime {
   }
 
   long calls_ = 0;
+  bool is_due_ = false;
   std::atomic<bool> fails_next_{false}, hangs_next_{false}, aborts_next_{false};
   std::mutex lanes_mutex_, log_mutex_;
   FILE* log_ = nullptr;
@@ -547,6 +557,7 @@ HIP hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
     return SUCCESS;
   }
   runtime().log(kernel->metadata.name.c_str(), 0);
+  runtime().arm(on);
   on->push([work] { runtime().run(work); });
   return SUCCESS;
 }
@@ -570,6 +581,7 @@ HIP hipGraphLaunch(void* executable, void* stream) {
   REQUIRE_USABLE();
   if (const Result injected = runtime().count("graph"); injected != SUCCESS) return injected;
   runtime().log("graph", static_cast<Graph*>(executable)->launches.size());
+  runtime().arm(static_cast<Stream*>(stream));
   for (const LaunchWork& work : static_cast<Graph*>(executable)->launches) {
     static_cast<Stream*>(stream)->push([work] { runtime().run(work); });
   }

@@ -1,0 +1,119 @@
+/**
+ * The supervisor's decisions, without its hands: what follows from what happened. Pure; `supervisor.ts` does what it says.
+ *
+ * starting   a process begins, or an address is connected to
+ * warming    it answers, and loads the model
+ * serving    it is given steps
+ * suspect    it hangs, broke its stream or could not load; it is being ended
+ * restarting it has ended, and the next begins soon
+ * failed     too many ended in a short time: the next is tried after a long while
+ * stopped    the gateway ends
+ */
+export type SupervisorState = 'starting' | 'warming' | 'serving' | 'suspect' | 'restarting' | 'failed' | 'stopped';
+
+export type SupervisorEvent =
+  /** The executor answered; its load begins. */
+  | 'answered'
+  /** The model is loaded. */
+  | 'ready'
+  /** A step came back. */
+  | 'step'
+  /** A step did not come back in time. */
+  | 'overdue'
+  /** The connection, the stream or the load failed. */
+  | 'broken'
+  /** The process has ended, or has been given up. */
+  | 'gone'
+  /** The time that was to be waited is over. */
+  | 'due'
+  /** The gateway ends. */
+  | 'stop';
+
+export type SupervisorAction =
+  /** Start a process or connect to the address, as a new generation. */
+  | { readonly do: 'spawn' }
+  /** Give the loaded executor steps. */
+  | { readonly do: 'serve' }
+  /** Tell that everything the executor held is gone. */
+  | { readonly do: 'lose' }
+  /** End the process; `gone` follows. */
+  | { readonly do: 'terminate' }
+  /** Let `due` happen after this time. */
+  | { readonly do: 'wait'; readonly ms: number };
+
+export interface Supervision {
+  readonly state: SupervisorState;
+  /** When executors ended since the last completed step, in milliseconds, within {@link RESTART_WINDOW_MS}. */
+  readonly deaths: readonly number[];
+  /** It was `failed`, and no step has come back since: one more death is enough. */
+  readonly probing: boolean;
+}
+
+export interface Circumstances {
+  readonly nowMs: number;
+  /** 0 to 1. */
+  readonly random: number;
+  /** Deaths within the window after which it is `failed`. */
+  readonly maxRestarts: number;
+}
+
+export const RESTART_WINDOW_MS = 60_000;
+export const PROBE_INTERVAL_MS = 30_000;
+const FIRST_BACKOFF_MS = 50;
+const LONGEST_BACKOFF_MS = 5_000;
+
+export const BEGINNING: Supervision = { state: 'starting', deaths: [], probing: false };
+
+/** What an event leads to. An event that means nothing in a state changes nothing: it came late. */
+export function decide(
+  before: Supervision,
+  event: SupervisorEvent,
+  circumstances: Circumstances,
+): { readonly after: Supervision; readonly actions: readonly SupervisorAction[] } {
+  const { state } = before;
+  const to = (next: SupervisorState, ...actions: SupervisorAction[]) => ({
+    after: { ...before, state: next },
+    actions,
+  });
+  if (state === 'stopped') return to('stopped');
+  if (event === 'stop') return to('stopped', { do: 'terminate' });
+  switch (state) {
+    case 'starting':
+    case 'warming':
+      if (event === 'answered') return to('warming');
+      if (event === 'ready') return to('serving', { do: 'serve' });
+      if (event === 'broken') return to('suspect', { do: 'terminate' });
+      if (event === 'gone') return buried(before, [], circumstances);
+      break;
+    case 'serving':
+      if (event === 'step') return { after: { state, deaths: [], probing: false }, actions: [] };
+      if (event === 'overdue' || event === 'broken') return to('suspect', { do: 'lose' }, { do: 'terminate' });
+      if (event === 'gone') return buried(before, [{ do: 'lose' }], circumstances);
+      break;
+    case 'suspect':
+      if (event === 'gone') return buried(before, [], circumstances);
+      break;
+    case 'restarting':
+    case 'failed':
+      if (event === 'due') return to('starting', { do: 'spawn' });
+      break;
+  }
+  return to(state);
+}
+
+/** An executor has ended: the next begins soon, or after a long while when that has not helped. */
+function buried(
+  { deaths, probing }: Supervision,
+  actions: readonly SupervisorAction[],
+  { nowMs, random, maxRestarts }: Circumstances,
+): { readonly after: Supervision; readonly actions: readonly SupervisorAction[] } {
+  const recent = [...deaths.filter((at) => nowMs - at < RESTART_WINDOW_MS), nowMs];
+  if (probing || recent.length > maxRestarts) {
+    const after = { state: 'failed', deaths: recent, probing: true } as const;
+    return { after, actions: [...actions, { do: 'wait', ms: PROBE_INTERVAL_MS }] };
+  }
+  const exponential = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (recent.length - 1));
+  // Jitter, so that several gateways of one failed device do not come back in step. The first try is immediate.
+  const ms = recent.length === 1 ? 0 : exponential * (0.5 + random / 2);
+  return { after: { state: 'restarting', deaths: recent, probing }, actions: [...actions, { do: 'wait', ms }] };
+}

@@ -1,0 +1,104 @@
+// Builds kernels with a mistake in one of them, for tests of what happens then.
+//
+//   node tools/plant-mistake.mjs --output DIR [--mistake NAME] [--target host|sm_90|gfx1100] [--position N]
+//
+//   out-of-range-store  (default) rope_kv_append stores terabytes past the cache for the value of position N
+//   wrong-norm          rms_norm is a thousandth too large
+//   wrong-activation    swiglu activates up instead of the gate
+//
+// DIR then serves as --kernels of an executor. Only the one file is built anew; it takes its place in front of what
+// build/kernels/<target> holds, which must be there.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const { values: options } = parseArgs({
+  options: {
+    target: { type: 'string', default: 'host' },
+    mistake: { type: 'string', default: 'out-of-range-store' },
+    position: { type: 'string', default: '100' },
+    output: { type: 'string' },
+  },
+});
+const MISTAKES = {
+  'out-of-range-store': {
+    source: 'rope_kv_append.hip',
+    from: 'kv_offset(block_table, position, kv_heads, kv_head, head_dim)',
+    to: `kv_offset(block_table, position, kv_heads, kv_head, head_dim) + (position == ${Number(options.position)} ? size_t{1} << 42 : 0)`,
+  },
+  'wrong-norm': { source: 'rms_norm.hip', from: '* scale * weight[i]', to: '* scale * weight[i] * 1.001f' },
+  'wrong-activation': {
+    source: 'swiglu.hip',
+    from: 'silu(to_float(gate[i])) * to_float(up[i])',
+    to: 'silu(to_float(up[i])) * to_float(gate[i])',
+  },
+};
+
+/** Ends with one line on stderr. */
+function fail(message) {
+  console.error(`plant-mistake: ${message}`);
+  process.exit(1);
+}
+
+const mistake = MISTAKES[options.mistake] ?? fail(`known mistakes are ${Object.keys(MISTAKES).join(', ')}`);
+const { target, output = fail('give --output') } = options;
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-planted-'));
+const good = path.join(root, 'build', 'kernels', target);
+if (!existsSync(good)) fail(`${good} is missing; run "npm run build:kernels -- --target ${target}"`);
+const sha256 = (file) => createHash('sha256').update(readFileSync(file)).digest('hex');
+
+/** Builds the one source with the mistake in it. @returns the folder of what came out */
+function buildPlanted() {
+  const kernels = path.join(folder, 'kernels');
+  cpSync(path.join(root, 'kernels'), kernels, { recursive: true });
+  const file = path.join(kernels, mistake.source);
+  const source = readFileSync(file, 'utf8');
+  if (!source.includes(mistake.from)) fail(`${mistake.source} holds no "${mistake.from}"`);
+  writeFileSync(file, source.replace(mistake.from, mistake.to));
+  const built = path.join(folder, 'build');
+  const args = ['--target', target, '--only', mistake.source, '--kernels', kernels, '--output', built];
+  const { status } = spawnSync(process.execPath, [path.join(root, 'tools', 'build-kernels.mjs'), ...args], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  if (status !== 0) fail('the kernels do not build');
+  return path.join(built, target);
+}
+
+/** For each level a library that is empty but for needing two: what both hold is found in the planted one first. */
+function overlayLibraries(planted, into, files) {
+  const compiler = process.env.CXX ?? 'g++';
+  return files.map(({ file }) => {
+    const mistaken = path.join(into, `planted-${file}`);
+    cpSync(path.join(planted, file), mistaken);
+    const args = ['-shared', '-Wl,--no-as-needed', '-o', path.join(into, file), mistaken, path.join(good, file)];
+    execFileSync(compiler, args, { stdio: 'inherit' });
+    return { file, sha256: sha256(path.join(into, file)) };
+  });
+}
+
+/** A copy of the good code objects in which the one is replaced. */
+function replaceCodeObject(planted, into, files) {
+  const [mistaken] = JSON.parse(readFileSync(path.join(planted, 'manifest.json'), 'utf8')).files;
+  if (!files.some(({ file }) => file === mistaken.file)) fail(`${good} holds no ${mistaken.file}`);
+  for (const { file } of files) cpSync(path.join(file === mistaken.file ? planted : good, file), path.join(into, file));
+  return files.map((entry) => (entry.file === mistaken.file ? mistaken : entry));
+}
+
+try {
+  const planted = buildPlanted();
+  const into = path.resolve(output, target);
+  rmSync(into, { recursive: true, force: true });
+  mkdirSync(into, { recursive: true });
+  const manifest = JSON.parse(readFileSync(path.join(good, 'manifest.json'), 'utf8'));
+  const place = target === 'host' ? overlayLibraries : replaceCodeObject;
+  const files = place(planted, into, manifest.files);
+  writeFileSync(path.join(into, 'manifest.json'), `${JSON.stringify({ ...manifest, key: 'planted', files })}\n`);
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+console.log(`${output}: ${mistake.source} for ${target} has the mistake ${options.mistake}`);
