@@ -25,6 +25,10 @@ GridDim grid_dim(const Napi::Object& dim) {
   result.count_index = dim.Get("count").As<Napi::Number>();
   result.constant = dim.Get("constant").As<Napi::Number>();
   result.divisor = dim.Get("divisor").As<Napi::Number>();
+  if (result.count_index < 0) return result;
+  result.first = dim.Get("first").As<Napi::Number>();
+  result.most = dim.Get("most").As<Napi::Number>();
+  result.times = dim.Get("times").As<Napi::Number>();
   return result;
 }
 

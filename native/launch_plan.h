@@ -2,6 +2,7 @@
 // grids follow the step, through its counts (rows, sampled rows, ...).
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -11,15 +12,17 @@
 
 namespace rocmforge {
 
-// One dimension of a grid: ceil(value / divisor), where value is a constant or one of the step's counts.
+// One dimension of a grid: ceil(value / divisor), where value is a constant or follows one of the step's counts: of what
+// it counts those from `first` on, `most` at most, `times` for each.
 struct GridDim {
   int count_index = -1;  // -1: the constant
   int constant = 1;
   int divisor = 1;
+  int first = 0, most = 0, times = 1;
 
   int resolve(const std::vector<int>& counts) const {
-    const int value = count_index < 0 ? constant : counts[count_index];
-    return (value + divisor - 1) / divisor;
+    const int value = count_index < 0 ? constant : std::min(counts[count_index] - first, most) * times;
+    return value <= 0 ? 0 : (value + divisor - 1) / divisor;
   }
 };
 

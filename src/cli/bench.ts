@@ -55,6 +55,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
     gpu: options.gpu,
     threads: options.threads,
     kernels: options.kernels,
+    attention: options.attention,
   });
   // A prompt of its own for each run, or the prefix cache would answer for the prefill.
   const vocabulary = loop.model.forward.model.vocabularySize;

@@ -18,14 +18,14 @@ export function gatewayOptions(
     readonly metricsListen?: string;
   },
 ): GatewayOptions {
-  const { device, gpu, threads, kernels, stepDelayMs, plantFault } = options;
+  const { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } = options;
   return {
     model: options.model,
     modelName: options.modelName,
     listen: options.listen,
     executor:
       options.executor === undefined
-        ? { spawn: { device, gpu, threads, kernels, stepDelayMs, plantFault } }
+        ? { spawn: { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } }
         : { address: options.executor },
     maxContext: options.maxContext,
     maxSequences: options.maxSequences,

@@ -102,6 +102,7 @@ command('executor', [...deviceOptions, ...testOptions])
     await runExecutor({
       listen: options.listen,
       device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
+      attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
       stepTimeoutMs: options.stepTimeoutMs,

@@ -64,6 +64,9 @@ export const deviceOptions = [
   new Option('--gpu <number>', 'which of the platform’s GPUs (default: 0)').argParser(wholeNumber(0)),
   new Option('--threads <count>', 'threads of the host device (default: all processors)').argParser(wholeNumber(1)),
   new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
+  new Option('--attention <form>', 'unfused: one kernel an operation, slow, to compare with')
+    .choices(['fused', 'unfused'])
+    .default('fused'),
 ];
 
 /** For tests: slows the executor down, or makes it fault. */
@@ -86,6 +89,7 @@ export interface ModelOptionValues {
   readonly gpu?: number;
   readonly threads?: number;
   readonly kernels?: string;
+  readonly attention?: 'fused' | 'unfused';
   readonly stepDelayMs?: number;
   readonly plantFault?: string;
 }

@@ -9,7 +9,8 @@ import { INVARIANCE_PROMPT, logitsHashes, promptOf } from './verify/invariance.j
 import { StepDriver } from './verify/step-driver.js';
 import { greedy, readParityCases, teacherForced } from './verify/teacher-forced.js';
 
-export interface VerifyCommandOptions extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels'> {
+export interface VerifyCommandOptions
+  extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention'> {
   readonly model: readonly string[];
   /** llama.cpp's own tokens and log probabilities of each model, in the models' order. */
   readonly parity: readonly string[];
@@ -71,7 +72,8 @@ const deviceOptions = ({ device, gpu, threads, kernels }: VerifyCommandOptions) 
 async function verifyModel(options: VerifyCommandOptions, file: string, parity?: string): Promise<Verdict[]> {
   const model = path.basename(file);
   const verdicts: Verdict[] = [];
-  const device = { ...deviceOptions(options), kvCacheType: options.kvCacheType };
+  const { kvCacheType, attention } = options;
+  const device = { ...deviceOptions(options), kvCacheType, attention };
   if (parity !== undefined) {
     const cases = readParityCases(parity);
     const { mean, max, steps, sameToken } = await teacherForced(file, cases, device);
@@ -88,9 +90,9 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
     const measured = `${same} of ${tokens} equal${note}`;
     verdicts.push({ model, check: 'greedy tokens', measured, passed: same === tokens || !mustBeEqual });
   }
-  verdicts.push(await invariance(openDevice(deviceOptions(options)), file, model, options.kvCacheType));
+  verdicts.push(await invariance(openDevice(deviceOptions(options)), file, model, options));
   if (options.besideHost) {
-    const { relative, bound } = await besideHost(openDevice(deviceOptions(options)), file, options.threads);
+    const { relative, bound } = await besideHost(openDevice(deviceOptions(options)), file, options);
     const measured = `|difference| / |logits| ${relative.toExponential(2)}, bound ${bound.toExponential(2)}`;
     verdicts.push({ model, check: 'logits beside the host’s', measured, passed: relative <= bound });
   }
@@ -103,10 +105,10 @@ async function growth(
   device: Device,
   path: string,
   model: string,
-  { kvCacheType, tokens }: VerifyCommandOptions,
+  { kvCacheType, attention, tokens }: VerifyCommandOptions,
 ): Promise<Verdict> {
   const limits = { maxContext: tokens + 32, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
-  const loaded = await loadModel(device, { path, kvCacheType, fingerprint: '', ...limits }, () => undefined);
+  const loaded = await loadModel(device, { path, kvCacheType, attention, fingerprint: '', ...limits }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);
   const prompt = promptOf(1, 16, loaded.forward.model.vocabularySize);
   await driver.sample([[0, 0, prompt.length, true]], [[0, prompt]]);
@@ -130,11 +132,16 @@ async function growth(
 }
 
 /** One hash of a sequence's logits: alone, in chunks, and among others. */
-async function invariance(device: Device, file: string, model: string, kvCacheType: 'f16' | 'f32'): Promise<Verdict> {
+async function invariance(
+  device: Device,
+  file: string,
+  model: string,
+  { kvCacheType, attention }: VerifyCommandOptions,
+): Promise<Verdict> {
   const limits = { maxContext: 512, maxSequences: INVARIANCE_OTHERS + 1, maxStepTokens: 1024, kvMemoryBytes: 0 };
   const loaded: LoadedModel = await loadModel(
     device,
-    { path: file, kvCacheType, fingerprint: '', ...limits },
+    { path: file, kvCacheType, attention, fingerprint: '', ...limits },
     () => undefined,
   );
   const hashes = [await logitsHashes(device, loaded, INVARIANCE_PROMPT)];

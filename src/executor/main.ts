@@ -7,6 +7,7 @@ import { createLogger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
 import { type DeviceOptions, openDevice } from './device/open-device.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
+import type { LoadOptions } from './model/loaded-model.js';
 import { ExecutorService } from './service.js';
 
 /** How an executor process is started. */
@@ -14,6 +15,8 @@ export interface ExecutorOptions {
   /** `unix:PATH` or `HOST:PORT`. */
   readonly listen: string;
   readonly device: DeviceOptions;
+  /** How models attend; default: fused. */
+  readonly attention?: LoadOptions['attention'] | undefined;
   /** End with the process that started this one: a gateway's executor must not outlive it. */
   readonly dieWithParent: boolean;
   /** File in which to keep what is being done on the device, for whoever asks why this process ended. */
@@ -37,7 +40,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.resume();
   }
   const device = openDevice(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
-  const service = new ExecutorService(device, log, options.stepTimeoutMs, {
+  const service = new ExecutorService(device, log, options, {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),
   });

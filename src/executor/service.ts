@@ -52,7 +52,7 @@ export class ExecutorService {
   constructor(
     private readonly device: Device,
     private readonly log: Logger,
-    private readonly stepTimeoutMs: number,
+    private readonly options: { readonly stepTimeoutMs: number; readonly attention?: LoadOptions['attention'] },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {
     // A device that hangs leaves the event loop healthy: health is told from the steps.
@@ -97,7 +97,8 @@ export class ExecutorService {
       this.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
       this.stamp('loading');
-      const model = await this.prepare(loadOptions(request), (doneBytes, totalBytes) => {
+      const load = { ...loadOptions(request), attention: this.options.attention };
+      const model = await this.prepare(load, (doneBytes, totalBytes) => {
         call.write({
           event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
         });
@@ -139,7 +140,7 @@ export class ExecutorService {
   /** Not serving while a step is overdue; serving again if it comes back after all. */
   private checkProgress(): void {
     if (this.runner === undefined || this.loading || this.isEnding) return;
-    const overdue = this.runner.overdueMs(this.stepTimeoutMs);
+    const overdue = this.runner.overdueMs(this.options.stepTimeoutMs);
     if ((overdue !== undefined) === this.isHung) return;
     this.isHung = overdue !== undefined;
     if (overdue !== undefined) this.log.error({ ms: Math.round(overdue) }, 'a step does not come back');

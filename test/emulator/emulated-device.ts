@@ -141,6 +141,8 @@ export class EmulatedDevice implements NativeDevice {
   }
 }
 
-function blocksOf({ count, constant, divisor }: NativeGridDim, counts: Int32Array): number {
-  return Math.ceil((count < 0 ? constant : counts[count]!) / divisor);
+function blocksOf(dim: NativeGridDim, counts: Int32Array): number {
+  const value =
+    'first' in dim ? Math.max(0, Math.min(counts[dim.count]! - dim.first, dim.most)) * dim.times : dim.constant;
+  return Math.ceil(value / dim.divisor);
 }

@@ -7,7 +7,7 @@ import type { Reporter, TestCase, TestModule } from 'vitest/node';
 import { packageRoot } from '../../src/shared/package.js';
 import { EXCEPTIONS } from './exceptions.js';
 import { EXECUTED_PREFIX, type ExecutedLine } from './executed.js';
-import { type Row, readRows, render } from './verification-table.js';
+import { modelsSection, type Row, readRows, render } from './verification-table.js';
 
 const FILE = path.join(packageRoot, 'docs', 'verification.md');
 const SHA_DIGITS = 12;
@@ -31,11 +31,10 @@ export default class VerificationReporter implements Reporter {
     const date = new Date().toISOString().slice(0, 10);
     const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot, encoding: 'utf8' }).trim();
     const rows = new Map<string, Row>();
-    if (existsSync(FILE)) {
-      for (const row of readRows(readFileSync(FILE, 'utf8'))) {
-        // A row stays as long as the code object that it is about.
-        if (shaOf(row) === row.sha256) rows.set(keyOf(row), row);
-      }
+    const before = existsSync(FILE) ? readFileSync(FILE, 'utf8') : '';
+    for (const row of readRows(before)) {
+      // A row stays as long as the code object that it is about.
+      if (shaOf(row) === row.sha256) rows.set(keyOf(row), row);
     }
     for (const [key, line] of this.executed) {
       const { error, share } = this.errors.get(key) ?? { error: 0, share: 0 };
@@ -48,7 +47,7 @@ export default class VerificationReporter implements Reporter {
       if (verdict === '' && rows.has(key)) continue;
       rows.set(key, { kernel, target, sha256, variants, launches, error, share, instructions, verdict, date, commit });
     }
-    writeFileSync(FILE, render([...rows.values()], EXCEPTIONS));
+    writeFileSync(FILE, render([...rows.values()], EXCEPTIONS, modelsSection(before)));
     console.log(`\n${this.executed.size} of ${rows.size} rows of docs/verification.md are of this run`);
     for (const { kernels, targets, inputs, reason } of EXCEPTIONS) {
       console.log(`exception: ${kernels.source} on ${targets.source}, ${inputs}: ${reason}`);

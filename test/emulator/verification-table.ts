@@ -43,8 +43,14 @@ two million wave-instructions a launch is skipped. Error 0: the results are the 
 emulator says nothing of speed, of hazards between instructions or of real hardware.
 `;
 
-/** The text of docs/verification.md. */
-export function render(rows: readonly Row[], exceptions: readonly EmulatorException[]): string {
+/** What `npm run verify:emulator` writes stands from this heading to the end of the file. */
+const MODELS_HEADING = /^(?=## Whole models$)/m;
+
+/** The part of docs/verification.md that is not written here. */
+export const modelsSection = (text: string): string => text.split(MODELS_HEADING)[1] ?? '';
+
+/** The text of docs/verification.md, of which `models` is kept as it is. */
+export function render(rows: readonly Row[], exceptions: readonly EmulatorException[], models: string): string {
   const sorted = [...rows].sort((a, b) => `${a.kernel} ${a.target}`.localeCompare(`${b.kernel} ${b.target}`));
   const lines = sorted.map((row) => [
     row.kernel,
@@ -64,12 +70,12 @@ export function render(rows: readonly Row[], exceptions: readonly EmulatorExcept
     ({ kernels, targets, inputs, reason }) => `- \`${kernels.source}\` on \`${targets.source}\`, ${inputs}: ${reason}`,
   );
   const exceptional = listed.length === 0 ? ['None.'] : listed;
-  return `${[INTRODUCTION, ...table, '', '## Exceptions', '', ...exceptional].join('\n')}\n`;
+  return `${[INTRODUCTION, ...table, '', '## Exceptions', '', ...exceptional].join('\n')}\n${models && `\n${models}`}`;
 }
 
 /** The rows of a text that `render` gave. */
 export function readRows(text: string): Row[] {
-  const lines = text.split('\n').filter((line) => line.startsWith('| '));
+  const lines = (text.split(MODELS_HEADING)[0] as string).split('\n').filter((line) => line.startsWith('| '));
   return lines.slice(2).map((line) => {
     const cells = line.split('|').map((cell) => cell.trim());
     const [, kernel, target, sha256, variants, verdict, launches, error, share, instructions, date, commit] =

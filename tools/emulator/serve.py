@@ -10,6 +10,9 @@ A request is a line of JSON, then the bytes of its buffers one after the other:
     {"file", "kernel", "grid": [x, y, z], "block", "order", "budget", "arguments": [{"bytes": N} | {"hex": "..."}]}
 The answer is a line of JSON, then the bytes that the buffers hold after the launch:
     {"instructions"} | {"error", "too_long"}            no bytes follow an error
+
+With ROCMFORGE_EMULATOR_TOTALS a file of that name tells, before each answer, what was run so far:
+    {"instructions", "kernels": {NAME: {"sha256" of its code object, "launches", "instructions"}}}
 """
 import glob
 import hashlib
@@ -77,14 +80,38 @@ def launch(request, objects, source, memory):
   return {"instructions": runner.last_stats["inst"]}, buffers
 
 
+class Totals:
+  """What was run so far, in a file for another process to read."""
+
+  def __init__(self, path):
+    self.path, self.kernels, self.hashes = path, {}, {}
+
+  def add(self, file, kernel, instructions):
+    if file not in self.hashes:
+      with open(file, "rb") as source:
+        self.hashes[file] = hashlib.sha256(source.read()).hexdigest()
+    entry = self.kernels.setdefault(kernel, {"sha256": self.hashes[file], "launches": 0, "instructions": 0})
+    entry["launches"] += 1
+    entry["instructions"] += instructions
+    total = sum(entry["instructions"] for entry in self.kernels.values())
+    with open(self.path + ".new", "w") as target:
+      json.dump({"instructions": total, "kernels": self.kernels}, target)
+    os.replace(self.path + ".new", self.path)
+
+
 def serve(memory):
   source = sys.stdin.buffer
+  totals_file = os.environ.get("ROCMFORGE_EMULATOR_TOTALS")
+  totals = Totals(totals_file) if totals_file else None
   # What the emulator prints must not get between the answers.
   answers = os.fdopen(os.dup(1), "wb")
   os.dup2(2, 1)
   objects = {}
   for served, line in enumerate(iter(source.readline, b""), 1):
-    answer, buffers = launch(json.loads(line), objects, source, memory)
+    request = json.loads(line)
+    answer, buffers = launch(request, objects, source, memory)
+    if totals and "instructions" in answer:
+      totals.add(request["file"], request["kernel"], answer["instructions"])
     answers.write(json.dumps(answer).encode() + b"\n" + b"".join(buffer.tobytes() for buffer in buffers))
     answers.flush()
     if served % SAVE_EVERY == 0:

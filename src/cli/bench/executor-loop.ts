@@ -3,7 +3,7 @@ import { type Device, DeviceScope } from '../../executor/device/device.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
 import { ATTENTION_SPLIT, readWords } from '../../executor/kernels/contracts/index.js';
 import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
-import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepRunner } from '../../executor/step-runner.js';
@@ -32,10 +32,14 @@ export class ExecutorLoop {
   }
 
   /** @param tokens positions the one sequence may have */
-  static async open(path: string, tokens: number, options: DeviceOptions): Promise<ExecutorLoop> {
+  static async open(
+    path: string,
+    tokens: number,
+    { attention, ...options }: DeviceOptions & Pick<LoadOptions, 'attention'>,
+  ): Promise<ExecutorLoop> {
     const device = openDevice(options);
     const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens: tokens, kvMemoryBytes: 0 };
-    const load = { path, kvCacheType: 'f16', fingerprint: '', ...limits } as const;
+    const load = { path, kvCacheType: 'f16', fingerprint: '', attention, ...limits } as const;
     return new ExecutorLoop(device, await loadModel(device, load, () => undefined));
   }
 

@@ -1,6 +1,6 @@
 import type { Device } from '../../executor/device/device.js';
 import { openDevice } from '../../executor/device/open-device.js';
-import { type LoadedModel, loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { promptOf } from './invariance.js';
 import { StepDriver } from './step-driver.js';
 
@@ -22,11 +22,16 @@ export interface BesideHost {
  * times that is accepted. With quantized weights the rounded values are then rounded again, to int8: a difference of 2⁻¹²
  * sends about one in a hundred to the next step, whose size is some 2⁻⁵ of a value, which leaves 2⁻⁸; twice that.
  */
-export async function besideHost(device: Device, path: string, threads?: number): Promise<BesideHost> {
+export async function besideHost(
+  device: Device,
+  path: string,
+  { threads, attention }: { readonly threads?: number; readonly attention?: LoadOptions['attention'] } = {},
+): Promise<BesideHost> {
   const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
-  const load = (on: Device) => loadModel(on, { path, kvCacheType: 'f16', fingerprint: '', ...limits }, () => undefined);
+  const load = (on: Device, options: Pick<LoadOptions, 'attention'> = {}) =>
+    loadModel(on, { path, kvCacheType: 'f16', fingerprint: '', ...limits, ...options }, () => undefined);
   const host = openDevice({ kind: 'host', threads });
-  const [onHost, onDevice] = [await load(host), await load(device)];
+  const [onHost, onDevice] = [await load(host), await load(device, { attention })];
   const [expected, actual] = [await logitsOf(host, onHost), await logitsOf(device, onDevice)];
   const { layers } = onHost.forward.model;
   const isQuantized =

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
-import { loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { type Slice, StepDriver } from './step-driver.js';
 
@@ -29,7 +29,7 @@ export interface Deviation {
 async function open(
   path: string,
   cases: readonly ParityCase[],
-  { kvCacheType = 'f32', ...deviceOptions }: VerifyOptions,
+  { kvCacheType = 'f32', attention, ...deviceOptions }: VerifyOptions,
 ): Promise<StepDriver> {
   const device = openDevice({ kind: 'host', ...deviceOptions });
   const lengths = cases.map(({ prompt_tokens, tokens }) => prompt_tokens.length + tokens.length);
@@ -43,13 +43,14 @@ async function open(
       maxStepTokens: cases.reduce((sum, { prompt_tokens }) => sum + prompt_tokens.length, 0),
       kvMemoryBytes: 0,
       fingerprint: '',
+      attention,
     },
     () => undefined,
   );
   return new StepDriver(device, model, 1n);
 }
 
-export type VerifyOptions = Partial<DeviceOptions> & { readonly kvCacheType?: 'f32' | 'f16' };
+export type VerifyOptions = Partial<DeviceOptions> & { readonly kvCacheType?: 'f32' | 'f16' } & Pick<LoadOptions, 'attention'>;
 
 /** The slices of step number `step`: each case's prompt, then a token at a time; and the cases that still run. */
 function stepOf(cases: readonly ParityCase[], step: number): { running: number[]; slices: Slice[] } {
@@ -62,6 +63,18 @@ function stepOf(cases: readonly ParityCase[], step: number): { running: number[]
 }
 
 const stepsOf = (cases: readonly ParityCase[]) => Math.max(...cases.map(({ tokens }) => tokens.length));
+
+/** The column of the largest logit. */
+function likeliest(row: Float32Array): number {
+  return row.indexOf(row.reduce((a, b) => Math.max(a, b)));
+}
+
+/** How far the log probabilities of one row of logits are from those that a reference gave these tokens. */
+export function differences(row: Float32Array, top: readonly (readonly [id: number, logprob: number])[]): number[] {
+  const largest = row.reduce((a, b) => Math.max(a, b));
+  const logSum = largest + Math.log(row.reduce((total, logit) => total + Math.exp(logit - largest), 0));
+  return top.map(([id, logprob]) => Math.abs(row[id]! - logSum - logprob));
+}
 
 /** Feeds each case the reference's tokens, all cases side by side, and compares every step's log probabilities. */
 export async function teacherForced(
@@ -82,12 +95,9 @@ export async function teacherForced(
       const top = cases[slot]!.top[step];
       if (top === null || top === undefined) return;
       const row = logits[i]!;
-      const largest = row.reduce((a, b) => Math.max(a, b));
-      const logSum = largest + Math.log(row.reduce((total, logit) => total + Math.exp(logit - largest), 0));
       steps += 1;
-      if (row.indexOf(largest) === cases[slot]!.tokens[step]) sameToken += 1;
-      for (const [id, logprob] of top) {
-        const difference = Math.abs(row[id]! - logSum - logprob);
+      if (likeliest(row) === cases[slot]!.tokens[step]) sameToken += 1;
+      for (const difference of differences(row, top)) {
         sum += difference;
         count += 1;
         // Math.max keeps a NaN, which then fails every bound; a comparison would lose it.

@@ -101,12 +101,20 @@ export interface NativeLaunch {
   readonly when?: { readonly count: number; readonly atLeast: number; readonly atMost: number };
 }
 
-/** ceil(value / divisor), where value is counts[count], or `constant` when count is -1. */
-export interface NativeGridDim {
-  readonly count: number;
-  readonly constant: number;
-  readonly divisor: number;
-}
+/**
+ * ceil(value / divisor), where value is `constant` when count is -1, else what counts[count] counts from `first` on, `most`
+ * at most, `times` for each.
+ */
+export type NativeGridDim =
+  | { readonly count: -1; readonly constant: number; readonly divisor: number }
+  | {
+      readonly count: number;
+      readonly constant: 0;
+      readonly divisor: number;
+      readonly first: number;
+      readonly most: number;
+      readonly times: number;
+    };
 
 export interface NativeStep {
   readonly plan: number;

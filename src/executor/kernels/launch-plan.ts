@@ -20,6 +20,10 @@ export type LaunchArguments<A extends readonly Argument[]> = {
 export interface StepCount {
   readonly index: number;
   readonly max: number;
+  /** What it counts before this is left out, and so is what comes after `max` more; default: 0. */
+  readonly first?: number;
+  /** How many there are for each that is counted; `max` is of all of them. Default: 1. */
+  readonly times?: number;
 }
 
 /** Launched only in steps whose count lies in [atLeast, atMost]. */
@@ -126,7 +130,10 @@ export class LaunchPlanRecorder {
       throw new RangeError(`${name}: a grid of ${blocks} blocks in ${'xyz'[d]}, for ${dim.of} = ${most}, is too large`);
     }
     const bound = dimensions[dim.of];
-    if (typeof bound === 'object') return { count: bound.index, constant: 0, divisor };
+    if (typeof bound === 'object') {
+      const { index, max, first = 0, times = 1 } = bound;
+      return { count: index, constant: 0, divisor, first, most: max / times, times };
+    }
     return { count: -1, constant: most, divisor };
   }
 }

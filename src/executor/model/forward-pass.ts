@@ -5,11 +5,12 @@ import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { type Activation, Linear, type Rows } from './linear.js';
-import { PagedAttention } from './paged-attention.js';
+import { type AttentionForm, PagedAttention } from './paged-attention.js';
 import { Sampling } from './sampling.js';
 import { type SlotArena, slotArena } from './slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from './step-counts.js';
 import { StepTables } from './step-tables.js';
+import { UnfusedAttention } from './unfused-attention.js';
 import type { Matrix } from './weights.js';
 
 /** Weights of one attention layer. */
@@ -70,7 +71,7 @@ export class ForwardPass {
   private readonly tokens: Rows;
   private readonly samples: Rows;
   private readonly sampling: Sampling;
-  private readonly attentionLayer: PagedAttention;
+  private readonly attentionForm: AttentionForm;
   private readonly slotWords: number;
   private readonly slotDims: { readonly slot_count: number };
 
@@ -111,7 +112,9 @@ export class ForwardPass {
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
     const slots = { buffer: this.slots, arena: this.arena };
     this.sampling = new Sampling(device, this.memory, this.plan, this.tables, slots, limits, vocabularySize);
-    this.attentionLayer = new PagedAttention(device, this.memory, this.plan, this.tables, slots, model, limits, cache);
+    const Attention = limits.attention === 'unfused' ? UnfusedAttention : PagedAttention;
+    const { memory, plan, tables } = this;
+    this.attentionForm = new Attention({ device, memory, plan, tables, slots, model, limits, cache });
     this.plan.launch(
       kernels.slotWrite,
       { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
@@ -156,7 +159,7 @@ export class ForwardPass {
       const bias = this.memory.upload(joined);
       this.plan.launch(kernels.biasAdd, { y: this.qkv, bias, out: stride }, { rows: this.tokens.count });
     }
-    this.attend(layer, rope);
+    this.attentionForm.record(this.cache.layer(layer), rope, this.qkv, this.attended);
     this.linear.addTo(this.x, output, { columns: q.rows, rows: this.tokens, forms: { f32: this.attended } });
   }
 
@@ -182,37 +185,6 @@ export class ForwardPass {
   /** rms_norm(x) */
   private normalized(weight: DeviceBuffer, matrices: readonly Matrix[]): Activation {
     return this.linear.normalized(this.x, weight, this.normed, this.model.rmsNormEpsilon, this.tokens, matrices);
-  }
-
-  /** Rotates q and k, appends k and v to the layer's cache, and attends: qkv → attended. */
-  private attend(layer: number, rope: Rope): void {
-    const { heads, kvHeads, headDim, ropeDimensions } = this.model;
-    const { k, v } = this.cache.layer(layer);
-    const rows = {
-      row_position: this.tables.at('rowPosition'),
-      row_slot: this.tables.at('rowSlot'),
-      slots: this.slots,
-      slot_words: this.slotWords,
-    };
-    const dims = { ...this.slotDims, tokens: this.tokens.count, blocks: this.cache.blocks };
-    this.plan.launch(
-      kernels.ropeKvAppend(this.cache.type),
-      {
-        qkv: this.qkv,
-        k_cache: k,
-        v_cache: v,
-        cosine: rope.cosine,
-        sine: rope.sine,
-        ...rows,
-        heads,
-        kv_heads: kvHeads,
-        head_dim: headDim,
-        rotary: ropeDimensions,
-        adjacent: rope.pairing === 'adjacent' ? 1 : 0,
-      },
-      { ...dims, max_position: this.limits.maxContext, half_rotary: ropeDimensions / 2 },
-    );
-    this.attentionLayer.record({ k, v }, this.qkv, this.attended);
   }
 
   /** Ends the recording. @returns the plan's number on the device */

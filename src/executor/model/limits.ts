@@ -10,4 +10,6 @@ export interface Limits {
   readonly kvBlocks: number;
   /** Element type of the KV cache. */
   readonly kvCacheType: 'f32' | 'f16';
+  /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */
+  readonly attention: 'fused' | 'unfused';
 }

@@ -24,6 +24,8 @@ export interface LoadOptions {
   readonly kvMemoryBytes: number;
   /** Refuse a file with another fingerprint; empty: take any. */
   readonly fingerprint: string;
+  /** Default: fused. */
+  readonly attention?: Limits['attention'] | undefined;
 }
 
 /** A model whose plan is recorded: ready to run steps. */
@@ -159,7 +161,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
 }
 
 function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks'> {
-  const { maxContext, maxSequences, kvCacheType } = options;
+  const { maxContext, maxSequences, kvCacheType, attention = 'fused' } = options;
   const ownStepTokens = Math.max(maxSequences, device.isHost ? HOST_STEP_TOKENS : STEP_TOKENS);
   const maxStepTokens = options.maxStepTokens === 0 ? ownStepTokens : options.maxStepTokens;
   for (const [name, value] of Object.entries({ maxContext, maxSequences, maxStepTokens })) {
@@ -171,7 +173,7 @@ function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks
       `a step of ${maxStepTokens} tokens cannot hold one token of each of ${maxSequences} sequences`,
     );
   }
-  return { maxContext, maxSequences, maxStepTokens, kvCacheType };
+  return { maxContext, maxSequences, maxStepTokens, kvCacheType, attention };
 }
 
 /** How many KV blocks a model gets: at most those of every sequence at its longest, and never less than one's. */

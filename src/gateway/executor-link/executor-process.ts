@@ -13,6 +13,7 @@ export interface ExecutorProcessOptions {
   readonly gpu?: number | undefined;
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
+  readonly attention?: 'fused' | 'unfused' | undefined;
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
@@ -56,6 +57,7 @@ export class ExecutorProcess {
     if (options.gpu !== undefined) args.push('--gpu', String(options.gpu));
     if (options.threads !== undefined) args.push('--threads', String(options.threads));
     if (options.kernels !== undefined) args.push('--kernels', options.kernels);
+    if (options.attention !== undefined) args.push('--attention', options.attention);
     if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));
     if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
     this.child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'] });
