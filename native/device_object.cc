@@ -234,6 +234,7 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
         throw Napi::RangeError::New(info.Env(), name + ": the grid names a count that no step brings");
       }
     }
+    if (source.Has("description")) launch.description = source.Get("description").As<Napi::String>();
     if (source.Has("when")) {
       const Napi::Object when = source.Get("when").As<Napi::Object>();
       launch.when_count = when.Get("count").As<Napi::Number>();

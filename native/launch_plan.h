@@ -2,6 +2,7 @@
 // grids follow the step, through its counts (rows, sampled rows, ...).
 #pragma once
 
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct Launch {
   int when_count = -1, at_least = 0, at_most = 0;
   std::vector<uint64_t> storage;  // one word an argument
   std::vector<void*> params;      // params[i] points at storage[i]
+  std::string description;        // its arguments, when launches are logged; else empty
+
+  bool is_logged() const { return !description.empty(); }
 };
 
 struct LaunchPlan {
@@ -38,6 +42,8 @@ struct LaunchPlan {
 
   // Launches before this one depend on counts that do not recur: they stay outside captures.
   size_t capture_from = 0;
+
+  bool is_logged() const { return !launches.empty() && launches.front().is_logged(); }
 
   // Calls visit(launch, grid) for what this step launches of [first, last), in order.
   template <class Visit>
@@ -50,6 +56,11 @@ struct LaunchPlan {
       }
       const Dim3 grid{launch.grid[0].resolve(counts), launch.grid[1].resolve(counts), launch.grid[2].resolve(counts)};
       if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) continue;
+      if (launch.is_logged()) {
+        std::fprintf(stderr, "launch %s grid=%d,%d,%d %s\n", launch.kernel->name.c_str(), grid.x, grid.y, grid.z,
+                     launch.description.c_str());
+        std::fflush(stderr);
+      }
       visit(launch, grid);
     }
   }
@@ -59,6 +70,8 @@ struct LaunchPlan {
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
       record.launch(launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
       device.launch(launch.kernel, grid, launch.params.data());
+      // The last line of the log is then of the kernel that failed.
+      if (launch.is_logged()) device.synchronize();
     });
   }
 };
