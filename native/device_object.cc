@@ -121,7 +121,8 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
     }
     device_ = std::move(device);
   }
-  // When the environment ends it closes the function itself, perhaps before this object: releasing it again would abort.
+  // When the environment ends it closes the function itself, perhaps before this object: releasing it again would
+  // abort.
   const auto closed = std::make_shared<bool>(false);
   completed_closed_ = closed;
   completed_ = Napi::ThreadSafeFunction::New(info.Env(), Napi::Function(), "rocmforge step", 0, 1,

@@ -12,8 +12,8 @@
 
 namespace rocmforge {
 
-// One dimension of a grid: ceil(value / divisor), where value is a constant or follows one of the step's counts: of what
-// it counts those from `first` on, `most` at most, `times` for each.
+// One dimension of a grid: ceil(value / divisor), where value is a constant or follows one of the step's counts: of
+// what it counts those from `first` on, `most` at most, `times` for each.
 struct GridDim {
   int count_index = -1;  // -1: the constant
   int constant = 1;
@@ -29,8 +29,8 @@ struct GridDim {
 struct Launch {
   const Kernel* kernel = nullptr;
   GridDim grid[3];
-  // Launched only when counts[when_count] lies in [at_least, at_most]; -1: always. Kernels that compute the same bits for
-  // few and for many rows take turns so.
+  // Launched only when counts[when_count] lies in [at_least, at_most]; -1: always. Kernels that compute the same bits
+  // for few and for many rows take turns so.
   int when_count = -1, at_least = 0, at_most = 0;
   std::vector<uint64_t> storage;  // one word an argument
   std::vector<void*> params;      // params[i] points at storage[i]
