@@ -13,7 +13,7 @@ const list = process.argv.includes('--list');
 execFileSync(process.execPath, [path.join(root, 'tools', 'build-kernels.mjs'), '--target', AMD_TARGETS.join()], {
   cwd: root,
   // What npm pack prints on stdout is read by programs.
-  stdio: ['ignore', 'inherit', 'inherit'],
+  stdio: ['ignore', 2, 2],
 });
 if (!list) process.exit(0);
 
