@@ -43,7 +43,7 @@ describe('the static check of code objects', () => {
 });
 
 describe('static occupancy', () => {
-  // Waves a SIMD by registers are clang 19's own word (-Rpass-analysis=kernel-resource-usage).
+  // By registers: clang 19's own word (-Rpass-analysis=kernel-resource-usage), down to whole blocks.
   it.each([
     ['gfx1100', 96, 0, 16, 'waves'],
     ['gfx1100', 97, 0, 12, 'registers'],
