@@ -284,7 +284,7 @@ function write(rows) {
     const [, model, target] = line.split('|').map((cell) => cell.trim());
     entries.set(`${model} | ${target}`, { line, details: '' });
   }
-  for (const details of section.match(/^<details>[^]*?^<\/details>$/gm) ?? []) {
+  for (const details of section.match(/^<details>[\s\S]*?^<\/details>$/gm) ?? []) {
     const [, model, target] = /<summary>(.*) on (\S+): /.exec(details);
     const entry = entries.get(`${model} | ${target}`);
     if (entry !== undefined) entry.details = details;
