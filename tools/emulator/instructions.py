@@ -134,6 +134,33 @@ def _sdwa_modifiers(pc, arch, wave, emu):
     _setpc(S, pc + 8)
   return run, [0, 1, 2, 3, 4, 5]
 
+def _acc_memory(pc, arch, wave, emu):
+  """DS and FLAT whose data are accumulation registers, which the emulator takes for vector registers. -> (fn, globals) or None"""
+  word, fields = (ctypes.c_uint32*2).from_address(pc)
+  is_ds, is_flat = word >> 26 == 0x36 and word >> 25 & 1, word >> 26 == 0x37 and fields >> 23 & 1
+  if arch != "cdna" or not (is_ds or is_flat): return None
+  name = emu._op_name(emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), arch)).upper()
+  is_load, is_store = "LOAD" in name or "READ" in name, "STORE" in name or "WRITE" in name
+  if is_load == is_store or "RTN" in name: raise NotImplementedError(f"{name} on accumulation registers")
+  address = {fields & 255, (fields & 255) + 1}
+  spare = [base for base in (252, 248, 244, 240) if not address & set(range(base, base + 4))]
+  stub_fields, moves = fields & ~(1 << 23) if is_flat else fields, []
+  for shift, base in zip([24] if is_load else [8, 16] if is_ds else [8], spare):
+    moves.append((fields >> shift & 255, base))
+    stub_fields = stub_fields & ~(255 << shift) | base << shift
+  stub = (ctypes.c_uint32*8)(word & ~(1 << 25) if is_ds else word, stub_fields)
+  (prg, rt), _ = emu._decode_at(ctypes.addressof(stub), arch); globals_ = list(prg.arg.globals)
+  def run(*b, _keep=stub):
+    S, V = _views(b[0], b[1], wave); _, A = _views(b[0], b[5], wave)
+    saved = [V[base:base+4].copy() for _, base in moves]
+    for first, base in moves: held = A[first:first+4]; V[base:base+len(held)] = held
+    _setpc(S, ctypes.addressof(stub)); rt.fxn(*[b[g] for g in globals_])
+    for (first, base), old in zip(moves, saved):
+      if is_load: A[first:first+4] = V[base:base+len(A[first:first+4])]
+      V[base:base+4] = old
+    _setpc(S, pc + 8)
+  return run, [0, 1, 2, 3, 4, 5]
+
 def _special(pc, arch, wave, emu):
   """Instructions the emulator lacks or gets wrong, done here in Python. -> (fn, globals) or None"""
   w = (ctypes.c_uint32*3).from_address(pc); w0, w1 = w[0], w[1]
@@ -166,6 +193,7 @@ def _special(pc, arch, wave, emu):
       V[sp], V[sp1] = s0, s1; _setx(S, wave, act); _setpc(S, pc+8)
     return dpp, [0, 1, 2, 3, 4, 5]
   if (relative := _relative(pc, arch, wave, emu)) is not None: return relative
+  if (moved := _acc_memory(pc, arch, wave, emu)) is not None: return moved
   if (modified := _sdwa_modifiers(pc, arch, wave, emu)) is not None: return modified
   try: inst = emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), arch)
   except Exception: return None
