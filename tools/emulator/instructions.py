@@ -161,6 +161,25 @@ def _acc_memory(pc, arch, wave, emu):
     _setpc(S, pc + 8)
   return run, [0, 1, 2, 3, 4, 5]
 
+def _mfma_i8(pc, wave, name, emu):
+  """V_MFMA_I32_16X16X32_I8, which the emulator cannot compile: lane l holds row l % 16, bytes l / 16 * 8 and up. -> (fn, globals) or None"""
+  if not name.startswith("V_MFMA_I32_16X16X32_I8"): return None
+  word, fields = (ctypes.c_uint32*2).from_address(pc)
+  a, b_, c = fields & 511, fields >> 9 & 511, fields >> 18 & 511
+  dst, sums_in_acc, sources_in_acc = word & 255, word >> 15 & 1, fields >> 27 & 3
+  if word >> 8 & 0x7f or fields >> 29 or a < 256 or b_ < 256 or (c < 256 and c != 128): raise NotImplementedError(name)
+  def run(*b):
+    S, V = _views(b[0], b[1], wave); _, A = _views(b[0], b[5], wave)
+    def matrix(file, first): return np.ascontiguousarray(file[first:first+2].T).view(np.int8).reshape(4, 16, 8).transpose(1, 0, 2).reshape(16, 32).astype(np.int32)
+    left, right = matrix(A if sources_in_acc & 1 else V, a - 256), matrix(A if sources_in_acc & 2 else V, b_ - 256)
+    sums = A if sums_in_acc else V
+    old = np.zeros((4, wave), np.uint32) if c == 128 else sums[c-256:c-252].copy()
+    product = left @ right.T                                # [row, column]; lane l has rows l / 16 * 4 + i, column l % 16
+    lanes = np.arange(wave)
+    for i in range(4): sums[dst+i] = old[i] + product[lanes // 16 * 4 + i, lanes % 16].astype(np.uint32)
+    _setpc(S, pc + 8)
+  return run, [0, 1, 2, 3, 4, 5]
+
 def _special(pc, arch, wave, emu):
   """Instructions the emulator lacks or gets wrong, done here in Python. -> (fn, globals) or None"""
   w = (ctypes.c_uint32*3).from_address(pc); w0, w1 = w[0], w[1]
@@ -199,6 +218,7 @@ def _special(pc, arch, wave, emu):
   except Exception: return None
   if (high := _high_registers(pc, arch, wave, emu, inst)) is not None: return high
   nm = emu._op_name(inst).upper()
+  if arch == "cdna" and (mfma := _mfma_i8(pc, wave, nm, emu)) is not None: return mfma
   if nm in ("S_GETPC_B64", "S_SETPC_B64", "S_SWAPPC_B64"):
     sd, ss = (w0 >> 16) & 127, w0 & 255
     def jmp(sg):
