@@ -134,6 +134,52 @@ def _sdwa_modifiers(pc, arch, wave, emu):
     _setpc(S, pc + 8)
   return run, [0, 1, 2, 3, 4, 5]
 
+def _acc_memory(pc, arch, wave, emu):
+  """DS and FLAT whose data are accumulation registers, which the emulator takes for vector registers. -> (fn, globals) or None"""
+  word, fields = (ctypes.c_uint32*2).from_address(pc)
+  is_ds, is_flat = word >> 26 == 0x36 and word >> 25 & 1, word >> 26 == 0x37 and fields >> 23 & 1
+  if arch != "cdna" or not (is_ds or is_flat): return None
+  name = emu._op_name(emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), arch)).upper()
+  is_load, is_store = "LOAD" in name or "READ" in name, "STORE" in name or "WRITE" in name
+  if is_load == is_store or "RTN" in name: raise NotImplementedError(f"{name} on accumulation registers")
+  address = {fields & 255, (fields & 255) + 1}
+  spare = [base for base in (252, 248, 244, 240) if not address & set(range(base, base + 4))]
+  stub_fields, moves = fields & ~(1 << 23) if is_flat else fields, []
+  for shift, base in zip([24] if is_load else [8, 16] if is_ds else [8], spare):
+    moves.append((fields >> shift & 255, base))
+    stub_fields = stub_fields & ~(255 << shift) | base << shift
+  stub = (ctypes.c_uint32*8)(word & ~(1 << 25) if is_ds else word, stub_fields)
+  (prg, rt), _ = emu._decode_at(ctypes.addressof(stub), arch); globals_ = list(prg.arg.globals)
+  def run(*b, _keep=stub):
+    S, V = _views(b[0], b[1], wave); _, A = _views(b[0], b[5], wave)
+    saved = [V[base:base+4].copy() for _, base in moves]
+    for first, base in moves: held = A[first:first+4]; V[base:base+len(held)] = held
+    _setpc(S, ctypes.addressof(stub)); rt.fxn(*[b[g] for g in globals_])
+    for (first, base), old in zip(moves, saved):
+      if is_load: A[first:first+4] = V[base:base+len(A[first:first+4])]
+      V[base:base+4] = old
+    _setpc(S, pc + 8)
+  return run, [0, 1, 2, 3, 4, 5]
+
+def _mfma_i8(pc, wave, name, emu):
+  """V_MFMA_I32_16X16X32_I8, which the emulator cannot compile: lane l holds row l % 16, bytes l / 16 * 8 and up. -> (fn, globals) or None"""
+  if not name.startswith("V_MFMA_I32_16X16X32_I8"): return None
+  word, fields = (ctypes.c_uint32*2).from_address(pc)
+  a, b_, c = fields & 511, fields >> 9 & 511, fields >> 18 & 511
+  dst, sums_in_acc, sources_in_acc = word & 255, word >> 15 & 1, fields >> 27 & 3
+  if word >> 8 & 0x7f or fields >> 29 or a < 256 or b_ < 256 or (c < 256 and c != 128): raise NotImplementedError(name)
+  def run(*b):
+    S, V = _views(b[0], b[1], wave); _, A = _views(b[0], b[5], wave)
+    def matrix(file, first): return np.ascontiguousarray(file[first:first+2].T).view(np.int8).reshape(4, 16, 8).transpose(1, 0, 2).reshape(16, 32).astype(np.int32)
+    left, right = matrix(A if sources_in_acc & 1 else V, a - 256), matrix(A if sources_in_acc & 2 else V, b_ - 256)
+    sums = A if sums_in_acc else V
+    old = np.zeros((4, wave), np.uint32) if c == 128 else sums[c-256:c-252].copy()
+    product = left @ right.T                                # [row, column]; lane l has rows l / 16 * 4 + i, column l % 16
+    lanes = np.arange(wave)
+    for i in range(4): sums[dst+i] = old[i] + product[lanes // 16 * 4 + i, lanes % 16].astype(np.uint32)
+    _setpc(S, pc + 8)
+  return run, [0, 1, 2, 3, 4, 5]
+
 def _special(pc, arch, wave, emu):
   """Instructions the emulator lacks or gets wrong, done here in Python. -> (fn, globals) or None"""
   w = (ctypes.c_uint32*3).from_address(pc); w0, w1 = w[0], w[1]
@@ -166,11 +212,13 @@ def _special(pc, arch, wave, emu):
       V[sp], V[sp1] = s0, s1; _setx(S, wave, act); _setpc(S, pc+8)
     return dpp, [0, 1, 2, 3, 4, 5]
   if (relative := _relative(pc, arch, wave, emu)) is not None: return relative
+  if (moved := _acc_memory(pc, arch, wave, emu)) is not None: return moved
   if (modified := _sdwa_modifiers(pc, arch, wave, emu)) is not None: return modified
   try: inst = emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), arch)
   except Exception: return None
   if (high := _high_registers(pc, arch, wave, emu, inst)) is not None: return high
   nm = emu._op_name(inst).upper()
+  if arch == "cdna" and (mfma := _mfma_i8(pc, wave, nm, emu)) is not None: return mfma
   if nm in ("S_GETPC_B64", "S_SETPC_B64", "S_SWAPPC_B64"):
     sd, ss = (w0 >> 16) & 127, w0 & 255
     def jmp(sg):
