@@ -244,7 +244,7 @@ program
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     const { examine, formatFindings } = await import('./doctor.js');
-    const findings = examine(options.stateDir);
+    const findings = await examine(options.stateDir);
     process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });
