@@ -214,7 +214,19 @@ function codeObjects(target) {
 }
 
 const HEADING = '## Whole models';
-const COLUMNS = ['model', 'target', 'tokens', 'largest Δ', 'accepted', 'verdict', 'code objects', 'wave-instructions', 'seconds', 'date', 'commit'];
+const COLUMNS = [
+  'model',
+  'target',
+  'tokens',
+  'largest Δ',
+  'accepted',
+  'verdict',
+  'code objects',
+  'wave-instructions',
+  'seconds',
+  'date',
+  'commit',
+];
 const INTRODUCTION = `${HEADING}
 
 Written by \`npm run verify:emulator\`; do not edit. The executor ran each model on emulated GPUs: its own driver layer,
@@ -233,7 +245,10 @@ function linesOf(row, commit, date) {
   const files = [...used]
     .map(([sha256, launches]) => ({ sha256, launches, file: names.get(sha256) ?? 'not in the manifest' }))
     .sort((a, b) => a.file.localeCompare(b.file));
-  const together = createHash('sha256').update(files.map(({ sha256 }) => sha256).join()).digest('hex').slice(0, 12);
+  const together = createHash('sha256')
+    .update(files.map(({ sha256 }) => sha256).join())
+    .digest('hex')
+    .slice(0, 12);
   const cells = [
     row.model,
     row.target,
@@ -262,11 +277,14 @@ function write(rows) {
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
   const date = new Date().toISOString().slice(0, 10);
   const entries = new Map();
-  for (const line of section.split('\n').filter((text) => text.startsWith('| ')).slice(2)) {
+  for (const line of section
+    .split('\n')
+    .filter((text) => text.startsWith('| '))
+    .slice(2)) {
     const [, model, target] = line.split('|').map((cell) => cell.trim());
     entries.set(`${model} | ${target}`, { line, details: '' });
   }
-  for (const details of section.match(/^<details>[^]*?^<\/details>$/gm) ?? []) {
+  for (const details of section.match(/^<details>[\s\S]*?^<\/details>$/gm) ?? []) {
     const [, model, target] = /<summary>(.*) on (\S+): /.exec(details);
     const entry = entries.get(`${model} | ${target}`);
     if (entry !== undefined) entry.details = details;
@@ -274,7 +292,13 @@ function write(rows) {
   for (const { key, ...entry } of rows.map((row) => linesOf(row, commit, date))) entries.set(key, entry);
   const sorted = [...entries].sort(([a], [b]) => a.localeCompare(b)).map(([, entry]) => entry);
   const table = [COLUMNS, COLUMNS.map(() => '---')].map((cells) => `| ${cells.join(' | ')} |`);
-  const lines = [INTRODUCTION, ...table, ...sorted.map(({ line }) => line), '', ...sorted.map(({ details }) => details)];
+  const lines = [
+    INTRODUCTION,
+    ...table,
+    ...sorted.map(({ line }) => line),
+    '',
+    ...sorted.map(({ details }) => details),
+  ];
   writeFileSync(docs, `${before.trimEnd()}\n\n${lines.join('\n')}\n`);
 }
 
@@ -284,7 +308,8 @@ if (options.child !== undefined) {
 }
 if (!process.env.TINYGRAD_DIR) fail('TINYGRAD_DIR is not set (see tools/emulator/run_hsaco.py)');
 const checks = options.check.split(',');
-for (const check of checks) if (!(check in CHECKS)) fail(`no check ${check}; there are ${Object.keys(CHECKS).join(', ')}`);
+for (const check of checks)
+  if (!(check in CHECKS)) fail(`no check ${check}; there are ${Object.keys(CHECKS).join(', ')}`);
 if (!existsSync(shared) && checks.some((check) => check !== 'prefill')) fail(`${shared} is not there`);
 let failed = false;
 for (const check of checks) {

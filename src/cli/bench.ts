@@ -1,6 +1,6 @@
+import type { DeviceStats } from '../executor/device/device-stats.js';
 import { type ClientRun, runClient } from './bench/client-run.js';
 import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
-import type { DeviceStats } from '../executor/device/device-stats.js';
 import { connect } from './client.js';
 import type { ModelOptionValues } from './options.js';
 

@@ -39,7 +39,10 @@ describe('doctor', () => {
   describe.skipIf(missing !== undefined)('with a HIP device', () => {
     it('runs kernels on it', async () => {
       const { code, findings } = await doctor(new HipDouble().environment);
-      expect(of(findings, 'AMD GPUs')).toMatchObject({ state: 'ok', detail: expect.stringMatching(/^1, by .*version/) });
+      expect(of(findings, 'AMD GPUs')).toMatchObject({
+        state: 'ok',
+        detail: expect.stringMatching(/^1, by .*version/),
+      });
       expect(of(findings, 'hip 0')).toMatchObject({
         state: 'ok',
         detail: expect.stringMatching(/^test double, gfx1100, 2\.1 GB: .*match their contracts, self-test passed$/),

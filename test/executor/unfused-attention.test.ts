@@ -52,7 +52,9 @@ describe('attention written out, one kernel an operation,', () => {
       const size = Math.sqrt(row.reduce((sum, value) => sum + value * value, 0) / row.length);
       for (const [j, value] of row.entries()) largest = Math.max(largest, Math.abs(value - other[j]!) / size);
     }
-    console.log(`unfused beside fused, ${kvCacheType}: largest difference ${largest.toExponential(2)} of the logits' size`);
+    console.log(
+      `unfused beside fused, ${kvCacheType}: largest difference ${largest.toExponential(2)} of the logits' size`,
+    );
     expect(largest).toBeLessThanOrEqual(bound);
   });
 });
