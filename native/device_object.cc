@@ -121,7 +121,8 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
     }
     device_ = std::move(device);
   }
-  // When the environment ends it closes the function itself, perhaps before this object: releasing it again would abort.
+  // When the environment ends it closes the function itself, perhaps before this object: releasing it again would
+  // abort.
   const auto closed = std::make_shared<bool>(false);
   completed_closed_ = closed;
   completed_ = Napi::ThreadSafeFunction::New(info.Env(), Napi::Function(), "rocmforge step", 0, 1,
@@ -238,6 +239,7 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
         throw Napi::RangeError::New(info.Env(), name + ": the grid names a count that no step brings");
       }
     }
+    if (source.Has("description")) launch.description = source.Get("description").As<Napi::String>();
     if (source.Has("when")) {
       const Napi::Object when = source.Get("when").As<Napi::Object>();
       launch.when_count = when.Get("count").As<Napi::Number>();

@@ -74,8 +74,8 @@ struct Driver {
   virtual int multiprocessors(int device) const = 0;
 };
 
-// Opens libamdhip64.so (of ROCM_PATH, then as the loader finds it) or libcuda.so.1 and fills the table. Throws DeviceError
-// with the loader's words, or naming the symbol that is missing.
+// Opens libamdhip64.so (of ROCM_PATH, then as the loader finds it) or libcuda.so.1 and fills the table. Throws
+// DeviceError with the loader's words, or naming the symbol that is missing.
 Driver* load_hip_driver();
 Driver* load_cuda_driver();
 

@@ -1,5 +1,6 @@
-// One line a field of the Driver table: its name in libamdhip64.so and in libcuda.so.1, where the names with a suffix are
-// those of the present 64-bit interface. No include guard: the includer defines FORGE_DRIVER_SYMBOL(field, hip, cuda).
+// One line a field of the Driver table: its name in libamdhip64.so and in libcuda.so.1, where the names with a suffix
+// are those of the present 64-bit interface. No include guard: the includer defines FORGE_DRIVER_SYMBOL(field, hip,
+// cuda).
 FORGE_DRIVER_SYMBOL(init, "hipInit", "cuInit")
 FORGE_DRIVER_SYMBOL(driver_get_version, "hipDriverGetVersion", "cuDriverGetVersion")
 FORGE_DRIVER_SYMBOL(device_get_count, "hipGetDeviceCount", "cuDeviceGetCount")

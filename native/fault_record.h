@@ -53,7 +53,8 @@ class FaultRecord {
     char error[ERROR_BYTES];
     Launch launch[LAUNCHES_KEPT];
   };
-  static_assert(sizeof(Launch) == 344 && sizeof(Layout) == 376 + LAUNCHES_KEPT * sizeof(Launch) && sizeof(Layout) <= 4096);
+  static_assert(sizeof(Launch) == 344 && sizeof(Layout) == 376 + LAUNCHES_KEPT * sizeof(Launch) &&
+                sizeof(Layout) <= 4096);
 
   FaultRecord();
 

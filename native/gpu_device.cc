@@ -223,8 +223,8 @@ void GpuDevice::begin_step(const StepWork& work) {
   reserve(&flight->output, &flight->output_bytes, work.output_bytes);
   std::memcpy(flight->input, work.input, work.input_bytes);
   const size_t last = work.plan->launches.size();
-  // Captured before anything is queued: a capture may not contain the copy.
-  const DriverHandle graph = work.recurring ? captured(work) : nullptr;
+  // Captured before anything is queued: a capture may not contain the copy. Of a graph no launch could be logged.
+  const DriverHandle graph = work.recurring && !work.plan->is_logged() ? captured(work) : nullptr;
   check(driver_->event_record(flight->begun, stream_), "cannot record an event");
   if (work.input_bytes > 0) to_device(work.device_input, flight->input, work.input_bytes);
   work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);

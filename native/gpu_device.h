@@ -24,7 +24,8 @@ struct KernelEntry {
 class GpuDevice : public Device {
  public:
   // Throws DeviceError with the driver's own words.
-  GpuDevice(std::unique_ptr<Driver> driver, int ordinal, std::map<std::string, KernelEntry> kernels, int wave, int block);
+  GpuDevice(std::unique_ptr<Driver> driver, int ordinal, std::map<std::string, KernelEntry> kernels, int wave,
+            int block);
   ~GpuDevice() override;
 
   std::string description() const override { return description_; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <vector>
 
@@ -11,8 +12,8 @@
 
 namespace rocmforge {
 
-// One dimension of a grid: ceil(value / divisor), where value is a constant or follows one of the step's counts: of what
-// it counts those from `first` on, `most` at most, `times` for each.
+// One dimension of a grid: ceil(value / divisor), where value is a constant or follows one of the step's counts: of
+// what it counts those from `first` on, `most` at most, `times` for each.
 struct GridDim {
   int count_index = -1;  // -1: the constant
   int constant = 1;
@@ -28,11 +29,14 @@ struct GridDim {
 struct Launch {
   const Kernel* kernel = nullptr;
   GridDim grid[3];
-  // Launched only when counts[when_count] lies in [at_least, at_most]; -1: always. Kernels that compute the same bits for
-  // few and for many rows take turns so.
+  // Launched only when counts[when_count] lies in [at_least, at_most]; -1: always. Kernels that compute the same bits
+  // for few and for many rows take turns so.
   int when_count = -1, at_least = 0, at_most = 0;
   std::vector<uint64_t> storage;  // one word an argument
   std::vector<void*> params;      // params[i] points at storage[i]
+  std::string description;        // its arguments, when launches are logged; else empty
+
+  bool is_logged() const { return !description.empty(); }
 };
 
 struct LaunchPlan {
@@ -41,6 +45,8 @@ struct LaunchPlan {
 
   // Launches before this one depend on counts that do not recur: they stay outside captures.
   size_t capture_from = 0;
+
+  bool is_logged() const { return !launches.empty() && launches.front().is_logged(); }
 
   // Calls visit(launch, grid) for what this step launches of [first, last), in order.
   template <class Visit>
@@ -53,6 +59,11 @@ struct LaunchPlan {
       }
       const Dim3 grid{launch.grid[0].resolve(counts), launch.grid[1].resolve(counts), launch.grid[2].resolve(counts)};
       if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) continue;
+      if (launch.is_logged()) {
+        std::fprintf(stderr, "launch %s grid=%d,%d,%d %s\n", launch.kernel->name.c_str(), grid.x, grid.y, grid.z,
+                     launch.description.c_str());
+        std::fflush(stderr);
+      }
       visit(launch, grid);
     }
   }
@@ -62,6 +73,8 @@ struct LaunchPlan {
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
       record.launch(launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
       device.launch(launch.kernel, grid, launch.params.data());
+      // The last line of the log is then of the kernel that failed.
+      if (launch.is_logged()) device.synchronize();
     });
   }
 };

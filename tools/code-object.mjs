@@ -77,7 +77,8 @@ function amdKernels(image) {
             kind: argument['.value_kind'] === 'global_buffer' ? 'buffer' : 'scalar',
           })),
         wave: kernel['.wavefront_size'],
-        vgprs: kernel['.vgpr_count'] + (kernel['.agpr_count'] ?? 0),
+        // On CDNA accumulation registers are counted in.
+        vgprs: kernel['.vgpr_count'],
         sgprs: kernel['.sgpr_count'],
         lds: kernel['.group_segment_fixed_size'],
         scratch: kernel['.private_segment_fixed_size'],

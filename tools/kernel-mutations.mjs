@@ -20,8 +20,8 @@ export const MUTATIONS = [
   {
     name: 'threads leave before a barrier',
     file: 'rms_norm.hip',
-    from: '  float sum = 0.0f;',
-    to: '  if (thread_id() >= hidden) return;\n  float sum = 0.0f;',
+    from: '  const float scale = rms_scale(',
+    to: '  if (thread_id() >= hidden) return;\n  const float scale = rms_scale(',
     test: 'rms_norm',
   },
   {
@@ -135,9 +135,9 @@ export const MUTATIONS = [
   },
   {
     name: 'Philox counter not advanced',
-    file: 'sample.hip',
-    from: 'philox(i, position,',
-    to: 'philox(i, 0 * position,',
+    file: 'forge/sampling.h',
+    from: 'static_cast<uint32_t>(position)',
+    to: '0 * static_cast<uint32_t>(position)',
     test: 'sample',
     with: ['top_k', 'top_p', 'min_p'],
   },
@@ -152,15 +152,15 @@ export const MUTATIONS = [
   {
     name: 'top-p cut off by one',
     file: 'forge/select.h',
-    from: 'return max_of(least, select_threshold(logits, n, max_of<uint64_t>(target, 1), mass));',
-    to: 'return max_of(least, select_threshold(logits, n, max_of<uint64_t>(target, 1), mass) + 1);',
+    from: 'return max_of(least, select_threshold<uint64_t>(logits, n, max_of<uint64_t>(target, 1), mass));',
+    to: 'return max_of(least, select_threshold<uint64_t>(logits, n, max_of<uint64_t>(target, 1), mass) + 1);',
     test: 'top_p',
   },
   {
     name: 'top-k keeps one more',
     file: 'forge/select.h',
-    from: 'select_threshold(logits, n, k, [](int)',
-    to: 'select_threshold(logits, n, k + 1, [](int)',
+    from: 'select_threshold<int>(logits, n, k, [](int)',
+    to: 'select_threshold<int>(logits, n, k + 1, [](int)',
     test: 'top_k',
   },
   {

@@ -34,7 +34,11 @@ struct Dim3 {
 
 using half_t = _Float16;
 DEVICE float to_float(half_t h) { return static_cast<float>(h); }
-DEVICE half_t to_half(float f) { return static_cast<half_t>(f); }
+DEVICE half_t to_half(float f) {
+  // Else a product and its rounding become one v_fma_mixlo_f16 that adds +0, and -0 is lost.
+  asm("" : "+v"(f));
+  return static_cast<half_t>(f);
+}
 
 DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
 DEVICE Dim3 workgroup() {

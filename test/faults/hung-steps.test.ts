@@ -46,13 +46,15 @@ describe('a step that does not come back', () => {
         if (this === watched) oldest = { since: performance.now(), deadlineMs: this.deadlineMs(floorMs) ?? 0 };
       });
       const running = generate(server.client, message);
-      await expect.poll(() => server.gateway.metrics && oldest.since, { interval: 5 }).toBeGreaterThan(0);
+      running.catch(() => undefined);
+      await expect.poll(() => oldest.since, { interval: 5 }).toBeGreaterThan(0);
       await new Promise((resolve) => setTimeout(resolve, 60));
       process.kill(server.gateway.executorPid() as number, 'SIGSTOP');
       while (server.gateway.executorState() === 'serving') await new Promise((resolve) => setTimeout(resolve, 1));
       const lateMs = performance.now() - oldest.since - oldest.deadlineMs;
       console.log(`deadline ${oldest.deadlineMs.toFixed(0)} ms, noticed ${lateMs.toFixed(0)} ms after it`);
-      expect(oldest.deadlineMs).toBe(floorMs);
+      // More than the floor only where steps have been slow: on a machine that does other things.
+      expect(oldest.deadlineMs).toBeGreaterThanOrEqual(floorMs);
       expect(lateMs).toBeGreaterThan(0);
       expect(lateMs).toBeLessThanOrEqual(250);
       expect((await running).tokenIds).toEqual(undisturbed.tokenIds);

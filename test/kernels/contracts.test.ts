@@ -10,6 +10,7 @@ import {
   TILE_FORMS,
   TILE_INPUT_MULTIPLE,
 } from '../../src/executor/kernels/contracts/index.js';
+import { SEED_NAMES } from '../../src/executor/kernels/seed-names.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { Target } from './support/targets.js';
@@ -40,6 +41,35 @@ describe('the contracts', () => {
   it.each(['host', 'lanes32', 'lanes64'] as const)('agree with the %s build about every argument', (name) => {
     const { device } = new Target(name, 0);
     for (const contract of allContracts) device.checkKernel(contract);
+  });
+});
+
+describe('the map of the seed documents’ names', () => {
+  const seeds = path.join(packageRoot, '..', 'shared', 'seeds');
+
+  it('names kernels that there are', () => {
+    const names = allContracts.map(({ name }) => name);
+    for (const { seed, kernels: here } of SEED_NAMES) {
+      expect(here.length, seed).toBeGreaterThan(0);
+      for (const name of here) expect(names, seed).toContain(name);
+    }
+  });
+
+  it.skipIf(!existsSync(seeds))('leaves out no kernel and no kernel file of the documents', () => {
+    const text = readdirSync(seeds)
+      .map((file) => readFileSync(path.join(seeds, file), 'utf8'))
+      .join('\n');
+    const found = [
+      /__global__ void (\w+)/g,
+      /\b(\w+_kernel)\b/g,
+      /(\w+)\.hip\b/g,
+      /\b(rope_kv_append_fused)\b/g,
+    ].flatMap((pattern) => [...text.matchAll(pattern)].map((match) => match[1]!));
+    // The seeds' own build script has a function of this name.
+    const wanted = new Set(found.filter((name) => name !== 'compile_kernel'));
+    expect(wanted.size).toBeGreaterThan(25);
+    const known = SEED_NAMES.map(({ seed }) => seed);
+    expect([...wanted].filter((name) => !known.includes(name) && !known.includes(`${name}_kernel`))).toEqual([]);
   });
 });
 

@@ -97,6 +97,43 @@ def _high_registers(pc, arch, wave, emu, inst):
     _setpc(S, pc + (8 if src0 == 255 else 4))
   return run, [0, 1, 2, 3, 4, 5]
 
+def _sdwa_modifiers(pc, arch, wave, emu):
+  """Negated and absolute operands of SDWA, which the emulator ignores: they are changed beforehand. -> (fn, globals) or None"""
+  word, sdwa = (ctypes.c_uint32*2).from_address(pc)
+  if arch != "cdna" or word >> 31 or word & 0x1ff != 0xf9: return None
+  is_vop1 = _is_vop1(word)
+  operands = [(0, sdwa & 255, sdwa >> 16)] + ([] if is_vop1 else [(1, (word >> 9) & 255, sdwa >> 24)])
+  changed = [(i, register, bits) for i, register, bits in operands if bits >> 4 & 3]
+  if not changed: return None
+  if any(bits & 0x80 for _, _, bits in changed): raise NotImplementedError("a modified scalar operand of SDWA")
+  name = emu._op_name(emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), arch)).upper()
+  is_half = name.endswith(("_F16", "F16_SDWA")) or "_F16" in name.split("CVT_F32")[-1]
+  used = {register for _, register, _ in operands} | {(word >> 17) & 255}
+  spare = [v for v in (255, 254, 253, 252, 251) if v not in used]
+  stub_word, stub_sdwa, moves = word, sdwa, []
+  for (i, register, bits), low in zip(changed, spare):
+    # The sign of what is selected: of a word its own, of the whole register that of its type.
+    select, absolute, negative = bits & 7, bits >> 5 & 1, bits >> 4 & 1
+    if select < 4: raise NotImplementedError("a modified byte operand of SDWA")
+    sign = np.uint32(1 << (15 if select == 4 or (select == 6 and is_half) else 31))
+    stub_sdwa &= ~(0x30 << (24 if i else 16))
+    if i: stub_word = stub_word & ~(255 << 9) | low << 9
+    else: stub_sdwa = stub_sdwa & ~255 | low
+    moves.append((register, low, sign, absolute, negative))
+  stub = (ctypes.c_uint32*8)(stub_word, stub_sdwa)
+  (prg, rt), _ = emu._decode_at(ctypes.addressof(stub), arch); globals_ = list(prg.arg.globals)
+  def run(*b, _keep=stub):
+    S, V = _views(b[0], b[1], wave); saved = [V[low].copy() for _, low, *_ in moves]
+    for register, low, sign, absolute, negative in moves:
+      value = V[register].copy()
+      if absolute: value &= ~sign
+      if negative: value ^= sign
+      V[low] = value
+    _setpc(S, ctypes.addressof(stub)); rt.fxn(*[b[g] for g in globals_])
+    for (_, low, *_), old in zip(moves, saved): V[low] = old
+    _setpc(S, pc + 8)
+  return run, [0, 1, 2, 3, 4, 5]
+
 def _special(pc, arch, wave, emu):
   """Instructions the emulator lacks or gets wrong, done here in Python. -> (fn, globals) or None"""
   w = (ctypes.c_uint32*3).from_address(pc); w0, w1 = w[0], w[1]
@@ -129,6 +166,7 @@ def _special(pc, arch, wave, emu):
       V[sp], V[sp1] = s0, s1; _setx(S, wave, act); _setpc(S, pc+8)
     return dpp, [0, 1, 2, 3, 4, 5]
   if (relative := _relative(pc, arch, wave, emu)) is not None: return relative
+  if (modified := _sdwa_modifiers(pc, arch, wave, emu)) is not None: return modified
   try: inst = emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), arch)
   except Exception: return None
   if (high := _high_registers(pc, arch, wave, emu, inst)) is not None: return high

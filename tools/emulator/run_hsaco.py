@@ -13,8 +13,8 @@ Known limits of that emulator that this runner does not mend: atomics that retur
 layout and MFMA i8 are wrong; WMMA iu8 ignores the unsigned flag; gfx90a private memory collides between lanes; fp32 division with
 denormals gives 0 or inf; only wave32 on RDNA and wave64 on CDNA; no timing, occupancy, waitcnt or hazards. No result has been compared
 with hardware: transcendentals differ from a GPU by some ULP.
-What it mends (instructions.py): DPP16, DS_SWIZZLE, PERMLANE16, S_GETPC/SETPC, moves relative to M0 (V_MOVREL*, S_SET_GPR_IDX_ON), and
-16-bit operands in v128 and up on CDNA, which the emulator takes for the high halves of v0 and up.
+What it mends (instructions.py): DPP16, DS_SWIZZLE, PERMLANE16, S_GETPC/SETPC, moves relative to M0 (V_MOVREL*, S_SET_GPR_IDX_ON), negated
+and absolute operands of SDWA, and 16-bit operands in v128 and up on CDNA, which the emulator takes for the high halves of v0 and up.
 """
 import contextlib
 import ctypes

@@ -100,6 +100,8 @@ export interface NativeLaunch {
   readonly grid: readonly [NativeGridDim, NativeGridDim, NativeGridDim];
   /** One word an argument, its bytes at the low end. */
   readonly arguments: BigUint64Array;
+  /** Its arguments for people to read. When there, the launch is logged on stderr before it runs. */
+  readonly description?: string;
   /** Launched only when counts[count] lies in [atLeast, atMost]. */
   readonly when?: { readonly count: number; readonly atLeast: number; readonly atMost: number };
 }

@@ -18,6 +18,17 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   readonly arguments: A;
   /** Blocks in x, y and z. */
   readonly grid: readonly GridDim[];
+  /** [size, divisor]: sizes that the kernel takes only as whole multiples. */
+  readonly multiples?: readonly (readonly [size: string, divisor: string])[];
+  /**
+   * Pairs of buffers that may be one memory, element on element. No other buffer that is written may overlap another
+   * argument.
+   */
+  readonly inPlace?: readonly (readonly [string, string])[];
+  /** Offsets that the kernel computes in 32 bits, beside those that {@link INDEX_RULE} covers. */
+  readonly offsets32?: readonly string[];
+  /** In which order it adds; default: it adds up nothing, or only whole numbers. */
+  readonly order?: string;
   /** Largest |difference| from the float64 reference that the tests accept. */
   readonly tolerance: Tolerance;
 }
@@ -31,6 +42,10 @@ export interface BufferArgument<N extends string = string> {
   /** Sizes of its dimensions, outermost first, as expressions over scalars and launch dimensions. */
   readonly shape: readonly string[];
   readonly access: 'in' | 'out' | 'inout';
+  /** Its address is a multiple of this many bytes; default: of an element's. */
+  readonly align?: number;
+  /** Scalar that says how many elements lie between the starts of two rows; default: rows follow each other. */
+  readonly stride?: string;
 }
 
 export interface ScalarArgument<N extends string = string> {
@@ -61,6 +76,10 @@ export const input = buffer('in');
 export const output = buffer('out');
 /** A buffer the kernel reads and writes, or writes in part. */
 export const inout = buffer('inout');
+/** The buffer, at an address that is a multiple of `align` bytes: the kernel loads as many at a time. */
+export const aligned = <B extends BufferArgument>(align: number, argument: B): B => ({ ...argument, align });
+/** The buffer, its rows `stride` elements apart. */
+export const rowsApart = <B extends BufferArgument>(stride: string, argument: B): B => ({ ...argument, stride });
 /** A 32-bit integer. */
 export const i32 = <const N extends string>(name: N): ScalarArgument<N> => ({ kind: 'scalar', name, dtype: 'i32' });
 /** A 32-bit float. */
@@ -76,7 +95,49 @@ export function argumentBytes(argument: Argument): number {
   return argument.kind === 'buffer' ? 8 : 4;
 }
 
+/** What kernels compute in 32 bits, in words and as the bound that a launch is held to: see {@link checkIndices}. */
+export const INDEX_RULE =
+  'The start of a row is computed in 64 bits. Below 2³¹ are: each size and scalar, the elements of a row (all dimensions ' +
+  'but the outermost), what a grid divides, and the offsets named below. Grids have at most 65535 blocks in y and z, ' +
+  'and fewer than 2³² threads in x.';
+const INDEX_END = 2 ** 31;
+
 /** Elements a buffer argument must at least have, for the given values of scalars and dimensions. */
 export function requiredElements(argument: BufferArgument, values: ReadonlyMap<string, number>): number {
-  return argument.shape.reduce((product, size) => product * Math.max(0, evaluate(size, values)), 1);
+  const sizes = argument.shape.map((size) => Math.max(0, evaluate(size, values)));
+  if (argument.stride === undefined) return sizes.reduce((product, size) => product * size, 1);
+  const [rows, columns] = sizes as [number, number];
+  return rows === 0 ? 0 : (rows - 1) * evaluate(argument.stride, values) + columns;
+}
+
+/** Throws unless everything that the kernel computes in 32 bits fits: {@link INDEX_RULE}. */
+export function checkIndices(contract: KernelContract, values: ReadonlyMap<string, number>): void {
+  const check = (what: string, value: number) => {
+    if (value >= INDEX_END) throw new RangeError(`${contract.name}: ${what} = ${value} does not fit in 31 bits`);
+  };
+  for (const [name, value] of values) if (Number.isInteger(value)) check(name, value);
+  for (const argument of contract.arguments) {
+    if (argument.kind === 'scalar') continue;
+    const inner = argument.shape.slice(1);
+    check(
+      `a row of ${argument.name}, ${inner.join(' · ')}`,
+      inner.reduce((product, size) => product * evaluate(size, values), 1),
+    );
+  }
+  for (const offset of contract.offsets32 ?? []) check(offset, evaluate(offset, values));
+}
+
+/** Throws unless sizes are the multiples that the contract states, and rows that lie apart do not overlap. */
+export function checkSizes(contract: KernelContract, values: ReadonlyMap<string, number>): void {
+  for (const [size, divisor] of contract.multiples ?? []) {
+    const [n, by] = [evaluate(size, values), evaluate(divisor, values)];
+    if (n % by !== 0) throw new RangeError(`${contract.name}: ${size} = ${n} is no multiple of ${divisor} = ${by}`);
+  }
+  for (const argument of contract.arguments) {
+    if (argument.kind === 'scalar' || argument.stride === undefined) continue;
+    const [stride, row] = [evaluate(argument.stride, values), evaluate(argument.shape[1]!, values)];
+    if (stride < row) {
+      throw new RangeError(`${contract.name}: rows of ${argument.name} are ${stride} apart and ${row} long`);
+    }
+  }
 }

@@ -1,6 +1,14 @@
 import type { NativeGridDim, NativeLaunch } from '../device/addon.js';
-import type { Device, DeviceBuffer } from '../device/device.js';
-import { type Argument, type GridDim, type KernelContract, requiredElements } from './contract.js';
+import { type Device, type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
+import {
+  type Argument,
+  type BufferArgument,
+  checkIndices,
+  checkSizes,
+  type GridDim,
+  type KernelContract,
+  requiredElements,
+} from './contract.js';
 import { evaluate } from './expression.js';
 
 /** Values of a launch's arguments, by name. */
@@ -34,6 +42,7 @@ export interface LaunchCondition {
 export class LaunchPlanRecorder {
   private readonly launches: NativeLaunch[] = [];
   private captureFrom = 0;
+  private readonly logs = process.env.ROCMFORGE_LOG_LAUNCHES === '1';
 
   constructor(
     private readonly device: Device,
@@ -45,7 +54,8 @@ export class LaunchPlanRecorder {
    *
    * @param dimensions sizes that shapes and grid name and that are no scalar argument
    * @param when in which steps it is launched; default: in all
-   * @throws RangeError when a buffer is too small or of another type than the contract says
+   * @throws RangeError when a buffer is too small, of another type, less aligned or shared otherwise than the contract
+   *   says, or when sizes are none that it takes
    */
   launch<const A extends readonly Argument[]>(
     contract: KernelContract<A>,
@@ -60,6 +70,9 @@ export class LaunchPlanRecorder {
     for (const argument of contract.arguments) {
       if (argument.kind === 'scalar') sizes.set(argument.name, byName[argument.name] as number);
     }
+    checkIndices(contract, sizes);
+    checkSizes(contract, sizes);
+    checkOverlaps(contract, byName, sizes);
     const words = new BigUint64Array(contract.arguments.length);
     const view = new DataView(words.buffer);
     contract.arguments.forEach((argument, i) => {
@@ -75,11 +88,12 @@ export class LaunchPlanRecorder {
         view.setInt32(i * 8, value as number, true);
       }
     });
-    const grid = [0, 1, 2].map((d) => this.gridDim(contract.grid[d] ?? { of: '1' }, sizes, dimensions));
+    const grid = [0, 1, 2].map((d) => this.gridDim(contract, d, sizes, dimensions));
     this.launches.push({
       kernel: contract.name,
       grid: grid as [NativeGridDim, NativeGridDim, NativeGridDim],
       arguments: words,
+      ...(this.logs && { description: describe(contract, byName, sizes) }),
       ...(when !== undefined && {
         when: { count: when.count.index, atLeast: when.atLeast ?? 0, atMost: when.atMost ?? 2 ** 31 - 1 },
       }),
@@ -102,19 +116,45 @@ export class LaunchPlanRecorder {
   }
 
   private gridDim(
-    dim: GridDim,
+    { name, grid }: KernelContract,
+    d: number,
     sizes: ReadonlyMap<string, number>,
     dimensions: Readonly<Record<string, number | StepCount>>,
   ): NativeGridDim {
+    const dim: GridDim = grid[d] ?? { of: '1' };
     const per = dim.per ?? 1;
     const divisor = per === 'waves' ? this.device.block / this.device.wave : per === 'block' ? this.device.block : per;
+    const most = evaluate(dim.of, sizes);
+    const blocks = Math.ceil(most / divisor);
+    if (most >= 2 ** 31 || blocks > (d === 0 ? Math.floor(MOST_THREADS / this.device.block) : MOST_BLOCKS_YZ)) {
+      throw new RangeError(`${name}: a grid of ${blocks} blocks in ${'xyz'[d]}, for ${dim.of} = ${most}, is too large`);
+    }
     const bound = dimensions[dim.of];
     if (typeof bound === 'object') {
       const { index, max, first = 0, times = 1 } = bound;
       return { count: index, constant: 0, divisor, first, most: max / times, times };
     }
-    return { count: -1, constant: evaluate(dim.of, sizes), divisor };
+    return { count: -1, constant: most, divisor };
   }
+}
+
+/** What drivers accept of a grid: threads in x, blocks in y and z. */
+const MOST_THREADS = 2 ** 32 - 1;
+const MOST_BLOCKS_YZ = 65_535;
+
+/** `x=f32[4, 64]@0x7f00 eps=0.00001`: shapes with the most that a step's counts may be. */
+function describe(
+  contract: KernelContract,
+  values: Readonly<Record<string, DeviceBuffer | number>>,
+  sizes: ReadonlyMap<string, number>,
+): string {
+  const described = contract.arguments.map((argument) => {
+    if (argument.kind === 'scalar') return `${argument.name}=${values[argument.name]}`;
+    const shape = argument.shape.map((size) => evaluate(size, sizes)).join(', ');
+    const { address } = values[argument.name] as DeviceBuffer;
+    return `${argument.name}=${argument.dtype}[${shape}]@0x${address.toString(16)}`;
+  });
+  return described.join(' ');
 }
 
 /** Runs a plan without step counts once, with nothing copied. Resolves when it has ended. */
@@ -146,4 +186,36 @@ function checkBuffer(
       `${contract.name}: ${argument.name} [${argument.shape.join(', ')}] needs ${required} elements, has ${value.elements}`,
     );
   }
+  const align = argument.align ?? DTYPE_BYTES[argument.dtype];
+  if (value.address % align !== 0) {
+    throw new RangeError(`${contract.name}: ${argument.name} lies at ${value.address}, not at a multiple of ${align}`);
+  }
+}
+
+/** Throws when memory that the kernel writes is another argument's, too, and the contract does not allow it. */
+function checkOverlaps(
+  contract: KernelContract,
+  values: Readonly<Record<string, DeviceBuffer | number>>,
+  sizes: ReadonlyMap<string, number>,
+): void {
+  const ranges = contract.arguments
+    .filter((argument): argument is BufferArgument => argument.kind === 'buffer')
+    .map((argument) => {
+      const { address } = values[argument.name] as DeviceBuffer;
+      return {
+        argument,
+        start: address,
+        end: address + requiredElements(argument, sizes) * DTYPE_BYTES[argument.dtype],
+      };
+    });
+  ranges.forEach((a, i) => {
+    for (const b of ranges.slice(i + 1)) {
+      if (a.argument.access === 'in' && b.argument.access === 'in') continue;
+      if (Math.max(a.start, b.start) >= Math.min(a.end, b.end)) continue;
+      const names = [a.argument.name, b.argument.name];
+      const mayShare = (contract.inPlace ?? []).some((pair) => names.every((name) => pair.includes(name)));
+      if (mayShare && a.start === b.start) continue;
+      throw new RangeError(`${contract.name}: ${names.join(' and ')} overlap`);
+    }
+  });
 }

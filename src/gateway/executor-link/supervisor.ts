@@ -39,9 +39,10 @@ export interface SupervisorListener {
 
 const CONNECT_TIMEOUT_MS = 20_000;
 const WATCH_INTERVAL_MS = 50;
-/** How long an executor that nobody waits for any more may take to end by itself. */
-const SUSPECT_GRACE_MS = 100;
-const STOP_GRACE_MS = 2000;
+/** How long an executor may take to end by itself: a driver gives gigabytes back before its process's end. */
+const GRACE_MS = 2000;
+/** And one that hangs, which most likely will not. */
+const HUNG_GRACE_MS = 100;
 /** What the command exits with when it could tell why it does not work. */
 const EXIT_TOLD = 1;
 
@@ -278,7 +279,7 @@ export class Supervisor {
       queueMicrotask(() => this.happen('gone'));
       return;
     }
-    const exit = await child.end(stopping ? STOP_GRACE_MS : SUSPECT_GRACE_MS);
+    const exit = await child.end(this.isHung ? HUNG_GRACE_MS : GRACE_MS);
     if (exit !== undefined || this.process !== child) return;
     this.log.error({ pid: child.pid }, 'the executor cannot be killed; it is left behind');
     this.process = undefined;

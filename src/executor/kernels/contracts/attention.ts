@@ -1,4 +1,5 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { exact, roundings, type Tolerance } from '../tolerance.js';
 import { attentionPaged, type FloatType, HEAD_DIMS, ropeKvAppend } from './forward.js';
 
@@ -34,6 +35,7 @@ export const rope = defineKernel({
     i32('adjacent'),
   ],
   grid: [{ of: 'heads' }, { of: 'tokens' }],
+  multiples: [['rotary', '2']],
   tolerance: ropeKvAppend('f32').tolerance,
 });
 
@@ -61,8 +63,10 @@ const KV_Q8_BLOCK = ['blocks', 'kv_heads', '17'] as const;
 export function kvQ8Bytes(blocks: number, kvHeads: number, headDim: number): number {
   return blocks * kvHeads * 17 * headDim;
 }
-const q8Cache = <const N extends string>(name: N, headDim: string) => inout(name, 'u8', ...KV_Q8_BLOCK, headDim);
-const readQ8Cache = <const N extends string>(name: N, headDim: string) => input(name, 'u8', ...KV_Q8_BLOCK, headDim);
+const q8Cache = <const N extends string>(name: N, headDim: string) =>
+  aligned(4, inout(name, 'u8', ...KV_Q8_BLOCK, headDim));
+const readQ8Cache = <const N extends string>(name: N, headDim: string) =>
+  aligned(4, input(name, 'u8', ...KV_Q8_BLOCK, headDim));
 const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
 
 export const kvAppendQ8 = defineKernel({
@@ -70,7 +74,7 @@ export const kvAppendQ8 = defineKernel({
   source: 'kv_append.hip',
   summary: 'quantizes k and v of each row into the cache at the row’s position',
   arguments: [
-    qkvOf('head_dim'),
+    aligned(16, qkvOf('head_dim')),
     q8Cache('k_cache', 'head_dim'),
     q8Cache('v_cache', 'head_dim'),
     ...rowArguments,
@@ -79,6 +83,7 @@ export const kvAppendQ8 = defineKernel({
     i32('head_dim'),
   ],
   grid: [{ of: '2 * kv_heads' }, { of: 'tokens' }],
+  multiples: [['head_dim', '32']],
   tolerance: QUANTIZED,
 });
 
@@ -88,7 +93,7 @@ export const ropeKvAppendQ8 = defineKernel({
   source: 'rope_kv_append.hip',
   summary: 'rotates q and k in place by their position; quantizes k and v into the cache',
   arguments: [
-    inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+    aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
     q8Cache('k_cache', 'head_dim'),
     q8Cache('v_cache', 'head_dim'),
     input('cosine', 'f32', 'max_position', 'half_rotary'),
@@ -101,6 +106,10 @@ export const ropeKvAppendQ8 = defineKernel({
     i32('adjacent'),
   ],
   grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
+  multiples: [
+    ['head_dim', '32'],
+    ['rotary', '2'],
+  ],
   tolerance: QUANTIZED,
 });
 
@@ -125,6 +134,8 @@ export const qktMatmul = defineKernel({
     ...unfusedSizes,
   ],
   grid: [{ of: 'heads' }, { of: 'rows' }],
+  multiples: [['heads', 'kv_heads']],
+  order: ORDER.dot,
   tolerance: DOT,
 });
 
@@ -141,6 +152,8 @@ export const qktMatmulPaged = (type: FloatType) =>
       ...unfusedSizes,
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.dot,
     tolerance: DOT,
   });
 
@@ -155,6 +168,8 @@ export const weightedMatmul = defineKernel({
     ...unfusedSizes,
   ],
   grid: [{ of: 'heads' }, { of: 'rows' }],
+  multiples: [['heads', 'kv_heads']],
+  order: ORDER.rising,
   tolerance: WEIGHTED,
 });
 
@@ -171,6 +186,8 @@ export const weightedMatmulPaged = (type: FloatType) =>
       ...unfusedSizes,
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.rising,
     tolerance: WEIGHTED,
   });
 
@@ -191,6 +208,8 @@ export const flashAttentionNocausal = (headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'heads' }, { of: 'rows', per: FLASH_QUERIES }, { of: 'batch' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.keys,
     tolerance: attentionPaged('f32', headDim).tolerance,
   });
 
@@ -211,6 +230,8 @@ export const flashAttentionCausal = (type: FloatType, headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'heads' }, { of: 'tiles' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.context,
     tolerance: attentionPaged(type, headDim).tolerance,
   });
 
@@ -231,6 +252,8 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.context,
     tolerance: attentionPaged(type, headDim).tolerance,
   });
 
@@ -247,6 +270,7 @@ export const attentionCombine = defineKernel({
     i32('splits'),
   ],
   grid: [{ of: 'heads' }, { of: 'tokens' }],
+  order: ORDER.splits,
   tolerance: roundings(
     '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
     ({ splits }) => 8 * splits! + 16,
@@ -271,7 +295,7 @@ const TILE_TOLERANCE: Tolerance = {
 /** Element types of a KV cache that attention on matrix units reads. */
 export type TileCacheType = 'f16' | 'q8_0';
 const tileCache = <const N extends string>(name: N, type: TileCacheType, headDim: number) =>
-  type === 'f16' ? readCache(name, type, `${headDim}`) : readQ8Cache(name, `${headDim}`);
+  type === 'f16' ? aligned(16, readCache(name, type, `${headDim}`)) : readQ8Cache(name, `${headDim}`);
 
 /**
  * attention_split on matrix units, all query heads of a KV head in one block; attention_combine folds its parts. The
@@ -283,7 +307,7 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     source: 'attention_tile_split.hip',
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
     arguments: [
-      qkvOf(`${headDim}`),
+      aligned(16, qkvOf(`${headDim}`)),
       tileCache('k_cache', type, headDim),
       tileCache('v_cache', type, headDim),
       inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
@@ -294,6 +318,8 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'kv_heads' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.chunks,
     tolerance: TILE_TOLERANCE,
   });
 
@@ -307,7 +333,7 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
     source: 'attention_tile.hip',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
     arguments: [
-      qkvOf(`${headDim}`),
+      aligned(16, qkvOf(`${headDim}`)),
       tileCache('k_cache', type, headDim),
       tileCache('v_cache', type, headDim),
       output('out', 'f32', 'tokens', 'heads', `${headDim}`),
@@ -318,6 +344,8 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.chunks,
     tolerance: TILE_TOLERANCE,
   });
 

@@ -1,4 +1,5 @@
 import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { elementwise, exact, roundings, stored } from '../tolerance.js';
 import { type FloatType, rmsNorm } from './forward.js';
 
@@ -41,6 +42,8 @@ export const softmax = (type: FloatType) =>
     summary: 'y = e^(x - max x) / sum e^(x - max x); a row of -inf gives 0',
     arguments: [input('x', type, 'rows', 'columns'), output('y', type, 'rows', 'columns'), i32('columns')],
     grid: [{ of: 'rows' }],
+    inPlace: [['x', 'y']],
+    order: ORDER.row,
     tolerance: stored(
       type,
       roundings(
@@ -90,6 +93,8 @@ export const rmsNormF16 = defineKernel({
     f32('eps'),
   ],
   grid: [{ of: 'rows' }],
+  inPlace: [['x', 'y']],
+  order: ORDER.row,
   tolerance: stored('f16', rmsNorm.tolerance),
 });
 
@@ -106,6 +111,7 @@ export const rmsNormResidual = defineKernel({
     f32('eps'),
   ],
   grid: [{ of: 'rows' }],
+  order: ORDER.row,
   tolerance: rmsNorm.tolerance,
 });
 

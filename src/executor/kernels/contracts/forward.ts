@@ -1,4 +1,5 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output, rowsApart } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { elementwise, exact, roundings, stored } from '../tolerance.js';
 
 /** Tokens a KV block holds; `KV_BLOCK_TOKENS` of `kernels/forge/slot.h`. */
@@ -70,13 +71,15 @@ export const rmsNorm = defineKernel({
   source: 'rms_norm.hip',
   summary: 'y = x / sqrt(mean(x²) + eps) * weight',
   arguments: [
-    input('x', 'f32', 'rows', 'hidden'),
+    aligned(16, input('x', 'f32', 'rows', 'hidden')),
     input('weight', 'f32', 'hidden'),
     output('y', 'f32', 'rows', 'hidden'),
     i32('hidden'),
     f32('eps'),
   ],
   grid: [{ of: 'rows' }],
+  inPlace: [['x', 'y']],
+  order: ORDER.row,
   tolerance: roundings(
     '(hidden / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
     ({ hidden }) => hidden! / 8 + 16,
@@ -90,8 +93,8 @@ export const matmul = (type: WeightFloatType) =>
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k]',
     arguments: [
       input('weight', type, 'out', 'in'),
-      input('x', 'f32', '(rows - 1) * x_stride + in'),
-      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      rowsApart('x_stride', input('x', 'f32', 'rows', 'in')),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
       input('tokens', 'i32', '1'),
       i32('out'),
       i32('in'),
@@ -102,6 +105,7 @@ export const matmul = (type: WeightFloatType) =>
       { of: 'out', per: 'waves' },
       { of: 'rows', per: 64 },
     ],
+    order: ORDER.dot,
     tolerance: roundings(
       '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',
       (sizes) => sizes.in! / 32 + 24,
@@ -148,6 +152,7 @@ export const ropeKvAppend = (type: FloatType) =>
       i32('adjacent'),
     ],
     grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
+    multiples: [['rotary', '2']],
     tolerance: stored(
       type,
       roundings('3 · 2⁻²⁴ · (|a| + |b|) of the pair (a, b): two products and their sum', () => 3),
@@ -173,6 +178,8 @@ export const attentionPaged = (type: FloatType, headDim: number) =>
       f32('scale'),
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.context,
     tolerance: roundings(
       '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²)): weights sum to 1, a score’s error passes through e^x, and ' +
         'rounding errors of at most 256 terms in order stray by 2 · √256',
@@ -214,6 +221,7 @@ export const logSoftmaxTop = defineKernel({
     i32('vocabulary'),
   ],
   grid: [{ of: 'samples' }],
+  order: ORDER.row,
   tolerance: elementwise,
 });
 
@@ -230,6 +238,7 @@ export const promptLogprobs = defineKernel({
     i32('vocabulary'),
   ],
   grid: [{ of: 'prompt_rows' }],
+  order: ORDER.row,
   tolerance: elementwise,
 });
 

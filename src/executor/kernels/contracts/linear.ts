@@ -1,4 +1,5 @@
-import { defineKernel, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { defineKernel, i32, inout, input, type KernelContract, output, rowsApart } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { roundings } from '../tolerance.js';
 import { type FloatType, matmul } from './forward.js';
 
@@ -22,6 +23,7 @@ export const gateUpSwiglu = (type: FloatType) =>
       { of: 'ffn', per: 'waves' },
       { of: 'rows', per: 64 },
     ],
+    order: ORDER.dot,
     tolerance: roundings(
       '(hidden / 32 + 40) · 2⁻²⁴ · (1.1 · sum |gate · x| · |up| + |silu| · sum |up · x|): the error of each dot ' +
         'product times the other factor; silu changes by at most 1.1 times its argument’s change',
@@ -36,8 +38,8 @@ export const gemm = (type: FloatType | 'bf16') =>
     summary: matmul('f32').summary,
     arguments: [
       input('weight', type, 'out', 'in'),
-      input('x', 'f32', '(rows - 1) * x_stride + in'),
-      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      rowsApart('x_stride', input('x', 'f32', 'rows', 'in')),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
       input('tokens', 'i32', '1'),
       i32('out'),
       i32('in'),
@@ -48,6 +50,7 @@ export const gemm = (type: FloatType | 'bf16') =>
       { of: 'out', per: GEMM_TILE },
       { of: 'rows', per: GEMM_TILE },
     ],
+    order: ORDER.rising,
     tolerance: roundings(
       '(2 + 4 · √in) · 2⁻²⁴ · sum |weight · x|: a sum in order strays by 4 · √in roundings',
       (sizes) => 2 + 4 * Math.sqrt(sizes.in!),
@@ -67,6 +70,7 @@ export const smallGemm = defineKernel({
     i32('k'),
   ],
   grid: [{ of: 'm * n', per: 'block' }],
+  order: ORDER.rising,
   tolerance: roundings(
     '(2 + 4 · √k) · 2⁻²⁴ · sum |a · b|: a sum in order strays by 4 · √k roundings',
     ({ k }) => 2 + 4 * Math.sqrt(k!),

@@ -1,4 +1,5 @@
-import { defineKernel, i32, inout, input, type KernelContract } from '../contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { exact, roundings } from '../tolerance.js';
 import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } from './quantized.js';
 
@@ -27,11 +28,12 @@ export const repack = (type: BlockType) => {
     summary: 'weights from the blocks of their file to planes that GPUs read by 16 bytes',
     arguments: [
       input('source', 'u8', 'out', 'blocks', `${blockBytes}`),
-      inout('target', 'u8', 'out', 'row_bytes'),
+      aligned(16, inout('target', 'u8', 'out', 'row_bytes')),
       i32('out'),
       i32('blocks'),
     ],
     grid: [{ of: `out * blocks * ${blockElements / Q8_BLOCK}`, per: 'block' }],
+    multiples: [['row_bytes', '16']],
     tolerance: exact('bits are moved'),
   });
 };
@@ -41,6 +43,12 @@ export type PackedRows = 'one' | 'several';
 const infix = (rows: PackedRows): string => (rows === 'one' ? 'one_' : '');
 const rowsAtOnce = (rows: PackedRows): number => (rows === 'one' ? 1 : PACKED_TOKENS);
 
+/** Rows of packed weights and of what is multiplied with them start at 16 bytes: {@link PACKED_WIDTH}. */
+const PACKED_ROWS = [
+  ['row_bytes', '16'],
+  ['blocks', `${PACKED_WIDTH / Q8_BLOCK}`],
+] as const;
+
 /** Dimension `row_bytes`: {@link packedRowBytes}; `blocks` are of 32 elements. */
 export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
@@ -48,9 +56,9 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
     source: 'matmul_packed.hip',
     summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it',
     arguments: [
-      input('weight', 'u8', 'out', 'row_bytes'),
-      input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`),
-      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      aligned(16, input('weight', 'u8', 'out', 'row_bytes')),
+      aligned(16, input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
       input('tokens', 'i32', '1'),
       i32('out'),
       i32('blocks'),
@@ -61,6 +69,9 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
       { of: 'out', per: 16 },
       { of: 'rows', per: rowsAtOnce(rows) },
     ],
+    multiples: PACKED_ROWS,
+    offsets32: [`${PACKED_TOKENS} * blocks * ${Q8_BLOCK_BYTES}`],
+    order: ORDER.packed,
     tolerance: roundings(
       '(in / 16 + 70) · 2⁻²⁴ · (sum |scale · quant · x| + sum |minimum · x| + |y|): sums of quants are exact; partial ' +
         'sums take two roundings a block of 32, each term three more and the last sum at most 65',
@@ -73,7 +84,7 @@ const PACKED_TILE = 64;
 
 /** {@link matmulPacked} for many rows of x, on matrix units: the same arguments and bits. */
 export const matmulPackedTile = (type: BlockType) => {
-  const { summary, arguments: taken, tolerance } = matmulPacked(type);
+  const { summary, arguments: taken, multiples, order, tolerance } = matmulPacked(type);
   return defineKernel({
     name: `matmul_packed_tile_${type}`,
     source: 'matmul_packed_tile.hip',
@@ -83,6 +94,9 @@ export const matmulPackedTile = (type: BlockType) => {
       { of: 'rows', per: PACKED_TILE },
       { of: 'out', per: PACKED_TILE },
     ],
+    multiples: multiples!,
+    offsets32: [`${PACKED_TILE} * blocks * ${Q8_BLOCK_BYTES}`],
+    order: order!,
     tolerance,
   });
 };
@@ -94,10 +108,10 @@ export const gateUpSwigluPacked = (type: BlockType, rows: PackedRows = 'several'
     source: 'gate_up_swiglu_packed.hip',
     summary: 'y[t] = silu(gate · x[t]) * (up · x[t]), quantized as quantize_q8 does',
     arguments: [
-      input('gate', 'u8', 'ffn', 'row_bytes'),
-      input('up', 'u8', 'ffn', 'row_bytes'),
-      input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`),
-      inout('y', 'u8', 'rows', 'ffn_blocks', `${Q8_BLOCK_BYTES}`),
+      aligned(16, input('gate', 'u8', 'ffn', 'row_bytes')),
+      aligned(16, input('up', 'u8', 'ffn', 'row_bytes')),
+      aligned(16, input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)),
+      aligned(4, inout('y', 'u8', 'rows', 'ffn_blocks', `${Q8_BLOCK_BYTES}`)),
       input('tokens', 'i32', '1'),
       i32('ffn'),
       i32('blocks'),
@@ -106,6 +120,9 @@ export const gateUpSwigluPacked = (type: BlockType, rows: PackedRows = 'several'
       { of: 'ffn', per: Q8_BLOCK },
       { of: 'rows', per: rowsAtOnce(rows) },
     ],
+    multiples: [...PACKED_ROWS, ['ffn', `${Q8_BLOCK}`]],
+    offsets32: [`${PACKED_TOKENS} * blocks * ${Q8_BLOCK_BYTES}`],
+    order: ORDER.packed,
     tolerance: exact('the very bits of matmul_packed, swiglu and quantize_q8'),
   });
 

@@ -1,5 +1,6 @@
 import { TENSOR_TYPES } from '../../../shared/gguf/tensor-types.js';
-import { defineKernel, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, output, rowsApart } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { exact, roundings } from '../tolerance.js';
 import { embeddingArguments } from './forward.js';
 
@@ -24,8 +25,13 @@ export const quantizeQ8 = defineKernel({
   name: 'quantize_q8',
   source: 'quantize_q8.hip',
   summary: 'y = round(x · 127 / max |x|) and the scale max |x| / 127 of each 32 elements',
-  arguments: [input('x', 'f32', 'rows', 'in'), output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`), i32('in')],
+  arguments: [
+    aligned(16, input('x', 'f32', 'rows', 'in')),
+    aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)),
+    i32('in'),
+  ],
   grid: [{ of: 'in', per: 2048 }, { of: 'rows' }],
+  multiples: [['in', `${Q8_BLOCK}`]],
   tolerance: exact('one rounding an operation, the same as the reference rounded to f32'),
 });
 
@@ -37,8 +43,8 @@ export const matmulQuantized = (type: BlockType) => {
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], weight in blocks, x as quantize_q8 makes it',
     arguments: [
       input('weight', 'u8', 'out', 'blocks', `${blockBytes}`),
-      input('x', 'u8', 'rows', 'blocks', `${(blockElements / Q8_BLOCK) * Q8_BLOCK_BYTES}`),
-      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      aligned(4, input('x', 'u8', 'rows', 'blocks', `${(blockElements / Q8_BLOCK) * Q8_BLOCK_BYTES}`)),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
       input('tokens', 'i32', '1'),
       i32('out'),
       i32('blocks'),
@@ -48,6 +54,7 @@ export const matmulQuantized = (type: BlockType) => {
       { of: 'out', per: 32 },
       { of: 'rows', per: 128 },
     ],
+    order: ORDER.dot,
     tolerance: roundings(
       '(in / 128 + 16) · 2⁻²⁴ · (sum |scale · quant · x| + sum |minimum · x|): sums of quants are exact; each of eight or ' +
         'more partial sums takes two roundings a block of 32, each term three more and the last sum six',
@@ -57,13 +64,14 @@ export const matmulQuantized = (type: BlockType) => {
 };
 
 export const embeddingGatherQuantized = (type: BlockType) => {
-  const { blockBytes } = blockFormat(type);
+  const { blockElements, blockBytes } = blockFormat(type);
   return defineKernel({
     name: `embedding_gather_${type}`,
     source: 'embedding_gather.hip',
     summary: 'y[t] = table[token of row t]',
     arguments: [input('table', 'u8', 'vocabulary', 'blocks', `${blockBytes}`), ...embeddingArguments],
     grid: [{ of: 'tokens' }],
+    multiples: [['hidden', `${blockElements}`]],
     tolerance: exact('scale · quant and the minimum are exact in f32: their difference is rounded once'),
   });
 };

@@ -1,4 +1,5 @@
-import { defineKernel, i32, inout, input, type KernelContract, output } from '../contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, output, rowsApart } from '../contract.js';
+import { ORDER } from '../reduction-order.js';
 import { exact, roundings, stored } from '../tolerance.js';
 
 /** Element types that matrix units take. */
@@ -42,9 +43,9 @@ export const matmulTile = (type: TileType, form: TileForm) =>
     source: 'matmul_tile.hip',
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], or y[t][n] += that when accumulate is 1',
     arguments: [
-      input('weight', type, 'out', 'in'),
-      input('x', type, 'rows', 'in'),
-      inout('y', 'f32', '(rows - 1) * y_stride + out'),
+      aligned(16, input('weight', type, 'out', 'in')),
+      aligned(16, input('x', type, 'rows', 'in')),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
       input('tokens', 'i32', '1'),
       i32('out'),
       i32('in'),
@@ -55,6 +56,8 @@ export const matmulTile = (type: TileType, form: TileForm) =>
       { of: 'rows', per: TILE_FORMS[form].tokens },
       { of: 'out', per: TILE_FORMS[form].rows },
     ],
+    multiples: [['in', `${TILE_INPUT_MULTIPLE}`]],
+    order: ORDER.tile,
     tolerance: roundings(
       '(in / 16 + 12) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
       (sizes) => sumRoundings(sizes.in!),
@@ -67,8 +70,8 @@ export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
     source: 'gate_up_swiglu_tile.hip',
     summary: 'y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t]) in 16 bits',
     arguments: [
-      input('weight', type, '2', 'ffn', 'hidden'),
-      input('x', type, 'rows', 'hidden'),
+      aligned(16, input('weight', type, '2', 'ffn', 'hidden')),
+      aligned(16, input('x', type, 'rows', 'hidden')),
       inout('y', type, 'rows', 'ffn'),
       input('tokens', 'i32', '1'),
       i32('ffn'),
@@ -78,6 +81,8 @@ export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
       { of: 'rows', per: TILE_FORMS[form].tokens },
       { of: 'ffn', per: form === 'few' ? TILE_FORMS.few.rows : TILE_FORMS[form].rows / 2 },
     ],
+    multiples: [['hidden', `${TILE_INPUT_MULTIPLE}`]],
+    order: ORDER.tile,
     tolerance: stored(
       type,
       roundings(
@@ -93,7 +98,7 @@ export const convert = (type: TileType) =>
     name: `convert_${type}`,
     source: 'convert.hip',
     summary: 'y = x rounded to 16 bits, to nearest, ties to even',
-    arguments: [input('x', 'f32', 'rows', 'in'), output('y', type, 'rows', 'in'), i32('in')],
+    arguments: [input('x', 'f32', 'rows', 'in'), aligned(8, output('y', type, 'rows', 'in')), i32('in')],
     grid: [{ of: 'rows' }],
     tolerance: exact('one rounding'),
   });

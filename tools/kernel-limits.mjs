@@ -1,0 +1,82 @@
+// What a code object's own numbers say of each kernel: whether the hardware takes it, and how many of its waves fit.
+
+/** Threads of a block of every GPU kernel: BLOCK of kernels/forge/amd.h. */
+const BLOCK = 256;
+const KIB = 1024;
+/** Kernels whose time is that of their inner loop: a register that spills there is paid for in every turn. */
+const INNER_LOOPS = /^(matmul|gate_up|gemm|small_gemm|attention|flash|qkt|weighted)/;
+
+/**
+ * Of one unit that shares LDS: a compute unit of CDNA, a workgroup processor (two compute units) of RDNA. `registers` are
+ * a lane's, of all waves of a SIMD together, given out by `granule`.
+ */
+const CDNA = { simds: 4, wave: 64, registers: 512, granule: 8, waves: 8, lds: 64 * KIB, ldsGranule: 512 };
+const RDNA = { simds: 4, wave: 32, registers: 1536, granule: 24, waves: 16, lds: 128 * KIB, ldsGranule: 1024 };
+const HARDWARE = {
+  gfx90a: CDNA,
+  gfx942: CDNA,
+  gfx1100: RDNA,
+  gfx1101: RDNA,
+  gfx1102: { ...RDNA, registers: 1024, granule: 16 },
+  gfx1200: RDNA,
+  gfx1201: RDNA,
+};
+/** LDS that one block can have. */
+const LDS_OF_BLOCK = 64 * KIB;
+
+const roundUp = (n, multiple) => Math.ceil(n / multiple) * multiple;
+
+/** @returns the blocks that fit on a unit at one time, the waves a SIMD that they are, and what bounds them */
+export function occupancy(target, { vgprs, lds }) {
+  const { simds, wave, registers, granule, waves, ...memory } = HARDWARE[target];
+  const wavesOfBlock = BLOCK / wave;
+  const byRegisters = Math.min(waves, Math.floor(registers / Math.max(granule, roundUp(vgprs, granule))));
+  const blocks = {
+    waves: Math.floor((simds * waves) / wavesOfBlock),
+    registers: Math.floor((simds * byRegisters) / wavesOfBlock),
+    LDS: lds === 0 ? Number.POSITIVE_INFINITY : Math.floor(memory.lds / roundUp(lds, memory.ldsGranule)),
+  };
+  const fit = Math.min(...Object.values(blocks));
+  const bound = Object.keys(blocks).find((name) => blocks[name] === fit);
+  return { blocks: fit, waves: (fit * wavesOfBlock) / simds, bound };
+}
+
+/** What is wrong with the kernels of a manifest, a line each; nothing when all is well. */
+export function complaints({ target, files }) {
+  const wave = HARDWARE[target].wave;
+  return files
+    .flatMap(({ kernels }) => kernels)
+    .flatMap((kernel) => [
+      ...(kernel.wave === wave ? [] : [`${kernel.name} has waves of ${kernel.wave}, ${target} is built for ${wave}`]),
+      ...(kernel.lds <= LDS_OF_BLOCK
+        ? []
+        : [`${kernel.name} needs ${kernel.lds} bytes of LDS, a block has ${LDS_OF_BLOCK}`]),
+      ...(INNER_LOOPS.test(kernel.name) && kernel.vgprSpills > 0
+        ? [`${kernel.name} spills ${kernel.vgprSpills} vector registers`]
+        : []),
+      ...(occupancy(target, kernel).blocks > 0 ? [] : [`${kernel.name}: no block of it fits on ${target}`]),
+    ])
+    .map((complaint) => `${target}: ${complaint}`);
+}
+
+/** A table of every kernel of a manifest: registers, LDS, scratch, spills and what of it fits. */
+export function registerTable({ target, compiler, files }) {
+  const kernels = files.flatMap(({ kernels: held }) => held).sort((a, b) => (a.name < b.name ? -1 : 1));
+  const rows = kernels.map((kernel) => {
+    const { blocks, waves, bound } = occupancy(target, kernel);
+    const { name, vgprs, sgprs, lds, scratch, vgprSpills } = kernel;
+    return `| \`${name}\` | ${vgprs} | ${sgprs} | ${lds} | ${scratch} | ${vgprSpills} | ${blocks} | ${waves} | ${bound} |`;
+  });
+  const { wave, simds } = HARDWARE[target];
+  const unit = wave === 64 ? 'compute unit' : 'workgroup processor';
+  return [
+    `## ${target}`,
+    '',
+    `${kernels.length} kernels in waves of ${wave}, by ${compiler}. Blocks are those that fit on one ${unit} of ${simds} SIMDs.`,
+    '',
+    '| kernel | vector registers | scalar | LDS bytes | scratch | spills | blocks | waves a SIMD | bound by |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
+    ...rows,
+    '',
+  ];
+}
