@@ -11,6 +11,7 @@
         "native/gpu_device.cc",
         "native/host_device.cc",
         "native/mapped_file.cc",
+        "native/nvml.cc",
         "native/thread_pool.cc"
       ],
       "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],

@@ -63,12 +63,19 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
   const int first = block.x * ROWS, first_token = block.y * MOST;
   const uint8_t* rows[ROWS_AT_ONCE];
   rows_of<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, output.out, blocks);
-  const auto begun = load_first<F>(rows, blocks);
-  const int count = min_of(*tokens - first_token, MOST);
-  if (count <= 0) return;
-  with_tokens<MOST>(count, [&](auto at_once) {
-    multiply<F, decltype(at_once)::value>(first, begun, weight, x, first_token, count, blocks, output, lanes + 0);
-  });
+  if constexpr (MOST == 1) {
+    const auto begun = load_first<F>(rows, blocks);
+    if (*tokens <= first_token) return;
+    multiply<F, 1>(first, begun, weight, x, first_token, 1, blocks, output, lanes + 0);
+  } else {
+    const int count = min_of(*tokens - first_token, MOST);
+    if (count <= 0) return;
+    // What a lambda takes by reference would lie in memory on AMD: each loads for itself.
+    with_tokens<MOST>(count, [&](auto at_once) {
+      multiply<F, decltype(at_once)::value>(first, load_first<F>(rows, blocks), weight, x, first_token, count, blocks,
+                                            output, lanes + 0);
+    });
+  }
 }
 }  // namespace
 

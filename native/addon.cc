@@ -7,6 +7,7 @@
 #include "fault_record.h"
 #include "host_device.h"
 #include "mapped_file.h"
+#include "nvml.h"
 
 namespace {
 
@@ -33,6 +34,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
   exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
+  exports.Set("nvmlStats", Napi::Function::New<rocmforge::nvml_stats>(env));
   exports.Set("hostLevel", Napi::Function::New<host_level>(env));
   exports.Set("dieWithParent", Napi::Function::New<die_with_parent>(env));
   exports.Set("openFaultRecord", Napi::Function::New<open_fault_record>(env));

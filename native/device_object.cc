@@ -340,17 +340,19 @@ Napi::Value probe_gpu(const Napi::CallbackInfo& info) {
     Napi::Array devices = Napi::Array::New(env);
     for (int i = 0; i < count; i++) {
       int device = 0;
-      char name[256] = {};
+      char name[256] = {}, pci_bus_id[32] = {};
       size_t bytes = 0;
       std::string architecture;
       check(*driver, driver->device_get(&device, i));
       check(*driver, driver->device_get_name(name, sizeof name, device));
+      check(*driver, driver->device_get_pci_bus_id(pci_bus_id, sizeof pci_bus_id, device));
       check(*driver, driver->device_total_memory(&bytes, device));
       check(*driver, driver->architecture(i, &architecture));
       Napi::Object entry = Napi::Object::New(env);
       entry.Set("ordinal", i);
       entry.Set("name", std::string(name));
       entry.Set("architecture", architecture);
+      entry.Set("pciBusId", std::string(pci_bus_id));
       entry.Set("totalBytes", static_cast<double>(bytes));
       entry.Set("multiprocessors", driver->multiprocessors(device));
       devices.Set(i, entry);

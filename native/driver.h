@@ -27,6 +27,7 @@ struct Driver {
   DriverResult (*device_get)(int* device, int ordinal) = nullptr;
   DriverResult (*device_get_name)(char* name, int bytes, int device) = nullptr;
   DriverResult (*device_total_memory)(size_t* bytes, int device) = nullptr;
+  DriverResult (*device_get_pci_bus_id)(char* id, int bytes, int device) = nullptr;
   DriverResult (*device_get_attribute)(int* value, int attribute, int device) = nullptr;
 
   DriverResult (*memory_get_info)(size_t* free, size_t* total) = nullptr;

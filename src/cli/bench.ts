@@ -1,3 +1,4 @@
+import type { DeviceStats } from '../executor/device/device-stats.js';
 import { type ClientRun, runClient } from './bench/client-run.js';
 import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
 import { connect } from './client.js';
@@ -33,6 +34,11 @@ export interface BenchReport {
     readonly tokenMsP99: number;
     readonly logitsHash: string;
   };
+  /** How the device fared before the runs and right after the last. */
+  readonly before: DeviceStats;
+  readonly after: DeviceStats;
+  /** Whether clocks were held down before, between or after the runs; absent where nothing tells. */
+  readonly throttled?: boolean;
   /** Of one token's step, run launch by launch: slower in sum than the step itself. */
   readonly profile?: Awaited<ReturnType<ExecutorLoop['profile']>>;
   readonly client: { readonly decodeTokensPerSecond: number; readonly timeToFirstTokenMs: number };
@@ -66,9 +72,11 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
     const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
     await loop.run(promptOf(repeats), 4);
     await runClient(connection, promptOf(repeats), 2);
+    const stats = [loop.stats()];
     for (let run = 0; run < repeats; run++) {
       bandwidths.push(await loop.readBandwidth());
       loopRuns.push(await loop.run(promptOf(run), tokens));
+      stats.push(loop.stats());
       clientRuns.push(await runClient(connection, promptOf(run), tokens));
     }
     const tokenMs = loopRuns.flatMap((run) => run.tokenMs);
@@ -92,6 +100,11 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
         tokenMsP99: quantile(tokenMs, 0.99),
         logitsHash: loop.logitsHash(),
       },
+      before: stats[0] as DeviceStats,
+      after: stats.at(-1) as DeviceStats,
+      ...(stats.some(({ throttled }) => throttled !== undefined) && {
+        throttled: stats.some(({ throttled }) => throttled === true),
+      }),
       ...(options.profile && { profile: await loop.profile(promptOf(repeats)) }),
       client: {
         decodeTokensPerSecond: median(clientRuns.map((run) => run.tokensPerSecond)),
@@ -133,11 +146,27 @@ export function formatBenchReport(report: BenchReport): string {
       client.timeToFirstTokenMs.toFixed(0),
     ]),
     `\nlogits ${executor.logitsHash}\n`,
+    formatStats(report),
     ...(report.profile ?? []).map(
       ({ kernel, launches, microseconds }) =>
         `${kernel.padEnd(40)} ${String(launches).padStart(5)} launches ${microseconds.toFixed(1).padStart(9)} µs\n`,
     ),
   ].join('');
+}
+
+/** Clock, temperature and power before and after, and whether clocks were held down; empty where nothing is told. */
+function formatStats({ before, after, throttled }: Pick<BenchReport, 'before' | 'after' | 'throttled'>): string {
+  const pair = (name: string, unit: string, value: (stats: DeviceStats) => number | undefined): string[] => {
+    const [from, to] = [value(before), value(after)].map((number) => number?.toFixed(0) ?? '?');
+    return from === '?' && to === '?' ? [] : [`${name} ${from} → ${to} ${unit}`];
+  };
+  const told = [
+    ...pair('clock', 'MHz', ({ clockMhz }) => clockMhz),
+    ...pair('temperature', '°C', ({ temperatureC }) => temperatureC),
+    ...pair('power', 'W', ({ powerW }) => powerW),
+    ...(throttled === undefined ? [] : [`throttled: ${throttled ? 'yes' : 'no'}`]),
+  ];
+  return told.length === 0 ? '' : `${told.join(', ')}\n`;
 }
 
 function sum(values: readonly number[]): number {

@@ -1,9 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type GpuPlatform, loadAddon } from '../executor/device/addon.js';
-import { openDevice } from '../executor/device/open-device.js';
+import { type GpuPlatform, type GpuProbe, loadAddon } from '../executor/device/addon.js';
+import { type DeviceOptions, openDevice } from '../executor/device/open-device.js';
 import { allContracts } from '../executor/kernels/contracts/index.js';
+import { selfTest } from '../executor/self-test.js';
 import { defaultStateFolder, describeFault, readFaults } from '../shared/fault-log.js';
 import { packageRoot, packageVersion } from '../shared/package.js';
 
@@ -12,7 +13,7 @@ const FAULTS_SHOWN = 5;
 /** One thing that was looked at. */
 export interface Finding {
   readonly check: string;
-  readonly state: 'ok' | 'missing' | 'failed' | 'not built' | 'noted';
+  readonly state: 'ok' | 'missing' | 'failed' | 'noted';
   readonly detail: string;
 }
 
@@ -21,7 +22,7 @@ export interface Finding {
  *
  * @param stateFolder where gateways keep their last faults
  */
-export function examine(stateFolder = defaultStateFolder()): Finding[] {
+export async function examine(stateFolder = defaultStateFolder()): Promise<Finding[]> {
   return [
     { check: 'rocmforge', state: 'ok', detail: packageVersion },
     { check: 'node', state: 'ok', detail: `${process.version} ${process.platform} ${process.arch}` },
@@ -30,29 +31,47 @@ export function examine(stateFolder = defaultStateFolder()): Finding[] {
       state: 'ok',
       detail: `${os.cpus()[0]?.model ?? 'unknown'}, ${os.availableParallelism()} usable`,
     },
-    attempt('native addon', () => `host level ${loadAddon().hostLevel() || 'below x86-64-v3'}`),
-    attempt('host device', () => {
-      const device = openDevice({ kind: 'host' });
-      for (const contract of allContracts) device.checkKernel(contract);
-      return `${device.description}, ${allContracts.length} kernels match their contracts`;
-    }),
-    ...codeObjects(),
-    gpu('AMD GPU', 'hip'),
-    gpu('NVIDIA GPU', 'cuda'),
+    await attempt('native addon', () => `host level ${loadAddon().hostLevel() || 'below x86-64-v3'}`),
+    await attempt('host device', () => tried({ kind: 'host' })),
+    ...(await codeObjects()),
+    ...(await gpus('hip')),
+    ...(await gpus('cuda')),
     ...lastFaults(stateFolder),
   ];
 }
 
-/** What the platform's driver finds, in its own words when that is nothing. */
-function gpu(check: string, platform: GpuPlatform): Finding {
+const PLATFORMS = {
+  hip: { check: 'AMD GPUs', advice: 'install ROCm’s runtime (libamdhip64.so) or set ROCM_PATH, and the amdgpu driver' },
+  cuda: { check: 'NVIDIA GPUs', advice: 'install NVIDIA’s driver (libcuda.so.1)' },
+} as const;
+
+/** The platform's library in its own words, and each GPU that it finds. */
+async function gpus(platform: GpuPlatform): Promise<Finding[]> {
+  const { check, advice } = PLATFORMS[platform];
+  const missing = (why: string): Finding[] => [{ check, state: 'missing', detail: `${why}; to use one, ${advice}` }];
+  let probe: GpuProbe;
   try {
-    const { devices, library } = loadAddon().probeGpu(platform);
-    const found = devices.map(({ name, architecture }) => `${name} (${architecture})`).join(', ');
-    if (devices.length > 0) return { check, state: 'ok', detail: `${found}, by ${library}` };
-    return { check, state: 'missing', detail: `${library} finds none` };
+    probe = loadAddon().probeGpu(platform);
   } catch (error) {
-    return { check, state: 'missing', detail: (error as Error).message };
+    return missing((error as Error).message);
   }
+  const { devices, library, version } = probe;
+  if (devices.length === 0) return missing(`${library} finds none`);
+  const findings: Finding[] = [{ check, state: 'ok', detail: `${devices.length}, by ${library}, version ${version}` }];
+  for (const { ordinal, name, architecture, totalBytes } of devices) {
+    const told = `${name}, ${architecture}, ${(totalBytes / 1e9).toFixed(1)} GB`;
+    const { state, detail } = await attempt('', () => tried({ kind: platform, gpu: ordinal }));
+    findings.push({ check: `${platform} ${ordinal}`, state, detail: `${told}: ${detail}` });
+  }
+  return findings;
+}
+
+/** Opens a device, holds its kernels against their contracts, and runs some. */
+async function tried(options: DeviceOptions): Promise<string> {
+  const device = openDevice(options);
+  for (const contract of allContracts) device.checkKernel(contract);
+  await selfTest(device);
+  return `${device.description}, ${allContracts.length} kernels match their contracts, self-test passed`;
 }
 
 /** The last executors that ended without being asked to, latest first. */
@@ -71,22 +90,22 @@ export function formatFindings(findings: readonly Finding[]): string {
   return findings.map(({ check, state, detail }) => `${check.padEnd(width)}  ${state.padEnd(9)}  ${detail}`).join('\n');
 }
 
-function attempt(check: string, probe: () => string): Finding {
+async function attempt(check: string, probe: () => string | Promise<string>): Promise<Finding> {
   try {
-    return { check, state: 'ok', detail: probe() };
+    return { check, state: 'ok', detail: await probe() };
   } catch (error) {
     return { check, state: 'failed', detail: (error as Error).message };
   }
 }
 
-function codeObjects(): Finding[] {
+async function codeObjects(): Promise<Finding[]> {
   const folder = path.join(packageRoot, 'build', 'kernels');
-  const targets = existsSync(folder) ? readdirSync(folder).filter((name) => name.startsWith('gfx')) : [];
+  const targets = existsSync(folder) ? readdirSync(folder).filter((name) => /^(gfx|sm_)/.test(name)) : [];
   if (targets.length === 0) {
     const detail = 'none built; "npm run build:kernels -- --target gfx1100" builds them';
     return [{ check: 'code objects', state: 'missing', detail }];
   }
-  return targets.map((target) =>
+  const findings = targets.map((target) =>
     attempt(`code objects ${target}`, () => {
       const manifest = JSON.parse(readFileSync(path.join(folder, target, 'manifest.json'), 'utf8')) as {
         files: unknown[];
@@ -95,4 +114,5 @@ function codeObjects(): Finding[] {
       return `${manifest.files.length} files, ${manifest.compiler}`;
     }),
   );
+  return await Promise.all(findings);
 }

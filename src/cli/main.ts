@@ -197,6 +197,35 @@ benchCommand
     await benchServe(options);
   });
 
+const kernelBench = benchCommand
+  .command('kernels')
+  .description(
+    'time fused kernels against the plain ones they replace, in the shapes of an 8B llama, each many times in one graph, ' +
+      'so that what fits a cache lies in it',
+  )
+  .addOption(
+    new Option('--rows <count...>', 'rows of a step, at most 512 (default: 1, 8 and on a GPU 512)').argParser(
+      (text, before: number[] | undefined) => [...(before ?? []), wholeNumber(1)(text)],
+    ),
+  )
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    const [{ openDevice }, { benchKernels, formatKernelPairs }] = await Promise.all([
+      import('../executor/device/open-device.js'),
+      import('./bench/kernel-bench.js'),
+    ]);
+    const { device: kind, gpu, threads, kernels } = options;
+    const device = openDevice({ kind, gpu, threads, kernels });
+    const pairs = [];
+    for (const rows of options.rows ?? (device.isHost ? [1, 8] : [1, 8, 512]))
+      pairs.push(...(await benchKernels(device, Math.min(rows, 512))));
+    const report = { device: device.description, pairs };
+    process.stdout.write(
+      options.json ? `${JSON.stringify(report, null, 2)}\n` : `${device.description}\n${formatKernelPairs(pairs)}`,
+    );
+  });
+for (const option of deviceOptions) if (option.long !== '--attention') kernelBench.addOption(option);
+
 command('verify', deviceOptions)
   .description('run models on a device and hold what it computes against llama.cpp and against itself')
   .requiredOption('--model <file...>', 'GGUF files')
@@ -244,7 +273,7 @@ program
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     const { examine, formatFindings } = await import('./doctor.js');
-    const findings = examine(options.stateDir);
+    const findings = await examine(options.stateDir);
     process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });

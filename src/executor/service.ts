@@ -209,6 +209,8 @@ export class ExecutorService {
       GetDeviceStatsResponse.fromPartial({
         device: this.device.description,
         usedBytes: BigInt(this.device.usedBytes),
+        totalBytes: BigInt(this.device.totalBytes),
+        ...this.device.stats(),
         steps: BigInt(stats?.steps ?? 0),
         ...(age !== undefined && { lastStepAgeMs: BigInt(Math.round(age)) }),
       }),

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type Device, DeviceScope } from '../../executor/device/device.js';
+import type { DeviceStats } from '../../executor/device/device-stats.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
 import { ATTENTION_SPLIT, readWords } from '../../executor/kernels/contracts/index.js';
 import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
@@ -51,6 +52,11 @@ export class ExecutorLoop {
   /** Where it runs. */
   get description(): string {
     return this.device.description;
+  }
+
+  /** How the device fares now. */
+  stats(): DeviceStats {
+    return this.device.stats();
   }
 
   /**

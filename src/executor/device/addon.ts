@@ -3,6 +3,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { packageRoot } from '../../shared/package.js';
+import type { DeviceStats } from './device-stats.js';
 
 /** Everything JavaScript sees of `native/`. Addresses are numbers: device and host addresses fit in 53 bits. */
 export interface Addon {
@@ -10,6 +11,8 @@ export interface Addon {
   readonly MappedFile: new (path: string) => MappedFile;
   /** What the platform's driver finds; nothing of it is held. Throws with the loader's or the driver's own words. */
   probeGpu(platform: GpuPlatform): GpuProbe;
+  /** What NVIDIA's management library tells of a GPU; empty where there is none. */
+  nvmlStats(pciBusId: string): DeviceStats;
   /** `x86-64-v4-vnni`, `x86-64-v4`, `x86-64-v3`, or the empty string when this processor has none of them. */
   hostLevel(): string;
   /** The kernel kills this process when its parent ends. */
@@ -59,6 +62,8 @@ export interface GpuProperties {
   readonly name: string;
   /** `gfx1100`, `sm_90`. */
   readonly architecture: string;
+  /** Such as `0000:03:00.0`. */
+  readonly pciBusId: string;
   readonly totalBytes: number;
   readonly multiprocessors: number;
 }

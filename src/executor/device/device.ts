@@ -1,7 +1,8 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { KernelContract } from '../kernels/contract.js';
 import { argumentBytes } from '../kernels/contract.js';
-import type { NativeDevice } from './addon.js';
+import type { GpuProperties, NativeDevice } from './addon.js';
+import { type DeviceStats, readDeviceStats } from './device-stats.js';
 
 /** Element types of device memory; `u8` are bytes whose layout a kernel's contract states, such as quantized blocks. */
 export type Dtype = 'f32' | 'f16' | 'bf16' | 'i32' | 'u8';
@@ -63,10 +64,14 @@ export class Device implements Allocator {
   private readonly checked = new Set<string>();
   private bytes = 0;
 
-  /** @param kind whether memory is the host's own, where tensors can stay in the file's mapping */
+  /**
+   * @param kind whether memory is the host's own, where tensors can stay in the file's mapping
+   * @param gpu which GPU it is
+   */
   constructor(
     readonly native: NativeDevice,
     readonly kind: 'host' | 'hip' | 'cuda',
+    private readonly gpu?: GpuProperties,
   ) {
     const { description, wave, block } = native.properties;
     this.description = `${kind} (${description})`;
@@ -76,6 +81,17 @@ export class Device implements Allocator {
 
   get isHost(): boolean {
     return this.kind === 'host';
+  }
+
+  /** Memory in all; 0 where it is the host's. */
+  get totalBytes(): number {
+    return this.gpu?.totalBytes ?? 0;
+  }
+
+  /** How the GPU fares now. */
+  stats(): DeviceStats {
+    if (this.kind === 'host' || this.gpu === undefined) return {};
+    return readDeviceStats(this.kind, this.gpu.pciBusId);
   }
 
   /** Bytes allocated through this object and not released. */

@@ -104,7 +104,7 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
   }
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {
-    return new Device(new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels }), platform);
+    return new Device(new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels }), platform, properties);
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }

@@ -358,6 +358,7 @@ HIP hipDeviceGetName(char* name, int bytes, int) {
   return std::snprintf(name, bytes, "%s", runtime().emulator ? "emulated device" : "test double"), SUCCESS;
 }
 HIP hipDeviceTotalMem(size_t* bytes, int) { return *bytes = runtime().memory.total(), SUCCESS; }
+HIP hipDeviceGetPCIBusId(char* id, int bytes, int) { return std::snprintf(id, bytes, "0000:ff:1f.7"), SUCCESS; }
 HIP hipDeviceGetAttribute(int* value, int, int) { return *value = 1, SUCCESS; }
 HIP hipGetDevicePropertiesR0600(void* properties, int) {
   // Where the name of ROCm 6's layout stands does not matter to a caller that looks for it.

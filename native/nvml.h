@@ -1,0 +1,12 @@
+// What NVIDIA's management library tells of a GPU while it works.
+#pragma once
+
+#include <napi.h>
+
+namespace rocmforge {
+
+// (PCI bus id) → {temperatureC, powerW, clockMhz, throttled}, without those that the library does not tell; empty where
+// there is no library.
+Napi::Value nvml_stats(const Napi::CallbackInfo& info);
+
+}  // namespace rocmforge

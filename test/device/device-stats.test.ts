@@ -1,0 +1,50 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readDeviceStats } from '../../src/executor/device/device-stats.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { runProgram } from '../support/command-line.js';
+
+const GPU = '0000:FF:1f.7';
+const folder = () => mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+
+describe('how a GPU fares', () => {
+  it('is not told where no file or library tells it', async () => {
+    expect(readDeviceStats('hip', GPU, folder())).toEqual({});
+    const { stdout } = await nvidia({ LD_LIBRARY_PATH: folder() }, '0000:00:00.0');
+    expect(JSON.parse(stdout)).toEqual({});
+  });
+
+  it('on AMD is what the driver’s files say, of those there are', () => {
+    const sys = folder();
+    const hwmon = path.join(sys, 'bus', 'pci', 'devices', GPU.toLowerCase(), 'hwmon', 'hwmon3');
+    mkdirSync(hwmon, { recursive: true });
+    writeFileSync(path.join(hwmon, 'temp1_input'), '51000\n');
+    expect(readDeviceStats('hip', GPU, sys)).toEqual({ temperatureC: 51 });
+    const files = { temp2_input: '63000', power1_average: '211500000', freq1_input: '2304000000' };
+    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(hwmon, name), `${text}\n`);
+    expect(readDeviceStats('hip', GPU, sys)).toEqual({ temperatureC: 63, powerW: 211.5, clockMhz: 2304 });
+  });
+
+  it('on NVIDIA is what its management library says, of what it knows', async () => {
+    const library = folder();
+    const source = path.join(packageRoot, 'test', 'doubles', 'nvml', 'nvml.cc');
+    const output = path.join(library, 'libnvidia-ml.so.1');
+    execFileSync(process.env.CXX ?? 'g++', ['-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', output, source]);
+    const environment = { LD_LIBRARY_PATH: library };
+    const { stdout } = await nvidia(environment, '0000:ff:1f.7');
+    // No power: the library does not support it. Throttled: by heat; idleness alone would not count.
+    expect(JSON.parse(stdout)).toEqual({ temperatureC: 71, clockMhz: 1980, throttled: true });
+    expect(JSON.parse((await nvidia(environment, '0000:01:00.0')).stdout)).toEqual({});
+  });
+
+  /** A library is found by the environment that a process starts in. */
+  function nvidia(environment: Readonly<Record<string, string>>, gpu: string) {
+    const module = path.join(packageRoot, 'dist', 'executor', 'device', 'device-stats.js');
+    const script = `const { readDeviceStats } = await import(${JSON.stringify(module)});
+      console.log(JSON.stringify(readDeviceStats('cuda', ${JSON.stringify(gpu)})));`;
+    return runProgram(process.execPath, ['--input-type=module', '-e', script], '', environment);
+  }
+});
