@@ -145,7 +145,8 @@ export class Supervisor {
       // The first cause is what counts: what comes after follows from it.
       if (cause !== undefined) {
         this.cause ??= cause;
-        this.log.warn({ reason: cause.reason }, cause.message);
+        // Of a first start that fails the caller hears: one line is enough.
+        this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
       }
     }
     for (const action of actions) this.perform(action);
