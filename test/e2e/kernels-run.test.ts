@@ -34,15 +34,29 @@ describe('kernels/*.hip is what runs', () => {
     return lines.flatMap((line) => line.token_ids ?? []);
   };
 
-  it('one line of swiglu.hip changed changes the tokens', { timeout: 180_000 }, async () => {
-    const file = path.join(kernels, 'swiglu.hip');
+  /** Runs `use` with one piece of a kernel replaced. */
+  async function changed(name: string, text: string, replacement: string, use: () => Promise<void>): Promise<void> {
+    const file = path.join(kernels, name);
     const source = readFileSync(file, 'utf8');
-    const changed = source.replace('silu(to_float(gate[i]))', 'silu(-to_float(gate[i]))');
-    expect(changed).not.toBe(source);
-    writeFileSync(file, changed);
+    expect(source.split(text), `${name} holds the text once`).toHaveLength(2);
+    writeFileSync(file, source.replace(text, replacement));
     await build();
-    expect(await tokens('--kernels', output)).not.toEqual(await tokens());
+    await use();
     writeFileSync(file, source);
+  }
+
+  it('one line of attention_paged.hip changed changes the tokens', { timeout: 300_000 }, async () => {
+    const [text, replacement] = ['length = row_position[row] + 1;', 'length = max_of(1, row_position[row]);'];
+    await changed('attention_paged.hip', text, replacement, async () => {
+      expect(await tokens('--kernels', output)).not.toEqual(await tokens());
+    });
+  });
+
+  it('one line of swiglu.hip changed is refused by the self-test', { timeout: 300_000 }, async () => {
+    await changed('swiglu.hip', 'silu(to_float(gate[i]))', 'silu(-to_float(gate[i]))', async () => {
+      const refusal = expect.stringMatching(/KERNELS_INVALID: the self-test of swiglu/);
+      await expect(tokens('--kernels', output)).rejects.toMatchObject({ stderr: refusal });
+    });
   });
 
   it('without swiglu.hip the build fails and says so', async () => {
