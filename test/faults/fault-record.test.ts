@@ -126,6 +126,9 @@ describe.skipIf(missing !== undefined)('on a HIP device', () => {
     expect(fault.signal).toBe('SIGABRT');
     expect(fault.record?.signal?.name).toBe('SIGABRT');
     expect(fault.lastLine).toContain('Memory access fault by GPU node-1');
-    expect(fault.record?.steps?.[0]).toBe(6);
+    // The step before may have run without its result having been taken.
+    const [first, last] = fault.record?.steps ?? [];
+    expect([5, 6]).toContain(first);
+    expect(last).toBeGreaterThanOrEqual(6);
   });
 });
