@@ -1,16 +1,19 @@
 // convert: y = x in 16 bits, rounded to nearest, ties to even
 //
 // Activations for kernels that take them in the type of their weights. Beyond f16's range they become infinite.
-#include "forge/device.h"
+#include "forge/convert.h"
 
 namespace {
 using namespace forge;
 
-// Grid: x = rows.
+constexpr int PART = 1024;
+
+// Grid: x = ceil(in / PART), y = rows.
 template <class T>
 DEVICE void convert(Dim3 block, const float* __restrict x, T* __restrict y, int in) {
-  const size_t row = static_cast<size_t>(block.x) * in;
-  for (int i = thread_id(); i < in; i += BLOCK) store(y + row + i, x[row + i]);
+  const size_t row = static_cast<size_t>(block.y) * in;
+  const int first = block.x * PART;
+  convert_row(y + row, in, first, min_of(in, first + PART), [&](int i) { return x[row + i]; });
 }
 }  // namespace
 

@@ -8,22 +8,30 @@
 namespace {
 using namespace forge;
 
+// The rows of gate and up that a wave multiplies in a turn.
+template <class F>
+DEVICE void rows_of(const uint8_t* (&rows)[2], const uint8_t* gate, const uint8_t* up, int first, int blocks) {
+  const size_t row = static_cast<size_t>(first + wave_id()) * packed_row_bytes<F>(blocks);
+  rows[0] = gate + row;
+  rows[1] = up + row;
+}
+
+// `begun` is what the wave has asked for of its first rows.
 template <class F, int T, class Lanes, class Results>
-DEVICE void gate_up_swiglu(int element_block, const uint8_t* gate, const uint8_t* up, const uint8_t* x, uint8_t* y,
-                           int first_token, int count, int ffn, int blocks, Lanes lanes, Results results) {
-  const size_t row_bytes = packed_row_bytes<F>(blocks);
+DEVICE void gate_up_swiglu(int element_block, FirstParts<F, 2> begun, const uint8_t* gate, const uint8_t* up,
+                           const uint8_t* x, uint8_t* y, int first_token, int count, int ffn, int blocks, Lanes lanes,
+                           Results results) {
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
   int offsets[T];
   UNROLL
   for (int t = 0; t < T; t++) offsets[t] = min_of(t, count - 1) * x_bytes;
 
-  // In each turn a wave multiplies one row of gate and the same of up.
   for (int turn = 0; turn < Q8_BLOCK; turn += WAVES) {
-    const size_t row = (static_cast<size_t>(element_block) * Q8_BLOCK + turn + wave_id()) * row_bytes;
-    const uint8_t* rows[2] = {gate + row, up + row};
+    const uint8_t* rows[2];
+    rows_of<F>(rows, gate, up, element_block * Q8_BLOCK + turn, blocks);
+    if (turn > 0) begun = load_first<F>(rows, blocks);
     float sums[2][T];
-    packed_dots<F>(sums, load_first<F>(rows, blocks), rows, x + static_cast<size_t>(first_token) * x_bytes, offsets,
-                   blocks);
+    packed_dots<F>(sums, begun, rows, x + static_cast<size_t>(first_token) * x_bytes, offsets, blocks);
     UNROLL
     for (int i = 0; i < 2; i++) {
       UNROLL
@@ -35,6 +43,7 @@ DEVICE void gate_up_swiglu(int element_block, const uint8_t* gate, const uint8_t
     }
     block_sync();
   }
+  let_next_begin();
   for (int at = 0; at < T; at += BLOCK / Q8_LANES) {
     const int t = at + thread_id() / Q8_LANES, first = thread_id() % Q8_LANES * Q8_HELD;
     const int source = min_of(t, T - 1) * 2 * Q8_BLOCK + first;
@@ -55,12 +64,23 @@ DEVICE void gate_up_swiglu_packed(Dim3 block, const uint8_t* __restrict gate, co
                                   int ffn, int blocks) {
   SHARED(float, lanes, (2 * WAVES * MOST * LANE_STRIDE));
   SHARED(float, results, (2 * MOST * Q8_BLOCK));
+  // Their number is the step's own: it lay there before the first launch.
   const int first_token = block.y * MOST, count = min_of(*tokens - first_token, MOST);
-  if (count <= 0) return;
-  with_tokens<MOST>(count, [&](auto at_once) {
-    gate_up_swiglu<F, decltype(at_once)::value>(block.x, gate, up, x, y, first_token, count, ffn, blocks, lanes + 0,
-                                                results + 0);
-  });
+  const uint8_t* rows[2];
+  rows_of<F>(rows, gate, up, block.x * Q8_BLOCK, blocks);
+  if constexpr (MOST == 1) {
+    const auto begun = load_first<F>(rows, blocks);
+    x = wait_for_inputs(x);
+    if (count <= 0) return;
+    gate_up_swiglu<F, 1>(block.x, begun, gate, up, x, y, first_token, 1, ffn, blocks, lanes + 0, results + 0);
+  } else {
+    x = wait_for_inputs(x);
+    if (count <= 0) return;
+    with_tokens<MOST>(count, [&](auto at_once) {
+      gate_up_swiglu<F, decltype(at_once)::value>(block.x, load_first<F>(rows, blocks), gate, up, x, y, first_token,
+                                                  count, ffn, blocks, lanes + 0, results + 0);
+    });
+  }
 }
 }  // namespace
 
@@ -71,7 +91,7 @@ DEVICE void gate_up_swiglu_packed(Dim3 block, const uint8_t* __restrict gate, co
                   uint8_t* __restrict y,                          /* [tokens, ffn / 32, 40] */          \
                   const int32_t* __restrict tokens,               /* [1] */                             \
                   int ffn, int blocks) {                                                                \
-    gate_up_swiglu_packed<forge::Format, most>(BLOCK_INDEX, gate, up, x, y, tokens, ffn, blocks);       \
+    gate_up_swiglu_packed<forge::Format, most>(BLOCK_INDEX_AHEAD, gate, up, x, y, tokens, ffn, blocks); \
   }
 // One row of x a block, in few registers; or up to eight.
 #define GATE_UP_SWIGLU_PACKED_BOTH(type, Format)                        \

@@ -45,6 +45,7 @@ DEVICE void multiply(int first, FirstParts<F, ROWS_AT_ONCE> begun, const uint8_t
       for (int t = 0; t < T; t++) store_lane_sum(lanes, t * ROWS + r + i, sums[i][t]);
     }
   }
+  let_next_begin();
   block_sync();
   for (int i = thread_id(); i < ROWS * T; i += BLOCK) {
     const int n = first + i % ROWS, t = i / ROWS;
@@ -63,12 +64,15 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
   const int first = block.x * ROWS, first_token = block.y * MOST;
   const uint8_t* rows[ROWS_AT_ONCE];
   rows_of<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, output.out, blocks);
+  // The step's own: it lay there before the first launch.
+  const int count = min_of(*tokens - first_token, MOST);
   if constexpr (MOST == 1) {
     const auto begun = load_first<F>(rows, blocks);
-    if (*tokens <= first_token) return;
+    x = wait_for_inputs(x);
+    if (count <= 0) return;
     multiply<F, 1>(first, begun, weight, x, first_token, 1, blocks, output, lanes + 0);
   } else {
-    const int count = min_of(*tokens - first_token, MOST);
+    x = wait_for_inputs(x);
     if (count <= 0) return;
     // What a lambda takes by reference would lie in memory on AMD: each loads for itself.
     with_tokens<MOST>(count, [&](auto at_once) {
@@ -79,13 +83,14 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
 }
 }  // namespace
 
-#define MATMUL_PACKED(name, resident, most, Format)                                                                   \
-  KERNEL_RESIDENT(resident, name, const uint8_t* __restrict weight,    /* [out, packed_row_bytes], Format */          \
-                  const uint8_t* __restrict x,                         /* [tokens, in / 32, 40], see q8.h */          \
-                  float* __restrict y,                                 /* [tokens, out], rows y_stride apart */       \
-                  const int32_t* __restrict tokens,                    /* [1] */                                      \
-                  int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                                  \
-    matmul_packed<forge::Format, most>(BLOCK_INDEX, weight, x, tokens, blocks, Output{y, out, y_stride, accumulate}); \
+#define MATMUL_PACKED(name, resident, most, Format)                                                             \
+  KERNEL_RESIDENT(resident, name, const uint8_t* __restrict weight,    /* [out, packed_row_bytes], Format */    \
+                  const uint8_t* __restrict x,                         /* [tokens, in / 32, 40], see q8.h */    \
+                  float* __restrict y,                                 /* [tokens, out], rows y_stride apart */ \
+                  const int32_t* __restrict tokens,                    /* [1] */                                \
+                  int out, int blocks, int y_stride, int accumulate) { /* 1: y += */                            \
+    matmul_packed<forge::Format, most>(BLOCK_INDEX_AHEAD, weight, x, tokens, blocks,                            \
+                                       Output{y, out, y_stride, accumulate});                                   \
   }
 // One row of x a block, in few registers; or up to eight.
 #define MATMUL_PACKED_BOTH(type, Format)                \

@@ -24,19 +24,19 @@ DEVICE void finish(const Linear<T>& job, int t, int n, const float (&sums)[1]) {
 }  // namespace
 
 // Grid: x = ceil(tokens / columns), y = ceil(out / rows): blocks that share weights run at one time.
-#define MATMUL_TILE(name, type, body, rows, columns)                                                            \
-  KERNEL(name, const type* __restrict weight, /* [out, in] */                                                   \
-         const type* __restrict x,            /* [tokens, in] */                                                \
-         float* __restrict y,                 /* [tokens, out], rows y_stride apart */                          \
-         const int32_t* __restrict tokens,    /* [1] */                                                         \
-         int out, int in, int y_stride, int accumulate) {                                                       \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
+#define MATMUL_TILE(name, resident, type, body, rows, columns)                                                  \
+  KERNEL_RESIDENT(resident, name, const type* __restrict weight, /* [out, in] */                                \
+                  const type* __restrict x,                      /* [tokens, in] */                             \
+                  float* __restrict y,                           /* [tokens, out], rows y_stride apart */       \
+                  const int32_t* __restrict tokens,              /* [1] */                                      \
+                  int out, int in, int y_stride, int accumulate) {                                              \
+    const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                                                \
     body(Linear<type>{weight, x, y, tokens, out, in, y_stride, accumulate}, block.y*(rows), block.x*(columns)); \
   }
-#define MATMUL_TILES(suffix, type)                                                        \
-  MATMUL_TILE(matmul_tile_few_##suffix, type, (linear_few<1, 1, 8>), 1 * TILE, 1 * TILE)  \
-  MATMUL_TILE(matmul_tile_some_##suffix, type, (linear_few<2, 4, 4>), 2 * TILE, 4 * TILE) \
-  MATMUL_TILE(matmul_tile_##suffix, type, linear_many, MANY_ROWS, MANY_TOKENS)
+#define MATMUL_TILES(suffix, type)                                                           \
+  MATMUL_TILE(matmul_tile_few_##suffix, 1, type, (linear_few<1, 1, 8>), 1 * TILE, 1 * TILE)  \
+  MATMUL_TILE(matmul_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), 2 * TILE, 4 * TILE) \
+  MATMUL_TILE(matmul_tile_##suffix, FETCH_BLOCKS, type, linear_many, MANY_ROWS, MANY_TOKENS)
 
 MATMUL_TILES(f16, forge::half_t)
 MATMUL_TILES(bf16, forge::bfloat_t)

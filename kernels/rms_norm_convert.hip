@@ -11,7 +11,8 @@ DEVICE void rms_norm_convert(int row, const float* __restrict x, const float* __
                              int hidden, float eps) {
   const float* source = x + static_cast<size_t>(row) * hidden;
   const float scale = rms_scale(source, hidden, eps);
-  convert_row(y + static_cast<size_t>(row) * hidden, 0, hidden, [&](int i) { return source[i] * scale * weight[i]; });
+  convert_row(y + static_cast<size_t>(row) * hidden, hidden, 0, hidden,
+              [&](int i) { return source[i] * scale * weight[i]; });
 }
 }  // namespace
 

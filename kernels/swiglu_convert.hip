@@ -11,7 +11,7 @@ template <class T>
 DEVICE void swiglu_convert(Dim3 block, const float* __restrict gate_up, T* __restrict y, int ffn) {
   const float* gate = gate_up + static_cast<size_t>(block.y) * 2 * ffn;
   const int first = block.x * PART;
-  convert_row(y + static_cast<size_t>(block.y) * ffn, first, min_of(ffn, first + PART),
+  convert_row(y + static_cast<size_t>(block.y) * ffn, ffn, first, min_of(ffn, first + PART),
               [&](int i) { return silu(gate[i]) * gate[ffn + i]; });
 }
 }  // namespace

@@ -70,6 +70,8 @@ class Device {
   virtual const Kernel* kernel(const std::string& name) = 0;
   // params[i] points at the storage of argument i.
   virtual void launch(const Kernel* kernel, Dim3 grid, void* const* params) = 0;
+  // The same right behind another launch, with nothing between them.
+  virtual void launch_behind(const Kernel* kernel, Dim3 grid, void* const* params) { launch(kernel, grid, params); }
   // Returns when everything launched has ended.
   virtual void synchronize() = 0;
 

@@ -71,24 +71,57 @@ struct HipDriver : Driver {
   }
 };
 
+// CUlaunchConfig and CUlaunchAttribute of cuda.h, and the one attribute that is used.
+struct LaunchAttribute {
+  int id;
+  alignas(8) union {
+    char bytes[64];
+    int is_allowed;
+  } value;
+};
+struct LaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned dynamic_shared_bytes;
+  DriverHandle stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+constexpr int PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+static_assert(sizeof(LaunchAttribute) == 72 && sizeof(LaunchConfig) == 56, "as cuda.h lays them out");
+
 struct CudaDriver : Driver {
+  static constexpr int CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76;
   DriverResult (*retain_primary_context)(DriverHandle* context, int device) = nullptr;
   DriverResult (*release_primary_context)(int device) = nullptr;
   DriverResult (*set_current_context)(DriverHandle context) = nullptr;
   DriverResult (*get_error_name)(DriverResult, const char**) = nullptr;
   DriverResult (*get_error_string)(DriverResult, const char**) = nullptr;
+  DriverResult (*launch_kernel_ex)(const LaunchConfig*, DriverHandle function, void** params, void** extra) = nullptr;
   DriverHandle context_ = nullptr;
   int device_ = 0;
+  bool can_overlap_ = false;
 
   DriverResult open_device(int ordinal) override {
     DriverResult result = device_get(&device_, ordinal);
+    int major = 0;
+    if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device_);
+    const char* overlap = std::getenv("ROCMFORGE_OVERLAP_LAUNCHES");
+    can_overlap_ = major >= 9 && launch_kernel_ex && !(overlap && std::strcmp(overlap, "0") == 0);
     if (result == DRIVER_SUCCESS) result = retain_primary_context(&context_, device_);
     return result == DRIVER_SUCCESS ? bind_thread() : result;
+  }
+  DriverResult launch_behind(DriverHandle function, const unsigned (&grid)[3], unsigned block,
+                             unsigned dynamic_shared_bytes, DriverHandle stream, void** params) override {
+    if (!can_overlap_) return Driver::launch_behind(function, grid, block, dynamic_shared_bytes, stream, params);
+    LaunchAttribute attribute = {PROGRAMMATIC_STREAM_SERIALIZATION, {}};
+    attribute.value.is_allowed = 1;
+    const LaunchConfig config = {
+        {grid[0], grid[1], grid[2]}, {block, 1, 1}, dynamic_shared_bytes, stream, &attribute, 1};
+    return launch_kernel_ex(&config, function, params, nullptr);
   }
   DriverResult bind_thread() override { return set_current_context(context_); }
   DriverResult close_device() override { return release_primary_context(device_); }
   DriverResult architecture(int ordinal, std::string* name) override {
-    constexpr int CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76;
     int device = 0, major = 0, minor = 0;
     DriverResult result = device_get(&device, ordinal);
     if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device);
@@ -148,6 +181,8 @@ Driver* load_cuda_driver() {
   from("cuCtxSetCurrent", &driver->set_current_context);
   from("cuGetErrorName", &driver->get_error_name);
   from("cuGetErrorString", &driver->get_error_string);
+  // Since CUDA 11.8.
+  driver->launch_kernel_ex = reinterpret_cast<decltype(driver->launch_kernel_ex)>(dlsym(library, "cuLaunchKernelEx"));
   return driver.release();
 }
 

@@ -68,6 +68,13 @@ struct Driver {
   virtual DriverResult open_device(int ordinal) = 0;
   virtual DriverResult bind_thread() = 0;
   virtual DriverResult close_device() = 0;
+  // Launches a kernel right behind another one, whose end it waits for by itself: where the device can, it begins
+  // before that one has ended.
+  virtual DriverResult launch_behind(DriverHandle function, const unsigned (&grid)[3], unsigned block,
+                                     unsigned dynamic_shared_bytes, DriverHandle stream, void** params) {
+    return launch_kernel(function, grid[0], grid[1], grid[2], block, 1, 1, dynamic_shared_bytes, stream, params,
+                         nullptr);
+  }
   // "gfx1100" or "sm_90": the target whose code objects it runs.
   virtual DriverResult architecture(int ordinal, std::string* name) = 0;
   virtual std::string error_text(DriverResult result) const = 0;

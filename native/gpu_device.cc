@@ -172,9 +172,21 @@ const Kernel* GpuDevice::kernel(const std::string& name) {
 
 void GpuDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
   const auto* gpu_kernel = static_cast<const GpuKernel*>(kernel);
-  const DriverResult result =
-      driver_->launch_kernel(gpu_kernel->function, grid.x, grid.y, grid.z, block_, 1, 1,
-                             gpu_kernel->dynamic_shared_bytes, stream_, const_cast<void**>(params), nullptr);
+  check_launch(driver_->launch_kernel(gpu_kernel->function, grid.x, grid.y, grid.z, block_, 1, 1,
+                                      gpu_kernel->dynamic_shared_bytes, stream_, const_cast<void**>(params), nullptr),
+               kernel);
+}
+
+void GpuDevice::launch_behind(const Kernel* kernel, Dim3 grid, void* const* params) {
+  const auto* gpu_kernel = static_cast<const GpuKernel*>(kernel);
+  const unsigned blocks[3] = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
+                              static_cast<unsigned>(grid.z)};
+  check_launch(driver_->launch_behind(gpu_kernel->function, blocks, block_, gpu_kernel->dynamic_shared_bytes, stream_,
+                                      const_cast<void**>(params)),
+               kernel);
+}
+
+void GpuDevice::check_launch(DriverResult result, const Kernel* kernel) const {
   if (result != DRIVER_SUCCESS) check(result, "cannot launch " + kernel->name);
 }
 

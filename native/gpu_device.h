@@ -37,6 +37,7 @@ class GpuDevice : public Device {
   void copy_out(void* host, const void* device, size_t bytes) override;
   const Kernel* kernel(const std::string& name) override;
   void launch(const Kernel* kernel, Dim3 grid, void* const* params) override;
+  void launch_behind(const Kernel* kernel, Dim3 grid, void* const* params) override;
   void synchronize() override;
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
@@ -57,6 +58,7 @@ class GpuDevice : public Device {
 
   void check(DriverResult result, const std::string& what) const;
   // Each thread that calls the driver must first be bound to the device.
+  void check_launch(DriverResult result, const Kernel* kernel) const;
   void bind();
   void reserve(uint8_t** pinned, size_t* have, size_t need);
   void to_device(void* device, const void* pinned, size_t bytes);

@@ -70,9 +70,15 @@ struct LaunchPlan {
 
   void run(Device& device, const std::vector<int>& counts, size_t first, size_t last) const {
     FaultRecord& record = FaultRecord::instance();
+    bool is_behind = false;
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
       record.launch(launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
-      device.launch(launch.kernel, grid, launch.params.data());
+      if (is_behind) {
+        device.launch_behind(launch.kernel, grid, launch.params.data());
+      } else {
+        device.launch(launch.kernel, grid, launch.params.data());
+      }
+      is_behind = !launch.is_logged();
       // The last line of the log is then of the kernel that failed.
       if (launch.is_logged()) device.synchronize();
     });

@@ -98,9 +98,11 @@ function works(compiler) {
   }
 }
 
-function firstThatWorks(candidates, what, advice) {
-  const found = candidates.find((candidate) => candidate && works(candidate));
-  return found ?? fail(`no ${what} found (tried ${candidates.filter(Boolean).join(', ')}); ${advice}`);
+/** The compiler that the variable names, else the first candidate that runs. */
+function chooseCompiler(variable, candidates, what, advice) {
+  const named = process.env[variable];
+  if (named) return works(named) ? named : fail(`${variable} is ${named}, which does not run`);
+  return candidates.find(works) ?? fail(`no ${what} found (tried ${candidates.join(', ')}); ${advice}`);
 }
 
 const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
@@ -209,7 +211,7 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
 
 function cppCompiler() {
   if (process.arch !== 'x64') fail(`the host target is for x86-64; this machine is ${process.arch}`);
-  return firstThatWorks([process.env.CXX, 'g++', 'clang++'], 'C++ compiler', 'install g++');
+  return chooseCompiler('CXX', ['g++', 'clang++'], 'C++ compiler', 'install g++');
 }
 
 /**
@@ -292,8 +294,9 @@ async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
 async function buildAmd(target) {
   // The oldest that can: what is verified here is what it compiles.
   const clangs = Array.from({ length: 12 }, (_, i) => `clang-${19 + i}`);
-  const compiler = firstThatWorks(
-    [process.env.HIPCC, 'hipcc', 'amdclang++', ...clangs],
+  const compiler = chooseCompiler(
+    'HIPCC',
+    ['hipcc', 'amdclang++', ...clangs],
     'HIP compiler',
     'install ROCm, or clang-19 and lld-19',
   );
@@ -303,7 +306,7 @@ async function buildAmd(target) {
 }
 
 async function buildNvidia(target) {
-  const compiler = firstThatWorks([process.env.NVCC, 'nvcc'], 'CUDA compiler', 'install the CUDA toolkit');
+  const compiler = chooseCompiler('NVCC', ['nvcc'], 'CUDA compiler', 'install the CUDA toolkit');
   await buildCodeObjects(target, compiler, [...NVIDIA_FLAGS, `-arch=${target}`], '.cubin', '');
 }
 

@@ -6,13 +6,13 @@
 namespace forge {
 
 // Stores element i = value(i), first <= i < end: all threads of a block together, four elements at a time where the
-// row's length and so its alignment allow it.
+// length of the rows, and so the alignment of each, allows it. `first` is a multiple of 4.
 template <class T, class Value>
-DEVICE void convert_row(T* row, int first, int end, Value value) {
+DEVICE void convert_row(T* __restrict__ row, int length, int first, int end, Value value) {
   struct alignas(4 * sizeof(T)) Four {
     T elements[4];
   };
-  if (end % 4 == 0) {
+  if (length % 4 == 0) {
     for (int i = first + 4 * thread_id(); i < end; i += 4 * BLOCK) {
       Four four;
       UNROLL

@@ -10,6 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
+// Of a const pointer it says that nobody writes there while the kernel runs. That is not true of a launch which begins
+// before others have ended (below): loads would be moved to before it waits for them. What a function writes and reads
+// nowhere else may be __restrict__, which the compiler knows, too.
+#define __restrict
+
 #define DEVICE static __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
 // Keeps a loop a loop, for the registers that its turns would take side by side.
@@ -29,6 +34,30 @@ DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
 DEVICE Dim3 workgroup() {
   return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
 }
+
+// From sm_90 on a launch may begin while the one before it still runs (programmatic dependent launch): as soon as all
+// of its blocks let it. Its blocks wait before they read what earlier launches wrote.
+#if __CUDA_ARCH__ >= 900
+DEVICE void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
+template <class T>
+DEVICE T* wait_for_inputs(T* p) {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  return p;
+}
+DEVICE Dim3 workgroup_in_turn() {
+  let_next_begin();
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  return workgroup();
+}
+#else
+DEVICE void let_next_begin() {}
+template <class T>
+DEVICE T* wait_for_inputs(T* p) {
+  return p;
+}
+DEVICE Dim3 workgroup_in_turn() { return workgroup(); }
+#endif
+
 DEVICE void block_sync() { __syncthreads(); }
 DEVICE int shuffle_xor(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
@@ -57,7 +86,8 @@ DEVICE void shared_add(uint64_t& element, uint64_t value) {
 #define SIMD_MAX(variable)
 #define SIMD
 
-#define BLOCK_INDEX forge::workgroup()
+#define BLOCK_INDEX forge::workgroup_in_turn()
+#define BLOCK_INDEX_AHEAD forge::workgroup()
 #define KERNEL(name, ...) extern "C" __global__ __launch_bounds__(BLOCK) void name(__VA_ARGS__)
 // A kernel of which a multiprocessor is to hold `blocks` blocks at a time: a bound on its registers.
 #define KERNEL_RESIDENT(blocks, name, ...) extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)

@@ -9,8 +9,9 @@ namespace forge {
 
 #if defined(__CUDACC__)
 
-// How many tiles of LDS take turns: one is computed on, the next has arrived, the others are on their way.
-constexpr int FETCH_STAGES = 4;
+// How many tiles of LDS take turns: one is computed on, the next has arrived, the others are on their way. And how many
+// blocks with 48 KiB of such tiles a multiprocessor holds.
+constexpr int FETCH_STAGES = 4, FETCH_BLOCKS = 2;
 
 template <int N>
 struct Fetches {};
@@ -32,7 +33,7 @@ DEVICE void fetch_wait() {
 
 #else
 
-constexpr int FETCH_STAGES = 3;
+constexpr int FETCH_STAGES = 3, FETCH_BLOCKS = 1;
 
 template <int N>
 struct Fetches {

@@ -253,6 +253,12 @@ inline void run_block(Body body) {
 }
 
 inline int thread_id() { return lanes::block.current; }
+// Real GPUs fault on a wide access that is not aligned, or round its address down; this CPU does neither.
+inline void check_alignment(const void* p, size_t alignment) {
+  if (reinterpret_cast<uintptr_t>(p) % alignment == 0) return;
+  lanes::fail("an access of " + std::to_string(alignment) + " bytes at an address that is not a multiple of them");
+}
+#define check_alignment check_alignment
 inline void sync_at(int site) { lanes::wait_at(lanes::State::AT_BARRIER, site); }
 inline int exchange_at(int site, int value, int mask) {
   return static_cast<int>(lanes::exchange(static_cast<uint32_t>(value), mask, site));

@@ -63,12 +63,13 @@ DEVICE void advance(Chunk<T, TILES>& chunk, int chunks) {
 // Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of the weight
 // are on their way to a lane at any time.
 template <int ROWS, int TOKENS, int LOADS, class Job>
-DEVICE void linear_few(const Job& job, int first_n, int first_token) {
+DEVICE void linear_few(Job job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS, OWN = SEGMENTS / WAVES;
   constexpr int AHEAD = max_of(1, LOADS / (ROWS * FRAGMENT_PIECES));  // chunks
   static_assert(ROWS % PARTS == 0 && OWN * WAVES == SEGMENTS, "whole outputs, whole segments");
 
+  // Their number is the step's own: it lay there before the first launch.
   const int chunks = chunk_count(job.in), tokens = *job.tokens;
   TileSum sums[OWN][TOKENS][ROWS];
   UNROLL
@@ -91,12 +92,13 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
       }
     }
     // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place. The first of the
-    // weights are asked for before the number of tokens has arrived.
+    // weights are asked for while the launch before this one still runs.
     Fragment<T> w[AHEAD][ROWS], v[AHEAD][TOKENS];
     UNROLL
     for (int a = 0; a < AHEAD; a++) {
       if (a < whole) load_chunk<true>(w[a], w_next, a);
     }
+    if (o == 0) job.x = wait_for_inputs(job.x);
     if (first_token >= tokens) return;
     Chunk<T, TOKENS> x_next;
     UNROLL
@@ -131,6 +133,7 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
     }
   }
 
+  let_next_begin();
   // The sums of all segments meet in LDS, a few tiles at a time.
   constexpr int AT_ONCE = min_of(TOKENS, 4 / ROWS), PER_TILE = TILE_VALUES * WAVE;
   SHARED(float, parts, (SEGMENTS * AT_ONCE * ROWS * PER_TILE));
@@ -174,7 +177,7 @@ DEVICE void linear_few(const Job& job, int first_n, int first_token) {
 constexpr int MANY_ROWS = 64, MANY_TOKENS = 128;
 
 template <class Job>
-DEVICE void linear_many(const Job& job, int first_n, int first_token) {
+DEVICE void linear_many(Job job, int first_n, int first_token) {
   using T = typename Job::Element;
   constexpr int PARTS = Job::PARTS;
   constexpr int ROW_WAVES = min_of(WAVES, 2), TOKEN_WAVES = WAVES / ROW_WAVES;
@@ -187,6 +190,7 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   SHARED(Piece, x_tiles, (FETCH_STAGES * X_PIECES));
 
   const int tokens = *job.tokens;
+  job.x = wait_for_inputs(job.x);
   if (first_token >= tokens) return;
 
   // Piece j * BLOCK + thread_id() of a tile is this thread's to fetch.
@@ -233,15 +237,18 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
   };
 
   const int w_first = wave_id() % ROW_WAVES * WAVE_ROWS, x_first = wave_id() / ROW_WAVES * TOKENS * TILE;
-  TileSum totals[TOKENS][ROWS], sums[TOKENS][ROWS];
+  TileSum totals[ROWS][TOKENS][1], sums[ROWS][TOKENS][1];
   UNROLL
-  for (int t = 0; t < TOKENS; t++) {
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-      clear(totals[t][r]);
-      clear(sums[t][r]);
-    }
+  for (int i = 0; i < ROWS * TOKENS; i++) {
+    clear(totals[i % ROWS][i / ROWS][0]);
+    clear(sums[i % ROWS][i / ROWS][0]);
   }
+  const auto load_x = [&](Fragment<T>& fragment, int stage, int t) {
+    load_fragment(fragment, x_tiles + (stage * X_PIECES + (x_first + t * TILE) * ROW_PIECES));
+  };
+  const auto load_w = [&](Fragment<T>& fragment, int stage, int r) {
+    load_fragment(fragment, w_tiles + (stage * W_PIECES + (w_first + r * TILE) * ROW_PIECES));
+  };
 
   const int chunks = chunk_count(job.in);
   for (int c = 0; c < FETCH_STAGES - 1; c++) {
@@ -251,48 +258,52 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
     }
     fetch_group();
   }
-  Fragment<T> w[ROWS], v[TOKENS];
-  const auto load_fragments = [&](int stage) {
-    UNROLL
-    for (int t = 0; t < TOKENS; t++) {
-      load_fragment(v[t], x_tiles + (stage * X_PIECES + x_first * ROW_PIECES) + t * TILE * ROW_PIECES);
-    }
-    UNROLL
-    for (int r = 0; r < ROWS; r++) {
-      load_fragment(w[r], w_tiles + (stage * W_PIECES + w_first * ROW_PIECES) + r * TILE * ROW_PIECES);
-    }
-  };
   fetch_wait<FETCH_STAGES - 2>();
   block_sync();
-  load_fragments(0);
-  int segment = 0, next_stage = 1, fetch_stage = FETCH_STAGES - 1;
-  for (int c = 0; c < chunks; c++) {
-    fetch_wait<FETCH_STAGES - 3>();
-    // Chunk c + 1 has arrived, and every wave has read chunk c, and so c - 1, whose place the next fetch takes.
-    block_sync();
-    const int next = c + FETCH_STAGES - 1;
-    if (next < chunks) start(next, fetch_stage);
-    fetch_group();
-    multiply_tiles(sums, w, v);
-    // Past the last chunk: into a place whose fragments nobody uses.
-    finish_fetches(fetch_stage);
-    // Before the barrier, so that a wave which waits there has its loads on their way.
-    load_fragments(next_stage);
-    fetch_stage = (fetch_stage + 1) % FETCH_STAGES;
-    next_stage = (next_stage + 1) % FETCH_STAGES;
-
-    if (c + 1 < segment_end(chunks, segment)) continue;
-    while (segment_end(chunks, segment) <= c + 1 && segment < SEGMENTS) segment++;
+  // What is multiplied next is loaded while this is multiplied, so fragments have two places each. TURNS chunks name
+  // all of them and all stages by constants.
+  constexpr int TURNS = FETCH_STAGES % 2 == 0 ? FETCH_STAGES : 2 * FETCH_STAGES;
+  Fragment<T> x[2][TOKENS], w[2][1];
+  UNROLL
+  for (int t = 0; t < TOKENS; t++) load_x(x[0][t], 0, t);
+  load_w(w[0][0], 0, 0);
+  int segment = 0;
+  for (int first = 0; first < chunks; first += TURNS) {
     UNROLL
-    for (int t = 0; t < TOKENS; t++) {
+    for (int turn = 0; turn < TURNS; turn++) {
+      const int c = first + turn;
+      if (c >= chunks) break;
+      const int stage = turn % FETCH_STAGES, next_stage = (turn + 1) % FETCH_STAGES;
+      const int fetch_stage = (turn + FETCH_STAGES - 1) % FETCH_STAGES;
+      fetch_wait<FETCH_STAGES - 3>();
+      // Chunk c + 1 has arrived, and every wave has read chunk c - 1, whose place the next fetch takes.
+      block_sync();
+      if (c + FETCH_STAGES - 1 < chunks) start(c + FETCH_STAGES - 1, fetch_stage);
+      fetch_group();
       UNROLL
       for (int r = 0; r < ROWS; r++) {
-        add(totals[t][r], sums[t][r]);
-        clear(sums[t][r]);
+        const int product = turn * ROWS + r;
+        // Past the last chunk: from a place whose fragments nobody uses.
+        load_w(w[(product + 1) % 2][0], r + 1 < ROWS ? stage : next_stage, (r + 1) % ROWS);
+        UNROLL
+        for (int t = 0; t < TOKENS; t++) {
+          if (t * ROWS / TOKENS == r) load_x(x[(turn + 1) % 2][t], next_stage, t);
+        }
+        multiply_tiles(sums[r], w[product % 2], x[turn % 2]);
+      }
+      finish_fetches(fetch_stage);
+
+      if (c + 1 < segment_end(chunks, segment)) continue;
+      while (segment_end(chunks, segment) <= c + 1 && segment < SEGMENTS) segment++;
+      UNROLL
+      for (int i = 0; i < ROWS * TOKENS; i++) {
+        add(totals[i % ROWS][i / ROWS][0], sums[i % ROWS][i / ROWS][0]);
+        clear(sums[i % ROWS][i / ROWS][0]);
       }
     }
   }
 
+  let_next_begin();
   UNROLL
   for (int t = 0; t < TOKENS; t++) {
     UNROLL
@@ -303,7 +314,7 @@ DEVICE void linear_many(const Job& job, int first_n, int first_token) {
         const int token = first_token + x_first + t * TILE + value_column(i);
         float parts[PARTS];
         UNROLL
-        for (int part = 0; part < PARTS; part++) parts[part] = totals[t][part * PART_TILES + r].values[i];
+        for (int part = 0; part < PARTS; part++) parts[part] = totals[part * PART_TILES + r][t][0].values[i];
         if (n < job.out && token < tokens) finish(job, token, n, parts);
       }
     }

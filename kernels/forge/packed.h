@@ -35,7 +35,7 @@ struct PackedQuants<8> {
   };
   DEVICE int bytes(int blocks) { return 32 * blocks; }
   DEVICE Part load(const uint8_t* row, int b, int blocks) {
-    return {load_aligned<Words4>(row + 16 * b), load_aligned<Words4>(row + 16 * (blocks + b))};
+    return {load_constant<Words4>(row + 16 * b), load_constant<Words4>(row + 16 * (blocks + b))};
   }
   DEVICE int32_t word(const Part& p, int w) { return static_cast<int32_t>(w < 4 ? p.low.w[w] : p.high.w[w - 4]); }
   DEVICE void store(uint8_t* row, int b, int blocks, const uint8_t* quants) {
@@ -50,7 +50,7 @@ template <>
 struct PackedQuants<4> {
   using Part = Words4;
   DEVICE int bytes(int blocks) { return 16 * blocks; }
-  DEVICE Part load(const uint8_t* row, int b, int) { return load_aligned<Words4>(row + 16 * b); }
+  DEVICE Part load(const uint8_t* row, int b, int) { return load_constant<Words4>(row + 16 * b); }
   DEVICE int32_t word(const Part& p, int w) {
     return static_cast<int32_t>((w < 4 ? p.w[w] : p.w[w - 4] >> 4) & 0x0f0f0f0fu);
   }
@@ -67,7 +67,7 @@ struct PackedQuants<5> {
   };
   DEVICE int bytes(int blocks) { return 20 * blocks; }
   DEVICE Part load(const uint8_t* row, int b, int blocks) {
-    return {PackedQuants<4>::load(row, b, blocks), load_aligned<uint32_t>(row + 16 * blocks + 4 * b)};
+    return {PackedQuants<4>::load(row, b, blocks), load_constant<uint32_t>(row + 16 * blocks + 4 * b)};
   }
   DEVICE int32_t word(const Part& p, int w) {
     return PackedQuants<4>::word(p.low, w) | static_cast<int32_t>((p.high >> w & 0x01010101u) << 4);
@@ -88,7 +88,7 @@ struct PackedQuants<6> {
   };
   DEVICE int bytes(int blocks) { return 24 * blocks; }
   DEVICE Part load(const uint8_t* row, int b, int blocks) {
-    return {PackedQuants<4>::load(row, b, blocks), load_aligned<Words2>(row + 16 * blocks + 8 * b)};
+    return {PackedQuants<4>::load(row, b, blocks), load_constant<Words2>(row + 16 * blocks + 8 * b)};
   }
   DEVICE int32_t word(const Part& p, int w) {
     const uint32_t high = p.high.w[w / 4] >> (2 * (w % 4)) & 0x03030303u;
@@ -109,7 +109,7 @@ struct PackedQuants<6> {
 struct HalfScale {
   using Part = uint16_t;
   DEVICE int bytes(int blocks) { return 2 * blocks; }
-  DEVICE Part load(const uint8_t* plane, int b, int) { return load_aligned<uint16_t>(plane + 2 * b); }
+  DEVICE Part load(const uint8_t* plane, int b, int) { return load_constant<uint16_t>(plane + 2 * b); }
   DEVICE float scale(const Part& p, int) { return half_of(p); }
   DEVICE float minimum(const Part&, int) { return 0.0f; }
   DEVICE void store(uint8_t* plane, int b, int, const uint8_t* block) {
@@ -120,7 +120,7 @@ struct HalfScale {
 struct HalfScaleAndMinimum {
   using Part = uint32_t;
   DEVICE int bytes(int blocks) { return 4 * blocks; }
-  DEVICE Part load(const uint8_t* plane, int b, int) { return load_aligned<uint32_t>(plane + 4 * b); }
+  DEVICE Part load(const uint8_t* plane, int b, int) { return load_constant<uint32_t>(plane + 4 * b); }
   DEVICE float scale(const Part& p, int) { return half_of(p); }
   DEVICE float minimum(const Part& p, int) { return -half_of(p >> 16); }
   DEVICE void store(uint8_t* plane, int b, int, const uint8_t* block) {
@@ -131,7 +131,7 @@ struct HalfScaleAndMinimum {
 struct SuperScales {
   using Part = Words4;
   DEVICE int bytes(int blocks) { return 2 * blocks; }
-  DEVICE Part load(const uint8_t* plane, int b, int) { return load_aligned<Words4>(plane + 16 * (b / 8)); }
+  DEVICE Part load(const uint8_t* plane, int b, int) { return load_constant<Words4>(plane + 16 * (b / 8)); }
   // packed_scale and packed_minimum of blocks.h, four at a time.
   DEVICE float scale(const Part& p, int b) {
     const uint32_t four = b % 8 < 4 ? p.w[1] & 0x3f3f3f3fu : (p.w[3] & 0x0f0f0f0fu) | (p.w[1] >> 2 & 0x30303030u);
@@ -153,7 +153,7 @@ struct HalvesScales {
   };
   DEVICE int bytes(int blocks) { return 2 * blocks + blocks / 4; }
   DEVICE Part load(const uint8_t* plane, int b, int blocks) {
-    return {load_aligned<uint16_t>(plane + 2 * b), load_aligned<uint16_t>(plane + 2 * blocks + 2 * (b / 8))};
+    return {load_constant<uint16_t>(plane + 2 * b), load_constant<uint16_t>(plane + 2 * blocks + 2 * (b / 8))};
   }
   DEVICE float scale(const Part& p, int) { return half_of(p.all); }
   DEVICE float minimum(const Part&, int) { return 0.0f; }

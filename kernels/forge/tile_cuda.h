@@ -19,8 +19,12 @@ struct TileSum {
 };
 
 DEVICE Piece load_piece(const void* p) {
-  const uint4 v = __ldg(static_cast<const uint4*>(p));
-  return Piece{{v.x, v.y, v.z, v.w}};
+  Piece piece;
+  // In the order in which they stand here; __ldg is for what no step writes.
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(piece.words[0]), "=r"(piece.words[1]), "=r"(piece.words[2]), "=r"(piece.words[3])
+               : "l"(p));
+  return piece;
 }
 // For what is read once: may leave the caches first.
 DEVICE Piece stream_piece(const void* p) {

@@ -17,11 +17,33 @@ struct alignas(16) Floats4 {
 
 template <class T>
 DEVICE T load_aligned(const void* p) {
+  check_alignment(p, alignof(T));
   return *static_cast<const T*>(p);
 }
 template <class T>
 DEVICE void store_aligned(void* p, T value) {
+  check_alignment(p, alignof(T));
   *static_cast<T*>(p) = value;
+}
+
+// The same of weights, which no step writes.
+template <class T>
+DEVICE T load_constant(const void* p) {
+#if defined(__CUDACC__)
+  T value;
+  if constexpr (sizeof(T) == 16) {
+    const uint4 words = __ldg(static_cast<const uint4*>(p));
+    __builtin_memcpy(&value, &words, sizeof(T));
+  } else if constexpr (sizeof(T) == 8) {
+    const uint2 words = __ldg(static_cast<const uint2*>(p));
+    __builtin_memcpy(&value, &words, sizeof(T));
+  } else {
+    value = __ldg(static_cast<const T*>(p));
+  }
+  return value;
+#else
+  return load_aligned<T>(p);
+#endif
 }
 
 }  // namespace forge

@@ -99,7 +99,7 @@ export const convert = (type: TileType) =>
     source: 'convert.hip',
     summary: 'y = x rounded to 16 bits, to nearest, ties to even',
     arguments: [input('x', 'f32', 'rows', 'in'), aligned(8, output('y', type, 'rows', 'in')), i32('in')],
-    grid: [{ of: 'rows' }],
+    grid: [{ of: 'in', per: 1024 }, { of: 'rows' }],
     tolerance: exact('one rounding'),
   });
 
