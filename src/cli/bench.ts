@@ -1,7 +1,7 @@
 import type { DeviceStats } from '../executor/device/device-stats.js';
 import { type ClientRun, runClient } from './bench/client-run.js';
 import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
-import { connect } from './client.js';
+import { connectToProcess } from './bench/gateway-process.js';
 import type { ModelOptionValues } from './options.js';
 
 export interface BenchOptions extends ModelOptionValues {
@@ -67,7 +67,12 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
   const vocabulary = loop.model.forward.model.vocabularySize;
   const promptOf = (run: number) =>
     Array.from({ length: promptTokens }, (_, i) => (run * 7919 + i * 104_729) % Math.min(vocabulary - 2, 1 << 15));
-  const connection = await connect({ ...options, maxContext: context, maxSequences: 1, maxStepTokens: context });
+  const connection = await connectToProcess({
+    ...options,
+    maxContext: context,
+    maxSequences: 1,
+    maxStepTokens: context,
+  });
   try {
     const [loopRuns, clientRuns, bandwidths]: [LoopRun[], ClientRun[], number[]] = [[], [], []];
     await loop.run(promptOf(repeats), 4);

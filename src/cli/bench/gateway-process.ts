@@ -1,0 +1,53 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { credentials } from '@grpc/grpc-js';
+import { startGateway } from '../../gateway/main.js';
+import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
+import { packageRoot } from '../../shared/package.js';
+import type { Connection } from '../client.js';
+import { gatewayOptions } from '../gateway-options.js';
+import type { ModelOptionValues } from '../options.js';
+
+type Options = ModelOptionValues & { readonly model: string };
+
+/**
+ * Starts a gateway in a process of its own: what a client measures is then not its own work.
+ *
+ * @throws Error it ended before it served; it has said why on stderr
+ */
+export async function connectToProcess(options: Options): Promise<Connection> {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
+  const listen = `unix:${path.join(folder, 'gateway.sock')}`;
+  const child = fork(path.join(packageRoot, 'dist', 'cli', 'bench', 'gateway-process.js'));
+  const ended = once(child, 'exit').then(([code]) => rmSync(folder, { recursive: true, force: true }) ?? code);
+  child.send({ ...options, listen });
+  const first = await Promise.race([once(child, 'message').then(() => 'ready'), ended]);
+  if (first !== 'ready') throw new Error(`the gateway ended with code ${first}`);
+  const client = new InferenceServiceClient(listen, credentials.createInsecure());
+  return { client, close: () => close(child, client, ended) };
+}
+
+async function close(child: ChildProcess, client: InferenceServiceClient, ended: Promise<unknown>): Promise<void> {
+  client.close();
+  child.disconnect();
+  await ended;
+}
+
+/** The process itself: serves with the options that it is sent until its parent lets go of it. */
+function run(): void {
+  process.once('message', async (options: Options & { readonly listen: string }) => {
+    try {
+      const gateway = await startGateway(gatewayOptions(options));
+      process.once('disconnect', () => gateway.stop().then(() => process.exit(0)));
+      process.send?.('ready');
+    } catch (error) {
+      process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+      process.exit(1);
+    }
+  });
+}
+
+if (process.argv[1]?.endsWith('gateway-process.js') && process.send) run();
