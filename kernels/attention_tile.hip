@@ -50,6 +50,8 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
                            const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                            const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, float scale) {
   constexpr int PARTS = HEAD_DIM / ELEMENTS, DEPTHS = HEAD_DIM / TILE_DEPTH;
+  // Not wave_id(): held in a scalar register it makes clang 19 run out of the others on RDNA 3.
+  const int wave = thread_id() / WAVE;
   const int kv_head = block.x, group = heads / kv_heads;
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
@@ -72,7 +74,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   int positions[OWNED][TILE_VALUES], last_position[OWNED];
   UNROLL
   for (int o = 0; o < OWNED; o++) {
-    const int first_query = (o * WAVES + wave_id()) / PARTS * TILE;
+    const int first_query = (o * WAVES + wave) / PARTS * TILE;
     clear(totals[o]);
     UNROLL
     for (int i = 0; i < TILE_VALUES; i++) {
@@ -104,7 +106,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       ROLLED
       for (int d = 0; d < DEPTHS; d++) {
         Fragment<half_t> query[1], key[2];
-        load_fragment(query[0], query_tiles + ((o * WAVES + wave_id()) / PARTS * DEPTHS + d) * TILE * ROW_PIECES);
+        load_fragment(query[0], query_tiles + ((o * WAVES + wave) / PARTS * DEPTHS + d) * TILE * ROW_PIECES);
         UNROLL
         for (int c = 0; c < 2; c++) load_fragment(key[c], keys + (d * CHUNK + c * TILE) * ROW_PIECES);
         multiply_tiles(scores, query, key);
@@ -116,13 +118,13 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       weigh(scores, part, ends, scale);
       if (start % SPLIT == 0) clear(splits[o]);
       into_split[o] = fold_tile(splits[o].stats, part, positions[o], start);
-      store_weights(weights + (o * WAVES + wave_id()) * TILE * CHUNK, scores);
+      store_weights(weights + (o * WAVES + wave) * TILE * CHUNK, scores);
     }
     block_sync();
     UNROLL
     for (int o = 0; o < OWNED; o++) {
       if (start > last_position[o]) continue;
-      const int item = o * WAVES + wave_id();
+      const int item = o * WAVES + wave;
       Fragment<half_t> weight[1];
       load_fragment_of_halves(weight[0], weights + item * TILE * CHUNK, 0);
       UNROLL
@@ -144,7 +146,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 
   UNROLL
   for (int o = 0; o < OWNED; o++) {
-    const int item = o * WAVES + wave_id(), first_query = item / PARTS * TILE;
+    const int item = o * WAVES + wave, first_query = item / PARTS * TILE;
     UNROLL
     for (int i = 0; i < TILE_VALUES; i++) {
       const int at = first_query + value_row(i);
@@ -161,20 +163,20 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 }
 }  // namespace
 
-#define ATTENTION_TILE(name, type, head_dim)                                                                                \
-  KERNEL(                                                                                                                   \
-      name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                          \
-      const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */             \
-      const type* __restrict v_cache,    /* the same */                                                                     \
-      float* __restrict out,             /* [tokens, heads, head_dim] */                                                    \
-      const int32_t* __restrict tiles,                                                                                      \
-      /* [tiles, 2]: first row, rows: of one slot, positions rising by 1; */      /* rows                                   \
-                                                                                   * heads / kv_heads <= 8192 / head_dim */ \
-      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                            \
-      const int32_t* __restrict slots,                                            /* [slots, slot_words] */                 \
-      int slot_words, int heads, int kv_heads, float scale) {                                                               \
-    attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,                 \
-                             slot_words, heads, kv_heads, scale);                                                           \
+// Of a tile [first row, rows]: its rows are of one slot, at positions that rise by 1, and no more than
+// 8192 / head_dim * kv_heads / heads.
+#define ATTENTION_TILE(name, type, head_dim)                                                                       \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */ \
+         const type* __restrict v_cache,    /* the same */                                                         \
+         float* __restrict out,             /* [tokens, heads, head_dim] */                                        \
+         const int32_t* __restrict tiles,   /* [tiles, 2] */                                                       \
+         const int32_t* __restrict row_position, /* [tokens] */                                                    \
+         const int32_t* __restrict row_slot,     /* [tokens] */                                                    \
+         const int32_t* __restrict slots,        /* [slots, slot_words] */                                         \
+         int slot_words, int heads, int kv_heads, float scale) {                                                   \
+    attention_tile<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, tiles, row_position, row_slot, slots,        \
+                             slot_words, heads, kv_heads, scale);                                                  \
   }
 #define ATTENTION_TILE_TYPES(head_dim)                                    \
   ATTENTION_TILE(attention_tile_f16_d##head_dim, forge::half_t, head_dim) \

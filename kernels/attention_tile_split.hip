@@ -51,7 +51,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
         for (int p = 0; p < FRAGMENT_PIECES; p++) {
           query[0].pieces[p] = to_piece(q + min_of(piece_row(p), queries - 1) * HEAD_DIM + k + piece_k(p));
           // Quants on their way to f16 take registers of their own.
-          if (sizeof(T) == 1) schedule_fence();
+          if (sizeof(T) == 1 || (HOARDS_LOADS && k % (2 * TILE_DEPTH) != 0)) schedule_fence();
           UNROLL
           for (int c = 0; c < 2; c++) {
             keys[c].pieces[p] = load_key<HEAD_DIM>(cache, start + c * TILE + piece_row(p), k + piece_k(p));

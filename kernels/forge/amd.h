@@ -41,6 +41,8 @@ DEVICE half_t to_half(float f) {
 }
 
 DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
+// A number that all lanes of a wave have alike, in a scalar register: what depends on it takes no vector registers.
+DEVICE int same_in_wave(int value) { return __builtin_amdgcn_readfirstlane(value); }
 DEVICE Dim3 workgroup() {
   return {static_cast<int>(__builtin_amdgcn_workgroup_id_x()), static_cast<int>(__builtin_amdgcn_workgroup_id_y()),
           static_cast<int>(__builtin_amdgcn_workgroup_id_z())};
@@ -81,8 +83,10 @@ DEVICE int dot4(int a, int b, int c) {
 #endif
 }
 
-// No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take.
+// No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take. This
+// one brings forward more than there are registers for.
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
+constexpr bool HOARDS_LOADS = true;
 
 template <class T>
 DEVICE void shared_add(T& element, T value) {

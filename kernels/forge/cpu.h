@@ -88,8 +88,10 @@ DEVICE float exp_of(float x) {
 }
 DEVICE float log_of(float x) { return std::log(x); }
 
+DEVICE int same_in_wave(int value) { return value; }
 // For GPUs: bounds what a compiler brings forward.
 DEVICE void schedule_fence() {}
+constexpr bool HOARDS_LOADS = false;
 
 // c plus the products of the four signed bytes of a and b.
 DEVICE int dot4(int a, int b, int c) {

@@ -31,6 +31,7 @@ DEVICE float to_float(half_t h) { return __half2float(h); }
 DEVICE half_t to_half(float f) { return __float2half_rn(f); }
 
 DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
+DEVICE int same_in_wave(int value) { return value; }
 DEVICE Dim3 workgroup() {
   return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
 }
@@ -73,6 +74,7 @@ DEVICE int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 
 // No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take.
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
+constexpr bool HOARDS_LOADS = false;
 
 DEVICE void shared_add(int& element, int value) { atomicAdd(&element, value); }
 DEVICE void shared_add(uint64_t& element, uint64_t value) {

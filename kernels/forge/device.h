@@ -46,7 +46,7 @@ constexpr int WAVES = BLOCK / WAVE;
 constexpr float LOWEST = -3.0e38f;
 
 DEVICE int lane_id() { return WAVE == 1 ? 0 : thread_id() % WAVE; }
-DEVICE int wave_id() { return WAVE == 1 ? 0 : thread_id() / WAVE; }
+DEVICE int wave_id() { return WAVE == 1 ? 0 : same_in_wave(thread_id() / WAVE); }
 
 // A number that a template can take from an argument's type.
 template <auto N>

@@ -37,10 +37,11 @@ DEVICE const auto* x_row(const Job& job, int t, int tokens) {
   return job.x + static_cast<size_t>(min_of(t, tokens - 1)) * job.in;
 }
 
-// Where a lane's pieces of the next chunk of some tiles lie.
+// Where a lane's pieces of the next chunk of some tiles lie: the first of each row that it has pieces of.
+constexpr int ROW_RUNS = FRAGMENT_PIECES / FRAGMENT_ROWS;
 template <class T, int TILES>
 struct Chunk {
-  const T* pieces[TILES][FRAGMENT_PIECES];
+  const T* rows[TILES][FRAGMENT_ROWS];
 };
 // Loads the chunk `ahead` of that one, or its first `elements` elements and zeros. STREAM: read once.
 template <bool STREAM, bool WHOLE = true, class T, int TILES>
@@ -48,7 +49,8 @@ DEVICE void load_chunk(Fragment<T> (&fragments)[TILES], const Chunk<T, TILES>& c
   UNROLL
   for (int i = 0; i < TILES * FRAGMENT_PIECES; i++) {
     const int t = i / FRAGMENT_PIECES, p = i % FRAGMENT_PIECES;
-    const T* from = chunk.pieces[t][p] + ahead * TILE_DEPTH;
+    const int row = p / ROW_RUNS;
+    const T* from = chunk.rows[t][row] + (piece_k(p) - piece_k(row * ROW_RUNS)) + ahead * TILE_DEPTH;
     const bool inside = WHOLE || piece_k(p) < elements;
     fragments[t].pieces[p] = inside ? STREAM ? stream_piece(from) : load_piece(from) : zero_piece();
   }
@@ -56,8 +58,8 @@ DEVICE void load_chunk(Fragment<T> (&fragments)[TILES], const Chunk<T, TILES>& c
 template <class T, int TILES>
 DEVICE void advance(Chunk<T, TILES>& chunk, int chunks) {
   UNROLL
-  for (int i = 0; i < TILES * FRAGMENT_PIECES; i++)
-    chunk.pieces[i / FRAGMENT_PIECES][i % FRAGMENT_PIECES] += chunks * TILE_DEPTH;
+  for (int i = 0; i < TILES * FRAGMENT_ROWS; i++)
+    chunk.rows[i / FRAGMENT_ROWS][i % FRAGMENT_ROWS] += chunks * TILE_DEPTH;
 }
 
 // Few tokens: a block owns ROWS / PARTS tiles of outputs and TOKENS tiles of tokens. About LOADS pieces of the weight
@@ -86,9 +88,9 @@ DEVICE void linear_few(Job job, int first_n, int first_token) {
     UNROLL
     for (int r = 0; r < ROWS; r++) {
       UNROLL
-      for (int p = 0; p < FRAGMENT_PIECES; p++) {
-        const int n = first_n + r / PARTS * TILE + piece_row(p);
-        w_next.pieces[r][p] = weight_row(job, r % PARTS, n) + first * TILE_DEPTH + piece_k(p);
+      for (int p = 0; p < FRAGMENT_ROWS; p++) {
+        const int n = first_n + r / PARTS * TILE + piece_row(p * ROW_RUNS);
+        w_next.rows[r][p] = weight_row(job, r % PARTS, n) + first * TILE_DEPTH + piece_k(p * ROW_RUNS);
       }
     }
     // As soon as the fragments of a chunk are used, those of the chunk AHEAD of it take their place. The first of the
@@ -104,9 +106,9 @@ DEVICE void linear_few(Job job, int first_n, int first_token) {
     UNROLL
     for (int t = 0; t < TOKENS; t++) {
       UNROLL
-      for (int p = 0; p < FRAGMENT_PIECES; p++) {
-        const int token = first_token + t * TILE + piece_row(p);
-        x_next.pieces[t][p] = x_row(job, token, tokens) + first * TILE_DEPTH + piece_k(p);
+      for (int p = 0; p < FRAGMENT_ROWS; p++) {
+        const int token = first_token + t * TILE + piece_row(p * ROW_RUNS);
+        x_next.rows[t][p] = x_row(job, token, tokens) + first * TILE_DEPTH + piece_k(p * ROW_RUNS);
       }
     }
     UNROLL
@@ -118,9 +120,11 @@ DEVICE void linear_few(Job job, int first_n, int first_token) {
       UNROLL
       for (int a = 0; a < AHEAD; a++) {
         if (c + a < whole) multiply_tiles(sums[o], w[a], v[a]);
-        if (c + a + AHEAD < whole) {
-          load_chunk<true>(w[a], w_next, a + AHEAD);
-          load_chunk<false>(v[a], x_next, a + AHEAD);
+        // One chunk ahead the last one is loaded twice: a branch here would take registers for both its ways.
+        const int ahead = AHEAD == 1 ? min_of(1, whole - 1 - c) : a + AHEAD;
+        if (AHEAD == 1 || c + ahead < whole) {
+          load_chunk<true>(w[a], w_next, ahead);
+          load_chunk<false>(v[a], x_next, ahead);
         }
       }
       advance(w_next, AHEAD);

@@ -2,6 +2,7 @@
 //
 //   Fragment<T>                       16 rows of TILE_DEPTH elements, spread over the lanes of a wave
 //   TileSum                           16 x 16 f32, likewise
+//   FRAGMENT_ROWS                     rows that a lane has pieces of; FRAGMENT_PIECES / FRAGMENT_ROWS of each
 //   TILE_COLUMN_LANES                 lanes that share rows of a TileSum: those that differ in the lowest bits
 //   multiply_tiles(sums, a, b)        for each fragment r of a and c of b: sums[c][r][i][j] += sum_k a[r][i][k] *
 //   b[c][j][k];

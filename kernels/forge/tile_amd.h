@@ -25,7 +25,7 @@ DEVICE int piece_row(int) { return lane_id() % 16; }
 DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }
 #endif
-constexpr int TILE_COLUMN_LANES = 16;
+constexpr int FRAGMENT_ROWS = 1, TILE_COLUMN_LANES = 16;
 DEVICE int value_column(int) { return lane_id() % 16; }
 
 template <class T>

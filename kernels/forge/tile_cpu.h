@@ -5,19 +5,19 @@
 namespace forge {
 
 #if WAVE == 1
-constexpr int FRAGMENT_PIECES = TILE * ROW_PIECES;
+constexpr int FRAGMENT_PIECES = TILE * ROW_PIECES, FRAGMENT_ROWS = TILE;
 DEVICE int piece_row(int p) { return p / ROW_PIECES; }
 DEVICE int piece_k(int p) { return p % ROW_PIECES * PIECE; }
 DEVICE int value_row(int i) { return i / TILE; }
 DEVICE int value_column(int i) { return i % TILE; }
 #elif WAVE == 32
-constexpr int FRAGMENT_PIECES = 2;
+constexpr int FRAGMENT_PIECES = 2, FRAGMENT_ROWS = 2;
 DEVICE int piece_row(int p) { return lane_id() / 4 + 8 * p; }
 DEVICE int piece_k(int) { return lane_id() % 4 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 4 + i / 2 % 2 * 8; }
 DEVICE int value_column(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 #else
-constexpr int FRAGMENT_PIECES = 1;
+constexpr int FRAGMENT_PIECES = 1, FRAGMENT_ROWS = 1;
 DEVICE int piece_row(int) { return lane_id() % 16; }
 DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }

@@ -4,7 +4,7 @@
 
 namespace forge {
 
-constexpr int FRAGMENT_PIECES = 2, TILE_VALUES = 8, TILE_COLUMN_LANES = 4;
+constexpr int FRAGMENT_PIECES = 2, FRAGMENT_ROWS = 2, TILE_VALUES = 8, TILE_COLUMN_LANES = 4;
 DEVICE int piece_row(int p) { return lane_id() / 4 + 8 * p; }
 DEVICE int piece_k(int) { return lane_id() % 4 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 4 + i / 2 % 2 * 8; }
