@@ -180,6 +180,28 @@ def _mfma_i8(pc, wave, name, emu):
     _setpc(S, pc + 8)
   return run, [0, 1, 2, 3, 4, 5]
 
+def _scalar_operand(S, code, literal):
+  """What a source operand that is no vector register holds: a scalar register, a whole number, or the literal behind it."""
+  if code == 255: return literal
+  if 128 <= code <= 192: return code - 128
+  if 193 <= code <= 208: return (192 - code) & 0xffffffff
+  if code < 128: return int(S[code])
+  raise NotImplementedError(f"source operand {code}")
+
+def _mul_hi_i24(pc, wave, name):
+  """V_MUL_HI_I32_I24, whose negative products get the upper half 0 instead of their sign. -> (fn, globals) or None"""
+  if not name.startswith("V_MUL_HI_I32_I24"): return None
+  w0, w1 = (ctypes.c_uint32*2).from_address(pc)
+  is_vop2 = w0 >> 31 == 0
+  sources = (w0 & 511, (w0 >> 9 & 255) + 256) if is_vop2 else (w1 & 511, w1 >> 9 & 511)
+  vdst, size = (w0 >> 17 & 255, 8 if sources[0] == 255 else 4) if is_vop2 else (w0 & 255, 8)
+  def mul(sg, vg):
+    S, V = _views(sg, vg, wave); _, act = _getx(S, wave)
+    a, b = ((V[c-256] if c >= 256 else np.full(wave, _scalar_operand(S, c, w1), np.uint32)).astype(np.int64) for c in sources)
+    a, b = ((v & 0xffffff ^ 0x800000) - 0x800000 for v in (a, b))
+    V[vdst] = np.where(act, (a * b >> 32 & 0xffffffff).astype(np.uint32), V[vdst]); _setpc(S, pc + size)
+  return mul, [0, 1]
+
 def _special(pc, arch, wave, emu):
   """Instructions the emulator lacks or gets wrong, done here in Python. -> (fn, globals) or None"""
   w = (ctypes.c_uint32*3).from_address(pc); w0, w1 = w[0], w[1]
@@ -218,6 +240,7 @@ def _special(pc, arch, wave, emu):
   except Exception: return None
   if (high := _high_registers(pc, arch, wave, emu, inst)) is not None: return high
   nm = emu._op_name(inst).upper()
+  if (multiplied := _mul_hi_i24(pc, wave, nm)) is not None: return multiplied
   if arch == "cdna" and (mfma := _mfma_i8(pc, wave, nm, emu)) is not None: return mfma
   if nm in ("S_GETPC_B64", "S_SETPC_B64", "S_SWAPPC_B64"):
     sd, ss = (w0 >> 16) & 127, w0 & 255
