@@ -111,26 +111,7 @@ export class Linear {
     const fused = asForm(this.activated, form);
     const both = joined([gate, up]);
     const activation = { columns: ffn, rows: x.rows, forms: { [form]: form === 'f32' ? y : fused } };
-    const shared = { y: fused, tokens: x.rows.present, ffn };
     const dims = { rows: x.rows.count };
-    if (form === 'q8' && gate.packed && up.packed && gate.type === up.type && kernels.isBlockType(gate.type)) {
-      const input = this.inForm(x, 'q8');
-      const values = { ...shared, gate: gate.buffer, up: up.buffer, x: input, blocks: x.columns / kernels.Q8_BLOCK };
-      const rowBytes = kernels.packedRowBytes(gate.type, x.columns);
-      const packed = { ...dims, row_bytes: rowBytes, ffn_blocks: ffn / kernels.Q8_BLOCK };
-      const { count } = x.rows;
-      this.plan.launch(kernels.gateUpSwigluPacked(gate.type, 'one'), values, packed, { count, atMost: 1 });
-      // For more rows the fused form is the slower one (52 and 48 µs for 8 rows of 28,672 × 4,096 on an H200).
-      const many = { count, atLeast: 2 };
-      this.multiplyEach([gate, up], x, gateUp, many);
-      this.plan.launch(
-        kernels.swigluQuantize,
-        { gate_up: gateUp, y: fused, ffn },
-        { ...dims, blocks: ffn / kernels.Q8_BLOCK },
-        many,
-      );
-      return activation;
-    }
     if ((form === 'f16' || form === 'bf16') && both !== undefined && this.formOf(both) === form) {
       // For few rows two launches are faster than one (82 and 61 µs for 28,672 × 4,096 on an H200).
       const few = this.when(x.rows.count, 'few', 2 * ffn);
@@ -139,13 +120,14 @@ export class Linear {
       for (const tileForm of ['some', 'many'] as const) {
         this.plan.launch(
           kernels.gateUpSwigluTile(form, tileForm),
-          { ...shared, weight: both.buffer, x: this.inForm(x, form), hidden: x.columns },
+          { weight: both.buffer, x: this.inForm(x, form), y: fused, tokens: x.rows.present, ffn, hidden: x.columns },
           dims,
           this.when(x.rows.count, tileForm, 2 * ffn),
         );
       }
       return activation;
     }
+    // Of packed weights one launch for all of it, gate_up_swiglu_packed, is slower (docs/benchmarks.md).
     this.multiplyEach([gate, up], x, gateUp);
     if (form === 'f32') {
       this.plan.launch(kernels.swiglu, { gate_up: gateUp, y, ffn }, dims);
