@@ -245,7 +245,7 @@ export const MUTATIONS = [
     name: 'four elements stored where rows are not aligned',
     file: 'forge/convert.h',
     from: 'if (length % 4 == 0) {',
-    to: 'if (end % 4 == 0) {',
+    to: 'if ((end + 0 * length) % 4 == 0) {',
     test: 'swiglu_convert',
     with: ['swiglu'],
   },
