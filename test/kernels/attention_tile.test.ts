@@ -80,7 +80,7 @@ onEachTarget('attention_tile', (target) => {
         });
         expect(await runSplits(target, step)).toEqual(out);
       },
-      target.simulated ? target.runs : Math.ceil(target.runs / 4),
+      target.simulated ? target.runs : Math.ceil(target.runs / 2),
     ));
 
   it('gives a row the same bits in any tile', async () => {
@@ -134,6 +134,6 @@ onEachTarget('attention_tile', (target) => {
         };
         expect(await run('q8_0')).toEqual(await run('f16'));
       },
-      target.simulated ? 10 : Math.ceil(target.runs / 4),
+      target.simulated ? 10 : Math.ceil(target.runs / 2),
     ));
 });

@@ -9,43 +9,39 @@ const UNTOUCHED = -12_345;
 
 onEachTarget('attention_tile_split', (target) => {
   it('attends to one split and writes none that a row does not reach', () =>
-    target.check(
-      tileCases(target.simulated ? 280 : 300),
-      async (shape) => {
-        const step = new PagedStep(shape, lastAndInner);
-        const { cache, qkv, rows, scale, heads, placement, dimensions } = step;
-        const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
-        const width = shape.headDim + 2;
-        const contract = contractOf('f16', shape.headDim);
-        const { parts } = await target.launch(
-          contract,
-          {
-            ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
-            parts: new Float32Array(rows.length * heads * splits * width).fill(UNTOUCHED),
-          },
-          dimensions,
-        );
-        rows.forEach(({ slot, position }, row) => {
-          for (let place = row * heads * splits; place < (row + 1) * heads * splits; place++) {
-            const [head, first] = [Math.floor(place / splits) % heads, (place % splits) * ATTENTION_SPLIT];
-            const part = (parts as Float32Array).subarray(place * width, (place + 1) * width);
-            if (first > position) {
-              expect(part.every((value) => value === UNTOUCHED)).toBe(true);
-              continue;
-            }
-            const range = [first, Math.min(position + 1, first + ATTENTION_SPLIT)] as const;
-            const expected = attentionTileSplit(step.query(row, head), cache, slot, step.kvHead(head), range, scale);
-            expectClose(
-              contract,
-              part.subarray(2).map((value) => value / part[1]!),
-              expected,
-              {},
-            );
+    target.check(tileCases(target.simulated ? 280 : 300), async (shape) => {
+      const step = new PagedStep(shape, lastAndInner);
+      const { cache, qkv, rows, scale, heads, placement, dimensions } = step;
+      const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
+      const width = shape.headDim + 2;
+      const contract = contractOf('f16', shape.headDim);
+      const { parts } = await target.launch(
+        contract,
+        {
+          ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
+          parts: new Float32Array(rows.length * heads * splits * width).fill(UNTOUCHED),
+        },
+        dimensions,
+      );
+      rows.forEach(({ slot, position }, row) => {
+        for (let place = row * heads * splits; place < (row + 1) * heads * splits; place++) {
+          const [head, first] = [Math.floor(place / splits) % heads, (place % splits) * ATTENTION_SPLIT];
+          const part = (parts as Float32Array).subarray(place * width, (place + 1) * width);
+          if (first > position) {
+            expect(part.every((value) => value === UNTOUCHED)).toBe(true);
+            continue;
           }
-        });
-      },
-      target.simulated ? target.runs : Math.ceil(target.runs / 4),
-    ));
+          const range = [first, Math.min(position + 1, first + ATTENTION_SPLIT)] as const;
+          const expected = attentionTileSplit(step.query(row, head), cache, slot, step.kvHead(head), range, scale);
+          expectClose(
+            contract,
+            part.subarray(2).map((value) => value / part[1]!),
+            expected,
+            {},
+          );
+        }
+      });
+    }));
 
   it('takes more query heads a KV head than a tile has rows', async () => {
     const shape = { type: 'f16', headDim: 64, kvHeads: 1, group: 18, lengths: [40], kind: 'normal', start: 4 } as const;

@@ -74,7 +74,6 @@ onEachTarget('gate_up_swiglu_tile', (target) => {
           expect(Math.abs(value - unfused.y![i]!)).toBeLessThanOrEqual(last * Math.abs(unfused.y![i]!) + 2 ** -24);
         });
       },
-      Math.min(target.runs, 100),
     ));
 
   it('gives a row the same bits in every form, alone and among others', () =>

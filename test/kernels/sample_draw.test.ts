@@ -34,6 +34,5 @@ onEachTarget('sample_draw', (target) => {
           expect([...acceptableDraws(logits, position, sampling)]).toContain(words[3 * SAMPLE_PARTS + best]);
         });
       },
-      Math.ceil(target.runs / 2),
     ));
 });

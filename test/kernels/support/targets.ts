@@ -22,6 +22,13 @@ const EMULATED_RUNS = 20;
 /** After this time a property on the emulator draws no more cases; what passed until then counts. */
 const EMULATED_MS = 15_000;
 
+declare module 'vitest' {
+  interface TaskMeta {
+    /** How many generated cases a test of a kernel held, and where. */
+    shapes?: { readonly target: string; readonly count: number };
+  }
+}
+
 /** A place where kernels run. */
 export class Target {
   private opened: Device | undefined;
@@ -99,6 +106,8 @@ export class Target {
         held += 1;
       };
       await fc.assert(fc.asyncProperty(cases, inTime), { numRuns: runs, seed: 20_250_601 });
+      const { meta } = this.context!.task;
+      meta.shapes = { target: this.name, count: (meta.shapes?.count ?? 0) + held };
       if (held === 0) this.context!.skip('no generated case was small enough');
     } finally {
       this.generating = false;
