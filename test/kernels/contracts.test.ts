@@ -117,4 +117,16 @@ describe('kernel sources', () => {
   it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s asks for no platform', (file) => {
     expect(readFileSync(path.join(kernels, file), 'utf8')).not.toMatch(/^\s*#\s*if/m);
   });
+
+  // Where launches overlap, a kernel that does not wait would read what the one before it has not written yet.
+  it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s: every kernel waits its turn', (file) => {
+    const code = readFileSync(path.join(kernels, file), 'utf8').replace(/\/\/.*/g, '');
+    const bodies = code.split(/\bKERNEL(?:_RESIDENT)?\(/).slice(1);
+    expect(bodies.length).toBeGreaterThan(0);
+    for (const body of bodies) expect(body).toContain('BLOCK_INDEX');
+    if (!code.includes('BLOCK_INDEX_AHEAD')) return;
+    const waits = ['linear_tile.h'].filter((header) => code.includes(`"forge/${header}"`));
+    const waiting = waits.map((header) => readFileSync(path.join(kernels, 'forge', header), 'utf8'));
+    expect([code, ...waiting].join()).toContain('= wait_for_inputs(');
+  });
 });
