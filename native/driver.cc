@@ -103,10 +103,12 @@ struct CudaDriver : Driver {
 
   DriverResult open_device(int ordinal) override {
     DriverResult result = device_get(&device_, ordinal);
-    int major = 0;
+    int major = 0, version = 0;
     if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device_);
+    if (result == DRIVER_SUCCESS) result = driver_get_version(&version);
     const char* overlap = std::getenv("ROCMFORGE_OVERLAP_LAUNCHES");
-    can_overlap_ = major >= 9 && launch_kernel_ex && !(overlap && std::strcmp(overlap, "0") == 0);
+    // Graphs have such launches since CUDA 12.3.
+    can_overlap_ = major >= 9 && version >= 12030 && launch_kernel_ex && !(overlap && std::strcmp(overlap, "0") == 0);
     if (result == DRIVER_SUCCESS) result = retain_primary_context(&context_, device_);
     return result == DRIVER_SUCCESS ? bind_thread() : result;
   }
