@@ -22,5 +22,6 @@ it('a kernel that stores out of range ends the executor, is named by its record,
   expect(fault.signal).toBe('SIGSEGV');
   expect(fault.record.signal.name).toBe('SIGSEGV');
   expect(fault.record.launch.kernel).toBe('rope_kv_append_f16');
-  expect(fault.record.launch.step).toBe(fault.record.steps[0]);
+  // The step before it may have ended with its result not yet taken.
+  expect(fault.record.steps).toContain(fault.record.launch.step);
 });
