@@ -70,11 +70,11 @@ DEVICE void gate_up_swiglu_packed(Dim3 block, const uint8_t* __restrict gate, co
   rows_of<F>(rows, gate, up, block.x * Q8_BLOCK, blocks);
   if constexpr (MOST == 1) {
     const auto begun = load_first<F>(rows, blocks);
-    x = wait_for_inputs(x);
+    wait_for_inputs();
     if (count <= 0) return;
     gate_up_swiglu<F, 1>(block.x, begun, gate, up, x, y, first_token, 1, ffn, blocks, lanes + 0, results + 0);
   } else {
-    x = wait_for_inputs(x);
+    wait_for_inputs();
     if (count <= 0) return;
     with_tokens<MOST>(count, [&](auto at_once) {
       gate_up_swiglu<F, decltype(at_once)::value>(block.x, load_first<F>(rows, blocks), gate, up, x, y, first_token,

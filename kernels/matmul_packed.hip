@@ -68,11 +68,11 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
   const int count = min_of(*tokens - first_token, MOST);
   if constexpr (MOST == 1) {
     const auto begun = load_first<F>(rows, blocks);
-    x = wait_for_inputs(x);
+    wait_for_inputs();
     if (count <= 0) return;
     multiply<F, 1>(first, begun, weight, x, first_token, 1, blocks, output, lanes + 0);
   } else {
-    x = wait_for_inputs(x);
+    wait_for_inputs();
     if (count <= 0) return;
     // What a lambda takes by reference would lie in memory on AMD: each loads for itself.
     with_tokens<MOST>(count, [&](auto at_once) {

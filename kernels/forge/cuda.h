@@ -40,24 +40,16 @@ DEVICE Dim3 workgroup() {
 // of its blocks let it. Its blocks wait before they read what earlier launches wrote.
 #if __CUDA_ARCH__ >= 900
 DEVICE void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;"); }
-template <class T>
-DEVICE T* wait_for_inputs(T* p) {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  return p;
-}
-DEVICE Dim3 workgroup_in_turn() {
-  let_next_begin();
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  return workgroup();
-}
+DEVICE void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 #else
 DEVICE void let_next_begin() {}
-template <class T>
-DEVICE T* wait_for_inputs(T* p) {
-  return p;
-}
-DEVICE Dim3 workgroup_in_turn() { return workgroup(); }
+DEVICE void wait_for_inputs() {}
 #endif
+DEVICE Dim3 workgroup_in_turn() {
+  let_next_begin();
+  wait_for_inputs();
+  return workgroup();
+}
 
 DEVICE void block_sync() { __syncthreads(); }
 DEVICE int shuffle_xor(int value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }

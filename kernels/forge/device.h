@@ -22,17 +22,13 @@
 namespace forge {
 
 // A kernel takes its block's index as BLOCK_INDEX. One that loads weights before anything else takes BLOCK_INDEX_AHEAD,
-// and in every block, before it reads or writes what other launches do, calls wait_for_inputs with the pointer to what
-// it reads and goes on with the pointer that comes back. let_next_begin() is for the end of its loops: blocks of the
-// next launch, should they begin before that, would be dealt to the multiprocessors unevenly. Launches overlap only on
-// NVIDIA; elsewhere the two are the same.
+// and in every block calls wait_for_inputs() before it reads or writes what other launches do. let_next_begin() is for
+// the end of its loops: blocks of the next launch, should they begin before that, would be dealt to the multiprocessors
+// unevenly. Launches overlap only on NVIDIA; elsewhere the two are the same.
 #ifndef BLOCK_INDEX_AHEAD
 #define BLOCK_INDEX_AHEAD BLOCK_INDEX
 DEVICE void let_next_begin() {}
-template <class T>
-DEVICE T* wait_for_inputs(T* p) {
-  return p;
-}
+DEVICE void wait_for_inputs() {}
 #endif
 
 // The simulated lanes check what a wide access demands of an address.

@@ -100,7 +100,7 @@ DEVICE void linear_few(Job job, int first_n, int first_token) {
     for (int a = 0; a < AHEAD; a++) {
       if (a < whole) load_chunk<true>(w[a], w_next, a);
     }
-    if (o == 0) job.x = wait_for_inputs(job.x);
+    if (o == 0) wait_for_inputs();
     if (first_token >= tokens) return;
     Chunk<T, TOKENS> x_next;
     UNROLL
@@ -194,7 +194,7 @@ DEVICE void linear_many(Job job, int first_n, int first_token) {
   SHARED(Piece, x_tiles, (FETCH_STAGES * X_PIECES));
 
   const int tokens = *job.tokens;
-  job.x = wait_for_inputs(job.x);
+  wait_for_inputs();
   if (first_token >= tokens) return;
 
   // Piece j * BLOCK + thread_id() of a tile is this thread's to fetch.

@@ -127,6 +127,6 @@ describe('kernel sources', () => {
     if (!code.includes('BLOCK_INDEX_AHEAD')) return;
     const waits = ['linear_tile.h'].filter((header) => code.includes(`"forge/${header}"`));
     const waiting = waits.map((header) => readFileSync(path.join(kernels, 'forge', header), 'utf8'));
-    expect([code, ...waiting].join()).toContain('= wait_for_inputs(');
+    expect([code, ...waiting].join()).toContain(' wait_for_inputs();');
   });
 });
