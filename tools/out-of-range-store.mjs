@@ -29,8 +29,16 @@ if (options.planted === undefined || !existsSync(options.planted)) {
   process.exit(1);
 }
 const load = (file) => import(path.join(root, 'dist', file));
-const [{ startGateway }, { InferenceServiceClient, GenerateStreamRequest }, { describeFault }] = await Promise.all([
+const [
+  { startGateway },
+  { gatewayOptions },
+  { stream },
+  { InferenceServiceClient, GenerateStreamRequest },
+  { describeFault },
+] = await Promise.all([
   load('gateway/main.js'),
+  load('cli/gateway-options.js'),
+  load('cli/client.js'),
   load('shared/generated/rocmforge/v1/inference.js'),
   load('shared/fault-log.js'),
 ]);
@@ -50,22 +58,16 @@ const prompts = Array.from({ length: Number(options.streams) }, (_, i) => `Once 
 /** All streams at once, greedy and seeded in turn. @returns the token ids of each */
 function streams(client) {
   return Promise.all(
-    prompts.map(
-      (text, i) =>
-        new Promise((resolve, reject) => {
-          const tokens = [];
-          const call = client.generateStream(
-            GenerateStreamRequest.fromPartial({
-              input: { $case: 'text', value: { text, parseSpecial: false } },
-              sampling: { temperature: i % 2, seed: BigInt(i) },
-              stop: { maxTokens: Number(options.tokens), ignoreEos: true },
-            }),
-          );
-          call.on('data', ({ event }) => event?.$case === 'chunk' && tokens.push(...event.value.tokenIds));
-          call.on('error', reject);
-          call.on('end', () => resolve(tokens));
-        }),
-    ),
+    prompts.map(async (text, i) => {
+      const tokens = [];
+      const request = GenerateStreamRequest.fromPartial({
+        input: { $case: 'text', value: { text, parseSpecial: false } },
+        sampling: { temperature: i % 2, seed: BigInt(i) },
+        stop: { maxTokens: Number(options.tokens), ignoreEos: true },
+      });
+      await stream(client, request, (_text, ids) => tokens.push(...ids));
+      return tokens;
+    }),
   );
 }
 
@@ -73,21 +75,9 @@ function streams(client) {
 async function run(kernels, swap) {
   use(kernels);
   const address = `unix:${path.join(folder, 'gateway.sock')}`;
-  const gateway = await startGateway({
-    model: options.model,
-    listen: address,
-    executor: { spawn: { device: options.device, kernels: current } },
-    maxSequences: prompts.length,
-    maxStepTokens: 0,
-    kvMemoryBytes: 0,
-    kvCacheType: 'f16',
-    pipelineDepth: 2,
-    prefixCache: true,
-    stepTimeoutMs: 5000,
-    maxQueuedRequests: 1024,
-    maxQueuedTokens: 1 << 20,
-    maxRestarts: 5,
-  });
+  const { model, device } = options;
+  const served = { model, device, listen: address, kernels: current, kvCacheType: 'f16', maxSequences: prompts.length };
+  const gateway = await startGateway(gatewayOptions({ ...served, stepTimeoutMs: 5000, maxRestarts: 5 }));
   // The first executor has loaded its code: it keeps it, whatever the link says now.
   use(swap);
   const client = new InferenceServiceClient(address, credentials.createInsecure());

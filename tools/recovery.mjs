@@ -23,10 +23,13 @@ const { values: options } = parseArgs({
   },
 });
 const load = (file) => import(path.join(root, 'dist', file));
-const [{ startGateway }, { InferenceServiceClient, GenerateStreamRequest }] = await Promise.all([
-  load('gateway/main.js'),
-  load('shared/generated/rocmforge/v1/inference.js'),
-]);
+const [{ startGateway }, { gatewayOptions }, { stream }, { InferenceServiceClient, GenerateStreamRequest }] =
+  await Promise.all([
+    load('gateway/main.js'),
+    load('cli/gateway-options.js'),
+    load('cli/client.js'),
+    load('shared/generated/rocmforge/v1/inference.js'),
+  ]);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const now = () => performance.now();
 
@@ -51,21 +54,10 @@ async function calibrate() {
 
 const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-recovery-')), 'gateway.sock')}`;
 let weightsAt = 0;
+const { model, device } = options;
+const served = { model, device, listen: address, maxContext: 512, maxSequences: 4, kvCacheType: 'f16' };
 const gateway = await startGateway({
-  model: options.model,
-  listen: address,
-  executor: { spawn: { device: options.device } },
-  maxContext: 512,
-  maxSequences: 4,
-  maxStepTokens: 0,
-  kvMemoryBytes: 0,
-  kvCacheType: 'f16',
-  pipelineDepth: 2,
-  prefixCache: true,
-  stepTimeoutMs: 20_000,
-  maxQueuedRequests: 16,
-  maxQueuedTokens: 1 << 16,
-  maxRestarts: 10,
+  ...gatewayOptions({ ...served, stepTimeoutMs: 20_000 }),
   onProgress: () => {
     weightsAt = now();
   },
@@ -78,34 +70,27 @@ const message = GenerateStreamRequest.fromPartial({
 });
 
 /** One stream with a kill at its 24th token. @returns when what had happened, in milliseconds after the kill */
-function kill() {
-  return new Promise((resolve, reject) => {
-    let tokens = 0;
-    let killedAt = 0;
-    const at = {};
-    const look = setInterval(() => {
-      const state = gateway.executorState();
-      if (killedAt !== 0 && state !== 'serving') at[state] ??= now() - killedAt;
-      if (at.warming !== undefined && state === 'serving') at.serving ??= now() - killedAt;
-    }, 1);
-    const call = client.generateStream(message);
-    call.on('data', ({ event }) => {
-      if (event?.$case !== 'chunk') return;
-      tokens += event.value.tokenIds.length;
-      if (killedAt === 0 && tokens >= 24) {
-        process.kill(gateway.executorPid(), 'SIGKILL');
-        killedAt = now();
-      } else if (at.serving !== undefined) {
-        at.token ??= now() - killedAt;
-        at.weights ??= weightsAt - killedAt;
-      }
-    });
-    call.on('error', reject);
-    call.on('end', () => {
-      clearInterval(look);
-      resolve(at);
-    });
+async function kill() {
+  let tokens = 0;
+  let killedAt = 0;
+  const at = {};
+  const look = setInterval(() => {
+    const state = gateway.executorState();
+    if (killedAt !== 0 && state !== 'serving') at[state] ??= now() - killedAt;
+    if (at.warming !== undefined && state === 'serving') at.serving ??= now() - killedAt;
+  }, 1);
+  await stream(client, message, (_text, ids) => {
+    tokens += ids.length;
+    if (killedAt === 0 && tokens >= 24) {
+      process.kill(gateway.executorPid(), 'SIGKILL');
+      killedAt = now();
+    } else if (at.serving !== undefined) {
+      at.token ??= now() - killedAt;
+      at.weights ??= weightsAt - killedAt;
+    }
   });
+  clearInterval(look);
+  return at;
 }
 
 const rows = [];

@@ -32,11 +32,14 @@ if (globalThis.gc === undefined) {
   process.exit(1);
 }
 const load = (file) => import(path.join(root, 'dist', file));
-const [{ startGateway }, { InferenceServiceClient, GenerateStreamRequest }, { plot }] = await Promise.all([
-  load('gateway/main.js'),
-  load('shared/generated/rocmforge/v1/inference.js'),
-  load('cli/bench/plot.js'),
-]);
+const [{ startGateway }, { gatewayOptions }, { stream }, { InferenceServiceClient, GenerateStreamRequest }, { plot }] =
+  await Promise.all([
+    load('gateway/main.js'),
+    load('cli/gateway-options.js'),
+    load('cli/client.js'),
+    load('shared/generated/rocmforge/v1/inference.js'),
+    load('cli/bench/plot.js'),
+  ]);
 const commit =
   options.commit ?? execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
 
@@ -44,22 +47,18 @@ const PROMPTS = 24;
 const SAMPLE_MS = 5000;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-soak-')), 'gateway.sock')}`;
-const gateway = await startGateway({
-  model: options.model,
-  listen: address,
-  executor: { spawn: { device: options.device } },
-  maxSequences: 8,
-  maxStepTokens: 0,
-  // Less than all sequences at their longest: preemption happens too.
-  kvMemoryBytes: 8 << 20,
-  kvCacheType: 'f16',
-  pipelineDepth: 2,
-  prefixCache: true,
-  stepTimeoutMs: 5000,
-  maxQueuedRequests: 1024,
-  maxQueuedTokens: 1 << 20,
-  maxRestarts: 10,
-});
+const gateway = await startGateway(
+  gatewayOptions({
+    model: options.model,
+    device: options.device,
+    listen: address,
+    maxSequences: 8,
+    // Less than all sequences at their longest: preemption happens too.
+    kvMemory: 8 << 20,
+    kvCacheType: 'f16',
+    stepTimeoutMs: 5000,
+  }),
+);
 const client = new InferenceServiceClient(address, credentials.createInsecure());
 
 /** Greedy and seeded in turn, a third of them behind one long beginning. */
@@ -72,14 +71,10 @@ function message(i) {
     stop: { maxTokens: Number(options.tokens), ignoreEos: true },
   });
 }
-function tokensOf(i) {
-  return new Promise((resolve, reject) => {
-    const tokens = [];
-    const call = client.generateStream(message(i));
-    call.on('data', ({ event }) => event?.$case === 'chunk' && tokens.push(...event.value.tokenIds));
-    call.on('error', reject);
-    call.on('end', () => resolve(tokens.join()));
-  });
+async function tokensOf(i) {
+  const tokens = [];
+  await stream(client, message(i), (_text, ids) => tokens.push(...ids));
+  return tokens.join();
 }
 
 const files = (pid) => readdirSync(`/proc/${pid}/fd`).length;
