@@ -6,11 +6,9 @@ import {
   attentionSplit as contractOf,
 } from '../../src/executor/kernels/contracts/index.js';
 import { attentionSplit } from './reference/attention_split.js';
-import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';
+import { expectParts, UNTOUCHED } from './support/split-parts.js';
 import { onEachTarget } from './support/targets.js';
-
-const UNTOUCHED = -12_345;
 
 onEachTarget('attention_split', (target) => {
   it('attends to one split, writes none that a row does not reach, and folds to the bits of attention_paged', () =>
@@ -32,24 +30,9 @@ onEachTarget('attention_split', (target) => {
         },
         dimensions,
       );
-      rows.forEach(({ slot, position }, row) => {
-        for (let place = row * heads * splits; place < (row + 1) * heads * splits; place++) {
-          const [head, first] = [Math.floor(place / splits) % heads, (place % splits) * ATTENTION_SPLIT];
-          const part = (parts as Float32Array).subarray(place * width, (place + 1) * width);
-          if (first > position) {
-            expect(part.every((value) => value === UNTOUCHED)).toBe(true);
-            continue;
-          }
-          const range = [first, Math.min(position + 1, first + ATTENTION_SPLIT)] as const;
-          const expected = attentionSplit(step.query(row, head), cache, slot, step.kvHead(head), range, scale);
-          expectClose(
-            contract,
-            part.subarray(2).map((value) => value / part[1]!),
-            expected,
-            {},
-          );
-        }
-      });
+      expectParts(contract, parts as Float32Array, step, splits, (row, head, range) =>
+        attentionSplit(step.query(row, head), cache, rows[row]!.slot, step.kvHead(head), range, scale),
+      );
 
       const combined = await target.launch(
         attentionCombine,

@@ -1,11 +1,10 @@
-import { expect, it } from 'vitest';
+import { it } from 'vitest';
 import { ATTENTION_SPLIT, attentionTileSplit as contractOf } from '../../src/executor/kernels/contracts/index.js';
 import { attentionTileSplit } from './reference/attention_tile_split.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, tileCases } from './support/paged-cases.js';
+import { expectParts, UNTOUCHED } from './support/split-parts.js';
 import { onEachTarget } from './support/targets.js';
-
-const UNTOUCHED = -12_345;
 
 onEachTarget('attention_tile_split', (target) => {
   it('attends to one split and writes none that a row does not reach', () =>
@@ -23,24 +22,9 @@ onEachTarget('attention_tile_split', (target) => {
         },
         dimensions,
       );
-      rows.forEach(({ slot, position }, row) => {
-        for (let place = row * heads * splits; place < (row + 1) * heads * splits; place++) {
-          const [head, first] = [Math.floor(place / splits) % heads, (place % splits) * ATTENTION_SPLIT];
-          const part = (parts as Float32Array).subarray(place * width, (place + 1) * width);
-          if (first > position) {
-            expect(part.every((value) => value === UNTOUCHED)).toBe(true);
-            continue;
-          }
-          const range = [first, Math.min(position + 1, first + ATTENTION_SPLIT)] as const;
-          const expected = attentionTileSplit(step.query(row, head), cache, slot, step.kvHead(head), range, scale);
-          expectClose(
-            contract,
-            part.subarray(2).map((value) => value / part[1]!),
-            expected,
-            {},
-          );
-        }
-      });
+      expectParts(contract, parts as Float32Array, step, splits, (row, head, range) =>
+        attentionTileSplit(step.query(row, head), cache, rows[row]!.slot, step.kvHead(head), range, scale),
+      );
     }));
 
   it('takes more query heads a KV head than a tile has rows', async () => {
