@@ -1,13 +1,17 @@
 import type { Reporter, TestModule } from 'vitest/node';
 
-/** Prints the time budget by suite and one plain closing line, `N passed, N failed, N skipped`. */
+/** Prints the time budget by suite, or by file, and one plain closing line, `N passed, N failed, N skipped`. */
 export default class SummaryReporter implements Reporter {
+  constructor(private readonly options: { readonly budget?: 'suite' | 'file' } = {}) {}
+
   onTestRunEnd(modules: readonly TestModule[]): void {
     const counts = { passed: 0, failed: 0, skipped: 0 };
     const seconds = new Map<string, number>();
     const shapes = new Map<string, Map<string, number>>();
     for (const module of modules) {
-      const suite = module.relativeModuleId.split('/').slice(0, 2).join('/');
+      const { budget = 'suite' } = this.options;
+      const suite =
+        budget === 'file' ? module.relativeModuleId : module.relativeModuleId.split('/').slice(0, 2).join('/');
       seconds.set(suite, (seconds.get(suite) ?? 0) + module.diagnostic().duration / 1000);
       const failedBefore = counts.failed;
       for (const test of module.children.allTests()) {
@@ -22,7 +26,7 @@ export default class SummaryReporter implements Reporter {
       // A file whose hooks or imports fail runs no test: that is a failure too.
       if (module.state() === 'failed' && counts.failed === failedBefore) counts.failed += 1;
     }
-    console.log('\nTime by suite (seconds of test code):');
+    console.log('\nTime (seconds of test code):');
     for (const [suite, spent] of [...seconds].sort((a, b) => b[1] - a[1])) {
       console.log(`  ${spent.toFixed(1).padStart(7)}  ${suite}`);
     }

@@ -1,0 +1,19 @@
+import { defineConfig } from 'vitest/config';
+
+// What may go wrong, all of it, with a budget a part. `*.clock.ts` judge by wall clock (a loop's delay, a deadline, a first
+// token's wait), so they run here, on a quiet machine, and never in `npm test`.
+export default defineConfig({
+  test: {
+    include: [
+      'test/faults/**/*.test.ts',
+      'test/faults/**/*.clock.ts',
+      'test/device/hip-faults.test.ts',
+      'test/gateway/supervision.test.ts',
+    ],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    // One file at a time: what is measured must not wait for another's processes.
+    fileParallelism: false,
+    reporters: ['default', ['./test/support/summary-reporter.ts', { budget: 'file' }]],
+  },
+});
