@@ -92,6 +92,11 @@ command('executor', [...deviceOptions, ...testOptions])
       .argParser(wholeNumber(1))
       .default(2000),
   )
+  .addOption(
+    new Option('--lease-ms <ms>', 'how long a gateway that is not heard of keeps the executor from others')
+      .argParser(wholeNumber(1))
+      .default(10_000),
+  )
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
   .action(async (options) => {
@@ -106,6 +111,7 @@ command('executor', [...deviceOptions, ...testOptions])
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
       stepTimeoutMs: options.stepTimeoutMs,
+      leaseMs: options.leaseMs,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
     });

@@ -107,6 +107,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const supervisor = new Supervisor(
     {
       executor: options.executor,
+      vocabularySize: model.vocabularySize,
       stepTimeoutMs: options.stepTimeoutMs,
       loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
       maxRestarts: options.maxRestarts,
@@ -122,18 +123,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       },
     },
     {
-      state: (state: SupervisorState) => {
+      state: (state, cause) => {
         const status = state === 'serving' ? 'SERVING' : 'NOT_SERVING';
         if (!draining) setHealth(status);
-        if (state === 'failed') {
-          engine.fail(
-            new RocmForgeError(
-              'EXECUTOR_UNAVAILABLE',
-              'the executor ends again and again; it is tried more slowly now',
-              { retry_delay_ms: String(PROBE_INTERVAL_MS) },
-            ),
-          );
-        }
+        if (state === 'failed') engine.fail(withoutExecutor(cause));
       },
       progress: (done, total) => options.onProgress?.(done, total),
       serving: (session: ExecutorSession) => {
@@ -141,6 +134,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         engine.serve(session);
       },
       lost: () => engine.lose(),
+      judged: (loss) => engine.judge(loss),
       fault: (fault) => {
         faults.push(fault);
         if (faults.length > FAULTS_KEPT) faults.shift();
@@ -200,6 +194,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     stop,
   };
+}
+
+/** What requests are told while no executor can be had. */
+function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
+  const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
+  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {
+    retry_delay_ms: String(PROBE_INTERVAL_MS),
+  });
 }
 
 /** Resolves when every call has ended; idle connections are closed. */

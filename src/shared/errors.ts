@@ -44,6 +44,7 @@ export const ERRORS = {
   OUT_OF_MEMORY: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   MODEL_LOADING: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
+  EXECUTOR_BUSY: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },

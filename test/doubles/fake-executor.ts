@@ -10,6 +10,7 @@ import {
   type LoadModelResponse,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { bind, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
+import { packageVersion } from '../../src/shared/package.js';
 import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
 
@@ -29,6 +30,10 @@ export interface FakeExecutorOptions {
 export class FakeExecutor {
   failure: Error | undefined;
   device: FakeDevice | undefined;
+  /** What it says of itself. */
+  info: Partial<GetInfoResponse> = { version: packageVersion, platform: 'fake', target: 'fake' };
+  /** What it says of the model that it loaded, in place of the truth. */
+  claims: Partial<LoadedModel> = {};
   /** What is sent for an answer: it alone, unless a test wants something else. */
   rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
   private readonly server = new Server(SERVER_OPTIONS);
@@ -40,7 +45,7 @@ export class FakeExecutor {
   constructor(private readonly options: FakeExecutorOptions) {
     this.server.addService(ExecutorServiceService, {
       getInfo: (_call: unknown, callback: (error: null, response: GetInfoResponse) => void) =>
-        callback(null, GetInfoResponse.fromPartial({ version: 'fake', pid: process.pid, device: 'fake' })),
+        callback(null, GetInfoResponse.fromPartial({ pid: process.pid, device: 'fake', ...this.info })),
       loadModel: (call: { request: LoadModelRequest; write(message: LoadModelResponse): void; end(): void }) => {
         call.write({ event: { $case: 'loaded', value: this.load(call.request) } });
         call.end();
@@ -71,26 +76,31 @@ export class FakeExecutor {
   }
 
   private load(request: LoadModelRequest): LoadedModel {
-    const { maxContext, maxSequences, maxStepTokens, generation } = request;
-    const { kvBlocks, vocabulary } = this.options;
+    const { maxContext, maxSequences, maxStepTokens, generation, fingerprint } = request;
+    const { vocabulary } = this.options;
     this.generation = generation;
-    this.device = new FakeDevice({ maxSequences, maxStepTokens, kvBlocks }, vocabulary);
-    return LoadedModel.fromPartial({
+    const claimed = LoadedModel.fromPartial({
       architecture: 'fake',
       vocabularySize: vocabulary.size,
       maxContext,
       maxSequences,
       maxStepTokens,
-      kvBlocks,
+      kvBlocks: this.options.kvBlocks,
       kvBlockTokens: 16,
       generation,
+      fingerprint,
+      ...this.claims,
     });
+    const { kvBlocks } = claimed;
+    this.device = new FakeDevice({ maxSequences, maxStepTokens: claimed.maxStepTokens, kvBlocks }, vocabulary);
+    return claimed;
   }
 
   private execute(call: ServerDuplexStream<ExecuteRequest, ExecuteResponse>): void {
     const device = this.device as FakeDevice;
     let before: Promise<unknown> = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
+      if (step.slices.length === 0 && step.closes.length === 0) return;
       const over = this.clock.run(this.options.stepMs);
       before = Promise.all([over, before, this.stalled]).then(() => {
         if (this.failure !== undefined) return;

@@ -100,6 +100,24 @@ export class Scheduler {
     return this.inFlight.length;
   }
 
+  /** The step whose result comes next. */
+  get oldestStep(): StepPlan | undefined {
+    return this.inFlight[0];
+  }
+
+  /** Whether it was made for an executor that holds just as much. */
+  isFor({ maxSequences, maxStepTokens, kvBlocks }: SchedulerOptions): boolean {
+    const { options } = this;
+    return (
+      maxSequences === options.maxSequences && maxStepTokens === options.maxStepTokens && kvBlocks === options.kvBlocks
+    );
+  }
+
+  /** All sequences, most urgent first, for another scheduler to run. Nothing may be under way; see {@link reset}. */
+  surrender(): readonly Sequence[] {
+    return this.waiting.splice(0);
+  }
+
   /** The slices of all steps under way, in order. */
   get slicesInFlight(): readonly PlannedSlice[] {
     return this.inFlight.flatMap((plan) => plan.slices);

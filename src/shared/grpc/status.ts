@@ -48,12 +48,16 @@ export function fromServiceError(error: ServiceError): RocmForgeError {
   return new RocmForgeError(reason, error.details || error.message, {}, { cause: error });
 }
 
-/** The ErrorInfo of a status, if it carries one. */
+/** The ErrorInfo of a status, if it carries one that can be read. */
 export function errorInfo(error: Pick<StatusObject, 'metadata'>): ErrorInfo | undefined {
   const [bytes] = error.metadata.get(DETAILS_KEY);
   if (!(bytes instanceof Buffer)) return undefined;
-  const packed = Status.decode(bytes).details.find((detail) => detail.typeUrl.endsWith('google.rpc.ErrorInfo'));
-  return packed && ErrorInfo.decode(packed.value);
+  try {
+    const packed = Status.decode(bytes).details.find((detail) => detail.typeUrl.endsWith('google.rpc.ErrorInfo'));
+    return packed && ErrorInfo.decode(packed.value);
+  } catch {
+    return undefined;
+  }
 }
 
 function pack(name: string, writer: { finish(): Uint8Array }): Any {
