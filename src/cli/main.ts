@@ -94,7 +94,7 @@ command('executor', [...deviceOptions, ...testOptions])
   )
   .addOption(
     new Option('--lease-ms <ms>', 'how long a gateway that is not heard of keeps the executor from others')
-      .argParser(wholeNumber(1))
+      .argParser(wholeNumber(1000))
       .default(10_000),
   )
   .addOption(new Option('--die-with-parent').hideHelp())
@@ -290,6 +290,11 @@ function requireTarget(options: { model?: string; address?: string }): void {
   }
   // A command that writes text to a terminal logs only what went wrong.
   process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+}
+
+// A service outlives whoever reads what it writes; what is lost with them is no error of its own.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', () => undefined);
 }
 
 try {

@@ -49,7 +49,7 @@ export interface SessionOpening {
 }
 
 /** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
-const HEARTBEAT_MS = 2000;
+const HEARTBEAT_MS = 500;
 /** How long an executor may take to answer what it had been given, once nothing more comes. */
 const HAND_OVER_MS = 1000;
 
