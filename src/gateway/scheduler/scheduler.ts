@@ -1,4 +1,4 @@
-import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { BLOCK_TOKENS, BlockManager, blocksFor, hashOf, NO_PREFIX } from './block-manager.js';
 import { isComing, PromisedPrefixes } from './promised-prefixes.js';
 import type { Sequence } from './sequence.js';
 
@@ -39,9 +39,12 @@ export interface StepToken {
   readonly index: number;
 }
 
-/** The blocks of a prompt's beginning that were computed before, and the hash that stands for them. */
+/** The blocks of a prompt's beginning that were computed before. */
 interface FoundPrefix {
   readonly blocks: readonly number[];
+  /** Its number in the block manager. */
+  readonly prefix: number;
+  /** Its hash, as {@link PromisedPrefixes} goes on from. */
   readonly hash: number;
 }
 
@@ -297,7 +300,7 @@ export class Scheduler {
     sequence.computed = start;
     sequence.scheduled = start;
     sequence.registeredBlocks = found.blocks.length;
-    sequence.registeredHash = found.hash;
+    sequence.registeredPrefix = found.prefix;
     sequence.state = 'running';
     if (sequence.preemptions === 0 && sequence.emitted.length === 0) {
       sequence.cachedTokens = start;
@@ -315,17 +318,19 @@ export class Scheduler {
   /** The longest findable run of full blocks that leaves at least one token to compute. */
   private findPrefix(sequence: Sequence): FoundPrefix {
     const blocks: number[] = [];
+    let prefix = NO_PREFIX;
     let hash = 0;
-    if (!this.takesFor(sequence)) return { blocks, hash };
+    if (!this.takesFor(sequence)) return { blocks, prefix, hash };
     const ids = sequence.tokens();
     for (let end = BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
       const tokens = ids.subarray(end - BLOCK_TOKENS, end);
-      const block = this.blocks.find(hash, tokens);
-      if (block === undefined) break;
-      blocks.push(block);
-      hash = this.blocks.register(block, hash, tokens);
+      const found = this.blocks.find(prefix, tokens);
+      if (found === undefined) break;
+      blocks.push(found.block);
+      prefix = found.prefix;
+      hash = hashOf(hash, tokens);
     }
-    return { blocks, hash };
+    return { blocks, prefix, hash };
   }
 
   private registerFullBlocks(sequence: Sequence): void {
@@ -333,7 +338,7 @@ export class Scheduler {
     const full = Math.floor(sequence.computed / BLOCK_TOKENS);
     for (let i = sequence.registeredBlocks; i < full; i++) {
       const ids = Uint32Array.from({ length: BLOCK_TOKENS }, (_, j) => sequence.token(i * BLOCK_TOKENS + j));
-      sequence.registeredHash = this.blocks.register(sequence.blocks[i] as number, sequence.registeredHash, ids);
+      sequence.registeredPrefix = this.blocks.register(sequence.blocks[i] as number, sequence.registeredPrefix, ids);
     }
     sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
   }
@@ -381,7 +386,8 @@ export class Scheduler {
 
   private release(sequence: Sequence): void {
     this.promised.forget(sequence);
-    for (const block of sequence.blocks) this.blocks.release(block);
+    // The last first: blocks are taken oldest first, and a block is found through those before it alone.
+    for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
     sequence.blocks = [];
     this.closes.push(sequence.slot as number);
     this.freeSlots.push(sequence.slot as number);

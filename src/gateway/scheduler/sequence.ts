@@ -1,3 +1,4 @@
+import { NO_PREFIX } from './block-manager.js';
 import type { Promised } from './promised-prefixes.js';
 
 /** How a sequence's tokens are drawn; what the executor's slot is told. Neutral values turn a filter off. */
@@ -80,8 +81,8 @@ export class Sequence {
   inFlight = 0;
   /** Full blocks that are findable in the prefix cache. */
   registeredBlocks = 0;
-  /** Hash of the last registered block; the chain's start is 0. */
-  registeredHash = 0;
+  /** Number of the prefix up to the last registered block. */
+  registeredPrefix = NO_PREFIX;
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;
@@ -147,7 +148,7 @@ export class Sequence {
     this.pending = 0;
     this.inFlight = 0;
     this.registeredBlocks = 0;
-    this.registeredHash = 0;
+    this.registeredPrefix = NO_PREFIX;
     this.awaited = undefined;
   }
 }
