@@ -58,7 +58,6 @@ export class Generation {
   private readonly promptProbabilities: PromptProbability[] = [];
   private left: number;
 
-  /** @throws RocmForgeError `INVALID_FIELD` for stop strings that cannot match */
   constructor(
     readonly parameters: GenerationParameters,
     tokenizer: Tokenizer,

@@ -8,6 +8,7 @@ import type {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { GenerationParameters } from '../generation/generation.js';
 import type { ServedModel } from '../served-model.js';
+import { StopStrings } from '../tokenizer/stop-matcher.js';
 import { refuseUnimplemented } from './unimplemented.js';
 
 const MAX_LOGPROBS = 20;
@@ -94,7 +95,7 @@ export async function validateGeneration(
       minTokens,
     },
     stop: {
-      strings: stop?.strings ?? [],
+      strings: new StopStrings(stop?.strings ?? []),
       tokenIds: new Set(stop?.tokenIds ?? []),
       includeStopString: stop?.includeStopString ?? false,
       ignoreEos: stop?.ignoreEos ?? false,
