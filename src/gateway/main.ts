@@ -37,6 +37,9 @@ export interface GatewayOptions {
   readonly stepTimeoutMs: number;
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
+  readonly maxQueuedRequestsPerPeer?: number | undefined;
+  /** The highest priority that a request may have; default 0. */
+  readonly maxPriority?: number | undefined;
   readonly maxRestarts: number;
   /** How long an executor's load may go without progress; default 2 min. */
   readonly loadTimeoutMs?: number | undefined;
@@ -218,6 +221,7 @@ function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
     },
     preemptions: () => scheduler()?.counters.preemptions ?? 0,
     cachedTokens: () => scheduler()?.counters.cachedTokens ?? 0,
+    slotsYielded: () => scheduler()?.counters.slotsYielded ?? 0,
     discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
     replayed: () => engine.counters.replayed,
     quarantined: () => engine.counters.quarantined,

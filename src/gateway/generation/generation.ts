@@ -7,6 +7,8 @@ import { Completion, type Finish, type StopOptions } from './completion.js';
 /** A request, validated and encoded. */
 export interface GenerationParameters {
   readonly requestId: string;
+  /** Who sent it: what many send is shared out among them. */
+  readonly peer: string;
   readonly promptIds: Uint32Array;
   /** Of each completion, but for the index. */
   readonly sampling: Omit<SequenceSampling, 'sampleIndex'>;
@@ -64,7 +66,7 @@ export class Generation {
     private readonly sink: GenerationSink,
   ) {
     this.promptText = parameters.echo ? detokenize(tokenizer, parameters.promptIds) : '';
-    const { n, promptIds, sampling: allSampling, promptLogprobs, echo, stop, priority } = parameters;
+    const { n, promptIds, sampling: allSampling, promptLogprobs, echo, stop, priority, peer } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -79,7 +81,7 @@ export class Generation {
         sampleIndex,
         ...(!leader && promptLogprobs !== undefined && { promptLogprobs }),
       };
-      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, takesPrefix };
+      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, peer, takesPrefix };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
     this.sequences = sequences;

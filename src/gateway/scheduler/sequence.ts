@@ -49,6 +49,8 @@ export interface SequenceOptions {
   readonly maxTokens: number;
   /** Higher runs first. */
   readonly priority: number;
+  /** Who sent it: slots and rows are shared among peers. Absent: all who name none are one. */
+  readonly peer?: string;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */

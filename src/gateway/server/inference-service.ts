@@ -26,6 +26,7 @@ import type { Metrics } from '../metrics.js';
 import type { ServedModel } from '../served-model.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
+import { peerOf } from './peer.js';
 import { StreamWriter } from './stream-writer.js';
 import { encodeInput, validateGeneration } from './validate.js';
 
@@ -73,7 +74,7 @@ export class InferenceService {
     try {
       const request = wellFormed(call.request);
       this.checkModel(request.model);
-      const parameters = await validateGeneration(request, this.model);
+      const parameters = await validateGeneration(request, this.model, peerOf(call));
       if (call.cancelled) return;
       const { generation, cancel } = this.start(parameters, {
         chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
@@ -102,7 +103,7 @@ export class InferenceService {
     try {
       const request = wellFormed(call.request);
       this.checkModel(request.model);
-      const parameters = await validateGeneration(request, this.model);
+      const parameters = await validateGeneration(request, this.model, peerOf(call));
       if (call.cancelled) return;
       const response = GenerateResponse.fromPartial({ requestId: parameters.requestId, model: this.model.name });
       response.completions = Array.from({ length: parameters.n }, (_, index) => ({

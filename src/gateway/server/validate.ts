@@ -28,6 +28,7 @@ const MAX_ENDING_TOKENS = 64;
 export async function validateGeneration(
   request: GenerateStreamRequest,
   model: ServedModel,
+  peer: string,
 ): Promise<GenerationParameters> {
   const { sampling, stop, output } = request;
   check(finite(sampling?.temperature, 0), 'sampling.temperature', 'must be a number of at least 0');
@@ -78,6 +79,7 @@ export async function validateGeneration(
   );
   return {
     requestId: request.requestId || randomUUID(),
+    peer,
     promptIds,
     sampling: {
       temperature,
