@@ -94,6 +94,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
+    ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
   const engine = new Engine(options, log);
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
@@ -160,7 +161,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = new Server(SERVER_OPTIONS);
   const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
   const service = new InferenceService(model, engine, readiness, metrics, log);
-  server.addService(strictService(InferenceServiceService), service.handlers);
+  server.addService(strictService(InferenceServiceService, service.requestBytes), service.handlers);
   health.addToServer(server);
   const port = await bind(server, options.listen);
   const metricsServer = options.metricsListen ? await serveMetrics(metrics, options.metricsListen) : undefined;
