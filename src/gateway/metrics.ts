@@ -149,9 +149,10 @@ export async function serveMetrics(metrics: Metrics, address: string): Promise<S
       response.writeHead(404).end();
       return;
     }
-    void metrics.registry.metrics().then((text) => {
-      response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text);
-    });
+    metrics.registry.metrics().then(
+      (text) => response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text),
+      (error: Error) => response.writeHead(500).end(`${error.message}\n`),
+    );
   });
   return await new Promise((resolve, reject) => {
     server.once('error', (error) =>

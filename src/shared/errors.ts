@@ -50,6 +50,7 @@ export const ERRORS = {
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+  SLOW_SENDER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Devices, code objects, the installation.
   DEVICE_UNAVAILABLE: { code: 'FAILED_PRECONDITION', retryable: false },
