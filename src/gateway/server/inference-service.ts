@@ -179,7 +179,6 @@ export class InferenceService {
 
   private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {
     const { facts, encoder } = this.model;
-    checkModelName(request.model, facts);
     checkGeneration(request, facts);
     const promptIds = await encoder.encode(request.input, requester);
     return { request, inputField: request.input?.$case ?? 'input', promptIds };

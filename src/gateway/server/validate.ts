@@ -4,7 +4,7 @@ import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/
 import type { GenerationParameters } from '../generation/generation.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import { checkLimits, type LimitFacts, MAX_LOGPROBS_OF_MESSAGE } from './limits.js';
+import { checkLimits, checkModelName, type LimitFacts, MAX_LOGPROBS_OF_MESSAGE } from './limits.js';
 import { refuseUnimplemented } from './unimplemented.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
@@ -15,10 +15,11 @@ const MAX_ENDING_TOKENS = 64;
 /**
  * Checks all of a request that can be checked before its prompt is encoded.
  *
- * @throws RocmForgeError `INVALID_FIELD`, `PROMPT_TOO_LONG` or `NOT_IMPLEMENTED`, naming the field
+ * @throws RocmForgeError `INVALID_FIELD`, `MODEL_NOT_FOUND`, `PROMPT_TOO_LONG` or `NOT_IMPLEMENTED`, naming the field
  */
 export function checkGeneration(request: GenerateStreamRequest, facts: LimitFacts): void {
   checkLimits(request, facts);
+  checkModelName(request.model, facts);
   const { input, sampling, stop } = request;
   check(finite(sampling?.temperature, 0), 'sampling.temperature', 'must be a number of at least 0');
   check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');

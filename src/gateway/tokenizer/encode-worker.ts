@@ -53,7 +53,6 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
   detokenize: ({ ids, options }) => detokenize(tokenizer, ids, options),
   generation: (bytes) => {
     const request = decodeStrictly(bytes, GenerateStreamRequest.decode);
-    checkModelName(request.model, facts);
     checkGeneration(request, facts);
     const inputField = request.input?.$case ?? 'input';
     return { request: { ...request, input: undefined }, inputField, promptIds: encodeInput(request.input, encoder) };
