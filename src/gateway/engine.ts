@@ -19,6 +19,8 @@ export interface EngineOptions {
   readonly maxQueuedRequests: number;
   /** The most prompt tokens of requests that wait. */
   readonly maxQueuedTokens: number;
+  /** The most of those requests that one peer may have, and of those tokens the same part; default all. */
+  readonly maxQueuedRequestsPerPeer?: number | undefined;
   readonly prefixCache: boolean;
   /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
   readonly checkEveryStep?: boolean | undefined;
@@ -88,14 +90,7 @@ export class Engine {
   submit(generation: Generation): void {
     if (this.stopped) throw this.stopped;
     const { promptIds, stop } = generation.parameters;
-    const waiting = this.scheduler?.waitingCount ?? this.early.length;
-    const waitingTokens = this.scheduler?.waitingTokens ?? 0;
-    const { maxQueuedRequests, maxQueuedTokens } = this.options;
-    if (waiting + generation.sequences.length > maxQueuedRequests || waitingTokens > maxQueuedTokens) {
-      throw new RocmForgeError('QUEUE_FULL', `${waiting} sequences wait already, ${waitingTokens} tokens of prompts`, {
-        retry_delay_ms: String(QUEUE_RETRY_MS),
-      });
-    }
+    this.checkQueue(generation);
     if (this.scheduler && !this.scheduler.canEverRun(promptIds.length + stop.maxTokens)) {
       throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
     }
@@ -106,6 +101,23 @@ export class Engine {
       else this.early.push(sequence);
     }
     this.pump();
+  }
+
+  /** @throws RocmForgeError `QUEUE_FULL`, with when to try again */
+  private checkQueue({ sequences, parameters }: Generation): void {
+    const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = this.options;
+    const full = (who: string, waiting: number, tokens: number) =>
+      new RocmForgeError('QUEUE_FULL', `${waiting} sequences${who} wait already, ${tokens} tokens of prompts`, {
+        retry_delay_ms: String(QUEUE_RETRY_MS),
+      });
+    const waiting = this.scheduler?.waitingCount ?? this.early.length;
+    const tokens = this.scheduler?.waitingTokens ?? 0;
+    if (waiting + sequences.length > maxQueuedRequests || tokens > maxQueuedTokens) throw full('', waiting, tokens);
+    const own = this.scheduler?.queue.waitingOf(parameters.peer) ?? { sequences: waiting, tokens };
+    const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
+    if (own.sequences + sequences.length > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
+      throw full(' of this peer', own.sequences, own.tokens);
+    }
   }
 
   /** Ends a generation nobody listens to any more. */

@@ -1,11 +1,8 @@
-import { Server } from '@grpc/grpc-js';
+import type { Server as MetricsServer } from 'node:http';
 import { HealthImplementation } from 'grpc-health-check';
 import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { InferenceServiceService } from '../shared/generated/rocmforge/v1/inference.js';
-import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
-import { strictService } from '../shared/grpc/strict.js';
 import { createLogger } from '../shared/log.js';
 import { Engine } from './engine.js';
 import type { ExecutorSession } from './executor-link/executor-session.js';
@@ -14,9 +11,10 @@ import { Supervisor, type SupervisorOptions } from './executor-link/supervisor.j
 import { Metrics, type MetricsSource, serveMetrics } from './metrics.js';
 import { readServedModel } from './served-model.js';
 import { INFERENCE_SERVICE, InferenceService } from './server/inference-service.js';
+import { type ConnectionOptions, openPublicServer, type PublicServer } from './server/public-server.js';
 
 /** How a gateway is started. */
-export interface GatewayOptions {
+export interface GatewayOptions extends ConnectionOptions {
   readonly model: string;
   readonly modelName?: string | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
@@ -33,10 +31,12 @@ export interface GatewayOptions {
   readonly prefixCache: boolean;
   /** See {@link Engine}'s options. */
   readonly checkEveryStep?: boolean | undefined;
-  readonly pauseLimitMs?: number | undefined;
   readonly stepTimeoutMs: number;
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
+  readonly maxQueuedRequestsPerPeer?: number | undefined;
+  /** The highest priority that a request may have; default 0. */
+  readonly maxPriority?: number | undefined;
   readonly maxRestarts: number;
   /** How long an executor's load may go without progress; default 2 min. */
   readonly loadTimeoutMs?: number | undefined;
@@ -64,6 +64,7 @@ export interface Gateway {
   /** Executors started so far. */
   executorGenerations(): number;
   readonly engine: Engine;
+  readonly server: PublicServer;
   readonly metrics: Metrics;
   /**
    * Takes no more requests and ends when those under way have, or when the time is over.
@@ -91,6 +92,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
+    ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
   const engine = new Engine(options, log);
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
@@ -148,27 +150,26 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const metrics = new Metrics(metricsSource(engine, supervisor));
   engine.onAdmitted = (waitedMs) => metrics.queued(waitedMs / 1000);
 
-  const server = new Server(SERVER_OPTIONS);
   const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
   const service = new InferenceService(model, engine, readiness, metrics, log);
-  server.addService(strictService(InferenceServiceService), service.handlers);
-  health.addToServer(server);
-  const port = await bind(server, options.listen);
-  const metricsServer = options.metricsListen ? await serveMetrics(metrics, options.metricsListen) : undefined;
+  const server = await openPublicServer(options.listen, service, health, options, log);
+  let metricsServer: MetricsServer | undefined;
   const stop = async (): Promise<void> => {
-    server.forceShutdown();
+    server.stop();
     metricsServer?.close();
     await supervisor.stop();
     await model.encoder.close();
   };
   try {
+    if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);
+    model.encoder.warm();
     await supervisor.start();
   } catch (error) {
     await stop();
     throw error;
   }
   return {
-    port,
+    port: server.port,
     modelName: model.name,
     contextLength: model.contextLength,
     executorPid: () => supervisor.pid,
@@ -177,6 +178,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     faults,
     executorGenerations: () => supervisor.generations,
     engine,
+    server,
     metrics,
     drain: async (timeoutMs) => {
       draining = true;
@@ -188,7 +190,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       }
       const finished = engine.active === 0;
       // What the last streams were sent must reach their clients before the connections go.
-      if (finished) await Promise.race([shutDown(server), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
+      if (finished) await Promise.race([server.shutDown(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
       await stop();
       return finished;
     },
@@ -204,11 +206,6 @@ function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
   });
 }
 
-/** Resolves when every call has ended; idle connections are closed. */
-function shutDown(server: Server): Promise<void> {
-  return new Promise((resolve) => server.tryShutdown(() => resolve()));
-}
-
 function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
   const scheduler = () => engine.schedulerState;
   return {
@@ -220,6 +217,7 @@ function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
     },
     preemptions: () => scheduler()?.counters.preemptions ?? 0,
     cachedTokens: () => scheduler()?.counters.cachedTokens ?? 0,
+    slotsYielded: () => scheduler()?.counters.slotsYielded ?? 0,
     discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
     replayed: () => engine.counters.replayed,
     quarantined: () => engine.counters.quarantined,

@@ -4,6 +4,7 @@ import { FileByteSource } from '../shared/gguf/byte-source.js';
 import { readModelParameters } from '../shared/gguf/model-parameters.js';
 import { readGguf } from '../shared/gguf/reader.js';
 import { ChatTemplate } from './chat/chat-template.js';
+import type { LimitFacts } from './server/limits.js';
 import { EncodeService } from './tokenizer/encode-service.js';
 import { createTokenizer, type Tokenizer } from './tokenizer/tokenizer.js';
 
@@ -19,6 +20,8 @@ export interface ServedModel {
   /** The most tokens of prompt and completion together that are granted. */
   readonly contextLength: number;
   readonly vocabularySize: number;
+  /** What requests are held to. */
+  readonly facts: LimitFacts;
   readonly tokenizer: Tokenizer;
   readonly encoder: EncodeService;
   readonly hasChatTemplate: boolean;
@@ -33,7 +36,10 @@ const DEFAULT_CONTEXT = 8192;
  * @param maxContext the context to grant; default the model's, at most 8,192
  * @throws RocmForgeError of the GGUF reader or the tokenizer; `INVALID_OPTION` for a context the model does not have
  */
-export function readServedModel(file: string, options: { name?: string; maxContext?: number }): ServedModel {
+export function readServedModel(
+  file: string,
+  options: { name?: string; maxContext?: number; maxPriority?: number },
+): ServedModel {
   const source = new FileByteSource(file);
   try {
     const gguf = readGguf(source);
@@ -48,19 +54,34 @@ export function readServedModel(file: string, options: { name?: string; maxConte
     const chatTemplate = new ChatTemplate(gguf.metadata, tokenizer);
     let elements = 0;
     for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
+    const { vocabularySize } = parameters;
+    const name = options.name ?? path.basename(file, '.gguf');
+    const contextLength = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
+    const longestTokenBytes = longestToken(tokenizer);
+    const { maxPriority = 0 } = options;
+    const facts = { modelName: name, contextLength, vocabularySize, longestTokenBytes, maxPriority };
+    const hasChatTemplate = chatTemplate.isAvailable;
     return {
-      name: options.name ?? path.basename(file, '.gguf'),
+      name,
       path: file,
       architecture: parameters.architecture,
       fingerprint: gguf.fingerprint,
       parameters: elements,
-      contextLength: options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT),
-      vocabularySize: parameters.vocabularySize,
+      contextLength,
+      vocabularySize,
+      facts,
       tokenizer,
-      encoder: new EncodeService({ modelPath: file, tokenizer, chatTemplate }),
-      hasChatTemplate: chatTemplate.isAvailable,
+      encoder: new EncodeService({ modelPath: file, tokenizer, hasChatTemplate, facts }),
+      hasChatTemplate,
     };
   } finally {
     source.close();
   }
+}
+
+/** Bytes of the longest token, which no text of one token exceeds. */
+function longestToken(tokenizer: Tokenizer): number {
+  let longest = 1;
+  for (let id = 0; id < tokenizer.vocabularySize; id++) longest = Math.max(longest, tokenizer.tokenBytes(id).length);
+  return longest;
 }

@@ -9,7 +9,7 @@ import {
   type LoadModelRequest,
   type LoadModelResponse,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
-import { bind, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
+import { bind, type Listener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
 import { packageVersion } from '../../src/shared/package.js';
 import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
@@ -37,6 +37,7 @@ export class FakeExecutor {
   /** What is sent for an answer: it alone, unless a test wants something else. */
   rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
   private readonly server = new Server(SERVER_OPTIONS);
+  private listener: Listener | undefined;
   private readonly clock = new StepClock();
   private stalled: Promise<void> = Promise.resolve();
   private release: (() => void) | undefined;
@@ -58,7 +59,7 @@ export class FakeExecutor {
 
   /** Starts to listen. */
   async listen(address: string): Promise<void> {
-    await bind(this.server, address);
+    this.listener = await bind(this.server, address);
   }
 
   /** From now on no step is answered, until the function that is returned is called. */
@@ -71,6 +72,7 @@ export class FakeExecutor {
 
   async stop(): Promise<void> {
     this.release?.();
+    this.listener?.close();
     this.server.forceShutdown();
     await this.clock.stop();
   }

@@ -58,7 +58,9 @@ export class StreamWriter {
 
   /** Log probabilities of the prompt, for the first chunk of completion 0. */
   prompt(logprobs: readonly TokenLogprobs[]): void {
-    this.heldChunk(0).promptLogprobs.push(...logprobs);
+    const { promptLogprobs } = this.heldChunk(0);
+    // One by one: those of a long prompt are more than a call takes as arguments.
+    for (const logprob of logprobs) promptLogprobs.push(logprob);
     this.schedule();
   }
 
