@@ -77,7 +77,7 @@ export interface Gateway {
 }
 
 const DRAIN_POLL_MS = 50;
-/** The longest that written answers wait for their readers once all generations have ended. */
+/** How long connections without calls may take to end. */
 const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
 const FAULTS_KEPT = 32;
@@ -184,12 +184,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       draining = true;
       setHealth('NOT_SERVING');
       engine.stopAdmission();
+      // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
+      const isBusy = (): boolean => engine.active > 0 || server.calls.unansweredCalls > 0;
       const deadline = performance.now() + timeoutMs;
-      while (engine.active > 0 && performance.now() < deadline) {
+      while (isBusy() && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
       }
-      const finished = engine.active === 0;
-      // What the last streams were sent must reach their clients before the connections go.
+      const finished = !isBusy();
+      // What the last streams were sent is with the system, and connections end in order where their clients let them.
       if (finished) await Promise.race([server.shutDown(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
       await stop();
       return finished;

@@ -20,6 +20,7 @@ export interface CallLimits {
   readonly requestBytes: ReadonlyMap<string, number>;
 }
 
+const HEALTH_WATCH = '/grpc.health.v1.Health/Watch';
 const SWEEP_INTERVAL_MS = 250;
 const RETRY_MS = 1000;
 /** Of a path that nobody serves grpc-js sends back what it is told. */
@@ -78,6 +79,11 @@ export class CallGuard {
 
   get openCalls(): number {
     return this.calls.size;
+  }
+
+  /** Calls whose answers are still on their way; whoever watches the gateway's health does so for ever. */
+  get unansweredCalls(): number {
+    return [...this.calls.values()].filter(({ path }) => path !== HEALTH_WATCH).length;
   }
 
   private open(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {

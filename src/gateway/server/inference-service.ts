@@ -96,12 +96,13 @@ export class InferenceService {
           writer.complete(generateComplete(index, finish, counts));
           if (generation.done) writer.end();
         },
-        error: (error) => void call.emit('error', toStatus(error)),
+        error: (error) => writer.fail(error),
       });
       const writer = new StreamWriter(call, {
         requestId: parameters.requestId,
         maxHeldTokens: MAX_HELD_TOKENS,
         onSlow: (slow) => this.engine.pause(generation, slow),
+        onBroken: cancel,
       });
       call.on('cancelled', cancel);
     } catch (error) {
