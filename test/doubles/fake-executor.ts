@@ -42,6 +42,7 @@ export class FakeExecutor {
   private stalled: Promise<void> = Promise.resolve();
   private release: (() => void) | undefined;
   private generation = 0n;
+  private current: ServerDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
 
   constructor(private readonly options: FakeExecutorOptions) {
     this.server.addService(ExecutorServiceService, {
@@ -100,12 +101,14 @@ export class FakeExecutor {
 
   private execute(call: ServerDuplexStream<ExecuteRequest, ExecuteResponse>): void {
     const device = this.device as FakeDevice;
+    this.current = call;
     let before: Promise<unknown> = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
       if (step.slices.length === 0 && step.closes.length === 0) return;
       const over = this.clock.run(this.options.stepMs);
       before = Promise.all([over, before, this.stalled]).then(() => {
-        if (this.failure !== undefined) return;
+        // What a gateway had still asked for when it gave this executor up.
+        if (this.failure !== undefined || this.current !== call || call.cancelled) return;
         try {
           if (step.generation !== this.generation) throw new Error(`a step of generation ${step.generation}`);
           for (const response of this.rewrite(device.run(step))) call.write(response);
