@@ -172,7 +172,11 @@ export class InferenceService {
         ? await encoder.openGeneration(received.bytes, requester)
         : await this.openSmall(received, requester);
     const promptText = request.output?.echo
-      ? await encoder.detokenize(promptIds, { wholeText: true }, requester)
+      ? await encoder.detokenize(
+          promptIds,
+          { wholeText: true, includeSpecial: request.output.includeSpecialTokens },
+          requester,
+        )
       : undefined;
     if (call.cancelled) return undefined;
     return generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, peer, isUnary });
