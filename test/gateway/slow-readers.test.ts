@@ -83,6 +83,33 @@ describe('the writer of a stream', () => {
   });
 });
 
+describe('the writer of a stream that fails', () => {
+  it('writes what it holds before the error, and nothing after it', async () => {
+    const stream = new Stream();
+    const errors: unknown[] = [];
+    stream.on('error', (error) => errors.push([error, stream.chunks.length]));
+    const options = { requestId: 'r', maxHeldTokens: 3, onSlow: () => undefined };
+    const writer = new StreamWriter(stream as unknown as ResponseStream, options);
+    writer.chunk(0, [1], 'a', []);
+    writer.fail({ details: 'why' });
+    expect(errors).toEqual([[{ details: 'why' }, 1]]);
+    await loopTurn();
+    expect(stream.chunks).toEqual([[1]]);
+  });
+
+  it('counts log probabilities as what it holds', async () => {
+    const stream = new Stream();
+    const slow: boolean[] = [];
+    const options = { requestId: 'r', maxHeldTokens: 20, onSlow: (isSlow: boolean) => slow.push(isSlow) };
+    const writer = new StreamWriter(stream as unknown as ResponseStream, options);
+    stream.writableNeedDrain = true;
+    const top = Array.from({ length: 20 }, (_, tokenId) => ({ tokenId, logprob: 0 }));
+    writer.chunk(0, [1], 'a', [{ tokenId: 1, logprob: 0, top }]);
+    await loopTurn();
+    expect(slow).toEqual([true]);
+  });
+});
+
 describe('a reader that does not read', () => {
   let server: FakeGateway | undefined;
   afterEach(async () => {

@@ -96,7 +96,7 @@ export class InferenceService {
           writer.complete(generateComplete(index, finish, counts));
           if (generation.done) writer.end();
         },
-        error: (error) => void call.emit('error', toStatus(error)),
+        error: (error) => writer.fail(toStatus(error)),
       });
       const writer = new StreamWriter(call, {
         requestId: parameters.requestId,

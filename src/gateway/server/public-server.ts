@@ -24,8 +24,11 @@ export interface ConnectionOptions {
   readonly handshakeTimeoutMs?: number | undefined;
   /** How long a request may take to arrive; default 30 s. */
   readonly requestTimeoutMs?: number | undefined;
-  /** How long a generation waits for its reader, and half of how long any answer does; default 30 s. */
-  readonly pauseLimitMs?: number | undefined;
+  /**
+   * How long an answer may make no progress to its reader; default 1 min. A generation under way is given up by the engine
+   * before that, which can say why; here a stream is only cut off.
+   */
+  readonly unreadTimeoutMs?: number | undefined;
 }
 
 /** A server that serves clients. */
@@ -81,8 +84,7 @@ export async function openPublicServer(
       maxOpenCalls: MAX_OPEN_CALLS,
       requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
       maxUnfinishedBytes: MAX_UNFINISHED_BYTES,
-      // A generation under way is given up by the engine, which can say why; here it is only cut off.
-      unreadTimeoutMs: 2 * (options.pauseLimitMs ?? 30_000),
+      unreadTimeoutMs: options.unreadTimeoutMs ?? 60_000,
       maxUnreadBytes: MAX_UNREAD_BYTES,
       requestBytes,
     },

@@ -1,4 +1,4 @@
-import type { ServerWritableStream } from '@grpc/grpc-js';
+import type { ServerWritableStream, StatusObject } from '@grpc/grpc-js';
 import type {
   GenerateChunk,
   GenerateComplete,
@@ -10,12 +10,12 @@ import type {
 /** What a writer needs of its stream. */
 export type ResponseStream = Pick<
   ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
-  'write' | 'end' | 'once' | 'writableNeedDrain'
+  'write' | 'end' | 'emit' | 'once' | 'writableNeedDrain'
 >;
 
 export interface StreamWriterOptions {
   readonly requestId: string;
-  /** Tokens held back above which the reader counts as slow. */
+  /** Tokens held back above which the reader counts as slow; each log probability counts as one, too. */
   readonly maxHeldTokens: number;
   /** The reader has become slow, or has caught up again. */
   onSlow(slow: boolean): void;
@@ -41,6 +41,7 @@ export class StreamWriter {
   private ended = false;
   private draining = false;
   private slow = false;
+  private failed = false;
 
   constructor(
     private readonly stream: ResponseStream,
@@ -52,7 +53,7 @@ export class StreamWriter {
     chunk.tokenIds.push(...tokenIds);
     chunk.text += text;
     chunk.logprobs.push(...logprobs);
-    this.heldTokens += tokenIds.length;
+    this.heldTokens += tokenIds.length + logprobs.reduce((sum, { top }) => sum + top.length, 0);
     this.schedule();
   }
 
@@ -75,9 +76,16 @@ export class StreamWriter {
     this.schedule();
   }
 
+  /** Ends the stream with an error, behind what is held if its reader keeps up. */
+  fail(status: Partial<StatusObject>): void {
+    this.flush();
+    this.failed = true;
+    this.stream.emit('error', status);
+  }
+
   /** Writes what is held, unless the socket is behind: then when it has drained. */
   flush(): void {
-    if (this.draining) return;
+    if (this.draining || this.failed) return;
     if (this.stream.writableNeedDrain) {
       this.draining = true;
       this.stream.once('drain', () => {
