@@ -31,6 +31,7 @@ export interface GatewayOptions extends ConnectionOptions {
   readonly prefixCache: boolean;
   /** See {@link Engine}'s options. */
   readonly checkEveryStep?: boolean | undefined;
+  readonly pauseLimitMs?: number | undefined;
   readonly stepTimeoutMs: number;
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;

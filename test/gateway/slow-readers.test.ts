@@ -95,6 +95,7 @@ describe('the writer of a stream', () => {
     const writer = writerOf(stream);
     writer.chunk(0, [1, 2], 'second', []);
     writer.fail(new Error('no more'));
+    writer.chunk(0, [3], 'late', []);
     expect(stream.chunks).toEqual([[1, 2]]);
     expect(statuses.map(({ code }) => code)).toEqual([status.INTERNAL]);
     writer.fail(new Error('again'));
@@ -113,6 +114,25 @@ describe('the writer of a stream', () => {
     await loopTurn();
     expect([statuses, broken]).toEqual([[status.INTERNAL], 1]);
     expect(good.chunks).toEqual([[2]]);
+  });
+});
+
+describe('the writer of a stream with log probabilities', () => {
+  it('counts log probabilities as what it holds', async () => {
+    const stream = new Stream();
+    const slow: boolean[] = [];
+    const options = {
+      requestId: 'r',
+      maxHeldTokens: 20,
+      onSlow: (isSlow: boolean) => slow.push(isSlow),
+      onBroken: () => undefined,
+    };
+    const writer = new StreamWriter(stream as unknown as ResponseStream, options);
+    stream.writableNeedDrain = true;
+    const top = Array.from({ length: 20 }, (_, tokenId) => ({ tokenId, logprob: 0 }));
+    writer.chunk(0, [1], 'a', [{ tokenId: 1, logprob: 0, top }]);
+    await loopTurn();
+    expect(slow).toEqual([true]);
   });
 });
 
@@ -194,7 +214,9 @@ describe('a reader that does not read', () => {
 
   it('is cut by a gateway whose time to drain is over, which tells so', async () => {
     server = await startFakeGateway({ ...room, stepMs: 0 });
-    const call = server.client.generateStream(request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } }));
+    const call = server.client.generateStream(
+      request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } }),
+    );
     call.on('data', () => undefined).on('error', () => undefined);
     call.pause();
     const { gateway } = server;

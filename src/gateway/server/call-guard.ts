@@ -12,7 +12,7 @@ export interface CallLimits {
   readonly requestTimeoutMs: number;
   /** The most bytes of requests that have not arrived as a whole. */
   readonly maxUnfinishedBytes: number;
-  /** How long an answer that is complete may make no progress to its reader. */
+  /** How long what was written may make no progress to its reader. */
   readonly unreadTimeoutMs: number;
   /** The most bytes of answers that nobody has read. */
   readonly maxUnreadBytes: number;
@@ -29,6 +29,8 @@ const MAX_PATH_CHARACTERS = 128;
 const MAX_HEADER_BYTES = 8192;
 /** A message's flag and length. */
 const PREFIX_BYTES = 5;
+/** The most that deflate packs into a byte. */
+const MOST_PACKED = 1032;
 
 /** One open call, from its headers to the end of its stream. */
 interface Call {
@@ -42,8 +44,9 @@ interface Call {
   received: number;
   /** Bytes that it counts for while its request is not there as a whole. */
   unfinished: number;
+  isCompressed: boolean;
   hasArrived: boolean;
-  /** Bytes of its answer that were unread when this last changed, and when that was. */
+  /** Bytes of its answer that are unread, and when they last became fewer. */
   unread: number;
   progressAt: number;
 }
@@ -55,7 +58,7 @@ interface Call {
 export class CallGuard {
   private readonly calls = new Map<ServerHttp2Stream, Call>();
   private readonly ofPeer = new Map<string, number>();
-  private readonly ofConnection = new Map<string, number>();
+  private readonly ofConnection = new Map<string, { open: number; started: number }>();
   private unfinishedBytes = 0;
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0, slowSenders: 0, slowReaders: 0 };
@@ -72,9 +75,14 @@ export class CallGuard {
     server.on('stream', (stream, headers) => this.open(stream, headers));
   }
 
-  /** Calls that are open on a connection, by its peer's address and port. */
-  openOn(connection: string): number {
-    return this.ofConnection.get(connection) ?? 0;
+  /** Calls of a connection, by its peer's address and port: those that are open, and all since it came. */
+  callsOf(connection: string): { readonly open: number; readonly started: number } {
+    return this.ofConnection.get(connection) ?? { open: 0, started: 0 };
+  }
+
+  /** The connection is gone. */
+  forgetConnection(connection: string): void {
+    this.ofConnection.delete(connection);
   }
 
   get openCalls(): number {
@@ -100,13 +108,15 @@ export class CallGuard {
       prefix: Buffer.alloc(PREFIX_BYTES),
       received: 0,
       unfinished: 0,
+      isCompressed: false,
       hasArrived: stream.readableEnded,
       unread: 0,
       progressAt: now,
     };
     this.calls.set(stream, call);
     count(this.ofPeer, peer, 1);
-    count(this.ofConnection, connection, 1);
+    const { open, started } = this.callsOf(connection);
+    this.ofConnection.set(connection, { open: open + 1, started: started + 1 });
     stream.once('close', () => this.close(call));
     // Before grpc-js, which would keep what is too large; it has paused the stream, and this does not resume it.
     stream.prependListener('data', (data: Buffer) => this.arrive(call, data));
@@ -126,7 +136,6 @@ export class CallGuard {
     call.received += data.length;
     let added = data.length;
     if (!wasKnown && call.received >= PREFIX_BYTES) {
-      const isCompressed = call.prefix.readUInt8(0) === 1;
       const bytes = call.prefix.readUInt32BE(1);
       const most = this.limits.requestBytes.get(call.path);
       if (most !== undefined && bytes > most) {
@@ -134,8 +143,9 @@ export class CallGuard {
         refuse(call, tooLarge(bytes, most));
         return;
       }
-      // What it unpacks to is known only then.
-      if (isCompressed) added += most ?? 0;
+      call.isCompressed = call.prefix.readUInt8(0) === 1;
+      // It counts for what it may unpack to, until somebody has answered: when it is unpacked is not told.
+      if (call.isCompressed) added += Math.min(bytes * MOST_PACKED, most ?? 0);
     }
     call.unfinished += added;
     this.unfinishedBytes += added;
@@ -144,15 +154,20 @@ export class CallGuard {
 
   private arrived(call: Call): void {
     call.hasArrived = true;
+    if (!call.isCompressed) this.forgetUnfinished(call);
+  }
+
+  private forgetUnfinished(call: Call): void {
     this.unfinishedBytes -= call.unfinished;
     call.unfinished = 0;
   }
 
   private close(call: Call): void {
     if (!this.calls.delete(call.stream)) return;
-    this.arrived(call);
+    this.forgetUnfinished(call);
     count(this.ofPeer, call.peer, -1);
-    count(this.ofConnection, call.connection, -1);
+    const connection = this.ofConnection.get(call.connection);
+    if (connection !== undefined) connection.open -= 1;
     if (this.calls.size > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;
@@ -160,11 +175,12 @@ export class CallGuard {
 
   private shedUnfinished(): void {
     while (this.unfinishedBytes > this.limits.maxUnfinishedBytes) {
-      const greediest = this.largestOfGreediest((call) => call.unfinished);
+      // What is being unpacked already goes on, whoever is told otherwise.
+      const greediest = this.largestOfGreediest((call) => (call.hasArrived ? 0 : call.unfinished));
       if (greediest === undefined) return;
       this.counters.slowSenders += 1;
       refuse(greediest, retryLater('SLOW_SENDER', 'too many requests are on their way'));
-      this.arrived(greediest);
+      this.forgetUnfinished(greediest);
     }
   }
 
@@ -179,10 +195,11 @@ export class CallGuard {
         refuse(call, retryLater('SLOW_SENDER', `the request did not arrive within ${requestTimeoutMs / 1000} s`));
         continue;
       }
-      if (stream.writableLength !== call.unread || !stream.writableEnded) call.progressAt = now;
+      if (call.hasArrived && stream.headersSent) this.forgetUnfinished(call);
+      if (stream.writableLength === 0 || stream.writableLength < call.unread) call.progressAt = now;
       call.unread = stream.writableLength;
       unreadBytes += call.unread;
-      if (stream.writableEnded && now - call.progressAt > unreadTimeoutMs) this.giveUp(call);
+      if (now - call.progressAt > unreadTimeoutMs) this.giveUp(call);
     }
     while (unreadBytes > maxUnreadBytes) {
       const greediest = this.largestOfGreediest((call) => call.unread);
@@ -200,7 +217,7 @@ export class CallGuard {
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
-  /** Of the peer whose calls hold most in all, the call that holds most. */
+  /** Of the peer whose calls hold most in all, the call that holds most; of several, the newest. */
   private largestOfGreediest(held: (call: Call) => number): Call | undefined {
     const sums = new Map<string, number>();
     for (const call of this.calls.values()) if (held(call) > 0) count(sums, call.peer, held(call));
@@ -208,7 +225,8 @@ export class CallGuard {
     for (const [peer, sum] of sums) if (sum > (sums.get(greediest ?? '') ?? 0)) greediest = peer;
     let largest: Call | undefined;
     for (const call of this.calls.values()) {
-      if (call.peer === greediest && held(call) > (largest === undefined ? 0 : held(largest))) largest = call;
+      if (call.peer !== greediest || held(call) === 0) continue;
+      if (largest === undefined || held(call) >= held(largest)) largest = call;
     }
     return largest;
   }

@@ -25,8 +25,8 @@ const RESERVED_FILES = 64;
 const FEWEST_CONNECTIONS = 8;
 
 /**
- * Bounds connections. When there are too many, one without a call makes room for a new one: of the peer that has the most,
- * the oldest.
+ * Bounds connections. When there are too many, one without a call makes room for a new one: first those of which nothing
+ * was ever heard, then of the peer that has the most, the oldest.
  */
 export class ConnectionGuard {
   private readonly connections = new Map<Socket, Connection>();
@@ -60,17 +60,22 @@ export class ConnectionGuard {
     return true;
   }
 
+  /** Closes a connection without a call, if there is one. */
   private makeRoom(): boolean {
     const counts = new Map<string, number>();
     for (const { peer } of this.connections.values()) counts.set(peer, (counts.get(peer) ?? 0) + 1);
-    let idle: Connection | undefined;
+    // What never spoke HTTP/2 goes before what never called, and that before what called once.
+    const worth = ({ socket, name }: Connection) =>
+      socket.bytesRead < HANDSHAKE_BYTES ? 0 : this.calls.callsOf(name).started === 0 ? 1 : 2;
+    const byWorth = (a: Connection, b: Connection) =>
+      worth(a) - worth(b) || (counts.get(b.peer) ?? 0) - (counts.get(a.peer) ?? 0);
+    let least: Connection | undefined;
     for (const connection of this.connections.values()) {
-      if (this.calls.openOn(connection.name) > 0) continue;
-      if (idle !== undefined && (counts.get(connection.peer) ?? 0) <= (counts.get(idle.peer) ?? 0)) continue;
-      idle = connection;
+      if (this.calls.callsOf(connection.name).open > 0) continue;
+      if (least === undefined || byWorth(connection, least) < 0) least = connection;
     }
-    if (idle === undefined) return false;
-    this.close(idle);
+    if (least === undefined) return false;
+    this.close(least);
     return true;
   }
 
@@ -88,6 +93,7 @@ export class ConnectionGuard {
   }
 
   private forget(socket: Socket): void {
+    this.calls.forgetConnection(this.connections.get(socket)?.name ?? '');
     this.connections.delete(socket);
     if (this.connections.size > 0) return;
     clearInterval(this.timer);

@@ -24,8 +24,11 @@ export interface ConnectionOptions {
   readonly handshakeTimeoutMs?: number | undefined;
   /** How long a request may take to arrive; default 30 s. */
   readonly requestTimeoutMs?: number | undefined;
-  /** How long an answer may make no progress to its reader; default 30 s. */
-  readonly pauseLimitMs?: number | undefined;
+  /**
+   * How long an answer may make no progress to its reader; default 1 min. A generation under way is given up by the engine
+   * before that, which can say why; here a stream is only cut off.
+   */
+  readonly unreadTimeoutMs?: number | undefined;
 }
 
 /** A server that serves clients. */
@@ -42,10 +45,8 @@ export interface PublicServer {
 
 const MIB = 1 << 20;
 const MAX_OPEN_CALLS = 4096;
-const MAX_UNFINISHED_BYTES = 64 * MIB;
-const MAX_UNREAD_BYTES = 64 * MIB;
-/** Megabytes of one connection's frames and headers that are not handled yet. */
-const MAX_SESSION_MEMORY_MB = 64;
+const MAX_UNFINISHED_BYTES = 32 * MIB;
+const MAX_UNREAD_BYTES = 32 * MIB;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
 /**
@@ -73,7 +74,7 @@ export async function openPublicServer(
     'grpc.max_connection_idle_ms': options.maxConnectionIdleMs ?? 600_000,
     'grpc.keepalive_time_ms': options.keepaliveMs ?? 60_000,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
-    'grpc-node.max_session_memory': MAX_SESSION_MEMORY_MB,
+    // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
     ...(options.maxConnectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': options.maxConnectionAgeMs }),
   });
   server.addService(strictService(InferenceServiceService, service.requestBytes), service.handlers);
@@ -83,7 +84,7 @@ export async function openPublicServer(
       maxOpenCalls: MAX_OPEN_CALLS,
       requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
       maxUnfinishedBytes: MAX_UNFINISHED_BYTES,
-      unreadTimeoutMs: options.pauseLimitMs ?? 30_000,
+      unreadTimeoutMs: options.unreadTimeoutMs ?? 60_000,
       maxUnreadBytes: MAX_UNREAD_BYTES,
       requestBytes,
     },

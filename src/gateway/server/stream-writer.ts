@@ -16,7 +16,7 @@ export type ResponseStream = Pick<
 
 export interface StreamWriterOptions {
   readonly requestId: string;
-  /** Tokens held back above which the reader counts as slow. */
+  /** Tokens held back above which the reader counts as slow; each log probability counts as one, too. */
   readonly maxHeldTokens: number;
   /** The reader has become slow, or has caught up again. */
   onSlow(slow: boolean): void;
@@ -64,7 +64,7 @@ export class StreamWriter {
     chunk.tokenIds.push(...tokenIds);
     chunk.text += text;
     chunk.logprobs.push(...logprobs);
-    this.heldTokens += tokenIds.length;
+    this.heldTokens += tokenIds.length + logprobs.reduce((sum, { top }) => sum + top.length, 0);
     this.schedule();
   }
 

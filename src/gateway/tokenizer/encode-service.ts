@@ -22,7 +22,7 @@ const INLINE_MS = 5;
 const THREADS = 2;
 const JOB_TIME_LIMIT_MS = 10_000;
 const MAX_JOBS = 256;
-const MAX_JOB_BYTES = 64 << 20;
+const MAX_JOB_BYTES = 32 << 20;
 /** What a job holds beside its text. */
 const JOB_BYTES = 4096;
 

@@ -79,7 +79,10 @@ function run<K extends TextJobKind>(kind: K, input: TextJobs[K]['input']): TextJ
 
 parentPort!.on('message', ({ kind, input }: TextJob) => {
   try {
-    tell({ event: 'done', output: run(kind, input) });
+    const output = run(kind, input);
+    // Ids and messages go without a copy: each was made for this answer.
+    const moved = output instanceof Uint8Array || output instanceof Uint32Array ? [output.buffer as ArrayBuffer] : [];
+    parentPort!.postMessage({ event: 'done', output } satisfies TextThreadMessage, moved);
   } catch (error) {
     const { reason, message, metadata: details } = asRocmForgeError(error);
     tell({ event: 'failed', reason, message, metadata: details });

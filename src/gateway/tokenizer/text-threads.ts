@@ -29,6 +29,8 @@ const RETRY_MS = 1000;
 const MOST_TURNS = 4096;
 /** A thread's heap, beyond which it ends, and not the process: a template can double a string as often as it likes. */
 const MAX_HEAP_MB = 1024;
+/** Of which for what is new: more is not given back between jobs. */
+const YOUNG_HEAP_MB = 16;
 
 interface Waiting {
   readonly job: TextJob;
@@ -180,7 +182,7 @@ class TextThread {
     const worker = new Worker(file, {
       workerData: data,
       name: 'encode',
-      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+      resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB, maxYoungGenerationSizeMb: YOUNG_HEAP_MB },
     });
     worker.on('message', (message: TextThreadMessage) => this.hear(worker, message));
     worker.on('error', (error) => this.lose(worker, `failed: ${error.message}`, error));
@@ -251,7 +253,7 @@ class TextThread {
     const took = `took longer than ${ms / 1000} s`;
     this.end()?.reject(
       this.isInTemplate
-        ? new RocmForgeError('CHAT_TEMPLATE_FAILED', `the chat template ${took}`)
+        ? new RocmForgeError('CHAT_TEMPLATE_FAILED', `the chat template failed: it ${took}`)
         : new RocmForgeError('TEXT_TOO_SLOW', `encoding or decoding the text ${took}`),
     );
     void worker?.terminate();

@@ -64,7 +64,7 @@ export function strictService<S extends ServiceDefinition>(
         }
       },
       responseSerialize: (response: unknown): Buffer =>
-        response instanceof EncodedResponse ? Buffer.from(response.bytes) : method.responseSerialize(response),
+        response instanceof EncodedResponse ? asBuffer(response.bytes) : method.responseSerialize(response),
     };
   }
   return strict as S;
@@ -85,6 +85,10 @@ export function decodeStrictly<B extends Uint8Array, T>(bytes: B, decode: (bytes
   } catch (error) {
     throw new RocmForgeError('MALFORMED_MESSAGE', `the request is no valid message: ${(error as Error).message}`);
   }
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 /** The request, or the error that it is none. */

@@ -151,7 +151,7 @@ describe('a chat template that loops for ever', () => {
     const others = [encode('hello'), service.encode(chatInput('user', 'hello'), SOMEBODY)];
     await expect(looping).rejects.toMatchObject({
       reason: 'CHAT_TEMPLATE_FAILED',
-      message: 'the chat template took longer than 0.3 s',
+      message: 'the chat template failed: it took longer than 0.3 s',
     });
     expect((await Promise.all(others)).map(({ length }) => length > 0)).toEqual([true, true]);
   });
