@@ -4,7 +4,7 @@ import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
-import { ATTENTION_SPLIT, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
 import type { LoadedModel } from './model/loaded-model.js';
 import { tileRows } from './model/paged-attention.js';
 import {
@@ -236,14 +236,19 @@ function readOutput(
   asked: { readonly logprobs: boolean; readonly topLogprobs: number } | undefined,
 ): SlotOutput {
   const base = index * OUTPUT_WORDS;
-  const top = asked?.logprobs ? asked.topLogprobs : 0;
+  const token = staging.output[base] as number;
+  const logprob = asked?.logprobs ? (staging.outputFloats[base + 1] as number) : 0;
+  // Of a prompt's row no token is drawn: its log probability tells.
+  const nonFinite = (token & OUTPUT_NON_FINITE) !== 0 || Number.isNaN(logprob);
+  const top = asked?.logprobs && !nonFinite ? asked.topLogprobs : 0;
   const ids = base + 2;
   const logprobs = ids + TOP_LOGPROBS_MAX;
   return {
     slot,
-    tokenId: staging.output[base] as number,
-    logprob: asked?.logprobs ? (staging.outputFloats[base + 1] as number) : 0,
+    tokenId: token & ~OUTPUT_NON_FINITE,
+    logprob: nonFinite ? 0 : logprob,
     topIds: Array.from(staging.output.subarray(ids, ids + top)),
     topLogprobs: Array.from(staging.outputFloats.subarray(logprobs, logprobs + top)),
+    nonFinite,
   };
 }

@@ -42,7 +42,7 @@ export class Engine {
   private stopped: RocmForgeError | undefined;
   private isDraining = false;
   private readonly blame = new Blame();
-  readonly counters = { quarantined: 0, replayed: 0 };
+  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0 };
   private readonly pauses = new Map<Generation, NodeJS.Timeout>();
   /** Told of each sequence's first slot, and how long it waited for it. */
   onAdmitted: (waitedMs: number) => void = () => undefined;
@@ -192,6 +192,19 @@ export class Engine {
     );
   }
 
+  /** Ends a generation whose logits are no numbers: whatever came next would be made up. */
+  private endNonFinite(generation: Generation): void {
+    this.counters.nonFinite += 1;
+    this.log.error({ requestId: generation.parameters.requestId }, 'logits are not finite');
+    for (const sequence of generation.sequences) this.drop(sequence);
+    generation.fail(
+      new RocmForgeError(
+        'NON_FINITE_LOGITS',
+        'the model gives no finite logits for this request: a value overflows in it, or in its penalties and biases',
+      ),
+    );
+  }
+
   private drop(sequence: Sequence): void {
     this.generations.delete(sequence);
     this.queuedAt.delete(sequence);
@@ -230,6 +243,10 @@ export class Engine {
       const generation = this.generations.get(sequence);
       const output = response.outputs[index];
       if (!generation || !output) continue;
+      if (output.nonFinite) {
+        this.endNonFinite(generation);
+        continue;
+      }
       if (generation.push(sequence, output)) this.drop(sequence);
     }
     if (this.options.checkEveryStep) scheduler.check();
@@ -244,7 +261,9 @@ export class Engine {
       if (!promptLogprobs) continue;
       const outputs = promptOutputs.slice(next, next + count - Number(sample));
       next += outputs.length;
-      this.generations.get(sequence)?.pushPrompt(position + 1, outputs);
+      const generation = this.generations.get(sequence);
+      if (generation && outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
+      else generation?.pushPrompt(position + 1, outputs);
     }
   }
 

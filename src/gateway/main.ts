@@ -221,6 +221,7 @@ function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
     discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
     replayed: () => engine.counters.replayed,
     quarantined: () => engine.counters.quarantined,
+    nonFinite: () => engine.counters.nonFinite,
     executorUp: () => supervisor.state === 'serving',
     generation: () => supervisor.generations,
     lastStepAgeSeconds: () => supervisor.oldestStepAgeMs / 1000,

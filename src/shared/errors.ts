@@ -47,6 +47,7 @@ export const ERRORS = {
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
+  NON_FINITE_LOGITS: { code: 'INTERNAL', retryable: false },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Devices, code objects, the installation.

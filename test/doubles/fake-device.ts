@@ -102,7 +102,14 @@ export class FakeDevice {
       if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
       slot.lastToken = tokenOf(slot.chain, this.vocabulary);
-      outputs.push({ slot: slice.slot, tokenId: slot.lastToken, logprob: 0, topIds: [], topLogprobs: [] });
+      outputs.push({
+        slot: slice.slot,
+        tokenId: slot.lastToken,
+        logprob: 0,
+        topIds: [],
+        topLogprobs: [],
+        nonFinite: false,
+      });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     const logits = outputs.length + promptOutputs.length;
@@ -192,7 +199,7 @@ export class FakeDevice {
 function promptOutputsOf({ known, promptTokens }: Slot, { slot, position, count }: Slice): SlotOutput[] {
   const end = Math.min(position + count + 1, promptTokens);
   const ids = known.subarray(position + 1, end);
-  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, topIds: [], topLogprobs: [] }));
+  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, topIds: [], topLogprobs: [], nonFinite: false }));
 }
 
 function words(bytes: Uint8Array): Uint32Array {
