@@ -38,6 +38,7 @@ export const ERRORS = {
   MODEL_FILE_UNREADABLE: { code: 'NOT_FOUND', retryable: false },
   GGUF_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
   MODEL_UNSUPPORTED: { code: 'FAILED_PRECONDITION', retryable: false },
+  MODEL_FILE_CHANGED: { code: 'FAILED_PRECONDITION', retryable: false },
 
   // Load and life.
   QUEUE_FULL: { code: 'RESOURCE_EXHAUSTED', retryable: true },
