@@ -94,6 +94,7 @@ command('executor', [...deviceOptions, ...testOptions])
   )
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
+  .addOption(new Option('--model-fd <number>').argParser(wholeNumber(0)).hideHelp())
   .action(async (options) => {
     const [{ runExecutor }, { parseFault }] = await Promise.all([
       import('../executor/main.js'),
@@ -105,6 +106,7 @@ command('executor', [...deviceOptions, ...testOptions])
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
+      modelDescriptor: options.modelFd,
       stepTimeoutMs: options.stepTimeoutMs,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),

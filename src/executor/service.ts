@@ -52,7 +52,11 @@ export class ExecutorService {
   constructor(
     private readonly device: Device,
     private readonly log: Logger,
-    private readonly options: { readonly stepTimeoutMs: number; readonly attention?: LoadOptions['attention'] },
+    private readonly options: {
+      readonly stepTimeoutMs: number;
+      readonly attention?: LoadOptions['attention'];
+      readonly modelDescriptor?: number | undefined;
+    },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {
     // A device that hangs leaves the event loop healthy: health is told from the steps.
@@ -97,7 +101,9 @@ export class ExecutorService {
       this.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
       this.stamp('loading');
-      const load = { ...loadOptions(request), attention: this.options.attention };
+      const { attention, modelDescriptor } = this.options;
+      const openPath = modelDescriptor === undefined ? undefined : `/proc/self/fd/${modelDescriptor}`;
+      const load = { ...loadOptions(request), attention, openPath };
       const model = await this.prepare(load, (doneBytes, totalBytes) => {
         call.write({
           event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
@@ -122,15 +128,28 @@ export class ExecutorService {
   private async prepare(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
     const loaded = this.model;
     if (loaded !== undefined) {
-      if (JSON.stringify(loaded.options) === JSON.stringify(options)) return loaded;
+      if (JSON.stringify(loaded.options) === JSON.stringify(options)) {
+        if (this.device.isHost) loaded.weights.checkFile();
+        return loaded;
+      }
       throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
     }
     const model = await loadModel(this.device, options, onProgress);
-    this.stamp('self-test');
-    const began = performance.now();
-    await selfTest(this.device);
-    this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
-    return model;
+    if (!this.device.isHost) {
+      const graphs = model.buckets.all().length;
+      this.log.info({ graphs, ms: Math.round(model.captureMs) }, 'graphs captured');
+    }
+    try {
+      this.stamp('self-test');
+      const began = performance.now();
+      await selfTest(this.device);
+      this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
+      return model;
+    } catch (error) {
+      // It will not serve: at an address this process stays, and is asked again.
+      model.release();
+      throw error;
+    }
   }
 
   private stamp(phase: FaultPhase): void {
@@ -265,6 +284,9 @@ function isSticky(error: unknown): error is Error {
 }
 
 function loadOptions(request: LoadModelRequest): LoadOptions {
+  if (![KvCacheType.UNSPECIFIED, KvCacheType.F16, KvCacheType.F32].includes(request.kvCacheType)) {
+    throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);
+  }
   return {
     path: request.path,
     kvCacheType: request.kvCacheType === KvCacheType.F32 ? 'f32' : 'f16',

@@ -102,11 +102,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
   };
   let device = '';
+  /** Why no executor can go on with this file; absent while one can. */
+  let unservable: RocmForgeError | undefined;
   let draining = false;
   const faults: Fault[] = [];
   const supervisor = new Supervisor(
     {
-      executor: options.executor,
+      executor:
+        'spawn' in options.executor
+          ? { spawn: { ...options.executor.spawn, modelDescriptor: model.file.descriptor } }
+          : options.executor,
+      checkModelFile: () => model.file.check(),
       stepTimeoutMs: options.stepTimeoutMs,
       loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
       maxRestarts: options.maxRestarts,
@@ -118,7 +124,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         maxSequences: options.maxSequences,
         maxStepTokens: options.maxStepTokens,
         kvMemoryBytes: BigInt(options.kvMemoryBytes),
-        fingerprint: model.fingerprint,
+        fingerprint: model.file.identity,
       },
     },
     {
@@ -127,18 +133,24 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         if (!draining) setHealth(status);
         if (state === 'failed') {
           engine.fail(
-            new RocmForgeError(
-              'EXECUTOR_UNAVAILABLE',
-              'the executor ends again and again; it is tried more slowly now',
-              { retry_delay_ms: String(PROBE_INTERVAL_MS) },
-            ),
+            unservable ??
+              new RocmForgeError(
+                'EXECUTOR_UNAVAILABLE',
+                'the executor ends again and again; it is tried more slowly now',
+                { retry_delay_ms: String(PROBE_INTERVAL_MS) },
+              ),
           );
         }
       },
       progress: (done, total) => options.onProgress?.(done, total),
       serving: (session: ExecutorSession) => {
         device = session.info.device;
+        unservable = undefined;
         engine.serve(session);
+      },
+      unservable: (error) => {
+        unservable = error;
+        engine.fail(error);
       },
       lost: () => engine.lose(),
       fault: (fault) => {
@@ -166,6 +178,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metricsServer?.close();
     await supervisor.stop();
     await model.encoder.close();
+    model.file.close();
   };
   try {
     await supervisor.start();

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -14,6 +14,8 @@ export interface ExecutorProcessOptions {
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
   readonly attention?: 'fused' | 'unfused' | undefined;
+  /** The model file, open in this process: the executor inherits it, whatever becomes of its path. */
+  readonly modelDescriptor?: number | undefined;
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
@@ -60,7 +62,10 @@ export class ExecutorProcess {
     if (options.attention !== undefined) args.push('--attention', options.attention);
     if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));
     if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
-    this.child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'] });
+    const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
+    // A descriptor's number in the child is its place in the list.
+    if (options.modelDescriptor !== undefined) args.push('--model-fd', String(stdio.push(options.modelDescriptor) - 1));
+    this.child = spawn(process.execPath, args, { stdio });
     // Only its end matters; writing to a dead child must not end the gateway.
     this.child.stdin?.on('error', () => undefined);
     createInterface({ input: this.child.stderr as NodeJS.ReadableStream }).on('line', (line) => {

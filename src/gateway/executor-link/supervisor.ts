@@ -11,6 +11,8 @@ export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
   readonly executor: { readonly spawn: ExecutorProcessOptions } | { readonly address: string };
   readonly load: Omit<LoadModelRequest, 'generation'>;
+  /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
+  readonly checkModelFile: () => void;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
   /** How long a load may go without progress. */
@@ -33,6 +35,8 @@ export interface SupervisorListener {
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */
   restarts(reason: string): void;
+  /** No executor can go on with what is under way: it ends with this, and so does what comes until one serves. */
+  unservable(error: RocmForgeError): void;
   /** The first step of a new executor came back, this long after the old one was lost. */
   recovered(seconds: number): void;
 }
@@ -185,6 +189,12 @@ export class Supervisor {
   private async open(generation: bigint): Promise<void> {
     const { executor, load, loadTimeoutMs, stepTimeoutMs } = this.options;
     const abandoned = new AbortController();
+    try {
+      this.options.checkModelFile();
+    } catch (thrown) {
+      this.refuse(asRocmForgeError(thrown));
+      return;
+    }
     let address: string;
     if ('spawn' in executor) {
       const child = new ExecutorProcess(executor.spawn, stepTimeoutMs, this.log);
@@ -220,8 +230,17 @@ export class Supervisor {
       const error = asRocmForgeError(thrown);
       // A process that told why, or one at an address that nobody started: at the first start the caller hears of it.
       if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) this.first?.reject(error);
-      this.happen('broken', error);
+      this.refuse(error);
     }
+  }
+
+  /** An executor cannot be had. One for another file than that of the requests must not be. */
+  private refuse(error: RocmForgeError): void {
+    if (error.reason === 'MODEL_FILE_CHANGED') {
+      this.first?.reject(error);
+      this.listener.unservable(error);
+    }
+    this.happen('broken', error);
   }
 
   private isCurrent(generation: bigint, process: ExecutorProcess | undefined): boolean {

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatTemplate, Conversation } from '../chat/chat-template.js';
+import type { ModelFile } from '../model-file.js';
 import type { EncodeAnswer, EncodeJob, EncodeWorkerData } from './encode-worker.js';
 import type { PromptOptions, Tokenizer } from './tokenizer.js';
 
@@ -14,7 +15,7 @@ export const INLINE_LIMIT = 8192;
 
 export interface EncodeServiceOptions {
   /** The GGUF file; each thread reads its vocabulary from there. */
-  readonly modelPath: string;
+  readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate;
   /** Threads for long prompts, each with a tokenizer of its own (about 0.1 GB for 128,000 tokens); default 1. */
@@ -35,11 +36,13 @@ export class EncodeService {
   constructor(private readonly options: EncodeServiceOptions) {
     this.inlineLimit = options.inlineLimit ?? INLINE_LIMIT;
     const workerFile = options.workerFile ?? defaultWorkerFile();
-    const data: EncodeWorkerData = { modelPath: options.modelPath };
-    this.threads = Array.from({ length: options.threads ?? 1 }, () => new EncodeThread(workerFile, data));
+    this.threads = Array.from({ length: options.threads ?? 1 }, () => new EncodeThread(workerFile, options.modelFile));
   }
 
-  /** As {@link Tokenizer.encodePrompt}. Rejects with the same errors, and with `SHUTTING_DOWN` after {@link close}. */
+  /**
+   * As {@link Tokenizer.encodePrompt}. Rejects with the same errors, with `SHUTTING_DOWN` after {@link close}, and with
+   * `MODEL_FILE_CHANGED` when a thread would read another vocabulary.
+   */
   async encodePrompt(text: string, options: PromptOptions): Promise<Int32Array> {
     if (text.length <= this.inlineLimit) return this.options.tokenizer.encodePrompt(text, options);
     return this.leastBusy().run({ text, options });
@@ -79,7 +82,7 @@ class EncodeThread {
 
   constructor(
     private readonly file: string,
-    private readonly data: EncodeWorkerData,
+    private readonly modelFile: EncodeServiceOptions['modelFile'],
   ) {}
 
   get pending(): number {
@@ -89,6 +92,7 @@ class EncodeThread {
   run(job: Job): Promise<Int32Array> {
     return new Promise((resolve, reject) => {
       if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'the tokenizer is shutting down');
+      this.modelFile.checkStamp();
       const worker = this.start();
       const id = this.nextId++;
       this.waiting.set(id, { resolve, reject });
@@ -108,7 +112,9 @@ class EncodeThread {
     if (!existsSync(this.file)) {
       throw new RocmForgeError('INTERNAL', `${this.file} is missing; run "npm run build:ts"`);
     }
-    const worker = new Worker(this.file, { workerData: this.data, name: 'encode' });
+    this.modelFile.check();
+    const data: EncodeWorkerData = { modelPath: this.modelFile.openPath, identity: this.modelFile.identity };
+    const worker = new Worker(this.file, { workerData: data, name: 'encode' });
     worker.on('message', (answer: EncodeAnswer) => this.answer(answer));
     worker.on('error', (error) => this.lose(worker, `failed: ${error.message}`, error));
     worker.on('exit', (code) => this.lose(worker, `ended with code ${code}`));

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
+import { ModelFile } from '../../../src/gateway/model-file.js';
 import { EncodeService, INLINE_LIMIT } from '../../../src/gateway/tokenizer/encode-service.js';
 import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
 import { sharedPath } from '../../support/shared-data.js';
@@ -33,7 +34,13 @@ function start(modelPath = join(folder, 'small.gguf'), settings: { workerFile?: 
   const metadata = metadataOfFile(modelPath);
   const tokenizer = createTokenizer(metadata);
   const chatTemplate = new ChatTemplate(metadata, tokenizer);
-  service = new EncodeService({ modelPath, tokenizer, chatTemplate, workerFile: worker.file, ...settings });
+  service = new EncodeService({
+    modelFile: new ModelFile(modelPath),
+    tokenizer,
+    chatTemplate,
+    workerFile: worker.file,
+    ...settings,
+  });
   return { tokenizer, chatTemplate, service };
 }
 
