@@ -30,8 +30,10 @@ DEVICE Indexed largest_of(const float* logits, int first, int end) {
   Indexed best{-__builtin_inff(), 0};
   for (int i = first + thread_id(); i < end; i += BLOCK) {
     const float logit = logits[i];
-    const bool is_number = logit == logit;
-    best = better_of(best, Indexed{is_number ? logit : __builtin_inff(), is_number ? i : -1});
+    // Seldom true: what is larger than all before it, or NaN.
+    if (logit <= best.value) continue;
+    if (logit != logit) return {__builtin_inff(), -1};
+    best = {logit, i};
   }
   return best;
 }
