@@ -17,8 +17,6 @@ KERNEL(sample_best, const float* __restrict logits,  // [samples, vocabulary]
   const SampledRow row =
       sampled_row({logits, adjusted, sample_row, row_slot, slots, biases, slot_words, entries, vocabulary}, sample);
   const PartRange range = part_range(part, vocabulary);
-  Indexed best{-__builtin_inff(), 0};
-  for (int i = range.first + thread_id(); i < range.end; i += BLOCK) best = better_of(best, Indexed{row.logits[i], i});
-  best = block_argmax(best);
+  const Indexed best = block_argmax(largest_of(row.logits, range.first, range.end));
   if (thread_id() == 0) store_part(parts, sample, part, PART_BEST_VALUE, best);
 }

@@ -1,6 +1,6 @@
 // sample_draw: the best of each part of each sampled row with its noise, after sample_best
 //
-// Rows of temperature 0 and those that filter are left to sample_pick.
+// Rows that are greedy, that filter or that no token can be drawn for are left to sample_pick.
 #include "forge/sampling.h"
 
 // Grid: x = SAMPLE_PARTS, y = samples.
@@ -20,6 +20,7 @@ KERNEL(sample_draw, const float* __restrict logits,  // [samples, vocabulary]
   const Sampling sampling = sampling_of(row.slot);
   if (!draws(sampling) || filters(sampling, vocabulary)) return;
   const Indexed best = best_part(parts, sample, PART_BEST_VALUE);
+  if (!is_finite(best)) return;
   const PartRange range = part_range(part, vocabulary);
   const int position = row_position[row.row] + 1;
   const Indexed drawn =

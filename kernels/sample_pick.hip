@@ -12,7 +12,7 @@ KERNEL_RESIDENT(4, sample_pick, const float* __restrict logits,  // [samples, vo
                 int32_t* __restrict slots,                       // [slots, slot_words]
                 const int32_t* __restrict biases,                // [slots, 1 + 2 * entries], see logit_bias
                 const int32_t* __restrict parts,                 // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
-                int32_t* __restrict output,                      // [samples, output_words]; word 0 is the token
+                int32_t* __restrict output,  // [samples, output_words]; word 0 is the token, see slot.h
                 int slot_words, int output_words, int entries, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.x;
@@ -21,15 +21,16 @@ KERNEL_RESIDENT(4, sample_pick, const float* __restrict logits,  // [samples, vo
   const Sampling sampling = sampling_of(row.slot);
   const Indexed best = best_part(parts, sample, PART_BEST_VALUE);
   int token = best.index;
-  if (draws(sampling) && !filters(sampling, vocabulary)) {
+  const bool is_drawn = draws(sampling) && is_finite(best);
+  if (is_drawn && !filters(sampling, vocabulary)) {
     token = best_part(parts, sample, PART_DRAWN_VALUE).index;
-  } else if (draws(sampling)) {
+  } else if (is_drawn) {
     const uint64_t threshold = filter_threshold(row.logits, vocabulary, sampling, best.value);
     const int position = row_position[row.row] + 1;
     token = block_argmax(draw(row.logits, 0, vocabulary, sampling, best.value, threshold, position, best.index)).index;
   }
   if (thread_id() == 0) {
-    output[static_cast<size_t>(sample) * output_words] = token;
-    slots[static_cast<size_t>(row_slot[row.row]) * slot_words + SLOT_LAST_TOKEN] = token;
+    store_token(output + static_cast<size_t>(sample) * output_words,
+                slots + static_cast<size_t>(row_slot[row.row]) * slot_words, best, token);
   }
 }

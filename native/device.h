@@ -36,7 +36,8 @@ struct StepWork {
   uint64_t step = 0;
   // Grids follow these counts.
   std::vector<int> counts;
-  // The counts are those of a class of steps that come again: what the plan launches for them may be captured.
+  // The counts are those of a class of steps that come again: it runs as the graph captured for them, where there is
+  // one.
   bool recurring = false;
   void* device_input = nullptr;
   const uint8_t* input = nullptr;
@@ -80,6 +81,13 @@ class Device {
   static constexpr int STEPS_IN_FLIGHT = 4;
   virtual void begin_step(const StepWork& work) = 0;
   virtual double finish_step(const StepWork& work) = 0;
+  // Captures what the plan launches for these counts, so that recurring steps of them run as one graph. No step
+  // captures: none is to pay for it, and the memory that graphs take is to be known when a load ends.
+  virtual void capture(const LaunchPlan&, const std::vector<int>&) {}
+  // Graphs instantiated since the device was opened.
+  virtual uint64_t graphs_instantiated() const { return 0; }
+  // Gives up what is kept for a plan that will not run again. Never throws: it is called when things have failed, too.
+  virtual void forget(const LaunchPlan&) {}
   // Microseconds of each launch of the plan, run once for these counts; 0 for those left out.
   virtual std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) = 0;
 

@@ -49,6 +49,9 @@ struct Step {
       job();
     } catch (const DeviceError& caught) {
       error = std::make_unique<DeviceError>(caught);
+    } catch (const std::exception& caught) {
+      // Such as an allocation of the host's that failed: it must not end the thread that it happened on.
+      error = std::make_unique<DeviceError>(caught.what());
     }
   }
   void settle(Napi::Env env) {
@@ -100,7 +103,9 @@ Napi::Function DeviceObject::define(Napi::Env env) {
        InstanceMethod<&DeviceObject::write>("write"), InstanceMethod<&DeviceObject::read>("read"),
        InstanceMethod<&DeviceObject::upload>("upload"), InstanceMethod<&DeviceObject::create_plan>("createPlan"),
        InstanceMethod<&DeviceObject::run>("run"), InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
-       InstanceMethod<&DeviceObject::memory>("memory"), InstanceMethod<&DeviceObject::copies>("copies")});
+       InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
+       InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
+       InstanceMethod<&DeviceObject::copies>("copies")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -143,6 +148,8 @@ void DeviceObject::on_device(Napi::Env env, Job job) {
     thread_->run(job);
   } catch (const DeviceError& error) {
     throw to_javascript(env, error);
+  } catch (const std::exception& error) {
+    throw Napi::Error::New(env, error.what());
   }
 }
 
@@ -256,24 +263,49 @@ Napi::Value DeviceObject::create_plan(const Napi::CallbackInfo& info) {
     launch.storage.assign(words.Data(), words.Data() + words.ElementLength());
     for (uint64_t& word : launch.storage) launch.params.push_back(&word);
   }
-  plans_.push_back(std::move(plan));
-  return Napi::Number::New(info.Env(), static_cast<double>(plans_.size() - 1));
+  plan->find_graph_counts();
+  plans_[next_plan_] = std::move(plan);
+  return Napi::Number::New(info.Env(), next_plan_++);
+}
+
+LaunchPlan& DeviceObject::plan_for(Napi::Env env, uint32_t number, const Napi::Int32Array& counts) {
+  const auto found = plans_.find(number);
+  if (found == plans_.end()) throw Napi::RangeError::New(env, "no such plan");
+  if (counts.ElementLength() != static_cast<size_t>(found->second->count_slots)) {
+    throw Napi::RangeError::New(env, "wrong number of counts");
+  }
+  return *found->second;
+}
+
+void DeviceObject::capture(const Napi::CallbackInfo& info) {
+  const Napi::Int32Array counts = info[1].As<Napi::Int32Array>();
+  const LaunchPlan& plan = plan_for(info.Env(), info[0].As<Napi::Number>(), counts);
+  const std::vector<int> values(counts.Data(), counts.Data() + counts.ElementLength());
+  on_device(info.Env(), [&] { device_->capture(plan, values); });
+}
+
+void DeviceObject::release_plan(const Napi::CallbackInfo& info) {
+  const auto found = plans_.find(info[0].As<Napi::Number>().Uint32Value());
+  if (found == plans_.end()) throw Napi::RangeError::New(info.Env(), "no such plan");
+  // Steps that were queued before this have been launched when their turn on the thread is over.
+  on_device(info.Env(), [&] { device_->forget(*found->second); });
+  plans_.erase(found);
+}
+
+Napi::Value DeviceObject::graphs(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(device_->graphs_instantiated()));
 }
 
 Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   const Napi::Object job = info[0].As<Napi::Object>();
-  const uint32_t plan = job.Get("plan").As<Napi::Number>();
   const Napi::Int32Array counts = job.Get("counts").As<Napi::Int32Array>();
-  if (plan >= plans_.size()) throw Napi::RangeError::New(env, "run: no such plan");
-  if (counts.ElementLength() != static_cast<size_t>(plans_[plan]->count_slots)) {
-    throw Napi::RangeError::New(env, "run: wrong number of counts");
-  }
+  const LaunchPlan& plan = plan_for(env, job.Get("plan").As<Napi::Number>(), counts);
   const Napi::Uint8Array input = job.Get("input").As<Napi::Uint8Array>();
   Napi::Uint8Array output = job.Get("output").As<Napi::Uint8Array>();
 
   auto* step = new Step(env);
-  step->work.plan = plans_[plan].get();
+  step->work.plan = &plan;
   step->work.counts.assign(counts.Data(), counts.Data() + counts.ElementLength());
   if (job.Has("step")) step->work.step = static_cast<uint64_t>(job.Get("step").As<Napi::Number>().DoubleValue());
   step->work.recurring = job.Get("recurring").ToBoolean();
@@ -312,12 +344,11 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value DeviceObject::time_launches(const Napi::CallbackInfo& info) {
-  const uint32_t plan = info[0].As<Napi::Number>();
   const Napi::Int32Array counts = info[1].As<Napi::Int32Array>();
-  if (plan >= plans_.size()) throw Napi::RangeError::New(info.Env(), "timeLaunches: no such plan");
+  const LaunchPlan& plan = plan_for(info.Env(), info[0].As<Napi::Number>(), counts);
   const std::vector<int> values(counts.Data(), counts.Data() + counts.ElementLength());
   std::vector<double> times;
-  on_device(info.Env(), [&] { times = device_->time_launches(*plans_[plan], values); });
+  on_device(info.Env(), [&] { times = device_->time_launches(plan, values); });
   Napi::Float64Array result = Napi::Float64Array::New(info.Env(), times.size());
   std::copy(times.begin(), times.end(), result.Data());
   return result;

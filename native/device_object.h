@@ -3,8 +3,8 @@
 
 #include <napi.h>
 
+#include <map>
 #include <memory>
-#include <vector>
 
 #include "device.h"
 #include "device_thread.h"
@@ -30,14 +30,20 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   Napi::Value copies(const Napi::CallbackInfo& info);
   Napi::Value time_launches(const Napi::CallbackInfo& info);
   Napi::Value create_plan(const Napi::CallbackInfo& info);
+  void capture(const Napi::CallbackInfo& info);
+  void release_plan(const Napi::CallbackInfo& info);
+  Napi::Value graphs(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
 
   // Runs on the device thread and turns a DeviceError into a JavaScript one.
   template <class Job>
   void on_device(Napi::Env env, Job job);
+  // The plan of that number. Throws a JavaScript RangeError when there is none, or when it takes other counts.
+  LaunchPlan& plan_for(Napi::Env env, uint32_t number, const Napi::Int32Array& counts);
 
   std::unique_ptr<Device> device_;
-  std::vector<std::unique_ptr<LaunchPlan>> plans_;
+  std::map<uint32_t, std::unique_ptr<LaunchPlan>> plans_;
+  uint32_t next_plan_ = 0;
   Napi::ThreadSafeFunction completed_;
   std::shared_ptr<bool> completed_closed_;
   int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone

@@ -205,22 +205,63 @@ void GpuDevice::reserve(uint8_t** pinned, size_t* have, size_t need) {
   *have = need;
 }
 
-DriverHandle GpuDevice::captured(const StepWork& work) {
-  DriverHandle& executable = graphs_[GraphKey(work.plan, work.counts)];
-  if (executable) return executable;
+void GpuDevice::capture(const LaunchPlan& plan, const std::vector<int>& counts) {
+  bind();
+  // Of a graph no launch could be logged.
+  if (plan.is_logged()) return;
+  const GraphKey key(&plan, plan.graph_key(counts));
+  if (graphs_.count(key) > 0) return;
   check(driver_->stream_begin_capture(stream_, CAPTURE_RELAXED), "cannot begin a capture");
   DriverHandle graph = nullptr;
   try {
-    work.plan->run(*this, work.counts, work.plan->capture_from, work.plan->launches.size());
+    plan.run(*this, counts, plan.capture_from, plan.launches.size());
   } catch (...) {
     // The stream must not stay in capture.
-    driver_->stream_end_capture(stream_, &graph);
+    if (driver_->stream_end_capture(stream_, &graph) == DRIVER_SUCCESS && graph) driver_->graph_destroy(graph);
     throw;
   }
   check(driver_->stream_end_capture(stream_, &graph), "cannot end a capture");
-  check(driver_->graph_instantiate(&executable, graph, 0), "cannot instantiate a graph");
-  check(driver_->graph_destroy(graph), "cannot release a graph");
-  return executable;
+  DriverHandle executable = nullptr;
+  const DriverResult instantiated = driver_->graph_instantiate(&executable, graph, 0);
+  const DriverResult destroyed = driver_->graph_destroy(graph);
+  check(instantiated, "cannot instantiate a graph");
+  graphs_[key] = executable;
+  graphs_instantiated_++;
+  check(destroyed, "cannot release a graph");
+}
+
+void GpuDevice::forget(const LaunchPlan& plan) {
+  // Errors are of no use here: the memory of a device that failed goes with its process.
+  driver_->bind_thread();
+  driver_->stream_synchronize(stream_);
+  for (auto it = graphs_.lower_bound(GraphKey(&plan, {})); it != graphs_.end() && it->first.first == &plan;) {
+    driver_->graph_exec_destroy(it->second);
+    it = graphs_.erase(it);
+  }
+}
+
+DriverHandle GpuDevice::graph_of(const StepWork& work) const {
+  if (!work.recurring) return nullptr;
+  const auto found = graphs_.find(GraphKey(work.plan, work.plan->graph_key(work.counts)));
+  return found == graphs_.end() ? nullptr : found->second;
+}
+
+void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
+  reserve(&flight.input, &flight.input_bytes, work.input_bytes);
+  reserve(&flight.output, &flight.output_bytes, work.output_bytes);
+  std::memcpy(flight.input, work.input, work.input_bytes);
+  const size_t last = work.plan->launches.size();
+  const DriverHandle graph = graph_of(work);
+  check(driver_->event_record(flight.begun, stream_), "cannot record an event");
+  if (work.input_bytes > 0) to_device(work.device_input, flight.input, work.input_bytes);
+  work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
+  if (graph) {
+    const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());
+    FaultRecord::instance().launch("graph", {}, counts.data(), counts.size());
+    check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
+  }
+  if (work.output_bytes > 0) to_host(flight.output, work.device_output, work.output_bytes);
+  check(driver_->event_record(flight.ended, stream_), "cannot record an event");
 }
 
 void GpuDevice::begin_step(const StepWork& work) {
@@ -231,40 +272,42 @@ void GpuDevice::begin_step(const StepWork& work) {
     flight_free_.wait(lock, [this] { return steps_begun_ - steps_finished_ < STEPS_IN_FLIGHT; });
     flight = &flights_[steps_begun_ % STEPS_IN_FLIGHT];
   }
-  reserve(&flight->input, &flight->input_bytes, work.input_bytes);
-  reserve(&flight->output, &flight->output_bytes, work.output_bytes);
-  std::memcpy(flight->input, work.input, work.input_bytes);
-  const size_t last = work.plan->launches.size();
-  // Captured before anything is queued: a capture may not contain the copy. Of a graph no launch could be logged.
-  const DriverHandle graph = work.recurring && !work.plan->is_logged() ? captured(work) : nullptr;
-  check(driver_->event_record(flight->begun, stream_), "cannot record an event");
-  if (work.input_bytes > 0) to_device(work.device_input, flight->input, work.input_bytes);
-  work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
-  if (graph) {
-    const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());
-    FaultRecord::instance().launch("graph", {}, counts.data(), counts.size());
-    check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
+  try {
+    queue_step(work, *flight);
+  } catch (...) {
+    // A step that could not be queued was never begun: the next one takes its memory, once nothing of it runs any more.
+    driver_->stream_synchronize(stream_);
+    throw;
   }
-  if (work.output_bytes > 0) to_host(flight->output, work.device_output, work.output_bytes);
-  check(driver_->event_record(flight->ended, stream_), "cannot record an event");
-  // A step that could not be queued was never begun.
   std::lock_guard<std::mutex> lock(flight_mutex_);
   steps_begun_++;
 }
 
 double GpuDevice::finish_step(const StepWork& work) {
-  bind();
   Flight& flight = flights_[steps_finished_ % STEPS_IN_FLIGHT];
-  check(driver_->event_synchronize(flight.ended), "the device failed in a step");
   float milliseconds = 0;
-  check(driver_->event_elapsed_ms(&milliseconds, flight.begun, flight.ended), "cannot read a step's time");
-  if (work.output_bytes > 0) std::memcpy(work.output, flight.output, work.output_bytes);
+  try {
+    bind();
+    check(driver_->event_synchronize(flight.ended), "the device failed in a step");
+    check(driver_->event_elapsed_ms(&milliseconds, flight.begun, flight.ended), "cannot read a step's time");
+    if (work.output_bytes > 0) std::memcpy(work.output, flight.output, work.output_bytes);
+  } catch (...) {
+    // It has failed, and that ends it: who waits for its place must not wait for ever. What it queued may still use its
+    // memory.
+    driver_->stream_synchronize(stream_);
+    step_is_over();
+    throw;
+  }
+  step_is_over();
+  return milliseconds * 1e3;
+}
+
+void GpuDevice::step_is_over() {
   {
     std::lock_guard<std::mutex> lock(flight_mutex_);
     steps_finished_++;
   }
-  flight_free_.notify_one();
-  return milliseconds * 1e3;
+  flight_free_.notify_all();
 }
 
 std::vector<double> GpuDevice::time_launches(const LaunchPlan& plan, const std::vector<int>& counts) {

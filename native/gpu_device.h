@@ -41,6 +41,9 @@ class GpuDevice : public Device {
   void synchronize() override;
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
+  void capture(const LaunchPlan& plan, const std::vector<int>& counts) override;
+  uint64_t graphs_instantiated() const override { return graphs_instantiated_; }
+  void forget(const LaunchPlan& plan) override;
   std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) override;
   size_t free_bytes() override;
   size_t total_bytes() override { return total_bytes_; }
@@ -53,7 +56,7 @@ class GpuDevice : public Device {
     size_t input_bytes = 0, output_bytes = 0;
     DriverHandle begun = nullptr, ended = nullptr;
   };
-  // A plan captured for some counts. Plans are as long-lived as the device.
+  // A plan captured for the counts that its launches depend on.
   using GraphKey = std::pair<const LaunchPlan*, std::vector<int>>;
 
   void check(DriverResult result, const std::string& what) const;
@@ -63,7 +66,10 @@ class GpuDevice : public Device {
   void reserve(uint8_t** pinned, size_t* have, size_t need);
   void to_device(void* device, const void* pinned, size_t bytes);
   void to_host(void* pinned, const void* device, size_t bytes);
-  DriverHandle captured(const StepWork& work);
+  // The graph that the step runs as; null where it launches one by one.
+  DriverHandle graph_of(const StepWork& work) const;
+  void queue_step(const StepWork& work, Flight& flight);
+  void step_is_over();
 
   std::unique_ptr<Driver> driver_;
   std::string description_;
@@ -74,6 +80,7 @@ class GpuDevice : public Device {
   std::map<std::string, DriverHandle> modules_;
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;
   std::map<GraphKey, DriverHandle> graphs_;
+  std::atomic<uint64_t> graphs_instantiated_{0};
 
   // Large copies go through two halves of pinned memory in turn.
   struct Staging {

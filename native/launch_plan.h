@@ -45,6 +45,29 @@ struct LaunchPlan {
 
   // Launches before this one depend on counts that do not recur: they stay outside captures.
   size_t capture_from = 0;
+  // The counts that the others depend on, in rising order: two steps that agree in them launch the same.
+  std::vector<int> graph_counts;
+
+  // To be called once all launches are there.
+  void find_graph_counts() {
+    std::vector<bool> used(count_slots, false);
+    for (size_t i = capture_from; i < launches.size(); i++) {
+      if (launches[i].when_count >= 0) used[launches[i].when_count] = true;
+      for (const GridDim& dim : launches[i].grid) {
+        if (dim.count_index >= 0) used[dim.count_index] = true;
+      }
+    }
+    for (int i = 0; i < count_slots; i++) {
+      if (used[i]) graph_counts.push_back(i);
+    }
+  }
+
+  // What tells the graph of one step from that of another.
+  std::vector<int> graph_key(const std::vector<int>& counts) const {
+    std::vector<int> key;
+    for (const int index : graph_counts) key.push_back(counts[index]);
+    return key;
+  }
 
   bool is_logged() const { return !launches.empty() && launches.front().is_logged(); }
 

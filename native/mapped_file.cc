@@ -42,7 +42,8 @@ class TouchWorker : public Napi::AsyncWorker {
 Napi::Function MappedFile::define(Napi::Env env) {
   return DefineClass(env, "MappedFile",
                      {InstanceAccessor<&MappedFile::address>("address"), InstanceAccessor<&MappedFile::size>("size"),
-                      InstanceMethod<&MappedFile::touch>("touch")});
+                      InstanceMethod<&MappedFile::touch>("touch"), InstanceMethod<&MappedFile::is_changed>("isChanged"),
+                      InstanceMethod<&MappedFile::close_file>("close")});
 }
 
 MappedFile::MappedFile(const Napi::CallbackInfo& info) : Napi::ObjectWrap<MappedFile>(info) {
@@ -55,15 +56,34 @@ MappedFile::MappedFile(const Napi::CallbackInfo& info) : Napi::ObjectWrap<Mapped
     throw Napi::Error::New(info.Env(), "cannot map " + path + ": " + reason);
   }
   size_ = static_cast<size_t>(status.st_size);
+  written_ = status.st_mtim;
   void* address = mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
-  const std::string reason = std::strerror(errno);
-  close(fd);
-  if (address == MAP_FAILED) throw Napi::Error::New(info.Env(), "cannot map " + path + ": " + reason);
+  if (address == MAP_FAILED) {
+    const std::string reason = std::strerror(errno);
+    close(fd);
+    throw Napi::Error::New(info.Env(), "cannot map " + path + ": " + reason);
+  }
+  fd_ = fd;
   address_ = static_cast<char*>(address);
 }
 
-MappedFile::~MappedFile() {
+MappedFile::~MappedFile() { unmap(); }
+
+void MappedFile::unmap() {
   if (address_) munmap(address_, size_);
+  if (fd_ >= 0) close(fd_);
+  address_ = nullptr;
+  size_ = 0;
+  fd_ = -1;
+}
+
+void MappedFile::close_file(const Napi::CallbackInfo&) { unmap(); }
+
+Napi::Value MappedFile::is_changed(const Napi::CallbackInfo& info) {
+  struct stat status {};
+  const bool is_same = fstat(fd_, &status) == 0 && static_cast<size_t>(status.st_size) == size_ &&
+                       status.st_mtim.tv_sec == written_.tv_sec && status.st_mtim.tv_nsec == written_.tv_nsec;
+  return Napi::Boolean::New(info.Env(), !is_same);
 }
 
 Napi::Value MappedFile::address(const Napi::CallbackInfo& info) {

@@ -4,6 +4,8 @@
 
 #include <napi.h>
 
+#include <ctime>
+
 namespace rocmforge {
 
 class MappedFile : public Napi::ObjectWrap<MappedFile> {
@@ -16,9 +18,15 @@ class MappedFile : public Napi::ObjectWrap<MappedFile> {
   Napi::Value address(const Napi::CallbackInfo& info);
   Napi::Value size(const Napi::CallbackInfo& info);
   Napi::Value touch(const Napi::CallbackInfo& info);
+  Napi::Value is_changed(const Napi::CallbackInfo& info);
+  void close_file(const Napi::CallbackInfo& info);
+  void unmap();
 
   char* address_ = nullptr;
   size_t size_ = 0;
+  // Kept open: who writes to the file, or cuts it, changes what is mapped.
+  int fd_ = -1;
+  timespec written_{};
 };
 
 }  // namespace rocmforge

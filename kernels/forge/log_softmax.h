@@ -2,6 +2,7 @@
 #pragma once
 
 #include "select.h"
+#include "slot.h"
 
 namespace forge {
 
@@ -18,7 +19,7 @@ DEVICE void log_softmax_row(const float* l, int32_t* out, int wanted, int top_ma
   const float log_sum = largest + log_of(block_sum(sum));
 
   float* values = reinterpret_cast<float*>(out);
-  if (thread_id() == 0) values[1] = l[out[0]] - log_sum;
+  if (thread_id() == 0) values[1] = l[out[0] & ~OUTPUT_NON_FINITE] - log_sum;
   uint64_t last = ~static_cast<uint64_t>(0);
   for (int n = 0; n < min_of(wanted, min_of(top_max, vocabulary)); n++) {
     Indexed best{-__builtin_inff(), 0x7fffffff};

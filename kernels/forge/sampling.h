@@ -16,10 +16,35 @@ DEVICE Sampling sampling_of(const int32_t* slot) {
   return {temperature,      1.0f / temperature,      as_float(slot[SLOT_TOP_P]), as_float(slot[SLOT_MIN_P]),
           slot[SLOT_TOP_K], slot[SLOT_SAMPLE_INDEX], slot[SLOT_SEED_LOW],        slot[SLOT_SEED_HIGH]};
 }
-DEVICE bool draws(const Sampling& s) { return s.temperature > 0.0f; }
+// Below this a temperature is an argmax: its inverse would be infinite for some, and 0 * inf is no logit.
+constexpr float LEAST_TEMPERATURE = 1e-6f;
+DEVICE bool draws(const Sampling& s) { return s.temperature >= LEAST_TEMPERATURE; }
 // Whether a top_k, top_p or min_p may leave tokens out of the draw.
 DEVICE bool filters(const Sampling& s, int vocabulary) {
   return (s.top_k > 0 && s.top_k < vocabulary) || s.top_p < 1.0f || s.min_p > 0.0f;
+}
+
+// This thread's largest of the elements first .. end - 1. NaN counts as +inf, before any index: so the largest of a row
+// is finite exactly when a token can be drawn for it, and no second look at the row is needed.
+DEVICE Indexed largest_of(const float* logits, int first, int end) {
+  Indexed best{-__builtin_inff(), 0};
+  for (int i = first + thread_id(); i < end; i += BLOCK) {
+    const float logit = logits[i];
+    // Seldom true: what is larger than all before it, or NaN.
+    if (logit <= best.value) continue;
+    if (logit != logit) return {__builtin_inff(), -1};
+    best = {logit, i};
+  }
+  return best;
+}
+DEVICE bool is_finite(const Indexed& largest) {
+  return largest.value > -__builtin_inff() && largest.value < __builtin_inff();
+}
+// Hands out a row's token: in its output, and in its slot for the next position.
+DEVICE void store_token(int32_t* output, int32_t* slot, const Indexed& largest, int token) {
+  const bool is_drawn = is_finite(largest);
+  output[0] = is_drawn ? token : OUTPUT_NON_FINITE;
+  slot[SLOT_LAST_TOKEN] = is_drawn ? token : 0;
 }
 
 // This thread's best of the elements first .. end - 1 with their noise, of those ranked `threshold` or better and at

@@ -1,5 +1,5 @@
 // A slot: the executor's memory of one sequence, on the device. An array of int32 words a slot: the fields below, then
-// the block table. The executor writes it only through slot_write; sample.hip alone writes SLOT_LAST_TOKEN.
+// the block table. The executor writes it only through slot_write; sample and sample_pick alone write SLOT_LAST_TOKEN.
 // src/executor/model/slot-layout.ts holds the same numbers, and a test holds the two together.
 #pragma once
 
@@ -22,6 +22,10 @@ enum SlotWord {
   SLOT_PRESENCE = 11,   // f32 bits; 0: no penalty
   SLOT_BLOCK_TABLE = 16,
 };
+
+// Set in the token of an output row that no token could be drawn for: its logits hold NaN, or none of them is finite.
+// The other bits are token 0 then, which the slot's next position is computed from although nobody will want it.
+constexpr int32_t OUTPUT_NON_FINITE = static_cast<int32_t>(0x80000000u);
 
 // Tokens a KV block holds.
 constexpr int KV_BLOCK_TOKENS = 16;

@@ -2,6 +2,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import { FileByteSource } from '../shared/gguf/byte-source.js';
 import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
 import { type GgufFile, type GgufTensor, readGguf } from '../shared/gguf/reader.js';
+import { readServableModel } from '../shared/gguf/servable-model.js';
 import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
 
 /** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
@@ -10,8 +11,9 @@ export interface InspectReport {
   readonly sizeBytes: number;
   readonly ggufVersion: number;
   readonly fingerprint: string;
-  /** `null` when the file is a sound GGUF but not a model this project understands; `problem` says why. */
+  /** `null` when the file is a sound GGUF but no model whose shape can be read; `problem` says why. */
   readonly model: ModelParameters | null;
+  /** Why a gateway would refuse the file; `null` when its header gives no reason. */
   readonly problem: string | null;
   /** Elements in all tensors together: the "parameters" of a model's name. */
   readonly parameterCount: number;
@@ -101,10 +103,13 @@ export function formatInspectReport(report: InspectReport): string {
 }
 
 function understandModel(file: GgufFile): Pick<InspectReport, 'model' | 'problem'> {
+  let model: ModelParameters | null = null;
   try {
-    return { model: readModelParameters(file), problem: null };
+    model = readModelParameters(file);
+    readServableModel(file);
+    return { model, problem: null };
   } catch (error) {
-    if (error instanceof RocmForgeError) return { model: null, problem: error.message };
+    if (error instanceof RocmForgeError) return { model, problem: error.message };
     throw error;
   }
 }
@@ -137,7 +142,8 @@ function summariseTokenizer({ metadata }: GgufFile): TokenizerSummary | null {
 }
 
 function describeModel(model: ModelParameters): [string, string][] {
-  const { heads, kvHeads, headDim, ropeScaling, experts } = model;
+  const { heads, kvHeads, headDim, ropeScaling, experts, vocabularySize, vocabularyRows } = model;
+  const padded = vocabularyRows === vocabularySize ? '' : ` of ${vocabularyRows} rows`;
   const scaling = ropeScaling ? `, ${ropeScaling.type} × ${ropeScaling.factor}` : '';
   const moe = experts ? `, ${experts.usedPerToken} of ${experts.count} experts` : '';
   return [
@@ -147,7 +153,7 @@ function describeModel(model: ModelParameters): [string, string][] {
     ['layers', `${model.layers}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
     ['attention', `${heads} heads, ${kvHeads} kv heads, head_dim ${headDim}`],
     ['rope', `${model.ropeDimensions} dims, base ${model.ropeFreqBase}${scaling}`],
-    ['vocabulary', `${model.vocabularySize} (${model.vocabularySource})`],
+    ['vocabulary', `${vocabularySize}${padded} (${model.vocabularySource})`],
   ];
 }
 

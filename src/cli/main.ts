@@ -136,6 +136,7 @@ command('executor', [...deviceOptions, ...testOptions])
   )
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
+  .addOption(new Option('--model-fd <number>').argParser(wholeNumber(0)).hideHelp())
   .action(async (options) => {
     ignoreInspectorSignal();
     const [{ runExecutor }, { parseFault }] = await Promise.all([
@@ -148,6 +149,7 @@ command('executor', [...deviceOptions, ...testOptions])
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
+      modelDescriptor: options.modelFd,
       stepTimeoutMs: options.stepTimeoutMs,
       leaseMs: options.leaseMs,
       stepDelayMs: options.stepDelayMs ?? 0,

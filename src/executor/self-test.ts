@@ -2,7 +2,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import { type Device, type DeviceBuffer, DeviceScope } from './device/device.js';
 import type { Argument, KernelContract } from './kernels/contract.js';
 import * as kernels from './kernels/contracts/index.js';
-import { type LaunchArguments, LaunchPlanRecorder, runOnce } from './kernels/launch-plan.js';
+import { type LaunchArguments, LaunchPlanRecorder } from './kernels/launch-plan.js';
 
 /** What a kernel must have written. */
 interface Expectation {
@@ -142,7 +142,7 @@ class SelfTest {
 
   /** Runs everything and compares. */
   async run(): Promise<void> {
-    await runOnce(this.device, this.plan.finish());
+    await this.plan.run();
     for (const { kernel, sizes, output, values, magnitudes } of this.expectations) {
       const actual = this.device.readF32(output);
       const wrong = actual.findIndex((value, i) => {

@@ -62,6 +62,7 @@ export class ExecutorService {
       readonly stepTimeoutMs: number;
       readonly leaseMs: number;
       readonly attention?: LoadOptions['attention'];
+      readonly modelDescriptor?: number | undefined;
     },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {
@@ -110,8 +111,9 @@ export class ExecutorService {
     this.loading = true;
     try {
       const request = wellFormed(call.request);
-      const load = { ...loadOptions(request), attention: this.options.attention };
-      // Whoever is refused has disturbed nobody.
+      const { attention, modelDescriptor } = this.options;
+      const openPath = modelDescriptor === undefined ? undefined : `/proc/self/fd/${modelDescriptor}`;
+      const load = { ...loadOptions(request), attention, openPath };
       this.refuseOther(load);
       this.lease.take(request.gateway);
       this.setServing(false);
@@ -140,19 +142,37 @@ export class ExecutorService {
     }
   }
 
-  /** @throws RocmForgeError `INVALID_OPTION` when a model is loaded that is not the one asked for */
+  /**
+   * Whoever is refused has disturbed nobody.
+   *
+   * @throws RocmForgeError `INVALID_OPTION` when a model is loaded that is not the one asked for; `MODEL_FILE_CHANGED`
+   */
   private refuseOther(options: LoadOptions): void {
-    if (this.model === undefined || JSON.stringify(this.model.options) === JSON.stringify(options)) return;
-    throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
+    const { model } = this;
+    if (model === undefined) return;
+    if (JSON.stringify(model.options) !== JSON.stringify(options)) {
+      throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
+    }
+    if (this.device.isHost) model.weights.checkFile();
   }
 
   private async load(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
     const model = await loadModel(this.device, options, onProgress);
-    this.stamp('self-test');
-    const began = performance.now();
-    await selfTest(this.device);
-    this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
-    return model;
+    if (!this.device.isHost) {
+      const graphs = model.buckets.all().length;
+      this.log.info({ graphs, ms: Math.round(model.captureMs) }, 'graphs captured');
+    }
+    try {
+      this.stamp('self-test');
+      const began = performance.now();
+      await selfTest(this.device);
+      this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
+      return model;
+    } catch (error) {
+      // It will not serve: at an address this process stays, and is asked again.
+      model.release();
+      throw error;
+    }
   }
 
   private stamp(phase: FaultPhase): void {
@@ -314,6 +334,9 @@ function isSignOfLife({ closes, opens, appends, slices }: ExecuteRequest): boole
 }
 
 function loadOptions(request: LoadModelRequest): LoadOptions {
+  if (![KvCacheType.UNSPECIFIED, KvCacheType.F16, KvCacheType.F32].includes(request.kvCacheType)) {
+    throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);
+  }
   return {
     path: request.path,
     kvCacheType: request.kvCacheType === KvCacheType.F32 ? 'f32' : 'f16',

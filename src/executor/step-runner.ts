@@ -5,7 +5,8 @@ import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
-import { ATTENTION_SPLIT, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import { countsOf } from './model/graph-buckets.js';
 import type { LoadedModel } from './model/loaded-model.js';
 import { tileRows } from './model/paged-attention.js';
 import {
@@ -42,6 +43,7 @@ export class StepRunner {
   private readonly tileRows: number;
   private readonly watch: StepWatch;
   private stepsDone = 0;
+  private lastStepId: bigint | undefined;
   private lastStepAt: number | undefined;
 
   constructor(
@@ -73,14 +75,20 @@ export class StepRunner {
    *
    * @throws RocmForgeError `EXECUTOR_PROTOCOL` at once for a step that breaks the protocol; slots that earlier parts of
    *         the same frame changed stay changed, so the generation must end
-   * @returns its results, rejected when the device fails
+   * @returns its results, rejected when the device fails; with `MODEL_FILE_CHANGED` when the weights that the host reads
+   *          from the file are not those any more that were loaded
    */
   async submit(step: ExecuteRequest): Promise<ExecuteResponse> {
     if (step.generation !== this.generation) {
       throw protocolError(`it is of generation ${step.generation}, this is ${this.generation}`);
     }
+    if (this.lastStepId !== undefined && step.stepId !== this.lastStepId + 1n) {
+      throw protocolError(`number ${step.stepId} after ${this.lastStepId}`);
+    }
+    this.checkWeights();
     const staging = this.idle.pop();
     if (staging === undefined) throw protocolError(`more than ${MAX_IN_FLIGHT} steps are under way`);
+    this.lastStepId = step.stepId;
     try {
       const { plan, forward } = this.model;
       const inputWords = this.fill(step, staging.input);
@@ -101,6 +109,7 @@ export class StepRunner {
         deviceOutput: forward.tables.output.address,
       });
       const deviceUs = await running.finally(() => this.watch.end());
+      this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
       const outputs: SlotOutput[] = [];
@@ -122,6 +131,11 @@ export class StepRunner {
     } finally {
       this.idle.push(staging);
     }
+  }
+
+  /** On the host, weights are where the file is mapped: no token of others is handed out. */
+  private checkWeights(): void {
+    if (this.device.isHost) this.model.weights.checkFile();
   }
 
   /** How long the oldest step has been under way, when that is too long; see {@link StepWatch}. */
@@ -209,8 +223,8 @@ export class StepRunner {
     const { limits, tables } = this.model.forward;
     const { offsets } = tables;
     const rows = this.counts[COUNT_TOKENS] as number;
-    const bucket = Math.min(powerOfTwoFrom(rows), limits.maxSequences);
-    for (let row = rows; row < bucket; row++) {
+    const bucket = this.model.buckets.of(rows, this.counts[COUNT_SPLITS] as number);
+    for (let row = rows; row < bucket.rows; row++) {
       words[offsets.rowToken + row] = 0;
       words[offsets.rowPosition + row] = 0;
       words[offsets.rowSlot + row] = limits.maxSequences;
@@ -218,18 +232,11 @@ export class StepRunner {
       words[offsets.tiles + 2 * row] = row;
       words[offsets.tiles + 2 * row + 1] = 1;
     }
-    this.counts[COUNT_TOKENS] = bucket;
-    this.counts[COUNT_TILES] = bucket;
-    this.counts[COUNT_SAMPLES] = bucket;
-    this.counts[COUNT_DRAWS] = bucket;
-    this.counts[COUNT_SPLITS] = powerOfTwoFrom(this.counts[COUNT_SPLITS] as number);
+    const writes = this.counts[COUNT_WRITES] as number;
+    this.counts.set(countsOf(bucket));
+    this.counts[COUNT_WRITES] = writes;
     return true;
   }
-}
-
-/** The least power of two that is not below n. */
-function powerOfTwoFrom(n: number): number {
-  return 2 ** Math.ceil(Math.log2(n));
 }
 
 function readOutput(
@@ -239,14 +246,19 @@ function readOutput(
   asked: { readonly logprobs: boolean; readonly topLogprobs: number } | undefined,
 ): SlotOutput {
   const base = index * OUTPUT_WORDS;
-  const top = asked?.logprobs ? asked.topLogprobs : 0;
+  const token = staging.output[base] as number;
+  const logprob = asked?.logprobs ? (staging.outputFloats[base + 1] as number) : 0;
+  // Of a prompt's row no token is drawn: its log probability tells.
+  const nonFinite = (token & OUTPUT_NON_FINITE) !== 0 || Number.isNaN(logprob);
+  const top = asked?.logprobs && !nonFinite ? asked.topLogprobs : 0;
   const ids = base + 2;
   const logprobs = ids + TOP_LOGPROBS_MAX;
   return {
     slot,
-    tokenId: staging.output[base] as number,
-    logprob: asked?.logprobs ? (staging.outputFloats[base + 1] as number) : 0,
+    tokenId: token & ~OUTPUT_NON_FINITE,
+    logprob: nonFinite ? 0 : logprob,
     topIds: Array.from(staging.output.subarray(ids, ids + top)),
     topLogprobs: Array.from(staging.outputFloats.subarray(logprobs, logprobs + top)),
+    nonFinite,
   };
 }

@@ -49,7 +49,7 @@ export class Engine {
   private readonly blame = new Blame();
   /** Who was in the steps of the executor that was lost, until it is known what that says. */
   private suspicions: readonly Suspicion[] = [];
-  readonly counters = { quarantined: 0, replayed: 0 };
+  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0 };
   private readonly pauses = new Map<Generation, NodeJS.Timeout>();
   /** Told of each sequence's first slot, and how long it waited for it. */
   onAdmitted: (waitedMs: number) => void = () => undefined;
@@ -270,6 +270,19 @@ export class Engine {
     this.failGeneration(generation, new RocmForgeError('REQUEST_QUARANTINED', message));
   }
 
+  /** Ends a generation whose logits are no numbers: whatever came next would be made up. */
+  private endNonFinite(generation: Generation): void {
+    this.counters.nonFinite += 1;
+    this.log.error({ requestId: generation.parameters.requestId }, 'logits are not finite');
+    this.failGeneration(
+      generation,
+      new RocmForgeError(
+        'NON_FINITE_LOGITS',
+        'the model gives no finite logits for this request: a value overflows in it, or in its penalties and biases',
+      ),
+    );
+  }
+
   private drop(sequence: Sequence): void {
     const generation = this.generations.get(sequence);
     if (generation?.sequences.every((other) => other === sequence || !this.generations.has(other))) {
@@ -316,11 +329,13 @@ export class Engine {
     this.pushPrompts(slices, response);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
+      const output = response.outputs[index] as SlotOutput;
       // A control that has lived is wanted by nobody.
       if (generation === undefined) scheduler.end(sequence);
+      else if (output.nonFinite) this.endNonFinite(generation);
       else {
         this.guard(generation, () => {
-          if (generation.push(sequence, response.outputs[index] as SlotOutput)) this.drop(sequence);
+          if (generation.push(sequence, output)) this.drop(sequence);
         });
       }
     }
@@ -336,7 +351,9 @@ export class Engine {
       const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
       next += outputs.length;
       const generation = outputs.length === 0 ? undefined : this.generations.get(slice.sequence);
-      if (generation) this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));
+      if (generation === undefined) continue;
+      if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
+      else this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));
     }
   }
 

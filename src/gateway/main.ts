@@ -105,11 +105,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
   };
   let device = '';
+  /** Why no executor can go on with this file; absent while one can. */
+  let unservable: RocmForgeError | undefined;
   let draining = false;
   const faults: Fault[] = [];
   const supervisor = new Supervisor(
     {
-      executor: options.executor,
+      executor:
+        'spawn' in options.executor
+          ? { spawn: { ...options.executor.spawn, modelDescriptor: model.file.descriptor } }
+          : options.executor,
+      checkModelFile: () => model.file.check(),
       vocabularySize: model.vocabularySize,
       stepTimeoutMs: options.stepTimeoutMs,
       loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
@@ -122,19 +128,24 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         maxSequences: options.maxSequences,
         maxStepTokens: options.maxStepTokens,
         kvMemoryBytes: BigInt(options.kvMemoryBytes),
-        fingerprint: model.fingerprint,
+        fingerprint: model.file.identity,
       },
     },
     {
       state: (state, cause) => {
         const status = state === 'serving' ? 'SERVING' : 'NOT_SERVING';
         if (!draining) setHealth(status);
-        if (state === 'failed') engine.fail(withoutExecutor(cause));
+        if (state === 'failed') engine.fail(unservable ?? withoutExecutor(cause));
       },
       progress: (done, total) => options.onProgress?.(done, total),
       serving: (session: ExecutorSession) => {
         device = session.info.device;
+        unservable = undefined;
         engine.serve(session);
+      },
+      unservable: (error) => {
+        unservable = error;
+        engine.fail(error);
       },
       lost: () => engine.lose(),
       judged: (loss) => engine.judge(loss),
@@ -160,6 +171,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metricsServer?.close();
     await supervisor.stop();
     await model.encoder.close();
+    model.file.close();
   };
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);
@@ -224,6 +236,7 @@ function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
     discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
     replayed: () => engine.counters.replayed,
     quarantined: () => engine.counters.quarantined,
+    nonFinite: () => engine.counters.nonFinite,
     executorUp: () => supervisor.state === 'serving',
     generation: () => supervisor.generations,
     lastStepAgeSeconds: () => supervisor.oldestStepAgeMs / 1000,

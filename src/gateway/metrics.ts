@@ -14,6 +14,7 @@ export interface MetricsSource {
   discardedTokens(): number;
   replayed(): number;
   quarantined(): number;
+  nonFinite(): number;
   executorUp(): boolean;
   generation(): number;
   lastStepAgeSeconds(): number;
@@ -81,6 +82,9 @@ export class Metrics {
     );
     total('requests_replayed_total', 'Sequences computed again after an executor’s death', () => source.replayed());
     total('requests_quarantined_total', 'Requests that made the executor fault alone', () => source.quarantined());
+    total('requests_non_finite_total', 'Requests ended because their logits were NaN or infinite', () =>
+      source.nonFinite(),
+    );
     this.promptTokens = counter('prompt_tokens_total', 'Tokens of prompts');
     this.generationTokens = counter('generation_tokens_total', 'Tokens generated');
     this.requests = new Counter({

@@ -1,9 +1,8 @@
 import path from 'node:path';
 import { RocmForgeError } from '../shared/errors.js';
-import { FileByteSource } from '../shared/gguf/byte-source.js';
-import { readModelParameters } from '../shared/gguf/model-parameters.js';
-import { readGguf } from '../shared/gguf/reader.js';
+import { readServableModel } from '../shared/gguf/servable-model.js';
 import { ChatTemplate } from './chat/chat-template.js';
+import { ModelFile } from './model-file.js';
 import type { LimitFacts } from './server/limits.js';
 import { EncodeService } from './tokenizer/encode-service.js';
 import { createTokenizer, type Tokenizer } from './tokenizer/tokenizer.js';
@@ -12,9 +11,9 @@ import { createTokenizer, type Tokenizer } from './tokenizer/tokenizer.js';
 export interface ServedModel {
   /** What requests call it. */
   readonly name: string;
-  readonly path: string;
+  /** Open until the gateway ends. */
+  readonly file: ModelFile;
   readonly architecture: string;
-  readonly fingerprint: string;
   /** Number of parameters. */
   readonly parameters: number;
   /** The most tokens of prompt and completion together that are granted. */
@@ -31,19 +30,19 @@ export interface ServedModel {
 const DEFAULT_CONTEXT = 8192;
 
 /**
- * Reads a model file's metadata.
+ * Opens a model file and reads its metadata.
  *
  * @param maxContext the context to grant; default the model's, at most 8,192
- * @throws RocmForgeError of the GGUF reader or the tokenizer; `INVALID_OPTION` for a context the model does not have
+ * @throws RocmForgeError of the GGUF reader or the tokenizer; `MODEL_UNSUPPORTED` for what the executor would refuse, too; `INVALID_OPTION` for a context the model does not have
  */
 export function readServedModel(
   file: string,
   options: { name?: string; maxContext?: number; maxPriority?: number },
 ): ServedModel {
-  const source = new FileByteSource(file);
+  const opened = new ModelFile(file);
   try {
-    const gguf = readGguf(source);
-    const parameters = readModelParameters(gguf);
+    const gguf = opened.header;
+    const parameters = readServableModel(gguf);
     if (options.maxContext !== undefined && options.maxContext > parameters.contextLength) {
       throw new RocmForgeError(
         'INVALID_OPTION',
@@ -63,19 +62,19 @@ export function readServedModel(
     const hasChatTemplate = chatTemplate.isAvailable;
     return {
       name,
-      path: file,
+      file: opened,
       architecture: parameters.architecture,
-      fingerprint: gguf.fingerprint,
       parameters: elements,
       contextLength,
       vocabularySize,
       facts,
       tokenizer,
-      encoder: new EncodeService({ modelPath: file, tokenizer, hasChatTemplate, facts }),
+      encoder: new EncodeService({ modelFile: opened, tokenizer, hasChatTemplate, facts }),
       hasChatTemplate,
     };
-  } finally {
-    source.close();
+  } catch (error) {
+    opened.close();
+    throw error;
   }
 }
 

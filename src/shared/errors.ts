@@ -40,6 +40,7 @@ export const ERRORS = {
   MODEL_FILE_UNREADABLE: { code: 'NOT_FOUND', retryable: false },
   GGUF_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
   MODEL_UNSUPPORTED: { code: 'FAILED_PRECONDITION', retryable: false },
+  MODEL_FILE_CHANGED: { code: 'FAILED_PRECONDITION', retryable: false },
 
   // Load and life.
   QUEUE_FULL: { code: 'RESOURCE_EXHAUSTED', retryable: true },
@@ -50,6 +51,7 @@ export const ERRORS = {
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
+  NON_FINITE_LOGITS: { code: 'INTERNAL', retryable: false },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   SLOW_SENDER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 

@@ -76,6 +76,18 @@ export class EmulatedDevice implements NativeDevice {
     return this.plans.push(launches) - 1;
   }
 
+  releasePlan(plan: number): void {
+    this.plans[plan] = [];
+  }
+
+  capture(): void {
+    throw new Error('an emulator has no graphs');
+  }
+
+  graphs(): number {
+    return 0;
+  }
+
   async run(step: NativeStep): Promise<number> {
     const started = performance.now();
     if (step.input.length > 0) this.write(step.deviceInput, step.input);

@@ -2,42 +2,123 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openDevice } from '../../src/executor/device/open-device.js';
 import { loadModel } from '../../src/executor/model/loaded-model.js';
-import { tinyLlama } from '../support/gguf-builder.js';
+import { readServedModel } from '../../src/gateway/served-model.js';
+import { fakeGpu } from '../doubles/native-device.js';
+import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';
+import { type RandomModelOptions, randomModel } from '../support/random-model.js';
 
 const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'refused.gguf');
 
-async function load(builder: ReturnType<typeof tinyLlama>) {
+async function load(builder: GgufBuilder) {
   writeFileSync(output, builder.build());
   const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
   const options = { path: output, kvCacheType: 'f16', fingerprint: '', ...limits } as const;
-  return loadModel(openDevice({ kind: 'host', threads: 1 }), options, () => undefined);
+  return loadModel(fakeGpu(), options, () => undefined);
 }
+
+/** What the gateway says before it starts an executor. */
+function serve(builder: GgufBuilder) {
+  writeFileSync(output, builder.build());
+  return readServedModel(output, {});
+}
+
+const withTensor = (name: string, dims: readonly number[], options: RandomModelOptions = {}) =>
+  randomModel({ ...options, tensors: { [name]: { dims } } });
 
 describe('a model that cannot run is refused', () => {
   it.each(['glm4', 'gpt2', 'mamba'])('by the name of its architecture: %s', async (architecture) => {
-    const keys = ['block_count', 'context_length', 'embedding_length', 'feed_forward_length', 'attention.head_count'];
-    const values = Object.fromEntries(keys.map((key, i) => [`${architecture}.${key}`, [2, 128, 64, 160, 4][i]!]));
-    const builder = tinyLlama({
-      'general.architecture': architecture,
-      ...values,
-      [`${architecture}.attention.layer_norm_rms_epsilon`]: 1.5,
-    });
-    await expect(load(builder)).rejects.toMatchObject({
+    const builder = randomModel({ metadata: { 'general.architecture': architecture } });
+    const refusal = {
       reason: 'MODEL_UNSUPPORTED',
       message: expect.stringContaining(`architecture ${architecture} is not built yet`),
-    });
+    };
+    await expect(load(builder)).rejects.toMatchObject(refusal);
+    expect(() => serve(builder)).toThrow(expect.objectContaining(refusal));
   });
 
   it.each(['Q8_1', 'IQ4_NL', 'MXFP4'] as const)('by tensor and type: %s', async (type) => {
-    const norm = { dims: [64] };
-    const builder = tinyLlama()
-      .tensor('blk.0.attn_norm.weight', norm)
-      .tensor('blk.0.attn_q.weight', { type, dims: [64, 64] });
+    const builder = randomModel({ layers: 1 }).retype('blk.0.attn_q.weight', type);
     await expect(load(builder)).rejects.toMatchObject({
       reason: 'MODEL_UNSUPPORTED',
       message: expect.stringContaining(`tensor blk.0.attn_q.weight is ${type}`),
+    });
+  });
+
+  it('when it is whole, it is not', async () => {
+    for (const architecture of ['llama', 'qwen2'] as const) {
+      (await load(randomModel({ architecture }))).release();
+      serve(randomModel({ architecture })).file.close();
+    }
+  });
+
+  // What llama.cpp computes with, or refuses; each was passed over once.
+  it.each<[string, readonly number[], RandomModelOptions['architecture']]>([
+    ['blk.0.attn_q.bias', [64], 'llama'],
+    ['blk.1.attn_k.bias', [32], 'llama'],
+    ['blk.1.attn_v.bias', [32], 'llama'],
+    ['blk.1.attn_output.bias', [64], 'llama'],
+    ['blk.1.attn_output.bias', [64], 'qwen2'],
+    ['blk.0.ffn_gate.bias', [128], 'llama'],
+    ['blk.0.ffn_up.bias', [128], 'llama'],
+    ['blk.0.ffn_down.bias', [64], 'qwen2'],
+    ['output.bias', [299], 'qwen2'],
+    ['blk.0.attn_q.scale', [1], 'llama'],
+    ['blk.0.attn_q_norm.weight', [16], 'llama'],
+    ['blk.0.attn_k_norm.weight', [16], 'qwen2'],
+    ['blk.0.attn_sinks.weight', [4], 'llama'],
+    ['blk.1.post_attention_norm.weight', [64], 'llama'],
+    ['blk.0.ffn_gate_inp.weight', [64, 8], 'llama'],
+    ['blk.0.ffn_gate_exps.weight', [64, 128, 8], 'llama'],
+    ['rope_factors_long.weight', [8], 'llama'],
+    ['token_types.weight', [64, 2], 'llama'],
+    ['tensor_of_next_year', [1], 'qwen2'],
+  ])('for a tensor that nothing reads: %s %j (%s)', async (name, dims, architecture) => {
+    await expect(load(withTensor(name, dims, { architecture: architecture ?? 'llama' }))).rejects.toMatchObject({
+      reason: 'MODEL_UNSUPPORTED',
+      message: expect.stringContaining(`nothing here uses tensor ${name} [${dims.join(', ')}]`),
+      metadata: { tensor: name },
+    });
+  });
+
+  it.each([
+    ['blk.0.attn_rot_embd', [8]],
+    ['v.patch_embd.weight', [16, 16]],
+    ['mm.0.weight', [64, 64]],
+  ])('but not for one that is known to be of no use: %s', async (name, dims) => {
+    const plain = await load(randomModel());
+    const model = await load(withTensor(name, dims));
+    // And it takes no memory.
+    expect(model.weightBytes).toBe(plain.weightBytes);
+  });
+
+  it.each<[string, BuilderValue]>([
+    ['attention.scale', 0.5],
+    ['expert_count', 8],
+    ['rope.scaling.type', 'yarn'],
+    ['block_count', 2 ** 32 - 1],
+    ['attention.layer_norm_rms_epsilon', 1e38],
+  ])('by the gateway already, before there is an executor: %s', (key, value) => {
+    const metadata = { 'llama.expert_used_count': 0, 'llama.rope.scaling.factor': 2, [`llama.${key}`]: value };
+    const used = key === 'expert_count' ? { 'llama.expert_used_count': 2 } : {};
+    expect(() => serve(randomModel({ metadata: { ...metadata, ...used } }))).toThrow(
+      expect.objectContaining({ message: expect.stringContaining(`"llama.${key}"`) }),
+    );
+  });
+
+  it('by a type, for shapes that no kernel takes', async () => {
+    const metadata = {
+      'llama.attention.head_count': 1,
+      'llama.attention.head_count_kv': 1,
+      'llama.attention.key_length': 64,
+    };
+    // One key head of 64 where the file has two of 16.
+    await expect(load(randomModel({ metadata }))).rejects.toMatchObject({ reason: 'GGUF_INVALID' });
+    const odd = { 'llama.attention.key_length': 4, 'llama.attention.value_length': 4 };
+    const heads = { 'llama.attention.head_count': 16, 'llama.attention.head_count_kv': 8 };
+    await expect(load(randomModel({ metadata: { ...odd, ...heads } }))).rejects.toMatchObject({
+      reason: 'MODEL_UNSUPPORTED',
+      message: expect.stringContaining('head_dim 4 is not built'),
     });
   });
 });

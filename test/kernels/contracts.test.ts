@@ -7,6 +7,7 @@ import {
   FLASH_QUERIES,
   GEMM_TILE,
   KV_BLOCK_TOKENS,
+  OUTPUT_NON_FINITE,
   TILE_FORMS,
   TILE_INPUT_MULTIPLE,
 } from '../../src/executor/kernels/contracts/index.js';
@@ -93,6 +94,10 @@ describe('the numbers that kernels and TypeScript share', () => {
     ['forge/tile.h', 'PIECE', TILE_INPUT_MULTIPLE],
   ])('are the same in %s: %s', (file, name, value) => {
     expect(readFileSync(path.join(kernels, file), 'utf8')).toMatch(new RegExp(`\\b${name} = ${value}\\b`));
+  });
+
+  it('are the same bit of a token that none could be drawn for', () => {
+    expect(header).toContain(`OUTPUT_NON_FINITE = static_cast<int32_t>(0x${(OUTPUT_NON_FINITE >>> 0).toString(16)}u);`);
   });
 
   it('are the same tokens a KV block', () => {

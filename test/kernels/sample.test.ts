@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   sample as contract,
   minP as minPOf,
+  OUTPUT_NON_FINITE,
   topK as topKOf,
   topP as topPOf,
 } from '../../src/executor/kernels/contracts/index.js';
@@ -59,7 +60,7 @@ async function sampleRows(target: Target, rows: readonly Row[]): Promise<number[
   return order.map((i) => {
     const [token, ...rest] = result.output!.slice(i * 3, i * 3 + 3);
     expect(rest).toEqual([-9, -9]);
-    expect(result.slots![(last - i) * slot_words + SlotWord.LAST_TOKEN]).toBe(token);
+    expect(result.slots![(last - i) * slot_words + SlotWord.LAST_TOKEN]).toBe(token! & ~OUTPUT_NON_FINITE);
     return token!;
   });
 }
@@ -119,10 +120,46 @@ onEachTarget('sample', (target) => {
     expect(await sampleRows(target, rows)).toEqual([1, 0, 3, 0]);
   });
 
-  it('never chooses a NaN', async () => {
-    const logits = [Number.NaN, 2, Number.NaN, 1];
-    const rows = [row(logits), row(logits, { temperature: 1, topK: 1 }), row(logits, { temperature: 1, topP: 0.1 })];
-    expect(await sampleRows(target, rows)).toEqual([1, 1, 1]);
+  it('tells of a row with a NaN, with +inf, or with nothing finite, whatever its parameters', async () => {
+    const [plus, minus] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    const filters = [{}, { temperature: 1 }, { temperature: 1, topK: 1 }, { temperature: 1, topP: 0.1, minP: 0.5 }];
+    const broken = [
+      [Number.NaN, 2, 3, 1],
+      [1, 2, 3, Number.NaN],
+      [minus, minus, Number.NaN, minus],
+      [plus, Number.NaN, 0, 0],
+      [0, plus, 0, 1],
+      [plus, plus, plus, plus],
+      [minus, minus, minus, minus],
+    ];
+    const rows = broken.flatMap((logits) => filters.map((filter) => row(logits, filter)));
+    expect(await sampleRows(target, rows)).toEqual(rows.map(() => OUTPUT_NON_FINITE));
+    // What is masked is no mistake.
+    const masked = filters.map((filter) => row([minus, minus, 2, minus], filter));
+    expect(await sampleRows(target, masked)).toEqual(masked.map(() => 2));
+  });
+
+  it('finds the one NaN of a long row, wherever it is', async () => {
+    const rows = [0, 1, 255, 256, 700, 999].map((at) => {
+      const logits = fill('normal', 1000, new Random(at));
+      logits[at] = Number.NaN;
+      return { ...row([]), logits };
+    });
+    expect(await sampleRows(target, rows)).toEqual(rows.map(() => OUTPUT_NON_FINITE));
+  });
+
+  it('is greedy at temperatures whose inverse is no number to compute with, and draws from there on', async () => {
+    const logits = [1, 3, 2.9, 2];
+    const cold = [1e-45, 1e-40, 1e-38, 1e-20, 9.9e-7].flatMap((temperature) => [
+      row(logits, { temperature }),
+      row(logits, { temperature, topK: 2 }),
+      row(logits, { temperature, topP: 0.5, minP: 0.1 }),
+    ]);
+    expect(await sampleRows(target, cold)).toEqual(cold.map(() => 1));
+    const warm = [1e-6, 1e-3].map((temperature) => row(logits, { temperature: Math.fround(temperature) }));
+    expect(await sampleRows(target, warm)).toEqual([1, 1]);
+    const hot = Array.from({ length: 60 }, (_, i) => row(logits, { temperature: 3e38, seed: [i, i] }));
+    expect(new Set(await sampleRows(target, hot)).size).toBe(4);
   });
 
   it('keeps exactly the k largest, zeros of both signs being equal', async () => {

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { sample } from '../../src/executor/kernels/contracts/index.js';
+import { OUTPUT_NON_FINITE, sample } from '../../src/executor/kernels/contracts/index.js';
 import { acceptablePicks } from './reference/sample_pick.js';
 import { randomRows, SampledStep } from './support/sampled-rows.js';
 import { onEachTarget } from './support/targets.js';
-import { Random, seed, size } from './support/values.js';
+import { fill, Random, seed, size } from './support/values.js';
 
 const samplings = fc.array(
   fc.record({
-    temperature: fc.constantFrom(0, 0.1, 0.7, 1, 2).map(Math.fround),
+    temperature: fc.constantFrom(0, 1e-40, 0.1, 0.7, 1, 2).map(Math.fround),
     topK: fc.constantFrom(0, 0, 1, 5, 40, 1000),
     topP: fc.constantFrom(1, 1, 0.95, 0.5, 0).map(Math.fround),
     minP: fc.constantFrom(0, 0, 0.05, 1).map(Math.fround),
@@ -44,19 +44,28 @@ onEachTarget('sample_pick', (target) => {
       },
     ));
 
-  it('never chooses a NaN, and the first token where there is nothing else', async () => {
-    const nan = new Float32Array(130).fill(Number.NaN);
+  it('tells, as sample does, of a row that no token can be drawn for', async () => {
     const greedy = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 } as const;
-    const one = nan.slice();
-    one[100] = -3;
-    const rows = [one, nan].flatMap((logits) =>
-      [greedy, { ...greedy, temperature: 1 }].map((sampling) => ({
-        logits,
-        sampling,
-        position: 1,
-        adjusts: 'no' as const,
-      })),
+    const parameters = [greedy, { ...greedy, temperature: 1 }, { ...greedy, temperature: 1, topK: 3 }];
+    const broken = [Number.NaN, Number.POSITIVE_INFINITY].flatMap((value) =>
+      [0, 64, 129].map((at) => {
+        const logits = fill('normal', 130, new Random(at));
+        logits[at] = value;
+        return logits;
+      }),
     );
-    expect((await new SampledStep(rows).pick(target)).tokens).toEqual([100, 100, 0, 0]);
+    const masked = new Float32Array(130).fill(Number.NEGATIVE_INFINITY);
+    const rows = [...broken, masked].flatMap((logits) =>
+      parameters.flatMap((sampling) =>
+        (['no', 'bias'] as const).map((adjusts) => ({ logits, sampling, position: 1, adjusts })),
+      ),
+    );
+    const { tokens, lastTokens } = await new SampledStep(rows).pick(target);
+    expect(tokens).toEqual(rows.map(() => OUTPUT_NON_FINITE));
+    expect(lastTokens).toEqual(rows.map(() => 0));
+    const one = masked.slice();
+    one[100] = -3;
+    const drawn = parameters.map((sampling) => ({ logits: one, sampling, position: 1, adjusts: 'no' as const }));
+    expect((await new SampledStep(drawn).pick(target)).tokens).toEqual(drawn.map(() => 100));
   });
 });

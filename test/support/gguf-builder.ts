@@ -130,6 +130,13 @@ export class GgufBuilder {
     return this;
   }
 
+  /** Gives a tensor another type, and zeros. */
+  retype(name: string, type: TensorTypeName): this {
+    const at = this.tensors.findIndex(([existing]) => existing === name);
+    this.tensors[at] = [name, { type, dims: this.tensors[at]![1].dims }];
+    return this;
+  }
+
   /** The whole file. */
   build(): Uint8Array {
     const { magic = 'GGUF', version = 3 } = this.spec;

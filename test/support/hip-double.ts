@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { packageRoot } from '../../src/shared/package.js';
@@ -18,27 +18,34 @@ export function doubleIsMissing(target = 'gfx1100'): string | undefined {
 
 export interface DoubleOptions {
   readonly target?: string;
-  /** KIND@CALL:N, see test/doubles/hip/double.cc. It happens once, however often the process is started. */
+  /**
+   * KIND@CALL:N, see test/doubles/hip/double.cc. It happens once, however often the process is started; KIND@CALL:N+ happens
+   * between {@link HipDouble.plant} and {@link HipDouble.mend}.
+   */
   readonly fault?: string;
   readonly memoryBytes?: number;
+  /** Launches compute nothing. */
+  readonly idle?: boolean;
 }
 
 /** A device that is not there: the environment in which `--device hip` finds it, and what crossed its bus. */
 export class HipDouble {
   readonly environment: Readonly<Record<string, string>>;
   private readonly log: string;
+  private readonly once: string;
 
   constructor(options: DoubleOptions = {}) {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
     this.log = path.join(folder, 'log');
-    const once = path.join(folder, 'once');
-    if (options.fault !== undefined) writeFileSync(once, '');
+    this.once = path.join(folder, 'once');
+    if (options.fault !== undefined && !options.fault.endsWith('+')) this.plant();
     this.environment = {
       ROCM_PATH: path.join(packageRoot, 'build', 'double'),
       ROCMFORGE_DOUBLE_KERNELS: kernels,
       ROCMFORGE_DOUBLE_LOG: this.log,
       ROCMFORGE_DOUBLE_ARCH: options.target ?? 'gfx1100',
-      ...(options.fault !== undefined && { ROCMFORGE_DOUBLE_FAULT: options.fault, ROCMFORGE_DOUBLE_ONCE: once }),
+      ...(options.fault !== undefined && { ROCMFORGE_DOUBLE_FAULT: options.fault, ROCMFORGE_DOUBLE_ONCE: this.once }),
+      ...(options.idle === true && { ROCMFORGE_DOUBLE_IDLE: '1' }),
       ...(options.memoryBytes !== undefined && { ROCMFORGE_DOUBLE_MEMORY: String(options.memoryBytes) }),
     };
   }
@@ -48,7 +55,17 @@ export class HipDouble {
     Object.assign(process.env, this.environment);
   }
 
-  /** What was done on the device since it was made, in order: "in BYTES", "out BYTES", "graph LAUNCHES" or "KERNEL 0". */
+  /** From now on the fault happens. */
+  plant(): void {
+    writeFileSync(this.once, '');
+  }
+
+  /** And now no more. */
+  mend(): void {
+    rmSync(this.once, { force: true });
+  }
+
+  /** What was done on the device since it was made, in order: "in BYTES", "out BYTES", "graph LAUNCHES", "instantiate LAUNCHES" or "KERNEL 0". */
   calls(): readonly string[] {
     return existsSync(this.log) ? readFileSync(this.log, 'utf8').trim().split('\n') : [];
   }

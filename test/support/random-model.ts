@@ -1,31 +1,56 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { GgufBuilder, typed } from './gguf-builder.js';
+import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
+import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
+  readonly architecture?: 'llama' | 'qwen2';
   readonly contextLength?: number;
   readonly layers?: number;
+  /** 64: attention on a GPU is in matrix tiles, and split. */
+  readonly headDim?: 16 | 64;
   readonly seed?: number;
   readonly chatTemplate?: string;
+  /** Rows of the vocabulary's matrices that no token has. */
+  readonly paddedRows?: number;
+  /** What is otherwise, by full key; `undefined` leaves the key out. */
+  readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
+  /** More tensors, all zero. */
+  readonly tensors?: Readonly<Record<string, { readonly type?: TensorTypeName; readonly dims: readonly number[] }>>;
+  /** Tensors that are multiplied by a number. */
+  readonly scaled?: Readonly<Record<string, number>>;
 }
 
 const HIDDEN = 64;
-const HEADS = 4;
-const KV_HEADS = 2;
-const HEAD_DIM = 16;
+/** Query and key heads for each size of a head. */
+const HEADS = { 16: [4, 2], 64: [2, 1] } as const;
 const FFN = 128;
 const WORDS = ['▁the', '▁a', '▁fox', '▁sea', '▁and', '▁ran', '▁to', '▁old', '▁wind', '▁sang', '▁long', '▁night', '.'];
 
-/**
- * Writes a llama of random weights that runs: a SentencePiece vocabulary of bytes and a few words, two layers, grouped
- * KV heads. Its text means nothing; the same seed gives the same file.
- *
- * @returns the file's path, in a temporary folder
- */
+/** Writes {@link randomModel}. @returns the file's path, in a temporary folder */
 export function writeRandomModel(options: RandomModelOptions = {}): string {
-  const { type = 'F32', contextLength = 512, layers = 2 } = options;
+  const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'random.gguf');
+  writeFileSync(file, randomModel(options).build());
+  return file;
+}
+
+/**
+ * A model of random weights that runs: a SentencePiece vocabulary of bytes and a few words, two layers, grouped KV heads. Its
+ * text means nothing; the same seed gives the same file.
+ */
+export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
+  const {
+    type = 'F32',
+    contextLength = 512,
+    layers = 2,
+    architecture = 'llama',
+    paddedRows = 0,
+    scaled = {},
+  } = options;
+  const { headDim = 16 } = options;
+  const [heads, kvHeads] = HEADS[headDim];
   const random = gaussian(options.seed ?? 1);
   const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   // Every printable character stands for itself too, so that prompts are not spelled in bytes alone.
@@ -34,16 +59,20 @@ export function writeRandomModel(options: RandomModelOptions = {}): string {
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
   const builder = new GgufBuilder({ name: 'random.gguf' });
   const metadata = {
-    'general.architecture': 'llama',
-    'general.name': 'random llama',
-    'llama.block_count': layers,
-    'llama.context_length': contextLength,
-    'llama.embedding_length': HIDDEN,
-    'llama.feed_forward_length': FFN,
-    'llama.attention.head_count': HEADS,
-    'llama.attention.head_count_kv': KV_HEADS,
-    'llama.attention.layer_norm_rms_epsilon': typed.f32(1e-5),
-    'llama.rope.freq_base': typed.f32(10_000),
+    'general.architecture': architecture,
+    'general.name': `random ${architecture}`,
+    [`${architecture}.block_count`]: layers,
+    [`${architecture}.context_length`]: contextLength,
+    [`${architecture}.embedding_length`]: HIDDEN,
+    [`${architecture}.feed_forward_length`]: FFN,
+    [`${architecture}.attention.head_count`]: heads,
+    [`${architecture}.attention.head_count_kv`]: kvHeads,
+    ...(headDim !== 16 && {
+      [`${architecture}.attention.key_length`]: headDim,
+      [`${architecture}.attention.value_length`]: headDim,
+    }),
+    [`${architecture}.attention.layer_norm_rms_epsilon`]: typed.f32(1e-5),
+    [`${architecture}.rope.freq_base`]: typed.f32(10_000),
     'tokenizer.ggml.model': 'llama',
     'tokenizer.ggml.tokens': tokens,
     'tokenizer.ggml.scores': typed.arrayOf(
@@ -54,34 +83,42 @@ export function writeRandomModel(options: RandomModelOptions = {}): string {
     'tokenizer.ggml.bos_token_id': 1,
     'tokenizer.ggml.eos_token_id': 2,
     ...(options.chatTemplate !== undefined && { 'tokenizer.chat_template': options.chatTemplate }),
+    ...options.metadata,
   };
-  for (const [key, value] of Object.entries(metadata)) builder.set(key, value);
-  const matrix = (name: string, columns: number, rows: number, scale = 1 / Math.sqrt(columns)): void => {
-    const values = Float32Array.from({ length: columns * rows }, () => random() * scale);
+  builder.setAll(metadata);
+  const matrix = (name: string, columns: number, rows: number, scale = 1 / Math.sqrt(columns), padded = 0): void => {
+    // Padding is large: whoever computes with it notices.
+    const values = new Float32Array(columns * (rows + padded)).fill(3);
+    for (let i = 0; i < columns * rows; i++) values[i] = random() * scale * (scaled[name] ?? 1);
     const data = type === 'F32' ? new Uint8Array(values.buffer) : new Uint8Array(toHalves(values).buffer);
-    builder.tensor(name, { type, dims: [columns, rows], data });
+    builder.tensor(name, { type, dims: [columns, rows + padded], data });
   };
-  const norm = (name: string): void => {
-    const data = new Uint8Array(Float32Array.from({ length: HIDDEN }, () => 1 + 0.1 * random()).buffer);
-    builder.tensor(name, { type: 'F32', dims: [HIDDEN], data });
+  const vector = (name: string, length: number, mean: number): void => {
+    const data = new Uint8Array(Float32Array.from({ length }, () => mean + 0.1 * random()).buffer);
+    builder.tensor(name, { type: 'F32', dims: [length], data });
   };
-  matrix('token_embd.weight', HIDDEN, tokens.length, 1);
+  const norm = (name: string): void => vector(name, HIDDEN, 1);
+  matrix('token_embd.weight', HIDDEN, tokens.length, 1, paddedRows);
   for (let layer = 0; layer < layers; layer++) {
     norm(`blk.${layer}.attn_norm.weight`);
-    matrix(`blk.${layer}.attn_q.weight`, HIDDEN, HEADS * HEAD_DIM);
-    matrix(`blk.${layer}.attn_k.weight`, HIDDEN, KV_HEADS * HEAD_DIM);
-    matrix(`blk.${layer}.attn_v.weight`, HIDDEN, KV_HEADS * HEAD_DIM);
-    matrix(`blk.${layer}.attn_output.weight`, HEADS * HEAD_DIM, HIDDEN);
+    matrix(`blk.${layer}.attn_q.weight`, HIDDEN, heads * headDim);
+    matrix(`blk.${layer}.attn_k.weight`, HIDDEN, kvHeads * headDim);
+    matrix(`blk.${layer}.attn_v.weight`, HIDDEN, kvHeads * headDim);
+    matrix(`blk.${layer}.attn_output.weight`, heads * headDim, HIDDEN);
+    if (architecture === 'qwen2') {
+      vector(`blk.${layer}.attn_q.bias`, heads * headDim, 0);
+      vector(`blk.${layer}.attn_k.bias`, kvHeads * headDim, 0);
+      vector(`blk.${layer}.attn_v.bias`, kvHeads * headDim, 0);
+    }
     norm(`blk.${layer}.ffn_norm.weight`);
     matrix(`blk.${layer}.ffn_gate.weight`, HIDDEN, FFN);
     matrix(`blk.${layer}.ffn_up.weight`, HIDDEN, FFN);
     matrix(`blk.${layer}.ffn_down.weight`, FFN, HIDDEN);
   }
   norm('output_norm.weight');
-  matrix('output.weight', HIDDEN, tokens.length);
-  const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'random.gguf');
-  writeFileSync(file, builder.build());
-  return file;
+  matrix('output.weight', HIDDEN, tokens.length, undefined, paddedRows);
+  for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
+  return builder;
 }
 
 /** Standard normal numbers (Box-Muller over mulberry32). */

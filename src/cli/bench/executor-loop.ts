@@ -118,7 +118,7 @@ export class ExecutorLoop {
     const y = scope.allocate('i32', PARTS);
     const recorder = new LaunchPlanRecorder(this.device, 0);
     recorder.launch(readWords, { words, y, count, part: 4 * Math.ceil(count / PARTS / 4) }, { parts: PARTS });
-    const plan = recorder.finish();
+    const plan = scope.plan(recorder.finish());
     let best = 0;
     for (let i = 0; i < 3; i++) {
       const microseconds = await runOnce(this.device, plan);

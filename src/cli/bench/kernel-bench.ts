@@ -63,7 +63,7 @@ class KernelBench {
     const { heads, kvHeads, headDim, context } = SHAPE;
     const model = { heads, kvHeads, headDim, ropeDimensions: headDim, layers: 1 } as ModelParameters;
     const blocks = 1 + blocksFor(context);
-    const cache = new KvCache(device, model, 'f16', blocks);
+    const cache = new KvCache(this.memory, model, 'f16', blocks);
     const limits = {
       maxContext: context,
       maxSequences: 1,
@@ -240,11 +240,12 @@ class KernelBench {
       output: nothing,
       deviceOutput: 0,
     };
-    const number = plan.finish();
+    const number = this.memory.plan(plan.finish());
+    this.device.native.capture(number, this.counts);
     let best = Number.POSITIVE_INFINITY;
     for (let run = 0; run <= RUNS; run++)
       best = Math.min(best, await this.device.native.run({ ...step, plan: number }));
-    const times = this.device.native.timeLaunches(once.finish(), this.counts);
+    const times = this.device.native.timeLaunches(this.memory.plan(once.finish()), this.counts);
     const launched = once.kernels.filter((_, i) => (times[i] as number) > 0);
     return { us: best / repeats, kernels: [...new Set(launched)].join(' + ') };
   }

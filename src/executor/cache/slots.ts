@@ -16,7 +16,10 @@ interface Slot {
   readonly logprobs: boolean;
   readonly topLogprobs: number;
   readonly sampling: SlotSampling;
-  blocks: number;
+  /** Blocks of the table, in its order. */
+  readonly blocks: Set<number>;
+  /** The position of the token that was sampled last; before the first, none. */
+  sampledPosition: number | undefined;
   /** Whether tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
 }
@@ -54,18 +57,25 @@ export class SlotTable {
     if (slot >= this.limits.maxSequences) throw protocolError(`slot ${slot} of ${this.limits.maxSequences}`);
     if (this.slots[slot] !== undefined) throw protocolError(`slot ${slot} is open already`);
     const tokenIds = words(message.tokenIds);
-    if (tokenIds.length > this.limits.maxContext) throw protocolError(`slot ${slot} holds ${tokenIds.length} tokens`);
+    if (tokenIds.length === 0 || tokenIds.length > this.limits.maxContext) {
+      throw protocolError(`slot ${slot} holds ${tokenIds.length} tokens`);
+    }
+    if (message.promptTokens > tokenIds.length) {
+      throw protocolError(`slot ${slot} has a prompt of ${message.promptTokens} among ${tokenIds.length} tokens`);
+    }
     for (const id of tokenIds) {
       if (id >= this.vocabularySize) throw protocolError(`token id ${id} in slot ${slot}`);
     }
     const sampling = message.sampling ?? throwProtocolError(`slot ${slot} has no sampling parameters`);
+    checkSampling(slot, sampling);
     this.slots[slot] = {
       tokenIds,
       promptTokens: message.promptTokens,
       logprobs: sampling.logprobs,
-      topLogprobs: Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX),
+      topLogprobs: sampling.topLogprobs,
       sampling,
-      blocks: 0,
+      blocks: new Set(),
+      sampledPosition: undefined,
       isSuppressing: tokenIds.length < sampling.suppressBefore,
     };
     this.writeSampling(slot, sampling, write);
@@ -79,11 +89,12 @@ export class SlotTable {
     const table = message.slot * this.words + SlotWord.BLOCK_TABLE;
     for (const block of words(message.blockIds)) {
       if (block === 0 || block >= this.limits.kvBlocks) throw protocolError(`block ${block} in slot ${message.slot}`);
-      if (slot.blocks * KV_BLOCK_TOKENS >= this.limits.maxContext) {
+      if (slot.blocks.size * KV_BLOCK_TOKENS >= this.limits.maxContext) {
         throw protocolError(`slot ${message.slot} has more blocks than the context holds`);
       }
-      write(table + slot.blocks, block);
-      slot.blocks += 1;
+      if (slot.blocks.has(block)) throw protocolError(`block ${block} twice in slot ${message.slot}`);
+      write(table + slot.blocks.size, block);
+      slot.blocks.add(block);
     }
   }
 
@@ -93,11 +104,17 @@ export class SlotTable {
   rows(slice: Slice, row: (tokenId: number, position: number) => void): void {
     const slot = this.get(slice.slot);
     const end = slice.position + slice.count;
-    if (slice.count === 0 || end > slot.blocks * KV_BLOCK_TOKENS) {
-      throw protocolError(`positions ${slice.position} to ${end} of slot ${slice.slot} with ${slot.blocks} blocks`);
+    // The last block may reach past the context; the tables of positions do not.
+    if (slice.count === 0 || end > Math.min(slot.blocks.size * KV_BLOCK_TOKENS, this.limits.maxContext)) {
+      throw protocolError(
+        `positions ${slice.position} to ${end} of slot ${slice.slot} with ${slot.blocks.size} blocks`,
+      );
     }
-    if (end > slot.tokenIds.length && slice.count !== 1) {
-      throw protocolError(`slot ${slice.slot} knows ${slot.tokenIds.length} tokens, the slice ends at ${end}`);
+    if (end > slot.tokenIds.length && (slice.count !== 1 || slice.position !== slot.sampledPosition)) {
+      throw protocolError(
+        `slot ${slice.slot} knows ${slot.tokenIds.length} tokens and sampled that of ${slot.sampledPosition ?? 'none'}, the ` +
+          `slice is from ${slice.position} to ${end}`,
+      );
     }
     for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? -1, position);
   }
@@ -105,6 +122,7 @@ export class SlotTable {
   /** The slot is about to sample the token of this position: what is held down until then is let go. */
   beforeSample(slot: number, position: number, write: SlotWriter): void {
     const { isSuppressing, sampling } = this.get(slot);
+    this.get(slot).sampledPosition = position;
     if (!isSuppressing || position < sampling.suppressBefore) return;
     this.get(slot).isSuppressing = false;
     this.writeBiases(slot, write);
@@ -116,7 +134,7 @@ export class SlotTable {
    */
   promptRows(slice: Slice, row: (index: number, target: number, top: number) => void): void {
     const { tokenIds, promptTokens, sampling } = this.get(slice.slot);
-    const top = Math.min(sampling.topPromptLogprobs, TOP_LOGPROBS_MAX);
+    const top = sampling.topPromptLogprobs;
     const end = slice.position + slice.count;
     if (end > promptTokens) throw protocolError(`prompt logprobs up to ${end} of a prompt of ${promptTokens}`);
     for (let next = slice.position + 1; next < Math.min(end + 1, promptTokens); next++) {
@@ -145,7 +163,7 @@ export class SlotTable {
     write(base + SlotWord.REPETITION, this.bitsOf(repetitionOf(sampling)));
     write(base + SlotWord.FREQUENCY, this.bitsOf(sampling.frequencyPenalty));
     write(base + SlotWord.PRESENCE, this.bitsOf(sampling.presencePenalty));
-    write(base + SlotWord.LOGPROBS, sampling.logprobs ? 1 + Math.min(sampling.topLogprobs, TOP_LOGPROBS_MAX) : 0);
+    write(base + SlotWord.LOGPROBS, sampling.logprobs ? 1 + sampling.topLogprobs : 0);
   }
 
   /** The tokens that penalties look at, each with how often it was generated; -1 where nothing is penalized. */
@@ -173,7 +191,7 @@ export class SlotTable {
 
   private writeBiases(slot: number, write: SlotWriter): void {
     const { sampling, isSuppressing } = this.get(slot);
-    const biases = new Map(sampling.biasIds.map((id, i) => [id, sampling.biasValues[i] ?? 0]));
+    const biases = new Map(sampling.biasIds.map((id, i) => [id, sampling.biasValues[i] as number]));
     if (isSuppressing) for (const id of sampling.suppressedIds) biases.set(id, Number.NEGATIVE_INFINITY);
     if (biases.size > BIAS_ENTRIES) throw protocolError(`${biases.size} biased logits in slot ${slot}`);
     let word = this.arena.biasOffset + slot * (1 + 2 * BIAS_ENTRIES);
@@ -188,6 +206,27 @@ export class SlotTable {
   private bitsOf(value: number): number {
     this.floatBits[0] = value;
     return this.intBits[0] as number;
+  }
+}
+
+/** What a kernel computes with must be numbers that it can compute with. */
+function checkSampling(slot: number, sampling: SlotSampling): void {
+  const check = (holds: boolean, name: string, value: unknown): void => {
+    if (!holds) throw protocolError(`${name} ${value} of slot ${slot}`);
+  };
+  const { temperature, topP, minP, repetitionPenalty, frequencyPenalty, presencePenalty } = sampling;
+  for (const [name, value] of Object.entries({ temperature, repetitionPenalty })) {
+    check(Number.isFinite(value) && value >= 0, name, value);
+  }
+  for (const [name, value] of Object.entries({ topP, minP })) check(value >= 0 && value <= 1, name, value);
+  for (const [name, value] of Object.entries({ frequencyPenalty, presencePenalty })) {
+    check(Number.isFinite(value), name, value);
+  }
+  const { biasIds, biasValues, topLogprobs, topPromptLogprobs } = sampling;
+  check(biasIds.length === biasValues.length, 'bias values for', `${biasIds.length} ids are ${biasValues.length}`);
+  for (const value of biasValues) check(Number.isFinite(value), 'bias', value);
+  for (const [name, value] of Object.entries({ topLogprobs, topPromptLogprobs })) {
+    check(value <= TOP_LOGPROBS_MAX, name, value);
   }
 }
 

@@ -89,6 +89,12 @@ export interface NativeDevice {
    * @returns the plan's number
    */
   createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number;
+  /** Frees a plan and its graphs. It must not run again. */
+  releasePlan(plan: number): void;
+  /** Captures what a plan launches for these counts, so that recurring steps of them run as one graph; nothing on the host. */
+  capture(plan: number, counts: Int32Array): void;
+  /** Graphs instantiated since the device was opened. */
+  graphs(): number;
   /** Runs the plan once. @returns microseconds of each launch, 0 for those the counts leave out */
   timeLaunches(plan: number, counts: Int32Array): Float64Array;
   /** Queues: copy `input` in, run the plan, copy `output` out. @returns microseconds on the device */
@@ -126,7 +132,7 @@ export interface NativeStep {
   /** The gateway's number of it, for the fault record; absent for what is no step. */
   readonly step?: number;
   readonly counts: Int32Array;
-  /** These counts come again: a GPU may capture what the plan launches for them. */
+  /** These counts come again: a GPU runs the graph that was captured for them, where there is one. */
   readonly recurring: boolean;
   readonly input: Uint8Array;
   readonly deviceInput: number;
@@ -134,12 +140,16 @@ export interface NativeStep {
   readonly deviceOutput: number;
 }
 
-/** A file mapped read-only for as long as the object is reachable. */
+/** A file mapped read-only until it is closed, or the object is reachable no more. */
 export interface MappedFile {
   readonly address: number;
   readonly size: number;
   /** Brings a range into memory. */
   touch(offset: number, bytes: number): Promise<void>;
+  /** Whether somebody has written to the file or changed its length since it was mapped. Under a microsecond. */
+  isChanged(): boolean;
+  /** Unmaps it. Nothing may read from it any more. */
+  close(): void;
 }
 
 let loaded: Addon | undefined;

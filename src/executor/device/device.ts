@@ -32,11 +32,23 @@ export interface Allocator {
   upload(values: Float32Array | Int32Array): DeviceBuffer;
 }
 
-/** Allocations that end together. */
+/** Allocations, plans and scopes within that end together. */
 export class DeviceScope implements Allocator {
   private readonly buffers: DeviceBuffer[] = [];
+  private readonly plans: number[] = [];
+  private readonly children = new Set<DeviceScope>();
 
-  constructor(private readonly device: Device) {}
+  constructor(
+    readonly device: Device,
+    private readonly parent?: DeviceScope,
+  ) {
+    parent?.children.add(this);
+  }
+
+  /** A scope that ends with this one, or before it. */
+  child(): DeviceScope {
+    return new DeviceScope(this.device, this);
+  }
 
   allocate(dtype: Dtype, elements: number): DeviceBuffer {
     return this.keep(this.device.allocate(dtype, elements));
@@ -46,8 +58,28 @@ export class DeviceScope implements Allocator {
     return this.keep(this.device.upload(values));
   }
 
+  /** Frees the plan with everything else. @returns its number */
+  plan(plan: number): number {
+    this.plans.push(plan);
+    return plan;
+  }
+
+  /** Frees all of it; what cannot be freed does not keep the rest. @throws Error of the first that could not */
   release(): void {
-    for (const buffer of this.buffers.splice(0)) this.device.release(buffer);
+    this.parent?.children.delete(this);
+    const errors: unknown[] = [];
+    const attempt = (free: () => void): void => {
+      try {
+        free();
+      } catch (error) {
+        errors.push(error);
+      }
+    };
+    for (const child of [...this.children]) attempt(() => child.release());
+    // Plans lead into the buffers.
+    for (const plan of this.plans.splice(0)) attempt(() => this.device.native.releasePlan(plan));
+    for (const buffer of this.buffers.splice(0)) attempt(() => this.device.release(buffer));
+    if (errors.length > 0) throw errors[0];
   }
 
   private keep(buffer: DeviceBuffer): DeviceBuffer {
@@ -115,14 +147,19 @@ export class Device implements Allocator {
   }
 
   release(buffer: DeviceBuffer): void {
-    this.native.release(buffer.address);
     this.bytes -= Math.max(buffer.elements, 1) * DTYPE_BYTES[buffer.dtype];
+    this.native.release(buffer.address);
   }
 
   /** Copies `values` to a new buffer. */
   upload(values: Float32Array | Int32Array): DeviceBuffer {
     const buffer = this.allocate(values instanceof Float32Array ? 'f32' : 'i32', values.length);
-    this.native.write(buffer.address, new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    try {
+      this.native.write(buffer.address, new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    } catch (error) {
+      this.release(buffer);
+      throw error;
+    }
     return buffer;
   }
 

@@ -110,9 +110,19 @@ export class LaunchPlanRecorder {
     return this.launches.map(({ kernel }) => kernel);
   }
 
-  /** Ends the recording. @returns the plan's number on the device */
+  /** Ends the recording. @returns the plan's number on the device, to be released when it has run for the last time */
   finish(): number {
     return this.device.native.createPlan(this.launches, this.countSlots, this.captureFrom);
+  }
+
+  /** Ends the recording and runs it once, and never again. */
+  async run(): Promise<void> {
+    const plan = this.finish();
+    try {
+      await runOnce(this.device, plan);
+    } finally {
+      this.device.native.releasePlan(plan);
+    }
   }
 
   private gridDim(

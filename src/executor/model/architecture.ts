@@ -1,4 +1,4 @@
-import { RocmForgeError } from '../../shared/errors.js';
+import type { ArchitectureName } from '../../shared/gguf/servable-model.js';
 import type { DeviceBuffer } from '../device/device.js';
 import type { ForwardPass } from './forward-pass.js';
 import { llama } from './llama.js';
@@ -8,7 +8,7 @@ import type { Weights } from './weights.js';
 /** How one model family is wired from the operations of {@link ForwardPass}. */
 export interface Architecture {
   /** `general.architecture` of its files. */
-  readonly name: string;
+  readonly name: ArchitectureName;
   /** Records a whole step, from the embedding to the sampled tokens. */
   record(
     forward: ForwardPass,
@@ -17,17 +17,4 @@ export interface Architecture {
   ): void;
 }
 
-const architectures: ReadonlyMap<string, Architecture> = new Map([llama, qwen2].map((entry) => [entry.name, entry]));
-
-/** The architecture of that name. Throws `MODEL_UNSUPPORTED`. */
-export function findArchitecture(name: string): Architecture {
-  const found = architectures.get(name);
-  if (found === undefined) {
-    throw new RocmForgeError(
-      'MODEL_UNSUPPORTED',
-      `architecture ${name} is not built yet; built are ${[...architectures.keys()].join(', ')}`,
-      { architecture: name },
-    );
-  }
-  return found;
-}
+export const architectures: Readonly<Record<ArchitectureName, Architecture>> = { llama, qwen2 };

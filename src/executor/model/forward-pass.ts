@@ -1,17 +1,17 @@
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import { type Device, type DeviceBuffer, DeviceScope } from '../device/device.js';
+import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/contracts/index.js';
 import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { type Activation, Linear, type Rows } from './linear.js';
-import { type AttentionForm, PagedAttention } from './paged-attention.js';
+import { firstRows, type Matrix } from './matrix.js';
+import { type AttentionForm, type AttentionSplits, PagedAttention } from './paged-attention.js';
 import { Sampling } from './sampling.js';
-import { type SlotArena, slotArena } from './slot-layout.js';
+import { emptySlots, type SlotArena, slotArena } from './slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from './step-counts.js';
 import { StepTables } from './step-tables.js';
 import { UnfusedAttention } from './unfused-attention.js';
-import type { Matrix } from './weights.js';
 
 /** Weights of one attention layer. */
 export interface AttentionWeights {
@@ -75,15 +75,20 @@ export class ForwardPass {
   private readonly slotWords: number;
   private readonly slotDims: { readonly slot_count: number };
 
+  private readonly device: Device;
+
+  /** @param within the scope that ends with it at the latest */
   constructor(
-    private readonly device: Device,
+    within: DeviceScope,
     readonly model: ModelParameters,
     readonly limits: Limits,
     readonly cache: KvCache,
   ) {
     const { maxStepTokens: rows, maxSequences } = limits;
     const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularySize } = model;
-    this.memory = new DeviceScope(device);
+    const { device } = within;
+    this.device = device;
+    this.memory = within.child();
     const f32 = (elements: number) => this.memory.allocate('f32', elements);
     this.arena = slotArena(limits);
     this.slotWords = this.arena.slotWords;
@@ -96,7 +101,7 @@ export class ForwardPass {
     this.activated = f32(rows * ffnSize);
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
-    this.slots = this.memory.upload(new Int32Array(this.arena.words));
+    this.slots = this.memory.upload(emptySlots(this.arena));
     this.tables = new StepTables(this.memory, limits);
     this.plan = new LaunchPlanRecorder(device, STEP_COUNTS);
     this.linear = new Linear(
@@ -123,7 +128,7 @@ export class ForwardPass {
     this.plan.captureFromHere();
   }
 
-  /** Gives back everything but the KV cache. The plan must not run again. */
+  /** Gives back everything but the KV cache, the plan too. */
   release(): void {
     this.memory.release();
   }
@@ -169,6 +174,11 @@ export class ForwardPass {
     this.linear.addTo(this.x, down, this.linear.swiglu(gate, up, input, down, this.gateUp, this.activated));
   }
 
+  /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
+  get splits(): AttentionSplits | undefined {
+    return this.attentionForm.splits;
+  }
+
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
   sampleLogits(norm: DeviceBuffer, outputMatrix: Matrix): void {
     const { hiddenSize, vocabularySize, rmsNormEpsilon } = this.model;
@@ -177,8 +187,10 @@ export class ForwardPass {
       { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
       { tokens: this.tokens.count, samples: this.samples.count },
     );
-    const input = this.linear.normalized(this.sampled, norm, this.normed, rmsNormEpsilon, this.samples, [outputMatrix]);
-    this.linear.multiply(outputMatrix, input, { y: this.logits, stride: vocabularySize });
+    // Rows that no token has are never computed: nothing can be sampled, nor counted among the likeliest, that has no text.
+    const tokens = firstRows(outputMatrix, vocabularySize);
+    const input = this.linear.normalized(this.sampled, norm, this.normed, rmsNormEpsilon, this.samples, [tokens]);
+    this.linear.multiply(tokens, input, { y: this.logits, stride: vocabularySize });
     this.sampling.record(this.logits);
   }
 
@@ -189,7 +201,7 @@ export class ForwardPass {
 
   /** Ends the recording. @returns the plan's number on the device */
   finish(): number {
-    return this.plan.finish();
+    return this.memory.plan(this.plan.finish());
   }
 
   /** The kernels of the plan, in order. */

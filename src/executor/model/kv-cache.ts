@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import { type Device, type DeviceBuffer, DeviceScope } from '../device/device.js';
+import type { DeviceBuffer, DeviceScope } from '../device/device.js';
 import { HEAD_DIMS, KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 
 /** Element types of keys and values. */
@@ -19,9 +19,12 @@ export class KvCache {
   private readonly layers: readonly { readonly k: DeviceBuffer; readonly v: DeviceBuffer }[];
   readonly bytes: number;
 
-  /** @param blocks with the null block, number 0, that belongs to nobody */
+  /**
+   * @param within the scope that ends with it at the latest
+   * @param blocks with the null block, number 0, that belongs to nobody
+   */
   constructor(
-    device: Device,
+    within: DeviceScope,
     model: CacheShape,
     readonly type: KvCacheType,
     readonly blocks: number,
@@ -32,7 +35,7 @@ export class KvCache {
         `head_dim ${model.headDim} is not built; built are ${HEAD_DIMS.join(', ')}`,
       );
     }
-    this.memory = new DeviceScope(device);
+    this.memory = within.child();
     const elements = blocks * model.kvHeads * KV_BLOCK_TOKENS * model.headDim;
     this.layers = Array.from({ length: model.layers }, () => ({
       k: this.memory.allocate(type, elements),

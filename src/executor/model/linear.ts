@@ -2,7 +2,7 @@ import type { Allocator, Device, DeviceBuffer } from '../device/device.js';
 import { bufferFrom, DTYPE_BYTES } from '../device/device.js';
 import * as kernels from '../kernels/contracts/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
-import { joined, type Matrix } from './weights.js';
+import { joined, type Matrix } from './matrix.js';
 
 /** Rows of one step, and where the kernels read how many there are. */
 export interface Rows {

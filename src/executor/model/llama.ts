@@ -9,8 +9,8 @@ export const llama: Architecture = {
   name: 'llama',
 
   record(forward, weights, rope) {
-    const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularySize } = forward.model;
-    forward.embed(weights.table('token_embd.weight', vocabularySize, hiddenSize));
+    const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularyRows } = forward.model;
+    forward.embed(weights.table('token_embd.weight', vocabularyRows, hiddenSize));
     for (let layer = 0; layer < layers; layer++) {
       const matrix = (name: string, rows: number, columns: number) =>
         weights.matrix(`blk.${layer}.${name}.weight`, rows, columns);
@@ -34,7 +34,7 @@ export const llama: Architecture = {
     const output = weights.has('output.weight') ? 'output.weight' : 'token_embd.weight';
     forward.sampleLogits(
       weights.vector('output_norm.weight', hiddenSize),
-      weights.matrix(output, vocabularySize, hiddenSize),
+      weights.matrix(output, vocabularyRows, hiddenSize),
     );
   },
 };

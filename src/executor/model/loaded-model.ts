@@ -1,28 +1,34 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
-import { type ModelParameters, readModelParameters } from '../../shared/gguf/model-parameters.js';
+import { contentIdentity } from '../../shared/gguf/content-identity.js';
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
-import type { Device } from '../device/device.js';
+import { readServableModel } from '../../shared/gguf/servable-model.js';
+import type { MappedFile } from '../device/addon.js';
+import { type Device, DeviceScope } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
-import { findArchitecture } from './architecture.js';
+import { architectures } from './architecture.js';
 import { ForwardPass } from './forward-pass.js';
+import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { KvCache, kvBlockBytes } from './kv-cache.js';
 import type { Limits } from './limits.js';
 import { ropeTable, uploadRope } from './rope-table.js';
 import { blocksFor } from './slot-layout.js';
-import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from './step-counts.js';
-import { tensorBytes, Weights } from './weights.js';
+import { COUNT_DRAWS, COUNT_SAMPLES } from './step-counts.js';
+import { mapModelFile, tensorBytes, Weights } from './weights.js';
 
 /** What a gateway asks of a load. */
 export interface LoadOptions {
   readonly path: string;
+  /** Where to open it, when that is not its path: the descriptor that a gateway handed down. */
+  readonly openPath?: string | undefined;
   readonly kvCacheType: 'f32' | 'f16';
   readonly maxContext: number;
   readonly maxSequences: number;
   readonly maxStepTokens: number;
   /** 0: room for maxContext × maxSequences tokens. */
   readonly kvMemoryBytes: number;
-  /** Refuse a file with another fingerprint; empty: take any. */
+  /** Refuse a file with another content identity; empty: take any. */
   readonly fingerprint: string;
   /** Default: fused. */
   readonly attention?: Limits['attention'] | undefined;
@@ -32,6 +38,7 @@ export interface LoadOptions {
 export interface LoadedModel {
   readonly options: LoadOptions;
   readonly architecture: string;
+  /** The file's content identity. */
   readonly fingerprint: string;
   readonly parameters: number;
   readonly weightBytes: number;
@@ -39,6 +46,11 @@ export interface LoadedModel {
   readonly plan: number;
   /** Kept because the plan's pointers lead into its mapping. */
   readonly weights: Weights;
+  readonly buckets: GraphBuckets;
+  /** What capturing a graph for each bucket took; 0 where there are none. */
+  readonly captureMs: number;
+  /** Gives back everything on the device. It must not run again. */
+  release(): void;
 }
 
 /** Rows of a step where nobody says otherwise. On the host a longer one would hold up those that generate for seconds. */
@@ -46,7 +58,7 @@ const STEP_TOKENS = 2048;
 const HOST_STEP_TOKENS = 512;
 
 /**
- * Loads a GGUF file and records its launch plan.
+ * Loads a GGUF file and records its launch plan. A load that fails leaves nothing on the device.
  *
  * @throws RocmForgeError with the reason of the first thing that does not fit: file, architecture, tensor, memory
  */
@@ -55,47 +67,121 @@ export async function loadModel(
   options: LoadOptions,
   onProgress: (done: number, total: number) => void,
 ): Promise<LoadedModel> {
-  const source = new FileByteSource(options.path);
+  const { path, openPath = path } = options;
+  const source = new FileByteSource(openPath, path);
+  const memory = new DeviceScope(device);
+  let mapping: MappedFile | undefined;
   try {
     const file = readGguf(source);
-    if (options.fingerprint !== '' && options.fingerprint !== file.fingerprint) {
+    // Whoever writes to it from now on is noticed: what is told of the content below holds for what is loaded.
+    mapping = mapModelFile(openPath);
+    const fingerprint = contentIdentity(source, file.dataOffset);
+    if (options.fingerprint !== '' && options.fingerprint !== fingerprint) {
       throw new RocmForgeError(
-        'MODEL_UNSUPPORTED',
-        `${options.path} is not the file that the gateway reads: their fingerprints differ`,
+        'MODEL_FILE_CHANGED',
+        `${path} is not the file that the gateway reads, or not any more: their contents differ`,
       );
     }
-    const parameters = readModelParameters(file);
-    const architecture = findArchitecture(parameters.architecture);
-    const limits = limitsFor(device, options);
-    const blocks = new BlockBudget(options, parameters);
-    if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
-    const weights = await Weights.load(device, file, options.path, onProgress);
-    const divisors = weights.has('rope_freqs.weight')
-      ? device.readF32(weights.vector('rope_freqs.weight', parameters.ropeDimensions / 2))
-      : undefined;
-    const rope = uploadRope(device, ropeTable(parameters, limits.maxContext, divisors));
-    const record = (cache: KvCache): ForwardPass => {
-      const forward = new ForwardPass(device, parameters, { ...limits, kvBlocks: cache.blocks }, cache);
-      architecture.record(forward, weights, rope);
-      return forward;
-    };
-    const kvBlocks = device.isHost
-      ? blocks.wanted
-      : blocks.within(await freeAfterWarmUp(device, parameters, options, record));
-    const forward = record(new KvCache(device, parameters, options.kvCacheType, kvBlocks));
-    return {
-      options,
-      architecture: architecture.name,
-      fingerprint: file.fingerprint,
-      parameters: weights.parameters,
-      weightBytes: weights.bytes,
-      forward,
-      plan: forward.finish(),
-      weights,
-    };
+    return await new ModelLoader(memory, file, options, fingerprint).load(mapping, onProgress);
+  } catch (error) {
+    try {
+      memory.release();
+    } catch {
+      // A device that cannot even free is lost; why the load failed is what matters.
+    }
+    mapping?.close();
+    // What contracts say of sizes; sizes are the file's here.
+    if (!(error instanceof RangeError)) throw error;
+    const cause = error;
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `no kernel takes the shapes of ${path}: ${cause.message}`,
+      {},
+      { cause },
+    );
   } finally {
     source.close();
   }
+}
+
+/** One load; everything of it on the device is in one scope. */
+class ModelLoader {
+  private readonly device: Device;
+
+  constructor(
+    private readonly memory: DeviceScope,
+    private readonly file: GgufFile,
+    private readonly options: LoadOptions,
+    private readonly fingerprint: string,
+  ) {
+    this.device = memory.device;
+  }
+
+  async load(mapping: MappedFile, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
+    const { device, memory, file, options } = this;
+    const parameters = readServableModel(file);
+    const limits = limitsFor(device, options);
+    const blocks = new BlockBudget(options, parameters);
+    if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
+    const weights = await Weights.load(memory, file, mapping, onProgress);
+    const divisors = weights.has('rope_freqs.weight')
+      ? device.readF32(weights.vector('rope_freqs.weight', parameters.ropeDimensions / 2))
+      : undefined;
+    const rope = uploadRope(memory, ropeTable(parameters, limits.maxContext, divisors));
+    const record = (within: DeviceScope, kvBlocks: number): ForwardPass => {
+      const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks);
+      const forward = new ForwardPass(within, parameters, { ...limits, kvBlocks }, cache);
+      architectures[parameters.architecture].record(forward, weights, rope);
+      weights.refuseUnread();
+      return forward;
+    };
+    const kvBlocks = device.isHost ? blocks.wanted : blocks.within(await this.freeAfterWarmUp(record));
+    const forward = record(memory, kvBlocks);
+    const plan = forward.finish();
+    const buckets = new GraphBuckets(limits, forward.splits);
+    const captureMs = device.isHost ? 0 : captureGraphs(device, plan, buckets);
+    return {
+      options,
+      architecture: parameters.architecture,
+      fingerprint: this.fingerprint,
+      parameters: weights.parameters,
+      weightBytes: weights.bytes,
+      forward,
+      plan,
+      weights,
+      buckets,
+      captureMs,
+      release: () => {
+        memory.release();
+        mapping.close();
+      },
+    };
+  }
+
+  /**
+   * Bytes that a GPU has left for the KV cache once the largest step has run and every graph is there: code objects are
+   * loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
+   * launches; the final one can only be recorded when the cache has its place.
+   */
+  private async freeAfterWarmUp(record: (within: DeviceScope, kvBlocks: number) => ForwardPass): Promise<number> {
+    const { device } = this;
+    const within = this.memory.child();
+    // All rows are those of the null slot, whose positions lie in the null block.
+    const forward = record(within, 1);
+    const plan = forward.finish();
+    await runNullStep(device, forward, plan, forward.limits.maxStepTokens);
+    captureGraphs(device, plan, new GraphBuckets(forward.limits, forward.splits));
+    const { freeBytes } = device.native.memory();
+    within.release();
+    return freeBytes - RESERVED_BYTES;
+  }
+}
+
+/** Captures a graph for each bucket. @returns milliseconds */
+function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): number {
+  const began = performance.now();
+  for (const bucket of buckets.all()) device.native.capture(plan, countsOf(bucket));
+  return performance.now() - began;
 }
 
 /** Memory of a GPU that stays free: what the driver takes for itself as time goes by. */
@@ -114,26 +200,6 @@ function refuseWhatCannotFit(device: Device, file: GgufFile, leastKvBytes: numbe
   );
 }
 
-/**
- * Bytes that a GPU has left for the KV cache once the largest step has run: code objects are loaded by then, and every
- * buffer of the forward pass is allocated.
- */
-async function freeAfterWarmUp(
-  device: Device,
-  parameters: ModelParameters,
-  options: LoadOptions,
-  record: (cache: KvCache) => ForwardPass,
-): Promise<number> {
-  // All rows are those of the null slot, whose positions lie in the null block.
-  const cache = new KvCache(device, parameters, options.kvCacheType, 1);
-  const forward = record(cache);
-  await runNullStep(device, forward, forward.finish(), forward.limits.maxStepTokens);
-  const { freeBytes } = device.native.memory();
-  forward.release();
-  cache.release();
-  return freeBytes - RESERVED_BYTES;
-}
-
 /** Runs a step whose rows are all of the null slot. */
 async function runNullStep(device: Device, forward: ForwardPass, plan: number, rows: number): Promise<void> {
   const { limits, tables } = forward;
@@ -142,12 +208,9 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   input[tables.offsets.tokens] = rows;
   input[tables.offsets.samples] = samples;
   input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
-  const counts = new Int32Array(STEP_COUNTS);
-  counts[COUNT_TOKENS] = rows;
+  const counts = countsOf({ rows, splits: 1 });
   counts[COUNT_SAMPLES] = samples;
   counts[COUNT_DRAWS] = samples;
-  counts[COUNT_SPLITS] = 1;
-  counts[COUNT_TILES] = rows;
   for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
   await device.native.run({
     plan,
@@ -160,12 +223,18 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   });
 }
 
+/** What may be asked for: the blocks of a grid, and tables that JavaScript can hold. */
+const MOST = { maxContext: 2 ** 24, maxSequences: 4096, maxStepTokens: 65_535 } as const;
+
 function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks'> {
   const { maxContext, maxSequences, kvCacheType, attention = 'fused' } = options;
   const ownStepTokens = Math.max(maxSequences, device.isHost ? HOST_STEP_TOKENS : STEP_TOKENS);
   const maxStepTokens = options.maxStepTokens === 0 ? ownStepTokens : options.maxStepTokens;
   for (const [name, value] of Object.entries({ maxContext, maxSequences, maxStepTokens })) {
+    const most = MOST[name as keyof typeof MOST];
     if (value < 1) throw new RocmForgeError('INVALID_OPTION', `${name} must be at least 1`);
+    if (value > most)
+      throw new RocmForgeError('INVALID_OPTION', `${name} is ${value}; the most that is granted is ${most}`);
   }
   if (maxStepTokens < maxSequences) {
     throw new RocmForgeError(

@@ -31,8 +31,16 @@ export interface LayerCache {
   readonly v: DeviceBuffer;
 }
 
+/** Steps of at most `rows` rows split each context into parts, of which the longest has `most`. */
+export interface AttentionSplits {
+  readonly rows: number;
+  readonly most: number;
+}
+
 /** A way to attend. */
 export interface AttentionForm {
+  /** Absent where no context is split. */
+  readonly splits: AttentionSplits | undefined;
   /** Rotates q and k, appends k and v to the layer's cache, and attends: qkv → out. */
   record(layer: LayerCache, rope: Rope, qkv: DeviceBuffer, out: DeviceBuffer): void;
 }
@@ -45,7 +53,7 @@ export class PagedAttention implements AttentionForm {
   private readonly tokens: StepCount;
   /** `[split_rows, heads, splits, 2 + head_dim]` */
   private readonly parts: DeviceBuffer | undefined;
-  private readonly splits: number;
+  private readonly mostSplits: number;
   private readonly splitRows: number;
   private readonly values: { readonly heads: number; readonly kv_heads: number; readonly scale: number };
 
@@ -54,12 +62,16 @@ export class PagedAttention implements AttentionForm {
     const { heads, kvHeads, headDim } = model;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
     this.values = { heads, kv_heads: kvHeads, scale: 1 / Math.sqrt(headDim) };
-    this.splits = Math.ceil(limits.maxContext / kernels.ATTENTION_SPLIT);
-    const rowBytes = heads * this.splits * (2 + headDim) * 4;
+    this.mostSplits = Math.ceil(limits.maxContext / kernels.ATTENTION_SPLIT);
+    const rowBytes = heads * this.mostSplits * (2 + headDim) * 4;
     const most = Math.min(MOST_SPLIT_ROWS, limits.maxStepTokens);
     this.splitRows = Math.max(1, Math.min(most, Math.floor(PART_BYTES / rowBytes)));
     const tiled = !device.isHost && tileRows(model, cache) !== undefined;
     this.parts = tiled ? memory.allocate('f32', (this.splitRows * rowBytes) / 4) : undefined;
+  }
+
+  get splits(): AttentionSplits | undefined {
+    return this.parts && { rows: this.splitRows, most: this.mostSplits };
   }
 
   record({ k, v }: LayerCache, rope: Rope, qkv: DeviceBuffer, out: DeviceBuffer): void {
@@ -99,7 +111,7 @@ export class PagedAttention implements AttentionForm {
     }
     const few = { count: tokens, atMost: this.splitRows };
     const fewTokens = { index: COUNT_TOKENS, max: this.splitRows };
-    const { parts, splits } = this;
+    const { parts, mostSplits: splits } = this;
     plan.launch(
       kernels.attentionTileSplit('f16', headDim),
       { ...values, parts, splits },

@@ -8,9 +8,9 @@ export const qwen2: Architecture = {
   name: 'qwen2',
 
   record(forward, weights, rope) {
-    const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularySize } = forward.model;
+    const { hiddenSize, ffnSize, heads, kvHeads, headDim, layers, vocabularyRows } = forward.model;
     const [qSize, kvSize] = [heads * headDim, kvHeads * headDim];
-    forward.embed(weights.table('token_embd.weight', vocabularySize, hiddenSize));
+    forward.embed(weights.table('token_embd.weight', vocabularyRows, hiddenSize));
     for (let layer = 0; layer < layers; layer++) {
       const matrix = (name: string, rows: number, columns: number) =>
         weights.matrix(`blk.${layer}.${name}.weight`, rows, columns);
@@ -36,7 +36,7 @@ export const qwen2: Architecture = {
     const output = weights.has('output.weight') ? 'output.weight' : 'token_embd.weight';
     forward.sampleLogits(
       weights.vector('output_norm.weight', hiddenSize),
-      weights.matrix(output, vocabularySize, hiddenSize),
+      weights.matrix(output, vocabularyRows, hiddenSize),
     );
   },
 };

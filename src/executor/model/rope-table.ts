@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import type { Device, DeviceBuffer } from '../device/device.js';
+import type { Allocator, DeviceBuffer } from '../device/device.js';
 
 /** Cosines and sines of RoPE, each `[positions, rotary / 2]`. */
 export interface RopeTable {
@@ -12,20 +12,18 @@ export interface RopeTable {
  * The rotation of each position and frequency, in double precision, rounded once: kernels compute no sine or cosine,
  * because a GPU's own are off by 1e-2 at large angles.
  *
- * Angle = position / factor · base^(-2j / rotary) / divisors[j]; Su et al. (2021), with linear position scaling.
+ * Angle = position / factor · base^(-2j / rotary) / divisors[j]; Su et al. (2021), with linear position scaling. Both are
+ * multiplied by the attention factor, so that a score is by its square.
  *
  * @param divisors the model's `rope_freqs.weight`, one a frequency, where it has one
- * @throws RocmForgeError `MODEL_UNSUPPORTED` for another kind of scaling
+ * @throws RocmForgeError `GGUF_INVALID` for divisors that are not as many as the frequencies, or not above 0
  */
 export function ropeTable(
-  model: Pick<ModelParameters, 'ropeDimensions' | 'ropeFreqBase' | 'ropeScaling'>,
+  model: Pick<ModelParameters, 'ropeDimensions' | 'ropeFreqBase' | 'ropeScaling' | 'ropeAttentionFactor'>,
   positions: number,
   divisors?: Float32Array,
 ): RopeTable {
-  const scaling = model.ropeScaling;
-  if (scaling && scaling.type !== 'linear') {
-    throw new RocmForgeError('MODEL_UNSUPPORTED', `RoPE scaling "${scaling.type}" is not built yet`);
-  }
+  const { ropeScaling: scaling, ropeAttentionFactor: attention = 1 } = model;
   const frequencies = model.ropeDimensions / 2;
   if (divisors && divisors.length !== frequencies) {
     throw new RocmForgeError(
@@ -33,14 +31,16 @@ export function ropeTable(
       `rope_freqs.weight has ${divisors.length} elements, the model has ${frequencies} frequencies`,
     );
   }
+  const wrong = divisors?.findIndex((divisor) => !(divisor > 0 && Number.isFinite(divisor))) ?? -1;
+  if (wrong >= 0) throw new RocmForgeError('GGUF_INVALID', `rope_freqs.weight has ${divisors?.[wrong]} at ${wrong}`);
   const cosine = new Float32Array(positions * frequencies);
   const sine = new Float32Array(positions * frequencies);
   for (let j = 0; j < frequencies; j++) {
     const frequency =
       model.ropeFreqBase ** ((-2 * j) / model.ropeDimensions) / (divisors?.[j] ?? 1) / (scaling?.factor ?? 1);
     for (let position = 0; position < positions; position++) {
-      cosine[position * frequencies + j] = Math.cos(position * frequency);
-      sine[position * frequencies + j] = Math.sin(position * frequency);
+      cosine[position * frequencies + j] = attention * Math.cos(position * frequency);
+      sine[position * frequencies + j] = attention * Math.sin(position * frequency);
     }
   }
   return { cosine, sine };
@@ -48,8 +48,8 @@ export function ropeTable(
 
 /** The rotation table on the device. */
 export function uploadRope(
-  device: Device,
+  memory: Allocator,
   table: RopeTable,
 ): { readonly cosine: DeviceBuffer; readonly sine: DeviceBuffer } {
-  return { cosine: device.upload(table.cosine), sine: device.upload(table.sine) };
+  return { cosine: memory.upload(table.cosine), sine: memory.upload(table.sine) };
 }

@@ -47,8 +47,8 @@ export interface SlotArena {
 }
 
 /**
- * Where everything lies for slots of this number and size. One more slot than there are sequences: the last, all zero, is
- * the null slot of rows that only fill a step up to the size of a captured graph. Its positions lie in the null block.
+ * Where everything lies for slots of this number and size. One more slot than there are sequences: the last is the null slot
+ * of rows that only fill a step up to the size of a captured graph. Its positions lie in the null block.
  */
 export function slotArena(limits: { readonly maxSequences: number; readonly maxContext: number }): SlotArena {
   const words = slotWords(limits.maxContext);
@@ -63,4 +63,18 @@ export function slotArena(limits: { readonly maxSequences: number; readonly maxC
     biasOffset,
     words: biasOffset + slots * (1 + 2 * BIAS_ENTRIES),
   };
+}
+
+/**
+ * The arena before any slot is open. The null slot is neutral: greedy, without penalties, biases or a history, so that its
+ * rows copy no logits and several of them in one step change nothing that they share.
+ */
+export function emptySlots(arena: SlotArena): Int32Array {
+  const words = new Int32Array(arena.words);
+  const [one] = new Int32Array(Float32Array.of(1).buffer) as unknown as [number];
+  const slot = (arena.slots - 1) * arena.slotWords;
+  words[slot + SlotWord.TOP_P] = one;
+  words[slot + SlotWord.REPETITION] = one;
+  words[arena.historyOffset + (arena.slots - 1) * (1 + 2 * arena.historyEntries)] = -1;
+  return words;
 }

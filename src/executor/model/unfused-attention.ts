@@ -12,6 +12,7 @@ const SCORE_BYTES = 64 << 20;
  * against.
  */
 export class UnfusedAttention implements AttentionForm {
+  readonly splits = undefined;
   private readonly groupRows: number;
   /** `[group_rows, heads, max_context]` */
   private readonly scores: DeviceBuffer;

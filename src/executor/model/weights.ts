@@ -1,7 +1,8 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { isHarmlessTensor } from '../../shared/gguf/harmless.js';
 import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
 import { loadAddon, type MappedFile } from '../device/addon.js';
-import { bufferFrom, type Device, type DeviceBuffer, DeviceScope, DTYPE_BYTES, type Dtype } from '../device/device.js';
+import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope, type Dtype } from '../device/device.js';
 import {
   BLOCK_TYPES,
   type BlockType,
@@ -11,31 +12,8 @@ import {
   repack,
   type WeightFloatType,
 } from '../kernels/contracts/index.js';
-import { LaunchPlanRecorder, runOnce } from '../kernels/launch-plan.js';
-
-/** A weight matrix `[rows, columns]` on the device, in the element type or the blocks the file gives it. */
-export interface Matrix {
-  readonly type: WeightFloatType | BlockType;
-  /** Blocks as they lie in the file, or repacked for GPUs. */
-  readonly packed: boolean;
-  readonly buffer: DeviceBuffer;
-  readonly rows: number;
-  readonly columns: number;
-}
-
-/** The matrices as one, rows below each other, when their memory follows on; else undefined. */
-export function joined(matrices: readonly Matrix[]): Matrix | undefined {
-  const [first, ...others] = matrices as readonly [Matrix, ...Matrix[]];
-  let rows = first.rows;
-  let elements = first.buffer.elements;
-  for (const { type, packed, buffer, rows: more, columns } of others) {
-    const follows = first.buffer.address + elements * DTYPE_BYTES[first.buffer.dtype] === buffer.address;
-    if (!follows || type !== first.type || packed !== first.packed || columns !== first.columns) return undefined;
-    rows += more;
-    elements += buffer.elements;
-  }
-  return { ...first, rows, buffer: { ...first.buffer, elements } };
-}
+import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import type { Matrix } from './matrix.js';
 
 const FLOAT_TYPES: Readonly<Partial<Record<string, WeightFloatType>>> = { F32: 'f32', F16: 'f16', BF16: 'bf16' };
 
@@ -45,11 +23,14 @@ export const MATRIX_TYPES: readonly string[] = [
   ...BLOCK_TYPES.map((type) => type.toUpperCase()),
 ];
 
-/** Bytes of all tensors of a file. */
+/** The tensors that are brought to a device: all that are not known to be of no use. */
+function wanted(file: GgufFile): GgufTensor[] {
+  return [...file.tensors.values()].filter(({ name }) => !isHarmlessTensor(name));
+}
+
+/** Bytes of the tensors that are brought to a device. */
 export function tensorBytes(file: GgufFile): number {
-  let sum = 0;
-  for (const tensor of file.tensors.values()) sum += tensor.bytes;
-  return sum;
+  return wanted(file).reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 /** Tensors that one launch can multiply when they lie side by side: their names' parts after `blk.N.`. */
@@ -71,6 +52,8 @@ export class Weights {
   private readonly addresses = new Map<string, number>();
   /** Of each tensor that was repacked. */
   private readonly packed = new Map<string, DeviceBuffer>();
+  /** Names of those that were asked for. */
+  private readonly read = new Set<string>();
 
   private constructor(
     private readonly file: GgufFile,
@@ -78,26 +61,21 @@ export class Weights {
   ) {}
 
   /**
-   * Maps the file and brings it to the device.
+   * Brings the tensors to the device.
    *
+   * @param memory what it allocates ends with this scope
+   * @param mapping the file, as {@link mapModelFile} maps it
    * @param onProgress called with bytes done and in all
-   * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`, or `OUT_OF_MEMORY` of a GPU
+   * @throws RocmForgeError `MODEL_FILE_CHANGED` when the file was written to meanwhile, or `OUT_OF_MEMORY` of a GPU
    */
   static async load(
-    device: Device,
+    memory: DeviceScope,
     file: GgufFile,
-    path: string,
+    mapping: MappedFile,
     onProgress: (done: number, total: number) => void,
   ): Promise<Weights> {
-    let mapping: MappedFile;
-    try {
-      mapping = new (loadAddon().MappedFile)(path);
-    } catch (error) {
-      throw new RocmForgeError('MODEL_FILE_UNREADABLE', (error as Error).message, {}, { cause: error });
-    }
-    if (mapping.size < file.size) {
-      throw new RocmForgeError('GGUF_INVALID', `${path} shrank while it was being read`);
-    }
+    if (mapping.size < file.size) throw fileChanged(file.name);
+    const { device } = memory;
     const weights = new Weights(file, mapping);
     const total = weights.bytes;
     let done = 0;
@@ -111,28 +89,30 @@ export class Weights {
       }
     };
     if (device.isHost) {
-      for (const tensor of file.tensors.values()) {
+      for (const tensor of wanted(file)) {
         weights.addresses.set(tensor.name, mapping.address + tensor.offset);
         await bring(tensor, () => undefined);
       }
     } else {
-      await weights.upload(device, bring);
+      await weights.upload(memory, bring);
     }
+    weights.checkFile();
     return weights;
   }
 
   /** Copies each tensor to the GPU; tensors that are multiplied together lie side by side. */
   private async upload(
-    device: Device,
+    memory: DeviceScope,
     bring: (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => Promise<void>,
   ): Promise<void> {
-    const scratch = new DeviceScope(device);
-    const packable = [...this.file.tensors.values()].filter((tensor) => packedBytes(tensor) !== undefined);
+    const { device } = memory;
+    const scratch = memory.child();
+    const packable = wanted(this.file).filter((tensor) => packedBytes(tensor) !== undefined);
     const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
     for (const group of this.groups()) {
       const isEmbedding = group[0]?.name === EMBEDDING;
       const sizes = group.map((tensor) => (isEmbedding ? undefined : packedBytes(tensor)) ?? tensor.bytes);
-      const buffer = device.allocate(
+      const buffer = memory.allocate(
         'u8',
         sizes.reduce((sum, bytes) => sum + bytes, 0),
       );
@@ -158,7 +138,7 @@ export class Weights {
         dtype: 'u8',
         elements: embedding.bytes,
       } as const;
-      await this.repack(device, embedding, table, device.allocate('u8', bytes));
+      await this.repack(device, embedding, table, memory.allocate('u8', bytes));
     }
     scratch.release();
   }
@@ -169,7 +149,7 @@ export class Weights {
     const blocks = columns / blockFormat(type).blockElements;
     const recorder = new LaunchPlanRecorder(device, 0);
     recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
-    await runOnce(device, recorder.finish());
+    await recorder.run();
     this.packed.set(tensor.name, target);
   }
 
@@ -177,7 +157,7 @@ export class Weights {
   private groups(): GgufTensor[][] {
     const grouped = new Set<string>();
     const groups: GgufTensor[][] = [];
-    for (const tensor of this.file.tensors.values()) {
+    for (const tensor of wanted(this.file)) {
       if (grouped.has(tensor.name)) continue;
       const [, layer = '', part] = /^(blk\.\d+\.)(.*)$/.exec(tensor.name) ?? [];
       const family = JOINED.find((names) => part !== undefined && names.includes(part)) ?? [];
@@ -191,7 +171,7 @@ export class Weights {
     return groups;
   }
 
-  /** Bytes of all tensors. */
+  /** Bytes of the tensors that were brought here. */
   get bytes(): number {
     return tensorBytes(this.file);
   }
@@ -222,6 +202,35 @@ export class Weights {
 
   has(name: string): boolean {
     return this.file.tensors.has(name);
+  }
+
+  /**
+   * Refuses a file with a tensor that nothing asked for and that is not known to be harmless: to be called once the model is
+   * recorded.
+   *
+   * @throws RocmForgeError `MODEL_UNSUPPORTED` naming it
+   */
+  refuseUnread(): void {
+    const unread = wanted(this.file).filter(({ name }) => !this.read.has(name));
+    const [first] = unread;
+    if (first === undefined) return;
+    const others = unread.length === 1 ? '' : ` and ${unread.length - 1} more`;
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `${this.file.name}: nothing here uses tensor ${first.name} [${first.dims.join(', ')}]${others}: without it the model ` +
+        'may compute something else',
+      { tensor: first.name },
+    );
+  }
+
+  /** Whether the file that the weights lie in was written to since it was mapped. */
+  get isFileChanged(): boolean {
+    return this.mapping.isChanged();
+  }
+
+  /** @throws RocmForgeError `MODEL_FILE_CHANGED` when {@link isFileChanged} */
+  checkFile(): void {
+    if (this.isFileChanged) throw fileChanged(this.file.name);
   }
 
   /**
@@ -266,6 +275,7 @@ export class Weights {
 
   private tensor(name: string, dims: readonly number[]): GgufTensor {
     const tensor = this.file.tensors.get(name);
+    this.read.add(name);
     if (tensor === undefined) {
       throw new RocmForgeError('GGUF_INVALID', `${this.file.name} holds no tensor ${name}`, { tensor: name });
     }
@@ -282,6 +292,20 @@ export class Weights {
   private buffer(tensor: GgufTensor, dtype: Dtype, elements: number): DeviceBuffer {
     return { address: this.addresses.get(tensor.name) as number, dtype, elements };
   }
+}
+
+/** Maps a model file. @throws RocmForgeError `MODEL_FILE_UNREADABLE` */
+export function mapModelFile(path: string): MappedFile {
+  try {
+    return new (loadAddon().MappedFile)(path);
+  } catch (error) {
+    throw new RocmForgeError('MODEL_FILE_UNREADABLE', (error as Error).message, {}, { cause: error });
+  }
+}
+
+/** The weights are not those any more that were loaded. */
+function fileChanged(name: string): RocmForgeError {
+  return new RocmForgeError('MODEL_FILE_CHANGED', `${name} was written to while its weights were in use`);
 }
 
 /** Bytes of a tensor repacked for GPUs; undefined for one whose kernels read it as it is. */

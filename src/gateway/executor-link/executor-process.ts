@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -15,6 +15,8 @@ export interface ExecutorProcessOptions {
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
   readonly attention?: 'fused' | 'unfused' | undefined;
+  /** The model file, open in this process: the executor inherits it, whatever becomes of its path. */
+  readonly modelDescriptor?: number | undefined;
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
@@ -64,8 +66,11 @@ export class ExecutorProcess {
     if (options.attention !== undefined) args.push('--attention', options.attention);
     if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));
     if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
+    const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
+    // A descriptor's number in the child is its place in the list.
+    if (options.modelDescriptor !== undefined) args.push('--model-fd', String(stdio.push(options.modelDescriptor) - 1));
     try {
-      this.child = spawn(process.execPath, args, { stdio: ['pipe', 'ignore', 'pipe'] });
+      this.child = spawn(process.execPath, args, { stdio });
     } catch (error) {
       this.removeFolder();
       throw new RocmForgeError('EXECUTOR_UNAVAILABLE', `no process for an executor: ${(error as Error).message}`);

@@ -16,6 +16,8 @@ export interface SupervisorOptions {
   readonly load: Omit<LoadModelRequest, 'generation' | 'gateway'>;
   /** Token ids that the gateway can turn into text. */
   readonly vocabularySize: number;
+  /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
+  readonly checkModelFile: () => void;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
   /** How long a load may go without progress. */
@@ -45,6 +47,8 @@ export interface SupervisorListener {
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */
   restarts(reason: string): void;
+  /** No executor can go on with what is under way: it ends with this, and so does what comes until one serves. */
+  unservable(error: RocmForgeError): void;
   /** The first step of a new executor came back, this long after the old one was lost. */
   recovered(seconds: number): void;
 }
@@ -251,6 +255,10 @@ export class Supervisor {
       // A process that told why, one that could not be started, or one at an address that nobody started: at the first
       // start the caller hears of it.
       if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) this.first?.reject(error);
+      if (error.reason === 'MODEL_FILE_CHANGED') {
+        this.first?.reject(error);
+        this.listener.unservable(error);
+      }
       this.happen('spawn' in this.options.executor && process === undefined ? 'gone' : 'broken', error);
     }
   }
@@ -258,10 +266,11 @@ export class Supervisor {
   /**
    * @param abandoned aborted when the process has ended
    * @returns where the executor listens, or soon will
-   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now
+   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now; `MODEL_FILE_CHANGED`
    */
   private startOrFind(abandoned: AbortController): string {
-    const { executor, stepTimeoutMs } = this.options;
+    const { executor, stepTimeoutMs, checkModelFile } = this.options;
+    checkModelFile();
     if (!('spawn' in executor)) return executor.address;
     this.outOfMemoryKills = outOfMemoryKills();
     // What `auto` chose first is what streams under way were computed with.

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { RocmForgeError } from '../../shared/errors.js';
 import { LoopBudget } from '../../shared/loop-budget.js';
+import type { ModelFile } from '../model-file.js';
 import type { LimitFacts } from '../server/limits.js';
 import { type DetokenizerOptions, detokenize } from './detokenizer.js';
 import { encodeInput, type PromptInput } from './prompt.js';
@@ -28,7 +29,7 @@ const JOB_BYTES = 4096;
 
 export interface EncodeServiceOptions {
   /** The GGUF file; each thread reads its vocabulary from there. */
-  readonly modelPath: string;
+  readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
   readonly facts: LimitFacts;
@@ -55,11 +56,12 @@ export class EncodeService {
   readonly budget = new LoopBudget(INLINE_MS);
 
   constructor(private readonly options: EncodeServiceOptions) {
-    const { modelPath, facts } = options;
+    const { modelFile, facts } = options;
     this.inlineCharacters = options.inlineCharacters ?? INLINE_CHARACTERS;
     this.threads = new TextThreads({
       file: options.workerFile ?? defaultWorkerFile(),
-      data: { modelPath, facts },
+      modelFile,
+      facts,
       threads: options.threads ?? THREADS,
       jobTimeLimitMs: options.jobTimeLimitMs ?? JOB_TIME_LIMIT_MS,
       maxJobs: options.maxJobs ?? MAX_JOBS,

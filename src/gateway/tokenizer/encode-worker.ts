@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
-import { asRocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   DetokenizeRequest,
   DetokenizeResponse,
@@ -10,6 +10,7 @@ import {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
+import { contentIdentity } from '../../shared/gguf/content-identity.js';
 import { readGguf } from '../../shared/gguf/reader.js';
 import { decodeStrictly } from '../../shared/grpc/strict.js';
 import { ChatTemplate } from '../chat/chat-template.js';
@@ -24,6 +25,8 @@ import { createTokenizer } from './tokenizer.js';
 export interface EncodeWorkerData {
   readonly modelPath: string;
   readonly facts: LimitFacts;
+  /** What the file must hold, see {@link contentIdentity}: a thread must not encode with another vocabulary. */
+  readonly identity: string;
 }
 
 // Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
@@ -31,8 +34,11 @@ const BACKGROUND_NICENESS = 10;
 setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), BACKGROUND_NICENESS);
 
 // The thread reads the vocabulary from the model file itself: cloning 280,000 strings would stall the thread that serves.
-const { modelPath, facts } = workerData as EncodeWorkerData;
-const { metadata } = readGguf(new FileByteSource(modelPath));
+const { modelPath, identity, facts } = workerData as EncodeWorkerData;
+const source = new FileByteSource(modelPath);
+const { metadata, dataOffset } = readGguf(source);
+const isSame = contentIdentity(source, dataOffset) === identity;
+source.close();
 const tokenizer = createTokenizer(metadata);
 const chatTemplate = new ChatTemplate(metadata, tokenizer);
 
@@ -79,6 +85,7 @@ function run<K extends TextJobKind>(kind: K, input: TextJobs[K]['input']): TextJ
 
 parentPort!.on('message', ({ kind, input }: TextJob) => {
   try {
+    if (!isSame) throw new RocmForgeError('MODEL_FILE_CHANGED', 'the model file was written to while it was served');
     const output = run(kind, input);
     // Ids and messages go without a copy: each was made for this answer.
     const moved = output instanceof Uint8Array || output instanceof Uint32Array ? [output.buffer as ArrayBuffer] : [];

@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelFile } from '../model-file.js';
+import type { LimitFacts } from '../server/limits.js';
 import type { EncodeWorkerData } from './encode-worker.js';
 import type { TextJob, TextJobKind, TextJobs, TextThreadMessage } from './text-jobs.js';
 
@@ -13,7 +15,8 @@ export interface Requester {
 export interface TextThreadsOptions {
   /** The compiled `encode-worker.js`. */
   readonly file: string;
-  readonly data: EncodeWorkerData;
+  readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
+  readonly facts: LimitFacts;
   readonly threads: number;
   /** How long a job may take once a thread has begun it. */
   readonly jobTimeLimitMs: number;
@@ -70,7 +73,7 @@ export class TextThreads {
    *
    * @param bytes that it holds while it waits, about
    * @throws RocmForgeError the job's own; `QUEUE_FULL`; `CHAT_TEMPLATE_FAILED` or `TEXT_TOO_SLOW` after the time limit;
-   *   `SHUTTING_DOWN`
+   *   `SHUTTING_DOWN`; `MODEL_FILE_CHANGED` when a thread would read, or has read, another vocabulary
    */
   run<K extends TextJobKind>(
     kind: K,
@@ -177,8 +180,10 @@ class TextThread {
 
   start(): Worker {
     if (this.worker !== undefined) return this.worker;
-    const { file, data } = this.options;
+    const { file, modelFile, facts } = this.options;
     if (!existsSync(file)) throw new RocmForgeError('INTERNAL', `${file} is missing; run "npm run build:ts"`);
+    modelFile.check();
+    const data: EncodeWorkerData = { modelPath: modelFile.openPath, identity: modelFile.identity, facts };
     const worker = new Worker(file, {
       workerData: data,
       name: 'encode',
@@ -198,6 +203,8 @@ class TextThread {
     this.job = job;
     this.isInTemplate = false;
     try {
+      // Cheap, and the vocabulary that a thread has read is not that of a file which was written to since.
+      this.options.modelFile.checkStamp();
       const worker = this.start();
       worker.ref();
       worker.postMessage(job.job);

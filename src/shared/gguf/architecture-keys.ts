@@ -1,12 +1,18 @@
 import { RocmForgeError } from '../errors.js';
+import { isHarmlessKey } from './harmless.js';
+import type { GgufValue } from './metadata.js';
 import type { GgufFile } from './reader.js';
+
+/** Positions, sizes and grids are 32-bit integers on a device. */
+const MOST_COUNT = 2 ** 31 - 1;
 
 /**
  * Checked access to the metadata under a file's architecture: `count('block_count')` reads `llama.block_count` of a
- * llama. Every failure names the file and the full key.
+ * llama. Every failure names the file and the full key. What is read is noted, so that {@link refuseUnread} knows the rest.
  */
 export class ArchitectureKeys {
   readonly architecture: string;
+  private readonly read = new Set<string>();
 
   /** @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture */
   constructor(private readonly file: GgufFile) {
@@ -27,33 +33,69 @@ export class ArchitectureKeys {
     if (value !== undefined && (!Number.isSafeInteger(value) || value <= 0)) {
       this.fail(key, `is ${value} instead of a positive integer`);
     }
+    if (value !== undefined && value > MOST_COUNT)
+      this.fail(key, `is ${value}; the most that is computed is ${MOST_COUNT}`);
     return value;
   }
 
-  /** A finite number > 0 that must be there. */
-  positive(key: string): number {
-    return this.optionalPositive(key) ?? this.fail(key, 'is missing');
+  /**
+   * A number > 0 that must be there, from `least` to `most`: bounds that no model comes near, so that what is beyond them is
+   * damage and is refused before anything follows from it.
+   */
+  positive(key: string, least: number, most: number): number {
+    return this.optionalPositive(key, least, most) ?? this.fail(key, 'is missing');
   }
 
-  optionalPositive(key: string): number | undefined {
+  optionalPositive(key: string, least: number, most: number): number | undefined {
     const value = this.optionalNumber(key);
     if (value !== undefined && !(value > 0 && value < Number.POSITIVE_INFINITY)) {
       this.fail(key, `is ${value} instead of a positive number`);
+    }
+    if (value !== undefined && (value < least || value > most)) {
+      this.fail(key, `is ${value}, which is absurd: models have ${least} to ${most}`);
     }
     return value;
   }
 
   optionalNumber(key: string): number | undefined {
-    const fullKey = `${this.architecture}.${key}`;
+    const fullKey = this.fullKey(key);
     if (!ArrayBuffer.isView(this.file.metadata.get(fullKey))) return this.file.metadata.number(fullKey);
     const perLayer = Array.from(this.file.metadata.numbers(fullKey) ?? []);
     const first = perLayer[0] ?? this.fail(key, 'is an empty list');
-    if (perLayer.some((value) => value !== first)) this.unsupported(key, `differs between layers (${perLayer})`);
+    if (perLayer.some((value) => value !== first)) {
+      this.unsupported(key, `differs between layers (${perLayer.slice(0, MOST_SHOWN)})`);
+    }
     return first;
   }
 
   optionalString(key: string): string | undefined {
-    return this.file.metadata.string(`${this.architecture}.${key}`);
+    return this.file.metadata.string(this.fullKey(key));
+  }
+
+  /**
+   * Refuses a key that was not read so far and is not known to be harmless.
+   *
+   * @throws RocmForgeError `MODEL_UNSUPPORTED` naming it
+   */
+  refuseUnread(): void {
+    const prefix = `${this.architecture}.`;
+    for (const fullKey of this.file.metadata.keys()) {
+      if (!fullKey.startsWith(prefix) || this.read.has(fullKey)) continue;
+      const key = fullKey.slice(prefix.length);
+      const value = this.file.metadata.get(fullKey) as GgufValue;
+      if (isHarmlessKey(key, value)) continue;
+      this.unsupported(
+        key,
+        `is ${shown(value)}, which is not understood here: without it the model may compute something else`,
+      );
+    }
+  }
+
+  /** The key as it stands in the file; it counts as read. */
+  private fullKey(key: string): string {
+    const fullKey = `${this.architecture}.${key}`;
+    this.read.add(fullKey);
+    return fullKey;
   }
 
   /** @throws RocmForgeError `GGUF_INVALID`: the file contradicts itself or the format */
@@ -70,4 +112,16 @@ export class ArchitectureKeys {
     const fullKey = `${this.architecture}.${key}`;
     return new RocmForgeError(reason, `${this.file.name}: metadata key "${fullKey}" ${problem}`, { key: fullKey });
   }
+}
+
+const MOST_SHOWN = 16;
+
+/** A value in a few words. */
+function shown(value: GgufValue): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 4 * MOST_SHOWN));
+  if (typeof value !== 'object') return String(value);
+  const count = value.length;
+  return `[${Array.from(value as ArrayLike<unknown>)
+    .slice(0, MOST_SHOWN)
+    .join(', ')}${count > MOST_SHOWN ? ', ...' : ''}]`;
 }

@@ -40,14 +40,20 @@ export class MemoryByteSource implements ByteSource {
  */
 export class FileByteSource implements ByteSource {
   readonly size: number;
-  private readonly descriptor: number;
+  readonly descriptor: number;
   private buffer: Uint8Array = new Uint8Array(0);
   private bufferOffset = 0;
 
-  /** @throws RocmForgeError `MODEL_FILE_UNREADABLE` when `name` is not a file this process may read */
-  constructor(readonly name: string) {
+  /**
+   * @param name what messages call the file, where that is not its path
+   * @throws RocmForgeError `MODEL_FILE_UNREADABLE` when it is not a file this process may read
+   */
+  constructor(
+    path: string,
+    readonly name = path,
+  ) {
     try {
-      this.descriptor = openSync(name, 'r');
+      this.descriptor = openSync(path, 'r');
     } catch (error) {
       throw unreadable(name, error);
     }
@@ -65,8 +71,11 @@ export class FileByteSource implements ByteSource {
     assertInside(this, offset, length);
     let start = offset - this.bufferOffset;
     if (start < 0 || start + length > this.buffer.length) {
+      // Only who reads front to back reads on; one who jumps gets what was asked for.
+      const readsOn = start >= 0 && start <= this.buffer.length;
+      const wanted = readsOn ? Math.min(Math.max(length, READ_AHEAD_BYTES), this.size - offset) : length;
       // A new buffer each time, so that views handed out earlier stay as they were.
-      this.buffer = this.readFully(offset, Math.min(Math.max(length, READ_AHEAD_BYTES), this.size - offset));
+      this.buffer = this.readFully(offset, wanted);
       this.bufferOffset = offset;
       start = 0;
     }

@@ -6,6 +6,14 @@ import { readVocabularySize, type VocabularySource } from './vocabulary-size.js'
 const DEFAULT_ROPE_FREQ_BASE = 10_000;
 const ROPE_SCALING_TYPES = ['linear', 'yarn', 'longrope'] as const;
 
+/** What models may have, far beyond what they do have. */
+const BOUNDS = {
+  epsilon: [1e-30, 1],
+  freqBase: [1, 1e15],
+  scalingFactor: [1e-3, 1e6],
+  attentionFactor: [1e-3, 1e3],
+} as const;
+
 /** How positions beyond the trained context are squeezed into it. */
 export interface RopeScaling {
   readonly type: (typeof ROPE_SCALING_TYPES)[number];
@@ -51,10 +59,14 @@ export interface ModelParameters {
   readonly ropeFreqBase: number;
   /** Absent when positions are used as they are. */
   readonly ropeScaling?: RopeScaling;
+  /** What every rotation's sine and cosine are multiplied by; absent: 1. */
+  readonly ropeAttentionFactor?: number;
   /** Absent for a dense model. */
   readonly experts?: Experts;
-  /** Logits a token: rows of the output projection. */
+  /** Token ids, and logits a token: entries of the tokenizer's list, or all rows where there is none. */
   readonly vocabularySize: number;
+  /** Rows of the embedding and of the output projection. Those from `vocabularySize` on are padding, never computed. */
+  readonly vocabularyRows: number;
   readonly vocabularySource: VocabularySource;
 }
 
@@ -65,8 +77,7 @@ export interface ModelParameters {
  * @throws RocmForgeError `MODEL_UNSUPPORTED` for shapes this project has no kernels for: layers that differ from each
  *         other, value heads unlike key heads, an unknown RoPE scaling, an unknown vocabulary size
  */
-export function readModelParameters(file: GgufFile): ModelParameters {
-  const keys = new ArchitectureKeys(file);
+export function readModelParameters(file: GgufFile, keys = new ArchitectureKeys(file)): ModelParameters {
   const contextLength = keys.count('context_length');
   const hiddenSize = keys.count('embedding_length');
   const attention = readAttention(keys, hiddenSize);
@@ -75,6 +86,7 @@ export function readModelParameters(file: GgufFile): ModelParameters {
     keys.fail('rope.dimension_count', `is ${ropeDimensions}, not an even number up to head_dim ${attention.headDim}`);
   }
   const ropeScaling = readRopeScaling(keys, contextLength);
+  const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
   const experts = readExperts(keys);
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {
@@ -85,12 +97,14 @@ export function readModelParameters(file: GgufFile): ModelParameters {
     hiddenSize,
     ffnSize: keys.count('feed_forward_length'),
     ...attention,
-    rmsNormEpsilon: keys.positive('attention.layer_norm_rms_epsilon'),
+    rmsNormEpsilon: keys.positive('attention.layer_norm_rms_epsilon', ...BOUNDS.epsilon),
     ropeDimensions,
-    ropeFreqBase: keys.optionalPositive('rope.freq_base') ?? DEFAULT_ROPE_FREQ_BASE,
+    ropeFreqBase: keys.optionalPositive('rope.freq_base', ...BOUNDS.freqBase) ?? DEFAULT_ROPE_FREQ_BASE,
     ...(ropeScaling && { ropeScaling }),
+    ...(ropeAttentionFactor !== undefined && ropeAttentionFactor !== 1 && { ropeAttentionFactor }),
     ...(experts && { experts }),
-    vocabularySize: vocabulary.size,
+    vocabularySize: vocabulary.tokens,
+    vocabularyRows: vocabulary.rows,
     vocabularySource: vocabulary.source,
   };
 }
@@ -116,16 +130,20 @@ function readAttention(
   return { heads, kvHeads, headDim };
 }
 
+/** As llama.cpp: a factor without a type is linear, and so is the old `rope.scale_linear`; linear without a factor is none. */
 function readRopeScaling(keys: ArchitectureKeys, contextLength: number): RopeScaling | undefined {
   const named = keys.optionalString('rope.scaling.type');
-  if (named === undefined || named === 'none') return undefined;
-  const type =
-    ROPE_SCALING_TYPES.find((known) => known === named) ??
-    keys.unsupported('rope.scaling.type', `is "${named}"; known are none, ${ROPE_SCALING_TYPES.join(', ')}`);
-  // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.
-  const factor = type === 'longrope' ? 1 : keys.positive('rope.scaling.factor');
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
-  return { type, factor, originalContextLength };
+  const oldFactor = keys.optionalPositive('rope.scale_linear', ...BOUNDS.scalingFactor);
+  const factor = keys.optionalPositive('rope.scaling.factor', ...BOUNDS.scalingFactor) ?? oldFactor;
+  if (named === 'none') return undefined;
+  const type =
+    ROPE_SCALING_TYPES.find((known) => known === (named ?? 'linear')) ??
+    keys.unsupported('rope.scaling.type', `is "${named}"; known are none, ${ROPE_SCALING_TYPES.join(', ')}`);
+  if (type === 'linear' && factor === undefined) return undefined;
+  // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.
+  if (type === 'longrope') return { type, factor: 1, originalContextLength };
+  return { type, factor: factor ?? keys.fail('rope.scaling.factor', 'is missing'), originalContextLength };
 }
 
 function readExperts(keys: ArchitectureKeys): Experts | undefined {

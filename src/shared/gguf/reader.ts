@@ -31,7 +31,7 @@ export interface GgufFile {
   readonly dataOffset: number;
   /** Of the whole file, bytes. */
   readonly size: number;
-  /** SHA-256 hex over the header (magic to last tensor info) and the file size: equal means the same model file. */
+  /** SHA-256 hex over the header (magic to last tensor info) and the file size. Files of one shape may share it. */
   readonly fingerprint: string;
 }
 

@@ -16,9 +16,10 @@ const ARCHITECTURE_DEFAULTS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * How many logits a token has: the other side of an embedding or output matrix that has `hiddenSize` on one side, else
- * `{architecture}.vocab_size` if > 0, else what the architecture usually has. Converters write the key from the model's
- * configuration, which tokens that were added later are not in; the matrix is what is multiplied.
+ * How many rows the vocabulary's matrices have: the other side of an embedding or output matrix that has `hiddenSize` on
+ * one side, else `{architecture}.vocab_size` if > 0, else what the architecture usually has. And how many of them are
+ * tokens. Converters write the key from the model's configuration, which tokens that were added later are not in; the matrix
+ * is what is multiplied.
  *
  * @throws RocmForgeError `GGUF_INVALID` when a vocabulary matrix does not have `hiddenSize` on either side, or when the
  *         tokenizer has more tokens than that
@@ -28,17 +29,17 @@ export function readVocabularySize(
   file: GgufFile,
   keys: ArchitectureKeys,
   hiddenSize: number,
-): { size: number; source: VocabularySource } {
-  const found = findVocabularySize(file, keys, hiddenSize);
+): { rows: number; source: VocabularySource; tokens: number } {
+  const { size, source } = findVocabularySize(file, keys, hiddenSize);
   const tokens = file.metadata.strings('tokenizer.ggml.tokens')?.length ?? 0;
-  if (tokens > found.size) {
+  if (tokens > size) {
     throw new RocmForgeError(
       'GGUF_INVALID',
-      `${file.name}: the tokenizer has ${tokens} tokens, but the vocabulary (${found.source}) only ${found.size}`,
+      `${file.name}: the tokenizer has ${tokens} tokens, but the vocabulary (${source}) only ${size}`,
       { key: 'tokenizer.ggml.tokens' },
     );
   }
-  return found;
+  return { rows: size, source, tokens: tokens === 0 ? size : tokens };
 }
 
 function findVocabularySize(

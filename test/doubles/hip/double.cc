@@ -6,10 +6,12 @@
 //   ROCMFORGE_DOUBLE_KERNELS    folder of built kernels that holds lanes32 and lanes64
 //   ROCMFORGE_DOUBLE_EMULATOR   command that serves launches on an emulator instead; see tools/emulator/serve.py
 //   ROCMFORGE_DOUBLE_MEMORY     bytes of the device, default 2 GiB
-//   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch and graph launch
-//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, copy or malloc) of this process
+//   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch, graph launch and graph instantiated
+//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, instantiate, copy, malloc or event, which is a
+//                               wait for one) of this process; N+: at each from the N-th on
 //                               KIND: error=CODE, illegal, hang, abort, lost, oom
-//   ROCMFORGE_DOUBLE_ONCE       file: the fault happens only if it is there, and takes it away
+//   ROCMFORGE_DOUBLE_IDLE       1: launches compute nothing, to look at what is launched alone
+//   ROCMFORGE_DOUBLE_ONCE       file: the fault happens only if it is there, and takes it away; one of N+ leaves it
 #include <dlfcn.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -191,6 +193,7 @@ struct Fault {
   std::string kind, call;
   int code = 0;
   long at = -1;
+  bool stays = false;
 };
 
 class Runtime {
@@ -207,6 +210,7 @@ class Runtime {
       if (fault.kind.rfind("error=", 0) == 0) fault.code = std::stoi(fault.kind.substr(6));
       fault.call = plan.substr(at + 1, colon - at - 1);
       fault.at = std::stol(plan.substr(colon + 1));
+      fault.stays = plan.back() == '+';
     }
     const std::string command = setting("ROCMFORGE_DOUBLE_EMULATOR", "");
     if (!command.empty()) {
@@ -229,9 +233,9 @@ class Runtime {
   // The error that this call is to return, or SUCCESS. What befalls a launch waits for arm().
   Result count(const std::string& call) {
     if (state() != SUCCESS) return state();
-    if (fault.call != call || ++calls_ != fault.at) return SUCCESS;
+    if (fault.call != call || ++calls_ < fault.at || (calls_ > fault.at && !fault.stays)) return SUCCESS;
     const std::string once = setting("ROCMFORGE_DOUBLE_ONCE", "");
-    if (!once.empty() && unlink(once.c_str()) != 0) return SUCCESS;
+    if (!once.empty() && (fault.stays ? access(once.c_str(), F_OK) : unlink(once.c_str())) != 0) return SUCCESS;
     if (fault.kind == "oom") return OUT_OF_MEMORY;
     if (fault.kind == "lost") sticky = NO_DEVICE;
     if (fault.code != 0) return static_cast<Result>(fault.code);
@@ -261,7 +265,7 @@ class Runtime {
       for (;;) pause();
     }
     if (fails_next_) sticky = ILLEGAL_ADDRESS;
-    if (state() != SUCCESS) return;
+    if (state() != SUCCESS || idle_) return;
     if (emulator) {
       const std::string error = emulator->launch(work);
       if (!error.empty()) fail(work, error);
@@ -299,6 +303,7 @@ class Runtime {
     sticky = LAUNCH_FAILURE;
   }
 
+  const bool idle_ = setting("ROCMFORGE_DOUBLE_IDLE", "") == "1";
   long calls_ = 0;
   bool is_due_ = false;
   std::atomic<bool> fails_next_{false}, hangs_next_{false}, aborts_next_{false};
@@ -483,6 +488,7 @@ HIP hipEventRecord(void* handle, void* stream) {
 }
 HIP hipEventSynchronize(void* handle) {
   REQUIRE_USABLE();
+  if (const Result injected = runtime().count("event"); injected != SUCCESS) return injected;
   auto* event = static_cast<Event*>(handle);
   std::unique_lock<std::mutex> lock(event->mutex);
   event->changed.wait(lock, [event] { return event->pending == 0; });
@@ -576,6 +582,8 @@ HIP hipStreamEndCapture(void* stream, void** graph) {
   return SUCCESS;
 }
 HIP hipGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
+  if (const Result injected = runtime().count("instantiate"); injected != SUCCESS) return injected;
+  runtime().log("instantiate", static_cast<Graph*>(graph)->launches.size());
   return *executable = new Graph(*static_cast<Graph*>(graph)), SUCCESS;
 }
 HIP hipGraphLaunch(void* executable, void* stream) {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
+import { ModelFile } from '../../../src/gateway/model-file.js';
 import { detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
 import {
   EncodeService,
@@ -42,7 +43,7 @@ function start(modelPath = join(folder, 'small.gguf'), settings: Partial<EncodeS
   const tokenizer = createTokenizer(metadata);
   const chatTemplate = new ChatTemplate(metadata, tokenizer);
   const started = new EncodeService({
-    modelPath,
+    modelFile: new ModelFile(modelPath),
     tokenizer,
     hasChatTemplate: true,
     facts: FACTS,

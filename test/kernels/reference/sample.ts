@@ -1,3 +1,4 @@
+import { OUTPUT_NON_FINITE } from '../../../src/executor/kernels/contracts/index.js';
 import { gumbel, philox } from './philox.js';
 
 /** What a slot says about sampling. */
@@ -11,6 +12,12 @@ export interface Sampling {
   readonly minP: number;
   readonly seed: readonly [low: number, high: number];
   readonly sampleIndex: number;
+}
+
+/** Whether there is a largest logit and it is finite: what is masked is -inf, and a NaN spoils its row. */
+export function isDrawable(logits: ArrayLike<number>): boolean {
+  const values = Array.from(logits);
+  return !values.some(Number.isNaN) && Number.isFinite(values.reduce((a, b) => Math.max(a, b)));
 }
 
 /** f32 rounding of scores and probabilities: within this of an edge the kernel may decide either way. */
@@ -44,11 +51,12 @@ export function filtered(logits: ArrayLike<number>, order: readonly number[], sa
   return kept;
 }
 
-/** The ids that are a correct sample of `logits` at `position`: one, or more where rounding decides. */
+/** The ids that are a correct sample of `logits` at `position`: one, or more where rounding decides; none: OUTPUT_NON_FINITE. */
 export function acceptableSamples(logits: ArrayLike<number>, position: number, sampling: Sampling): Set<number> {
+  if (!isDrawable(logits)) return new Set([OUTPUT_NON_FINITE]);
   const order = ranking(logits);
   const best = order[0]!;
-  if (!(sampling.temperature > 0)) return new Set([best]);
+  if (!(sampling.temperature >= Math.fround(1e-6))) return new Set([best]);
   const kept = filtered(logits, order, sampling);
   const score = (id: number) =>
     (logits[id]! - logits[best]!) / sampling.temperature +

@@ -21,6 +21,7 @@ test('the shape of a llama is read from its metadata', () => {
     ropeDimensions: 16,
     ropeFreqBase: 10_000,
     vocabularySize: 96,
+    vocabularyRows: 96,
     vocabularySource: 'metadata',
   });
 });

@@ -15,8 +15,8 @@ function bare(architecture = 'llama'): GgufBuilder {
 }
 
 function vocabulary(builder: GgufBuilder): [number, string] {
-  const { vocabularySize, vocabularySource } = readModelParameters(builder.read());
-  return [vocabularySize, vocabularySource];
+  const { vocabularyRows, vocabularySource } = readModelParameters(builder.read());
+  return [vocabularyRows, vocabularySource];
 }
 
 test('the tensors come first: the key may be older than the tokens', () => {
@@ -84,6 +84,7 @@ test.each([[[32, 80]], [[64]], [[64, 80, 2]]])('an embedding of %j contradicts t
 test('a tokenizer may be smaller than a padded vocabulary but never larger', () => {
   const builder = (size: number) => bare().set('tokenizer.ggml.tokens', ['a', 'b', 'c']).set('llama.vocab_size', size);
   expect(vocabulary(builder(4))).toEqual([4, 'metadata']);
+  expect(readModelParameters(builder(4).read()).vocabularySize).toBe(3);
   expect(() => vocabulary(builder(2))).toThrow(
     expect.objectContaining({
       reason: 'GGUF_INVALID',

@@ -8,6 +8,8 @@ export const KV_BLOCK_TOKENS = 16;
 export const TOP_LOGPROBS_MAX = 20;
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
 export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
+/** Set in the token of a row that none could be drawn for; `OUTPUT_NON_FINITE` of `kernels/forge/slot.h`. */
+export const OUTPUT_NON_FINITE = 0x80000000 | 0;
 /** Head sizes that attention is built for. */
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
 

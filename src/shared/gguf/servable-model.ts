@@ -1,0 +1,75 @@
+import { RocmForgeError } from '../errors.js';
+import { ArchitectureKeys } from './architecture-keys.js';
+import { type ModelParameters, readModelParameters } from './model-parameters.js';
+import type { GgufFile } from './reader.js';
+
+/** The architectures that can run, as `general.architecture` names them. */
+export const ARCHITECTURES = ['llama', 'qwen2'] as const;
+export type ArchitectureName = (typeof ARCHITECTURES)[number];
+
+/** The shape of a model that can run, as far as a file's header tells. */
+export interface ServableModel extends ModelParameters {
+  readonly architecture: ArchitectureName;
+}
+
+/**
+ * The model's shape, and the promise that every key about it was understood. What only the tensors tell is held against
+ * them by whoever records the model.
+ *
+ * @throws RocmForgeError as {@link readModelParameters}; `MODEL_UNSUPPORTED` for an architecture, experts, a RoPE scaling
+ *         or any other key that nothing here computes; `GGUF_INVALID` when the tensors contradict the keys
+ */
+export function readServableModel(file: GgufFile): ServableModel {
+  const keys = new ArchitectureKeys(file);
+  const architecture = ARCHITECTURES.find((name) => name === keys.architecture);
+  if (architecture === undefined) {
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `architecture ${keys.architecture} is not built yet; built are ${ARCHITECTURES.join(', ')}`,
+      { architecture: keys.architecture },
+    );
+  }
+  const model = readModelParameters(file, keys);
+  const { experts, ropeScaling } = model;
+  if (experts) keys.unsupported('expert_count', `is ${experts.count}: mixtures of experts are not built yet`);
+  if (ropeScaling && ropeScaling.type !== 'linear') {
+    keys.unsupported('rope.scaling.type', `is "${ropeScaling.type}", which is not built yet`);
+  }
+  keys.refuseUnread();
+  refuseOtherBlocks(file, keys, model);
+  refuseOtherSides(file, keys, model);
+  return { ...model, architecture };
+}
+
+/** A block without tensors cannot run, and tensors of a block that does not run would be passed over. */
+function refuseOtherBlocks(file: GgufFile, keys: ArchitectureKeys, { layers }: ModelParameters): void {
+  const blocks = new Set<number>();
+  for (const name of file.tensors.keys()) {
+    const block = /^blk\.(\d+)\./.exec(name)?.[1];
+    if (block !== undefined) blocks.add(Number(block));
+  }
+  const last = blocks.size - 1;
+  const followOn = [...blocks].every((block) => block <= last);
+  if (followOn && layers === blocks.size) return;
+  keys.fail('block_count', `is ${layers}, but the file has tensors of ${blocks.size} blocks`);
+}
+
+/**
+ * Sizes that no tensor has a side of: everything that is allocated follows from these, so none may be larger than the file
+ * can show.
+ */
+function refuseOtherSides(file: GgufFile, keys: ArchitectureKeys, model: ModelParameters): void {
+  const sides = new Set<number>();
+  for (const { dims } of file.tensors.values()) for (const side of dims) sides.add(side);
+  const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows } = model;
+  const expected = [
+    ['embedding_length', hiddenSize, `${hiddenSize}`],
+    ['feed_forward_length', ffnSize, `${ffnSize}`],
+    ['attention.head_count', heads * headDim, `${heads} of ${headDim} elements`],
+    ['attention.head_count_kv', kvHeads * headDim, `${kvHeads} of ${headDim} elements`],
+    ['vocab_size', vocabularyRows, `${vocabularyRows}`],
+  ] as const;
+  for (const [key, side, shown] of expected) {
+    if (!sides.has(side)) keys.fail(key, `is ${shown}, but no tensor has a side of ${side}`);
+  }
+}

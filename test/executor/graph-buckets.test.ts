@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { countsOf, GraphBuckets } from '../../src/executor/model/graph-buckets.js';
+import {
+  COUNT_DRAWS,
+  COUNT_SAMPLES,
+  COUNT_SPLITS,
+  COUNT_TILES,
+  COUNT_TOKENS,
+} from '../../src/executor/model/step-counts.js';
+
+const buckets = (maxSequences: number, splits?: { rows: number; most: number }) =>
+  new GraphBuckets({ maxSequences }, splits);
+
+describe('the sizes of captured graphs', () => {
+  it('are powers of two of rows and the most rows, where no context is split', () => {
+    expect(
+      buckets(12)
+        .all()
+        .map(({ rows, splits }) => [rows, splits]),
+    ).toEqual([
+      [1, 1],
+      [2, 1],
+      [4, 1],
+      [8, 1],
+      [12, 1],
+    ]);
+    expect(buckets(1).all()).toEqual([{ rows: 1, splits: 1 }]);
+  });
+
+  it('times powers of two of splits, for as many rows as are split', () => {
+    const some = buckets(128, { rows: 64, most: 32 }).all();
+    expect(some.filter(({ rows }) => rows === 64).map(({ splits }) => splits)).toEqual([1, 2, 4, 8, 16, 32]);
+    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 1 }]);
+    expect(some).toHaveLength(7 * 6 + 1);
+  });
+
+  it('are few: splits rise faster where they would be too many', () => {
+    const counts = [
+      { sequences: 64, context: 131_072 },
+      { sequences: 256, context: 131_072 },
+      { sequences: 64, context: 1 << 20 },
+      { sequences: 64, context: 1 << 24 },
+      { sequences: 4096, context: 1 << 24 },
+    ].map(({ sequences, context }) => {
+      const all = buckets(sequences, { rows: Math.min(64, sequences), most: context / 256 }).all();
+      return `${sequences} sequences of ${context}: ${all.length} graphs`;
+    });
+    console.log(counts.join('\n'));
+    for (const line of counts) expect(Number(/(\d+) graphs/.exec(line)![1])).toBeLessThanOrEqual(100);
+  });
+
+  it('hold every step that there may be, and each is one that was captured', () => {
+    const limits = fc.record({
+      sequences: fc.integer({ min: 1, max: 300 }),
+      most: fc.integer({ min: 1, max: 5000 }),
+      rows: fc.integer({ min: 1, max: 64 }),
+    });
+    fc.assert(
+      fc.property(
+        limits,
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        ({ sequences, most, rows }, a, b) => {
+          const graphs = buckets(sequences, { rows, most });
+          const [steps, splits] = [1 + Math.floor(a * (sequences - 1)), 1 + Math.floor(b * (most - 1))];
+          const bucket = graphs.of(steps, splits);
+          expect(graphs.all()).toContainEqual(bucket);
+          expect(bucket.rows).toBeGreaterThanOrEqual(steps);
+          expect(bucket.rows).toBeLessThan(2 * steps);
+          if (bucket.rows <= rows) expect(bucket.splits).toBeGreaterThanOrEqual(splits);
+        },
+      ),
+    );
+  });
+
+  it('are counts of a step whose rows are all drawn from', () => {
+    const counts = countsOf({ rows: 8, splits: 4 });
+    for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_TILES]) expect(counts[index]).toBe(8);
+    expect(counts[COUNT_SPLITS]).toBe(4);
+    expect(counts.reduce((sum, count) => sum + count)).toBe(36);
+  });
+});

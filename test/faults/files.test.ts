@@ -1,0 +1,353 @@
+import { mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { ServiceError } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { loadModel } from '../../src/executor/model/loaded-model.js';
+import { ChatTemplate } from '../../src/gateway/chat/chat-template.js';
+import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
+import { RocmForgeError } from '../../src/shared/errors.js';
+import { type GenerateStreamResponse, TokenizeRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { MemoryByteSource } from '../../src/shared/gguf/byte-source.js';
+import { readGguf } from '../../src/shared/gguf/reader.js';
+import { readServableModel } from '../../src/shared/gguf/servable-model.js';
+import { errorInfo } from '../../src/shared/grpc/status.js';
+import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
+import { startRocmforge } from '../support/command-line.js';
+import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
+import { typed } from '../support/gguf-builder.js';
+import { randomModel, writeRandomModel } from '../support/random-model.js';
+
+const MUTANTS = 10_000;
+const TEMPLATE = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}';
+const folder = () => mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+
+/** The same numbers each time: mulberry32. */
+function mulberry(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below);
+  };
+}
+
+/** Files whose headers are damaged: two architectures, every key that is read. */
+const GOOD = (['llama', 'qwen2'] as const).map((architecture) => {
+  const key = (name: string) => `${architecture}.${name}`;
+  const builder = randomModel({
+    architecture,
+    type: 'F16',
+    chatTemplate: TEMPLATE,
+    metadata: {
+      [key('vocab_size')]: 299,
+      [key('rope.dimension_count')]: 16,
+      [key('attention.key_length')]: 16,
+      [key('attention.value_length')]: 16,
+      [key('rope.scaling.type')]: 'linear',
+      [key('rope.scaling.factor')]: typed.f32(2),
+      [key('rope.scaling.attn_factor')]: typed.f32(0.5),
+      [key('rope.scaling.original_context_length')]: 256,
+      [key('expert_count')]: 0,
+      'tokenizer.ggml.add_bos_token': true,
+    },
+  });
+  const bytes = Buffer.from(builder.build());
+  const { dataOffset } = builder.read();
+  // Where the keys of the architecture stand: a third of the damage goes there.
+  const hyperparameters = [
+    ...bytes
+      .subarray(0, dataOffset)
+      .toString('latin1')
+      .matchAll(/(llama|qwen2)\.[a-z_.]+/g),
+  ];
+  return { bytes, dataOffset, places: hyperparameters.map(({ index, 0: name }) => index + name.length) };
+});
+
+const NUMBERS = [0, 1, 2, 3, 7, 63, 64, 65, 255, 2 ** 16, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1];
+const FLOATS = [0, -1, 1e-45, 1e-30, 1, 2, 1e6, 1e38, Number.NaN, Number.POSITIVE_INFINITY];
+
+/** A file with one to three damages in its header. */
+function mutant(number: number): Buffer {
+  const below = mulberry(number);
+  const { bytes, dataOffset, places } = GOOD[number % GOOD.length]!;
+  let copy = Buffer.from(bytes);
+  for (let damages = 1 + below(3); damages > 0; damages--) {
+    const at = below(3) === 0 ? below(Math.min(1200, dataOffset)) : below(dataOffset - 8);
+    const kind = below(7);
+    if (kind === 0) copy[at]! ^= 1 << below(8);
+    else if (kind === 1) copy[at] = below(256);
+    else if (kind === 2) copy.writeUInt32LE(NUMBERS[below(NUMBERS.length)]!, at);
+    else if (kind === 3) copy.writeBigUInt64LE(2n ** BigInt(below(64)) - BigInt(below(2)), at);
+    else if (kind === 4 && below(8) === 0) copy = copy.subarray(0, below(copy.length));
+    else {
+      // A hyperparameter: the type follows the key, then the value.
+      const value = places[below(places.length)]! + 4;
+      if (kind === 5) copy.writeUInt32LE(NUMBERS[below(NUMBERS.length)]!, value);
+      else copy.writeFloatLE(FLOATS[below(FLOATS.length)]!, value);
+    }
+    if (copy.length < dataOffset) break;
+  }
+  return copy;
+}
+
+describe('a damaged model file', () => {
+  it(`${MUTANTS} headers: each is served or refused by a reason, with no more work than a good one takes`, {
+    timeout: 300_000,
+  }, async () => {
+    const file = path.join(folder(), 'mutant.gguf');
+    const load = async (bytes: Uint8Array, maxContext: number) => {
+      writeFileSync(file, bytes);
+      const native = new FakeNativeDevice(1 << 29);
+      const limits = { maxContext, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0 };
+      try {
+        (
+          await loadModel(
+            fakeGpu(native),
+            { path: file, kvCacheType: 'f16', fingerprint: '', ...limits },
+            () => undefined,
+          )
+        ).release();
+      } finally {
+        expect(native.held).toEqual({ bytes: 0, plans: 0, graphs: 0 });
+      }
+      return native;
+    };
+    const good = { allocations: 0, launches: 0 };
+    for (const { bytes } of GOOD) {
+      const { allocations, launches } = await load(bytes, 64);
+      good.allocations = Math.max(good.allocations, allocations);
+      good.launches = Math.max(good.launches, launches);
+    }
+    const outcomes = new Map<string, number>();
+    const untyped: string[] = [];
+    let [most, mostEntries] = [{ allocations: 0, launches: 0 }, 0];
+    for (let number = 0; number < MUTANTS; number++) {
+      const bytes = mutant(number);
+      let outcome = 'served';
+      let stage = 'header';
+      try {
+        const header = readGguf(new MemoryByteSource(bytes, 'mutant.gguf'));
+        mostEntries = Math.max(mostEntries, [...header.metadata.keys()].length + header.tensors.size);
+        stage = 'parameters';
+        const { contextLength } = readServableModel(header);
+        stage = 'tokenizer';
+        const tokenizer = createTokenizer(header.metadata);
+        expect(tokenizer.vocabularySize * 8).toBeLessThanOrEqual(bytes.length);
+        stage = 'template';
+        new ChatTemplate(header.metadata, tokenizer);
+        stage = 'load';
+        const { allocations, launches } = await load(bytes, Math.min(contextLength, 64));
+        most = { allocations: Math.max(most.allocations, allocations), launches: Math.max(most.launches, launches) };
+      } catch (error) {
+        const { reason } = error as RocmForgeError;
+        if (!(error instanceof RocmForgeError) || reason === 'INTERNAL')
+          untyped.push(`${number} ${stage}: ${String((error as Error).stack)}`);
+        outcome = `${stage} ${reason}`;
+      }
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    }
+    console.log(
+      [...outcomes]
+        .sort()
+        .map(([outcome, count]) => `${outcome}: ${count}`)
+        .join('\n'),
+    );
+    console.log(
+      `most work of one: ${JSON.stringify(most)}, a good file's: ${JSON.stringify(good)}; entries at most ${mostEntries}`,
+    );
+    expect(untyped).toEqual([]);
+    expect(most.allocations).toBeLessThanOrEqual(good.allocations);
+    expect(most.launches).toBeLessThanOrEqual(good.launches);
+    // Damage is not all there is: files that still are whole reach the load.
+    expect(outcomes.get('served')).toBeGreaterThan(100);
+    expect(outcomes.size).toBeGreaterThan(5);
+  });
+});
+
+/** A stream as far as it came, and its end. */
+interface Streamed {
+  readonly tokenIds: number[];
+  reason: string | undefined;
+}
+
+const PAST = new Date('2026-01-01');
+const TOKENS = 240;
+const message = request({
+  tokens: [1, 261, 265],
+  sampling: { temperature: 0.8, seed: 11n },
+  stop: { maxTokens: TOKENS, ignoreEos: true },
+});
+
+/** Starts a stream; `at` is called once it has so many tokens. */
+function stream(gateway: TestGateway, at: { readonly tokens: number; call(): void }): Promise<Streamed> {
+  const streamed: Streamed = { tokenIds: [], reason: undefined };
+  return new Promise((resolve) => {
+    let isCalled = false;
+    const call = gateway.client.generateStream(message);
+    call.on('data', ({ event }: GenerateStreamResponse) => {
+      if (event?.$case !== 'chunk') return;
+      streamed.tokenIds.push(...event.value.tokenIds);
+      if (isCalled || streamed.tokenIds.length < at.tokens) return;
+      isCalled = true;
+      at.call();
+    });
+    call.on('error', (error: ServiceError) => {
+      streamed.reason = errorInfo(error)?.reason ?? error.details;
+      resolve(streamed);
+    });
+    call.on('end', () => resolve(streamed));
+  });
+}
+
+const reasonOf = (attempt: Promise<unknown>) =>
+  attempt.then(
+    () => 'served',
+    (error: ServiceError) => errorInfo(error)?.reason ?? error.details,
+  );
+/** Longer than what is encoded at once, so that a thread reads the vocabulary from the file. */
+const LONG = 'the old fox ran to the sea '.repeat(400);
+const tokenize = (gateway: TestGateway, text: string) =>
+  new Promise<readonly number[]>((resolve, reject) => {
+    const input = { $case: 'text' as const, value: { text, parseSpecial: false, addSpecial: undefined } };
+    gateway.client.tokenize({ ...TokenizeRequest.create(), input }, (error, response) =>
+      error ? reject(error) : resolve(response.tokenIds),
+    );
+  });
+
+describe('the model file of a gateway that serves, and a kill −9 of its executor', () => {
+  const original = readFileSync(writeRandomModel());
+  // The same header and the same size: other weights alone.
+  const otherWeights = readFileSync(writeRandomModel({ seed: 2 }));
+  const otherVocabulary = readFileSync(
+    writeRandomModel({
+      metadata: {
+        'tokenizer.ggml.scores': typed.arrayOf(
+          typed.f32,
+          Array.from({ length: 299 }, (_, i) => i),
+        ),
+      },
+    }),
+  );
+
+  async function scene(change: (file: string) => void, kill: 'before' | 'after' | 'never' = 'after') {
+    const file = path.join(folder(), 'model.gguf');
+    writeFileSync(file, original);
+    utimesSync(file, PAST, PAST);
+    const gateway = await startTestGateway(file, { stepDelayMs: 4, maxRestarts: 3 });
+    try {
+      const undisturbed = await generate(gateway.client, message);
+      const long = await tokenize(await startTestGatewayOnce(), LONG);
+      const streamed = await stream(gateway, {
+        tokens: 40,
+        call: () => {
+          if (kill === 'before') process.kill(gateway.gateway.executorPid()!, 'SIGKILL');
+          change(file);
+          if (kill === 'after') process.kill(gateway.gateway.executorPid()!, 'SIGKILL');
+        },
+      });
+      const common = streamed.tokenIds.filter((id, i) => id === undisturbed.tokenIds[i]).length;
+      return {
+        ...streamed,
+        same: common === streamed.tokenIds.length,
+        whole: streamed.tokenIds.length === TOKENS,
+        next: await reasonOf(generate(gateway.client, message)),
+        long: await tokenize(gateway, LONG).then(
+          (ids) => (String(ids) === String(long) ? 'same ids' : 'other ids'),
+          (error: ServiceError) => errorInfo(error)?.reason,
+        ),
+        generations: gateway.gateway.executorGenerations(),
+        state: gateway.gateway.executorState(),
+      };
+    } finally {
+      await gateway.stop();
+    }
+  }
+
+  // One more gateway tells what the ids of a long prompt are: a thread that has started does not read the file again.
+  let reference: TestGateway | undefined;
+  async function startTestGatewayOnce(): Promise<TestGateway> {
+    if (reference !== undefined) return reference;
+    const file = path.join(folder(), 'reference.gguf');
+    writeFileSync(file, original);
+    reference = await startTestGateway(file);
+    return reference;
+  }
+
+  const ended = {
+    ...{ reason: 'MODEL_FILE_CHANGED', same: true, whole: false },
+    ...{ next: 'MODEL_FILE_CHANGED', long: 'MODEL_FILE_CHANGED' },
+  };
+  const goesOn = { reason: undefined, same: true, whole: true, next: 'served', long: 'same ids', generations: 2 };
+
+  it.each<[string, (file: string) => void]>([
+    ['deleted', (file) => rmSync(file)],
+    ['renamed away', (file) => renameSync(file, `${file}.old`)],
+    ['replaced by other weights under the same header', (file) => replace(file, otherWeights)],
+    ['replaced by a file of another vocabulary', (file) => replace(file, otherVocabulary)],
+    ['replaced by something that is no model', (file) => replace(file, Buffer.from('nothing'))],
+  ])('%s: everything goes on from the file that was opened', async (_, change) => {
+    expect(await scene(change)).toMatchObject({ ...goesOn, state: 'serving' });
+  });
+
+  it.each<[string, (file: string) => void]>([
+    ['overwritten in place by other weights', (file) => writeFileSync(file, otherWeights)],
+    ['overwritten in place by another vocabulary', (file) => writeFileSync(file, otherVocabulary)],
+    ['truncated', (file) => truncateSync(file, original.length / 2)],
+    ['emptied', (file) => truncateSync(file, 0)],
+  ])('%s: what needs it ends by that reason, and no token is of another model', async (_name, change) => {
+    for (const kill of ['after', 'before', 'never'] as const) {
+      const seen = await scene(change, kill);
+      expect(seen).toMatchObject(ended);
+      expect(seen.state).not.toBe('serving');
+    }
+  });
+
+  it('overwritten in place, its time put back: its content tells at the next start', async () => {
+    const forge = (file: string) => {
+      writeFileSync(file, otherWeights);
+      utimesSync(file, PAST, PAST);
+    };
+    expect(await scene(forge, 'before')).toMatchObject(ended);
+  });
+
+  it('replaced before an executor elsewhere starts anew: refused, the requests end by that reason', async () => {
+    const own = folder();
+    const file = path.join(own, 'model.gguf');
+    writeFileSync(file, original);
+    const address = `unix:${path.join(own, 'executor.sock')}`;
+    const start = () =>
+      startRocmforge(/executor listening/, 'executor', '--listen', address, '--device', 'host', '--step-delay-ms', '4');
+    const first = await start();
+    const gateway = await startTestGateway(file, { executor: { address }, maxRestarts: 50 });
+    let second: Awaited<ReturnType<typeof start>> | undefined;
+    try {
+      const undisturbed = await generate(gateway.client, message);
+      const streamed = await stream(gateway, {
+        tokens: 40,
+        call: () => {
+          first.child.kill('SIGKILL');
+          replace(file, otherWeights);
+          void start().then((started) => {
+            second = started;
+          });
+        },
+      });
+      expect(streamed.reason).toBe('MODEL_FILE_CHANGED');
+      expect(undisturbed.tokenIds.slice(0, streamed.tokenIds.length)).toEqual(streamed.tokenIds);
+      expect(await reasonOf(generate(gateway.client, message))).toBe('MODEL_FILE_CHANGED');
+    } finally {
+      await gateway.stop();
+      second?.child.kill('SIGKILL');
+    }
+  });
+
+  it('ends', () => reference?.stop());
+});
+
+/** Puts another file in its place, as a download that is renamed when it is whole. */
+function replace(file: string, content: Uint8Array): void {
+  writeFileSync(`${file}.new`, content);
+  renameSync(`${file}.new`, file);
+}

@@ -1,0 +1,144 @@
+import { expect, test } from 'vitest';
+import { FileByteSource } from '../../../src/shared/gguf/byte-source.js';
+import { readGguf } from '../../../src/shared/gguf/reader.js';
+import { readServableModel } from '../../../src/shared/gguf/servable-model.js';
+import { type BuilderValue, typed } from '../../support/gguf-builder.js';
+import { type RandomModelOptions, randomModel } from '../../support/random-model.js';
+import { sharedPath } from '../../support/shared-data.js';
+
+const servable = (options: RandomModelOptions = {}) => readServableModel(randomModel(options).read());
+const withKey = (key: string, value: BuilderValue | undefined) => servable({ metadata: { [`llama.${key}`]: value } });
+const refused = (reason: string, message: string | RegExp) =>
+  expect.objectContaining({ reason, message: expect.stringMatching(message) });
+
+test.each(['llama', 'qwen2'] as const)('a %s whose every key is understood is taken', (architecture) => {
+  expect(servable({ architecture })).toMatchObject({
+    architecture,
+    layers: 2,
+    vocabularySize: 299,
+    vocabularyRows: 299,
+  });
+});
+
+const real = ['stories260K-f32', 'tiny-llama-q4_k_m', 'tiny-llama3-q8_0', 'tiny-qwen2-q8_0'].map((name) => ({
+  name,
+  path: sharedPath(`data/models/${name}.gguf`),
+}));
+test.each(real)('a real file is taken: $name', ({ path }) => {
+  if (path === undefined) return;
+  const source = new FileByteSource(path);
+  expect(readServableModel(readGguf(source)).layers).toBeGreaterThan(0);
+  source.close();
+});
+
+// As llama.cpp's converter writes them for LlamaForCausalLM, MistralForCausalLM and Qwen2ForCausalLM.
+test.each<[string, Readonly<Record<string, BuilderValue>>]>([
+  [
+    'Llama 3',
+    { vocab_size: 299, 'rope.dimension_count': 16, 'attention.key_length': 16, 'attention.value_length': 16 },
+  ],
+  ['Mistral', { vocab_size: 299, 'rope.dimension_count': 16, 'rope.freq_base': typed.f32(1e6) }],
+  ['an old conversion', { tensor_data_layout: 'Meta AI original pth', 'rope.scaling.finetuned': false }],
+  ['a config.json with both epsilons', { 'attention.layer_norm_epsilon': typed.f32(1e-5) }],
+  ['an embedding model of the same shape', { pooling_type: 3, 'attention.causal': true }],
+  ['zeros for what is not there', { expert_count: 0, expert_used_count: 0, 'attention.sliding_window': 0 }],
+])('what converters write is taken: %s', (_, keys) => {
+  const metadata = Object.fromEntries(Object.entries(keys).map(([key, value]) => [`llama.${key}`, value]));
+  expect(() => servable({ metadata })).not.toThrow();
+});
+
+test.each<[string, BuilderValue]>([
+  ['attention.causal', false],
+  ['attention.sliding_window', 4096],
+  ['attention.scale', typed.f32(0.5)],
+  ['attention.clamp_kqv', typed.f32(8)],
+  ['attention.max_alibi_bias', typed.f32(8)],
+  ['logit_scale', typed.f32(0.1)],
+  ['residual_scale', typed.f32(0.2)],
+  ['embedding_scale', typed.f32(12)],
+  ['attn_logit_softcapping', typed.f32(50)],
+  ['final_logit_softcapping', typed.f32(30)],
+  ['use_parallel_residual', true],
+  ['rope.dimension_sections', typed.array(typed.i32(8), typed.i32(8))],
+  ['rope.scaling.yarn_log_multiplier', typed.f32(0.1)],
+  ['expert_shared_count', 1],
+  ['expert_weights_scale', typed.f32(2.5)],
+  ['leading_dense_block_count', 1],
+  ['nextn_predict_layers', 1],
+  ['something_of_next_year', 'yes'],
+])('a key that nothing computes is refused by name: %s', (key, value) => {
+  const name = key.replaceAll('.', '\\.');
+  expect(() => withKey(key, value)).toThrow(refused('MODEL_UNSUPPORTED', `"llama\\.${name}" is .*not understood`));
+});
+
+test('keys of other prefixes are nobody’s to compute', () => {
+  expect(() => servable({ metadata: { 'quantize.imatrix.entries_count': 7, 'general.tags': ['x'] } })).not.toThrow();
+});
+
+test('Mixtral is refused for its experts', () => {
+  const metadata = { 'llama.expert_count': 8, 'llama.expert_used_count': 2 };
+  expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', /"llama\.expert_count" is 8: mixtures/));
+});
+
+test.each(['yarn', 'longrope'])('RoPE scaling %s is refused by name', (type) => {
+  const metadata = { 'llama.rope.scaling.type': type, 'llama.rope.scaling.factor': typed.f32(4) };
+  expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', `"llama.rope.scaling.type" is "${type}"`));
+});
+
+test.each<[string, Readonly<Record<string, BuilderValue>>, number | undefined]>([
+  ['a factor without a type is linear', { 'rope.scaling.factor': typed.f32(4) }, 4],
+  ['the old name of a linear factor', { 'rope.scale_linear': typed.f32(4) }, 4],
+  ['the new name before the old one', { 'rope.scale_linear': typed.f32(4), 'rope.scaling.factor': typed.f32(2) }, 2],
+  ['linear without a factor is none', { 'rope.scaling.type': 'linear' }, undefined],
+  ['none, whatever the factor', { 'rope.scaling.type': 'none', 'rope.scaling.factor': typed.f32(4) }, undefined],
+])('RoPE scaling as llama.cpp reads it: %s', (_, keys, factor) => {
+  const metadata = Object.fromEntries(Object.entries(keys).map(([key, value]) => [`llama.${key}`, value]));
+  expect(servable({ metadata }).ropeScaling).toEqual(factor && { type: 'linear', factor, originalContextLength: 512 });
+});
+
+const HUGE: readonly BuilderValue[] = [2 ** 32 - 1, 2 ** 31 - 1, typed.u64(2n ** 53n - 1n), typed.u64(2n ** 64n - 1n)];
+test.each([
+  'block_count',
+  'embedding_length',
+  'feed_forward_length',
+  'attention.head_count',
+  'attention.head_count_kv',
+  'attention.key_length',
+  'vocab_size',
+  'rope.dimension_count',
+])('an absurd %s is invalid, by name, whatever the number', (key) => {
+  for (const value of [...HUGE, 100_000, 7]) {
+    // By the key, or by what contradicts it.
+    const names = `"llama\\.(${key}|attention\\.|rope\\.)|hidden size ${value}|the vocabulary \\(metadata\\) only`;
+    expect(() => withKey(key, value)).toThrow(refused('GGUF_INVALID', names));
+  }
+});
+
+test.each<[string, readonly number[]]>([
+  ['attention.layer_norm_rms_epsilon', [1e38, 2, 1e-40, -1, 0, Number.NaN, Number.POSITIVE_INFINITY]],
+  ['rope.freq_base', [1e38, 0.5, 0, -10_000, Number.NaN, Number.POSITIVE_INFINITY]],
+  ['rope.scaling.factor', [1e38, 1e-30, 0, -4, Number.NaN, Number.POSITIVE_INFINITY]],
+  ['rope.scale_linear', [1e38, 1e-30, 0, -4, Number.NaN]],
+  ['rope.scaling.attn_factor', [1e38, 1e-30, 0, -1, Number.NaN]],
+])('an absurd %s is invalid, by name', (key, values) => {
+  for (const value of values) {
+    expect(() => withKey(key, typed.f32(value))).toThrow(refused('GGUF_INVALID', `"llama.${key}" is `));
+  }
+});
+
+test('a context beyond 32 bits is invalid; fewer or more blocks than the tensors have, too', () => {
+  expect(() => withKey('context_length', typed.u64(2n ** 40n))).toThrow(refused('GGUF_INVALID', 'context_length'));
+  for (const layers of [1, 3]) {
+    expect(() => withKey('block_count', layers)).toThrow(
+      refused('GGUF_INVALID', `"llama.block_count" is ${layers}, but the file has tensors of 2 blocks`),
+    );
+  }
+  const tensors = { 'blk.4000000000.attn_norm.weight': { dims: [64] } };
+  expect(() => servable({ tensors, metadata: { 'llama.block_count': 4_000_000_001 } })).toThrow(
+    refused('GGUF_INVALID', 'block_count'),
+  );
+});
+
+test('rows of the vocabulary’s matrices that no token has are told from tokens', () => {
+  expect(servable({ paddedRows: 13 })).toMatchObject({ vocabularySize: 299, vocabularyRows: 312 });
+});
