@@ -151,8 +151,8 @@ const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(conte
   getModel: { words: '4 KiB', most: () => 4 * KIB },
 };
 
-/** Bytes of a request that are decoded at once; larger ones are decoded in a thread: it takes 0.1 ms a kilobyte at worst. */
-export const INLINE_MESSAGE_BYTES = 64 * KIB;
+/** Bytes of a request that are decoded at once; larger ones are decoded in a thread: cold, it takes 1 ms a kilobyte at worst. */
+export const INLINE_MESSAGE_BYTES = 16 * KIB;
 
 /** The bytes that a request of each method may have. */
 export function methodBytes(contextLength: number): Readonly<Record<Method, number>> {
