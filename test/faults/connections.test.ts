@@ -186,12 +186,12 @@ describe('what connections hold of the gateway’s memory', () => {
     expect(after).toBeLessThanOrEqual(MOST_AFTER_MB);
   });
 
-  it('is bounded for 40 requests of 4 MiB that never end, which are given up after a while', async () => {
+  it('is bounded for 40 requests of 2 MiB that never end, which are given up after a while', async () => {
     const session = deafClient();
     const { slowSenders } = await counts();
-    const { most, after } = await watchMemory('40 unfinished requests of 4 MiB', async () => {
+    const { most, after } = await watchMemory('40 unfinished requests of 2 MiB', async () => {
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
-      for (const stream of streams) stream.write(framed(Buffer.alloc(4 * MB - 100), 4 * MB));
+      for (const stream of streams) stream.write(framed(Buffer.alloc(2 * MB - 100), 2 * MB));
       await expect.poll(async () => (await counts()).slowSenders - slowSenders, { timeout: 10_000 }).toBe(40);
       expect(await isServed()).toBe(3);
       return () => session.destroy();
@@ -202,11 +202,11 @@ describe('what connections hold of the gateway’s memory', () => {
 
   it('is bounded for small messages that unpack to large ones', async () => {
     const { gzipSync } = await import('node:zlib');
-    const bomb = framed(gzipSync(Buffer.alloc(4 * MB - 100)));
+    const bomb = framed(gzipSync(Buffer.alloc(2 * MB - 100)));
     bomb.writeUInt8(1, 0);
     const session = connectHttp2('http://localhost', { createConnection: () => connectSocket(socketFile) });
     session.on('error', () => undefined);
-    const { most, after } = await watchMemory('300 messages that unpack to 4 MiB', async () => {
+    const { most, after } = await watchMemory('300 messages that unpack to 2 MiB', async () => {
       const streams = Array.from({ length: 300 }, () => {
         const stream = session.request({
           ':method': 'POST',

@@ -207,7 +207,7 @@ class TextThread {
       this.options.modelFile.checkStamp();
       const worker = this.start();
       worker.ref();
-      worker.postMessage(job.job);
+      worker.postMessage(job.job, movable(job.job.input));
       this.limit(this.isReady ? this.options.jobTimeLimitMs : START_TIME_LIMIT_MS);
     } catch (error) {
       this.end()?.reject(error as RocmForgeError);
@@ -284,6 +284,12 @@ class TextThread {
     this.worker?.unref();
     return job;
   }
+}
+
+/** A large message has its memory to itself and goes without a copy; nobody reads it here any more. */
+function movable(input: TextJob['input']): ArrayBuffer[] {
+  const isAlone = input instanceof Uint8Array && input.byteLength > Buffer.poolSize;
+  return isAlone ? [input.buffer as ArrayBuffer] : [];
 }
 
 const closed = () => new RocmForgeError('SHUTTING_DOWN', 'the tokenizer is shutting down');
