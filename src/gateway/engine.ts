@@ -335,7 +335,8 @@ export class Engine {
     for (const slice of slices) {
       const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
       next += outputs.length;
-      const generation = outputs.length === 0 ? undefined : this.generations.get(slice.sequence);
+      // A prompt of one token has none, which is an answer too.
+      const generation = slice.promptLogprobs ? this.generations.get(slice.sequence) : undefined;
       if (generation) this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));
     }
   }
