@@ -12,6 +12,8 @@ export default defineConfig({
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // What is waited for comes, or the test fails: how soon is no matter of a busy machine.
+    expect: { poll: { timeout: 50_000 } },
     // One file at a time: what is measured must not wait for another's processes.
     fileParallelism: false,
     reporters: ['default', ['./test/support/summary-reporter.ts', { budget: 'file' }]],

@@ -350,7 +350,8 @@ export class Engine {
     for (const slice of slices) {
       const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
       next += outputs.length;
-      const generation = outputs.length === 0 ? undefined : this.generations.get(slice.sequence);
+      // A prompt of one token has none, which is an answer too.
+      const generation = slice.promptLogprobs ? this.generations.get(slice.sequence) : undefined;
       if (generation === undefined) continue;
       if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
       else this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));

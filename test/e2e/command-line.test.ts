@@ -70,17 +70,14 @@ describe('rocmforge', () => {
     const { pid } = JSON.parse(line) as { pid: number };
     await endProcess(child, 'SIGKILL');
     await expect
-      .poll(
-        () => {
-          try {
-            process.kill(pid, 0);
-            return 'alive';
-          } catch {
-            return 'gone';
-          }
-        },
-        { timeout: 5000 },
-      )
+      .poll(() => {
+        try {
+          process.kill(pid, 0);
+          return 'alive';
+        } catch {
+          return 'gone';
+        }
+      })
       .toBe('gone');
   });
 

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FinishReason } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { ExecutorSession } from '../../src/gateway/executor-link/executor-session.js';
+import { FinishReason, type GenerateStreamResponse } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -131,16 +132,30 @@ describe('a generation', () => {
   });
 
   it('ends when its time limit has passed, with what it has', async () => {
+    const timeLimitMs = 3_600_000;
     const slow = await startTestGateway(writeRandomModel(), { stepDelayMs: 30 });
+    const timers = vi.spyOn(globalThis, 'setTimeout');
     try {
-      const answer = await generate(
-        slow.client,
-        request({ text: 'the', timeLimitMs: 250, stop: { maxTokens: 400, ignoreEos: true } }),
+      const call = slow.client.generateStream(
+        request({ text: 'the', timeLimitMs, stop: { maxTokens: 400, ignoreEos: true } }),
       );
-      expect(answer.complete?.finishReason).toBe(FinishReason.TIME_LIMIT);
-      expect(answer.tokenIds.length).toBeGreaterThan(0);
-      expect(answer.tokenIds.length).toBeLessThan(40);
+      const tokens: number[] = [];
+      let finishReason: FinishReason | undefined;
+      call.on('data', ({ event }: GenerateStreamResponse) => {
+        if (event?.$case === 'chunk') tokens.push(...event.value.tokenIds);
+        if (event?.$case === 'complete') finishReason = event.value.finishReason;
+      });
+      const ended = new Promise((resolve, reject) => call.on('end', resolve).on('error', reject));
+      await new Promise((resolve) => call.once('data', resolve));
+      // The hour is over.
+      const limit = timers.mock.calls.find(([, ms]) => ms === timeLimitMs);
+      limit?.[0]();
+      await ended;
+      expect(finishReason).toBe(FinishReason.TIME_LIMIT);
+      expect(tokens.length).toBeGreaterThan(0);
+      expect(tokens.length).toBeLessThan(400);
     } finally {
+      timers.mockRestore();
       await slow.stop();
     }
   });
@@ -150,22 +165,25 @@ describe('a generation', () => {
     call.on('error', () => undefined);
     await new Promise((resolve) => call.once('data', resolve));
     call.cancel();
-    await expect.poll(() => server.gateway.engine.active, { timeout: 5000 }).toBe(0);
-    await expect.poll(() => server.gateway.engine.schedulerState?.stepsInFlight, { timeout: 5000 }).toBe(0);
+    await expect.poll(() => server.gateway.engine.active).toBe(0);
+    await expect.poll(() => server.gateway.engine.schedulerState?.stepsInFlight).toBe(0);
     server.gateway.engine.schedulerState?.check();
   });
 
   it('reaches the client token by token: the first chunk comes before half of the tokens are computed', async () => {
-    const slow = await startTestGateway(writeRandomModel(), { stepDelayMs: 50 });
+    const slow = await startTestGateway(writeRandomModel(), { stepDelayMs: 20 });
+    const steps = vi.spyOn(ExecutorSession.prototype, 'submit');
     try {
-      const { chunkAtMs } = await generate(
-        slow.client,
-        request({ text: 'the', stop: { maxTokens: 20, ignoreEos: true } }),
-      );
-      const last = chunkAtMs.at(-1) as number;
-      expect(chunkAtMs[0] as number).toBeLessThan(last / 2);
-      expect(chunkAtMs.length).toBeGreaterThan(10);
+      const call = slow.client.generateStream(request({ text: 'the', stop: { maxTokens: 20, ignoreEos: true } }));
+      const stepsAtChunk: number[] = [];
+      call.on('data', ({ event }: GenerateStreamResponse) => {
+        if (event?.$case === 'chunk') stepsAtChunk.push(steps.mock.calls.length);
+      });
+      await new Promise((resolve, reject) => call.on('end', resolve).on('error', reject));
+      expect(stepsAtChunk[0]).toBeLessThan(10);
+      expect(stepsAtChunk.length).toBeGreaterThan(10);
     } finally {
+      steps.mockRestore();
       await slow.stop();
     }
   });

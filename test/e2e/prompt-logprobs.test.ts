@@ -51,11 +51,11 @@ describe('log probabilities of the prompt', () => {
   afterAll(() => server?.stop());
 
   it('are, bit for bit, those of a request that ends at each position', async () => {
-    const { promptLogprobs, chunkAtMs, tokenIds } = await generate(server.client, asking(prompt, 5));
+    const { promptLogprobs, chunks, tokenIds } = await generate(server.client, asking(prompt, 5));
     expect(expected.map(({ tokenId }) => tokenId)).toEqual(prompt);
     expect(promptLogprobs).toEqual(expected);
     expect(tokenIds).toHaveLength(8);
-    expect(chunkAtMs.length).toBeGreaterThan(1);
+    expect(chunks).toBeGreaterThan(1);
   });
 
   it('come with the likeliest tokens that were asked for', async () => {

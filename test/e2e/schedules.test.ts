@@ -26,6 +26,8 @@ function requests(): GenerateStreamRequest[] {
 }
 
 interface Run {
+  /** How fast this machine is just now, with what else it does: it scales what a test does, and judges nothing. */
+  readonly msPerToken: number;
   readonly answers: readonly Generated[];
   readonly preemptions: number;
   /** Requests that found a part of their prompt. */
@@ -35,15 +37,17 @@ interface Run {
 }
 
 /** All requests through a gateway and an executor of their own, in order, so many at a time. */
-async function run(options: Partial<GatewayOptions>, clients = CLIENTS, isLoopSlow = false): Promise<Run> {
+async function run(options: Partial<GatewayOptions>, clients = CLIENTS, heldMs = 0): Promise<Run> {
   const server = await startTestGateway(model, { kvMemoryBytes: 600 * BLOCK_BYTES, ...options });
   // A loop that is held up for longer than steps take joins the tokens that came meanwhile.
-  const hold = isLoopSlow
-    ? setInterval(() => {
-        const until = performance.now() + 8;
-        while (performance.now() < until);
-      }, 4)
-    : undefined;
+  const hold =
+    heldMs > 0
+      ? setInterval(() => {
+          const until = performance.now() + heldMs;
+          while (performance.now() < until);
+        }, heldMs / 2)
+      : undefined;
+  const began = performance.now();
   try {
     const left = requests().entries();
     const answers: Generated[] = [];
@@ -54,10 +58,11 @@ async function run(options: Partial<GatewayOptions>, clients = CLIENTS, isLoopSl
     const counters = server.gateway.engine.schedulerState?.counters;
     return {
       answers,
+      msPerToken: (performance.now() - began) / answers.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
       preemptions: counters?.preemptions ?? 0,
       hits: answers.filter(({ complete }) => (complete?.usage?.cachedTokens ?? 0) > 0).length,
       discarded: counters?.discardedTokens ?? 0,
-      chunks: answers.reduce((sum, { chunkAtMs }) => sum + chunkAtMs.length, 0),
+      chunks: answers.reduce((sum, answer) => sum + answer.chunks, 0),
     };
   } finally {
     clearInterval(hold);
@@ -73,13 +78,16 @@ it('preempted, chunked, cached, pipelined, coalesced and plain runs give the sam
   expect([plain.preemptions, plain.hits, plain.discarded]).toEqual([0, 0, 0]);
   expect(plain.answers).toHaveLength(REQUESTS);
 
+  const pipelined = await run({ prefixCache: false });
+  // Each token of a stream comes with a step of all of them: a hold of three such steps joins some.
+  const heldMs = Math.max(8, 3 * CLIENTS * pipelined.msPerToken);
   const runs = {
-    pipelined: await run({ prefixCache: false }),
+    pipelined,
     chunked: await run({ prefixCache: false, pipelineDepth: 1, maxStepTokens: 17 }),
     cached: await run({ pipelineDepth: 1 }),
     preempted: await run({ kvMemoryBytes: 17 * BLOCK_BYTES, prefixCache: false }),
-    coalesced: await run({ prefixCache: false }, CLIENTS, true),
-    'all at once': await run({ kvMemoryBytes: 17 * BLOCK_BYTES, maxStepTokens: 23 }, CLIENTS, true),
+    coalesced: await run({ prefixCache: false }, CLIENTS, heldMs),
+    'all at once': await run({ kvMemoryBytes: 17 * BLOCK_BYTES, maxStepTokens: 23 }, CLIENTS, heldMs),
   };
   const totals = { preemptions: 0, hits: 0, discarded: 0 };
   for (const [name, { answers, preemptions, hits, discarded }] of Object.entries(runs)) {

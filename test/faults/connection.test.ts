@@ -23,7 +23,7 @@ describe('between a gateway and the executor it was given the address of', () =>
     const delay = ['--step-delay-ms', '5', '--device', 'host'];
     executor = await startRocmforge(/executor listening/, 'executor', '--listen', address, ...delay);
     proxy = new SocketProxy(address);
-    const attached = { executor: { address: proxy.address }, stepTimeoutMs: 1000, maxRestarts: 20 };
+    const attached = { executor: { address: proxy.address }, stepTimeoutMs: 3000, maxRestarts: 20 };
     server = await startTestGateway(writeRandomModel(), attached);
     undisturbed = (await generate(server.client, message())).tokenIds;
   });

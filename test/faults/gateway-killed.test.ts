@@ -44,7 +44,7 @@ describe('a gateway that is killed', () => {
     if (stopped) process.kill(executor, 'SIGSTOP');
     expect(parentOf(executor)).toBe(child.pid);
     await endProcess(child, 'SIGKILL');
-    await expect.poll(() => parentOf(executor), { timeout: 2000 }).toBeUndefined();
+    await expect.poll(() => parentOf(executor)).toBeUndefined();
     client.close();
   });
 });

@@ -19,11 +19,7 @@ const message = request({
 
 /** Waits, looking each millisecond, until something is so. */
 async function until(condition: () => boolean): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error('it never came to that');
-    await new Promise((resolve) => setTimeout(resolve, 1));
-  }
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
 const kill = ({ gateway }: TestGateway) => process.kill(gateway.executorPid() as number, 'SIGKILL');
@@ -177,7 +173,7 @@ describe('an executor that dies', () => {
       expect(errorInfo(refused as ServiceError)?.reason).toBe('EXECUTOR_UNAVAILABLE');
 
       rmSync(broken);
-      await expect.poll(() => server.gateway.executorState(), { timeout: 40_000, interval: 200 }).toBe('serving');
+      await expect.poll(() => server.gateway.executorState(), { interval: 200 }).toBe('serving');
       expect((await generate(server.client, message)).tokenIds).toHaveLength(TOKENS);
     } finally {
       await server.stop();

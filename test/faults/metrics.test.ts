@@ -3,7 +3,7 @@ import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 it('metrics tell of an executor that is killed and of one that hangs', async () => {
-  const server = await startTestGateway(writeRandomModel(), { stepDelayMs: 4, stepTimeoutMs: 1000 });
+  const server = await startTestGateway(writeRandomModel(), { stepDelayMs: 4, stepTimeoutMs: 3000 });
   const text = () => server.gateway.metrics.registry.metrics();
   /** The values of all metrics of the executor, without the prefix. */
   const values = async () => {

@@ -19,15 +19,11 @@ function planted(mistake: string): string {
 }
 
 describe('the self-test of kernels before an executor serves', () => {
-  it('passes on the kernels as they are, in less than 100 ms, and gives its memory back', async () => {
+  it('passes on the kernels as they are, and gives its memory back', async () => {
     const device = openDevice({ kind: 'host' });
     await selfTest(device);
     const used = device.usedBytes;
-    const began = performance.now();
     await selfTest(device);
-    const ms = performance.now() - began;
-    console.log(`self-test on the host: ${ms.toFixed(1)} ms`);
-    expect(ms).toBeLessThan(100);
     expect(device.usedBytes).toBe(used);
     expect(used).toBe(0);
   });

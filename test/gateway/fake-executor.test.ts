@@ -46,6 +46,7 @@ describe('a gateway before a scripted executor', () => {
       done = true;
       return generated;
     });
+    await expect.poll(() => server?.gateway.engine.schedulerState?.stepsInFlight).toBe(2);
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(done).toBe(false);
     expect(server.gateway.engine.schedulerState?.stepsInFlight).toBe(2);

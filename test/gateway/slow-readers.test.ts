@@ -163,14 +163,11 @@ describe('a reader that does not read', () => {
     const steps = () => server?.executor.device?.steps ?? 0;
     // Its steps come to an end although it is far from its last token.
     await expect
-      .poll(
-        async () => {
-          const before = steps();
-          await new Promise((resolve) => setTimeout(resolve, 100));
-          return steps() - before;
-        },
-        { timeout: 20_000 },
-      )
+      .poll(async () => {
+        const before = steps();
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        return steps() - before;
+      })
       .toBe(0);
     expect(steps()).toBeLessThan(tokens);
     expect(gateway.engine.active).toBe(1);
@@ -232,7 +229,7 @@ describe('a reader that does not read', () => {
     call.on('data', () => undefined);
     await new Promise((resolve) => call.once('data', resolve));
     call.pause();
-    await expect.poll(() => server?.gateway.engine.active, { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => server?.gateway.engine.active).toBe(0);
     expect(server.executor.device?.steps).toBeLessThan(tokens);
     call.resume();
     const { code, metadata } = await error;

@@ -8,7 +8,10 @@ const SEQUENCES = 256;
 const STEPS = 1000;
 const WARM_UP = 200;
 
-/** Processor milliseconds of this process. */
+/**
+ * Processor milliseconds of this process, which waiting for a processor does not count in. A neighbour on the same core
+ * may double them; the bounds are six times what is measured.
+ */
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;

@@ -5,6 +5,7 @@ import { RocmForgeError } from '../../../src/shared/errors.js';
 import { MemoryByteSource } from '../../../src/shared/gguf/byte-source.js';
 import { readModelParameters } from '../../../src/shared/gguf/model-parameters.js';
 import { readGguf } from '../../../src/shared/gguf/reader.js';
+import { CountingSource } from '../../support/counting-source.js';
 import { tinyLlama, typed } from '../../support/gguf-builder.js';
 import { sharedPath } from '../../support/shared-data.js';
 
@@ -40,10 +41,11 @@ function damaged(bytes: Uint8Array, headerBytes: number, damages: readonly Damag
   return copy;
 }
 
-/** A parse or a RocmForgeError, and nothing else; what was parsed stays inside of the file. */
+/** A parse or a RocmForgeError, and nothing else; what was parsed stays inside of the file, and was read about once. */
 function readDamaged(bytes: Uint8Array): void {
+  const source = new CountingSource(new MemoryByteSource(bytes, 'damaged.gguf'));
   try {
-    const file = readGguf(new MemoryByteSource(bytes, 'damaged.gguf'));
+    const file = readGguf(source);
     for (const { offset, bytes: length } of file.tensors.values())
       expect(offset + length).toBeLessThanOrEqual(file.size);
     readModelParameters(file);
@@ -51,9 +53,10 @@ function readDamaged(bytes: Uint8Array): void {
     expect(error).toBeInstanceOf(RocmForgeError);
     expect((error as Error).message.length).toBeLessThan(200_000);
   }
+  expect(source.bytes).toBeLessThanOrEqual(4 * bytes.length + (1 << 20));
 }
 
-test('a damaged small file is parsed or refused, quickly and without large allocations', () => {
+test('a damaged small file is parsed or refused, without many reads or large allocations', () => {
   const builder = tinyLlama({
     nested: typed.array(typed.array(typed.u8(1), typed.u8(2)), typed.array(typed.strings(['x', 'y']))),
     flags: typed.array(typed.bool(true), typed.bool(false)),
@@ -64,9 +67,7 @@ test('a damaged small file is parsed or refused, quickly and without large alloc
   const before = process.memoryUsage();
   fc.assert(
     fc.property(fc.array(damage, { minLength: 1, maxLength: 4 }), (damages) => {
-      const started = performance.now();
       readDamaged(damaged(bytes, dataOffset, damages));
-      expect(performance.now() - started).toBeLessThan(1_000);
     }),
     { numRuns: 4_000 },
   );
