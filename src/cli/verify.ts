@@ -115,7 +115,7 @@ async function growth(
   const decode = async (from: number, to: number) => {
     for (let i = from; i < to; i++) await driver.sample([[0, prompt.length + i, 1, true]]);
   };
-  // Graphs of every class of contexts are captured on the way, so the first pass may grow.
+  // Caches of the driver and of JavaScript fill in the first pass; after that nothing may grow.
   const inUse = () => ({ device: device.native.memory().freeBytes, process: process.memoryUsage().rss });
   await decode(0, Math.floor(tokens / 2));
   const before = inUse();

@@ -3,10 +3,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
 import { greedy, readParityCases } from '../../src/cli/verify/teacher-forced.js';
-import type { Device } from '../../src/executor/device/device.js';
+import type { Device, DeviceBuffer } from '../../src/executor/device/device.js';
 import { openDevice } from '../../src/executor/device/open-device.js';
 import { OUTPUT_WORDS } from '../../src/executor/kernels/contracts/index.js';
 import { type LoadedModel, loadModel } from '../../src/executor/model/loaded-model.js';
+import { slotArena } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -92,6 +93,26 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
       } finally {
         prototype.isRecurring = isRecurring;
       }
+    });
+
+    it('and its padded rows copy no logits and keep no history', async () => {
+      const driver = driverOf();
+      const opens = prompts(5);
+      await driver.sample(
+        opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
+        opens,
+      );
+      const { forward } = model;
+      const arena = slotArena(forward.limits);
+      const { adjusted } = (forward as unknown as { sampling: { adjusted: DeviceBuffer } }).sampling;
+      const sentinel = new Float32Array(adjusted.elements).fill(-7);
+      device.native.write(adjusted.address, new Uint8Array(sentinel.buffer));
+      await driver.sample(opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
+      // Nobody has penalties or biases: neither the five nor the three rows that fill the graph.
+      expect(device.readF32(adjusted).every((value) => value === -7)).toBe(true);
+      const history = arena.historyOffset + SEQUENCES * (1 + 2 * arena.historyEntries);
+      const word = device.native.read(forward.slots.address + 4 * history, 4);
+      expect(new Int32Array(word.buffer, word.byteOffset, 1)[0]).toBe(-1);
     });
 
     it('and touches no block of a sequence that is not in it', async () => {
