@@ -50,7 +50,9 @@ FaultRecord::FaultRecord() : layout_(&own_) {}
 void FaultRecord::open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   void* address = MAP_FAILED;
-  if (fd >= 0 && ftruncate(fd, FILE_BYTES) == 0) {
+  // Its pages must be there before they are stored to: a full disk would be a fatal signal then.
+  if (fd >= 0) errno = posix_fallocate(fd, 0, FILE_BYTES);
+  if (fd >= 0 && errno == 0) {
     address = mmap(nullptr, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
   const std::string reason = std::strerror(errno);

@@ -60,6 +60,8 @@ function messageTable(message, comment, place) {
 async function apiPage() {
   const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/server/unimplemented.js');
   const { ERRORS } = await fromDist('shared/errors.js');
+  const { describeLimits, MAX_LOGPROBS_OF_MESSAGE } = await fromDist('gateway/server/limits.js');
+  const limits = describeLimits();
   const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
   const comment = commentsOf(file);
   const lines = [
@@ -72,6 +74,26 @@ async function apiPage() {
     'A request that uses one of these is refused with UNIMPLEMENTED and an `ErrorInfo` that names the field:',
     '',
     ...UNIMPLEMENTED_FIELDS.map(({ field }) => `- \`${field}\``),
+    '',
+    '## Limits',
+    '',
+    'What is more is refused with `INVALID_FIELD` (token ids: `PROMPT_TOO_LONG`) before any work. Characters are UTF-16',
+    'units. What has no line of its own is bounded by its message.',
+    '',
+    '| field | at most | |',
+    '| --- | --- | --- |',
+    ...limits.fields.map(
+      ({ field, counts, most }) => `| \`${field}\` | ${most} | ${counts === 'value' ? '' : counts} |`,
+    ),
+    '',
+    `One message has at most ${MAX_LOGPROBS_OF_MESSAGE.toLocaleString('en')} log probabilities: tokens of the prompt × (1 +`,
+    '`output.prompt_logprobs`), and for `Generate` `n` × `max_tokens` × (1 + `output.logprobs`).',
+    '',
+    'A larger request is refused with `MESSAGE_TOO_LARGE` when its first bytes arrive:',
+    '',
+    '| method | bytes |',
+    '| --- | --- |',
+    ...limits.methods.map(({ method, most }) => `| \`${method}\` | ${most} |`),
     '',
     '## Errors',
     '',

@@ -9,10 +9,22 @@
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
 //   sm_NN     one cubin a file, for HIP's second platform. Compiler: $NVCC, nvcc.
 //
-// Nothing is built when sources, flags and compiler are those of the manifest that is there.
+// An object is kept under build/cache by what it was made of: source, the headers it includes, flags and compiler. What did
+// not change is not compiled again, in whatever target or folder it is wanted.
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -156,12 +168,73 @@ const contractsHash = sha256(
 );
 const sources = listFiles(options.kernels, '.hip').filter((file) => isWanted(path.basename(file)));
 if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
-const headers = listFiles(path.join(options.kernels, 'forge'), '.h');
-const sourceHash = sha256(...[...sources, ...headers].flatMap((file) => [path.basename(file), readFileSync(file)]));
+const sourceHash = sha256(...sources.flatMap((file) => [path.basename(file), hashWithHeaders(file)]));
 
-/** Runs the jobs, as many at a time as there are cores; the first failure ends the build with the compiler's words. */
-async function inParallel(jobs) {
-  const queue = [...jobs];
+/** Hash of a source and of every header that it includes, however deep; all of them lie under the kernels' folder. */
+function hashWithHeaders(file, seen = new Set()) {
+  if (seen.has(file)) return '';
+  seen.add(file);
+  const text = readFileSync(file, 'utf8');
+  const included = [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map(([, name]) =>
+    [path.dirname(file), options.kernels]
+      .map((folder) => path.resolve(folder, name))
+      .find((found) => existsSync(found)),
+  );
+  return sha256(text, ...included.map((found) => (found === undefined ? '' : hashWithHeaders(found, seen))));
+}
+
+/** The first line of a compiler that names its version: nvcc's is its last, the others' their first. */
+function versionOf(compiler) {
+  const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
+  return /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
+}
+
+const CACHE = path.join(root, 'build', 'cache');
+/** Objects that nothing has used for so long are forgotten. */
+const CACHE_DAYS = 14;
+
+/** Forgets what nothing has used for a while. */
+function trimCache() {
+  if (!existsSync(CACHE)) return;
+  const oldest = Date.now() - CACHE_DAYS * 24 * 3600 * 1000;
+  for (const name of readdirSync(CACHE)) {
+    const file = path.join(CACHE, name);
+    if (statSync(file).mtimeMs < oldest) rmSync(file, { recursive: true, force: true });
+  }
+}
+
+const isKept = (key) => existsSync(path.join(CACHE, key));
+
+/** Whether an object that was made of the same is there; then it is put in place. */
+function fromCache(job) {
+  if (job.key === undefined || !isKept(job.key)) return false;
+  const kept = path.join(CACHE, job.key);
+  copyFileSync(kept, job.output);
+  const now = new Date();
+  utimesSync(kept, now, now);
+  return true;
+}
+
+/** Keeps an object for whoever wants the same; whole or not at all, since several builds may run. */
+function intoCache(job) {
+  if (job.key === undefined) return;
+  mkdirSync(CACHE, { recursive: true });
+  const writing = path.join(CACHE, `${job.key}.${process.pid}`);
+  copyFileSync(job.output, writing);
+  renameSync(writing, path.join(CACHE, job.key));
+}
+
+/**
+ * Makes each job's output, as many at a time as there are cores; the first failure ends the build with the compiler's
+ * words.
+ *
+ * @returns how many were compiled, and how many were there already
+ */
+async function inParallel(target, jobs) {
+  const queue = jobs.filter((job) => !fromCache(job));
+  const count = { compiled: queue.length, kept: jobs.length - queue.length };
+  const showsProgress = process.stderr.isTTY && queue.length > 1;
+  let done = 0;
   const worker = async () => {
     for (let job = queue.shift(); job; job = queue.shift()) {
       try {
@@ -170,18 +243,21 @@ async function inParallel(jobs) {
         fail(`${job.what} did not compile:\n${error.stderr || error.message}`);
       }
       if (!existsSync(job.output)) fail(`${job.compiler} said nothing and wrote no ${job.output}`);
+      intoCache(job);
+      done += 1;
+      if (showsProgress) process.stderr.write(`\rkernels: ${target} ${done}/${count.compiled} ${job.what}\x1b[K`);
     }
   };
   await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+  if (showsProgress) process.stderr.write('\r\x1b[K');
+  return count;
 }
 
 /** Builds one target unless its manifest says that it is current. */
 async function build(target, compiler, flags, symbolSuffix, steps) {
   const folder = path.join(options.output, target);
   const manifestFile = path.join(folder, 'manifest.json');
-  const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
-  // nvcc names its version in its last line, the others in their first.
-  const version = /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
+  const version = versionOf(compiler);
   const key = sha256(sourceHash, contractsHash, version, JSON.stringify(flags));
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
@@ -190,7 +266,8 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const started = Date.now();
-  const files = await steps(folder, compiler);
+  const before = childSeconds();
+  const { files, compiled, kept } = await steps(folder, version);
   checkSymbols(target, folder, files, symbolSuffix);
   const manifest = {
     target,
@@ -206,7 +283,23 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
     }),
   };
   writeFileSync(manifestFile, `${JSON.stringify(manifest)}\n`);
-  console.log(`kernels: ${target} built in ${((Date.now() - started) / 1000).toFixed(1)} s with ${version}`);
+  const seconds = ((Date.now() - started) / 1000).toFixed(1);
+  const processor = (childSeconds() - before).toFixed(1);
+  console.log(
+    `kernels: ${target} built in ${seconds} s, ${processor} s of processor time, with ${version}: ` +
+      `${compiled} compiled, ${kept} kept`,
+  );
+}
+
+/** Processor time of the compilers that have ended, in seconds; 0 where the system does not tell. */
+function childSeconds() {
+  try {
+    const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1].split(' ');
+    // cutime and cstime, in ticks of which every Linux that Node runs on has 100 a second.
+    return (Number(fields[13]) + Number(fields[14])) / 100;
+  } catch {
+    return 0;
+  }
 }
 
 function cppCompiler() {
@@ -219,36 +312,73 @@ function cppCompiler() {
  * only sources that gain by its flags, and the variant whose objects the others are.
  */
 async function buildShared(target, compiler, flags, variants) {
-  await build(target, compiler, [...flags, ...variants.flatMap((variant) => variant.flags)], '', async (folder) => {
-    const object = (source, name) => path.join(folder, `${path.basename(source, '.hip')}.${name}.o`);
-    const isOwn = (source, { only }) => only === undefined || only.includes(path.basename(source));
-    await inParallel(
-      variants.flatMap((variant) =>
+  await build(
+    target,
+    compiler,
+    [...flags, ...variants.flatMap((variant) => variant.flags)],
+    '',
+    async (folder, version) => {
+      const object = (source, name) => path.join(folder, `${path.basename(source, '.hip')}.${name}.o`);
+      const isOwn = (source, { only }) => only === undefined || only.includes(path.basename(source));
+      // Half of what a kernel takes to compile is parsing the processor's own headers: once a variant is enough.
+      const prelude = path.join(options.kernels, 'forge', 'device.h');
+      const preludes = new Map(
+        variants.map(({ name }) => {
+          const header = path.join(folder, `prelude-${name}.h`);
+          writeFileSync(header, `#include "${prelude}"\n`);
+          return [name, header];
+        }),
+      );
+      const objects = variants.flatMap((variant) =>
         sources
           .filter((source) => isOwn(source, variant))
           .map((source) => ({
-            what: `${path.basename(source)} for ${target}`,
+            what: `${path.basename(source)} for ${variant.name}`,
+            variant,
             compiler,
             output: object(source, variant.name),
-            args: [...flags, ...variant.flags, '-c', '-x', 'c++', source, '-o', object(source, variant.name)],
+            args: [
+              ...flags,
+              ...variant.flags,
+              ...['-include', preludes.get(variant.name)],
+              ...['-c', '-x', 'c++', source, '-o', object(source, variant.name)],
+            ],
+            key: sha256(
+              version,
+              JSON.stringify([flags, variant.flags]),
+              path.basename(source),
+              hashWithHeaders(source),
+            ),
           })),
-      ),
-    );
-    await inParallel(
-      variants.map((variant) => ({
-        what: `${variant.name}.so`,
-        compiler,
-        output: path.join(folder, `${variant.name}.so`),
-        args: [
-          '-shared',
-          ...['-o', path.join(folder, `${variant.name}.so`)],
-          ...sources.map((source) => object(source, isOwn(source, variant) ? variant.name : variant.others)),
-        ],
-      })),
-    );
-    for (const file of listFiles(folder, '.o')) rmSync(file);
-    return variants.map(({ name }) => `${name}.so`);
-  });
+      );
+      const changed = new Set(objects.filter(({ key }) => !isKept(key)).map(({ variant }) => variant));
+      await inParallel(
+        target,
+        [...changed].map(({ name, flags: own }) => ({
+          what: `prelude of ${name}`,
+          compiler,
+          output: `${preludes.get(name)}.gch`,
+          args: [...flags, ...own, '-x', 'c++-header', preludes.get(name), '-o', `${preludes.get(name)}.gch`],
+        })),
+      );
+      const count = await inParallel(target, objects);
+      await inParallel(
+        target,
+        variants.map((variant) => ({
+          what: `${variant.name}.so`,
+          compiler,
+          output: path.join(folder, `${variant.name}.so`),
+          args: [
+            '-shared',
+            ...['-o', path.join(folder, `${variant.name}.so`)],
+            ...sources.map((source) => object(source, isOwn(source, variant) ? variant.name : variant.others)),
+          ],
+        })),
+      );
+      for (const suffix of ['.o', '.h', '.gch']) for (const file of listFiles(folder, suffix)) rmSync(file);
+      return { files: variants.map(({ name }) => `${name}.so`), ...count };
+    },
+  );
 }
 
 async function buildHost() {
@@ -277,17 +407,19 @@ async function buildLanes() {
 
 /** Builds one code object a source. */
 async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
-  await build(target, compiler, flags, symbolSuffix, async (folder) => {
+  await build(target, compiler, flags, symbolSuffix, async (folder, version) => {
     const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);
-    await inParallel(
+    const count = await inParallel(
+      target,
       sources.map((source) => ({
         what: `${path.basename(source)} for ${target}`,
         compiler,
         output: object(source),
         args: [...flags, '-o', object(source), source],
+        key: sha256(version, JSON.stringify(flags), path.basename(source), hashWithHeaders(source)),
       })),
     );
-    return sources.map((source) => path.basename(object(source)));
+    return { files: sources.map((source) => path.basename(object(source))), ...count };
   });
 }
 
@@ -310,6 +442,7 @@ async function buildNvidia(target) {
   await buildCodeObjects(target, compiler, [...NVIDIA_FLAGS, `-arch=${target}`], '.cubin', '');
 }
 
+trimCache();
 for (const target of options.target.split(',')) {
   if (target === 'host') await buildHost();
   else if (target === 'lanes') await buildLanes();

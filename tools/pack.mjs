@@ -1,7 +1,8 @@
-// Before `npm pack`: builds the code objects of every AMD target, so that the package holds them. With --list it then packs
-// without writing, prints the sizes, and ends with 1 when a code object is missing or the package is too large.
+// Before `npm pack`: builds the code objects of every AMD target and a native addon that runs on other machines, so that the
+// package holds them and installing it needs no compiler. With --list it then packs without writing, prints the sizes, and
+// ends with 1 when something is missing or the package is too large.
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -15,6 +16,24 @@ execFileSync(process.execPath, [path.join(root, 'tools', 'build-kernels.mjs'), '
   // What npm pack prints on stdout is read by programs.
   stdio: ['ignore', 2, 2],
 });
+
+// What the oldest distribution has that the package is for: RHEL 9, Ubuntu 22.04, Debian 12.
+const NEWEST_GLIBC = [2, 34];
+const ADDON = path.join('prebuilds', 'linux-x64', 'node.napi.glibc.node');
+execFileSync('npm', ['run', '-s', 'build:native'], { cwd: root, stdio: ['ignore', 'ignore', 2] });
+mkdirSync(path.join(root, path.dirname(ADDON)), { recursive: true });
+copyFileSync(path.join(root, 'build', 'Release', 'rocmforge.node'), path.join(root, ADDON));
+execFileSync('strip', [path.join(root, ADDON)], { stdio: ['ignore', 2, 2] });
+const dynamic = execFileSync('objdump', ['-T', '-p', path.join(root, ADDON)], { encoding: 'utf8' });
+const wants = [...dynamic.matchAll(/GLIBC_(\d+)\.(\d+)/g)].map(([, major, minor]) => [Number(major), Number(minor)]);
+const newest = wants.reduce((a, b) => ((b[0] - a[0] || b[1] - a[1]) > 0 ? b : a), [0, 0]);
+if ((newest[0] - NEWEST_GLIBC[0] || newest[1] - NEWEST_GLIBC[1]) > 0 || /NEEDED\s+libstdc\+\+/.test(dynamic)) {
+  console.error(
+    `pack: the addon needs glibc ${newest.join('.')}, or libstdc++; at most ${NEWEST_GLIBC.join('.')} and none`,
+  );
+  process.exit(1);
+}
+console.error(`pack: the addon needs glibc ${newest.join('.')}`);
 if (!list) process.exit(0);
 
 const text = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
@@ -25,16 +44,18 @@ const text = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scrip
 });
 const [{ size, unpackedSize, files }] = JSON.parse(text.slice(text.indexOf('[')));
 const packed = new Set(files.map((file) => file.path));
-const wanted = AMD_TARGETS.flatMap((target) => {
-  const folder = path.join('build', 'kernels', target);
-  const manifest = JSON.parse(readFileSync(path.join(root, folder, 'manifest.json'), 'utf8'));
-  return [path.join(folder, 'manifest.json'), ...manifest.files.map(({ file }) => path.join(folder, file))];
-});
+const wanted = [...AMD_TARGETS, 'host']
+  .flatMap((target) => {
+    const folder = path.join('build', 'kernels', target);
+    const manifest = JSON.parse(readFileSync(path.join(root, folder, 'manifest.json'), 'utf8'));
+    return [path.join(folder, 'manifest.json'), ...manifest.files.map(({ file }) => path.join(folder, file))];
+  })
+  .concat(ADDON);
 const missing = wanted.filter((file) => !packed.has(file));
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 for (const file of missing) console.error(`pack: the package holds no ${file}`);
 console.log(
-  `pack: ${wanted.length - missing.length} of ${wanted.length} files of ${AMD_TARGETS.length} AMD targets, ` +
+  `pack: ${wanted.length - missing.length} of ${wanted.length} files of ${AMD_TARGETS.length} AMD targets, the host and its addon, ` +
     `${megabytes(size)} packed, ${megabytes(unpackedSize)} unpacked, at most ${megabytes(MOST_BYTES)}`,
 );
 if (size > MOST_BYTES) console.error('pack: the package is too large');

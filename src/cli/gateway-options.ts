@@ -14,6 +14,13 @@ export function gatewayOptions(
     readonly stepTimeoutMs?: number;
     readonly maxQueuedRequests?: number;
     readonly maxQueuedTokens?: number;
+    readonly maxQueuedRequestsPerPeer?: number;
+    readonly maxPriority?: number;
+    readonly maxConnections?: number;
+    readonly maxStreamsPerConnection?: number;
+    readonly maxConnectionAgeMs?: number;
+    readonly maxConnectionIdleMs?: number;
+    readonly keepaliveMs?: number;
     readonly maxRestarts?: number;
     readonly metricsListen?: string;
   },
@@ -37,6 +44,13 @@ export function gatewayOptions(
     stepTimeoutMs: options.stepTimeoutMs ?? 2000,
     maxQueuedRequests: options.maxQueuedRequests ?? 1024,
     maxQueuedTokens: options.maxQueuedTokens ?? 1 << 20,
+    maxQueuedRequestsPerPeer: options.maxQueuedRequestsPerPeer,
+    maxPriority: options.maxPriority,
+    maxConnections: options.maxConnections,
+    maxStreamsPerConnection: options.maxStreamsPerConnection,
+    maxConnectionAgeMs: options.maxConnectionAgeMs,
+    maxConnectionIdleMs: options.maxConnectionIdleMs,
+    keepaliveMs: options.keepaliveMs,
     maxRestarts: options.maxRestarts ?? 10,
     metricsListen: options.metricsListen,
     onProgress: loadProgress(),

@@ -6,6 +6,8 @@ import {
   DEFAULT_LISTEN,
   decimal,
   deviceOptions,
+  integer,
+  milliseconds,
   modelOptions,
   range,
   seed,
@@ -25,6 +27,11 @@ const program = new Command('rocmforge')
   // `bench serve` has options of the same names as `bench`; each command takes those that follow it.
   .enablePositionalOptions()
   .showHelpAfterError('(rocmforge --help lists the commands)');
+
+/** SIGUSR1 opens Node's inspector, through which whoever reaches the port runs what he likes; --inspect still does. */
+function ignoreInspectorSignal(): void {
+  process.on('SIGUSR1', () => undefined);
+}
 
 /** A command with options that several share. */
 function command(name: string, options: readonly Option[]): Command {
@@ -49,6 +56,35 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
   .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1)).default(1024))
   .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1)).default(1 << 20))
   .addOption(
+    new Option(
+      '--max-queued-requests-per-peer <count>',
+      'of one client address, and of the queued tokens the same part; behind a proxy all clients are one',
+    )
+      .argParser(wholeNumber(1))
+      .default(256),
+  )
+  .addOption(
+    new Option('--max-priority <number>', 'the highest priority that a request may have').argParser(integer).default(0),
+  )
+  .addOption(new Option('--max-connections <count>').argParser(wholeNumber(1)).default(1024))
+  .addOption(new Option('--max-streams-per-connection <count>').argParser(wholeNumber(1)).default(1024))
+  .addOption(
+    new Option(
+      '--max-connection-age-ms <ms>',
+      'how long a connection takes calls (default: for ever); lets a load balancer spread its clients anew',
+    ).argParser(milliseconds),
+  )
+  .addOption(
+    new Option('--max-connection-idle-ms <ms>', 'how long a connection stays without a call')
+      .argParser(milliseconds)
+      .default(600_000),
+  )
+  .addOption(
+    new Option('--keepalive-ms <ms>', 'how often a connection is asked whether it lives')
+      .argParser(milliseconds)
+      .default(60_000),
+  )
+  .addOption(
     new Option('--drain-timeout-ms <ms>', 'how long streams may go on after SIGTERM')
       .argParser(wholeNumber(0))
       .default(30_000),
@@ -61,6 +97,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
       .default(10),
   )
   .action(async (options) => {
+    ignoreInspectorSignal();
     const [{ startGateway }, { gatewayOptions }] = await Promise.all([
       import('../gateway/main.js'),
       import('./gateway-options.js'),
@@ -92,10 +129,16 @@ command('executor', [...deviceOptions, ...testOptions])
       .argParser(wholeNumber(1))
       .default(2000),
   )
+  .addOption(
+    new Option('--lease-ms <ms>', 'how long a gateway that is not heard of keeps the executor from others')
+      .argParser(wholeNumber(1000))
+      .default(10_000),
+  )
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
   .addOption(new Option('--model-fd <number>').argParser(wholeNumber(0)).hideHelp())
   .action(async (options) => {
+    ignoreInspectorSignal();
     const [{ runExecutor }, { parseFault }] = await Promise.all([
       import('../executor/main.js'),
       import('../executor/fault-injection.js'),
@@ -108,6 +151,7 @@ command('executor', [...deviceOptions, ...testOptions])
       faultRecord: options.faultRecord,
       modelDescriptor: options.modelFd,
       stepTimeoutMs: options.stepTimeoutMs,
+      leaseMs: options.leaseMs,
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
     });
@@ -286,6 +330,11 @@ function requireTarget(options: { model?: string; address?: string }): void {
   }
   // A command that writes text to a terminal logs only what went wrong.
   process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+}
+
+// A service outlives whoever reads what it writes; what is lost with them is no error of its own.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', () => undefined);
 }
 
 try {

@@ -10,6 +10,20 @@ export function wholeNumber(least: number): (text: string) => number {
   };
 }
 
+/** A whole number of either sign that 32 bits hold. */
+export function integer(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || (value | 0) !== value) throw new InvalidArgumentError('not a whole number of 32 bits');
+  return value;
+}
+
+/** Milliseconds from 1 up, as many as a timer can wait. */
+export function milliseconds(text: string): number {
+  const value = wholeNumber(1)(text);
+  if (value >= 2 ** 31) throw new InvalidArgumentError('more than the 2147483647 ms that a timer can wait');
+  return value;
+}
+
 /** A finite number. */
 export function decimal(text: string): number {
   const value = Number(text);

@@ -3,7 +3,7 @@ import { Server } from '@grpc/grpc-js';
 import { ExecutorServiceService } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
 import { strictService } from '../shared/grpc/strict.js';
-import { createLogger } from '../shared/log.js';
+import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
 import { type DeviceOptions, openDevice } from './device/open-device.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
@@ -25,6 +25,8 @@ export interface ExecutorOptions {
   readonly modelDescriptor?: number | undefined;
   /** The least time a step gets before this executor calls itself unhealthy. */
   readonly stepTimeoutMs: number;
+  /** How long a gateway that is not heard of keeps this executor from others, in milliseconds. */
+  readonly leaseMs: number;
   /** For tests: how long each step's answer is held back, and what goes wrong when. */
   readonly stepDelayMs: number;
   readonly fault?: PlantedFault | undefined;
@@ -33,7 +35,7 @@ export interface ExecutorOptions {
 /** Runs an executor until it is told to end. Resolves when it listens. */
 export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const log = createLogger('executor');
-  if (options.faultRecord !== undefined) loadAddon().openFaultRecord(options.faultRecord);
+  if (options.faultRecord !== undefined) openFaultRecord(options.faultRecord, log);
   if (options.dieWithParent) {
     loadAddon().dieWithParent();
     // The parent may have gone before the line above; its end of this pipe tells.
@@ -59,4 +61,13 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+}
+
+/** Where there is no room for a record, an executor without one is better than none. */
+function openFaultRecord(file: string, log: Logger): void {
+  try {
+    loadAddon().openFaultRecord(file);
+  } catch (error) {
+    log.warn({ err: error }, 'faults of this executor are not recorded');
+  }
 }

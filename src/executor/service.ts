@@ -1,5 +1,6 @@
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
+import { AttendedClock } from '../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { FAULT_PHASES, type FaultPhase } from '../shared/fault-record.js';
 import {
@@ -23,6 +24,7 @@ import { loadAddon } from './device/addon.js';
 import type { Device } from './device/device.js';
 import type { FaultInjector } from './fault-injection.js';
 import { KV_BLOCK_TOKENS } from './kernels/contracts/index.js';
+import { Lease } from './lease.js';
 import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';
 import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
@@ -44,23 +46,32 @@ export class ExecutorService {
   private model: LoadedModel | undefined;
   private runner: StepRunner | undefined;
   private stream: ExecuteStream | undefined;
+  /** Streams that have shown whose they are. */
+  private readonly begun = new WeakSet<ExecuteStream>();
   private loading = false;
   private isHung = false;
   private isServing = false;
   private isEnding = false;
+  private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
+  private readonly lease: Lease;
 
   constructor(
     private readonly device: Device,
     private readonly log: Logger,
     private readonly options: {
       readonly stepTimeoutMs: number;
+      readonly leaseMs: number;
       readonly attention?: LoadOptions['attention'];
       readonly modelDescriptor?: number | undefined;
     },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {
     // A device that hangs leaves the event loop healthy: health is told from the steps.
-    setInterval(() => this.checkProgress(), WATCH_INTERVAL_MS).unref();
+    this.lease = new Lease(options.leaseMs, this.clock);
+    setInterval(() => {
+      this.clock.tick();
+      setImmediate(() => this.checkProgress());
+    }, WATCH_INTERVAL_MS).unref();
   }
 
   /** What the process is to end with: told to stop in its last words, it still ends for its own reason. */
@@ -85,6 +96,8 @@ export class ExecutorService {
         version: packageVersion,
         pid: process.pid,
         device: this.device.description,
+        platform: this.device.kind,
+        target: this.device.target,
         model: this.model && this.describe(this.model),
       }),
     );
@@ -98,19 +111,24 @@ export class ExecutorService {
     this.loading = true;
     try {
       const request = wellFormed(call.request);
-      this.setServing(false);
-      this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
-      this.stamp('loading');
       const { attention, modelDescriptor } = this.options;
       const openPath = modelDescriptor === undefined ? undefined : `/proc/self/fd/${modelDescriptor}`;
       const load = { ...loadOptions(request), attention, openPath };
-      const model = await this.prepare(load, (doneBytes, totalBytes) => {
-        call.write({
-          event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
-        });
-      });
+      this.refuseOther(load);
+      this.lease.take(request.gateway);
+      this.setServing(false);
+      this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
+      this.stamp('loading');
+      const model =
+        this.model ??
+        (await this.load(load, (doneBytes, totalBytes) => {
+          call.write({
+            event: { $case: 'progress', value: { doneBytes: BigInt(doneBytes), totalBytes: BigInt(totalBytes) } },
+          });
+        }));
       this.model = model;
-      this.runner = new StepRunner(this.device, model, request.generation);
+      this.runner = new StepRunner(this.device, model, request.generation, this.clock);
+      this.lease.heard();
       this.stamp('serving');
       this.setServing(true);
       this.log.info({ generation: request.generation.toString(), architecture: model.architecture }, 'model ready');
@@ -124,16 +142,21 @@ export class ExecutorService {
     }
   }
 
-  /** The model that is loaded, when it is the one asked for; else a newly loaded one. */
-  private async prepare(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
-    const loaded = this.model;
-    if (loaded !== undefined) {
-      if (JSON.stringify(loaded.options) === JSON.stringify(options)) {
-        if (this.device.isHost) loaded.weights.checkFile();
-        return loaded;
-      }
+  /**
+   * Whoever is refused has disturbed nobody.
+   *
+   * @throws RocmForgeError `INVALID_OPTION` when a model is loaded that is not the one asked for; `MODEL_FILE_CHANGED`
+   */
+  private refuseOther(options: LoadOptions): void {
+    const { model } = this;
+    if (model === undefined) return;
+    if (JSON.stringify(model.options) !== JSON.stringify(options)) {
       throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
     }
+    if (this.device.isHost) model.weights.checkFile();
+  }
+
+  private async load(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
     const model = await loadModel(this.device, options, onProgress);
     if (!this.device.isHost) {
       const graphs = model.buckets.all().length;
@@ -172,8 +195,6 @@ export class ExecutorService {
       call.emit('error', toStatus(new RocmForgeError('MODEL_LOADING', 'no model is loaded')));
       return;
     }
-    this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'another gateway took over'));
-    this.stream = call;
     const fail = (error: unknown): void => {
       const told = asRocmForgeError(error);
       if (isSticky(error)) this.endAfterStickyError(error);
@@ -182,13 +203,16 @@ export class ExecutorService {
     };
     let answered = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
-      if (this.stream !== call) return;
+      // A stream is its gateway's from its first frame on: whoever cannot name the generation takes nothing from anybody.
+      if (this.stream !== call && !this.mayBegin(call, step, runner)) return;
+      this.lease.heard();
       try {
         wellFormed(step);
       } catch (error) {
         fail(error);
         return;
       }
+      if (isSignOfLife(step)) return;
       const { stepDelayMs = 0, fault } = this.testing;
       // A planted fault happens where a real one would: when the steps before it have run.
       const response =
@@ -205,16 +229,38 @@ export class ExecutorService {
         })
         .catch(fail);
     });
-    // No more steps come; those that did are still answered.
+    // No more steps come, those that did are still answered, and the executor is free. A connection that is lost is another
+    // matter: the gateway may be back in a moment.
     call.on('end', () => {
       void answered.then(() => {
-        if (this.stream === call) this.stream = undefined;
+        if (this.stream === call) this.lease.giveUp();
+        this.letGo(call);
         call.end();
       });
     });
-    call.on('error', () => {
-      if (this.stream === call) this.stream = undefined;
-    });
+    call.on('error', () => this.letGo(call));
+    call.on('cancelled', () => this.letGo(call));
+  }
+
+  /** Whether a stream becomes the one that is served; one that cannot is ended. */
+  private mayBegin(call: ExecuteStream, step: ExecuteRequest, runner: StepRunner): boolean {
+    if (this.begun.has(call)) return false;
+    this.begun.add(call);
+    if (runner !== this.runner || step.generation !== runner.generation) {
+      const told = new RocmForgeError(
+        'EXECUTOR_UNAVAILABLE',
+        'this stream is of a generation that is over or not yours',
+      );
+      call.emit('error', toStatus(told));
+      return false;
+    }
+    this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'the gateway began another stream'));
+    this.stream = call;
+    return true;
+  }
+
+  private letGo(call: ExecuteStream): void {
+    if (this.stream === call) this.stream = undefined;
   }
 
   private getDeviceStats(
@@ -281,6 +327,10 @@ export class ExecutorService {
 function isSticky(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   return (error as Error & { sticky?: boolean }).sticky === true || isSticky(error.cause);
+}
+
+function isSignOfLife({ closes, opens, appends, slices }: ExecuteRequest): boolean {
+  return closes.length === 0 && opens.length === 0 && appends.length === 0 && slices.length === 0;
 }
 
 function loadOptions(request: LoadModelRequest): LoadOptions {

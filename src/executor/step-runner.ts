@@ -1,3 +1,4 @@
+import { AttendedClock } from '../shared/attended-clock.js';
 import type { ExecuteRequest, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Pace } from '../shared/pace.js';
@@ -40,7 +41,7 @@ export class StepRunner {
   private readonly promptRows: { slot: number; row: number; target: number; top: number }[] = [];
   /** Rows of one slot that attention takes together. */
   private readonly tileRows: number;
-  private readonly watch = new StepWatch(new Pace());
+  private readonly watch: StepWatch;
   private stepsDone = 0;
   private lastStepId: bigint | undefined;
   private lastStepAt: number | undefined;
@@ -49,7 +50,9 @@ export class StepRunner {
     private readonly device: Device,
     private readonly model: LoadedModel,
     readonly generation: bigint,
+    clock = new AttendedClock(Number.POSITIVE_INFINITY),
   ) {
+    this.watch = new StepWatch(new Pace(), clock);
     const { limits, tables } = model.forward;
     this.tileRows = tileRows(model.forward.model, model.forward.cache) ?? 1;
     this.slots = new SlotTable(limits, model.forward.model.vocabularySize);

@@ -1,13 +1,16 @@
-import { RocmForgeError } from '../shared/errors.js';
-import type { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import type { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../shared/log.js';
+import { checkAnswer, promptOutputsOf } from './executor-link/answer.js';
 import type { ExecutorSession } from './executor-link/executor-session.js';
+import type { Loss } from './executor-link/loss.js';
 import { encodeStep } from './executor-link/step-encoding.js';
+import { PROBE_INTERVAL_MS } from './executor-link/supervision.js';
 import type { Supervisor } from './executor-link/supervisor.js';
 import type { Generation } from './generation/generation.js';
-import { Blame } from './scheduler/blame.js';
-import { type PlannedSlice, Scheduler } from './scheduler/scheduler.js';
-import type { Sequence } from './scheduler/sequence.js';
+import { Blame, type Suspicion } from './scheduler/blame.js';
+import { type PlannedSlice, Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
+import { GREEDY, Sequence } from './scheduler/sequence.js';
 
 export interface EngineOptions {
   /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
@@ -16,6 +19,8 @@ export interface EngineOptions {
   readonly maxQueuedRequests: number;
   /** The most prompt tokens of requests that wait. */
   readonly maxQueuedTokens: number;
+  /** The most of those requests that one peer may have, and of those tokens the same part; default all. */
+  readonly maxQueuedRequestsPerPeer?: number | undefined;
   readonly prefixCache: boolean;
   /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
   readonly checkEveryStep?: boolean | undefined;
@@ -42,6 +47,8 @@ export class Engine {
   private stopped: RocmForgeError | undefined;
   private isDraining = false;
   private readonly blame = new Blame();
+  /** Who was in the steps of the executor that was lost, until it is known what that says. */
+  private suspicions: readonly Suspicion[] = [];
   readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0 };
   private readonly pauses = new Map<Generation, NodeJS.Timeout>();
   /** Told of each sequence's first slot, and how long it waited for it. */
@@ -83,14 +90,7 @@ export class Engine {
   submit(generation: Generation): void {
     if (this.stopped) throw this.stopped;
     const { promptIds, stop } = generation.parameters;
-    const waiting = this.scheduler?.waitingCount ?? this.early.length;
-    const waitingTokens = this.scheduler?.waitingTokens ?? 0;
-    const { maxQueuedRequests, maxQueuedTokens } = this.options;
-    if (waiting + generation.sequences.length > maxQueuedRequests || waitingTokens > maxQueuedTokens) {
-      throw new RocmForgeError('QUEUE_FULL', `${waiting} sequences wait already, ${waitingTokens} tokens of prompts`, {
-        retry_delay_ms: String(QUEUE_RETRY_MS),
-      });
-    }
+    this.checkQueue(generation);
     if (this.scheduler && !this.scheduler.canEverRun(promptIds.length + stop.maxTokens)) {
       throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
     }
@@ -101,6 +101,23 @@ export class Engine {
       else this.early.push(sequence);
     }
     this.pump();
+  }
+
+  /** @throws RocmForgeError `QUEUE_FULL`, with when to try again */
+  private checkQueue({ sequences, parameters }: Generation): void {
+    const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = this.options;
+    const full = (who: string, waiting: number, tokens: number) =>
+      new RocmForgeError('QUEUE_FULL', `${waiting} sequences${who} wait already, ${tokens} tokens of prompts`, {
+        retry_delay_ms: String(QUEUE_RETRY_MS),
+      });
+    const waiting = this.scheduler?.waitingCount ?? this.early.length;
+    const tokens = this.scheduler?.waitingTokens ?? 0;
+    if (waiting + sequences.length > maxQueuedRequests || tokens > maxQueuedTokens) throw full('', waiting, tokens);
+    const own = this.scheduler?.queue.waitingOf(parameters.peer) ?? { sequences: waiting, tokens };
+    const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
+    if (own.sequences + sequences.length > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
+      throw full(' of this peer', own.sequences, own.tokens);
+    }
   }
 
   /** Ends a generation nobody listens to any more. */
@@ -124,8 +141,10 @@ export class Engine {
       const limitMs = this.options.pauseLimitMs ?? PAUSE_LIMIT_MS;
       const timer = setTimeout(() => {
         this.pauses.delete(generation);
-        for (const sequence of generation.sequences) this.drop(sequence);
-        generation.fail(new RocmForgeError('SLOW_READER', `the stream was not read for ${limitMs / 1000} s`));
+        this.failGeneration(
+          generation,
+          new RocmForgeError('SLOW_READER', `the stream was not read for ${limitMs / 1000} s`),
+        );
       }, limitMs);
       this.pauses.set(generation, timer);
     }
@@ -137,7 +156,7 @@ export class Engine {
     for (const sequence of generation.sequences) {
       if (!this.generations.has(sequence)) continue;
       this.drop(sequence);
-      generation.end(sequence, { reason: 'time_limit' });
+      this.guard(generation, () => generation.end(sequence, { reason: 'time_limit' }));
     }
     this.pump();
   }
@@ -145,40 +164,101 @@ export class Engine {
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
     const { maxSequences, maxStepTokens, kvBlocks } = session.model;
-    if (this.scheduler === undefined) {
-      const { prefixCache } = this.options;
-      this.scheduler = new Scheduler({ maxSequences, maxStepTokens, kvBlocks, prefixCache });
-      this.scheduler.mayRun = (sequence) => this.blame.mayRun(sequence);
-    }
-    for (const sequence of this.early.splice(0)) this.scheduler.add(sequence);
+    const { prefixCache } = this.options;
+    const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, prefixCache });
+    for (const sequence of this.early.splice(0)) scheduler.add(sequence);
+    if (this.blame.wantsControl) this.blame.beginControl(addControl(scheduler));
     if (!this.isDraining) this.stopped = undefined;
     this.session = session;
     session.start({
       result: (response) => this.result(response),
-      lost: (error) => this.supervisor?.sessionLost(session.generation, error),
+      lost: (error, isAnswer) => this.supervisor?.sessionLost(session.generation, error, isAnswer),
     });
     this.pump();
   }
 
-  /** The executor is gone. Whoever is proven to make it fault is ended; all others go on with the next. */
+  /** The executor is gone, with all that it held. */
   lose(): void {
     this.session = undefined;
     const { scheduler } = this;
     if (!scheduler) return;
     this.counters.replayed += scheduler.runningCount;
-    const suspicions = scheduler.slicesInFlight
-      .filter(({ sequence }) => sequence.state !== 'ended')
-      .map(({ sequence, position, count }) => ({ sequence, end: position + count }));
+    this.suspicions = scheduler.slicesInFlight.map(({ sequence, position, count }) => ({
+      sequence,
+      end: position + count,
+    }));
     scheduler.reset();
-    const guilty = this.blame.faulted(suspicions);
-    if (guilty !== undefined) this.quarantine(guilty);
+  }
+
+  /**
+   * It is known now why the executor was lost. Whoever is proven to make it fault is ended; all others go on with the next.
+   *
+   * @returns whether the executor is ill: then everybody is ended, with when to try again
+   */
+  judge(loss: Loss): boolean {
+    const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
+    this.suspicions = [];
+    if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
+    this.fail(
+      new RocmForgeError(
+        'EXECUTOR_UNAVAILABLE',
+        'the executor faults whatever it is given; it is tried more slowly now',
+        {
+          retry_delay_ms: String(PROBE_INTERVAL_MS),
+        },
+      ),
+    );
+    return true;
   }
 
   /** No executor will come soon: everything under way ends with the error, and so does what comes until one does. */
   fail(error: RocmForgeError): void {
-    this.stopped = error;
-    for (const generation of new Set(this.generations.values())) generation.fail(error);
-    for (const sequence of [...this.generations.keys()]) this.drop(sequence);
+    if (!this.isDraining) this.stopped = error;
+    for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
+  }
+
+  /** A scheduler of what this executor holds. A new one with other limits gets all who wait: their blocks are gone anyway. */
+  private schedulerFor(limits: SchedulerOptions): Scheduler {
+    const { scheduler: before } = this;
+    if (before?.isFor(limits)) return before;
+    const scheduler = new Scheduler(limits);
+    scheduler.mayRun = (sequence) => this.blame.mayRun(sequence);
+    this.scheduler = scheduler;
+    if (before === undefined) return scheduler;
+    this.log.warn({ limits }, 'the executor came back with other limits');
+    Object.assign(scheduler.counters, before.counters);
+    for (const sequence of before.surrender()) {
+      const { promptIds, maxTokens } = sequence.options;
+      if (scheduler.canEverRun(promptIds.length + maxTokens)) {
+        scheduler.add(sequence);
+        continue;
+      }
+      const generation = this.generations.get(sequence);
+      const message = 'the executor came back with a KV cache that is too small for prompt and max_tokens together';
+      if (generation) this.failGeneration(generation, new RocmForgeError('OUT_OF_MEMORY', message));
+    }
+    return scheduler;
+  }
+
+  private failGeneration(generation: Generation, error: RocmForgeError): void {
+    for (const sequence of generation.sequences) this.drop(sequence);
+    this.guard(generation, () => generation.fail(error));
+  }
+
+  /** Whatever goes wrong while one request is handed something ends that request, and nothing else. */
+  private guard(generation: Generation, hand: () => void): void {
+    try {
+      hand();
+    } catch (thrown) {
+      const { requestId } = generation.parameters;
+      this.log.error({ requestId, err: thrown }, 'a request failed while its tokens were handed out');
+      for (const sequence of generation.sequences) this.drop(sequence);
+      try {
+        generation.fail(asRocmForgeError(thrown));
+      } catch (again) {
+        this.log.error({ requestId, err: again }, 'and its end could not be told');
+      }
+    }
   }
 
   private quarantine(sequence: Sequence): void {
@@ -186,18 +266,16 @@ export class Engine {
     if (!generation) return;
     this.counters.quarantined += 1;
     this.log.error({ requestId: generation.parameters.requestId }, 'a request is quarantined');
-    for (const other of generation.sequences) this.drop(other);
-    generation.fail(
-      new RocmForgeError('REQUEST_QUARANTINED', 'the executor faulted each time this request ran, also alone'),
-    );
+    const message = 'the executor faulted each time this request ran, also alone, and not without it';
+    this.failGeneration(generation, new RocmForgeError('REQUEST_QUARANTINED', message));
   }
 
   /** Ends a generation whose logits are no numbers: whatever came next would be made up. */
   private endNonFinite(generation: Generation): void {
     this.counters.nonFinite += 1;
     this.log.error({ requestId: generation.parameters.requestId }, 'logits are not finite');
-    for (const sequence of generation.sequences) this.drop(sequence);
-    generation.fail(
+    this.failGeneration(
+      generation,
       new RocmForgeError(
         'NON_FINITE_LOGITS',
         'the model gives no finite logits for this request: a value overflows in it, or in its penalties and biases',
@@ -206,6 +284,11 @@ export class Engine {
   }
 
   private drop(sequence: Sequence): void {
+    const generation = this.generations.get(sequence);
+    if (generation?.sequences.every((other) => other === sequence || !this.generations.has(other))) {
+      clearTimeout(this.pauses.get(generation));
+      this.pauses.delete(generation);
+    }
     this.generations.delete(sequence);
     this.queuedAt.delete(sequence);
     this.blame.ended(sequence);
@@ -232,22 +315,29 @@ export class Engine {
     this.onAdmitted(performance.now() - since);
   }
 
+  /** @throws RocmForgeError `EXECUTOR_PROTOCOL` for what is no answer to the oldest step */
   private result(response: ExecuteResponse): void {
-    const { scheduler } = this;
-    if (!scheduler) return;
+    const { scheduler, session } = this;
+    if (!scheduler || !session) return;
+    checkAnswer(scheduler.oldestStep, response, session.model.vocabularySize);
     const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
     this.supervisor?.stepCompleted();
-    for (const { sequence } of slices) this.blame.progressed(sequence);
+    for (const { sequence } of slices) {
+      const guilty = this.blame.progressed(sequence);
+      if (guilty !== undefined) this.quarantine(guilty);
+    }
     this.pushPrompts(slices, response);
     for (const { sequence, index } of tokens) {
       const generation = this.generations.get(sequence);
-      const output = response.outputs[index];
-      if (!generation || !output) continue;
-      if (output.nonFinite) {
-        this.endNonFinite(generation);
-        continue;
+      const output = response.outputs[index] as SlotOutput;
+      // A control that has lived is wanted by nobody.
+      if (generation === undefined) scheduler.end(sequence);
+      else if (output.nonFinite) this.endNonFinite(generation);
+      else {
+        this.guard(generation, () => {
+          if (generation.push(sequence, output)) this.drop(sequence);
+        });
       }
-      if (generation.push(sequence, output)) this.drop(sequence);
     }
     if (this.options.checkEveryStep) scheduler.check();
     else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
@@ -257,13 +347,13 @@ export class Engine {
   /** Log probabilities of prompts come before the first token, in as many steps as the prompt took. */
   private pushPrompts(slices: readonly PlannedSlice[], { promptOutputs }: ExecuteResponse): void {
     let next = 0;
-    for (const { sequence, position, count, sample, promptLogprobs } of slices) {
-      if (!promptLogprobs) continue;
-      const outputs = promptOutputs.slice(next, next + count - Number(sample));
+    for (const slice of slices) {
+      const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
       next += outputs.length;
-      const generation = this.generations.get(sequence);
-      if (generation && outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
-      else generation?.pushPrompt(position + 1, outputs);
+      const generation = outputs.length === 0 ? undefined : this.generations.get(slice.sequence);
+      if (generation === undefined) continue;
+      if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
+      else this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));
     }
   }
 
@@ -275,4 +365,12 @@ export class Engine {
       this.log.error({ err: error }, 'the block books do not add up');
     }
   }
+}
+
+/** The least that shows whether an executor works: one token after one token, before everybody else. */
+function addControl(scheduler: Scheduler): Sequence {
+  const options = { promptIds: Uint32Array.of(0), sampling: GREEDY, maxTokens: 1, priority: Number.MAX_SAFE_INTEGER };
+  const control = new Sequence({ ...options, takesPrefix: false });
+  scheduler.add(control);
+  return control;
 }

@@ -1,11 +1,8 @@
-import { Server } from '@grpc/grpc-js';
+import type { Server as MetricsServer } from 'node:http';
 import { HealthImplementation } from 'grpc-health-check';
 import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { InferenceServiceService } from '../shared/generated/rocmforge/v1/inference.js';
-import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
-import { strictService } from '../shared/grpc/strict.js';
 import { createLogger } from '../shared/log.js';
 import { Engine } from './engine.js';
 import type { ExecutorSession } from './executor-link/executor-session.js';
@@ -14,9 +11,10 @@ import { Supervisor, type SupervisorOptions } from './executor-link/supervisor.j
 import { Metrics, type MetricsSource, serveMetrics } from './metrics.js';
 import { readServedModel } from './served-model.js';
 import { INFERENCE_SERVICE, InferenceService } from './server/inference-service.js';
+import { type ConnectionOptions, openPublicServer, type PublicServer } from './server/public-server.js';
 
 /** How a gateway is started. */
-export interface GatewayOptions {
+export interface GatewayOptions extends ConnectionOptions {
   readonly model: string;
   readonly modelName?: string | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
@@ -37,6 +35,9 @@ export interface GatewayOptions {
   readonly stepTimeoutMs: number;
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
+  readonly maxQueuedRequestsPerPeer?: number | undefined;
+  /** The highest priority that a request may have; default 0. */
+  readonly maxPriority?: number | undefined;
   readonly maxRestarts: number;
   /** How long an executor's load may go without progress; default 2 min. */
   readonly loadTimeoutMs?: number | undefined;
@@ -64,6 +65,7 @@ export interface Gateway {
   /** Executors started so far. */
   executorGenerations(): number;
   readonly engine: Engine;
+  readonly server: PublicServer;
   readonly metrics: Metrics;
   /**
    * Takes no more requests and ends when those under way have, or when the time is over.
@@ -76,7 +78,7 @@ export interface Gateway {
 }
 
 const DRAIN_POLL_MS = 50;
-/** The longest that written answers wait for their readers once all generations have ended. */
+/** How long connections without calls may take to end. */
 const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
 const FAULTS_KEPT = 32;
@@ -91,6 +93,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
+    ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
   const engine = new Engine(options, log);
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
@@ -113,6 +116,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
           ? { spawn: { ...options.executor.spawn, modelDescriptor: model.file.descriptor } }
           : options.executor,
       checkModelFile: () => model.file.check(),
+      vocabularySize: model.vocabularySize,
       stepTimeoutMs: options.stepTimeoutMs,
       loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
       maxRestarts: options.maxRestarts,
@@ -128,19 +132,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       },
     },
     {
-      state: (state: SupervisorState) => {
+      state: (state, cause) => {
         const status = state === 'serving' ? 'SERVING' : 'NOT_SERVING';
         if (!draining) setHealth(status);
-        if (state === 'failed') {
-          engine.fail(
-            unservable ??
-              new RocmForgeError(
-                'EXECUTOR_UNAVAILABLE',
-                'the executor ends again and again; it is tried more slowly now',
-                { retry_delay_ms: String(PROBE_INTERVAL_MS) },
-              ),
-          );
-        }
+        if (state === 'failed') engine.fail(unservable ?? withoutExecutor(cause));
       },
       progress: (done, total) => options.onProgress?.(done, total),
       serving: (session: ExecutorSession) => {
@@ -153,6 +148,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         engine.fail(error);
       },
       lost: () => engine.lose(),
+      judged: (loss) => engine.judge(loss),
       fault: (fault) => {
         faults.push(fault);
         if (faults.length > FAULTS_KEPT) faults.shift();
@@ -166,28 +162,27 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const metrics = new Metrics(metricsSource(engine, supervisor));
   engine.onAdmitted = (waitedMs) => metrics.queued(waitedMs / 1000);
 
-  const server = new Server(SERVER_OPTIONS);
   const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
   const service = new InferenceService(model, engine, readiness, metrics, log);
-  server.addService(strictService(InferenceServiceService), service.handlers);
-  health.addToServer(server);
-  const port = await bind(server, options.listen);
-  const metricsServer = options.metricsListen ? await serveMetrics(metrics, options.metricsListen) : undefined;
+  const server = await openPublicServer(options.listen, service, health, options, log);
+  let metricsServer: MetricsServer | undefined;
   const stop = async (): Promise<void> => {
-    server.forceShutdown();
+    server.stop();
     metricsServer?.close();
     await supervisor.stop();
     await model.encoder.close();
     model.file.close();
   };
   try {
+    if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);
+    model.encoder.warm();
     await supervisor.start();
   } catch (error) {
     await stop();
     throw error;
   }
   return {
-    port,
+    port: server.port,
     modelName: model.name,
     contextLength: model.contextLength,
     executorPid: () => supervisor.pid,
@@ -196,18 +191,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     faults,
     executorGenerations: () => supervisor.generations,
     engine,
+    server,
     metrics,
     drain: async (timeoutMs) => {
       draining = true;
       setHealth('NOT_SERVING');
       engine.stopAdmission();
+      // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
+      const isBusy = (): boolean => engine.active > 0 || server.calls.unansweredCalls > 0;
       const deadline = performance.now() + timeoutMs;
-      while (engine.active > 0 && performance.now() < deadline) {
+      while (isBusy() && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
       }
-      const finished = engine.active === 0;
-      // What the last streams were sent must reach their clients before the connections go.
-      if (finished) await Promise.race([shutDown(server), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
+      const finished = !isBusy();
+      // What the last streams were sent is with the system, and connections end in order where their clients let them.
+      if (finished) await Promise.race([server.shutDown(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
       await stop();
       return finished;
     },
@@ -215,9 +213,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-/** Resolves when every call has ended; idle connections are closed. */
-function shutDown(server: Server): Promise<void> {
-  return new Promise((resolve) => server.tryShutdown(() => resolve()));
+/** What requests are told while no executor can be had. */
+function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
+  const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
+  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {
+    retry_delay_ms: String(PROBE_INTERVAL_MS),
+  });
 }
 
 function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
@@ -231,6 +232,7 @@ function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
     },
     preemptions: () => scheduler()?.counters.preemptions ?? 0,
     cachedTokens: () => scheduler()?.counters.cachedTokens ?? 0,
+    slotsYielded: () => scheduler()?.counters.slotsYielded ?? 0,
     discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
     replayed: () => engine.counters.replayed,
     quarantined: () => engine.counters.quarantined,

@@ -9,6 +9,7 @@ export interface MetricsSource {
   /** Part of the KV blocks in use, 0 to 1. */
   kvUsage(): number;
   preemptions(): number;
+  slotsYielded(): number;
   cachedTokens(): number;
   discardedTokens(): number;
   replayed(): number;
@@ -67,6 +68,11 @@ export class Metrics {
     gauge('num_requests_waiting', 'Sequences that wait for a slot', () => source.waitingSequences());
     gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => source.kvUsage());
     total('num_preemptions_total', 'Sequences that gave up their blocks to others', () => source.preemptions());
+    total(
+      'slots_yielded_total',
+      'Sequences that gave up their slot to another peer’s, or because nobody read them',
+      () => source.slotsYielded(),
+    );
     total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => source.cachedTokens());
     total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => source.discardedTokens());
     gauge('executor_up', '1 while an executor serves', () => Number(source.executorUp()));
@@ -147,9 +153,10 @@ export async function serveMetrics(metrics: Metrics, address: string): Promise<S
       response.writeHead(404).end();
       return;
     }
-    void metrics.registry.metrics().then((text) => {
-      response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text);
-    });
+    metrics.registry.metrics().then(
+      (text) => response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text),
+      (error: Error) => response.writeHead(500).end(`${error.message}\n`),
+    );
   });
   return await new Promise((resolve, reject) => {
     server.once('error', (error) =>

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { ChatTemplate } from './chat/chat-template.js';
 import { ModelFile } from './model-file.js';
+import type { LimitFacts } from './server/limits.js';
 import { EncodeService } from './tokenizer/encode-service.js';
 import { createTokenizer, type Tokenizer } from './tokenizer/tokenizer.js';
 
@@ -18,6 +19,8 @@ export interface ServedModel {
   /** The most tokens of prompt and completion together that are granted. */
   readonly contextLength: number;
   readonly vocabularySize: number;
+  /** What requests are held to. */
+  readonly facts: LimitFacts;
   readonly tokenizer: Tokenizer;
   readonly encoder: EncodeService;
   readonly hasChatTemplate: boolean;
@@ -32,7 +35,10 @@ const DEFAULT_CONTEXT = 8192;
  * @param maxContext the context to grant; default the model's, at most 8,192
  * @throws RocmForgeError of the GGUF reader or the tokenizer; `MODEL_UNSUPPORTED` for what the executor would refuse, too; `INVALID_OPTION` for a context the model does not have
  */
-export function readServedModel(file: string, options: { name?: string; maxContext?: number }): ServedModel {
+export function readServedModel(
+  file: string,
+  options: { name?: string; maxContext?: number; maxPriority?: number },
+): ServedModel {
   const opened = new ModelFile(file);
   try {
     const gguf = opened.header;
@@ -47,19 +53,34 @@ export function readServedModel(file: string, options: { name?: string; maxConte
     const chatTemplate = new ChatTemplate(gguf.metadata, tokenizer);
     let elements = 0;
     for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
+    const { vocabularySize } = parameters;
+    const name = options.name ?? path.basename(file, '.gguf');
+    const contextLength = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
+    const longestTokenBytes = longestToken(tokenizer);
+    const { maxPriority = 0 } = options;
+    const facts = { modelName: name, contextLength, vocabularySize, longestTokenBytes, maxPriority };
+    const hasChatTemplate = chatTemplate.isAvailable;
     return {
-      name: options.name ?? path.basename(file, '.gguf'),
+      name,
       file: opened,
       architecture: parameters.architecture,
       parameters: elements,
-      contextLength: options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT),
-      vocabularySize: parameters.vocabularySize,
+      contextLength,
+      vocabularySize,
+      facts,
       tokenizer,
-      encoder: new EncodeService({ modelFile: opened, tokenizer, chatTemplate }),
-      hasChatTemplate: chatTemplate.isAvailable,
+      encoder: new EncodeService({ modelFile: opened, tokenizer, hasChatTemplate, facts }),
+      hasChatTemplate,
     };
   } catch (error) {
     opened.close();
     throw error;
   }
+}
+
+/** Bytes of the longest token, which no text of one token exceeds. */
+function longestToken(tokenizer: Tokenizer): number {
+  let longest = 1;
+  for (let id = 0; id < tokenizer.vocabularySize; id++) longest = Math.max(longest, tokenizer.tokenBytes(id).length);
+  return longest;
 }

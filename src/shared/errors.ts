@@ -23,6 +23,7 @@ export const ERRORS = {
   // A request that can never work as it stands. `field` in the metadata names the message field.
   INVALID_FIELD: { code: 'INVALID_ARGUMENT', retryable: false },
   MALFORMED_MESSAGE: { code: 'INVALID_ARGUMENT', retryable: false },
+  MESSAGE_TOO_LARGE: { code: 'RESOURCE_EXHAUSTED', retryable: false },
   PROMPT_TOO_LONG: { code: 'INVALID_ARGUMENT', retryable: false },
   TOKEN_OUT_OF_RANGE: { code: 'INVALID_ARGUMENT', retryable: false },
   MODEL_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
@@ -33,6 +34,7 @@ export const ERRORS = {
   TOKENIZER_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
   CHAT_TEMPLATE_MISSING: { code: 'FAILED_PRECONDITION', retryable: false },
   CHAT_TEMPLATE_FAILED: { code: 'INVALID_ARGUMENT', retryable: false },
+  TEXT_TOO_SLOW: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Model files.
   MODEL_FILE_UNREADABLE: { code: 'NOT_FOUND', retryable: false },
@@ -45,11 +47,13 @@ export const ERRORS = {
   OUT_OF_MEMORY: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   MODEL_LOADING: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
+  EXECUTOR_BUSY: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
   NON_FINITE_LOGITS: { code: 'INTERNAL', retryable: false },
   SLOW_READER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+  SLOW_SENDER: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Devices, code objects, the installation.
   DEVICE_UNAVAILABLE: { code: 'FAILED_PRECONDITION', retryable: false },

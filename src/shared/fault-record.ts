@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { closeSync, constants, openSync, readSync } from 'node:fs';
 import os from 'node:os';
 
 /** What an executor is at, in the order of the numbers that it stamps. */
@@ -38,16 +38,15 @@ const LAUNCHES_AT = ERROR_AT + ERROR_BYTES;
 const LAUNCHES_KEPT = 8;
 const LAUNCH_BYTES = 344;
 const NAME_BYTES = 64;
+const MOST_ARGUMENTS = (LAUNCH_BYTES - 24 - NAME_BYTES) / 8;
 
-/** Reads the record of an executor that has ended; undefined when it ended before it had opened one. */
+/**
+ * Reads the record of an executor that has ended; undefined when it ended before it had opened one. The process that
+ * wrote it may have had a wild pointer: no number in it is believed.
+ */
 export function readFaultRecord(path: string): FaultRecord | undefined {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(path);
-  } catch {
-    return undefined;
-  }
-  if (bytes.length < LAUNCHES_AT + LAUNCHES_KEPT * LAUNCH_BYTES) return undefined;
+  const bytes = firstBytes(path, LAUNCHES_AT + LAUNCHES_KEPT * LAUNCH_BYTES);
+  if (bytes === undefined) return undefined;
   if (bytes.readUInt32LE(0) !== MAGIC || bytes.readUInt32LE(4) !== VERSION) return undefined;
   const signal = bytes.readUInt32LE(16);
   const begun = Number(bytes.readBigUInt64LE(32));
@@ -63,9 +62,23 @@ export function readFaultRecord(path: string): FaultRecord | undefined {
   };
 }
 
+/** The beginning of a file; undefined when it is shorter or cannot be read. */
+function firstBytes(path: string, count: number): Buffer | undefined {
+  let fd: number | undefined;
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const bytes = Buffer.alloc(count);
+    return readSync(fd, bytes, 0, count, 0) === count ? bytes : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
+  }
+}
+
 function launchAt(bytes: Buffer, index: number): RecordedLaunch {
   const at = LAUNCHES_AT + index * LAUNCH_BYTES;
-  const count = bytes.readUInt32LE(at + 20);
+  const count = Math.min(bytes.readUInt32LE(at + 20), MOST_ARGUMENTS);
   return {
     step: Number(bytes.readBigUInt64LE(at)),
     grid: [bytes.readInt32LE(at + 8), bytes.readInt32LE(at + 12), bytes.readInt32LE(at + 16)],

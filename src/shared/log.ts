@@ -1,6 +1,10 @@
-import { destination, type Logger, pino } from 'pino';
+import { type Logger, pino } from 'pino';
+import { LogSink } from './log-sink.js';
 
 export type { Logger } from 'pino';
+
+/** Where every line of this process's log goes. */
+export const logSink = new LogSink();
 
 /**
  * A logger that writes JSON lines to stderr: stdout belongs to generated text. Prompts and texts are never logged; the
@@ -11,6 +15,6 @@ export type { Logger } from 'pino';
 export function createLogger(name: string): Logger {
   return pino(
     { name, level: process.env.ROCMFORGE_LOG_LEVEL ?? 'info', base: { pid: process.pid } },
-    destination({ dest: 2, sync: true }),
+    { write: (line) => logSink.write(line) },
   );
 }

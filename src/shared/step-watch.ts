@@ -1,3 +1,4 @@
+import type { AttendedClock } from './attended-clock.js';
 import type { Pace } from './pace.js';
 
 /** Knows since when the oldest step under way has been running, and when that is too long. */
@@ -7,25 +8,31 @@ export class StepWatch {
   /** When the oldest step under way could begin: it was sent, and the one before it had come back. */
   private oldestSince = 0;
 
-  /** @param pace how long steps took so far */
-  constructor(private readonly pace: Pace) {}
+  /**
+   * @param pace how long steps took so far
+   * @param clock of the process that watches
+   */
+  constructor(
+    private readonly pace: Pace,
+    private readonly clock: AttendedClock,
+  ) {}
 
   /** A step of this many rows is sent. */
   begin(rows: number): void {
-    if (this.rowsInFlight.length === 0) this.oldestSince = performance.now();
+    if (this.rowsInFlight.length === 0) this.oldestSince = this.clock.nowMs;
     this.rowsInFlight.push(rows);
   }
 
   /** The oldest step came back. */
   end(): void {
-    const now = performance.now();
+    const now = this.clock.nowMs;
     this.pace.observe(this.rowsInFlight.shift() ?? 1, now - this.oldestSince);
     this.oldestSince = now;
   }
 
   /** Milliseconds since the oldest step under way could begin; 0 when there is none. */
   get ageMs(): number {
-    return this.rowsInFlight.length === 0 ? 0 : performance.now() - this.oldestSince;
+    return this.rowsInFlight.length === 0 ? 0 : this.clock.nowMs - this.oldestSince;
   }
 
   /** Milliseconds that the oldest step under way may take; undefined when there is none. */

@@ -23,6 +23,9 @@ interface Slot {
   readonly sequence: number;
   readonly known: Uint32Array;
   readonly promptTokens: number;
+  /** How many of the likeliest tokens come with a sampled token, and with one of the prompt. */
+  readonly top: number;
+  readonly promptTop: number;
   readonly blocks: number[];
   /** The next position that was never computed, and the chain of all tokens before it. */
   position: number;
@@ -102,14 +105,8 @@ export class FakeDevice {
       if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
       slot.lastToken = tokenOf(slot.chain, this.vocabulary);
-      outputs.push({
-        slot: slice.slot,
-        tokenId: slot.lastToken,
-        logprob: 0,
-        topIds: [],
-        topLogprobs: [],
-        nonFinite: false,
-      });
+      const { slot: index } = slice;
+      outputs.push({ slot: index, tokenId: slot.lastToken, logprob: 0, nonFinite: false, ...likeliest(slot.top) });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     const logits = outputs.length + promptOutputs.length;
@@ -119,7 +116,7 @@ export class FakeDevice {
     return { stepId: step.stepId, generation: step.generation, outputs, promptOutputs, deviceUs: 0 };
   }
 
-  private open({ slot, tokenIds, blockIds, promptTokens }: SlotOpen): void {
+  private open({ slot, tokenIds, blockIds, promptTokens, sampling }: SlotOpen): void {
     if (this.slots.has(slot)) throw new Error(`slot ${slot} is open already`);
     if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
     this.sequences += 1;
@@ -127,6 +124,8 @@ export class FakeDevice {
       sequence: this.sequences,
       known: words(tokenIds),
       promptTokens,
+      top: sampling?.logprobs ? sampling.topLogprobs : 0,
+      promptTop: sampling?.topPromptLogprobs ?? 0,
       blocks: [],
       position: 0,
       chain: EMPTY,
@@ -196,10 +195,14 @@ export class FakeDevice {
 }
 
 /** A prompt's next tokens, all with the same probability: there is no model. */
-function promptOutputsOf({ known, promptTokens }: Slot, { slot, position, count }: Slice): SlotOutput[] {
+function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, position, count }: Slice): SlotOutput[] {
   const end = Math.min(position + count + 1, promptTokens);
   const ids = known.subarray(position + 1, end);
-  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, topIds: [], topLogprobs: [], nonFinite: false }));
+  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, nonFinite: false, ...likeliest(promptTop) }));
+}
+
+function likeliest(count: number): Pick<SlotOutput, 'topIds' | 'topLogprobs'> {
+  return { topIds: Array.from({ length: count }, (_, i) => i), topLogprobs: new Array<number>(count).fill(-1) };
 }
 
 function words(bytes: Uint8Array): Uint32Array {

@@ -9,7 +9,8 @@ import {
   type LoadModelRequest,
   type LoadModelResponse,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
-import { bind, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
+import { bind, type Listener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
+import { packageVersion } from '../../src/shared/package.js';
 import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
 
@@ -29,18 +30,24 @@ export interface FakeExecutorOptions {
 export class FakeExecutor {
   failure: Error | undefined;
   device: FakeDevice | undefined;
+  /** What it says of itself. */
+  info: Partial<GetInfoResponse> = { version: packageVersion, platform: 'fake', target: 'fake' };
+  /** What it says of the model that it loaded, in place of the truth. */
+  claims: Partial<LoadedModel> = {};
   /** What is sent for an answer: it alone, unless a test wants something else. */
   rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
   private readonly server = new Server(SERVER_OPTIONS);
+  private listener: Listener | undefined;
   private readonly clock = new StepClock();
   private stalled: Promise<void> = Promise.resolve();
   private release: (() => void) | undefined;
   private generation = 0n;
+  private current: ServerDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
 
   constructor(private readonly options: FakeExecutorOptions) {
     this.server.addService(ExecutorServiceService, {
       getInfo: (_call: unknown, callback: (error: null, response: GetInfoResponse) => void) =>
-        callback(null, GetInfoResponse.fromPartial({ version: 'fake', pid: process.pid, device: 'fake' })),
+        callback(null, GetInfoResponse.fromPartial({ pid: process.pid, device: 'fake', ...this.info })),
       loadModel: (call: { request: LoadModelRequest; write(message: LoadModelResponse): void; end(): void }) => {
         call.write({ event: { $case: 'loaded', value: this.load(call.request) } });
         call.end();
@@ -53,7 +60,7 @@ export class FakeExecutor {
 
   /** Starts to listen. */
   async listen(address: string): Promise<void> {
-    await bind(this.server, address);
+    this.listener = await bind(this.server, address);
   }
 
   /** From now on no step is answered, until the function that is returned is called. */
@@ -66,34 +73,42 @@ export class FakeExecutor {
 
   async stop(): Promise<void> {
     this.release?.();
+    this.listener?.close();
     this.server.forceShutdown();
     await this.clock.stop();
   }
 
   private load(request: LoadModelRequest): LoadedModel {
-    const { maxContext, maxSequences, maxStepTokens, generation } = request;
-    const { kvBlocks, vocabulary } = this.options;
+    const { maxContext, maxSequences, maxStepTokens, generation, fingerprint } = request;
+    const { vocabulary } = this.options;
     this.generation = generation;
-    this.device = new FakeDevice({ maxSequences, maxStepTokens, kvBlocks }, vocabulary);
-    return LoadedModel.fromPartial({
+    const claimed = LoadedModel.fromPartial({
       architecture: 'fake',
       vocabularySize: vocabulary.size,
       maxContext,
       maxSequences,
       maxStepTokens,
-      kvBlocks,
+      kvBlocks: this.options.kvBlocks,
       kvBlockTokens: 16,
       generation,
+      fingerprint,
+      ...this.claims,
     });
+    const { kvBlocks } = claimed;
+    this.device = new FakeDevice({ maxSequences, maxStepTokens: claimed.maxStepTokens, kvBlocks }, vocabulary);
+    return claimed;
   }
 
   private execute(call: ServerDuplexStream<ExecuteRequest, ExecuteResponse>): void {
     const device = this.device as FakeDevice;
+    this.current = call;
     let before: Promise<unknown> = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
+      if (step.slices.length === 0 && step.closes.length === 0) return;
       const over = this.clock.run(this.options.stepMs);
       before = Promise.all([over, before, this.stalled]).then(() => {
-        if (this.failure !== undefined) return;
+        // What a gateway had still asked for when it gave this executor up.
+        if (this.failure !== undefined || this.current !== call || call.cancelled) return;
         try {
           if (step.generation !== this.generation) throw new Error(`a step of generation ${step.generation}`);
           for (const response of this.rewrite(device.run(step))) call.write(response);

@@ -127,5 +127,5 @@ export class FakeNativeDevice implements NativeDevice {
 
 /** A fake GPU as the executor sees one. */
 export function fakeGpu(native = new FakeNativeDevice()): Device {
-  return new Device(native, 'hip');
+  return new Device(native, 'hip', 'double');
 }

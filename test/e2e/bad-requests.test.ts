@@ -27,7 +27,11 @@ describe('a bad request', () => {
 
   it.each([
     ['no input', { ...request({ text }), input: undefined }, invalid('input')],
-    ['empty text', request({ text: '' }), invalid('text.text')],
+    [
+      'empty text where no BOS is put in front',
+      request({ input: { $case: 'text', value: { text: '', parseSpecial: false, addSpecial: false } } }),
+      invalid('text.text'),
+    ],
     ['no token ids', request({ tokens: [] }), invalid('tokens')],
     ['a negative temperature', request({ text, sampling: { temperature: -1 } }), invalid('sampling.temperature')],
     ['a temperature of NaN', request({ text, sampling: { temperature: Number.NaN } }), invalid('sampling.temperature')],
@@ -125,6 +129,11 @@ describe('a bad request', () => {
     const error = await sendRaw(good);
     expect(status[error.code]).toBe('INVALID_ARGUMENT');
     expect(errorInfo(error)?.reason).toBe('MALFORMED_MESSAGE');
+  });
+
+  it('with empty text where BOS is put in front is none: the model continues its BOS', async () => {
+    const { complete } = await generate(server.client, request({ text: '', stop: { maxTokens: 2 } }));
+    expect(complete?.usage?.promptTokens).toBe(1);
   });
 
   it('leaves the service working', async () => {

@@ -84,6 +84,24 @@ describe('rocmforge', () => {
       .toBe('gone');
   });
 
+  it('gateway and executor open no inspector on SIGUSR1', async () => {
+    const { child, line } = await startRocmforge(
+      /"executor serving"/,
+      ...['serve', '--model', model, '--listen', socket('signalled.sock')],
+    );
+    let stderr = '';
+    child.stderr?.on('data', (data) => {
+      stderr += data;
+    });
+    const executor = (JSON.parse(line) as { pid: number }).pid;
+    child.kill('SIGUSR1');
+    process.kill(executor, 'SIGUSR1');
+    const args = ['--address', socket('signalled.sock'), '--prompt', 'the fox', '--max-tokens', '8'];
+    expect((await rocmforge('generate', ...args)).code).toBe(0);
+    expect(await endProcess(child)).toBe(0);
+    expect(stderr).not.toContain('Debugger');
+  });
+
   it('inspect describes a model file', async () => {
     const { code, stdout } = await rocmforge('inspect', model, '--json');
     expect(code).toBe(0);
@@ -114,6 +132,11 @@ describe('rocmforge', () => {
       'no gateway at the address',
       ['generate', '--address', socket('none.sock'), '--prompt', 'x'],
       'EXECUTOR_UNAVAILABLE',
+    ],
+    [
+      'a file where the socket should be',
+      ['serve', '--model', model, '--listen', `unix:${notAModel}`],
+      'ADDRESS_IN_USE',
     ],
     ['neither model nor address', ['generate', '--prompt', 'x'], 'INVALID_OPTION'],
   ])('says in one line what is wrong with %s, and fails', async (_what, args, reason) => {

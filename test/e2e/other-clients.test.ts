@@ -83,7 +83,7 @@ describe('a client that is not ours', () => {
   it('buf curl reads the details of an error', async () => {
     const { code, stderr } = await buf(
       'rocmforge.v1.InferenceService/Generate',
-      JSON.stringify({ text: { text: '' } }),
+      JSON.stringify({ text: { text: 'the fox' }, sampling: { topP: 2 } }),
     );
     expect(code).not.toBe(0);
     expect(stderr).toContain('invalid_argument');

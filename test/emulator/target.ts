@@ -14,7 +14,7 @@ export function emulatedDevice(folder: string): Device {
   const native = new EmulatedDevice(folder);
   const target = path.basename(folder);
   opened.set(target, native);
-  return new Device(native, 'host');
+  return new Device(native, 'host', 'emulated');
 }
 
 /** @throws NotEmulated for a launch that the list of exceptions covers */

@@ -39,7 +39,7 @@ function failingHost(): { device: Device; plant(at: number): void; calls(): numb
     ...Object.fromEntries(STAGES.map((name) => [name, counted(name)])),
   } as unknown as NativeDevice;
   return {
-    device: new Device(double, 'host'),
+    device: new Device(double, 'host', 'double'),
     plant: (at) => {
       [calls, failAt] = [0, at];
     },

@@ -33,7 +33,8 @@ class RecordingDevice implements Pick<NativeDevice, 'kernel' | 'createPlan' | 'p
   }
 }
 
-const recorder = () => new LaunchPlanRecorder(new Device(new RecordingDevice() as unknown as NativeDevice, 'hip'), 0);
+const recorder = () =>
+  new LaunchPlanRecorder(new Device(new RecordingDevice() as unknown as NativeDevice, 'hip', 'gfx1100'), 0);
 const at = (address: number, dtype: Dtype, elements: number): DeviceBuffer => ({ address, dtype, elements });
 
 const normOf =

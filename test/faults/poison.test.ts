@@ -61,4 +61,27 @@ describe('a request that makes the executor fault', () => {
       await server.stop();
     }
   });
+
+  it('is not to blame when the executor faults without it too: it is told when to try again', async () => {
+    const server = await startTestGateway(writeRandomModel(), {
+      maxRestarts: 20,
+      executor: { spawn: { device: 'host', plantFault: 'abort' } },
+    });
+    try {
+      const error = await generate(server.client, request({ text: 'the', stop: { maxTokens: 5 } })).then(
+        () => undefined,
+        (thrown: ServiceError) => thrown,
+      );
+      expect(error && errorInfo(error)).toMatchObject({
+        reason: 'EXECUTOR_UNAVAILABLE',
+        metadata: { retry_delay_ms: '30000' },
+      });
+      expect(server.gateway.engine.counters.quarantined).toBe(0);
+      expect(server.gateway.executorState()).toBe('failed');
+      // Blamed, suspected, accused; and the control.
+      expect(server.gateway.executorGenerations()).toBe(4);
+    } finally {
+      await server.stop();
+    }
+  });
 });

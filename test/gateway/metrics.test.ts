@@ -1,3 +1,7 @@
+import { existsSync, mkdtempSync } from 'node:fs';
+import { createServer } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
@@ -76,4 +80,16 @@ it('tells how long sequences waited for a slot', async () => {
   // Two began at once, two waited for the 40 steps of 5 ms of those.
   expect(await metric('rocmforge_request_queue_time_seconds_bucket{le="0.1"}')).toBe(2);
   expect(await metric('rocmforge_request_queue_time_seconds_sum')).toBeGreaterThan(0.3);
+});
+
+it('gives everything back when its metrics cannot be served, as when it is told to', async () => {
+  const taken = createServer();
+  const port = await new Promise<number>((resolve) =>
+    taken.listen(0, '127.0.0.1', () => resolve((taken.address() as { port: number }).port)),
+  );
+  const listen = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'gateway.sock')}`;
+  const started = startFakeGateway({ listen, metricsListen: `127.0.0.1:${port}` });
+  await expect(started).rejects.toMatchObject({ reason: 'ADDRESS_IN_USE' });
+  expect(existsSync(listen.slice('unix:'.length))).toBe(false);
+  taken.close();
 });

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import {
   BEGINNING,
+  BUSY_LIMIT_MS,
   decide,
   PROBE_INTERVAL_MS,
   RESTART_WINDOW_MS,
@@ -10,7 +11,7 @@ import {
 
 const NOW = 1_000_000;
 const AT = { nowMs: NOW, random: 1, maxRestarts: 3 };
-const EVENTS = ['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'stop'] as const;
+const EVENTS = ['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'ill', 'stop'] as const;
 
 /** What each event does in each state: the next state and the actions; absent: nothing at all. */
 const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, string>>>> = {
@@ -19,12 +20,14 @@ const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, st
     ready: 'serving: serve',
     broken: 'suspect: terminate',
     gone: 'restarting: wait',
+    busy: 'restarting: wait',
     stop: 'stopped: terminate',
   },
   warming: {
     ready: 'serving: serve',
     broken: 'suspect: terminate',
     gone: 'restarting: wait',
+    busy: 'restarting: wait',
     stop: 'stopped: terminate',
   },
   serving: {
@@ -34,7 +37,7 @@ const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, st
     stop: 'stopped: terminate',
   },
   suspect: { gone: 'restarting: wait', stop: 'stopped: terminate' },
-  restarting: { due: 'starting: spawn', stop: 'stopped: terminate' },
+  restarting: { due: 'starting: spawn', ill: 'failed: wait', stop: 'stopped: terminate' },
   failed: { due: 'starting: spawn', stop: 'stopped: terminate' },
   stopped: {},
 };
@@ -90,4 +93,15 @@ it('after a failure one death is enough, however long ago the others were, until
   const stepped = decide(serving, 'step', AT).after;
   expect(stepped).toEqual({ state: 'serving', deaths: [], probing: false });
   expect(decide(stepped, 'gone', AT).after.state).toBe('restarting');
+});
+
+it('an executor that is another gateway’s counts no deaths, and is asked on when requests were told that it is not to be had', () => {
+  const busy = (before: typeof BEGINNING, nowMs: number) =>
+    decide({ ...before, state: 'starting' }, 'busy', { ...AT, nowMs }).after;
+  const first = busy(BEGINNING, NOW);
+  expect([first.state, first.deaths]).toEqual(['restarting', []]);
+  expect(busy(first, NOW + BUSY_LIMIT_MS - 1).state).toBe('restarting');
+  const long = busy(first, NOW + BUSY_LIMIT_MS);
+  expect([long.state, long.probing]).toEqual(['failed', false]);
+  expect(decide({ ...long, state: 'starting' }, 'ready', AT).after).toEqual({ ...BEGINNING, state: 'serving' });
 });

@@ -37,7 +37,7 @@ describe('the lanes target', () => {
     let device: Device;
     beforeAll(() => {
       const library = path.join(folder, `lanes${wave}`, 'lanes.so');
-      device = new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host');
+      device = new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host', 'lanes');
     });
     /** Launches three times, so that each lane order is taken. */
     const run = async (name: string) => {

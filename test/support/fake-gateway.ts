@@ -16,10 +16,13 @@ export interface FakeGateway extends TestGateway {
 
 export async function startFakeGateway(
   options: Partial<Omit<GatewayOptions, 'model'>> &
-    Partial<FakeExecutorOptions> & { readonly model?: RandomModelOptions } = {},
+    Partial<FakeExecutorOptions> &
+    Partial<Pick<FakeExecutor, 'info' | 'claims'>> & { readonly model?: RandomModelOptions } = {},
 ): Promise<FakeGateway> {
-  const { kvBlocks = 1000, stepMs = 1, model, ...gatewayOptions } = options;
-  const executor = new FakeExecutor({ vocabulary: FAKE_VOCABULARY, kvBlocks, stepMs });
+  const { kvBlocks = 1000, stepMs = 1, vocabulary = FAKE_VOCABULARY, model, info, claims, ...gatewayOptions } = options;
+  const executor = new FakeExecutor({ vocabulary, kvBlocks, stepMs });
+  if (info) executor.info = info;
+  if (claims) executor.claims = claims;
   const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;
   await executor.listen(address);
   const file = writeRandomModel({ contextLength: 4096, ...model });

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { credentials, type ServiceError } from '@grpc/grpc-js';
 import { type Gateway, type GatewayOptions, startGateway } from '../../src/gateway/main.js';
 import {
+  type GenerateComplete,
   GenerateStreamRequest,
   type GenerateStreamResponse,
   InferenceServiceClient,
@@ -57,13 +58,23 @@ export async function startTestGateway(
   };
 }
 
-/** A generation as a test sees it. */
+/** One of a generation's completions. */
+export interface GeneratedCompletion {
+  readonly tokenIds: number[];
+  text: string;
+  readonly logprobs: TokenLogprobs[];
+  end: GenerateComplete | undefined;
+}
+
+/** A generation as a test sees it; what stands beside `completions` is of all of them, as it came. */
 export interface Generated {
+  readonly completions: GeneratedCompletion[];
   readonly tokenIds: number[];
   text: string;
   readonly logprobs: TokenLogprobs[];
   readonly promptLogprobs: TokenLogprobs[];
-  complete: Extract<GenerateStreamResponse['event'], { $case: 'complete' }>['value'] | undefined;
+  /** The end of the last completion that ended. */
+  complete: GenerateComplete | undefined;
   /** Milliseconds from the request to each chunk. */
   readonly chunkAtMs: number[];
 }
@@ -94,14 +105,24 @@ export function request(
 
 /** Runs a generation to its end. Rejects with the gRPC error. */
 export function generate(client: InferenceServiceClient, message: GenerateStreamRequest): Promise<Generated> {
-  const lists = { tokenIds: [], logprobs: [], promptLogprobs: [], chunkAtMs: [] };
+  const lists = { tokenIds: [], logprobs: [], promptLogprobs: [], chunkAtMs: [], completions: [] };
   const generated: Generated = { ...lists, text: '', complete: undefined };
   const started = performance.now();
   return new Promise((resolve, reject) => {
     const call = client.generateStream(message);
     call.on('data', ({ event }: GenerateStreamResponse) => {
-      if (event?.$case === 'complete') generated.complete = event.value;
-      if (event?.$case !== 'chunk') return;
+      if (event === undefined) return;
+      const { index } = event.value;
+      const completion = generated.completions[index] ?? { tokenIds: [], text: '', logprobs: [], end: undefined };
+      generated.completions[index] = completion;
+      if (event.$case === 'complete') {
+        generated.complete = event.value;
+        completion.end = event.value;
+        return;
+      }
+      completion.tokenIds.push(...event.value.tokenIds);
+      completion.text += event.value.text;
+      completion.logprobs.push(...event.value.logprobs);
       generated.chunkAtMs.push(performance.now() - started);
       generated.tokenIds.push(...event.value.tokenIds);
       generated.text += event.value.text;

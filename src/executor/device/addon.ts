@@ -1,6 +1,4 @@
-import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { packageRoot } from '../../shared/package.js';
 import type { DeviceStats } from './device-stats.js';
@@ -154,14 +152,25 @@ export interface MappedFile {
 
 let loaded: Addon | undefined;
 
-/** The native addon. Throws `KERNELS_INVALID` when it was not built. */
+/**
+ * The native addon: what was built here, else what the package brought.
+ *
+ * @throws RocmForgeError `KERNELS_INVALID` when there is neither, or when it cannot be loaded on this system
+ */
 export function loadAddon(): Addon {
   if (loaded === undefined) {
-    const file = path.join(packageRoot, 'build', 'Release', 'rocmforge.node');
-    if (!existsSync(file)) {
-      throw new RocmForgeError('KERNELS_INVALID', `the native addon is missing (${file}); run "npm run build:native"`);
+    const load = createRequire(import.meta.url)('node-gyp-build') as (folder: string) => Addon;
+    try {
+      loaded = load(packageRoot);
+    } catch (error) {
+      const [why] = (error as Error).message.split('\n');
+      throw new RocmForgeError(
+        'KERNELS_INVALID',
+        `no native addon: ${why}; run "npm run build:native"`,
+        {},
+        { cause: error },
+      );
     }
-    loaded = createRequire(import.meta.url)(file) as Addon;
   }
   return loaded;
 }

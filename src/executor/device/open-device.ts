@@ -104,7 +104,8 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
   }
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {
-    return new Device(new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels }), platform, properties);
+    const native = new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels });
+    return new Device(native, platform, target, properties);
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }
@@ -149,7 +150,7 @@ function openHost(options: DeviceOptions): Device {
   const library = verifiedFile(folder, `${name}.so`, 'host', readManifest(folder, 'host'));
   const threads = options.threads ?? os.availableParallelism();
   try {
-    return new Device(new addon.Device({ library, threads }), 'host');
+    return new Device(new addon.Device({ library, threads }), 'host', name);
   } catch (error) {
     throw new RocmForgeError('KERNELS_INVALID', (error as Error).message, {}, { cause: error });
   }

@@ -1,63 +1,47 @@
-import { Template } from '@huggingface/jinja';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
-import { type ChatPrompt, InjectionGuard, type TemplateValue } from './injection-guard.js';
+import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
+import { TemplateError } from './jinja/errors.js';
+import { Template } from './jinja/template.js';
+import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
+import type { WorkLimits } from './jinja/work.js';
+import {
+  type Conversation,
+  onlyCalls,
+  type TemplateInput,
+  takesArgumentsAsText,
+  toTemplateInput,
+  withProtocolWords,
+} from './template-input.js';
 
-/** One turn; the fields of `rocmforge.v1.ChatMessage`. */
-export interface ChatMessage {
-  readonly role: string;
-  readonly content: string;
-  readonly name?: string | undefined;
-  readonly toolCalls?: readonly ChatToolCall[] | undefined;
-  readonly toolCallId?: string | undefined;
+export type { ChatMessage, ChatTool, ChatToolCall, Conversation } from './template-input.js';
+
+export interface ChatTemplateOptions {
+  /** The time that templates write into prompts; default: the clock's. */
+  readonly now?: () => Date;
 }
-
-/** A call the assistant made. */
-export interface ChatToolCall {
-  readonly id: string;
-  readonly name: string;
-  /** A JSON object. */
-  readonly argumentsJson: string;
-}
-
-/** A function the model may call. */
-export interface ChatTool {
-  readonly name: string;
-  readonly description: string;
-  /** A JSON Schema; empty for a function without parameters. */
-  readonly parametersJson: string;
-}
-
-export interface Conversation {
-  readonly messages: readonly ChatMessage[];
-  readonly tools?: readonly ChatTool[] | undefined;
-  /** Whether the template opens the assistant's turn; default true. */
-  readonly addGenerationPrompt?: boolean | undefined;
-}
-
-/**
- * Templates write a role between markers (`<|` + role + `|>`), so a role is never free text: these are all there are.
- */
-const ROLES: ReadonlySet<string> = new Set(['system', 'developer', 'user', 'assistant', 'tool']);
-
-const MAX_DEPTH = 100;
 
 /** The chat template of a model: a conversation in, one prompt out. */
 export class ChatTemplate {
   private readonly guard: InjectionGuard;
   private readonly source: string | undefined;
   private readonly toolSource: string | undefined;
-  private readonly compiled = new Map<string, Template>();
-  private readonly tokens: Readonly<Record<'bos_token' | 'eos_token', string>>;
+  private readonly compiled = new Map<string, Template | TemplateError>();
+  private readonly tokens: readonly (readonly [name: 'bos_token' | 'eos_token', text: string])[];
+  private readonly now: () => Date;
 
   /** Never throws for a missing or broken template: a model without one still completes text. */
-  constructor(metadata: GgufMetadata, tokenizer: Tokenizer) {
+  constructor(metadata: GgufMetadata, tokenizer: Tokenizer, options: ChatTemplateOptions = {}) {
     this.guard = new InjectionGuard(tokenizer.markerTexts());
     this.source = metadata.string('tokenizer.chat_template');
     this.toolSource = metadata.string('tokenizer.chat_template.tool_use');
     const name = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
-    this.tokens = { bos_token: name(tokenizer.bosId), eos_token: name(tokenizer.eosId) };
+    this.tokens = [
+      ['bos_token', name(tokenizer.bosId)],
+      ['eos_token', name(tokenizer.eosId)],
+    ];
+    this.now = options.now ?? (() => new Date());
   }
 
   /** Whether the model file has a template. */
@@ -68,18 +52,42 @@ export class ChatTemplate {
   /**
    * Renders a conversation. Names of control tokens in anything a user supplied stay plain text.
    *
-   * @throws RocmForgeError `CHAT_TEMPLATE_MISSING`; `CHAT_TEMPLATE_FAILED` with the template's own words;
-   *   `INVALID_FIELD` for an unknown role, a lone surrogate or arguments that are no JSON
+   * @throws RocmForgeError `CHAT_TEMPLATE_MISSING`; `CHAT_TEMPLATE_FAILED` with the template's own words, or for one that
+   *   does more work than a conversation of this size is worth; `INVALID_FIELD` for an unknown role, a lone surrogate or
+   *   arguments that are no JSON
    */
   render(conversation: Conversation): ChatPrompt {
+    if (!conversation.messages.some(onlyCalls)) return this.renderWith(conversation, '');
+    // Clients send no content beside calls. Some templates write calls only where it is none (DeepSeek), others fail on
+    // it or would print "None" (Qwen 3, gpt-oss): these get an empty one.
+    try {
+      return this.renderWith(conversation, UNPRINTABLE_NONE);
+    } catch (error) {
+      if (!(error instanceof RocmForgeError) || error.reason !== 'CHAT_TEMPLATE_FAILED') throw error;
+      const withEmpty = valueOrUndefined(() => this.renderWith(conversation, ''));
+      if (withEmpty === undefined) throw error;
+      return withEmpty;
+    }
+  }
+
+  /** Renders and encodes, with exactly one BOS where the model wants one. Errors as {@link render}. */
+  encode(conversation: Conversation, tokenizer: Tokenizer): Int32Array {
+    const { text, breaks } = this.render(conversation);
+    return tokenizer.encodePrompt(text, { parseSpecial: true, addSpecial: true, breaks });
+  }
+
+  private renderWith(conversation: Conversation, absentContent: Value): ChatPrompt {
     const source = this.sourceFor(conversation);
-    const input = toTemplateInput(conversation, takesArgumentsAsText(source));
-    const strings = [...stringsOf(input.userValue)];
+    const input = toTemplateInput(conversation, { argumentsAsText: takesArgumentsAsText(source), absentContent });
+    const strings = [...stringsOf([...input.messages, ...input.tools])];
     for (const text of strings) checkWellFormed(text, 'chat.messages');
     const sentinel = this.guard.chooseSentinel([source, ...strings]);
+    const limits = limitsFor(strings);
+    const now = this.now();
     const render = (borders: boolean) => {
-      const value = this.guard.mark(input.userValue, sentinel, { borders });
-      const rendered = this.run(source, withRoles(value, input.roles), conversation.addGenerationPrompt ?? true);
+      const mark = (dict: Dict) => this.guard.mark(dict, sentinel, { borders }) as Dict;
+      const marked = { ...input, messages: input.messages.map(mark), tools: input.tools.map(mark) };
+      const rendered = this.run(source, marked, conversation.addGenerationPrompt ?? true, limits, now);
       return this.guard.unmark(rendered, sentinel);
     };
     const prompt = render(false);
@@ -87,12 +95,6 @@ export class ChatTemplate {
     // parts. A template that looks at the ends ("startswith") renders something else then: its word counts.
     const bordered = valueOrUndefined(() => render(true));
     return bordered?.text === prompt.text ? bordered : prompt;
-  }
-
-  /** Renders and encodes, with exactly one BOS where the model wants one. Errors as {@link render}. */
-  encode(conversation: Conversation, tokenizer: Tokenizer): Int32Array {
-    const { text, breaks } = this.render(conversation);
-    return tokenizer.encodePrompt(text, { parseSpecial: true, addSpecial: true, breaks });
   }
 
   private sourceFor(conversation: Conversation): string {
@@ -105,120 +107,65 @@ export class ChatTemplate {
     );
   }
 
-  private run(source: string, input: TemplateInput, addGenerationPrompt: boolean): string {
+  private run(
+    source: string,
+    input: TemplateInput,
+    addGenerationPrompt: boolean,
+    limits: WorkLimits,
+    now: Date,
+  ): string {
+    const variables = new Map<string, Value>([
+      ...this.tokens,
+      ...withProtocolWords(input),
+      ['add_generation_prompt', addGenerationPrompt],
+    ]);
     try {
-      let template = this.compiled.get(source);
-      if (template === undefined) {
-        template = new Template(source);
-        this.compiled.set(source, template);
-      }
-      return template.render({ ...this.tokens, ...input, add_generation_prompt: addGenerationPrompt });
+      return this.compile(source).render(variables, { limits, now });
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      throw new RocmForgeError('CHAT_TEMPLATE_FAILED', `the chat template failed: ${message}`, {}, { cause: error });
+      if (!(error instanceof TemplateError)) throw error;
+      const message = `the chat template failed: ${error.message}`;
+      throw new RocmForgeError('CHAT_TEMPLATE_FAILED', message, {}, { cause: error });
     }
   }
-}
 
-type TemplateInput = { readonly messages: TemplateValue; readonly tools: TemplateValue };
-
-/** The user's strings apart from the roles, which templates compare and print. */
-interface SplitInput {
-  readonly roles: readonly string[];
-  readonly userValue: { readonly messages: readonly TemplateValue[]; readonly tools: TemplateValue };
-}
-
-function toTemplateInput(conversation: Conversation, argumentsAsText: boolean): SplitInput {
-  const { messages, tools = [] } = conversation;
-  if (messages.length === 0) invalid('messages', 'chat.messages is empty');
-  return {
-    roles: messages.map(({ role }, i) =>
-      ROLES.has(role)
-        ? role
-        : invalid(`messages[${i}].role`, `chat role "${role}" is none of ${[...ROLES].join(', ')}`),
-    ),
-    userValue: {
-      messages: messages.map((message, i) => toTemplateMessage(message, i, argumentsAsText)),
-      tools: tools.length === 0 ? null : tools.map(toTemplateTool),
-    },
-  };
-}
-
-function toTemplateMessage(message: ChatMessage, index: number, argumentsAsText: boolean): TemplateValue {
-  const { content, name, toolCalls = [], toolCallId } = message;
-  return {
-    content,
-    ...(name ? { name } : {}),
-    ...(toolCallId ? { tool_call_id: toolCallId } : {}),
-    ...(toolCalls.length === 0
-      ? {}
-      : {
-          tool_calls: toolCalls.map((call, i) => ({
-            id: call.id,
-            function: {
-              name: call.name,
-              arguments: argumentsAsText
-                ? call.argumentsJson
-                : parseJson(call.argumentsJson, `messages[${index}].tool_calls[${i}].arguments_json`),
-            },
-          })),
-        }),
-  };
-}
-
-function toTemplateTool(tool: ChatTool, index: number): TemplateValue {
-  const parameters = tool.parametersJson || '{"type": "object", "properties": {}}';
-  return {
-    function: {
-      name: tool.name,
-      description: tool.description,
-      parameters: parseJson(parameters, `tools[${index}].parameters_json`),
-    },
-  };
-}
-
-/** Puts back the words that templates compare: the roles, and `type`, which is always "function". */
-function withRoles(value: TemplateValue, roles: readonly string[]): TemplateInput {
-  const { messages, tools } = value as { messages: Readonly<Record<string, TemplateValue>>[]; tools: TemplateValue };
-  const typed = (item: TemplateValue) => ({ type: 'function', ...(item as Record<string, TemplateValue>) });
-  return {
-    messages: messages.map((message, i) => ({
-      role: roles[i]!,
-      ...message,
-      ...(Array.isArray(message.tool_calls) ? { tool_calls: message.tool_calls.map(typed) } : {}),
-    })),
-    tools: Array.isArray(tools) ? tools.map(typed) : null,
-  };
+  /** A template that cannot be read is not read again for every request. */
+  private compile(source: string): Template {
+    let compiled = this.compiled.get(source);
+    if (compiled === undefined) {
+      compiled = valueOrTemplateError(() => new Template(source));
+      this.compiled.set(source, compiled);
+    }
+    if (compiled instanceof TemplateError) throw compiled;
+    return compiled;
+  }
 }
 
 /**
- * Whether the template pastes a call's arguments as they are (DeepSeek) instead of serialising or walking an object,
- * which is what most do.
+ * What a template may do for a conversation: real ones take up to 300 steps a message and touch each text ten times.
+ * The constants are for those that print long instructions of their own.
  */
-function takesArgumentsAsText(source: string): boolean {
-  return (
-    /arguments['"]?\]?\s*\+/.test(source) && !/arguments['"]?\]?\s*(\|\s*(tojson|items)|\.items|is\s)/.test(source)
-  );
+function limitsFor(strings: readonly string[]): WorkLimits {
+  const size = strings.reduce((units, text) => units + text.length + 32, 0);
+  return { steps: 1_000_000 + 4 * size, units: 4_000_000 + 32 * size };
 }
 
-/** @throws RocmForgeError `INVALID_FIELD` for JSON so deep that rendering it would exhaust the stack */
-function* stringsOf(value: TemplateValue, depth = 0): Generator<string> {
-  if (depth > MAX_DEPTH) invalid('tools', `chat JSON is nested deeper than ${MAX_DEPTH} levels`);
-  if (typeof value === 'string') yield value;
-  else if (Array.isArray(value)) for (const item of value) yield* stringsOf(item, depth + 1);
-  else if (value !== null && typeof value === 'object') {
-    for (const [key, item] of Object.entries(value)) {
-      yield key;
-      yield* stringsOf(item, depth + 1);
+function* stringsOf(values: readonly Value[]): Generator<string> {
+  for (const value of values) {
+    if (typeof value === 'string') yield value;
+    else if (value instanceof Sequence) yield* stringsOf(value.items);
+    else if (value instanceof Dict) {
+      yield* stringsOf(value.keys());
+      yield* stringsOf(value.values());
     }
   }
 }
 
-function parseJson(text: string, field: string): TemplateValue {
+function valueOrTemplateError(make: () => Template): Template | TemplateError {
   try {
-    return JSON.parse(text) as TemplateValue;
+    return make();
   } catch (error) {
-    return invalid(field, `chat.${field} is not JSON: ${(error as Error).message}`);
+    if (error instanceof TemplateError) return error;
+    throw error;
   }
 }
 
@@ -228,8 +175,4 @@ function valueOrUndefined<T>(compute: () => T): T | undefined {
   } catch {
     return undefined;
   }
-}
-
-function invalid(field: string, message: string): never {
-  throw new RocmForgeError('INVALID_FIELD', message, { field: `chat.${field}` });
 }

@@ -1,13 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
-
-/** A value as a chat template sees it. */
-export type TemplateValue =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly TemplateValue[]
-  | { readonly [key: string]: TemplateValue };
+import { strip } from './jinja/text.js';
+import { Dict, Sequence, type Value } from './jinja/values.js';
 
 /** A rendered conversation, ready for `Tokenizer.encodePrompt(text, { parseSpecial: true, breaks, addSpecial: true })`. */
 export interface ChatPrompt {
@@ -77,16 +70,20 @@ export class InjectionGuard {
   }
 
   /** The value with sentinels in all of its strings, keys included. */
-  mark(value: TemplateValue, sentinel: string, options: MarkOptions): TemplateValue {
+  mark(value: Value, sentinel: string, options: MarkOptions): Value {
     if (typeof value === 'string') return this.markText(value, sentinel, options);
-    if (value === null || typeof value !== 'object') return value;
-    if (Array.isArray(value)) return value.map((item) => this.mark(item, sentinel, options));
-    return Object.fromEntries(
+    if (value instanceof Sequence) {
+      return new Sequence(
+        value.kind,
+        value.items.map((item) => this.mark(item, sentinel, options)),
+      );
+    }
+    if (!(value instanceof Dict)) return value;
+    return Dict.of(
       // Templates look keys up by name, so only what could become a token is broken there.
-      Object.entries(value).map(([key, item]) => [
-        this.markText(key, sentinel, { borders: false }),
-        this.mark(item, sentinel, options),
-      ]),
+      value
+        .entries()
+        .map(([key, item]) => [this.mark(key, sentinel, { borders: false }), this.mark(item, sentinel, options)]),
     );
   }
 
@@ -112,8 +109,8 @@ export class InjectionGuard {
       end = at;
     };
     // Inside of the white space at the ends, which templates trim.
-    const last = options.borders ? text.trimEnd().length : 0;
-    if (last > 0) cut(text.length - text.trimStart().length);
+    const last = options.borders ? strip(text, 'right').length : 0;
+    if (last > 0) cut(text.length - strip(text, 'left').length);
     for (let i = 0; i < text.length; i++) if (this.startsMarker(text, i)) cut(i + (isPair(text, i) ? 2 : 1));
     if (last > end) cut(last);
     return marked + text.slice(end);

@@ -1,11 +1,12 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import os from 'node:os';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { RocmForgeError } from '../../shared/errors.js';
 import { type FaultRecord, readFaultRecord } from '../../shared/fault-record.js';
-import type { Logger } from '../../shared/log.js';
+import { type Logger, logSink } from '../../shared/log.js';
 import { packageRoot } from '../../shared/package.js';
+import { makePrivateFolder } from './private-folder.js';
 
 /** How the executor that a gateway starts is to run. */
 export interface ExecutorProcessOptions {
@@ -47,9 +48,12 @@ export class ExecutorProcess {
   private readonly folder: string;
   private readonly tail: string[] = [];
 
-  /** @param stepTimeoutMs the least time a step gets before the executor calls itself hung */
+  /**
+   * @param stepTimeoutMs the least time a step gets before the executor calls itself hung
+   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when the system has no room for it now: files, folders, processes
+   */
   constructor(options: ExecutorProcessOptions, stepTimeoutMs: number, log: Logger) {
-    this.folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
+    this.folder = makePrivateFolder();
     const socket = path.join(this.folder, 'executor.sock');
     const record = path.join(this.folder, 'fault-record');
     this.address = `unix:${socket}`;
@@ -65,18 +69,27 @@ export class ExecutorProcess {
     const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
     // A descriptor's number in the child is its place in the list.
     if (options.modelDescriptor !== undefined) args.push('--model-fd', String(stdio.push(options.modelDescriptor) - 1));
-    this.child = spawn(process.execPath, args, { stdio });
+    try {
+      this.child = spawn(process.execPath, args, { stdio });
+    } catch (error) {
+      this.removeFolder();
+      throw new RocmForgeError('EXECUTOR_UNAVAILABLE', `no process for an executor: ${(error as Error).message}`);
+    }
     // Only its end matters; writing to a dead child must not end the gateway.
     this.child.stdin?.on('error', () => undefined);
-    createInterface({ input: this.child.stderr as NodeJS.ReadableStream }).on('line', (line) => {
-      this.tail.push(line);
-      if (this.tail.length > STDERR_LINES_KEPT) this.tail.shift();
-      process.stderr.write(`${line}\n`);
-    });
+    // Without files for pipes there are none; the child's `error` follows.
+    if (this.child.stderr) {
+      this.child.stderr.on('error', () => undefined);
+      createInterface({ input: this.child.stderr }).on('line', (line) => {
+        this.tail.push(line);
+        if (this.tail.length > STDERR_LINES_KEPT) this.tail.shift();
+        logSink.write(`${line}\n`);
+      });
+    }
     this.exited = new Promise((resolve) => {
       const settle = (code: number | null, signal: NodeJS.Signals | null): void => {
         const recorded = readFaultRecord(record);
-        rmSync(this.folder, { recursive: true, force: true });
+        this.removeFolder();
         resolve({ code, signal, stderrTail: this.tail, record: recorded });
       };
       this.child.once('error', (error) => {
@@ -89,6 +102,14 @@ export class ExecutorProcess {
 
   get pid(): number | undefined {
     return this.child.pid;
+  }
+
+  private removeFolder(): void {
+    try {
+      rmSync(this.folder, { recursive: true, force: true });
+    } catch {
+      // Whoever cleans up temporary folders will.
+    }
   }
 
   /**

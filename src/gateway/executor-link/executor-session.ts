@@ -1,4 +1,5 @@
 import { type ClientDuplexStream, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import type { AttendedClock } from '../../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   type ExecuteRequest,
@@ -9,14 +10,30 @@ import {
   type LoadModelRequest,
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { MAX_MESSAGE_BYTES } from '../../shared/grpc/server.js';
-import { fromServiceError } from '../../shared/grpc/status.js';
+import { errorInfo, fromServiceError } from '../../shared/grpc/status.js';
 import type { Pace } from '../../shared/pace.js';
+import { packageVersion } from '../../shared/package.js';
 import { StepWatch } from '../../shared/step-watch.js';
+import { BLOCK_TOKENS } from '../scheduler/block-manager.js';
 
 /** Who hears of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
+  /** @throws RocmForgeError what is wrong with the answer; the session is lost by it */
   result(response: ExecuteResponse): void;
-  lost(error: RocmForgeError): void;
+  /** @param isAnswer the executor said it, or sent what is no answer; else nothing more came from it */
+  lost(error: RocmForgeError, isAnswer: boolean): void;
+}
+
+/** What a session is to be. */
+export interface SessionTerms {
+  readonly load: LoadModelRequest;
+  /** Token ids that the gateway can turn into text. */
+  readonly vocabularySize: number;
+  /** How long steps took so far; it outlives the session, so that a new executor is held to what the last one did. */
+  readonly pace: Pace;
+  readonly clock: AttendedClock;
+  /** The device of the first executor: streams do not go on with the arithmetic of another. */
+  readonly device: Pick<GetInfoResponse, 'platform' | 'target'> | undefined;
 }
 
 /** How a session comes about, and who hears of it. */
@@ -31,10 +48,16 @@ export interface SessionOpening {
   onProgress(doneBytes: number, totalBytes: number): void;
 }
 
+/** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
+const HEARTBEAT_MS = 500;
+/** How long an executor may take to answer what it had been given, once nothing more comes. */
+const HAND_OVER_MS = 1000;
+
 /** One generation of one executor: a connection, a loaded model and the stream of steps. */
 export class ExecutorSession {
   private stream: ClientDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
   private listener: SessionListener | undefined;
+  private heartbeat: NodeJS.Timeout | undefined;
   /** Since when the oldest step has been under way. */
   readonly watch: StepWatch;
 
@@ -43,23 +66,18 @@ export class ExecutorSession {
     readonly info: GetInfoResponse,
     readonly model: LoadedModel,
     readonly generation: bigint,
-    pace: Pace,
+    { pace, clock }: SessionTerms,
   ) {
-    this.watch = new StepWatch(pace);
+    this.watch = new StepWatch(pace, clock);
   }
 
   /**
    * Connects and loads the model.
    *
-   * @param pace how long steps took so far; it outlives the session, so that a new executor is held to what the last one did
-   * @throws RocmForgeError the executor's own error, or `EXECUTOR_UNAVAILABLE`
+   * @throws RocmForgeError the executor's own error, `EXECUTOR_UNAVAILABLE`, or `EXECUTOR_PROTOCOL` when it is not one of
+   *         this release or not what was asked for
    */
-  static async open(
-    address: string,
-    request: LoadModelRequest,
-    pace: Pace,
-    opening: SessionOpening,
-  ): Promise<ExecutorSession> {
+  static async open(address: string, terms: SessionTerms, opening: SessionOpening): Promise<ExecutorSession> {
     const client = new ExecutorServiceClient(address, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.max_send_message_length': -1,
@@ -68,26 +86,36 @@ export class ExecutorSession {
       // A stale idle connection to a socket path that a new process now owns must not be found again.
       'grpc.use_local_subchannel_pool': 1,
     });
-    // Nobody will ever answer: no need to try until the time is over.
+    // Nobody will ever answer: no need to try until the time is over. gRPC's own deadlines are of the wall clock, which
+    // can be set; this timer's clock cannot.
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      client.close();
+    }, opening.connectTimeoutMs);
     opening.abandoned.addEventListener('abort', () => client.close(), { once: true });
     try {
       await new Promise<void>((resolve, reject) =>
-        client.waitForReady(Date.now() + opening.connectTimeoutMs, (error) => (error ? reject(error) : resolve())),
+        client.waitForReady(Number.POSITIVE_INFINITY, (error) => (error ? reject(error) : resolve())),
       );
       const info = await new Promise<GetInfoResponse>((resolve, reject) =>
-        client.getInfo({}, new Metadata(), { deadline: Date.now() + opening.connectTimeoutMs }, (error, response) =>
+        client.getInfo({}, new Metadata(), (error, response) =>
           error ? reject(fromServiceError(error)) : resolve(response),
         ),
       );
+      clearTimeout(late);
+      checkInfo(info, terms);
       opening.onAnswer();
-      const model = await load(client, request, opening);
-      return new ExecutorSession(client, info, model, request.generation, pace);
+      const model = await load(client, terms.load, opening);
+      checkModel(model, terms);
+      return new ExecutorSession(client, info, model, terms.load.generation, terms);
     } catch (error) {
+      clearTimeout(late);
       client.close();
-      if (error instanceof RocmForgeError) throw error;
+      if (error instanceof RocmForgeError && !isLate) throw error;
       throw new RocmForgeError(
         'EXECUTOR_UNAVAILABLE',
-        `no executor answers at ${address}: ${(error as Error).message}`,
+        `no executor answers at ${address}: ${isLate ? `nothing for ${opening.connectTimeoutMs} ms` : (error as Error).message}`,
       );
     }
   }
@@ -98,12 +126,24 @@ export class ExecutorSession {
     const stream = this.client.execute();
     this.stream = stream;
     stream.on('data', (response: ExecuteResponse) => {
+      // What an old generation still had to say.
       if (response.generation !== this.generation) return;
       this.watch.end();
-      this.listener?.result(response);
+      try {
+        this.listener?.result(response);
+      } catch (error) {
+        this.lose(error, true);
+      }
     });
-    stream.on('error', (error: ServiceError) => this.lose(fromServiceError(error)));
-    stream.on('end', () => this.lose(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'the executor ended the stream')));
+    stream.on('error', (error: ServiceError) => {
+      const told = fromServiceError(error);
+      this.lose(told, errorInfo(error) !== undefined && told.reason !== 'EXECUTOR_UNAVAILABLE');
+    });
+    stream.on('end', () =>
+      this.lose(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'the executor ended the stream'), false),
+    );
+    this.beat();
+    this.heartbeat = setInterval(() => this.beat(), HEARTBEAT_MS);
   }
 
   submit(step: ExecuteRequest): void {
@@ -112,20 +152,75 @@ export class ExecutorSession {
   }
 
   /** Declares the executor gone: it died, or is about to be killed. */
-  lose(error: unknown): void {
+  lose(error: unknown, isAnswer: boolean): void {
     const { listener } = this;
     this.listener = undefined;
     this.close();
-    listener?.lost(asRocmForgeError(error));
+    listener?.lost(asRocmForgeError(error), isAnswer);
   }
 
   /** Ends the session without telling the listener. */
   close(): void {
     this.listener = undefined;
+    clearInterval(this.heartbeat);
     this.stream?.cancel();
     this.stream = undefined;
     this.client.close();
   }
+
+  /** Gives the executor up, so that another gateway need not wait for the lease. Resolves when it knows. */
+  async handOver(): Promise<void> {
+    const { stream } = this;
+    this.listener = undefined;
+    clearInterval(this.heartbeat);
+    if (stream !== undefined) {
+      await new Promise<void>((resolve) => {
+        setTimeout(resolve, HAND_OVER_MS).unref();
+        stream.once('end', resolve);
+        stream.once('error', () => resolve());
+        stream.end();
+      });
+    }
+    this.close();
+  }
+
+  /** The executor is to know that its gateway lives: it would be another's for the asking otherwise. */
+  private beat(): void {
+    this.stream?.write({ stepId: 0n, generation: this.generation, closes: [], opens: [], appends: [], slices: [] });
+  }
+}
+
+/** @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE` */
+function checkInfo({ version, platform, target }: GetInfoResponse, { device }: SessionTerms): void {
+  if (version !== packageVersion) {
+    throw wrong(`is of version "${version}", this gateway of ${packageVersion}: both must come from one release`);
+  }
+  if (device === undefined || (device.platform === platform && device.target === target)) return;
+  throw new RocmForgeError(
+    'DEVICE_UNAVAILABLE',
+    `the executor came back on ${platform} ${target} instead of ${device.platform} ${device.target}, which computes other bits`,
+  );
+}
+
+/** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
+function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
+  const { generation, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
+  const claims: readonly [what: string, is: unknown, holds: boolean][] = [
+    ['generation', generation, generation === asked.generation],
+    ['fingerprint', fingerprint, fingerprint === asked.fingerprint],
+    ['vocabulary', model.vocabularySize, model.vocabularySize >= vocabularySize],
+    ['context', maxContext, maxContext === asked.maxContext],
+    ['slots', maxSequences, maxSequences >= 1 && maxSequences <= asked.maxSequences],
+    ['rows a step', maxStepTokens, maxStepTokens >= maxSequences],
+    ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
+    ['KV blocks', kvBlocks, kvBlocks >= 2],
+  ];
+  for (const [what, is, holds] of claims)
+    if (!holds) throw wrong(`loaded a model with other ${what} than asked: ${is}`);
+}
+
+function wrong(what: string): RocmForgeError {
+  return new RocmForgeError('EXECUTOR_PROTOCOL', `the executor ${what}`);
 }
 
 function load(

@@ -6,7 +6,7 @@
  * serving    it is given steps
  * suspect    it hangs, broke its stream or could not load; it is being ended
  * restarting it has ended, and the next begins soon
- * failed     too many ended in a short time: the next is tried after a long while
+ * failed     too many ended in a short time, or it is ill, or somebody else's: the next is tried after a while
  * stopped    the gateway ends
  */
 export type SupervisorState = 'starting' | 'warming' | 'serving' | 'suspect' | 'restarting' | 'failed' | 'stopped';
@@ -24,6 +24,10 @@ export type SupervisorEvent =
   | 'broken'
   /** The process has ended, or has been given up. */
   | 'gone'
+  /** The executor at the address is another gateway's for now. */
+  | 'busy'
+  /** It faults whatever it is given. */
+  | 'ill'
   /** The time that was to be waited is over. */
   | 'due'
   /** The gateway ends. */
@@ -47,6 +51,8 @@ export interface Supervision {
   readonly deaths: readonly number[];
   /** It was `failed`, and no step has come back since: one more death is enough. */
   readonly probing: boolean;
+  /** Since when the executor has been another gateway's, in milliseconds. */
+  readonly busySince?: number | undefined;
 }
 
 export interface Circumstances {
@@ -59,6 +65,9 @@ export interface Circumstances {
 
 export const RESTART_WINDOW_MS = 60_000;
 export const PROBE_INTERVAL_MS = 30_000;
+/** How often an executor that is another gateway's is asked again, and how long requests wait for it. */
+const BUSY_RETRY_MS = 500;
+export const BUSY_LIMIT_MS = 30_000;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 5_000;
 
@@ -81,9 +90,11 @@ export function decide(
     case 'starting':
     case 'warming':
       if (event === 'answered') return to('warming');
-      if (event === 'ready') return to('serving', { do: 'serve' });
+      if (event === 'ready')
+        return { after: { ...before, state: 'serving', busySince: undefined }, actions: [{ do: 'serve' }] };
       if (event === 'broken') return to('suspect', { do: 'terminate' });
       if (event === 'gone') return buried(before, [], circumstances);
+      if (event === 'busy') return occupied(before, circumstances);
       break;
     case 'serving':
       if (event === 'step') return { after: { state, deaths: [], probing: false }, actions: [] };
@@ -94,11 +105,29 @@ export function decide(
       if (event === 'gone') return buried(before, [], circumstances);
       break;
     case 'restarting':
+      if (event === 'ill') {
+        return {
+          after: { ...before, state: 'failed', probing: true },
+          actions: [{ do: 'wait', ms: PROBE_INTERVAL_MS }],
+        };
+      }
+      if (event === 'due') return to('starting', { do: 'spawn' });
+      break;
     case 'failed':
       if (event === 'due') return to('starting', { do: 'spawn' });
       break;
   }
   return to(state);
+}
+
+/** The executor is not ours yet: nothing died, so nothing is counted. Whoever holds it may take its time to drain. */
+function occupied(
+  before: Supervision,
+  { nowMs }: Circumstances,
+): { readonly after: Supervision; readonly actions: readonly SupervisorAction[] } {
+  const { busySince = nowMs } = before;
+  const state = nowMs - busySince < BUSY_LIMIT_MS ? 'restarting' : 'failed';
+  return { after: { ...before, state, busySince }, actions: [{ do: 'wait', ms: BUSY_RETRY_MS }] };
 }
 
 /** An executor has ended: the next begins soon, or after a long while when that has not helped. */

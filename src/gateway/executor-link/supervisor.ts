@@ -1,16 +1,21 @@
+import { randomBytes } from 'node:crypto';
+import { AttendedClock } from '../../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import { describeFault, type Fault, keepFault } from '../../shared/fault-log.js';
 import type { LoadModelRequest } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import { Pace } from '../../shared/pace.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
-import { ExecutorSession } from './executor-session.js';
+import { ExecutorSession, type SessionTerms } from './executor-session.js';
+import { judgeLoss, type Loss, outOfMemoryKills } from './loss.js';
 import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
 
 export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
   readonly executor: { readonly spawn: ExecutorProcessOptions } | { readonly address: string };
-  readonly load: Omit<LoadModelRequest, 'generation'>;
+  readonly load: Omit<LoadModelRequest, 'generation' | 'gateway'>;
+  /** Token ids that the gateway can turn into text. */
+  readonly vocabularySize: number;
   /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
   readonly checkModelFile: () => void;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
@@ -25,12 +30,19 @@ export interface SupervisorOptions {
 
 /** Who hears of executors that come and go. */
 export interface SupervisorListener {
-  state(state: SupervisorState): void;
+  /** @param cause why, of states that have one */
+  state(state: SupervisorState, cause?: RocmForgeError): void;
   progress(doneBytes: number, totalBytes: number): void;
   /** A new generation serves. The listener starts the session's stream. */
   serving(session: ExecutorSession): void;
   /** The session is gone, and with it all the executor held. Another follows unless the state is `failed`. */
   lost(error: RocmForgeError): void;
+  /**
+   * Why the executor that was lost ended; before another begins.
+   *
+   * @returns whether it is ill: it would fault whatever it is given
+   */
+  judged(loss: Loss): boolean;
   /** An executor process ended without being asked to, in whatever state. */
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */
@@ -59,12 +71,23 @@ export class Supervisor {
   private supervision = BEGINNING;
   private session: ExecutorSession | undefined;
   private process: ExecutorProcess | undefined;
-  private generation = 0n;
+  /** Who this gateway is to an executor that several may reach, and where its generations begin. */
+  private readonly identity = randomBytes(8).readBigUInt64LE();
+  private readonly firstGeneration = randomBytes(6).readUIntLE(0, 6);
+  private started = 0;
   /** Why the executor of this generation is being given up. */
   private cause: RocmForgeError | undefined;
   private isHung = false;
+  /** The executor itself said what the matter is, or what it said was the matter. */
+  private isAnswer = false;
+  /** A session has been lost, and why is not known yet. */
+  private isUnjudged = false;
   private lostAt: number | undefined;
   private readonly pace = new Pace();
+  private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
+  /** What this control group had been denied when the executor started. */
+  private outOfMemoryKills = 0;
+  private device: SessionTerms['device'];
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
   /** Of the first start, until it has served or failed. */
@@ -76,7 +99,11 @@ export class Supervisor {
     private readonly listener: SupervisorListener,
     private readonly log: Logger,
   ) {
-    this.watch = setInterval(() => this.checkProgress(), WATCH_INTERVAL_MS);
+    this.watch = setInterval(() => {
+      this.clock.tick();
+      // What has come while this process was held up is read first.
+      setImmediate(() => this.checkProgress());
+    }, WATCH_INTERVAL_MS);
     this.watch.unref();
   }
 
@@ -86,7 +113,7 @@ export class Supervisor {
 
   /** Executors started so far. */
   get generations(): number {
-    return Number(this.generation);
+    return this.started;
   }
 
   /** Milliseconds the step under way has taken; 0 when there is none. */
@@ -126,8 +153,10 @@ export class Supervisor {
   }
 
   /** For the engine: the session's stream broke. */
-  sessionLost(generation: bigint, error: RocmForgeError): void {
-    if (generation === this.generation) this.happen('broken', error);
+  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void {
+    if (generation !== this.generation) return;
+    this.isAnswer = isAnswer;
+    this.happen('broken', error);
   }
 
   /** Ends everything. */
@@ -154,16 +183,17 @@ export class Supervisor {
       }
     }
     for (const action of actions) this.perform(action);
-    if (after.state !== state) this.listener.state(after.state);
+    if (after.state !== state) this.listener.state(after.state, this.cause);
     if (after.state === 'failed') this.first?.reject(this.cause ?? unavailable('the executor ends again and again'));
   }
 
   private perform(action: SupervisorAction): void {
     switch (action.do) {
       case 'spawn':
-        this.generation += 1n;
+        this.started += 1;
         this.cause = undefined;
         this.isHung = false;
+        this.isAnswer = false;
         void this.open(this.generation);
         break;
       case 'serve':
@@ -172,6 +202,7 @@ export class Supervisor {
         break;
       case 'lose':
         this.lostAt ??= performance.now();
+        this.isUnjudged = true;
         this.session?.close();
         this.session = undefined;
         this.listener.lost(this.cause ?? unavailable('the executor ended'));
@@ -180,36 +211,23 @@ export class Supervisor {
         this.ended = this.terminate(this.process);
         break;
       case 'wait':
+        clearTimeout(this.timer);
         this.timer = setTimeout(() => this.happen('due'), action.ms);
         break;
     }
   }
 
-  /** Starts or finds an executor and loads the model. */
+  /** Starts or finds an executor and loads the model. Never rejects: what goes wrong happens to the supervision. */
   private async open(generation: bigint): Promise<void> {
-    const { executor, load, loadTimeoutMs, stepTimeoutMs } = this.options;
+    const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
+    let process: ExecutorProcess | undefined;
     try {
-      this.options.checkModelFile();
-    } catch (thrown) {
-      this.refuse(asRocmForgeError(thrown));
-      return;
-    }
-    let address: string;
-    if ('spawn' in executor) {
-      const child = new ExecutorProcess(executor.spawn, stepTimeoutMs, this.log);
-      this.process = child;
-      address = child.address;
-      void child.exited.then((exit) => {
-        this.processEnded(child, exit);
-        abandoned.abort();
-      });
-    } else {
-      address = executor.address;
-    }
-    const process = this.process;
-    try {
-      const session = await ExecutorSession.open(address, { ...load, generation }, this.pace, {
+      const address = this.startOrFind(abandoned);
+      process = this.process;
+      const { pace, clock, device } = this;
+      const terms = { load: { ...load, generation, gateway: this.identity }, vocabularySize, pace, clock, device };
+      const session = await ExecutorSession.open(address, terms, {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
@@ -221,26 +239,53 @@ export class Supervisor {
         return;
       }
       this.session = session;
+      this.device ??= session.info;
       this.happen('ready');
-      const { device } = session.info;
-      this.log.info({ generation: generation.toString(), pid: this.pid, device }, 'executor serving');
+      this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
       if (!this.isCurrent(generation, process)) return;
       const error = asRocmForgeError(thrown);
-      // A process that told why, or one at an address that nobody started: at the first start the caller hears of it.
+      if (error.reason === 'EXECUTOR_BUSY') {
+        // Who was turned away has started nothing.
+        this.started -= 1;
+        this.happen('busy', error);
+        return;
+      }
+      // A process that told why, one that could not be started, or one at an address that nobody started: at the first
+      // start the caller hears of it.
       if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) this.first?.reject(error);
-      this.refuse(error);
+      if (error.reason === 'MODEL_FILE_CHANGED') {
+        this.first?.reject(error);
+        this.listener.unservable(error);
+      }
+      this.happen('spawn' in this.options.executor && process === undefined ? 'gone' : 'broken', error);
     }
   }
 
-  /** An executor cannot be had. One for another file than that of the requests must not be. */
-  private refuse(error: RocmForgeError): void {
-    if (error.reason === 'MODEL_FILE_CHANGED') {
-      this.first?.reject(error);
-      this.listener.unservable(error);
-    }
-    this.happen('broken', error);
+  /**
+   * @param abandoned aborted when the process has ended
+   * @returns where the executor listens, or soon will
+   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now; `MODEL_FILE_CHANGED`
+   */
+  private startOrFind(abandoned: AbortController): string {
+    const { executor, stepTimeoutMs, checkModelFile } = this.options;
+    checkModelFile();
+    if (!('spawn' in executor)) return executor.address;
+    this.outOfMemoryKills = outOfMemoryKills();
+    // What `auto` chose first is what streams under way were computed with.
+    const device = (this.device?.platform as typeof executor.spawn.device | undefined) ?? executor.spawn.device;
+    const child = new ExecutorProcess({ ...executor.spawn, device }, stepTimeoutMs, this.log);
+    this.process = child;
+    void child.exited.then((exit) => {
+      this.processEnded(child, exit);
+      abandoned.abort();
+    });
+    return child.address;
+  }
+
+  private get generation(): bigint {
+    return (BigInt(this.firstGeneration) << 16n) + BigInt(this.started);
   }
 
   private isCurrent(generation: bigint, process: ExecutorProcess | undefined): boolean {
@@ -271,10 +316,20 @@ export class Supervisor {
       this.listener.fault(fault);
     }
     if (!current) return;
-    this.listener.restarts(this.isHung ? 'hung' : (signal ?? `exit_${code}`));
     if (code === EXIT_TOLD) this.first?.reject(unavailable(`${ending.message}: ${fault.lastLine}`));
     this.session?.close();
+    this.gone(exit, ending);
+  }
+
+  /** The executor has ended, or has been given up: what that says of the steps it was at is told before the next begins. */
+  private gone(exit: Exit | undefined, ending?: RocmForgeError): void {
+    const { isHung, isAnswer } = this;
+    const loss = judgeLoss({ exit, isHung, isAnswer, outOfMemoryKills: outOfMemoryKills() - this.outOfMemoryKills });
+    this.listener.restarts(loss.reason);
     this.happen('gone', ending);
+    if (!this.isUnjudged) return;
+    this.isUnjudged = false;
+    if (this.listener.judged(loss)) this.happen('ill', unavailable('the executor faults whatever it is given'));
   }
 
   private keep(fault: Fault): void {
@@ -289,22 +344,23 @@ export class Supervisor {
 
   /** Ends the process, or gives it up. Its end makes `gone` happen. */
   private async terminate(child: ExecutorProcess | undefined): Promise<void> {
-    this.session?.close();
+    const { session } = this;
     this.session = undefined;
-    const stopping = this.state === 'stopped';
+    // Of an executor at an address only the connection was ours.
+    if (child === undefined && this.state === 'stopped') {
+      await session?.handOver();
+      return;
+    }
+    session?.close();
     if (child === undefined) {
-      // Of an executor at an address only the connection was ours.
-      if (stopping) return;
-      this.listener.restarts(this.isHung ? 'hung' : 'connection');
-      queueMicrotask(() => this.happen('gone'));
+      queueMicrotask(() => this.gone(undefined));
       return;
     }
     const exit = await child.end(this.isHung ? HUNG_GRACE_MS : GRACE_MS);
     if (exit !== undefined || this.process !== child) return;
     this.log.error({ pid: child.pid }, 'the executor cannot be killed; it is left behind');
     this.process = undefined;
-    this.listener.restarts('unkillable');
-    this.happen('gone');
+    this.gone(undefined);
   }
 
   private checkProgress(): void {

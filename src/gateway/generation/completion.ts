@@ -1,10 +1,10 @@
 import { Detokenizer } from '../tokenizer/detokenizer.js';
-import { StopMatcher } from '../tokenizer/stop-matcher.js';
+import { StopMatcher, type StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 
 /** When a completion ends, beside running out of tokens. */
 export interface StopOptions {
-  readonly strings: readonly string[];
+  readonly strings: StopStrings;
   readonly tokenIds: ReadonlySet<number>;
   readonly includeStopString: boolean;
   readonly ignoreEos: boolean;
@@ -32,7 +32,6 @@ export class Completion {
   private readonly matcher: StopMatcher;
   private tokens = 0;
 
-  /** @throws RocmForgeError `INVALID_FIELD` for an empty stop string */
   constructor(
     private readonly tokenizer: Tokenizer,
     private readonly stop: StopOptions,

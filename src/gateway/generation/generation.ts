@@ -1,12 +1,13 @@
 import type { RocmForgeError } from '../../shared/errors.js';
 import { Sequence, type SequenceSampling } from '../scheduler/sequence.js';
-import { detokenize } from '../tokenizer/detokenizer.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 
 /** A request, validated and encoded. */
 export interface GenerationParameters {
   readonly requestId: string;
+  /** Who sent it: what many send is shared out among them. */
+  readonly peer: string;
   readonly promptIds: Uint32Array;
   /** Of each completion, but for the index. */
   readonly sampling: Omit<SequenceSampling, 'sampleIndex'>;
@@ -16,8 +17,8 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
-  /** Whether the prompt's text comes in front of each completion's. */
-  readonly echo: boolean;
+  /** The prompt's text, where it comes in front of each completion's; else absent. */
+  readonly promptText: string | undefined;
   /** How many of the likeliest tokens come with each prompt token's log probability; absent: none are returned. */
   readonly promptLogprobs: number | undefined;
 }
@@ -53,19 +54,16 @@ export interface CompletionCounts {
 export class Generation {
   readonly sequences: readonly Sequence[];
   private readonly completions: readonly Completion[];
-  private readonly promptText: string;
   /** Of each prompt token, by position, as far as they have come. */
   private readonly promptProbabilities: PromptProbability[] = [];
   private left: number;
 
-  /** @throws RocmForgeError `INVALID_FIELD` for stop strings that cannot match */
   constructor(
     readonly parameters: GenerationParameters,
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
-    this.promptText = parameters.echo ? detokenize(tokenizer, parameters.promptIds) : '';
-    const { n, promptIds, sampling: allSampling, promptLogprobs, echo, stop, priority } = parameters;
+    const { n, promptIds, sampling: allSampling, promptLogprobs, promptText, stop, priority, peer } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -74,13 +72,13 @@ export class Generation {
       const [leader] = sequences;
       // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
       // do not have; the others take what it has computed.
-      const takesPrefix = leader !== undefined || (promptLogprobs === undefined && !echo);
+      const takesPrefix = leader !== undefined || (promptLogprobs === undefined && promptText === undefined);
       const sampling = {
         ...allSampling,
         sampleIndex,
         ...(!leader && promptLogprobs !== undefined && { promptLogprobs }),
       };
-      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, takesPrefix };
+      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, peer, takesPrefix };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
     this.sequences = sequences;
@@ -96,7 +94,7 @@ export class Generation {
   push(sequence: Sequence, token: TokenProbability): boolean {
     const index = sequence.options.sampling.sampleIndex;
     const { text, finish } = (this.completions[index] as Completion).push(token.tokenId);
-    const prompt = this.parameters.echo && sequence.emitted.length === 1 ? this.promptText : '';
+    const prompt = sequence.emitted.length === 1 ? (this.parameters.promptText ?? '') : '';
     this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs ? [token] : []);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;

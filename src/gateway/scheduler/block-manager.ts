@@ -6,23 +6,37 @@ export function blocksFor(tokens: number): number {
   return Math.ceil(tokens / BLOCK_TOKENS);
 }
 
-/** A full block whose content is known, findable by its hash. */
+/** A full block whose content is known, findable by the prefix before it and its tokens. */
 interface CachedBlock {
   readonly hash: number;
-  readonly parentHash: number;
+  readonly parent: number;
   readonly ids: Uint32Array;
+  readonly prefix: number;
 }
+
+/** A block that was found, and the number of the prefix up to and including it. */
+export interface FoundBlock {
+  readonly block: number;
+  readonly prefix: number;
+}
+
+/** The prefix without tokens: the parent of first blocks. */
+export const NO_PREFIX = 0;
 
 /**
  * Which KV blocks are whose, and which content can be found again.
  *
  * A block is free or counted by the sequences that hold it. A free block keeps its content until it is taken for
  * something else, oldest first, so the free list is the prefix cache's LRU. Block 0 is the null block: nobody's.
+ *
+ * A block continues a prefix, and each content that becomes findable gives the prefix up to it a number that is never used
+ * again. Hashes only say where to look: two prompts share a block if they are equal token for token, whatever collides.
  */
 export class BlockManager {
   private readonly references: Int32Array;
   private readonly cached: (CachedBlock | undefined)[];
   private readonly byHash = new Map<number, number>();
+  private prefixes = NO_PREFIX;
   // The free blocks as a doubly linked ring through entry 0: taken at the head, given back at the tail.
   private readonly next: Int32Array;
   private readonly previous: Int32Array;
@@ -101,27 +115,29 @@ export class BlockManager {
     return this.references[block] === 0;
   }
 
-  /** The block that holds exactly these tokens after the prefix that `parentHash` stands for. */
-  find(parentHash: number, ids: Uint32Array): number | undefined {
-    const block = this.byHash.get(hashOf(parentHash, ids));
+  /** The block that holds exactly these tokens after a prefix, by the number that {@link register} gave it. */
+  find(parent: number, ids: Uint32Array): FoundBlock | undefined {
+    const block = this.byHash.get(hashOf(parent, ids));
     if (block === undefined) return undefined;
     const entry = this.cached[block] as CachedBlock;
-    // A hash can collide; tokens cannot.
-    return entry.parentHash === parentHash && sameIds(entry.ids, ids) ? block : undefined;
+    return entry.parent === parent && sameIds(entry.ids, ids) ? { block, prefix: entry.prefix } : undefined;
   }
 
   /**
    * Makes a full block findable. Where another block with this content is findable already, that one stays.
    *
-   * @returns the hash that stands for the prefix up to and including this block
+   * @returns the number of the prefix up to and including this block
    */
-  register(block: number, parentHash: number, ids: Uint32Array): number {
-    const hash = hashOf(parentHash, ids);
+  register(block: number, parent: number, ids: Uint32Array): number {
+    const known = this.find(parent, ids);
+    if (known !== undefined) return known.prefix;
+    const prefix = ++this.prefixes;
+    const hash = hashOf(parent, ids);
     if (!this.byHash.has(hash) && this.cached[block] === undefined) {
       this.byHash.set(hash, block);
-      this.cached[block] = { hash, parentHash, ids };
+      this.cached[block] = { hash, parent, ids, prefix };
     }
-    return hash;
+    return prefix;
   }
 
   /**
@@ -175,10 +191,10 @@ export class BlockManager {
   }
 }
 
-/** A 52-bit hash of a chain's last block and what came before; 0 is no block's hash. */
-export function hashOf(parentHash: number, ids: Uint32Array): number {
-  let high = (parentHash / 0x4000000) ^ 0x9e3779b9;
-  let low = parentHash ^ 0x85ebca6b;
+/** A 52-bit hash of a block's tokens and a number for what came before. Collisions are easily made: it proves nothing. */
+export function hashOf(before: number, ids: Uint32Array): number {
+  let high = (before / 0x4000000) ^ 0x9e3779b9;
+  let low = before ^ 0x85ebca6b;
   for (const id of ids) {
     high = Math.imul(high ^ id, 0x01000193);
     low = Math.imul(low ^ (id + 0x7f4a7c15), 0xcc9e2d51);

@@ -1,6 +1,10 @@
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
-import { isComing, PromisedPrefixes } from './promised-prefixes.js';
+import { byUrgency, PeerQueue } from './peer-queue.js';
+import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
+import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
+import { isComing } from './promised-prefixes.js';
 import type { Sequence } from './sequence.js';
+import { StepRows } from './step-rows.js';
 
 export interface SchedulerOptions {
   /** Slots of the executor: the most sequences that run at once. */
@@ -39,23 +43,12 @@ export interface StepToken {
   readonly index: number;
 }
 
-/** The blocks of a prompt's beginning that were computed before, and the hash that stands for them. */
-interface FoundPrefix {
-  readonly blocks: readonly number[];
-  readonly hash: number;
-}
-
 /** What has come back. */
 export interface StepResult {
   readonly slices: readonly PlannedSlice[];
   readonly tokens: readonly StepToken[];
 }
 
-/**
- * A sequence is preempted at most this often. Then it waits, and others behind it, until it gets all the blocks it may ever
- * need, and keeps them.
- */
-const MAX_PREEMPTIONS = 3;
 /** Free blocks, as a part of all, that new sequences leave to those that run. */
 const WATERMARK = 0.01;
 
@@ -71,24 +64,31 @@ export class Scheduler {
   readonly blocks: BlockManager;
   /** Who may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
-  readonly counters = { preemptions: 0, cachedTokens: 0, discardedTokens: 0 };
-  private waiting: Sequence[] = [];
+  readonly counters = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0 };
+  /** Who waits, and who holds how many slots. */
+  readonly queue = new PeerQueue();
   private running: Sequence[] = [];
   private readonly ending = new Set<Sequence>();
   private freeSlots: number[] = [];
   private closes: number[] = [];
   private inFlight: StepPlan[] = [];
-  private readonly promised = new PromisedPrefixes();
+  private readonly cache: PrefixCache;
   private arrivals = 0;
   private steps = 0;
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
+    this.cache = new PrefixCache(this.blocks, options.prefixCache ?? true);
     this.resetSlots();
   }
 
   get waitingCount(): number {
-    return this.waiting.length;
+    return this.queue.size;
+  }
+
+  /** Tokens of prompts that wait. */
+  get waitingTokens(): number {
+    return this.queue.tokens;
   }
 
   get runningCount(): number {
@@ -100,14 +100,27 @@ export class Scheduler {
     return this.inFlight.length;
   }
 
+  /** The step whose result comes next. */
+  get oldestStep(): StepPlan | undefined {
+    return this.inFlight[0];
+  }
+
+  /** Whether it was made for an executor that holds just as much. */
+  isFor({ maxSequences, maxStepTokens, kvBlocks }: SchedulerOptions): boolean {
+    const { options } = this;
+    return (
+      maxSequences === options.maxSequences && maxStepTokens === options.maxStepTokens && kvBlocks === options.kvBlocks
+    );
+  }
+
+  /** All sequences, most urgent first, for another scheduler to run. Nothing may be under way; see {@link reset}. */
+  surrender(): readonly Sequence[] {
+    return this.queue.takeAll();
+  }
+
   /** The slices of all steps under way, in order. */
   get slicesInFlight(): readonly PlannedSlice[] {
     return this.inFlight.flatMap((plan) => plan.slices);
-  }
-
-  /** Tokens of prompts that wait. */
-  get waitingTokens(): number {
-    return this.waiting.reduce((sum, sequence) => sum + sequence.known, 0);
   }
 
   /** Whether a sequence of this many tokens in all could ever run. */
@@ -117,7 +130,7 @@ export class Scheduler {
 
   add(sequence: Sequence): void {
     sequence.arrival = ++this.arrivals;
-    this.enqueue(sequence);
+    this.queue.add(sequence);
   }
 
   /** The sequence wants no more tokens: it stopped, was cancelled or ran out of time. */
@@ -126,10 +139,10 @@ export class Scheduler {
     const wasWaiting = sequence.state === 'waiting';
     sequence.state = 'ended';
     if (wasWaiting) {
-      this.remove(this.waiting, sequence);
+      this.queue.remove(sequence);
       return;
     }
-    this.remove(this.running, sequence);
+    this.stopRunning(sequence);
     if (sequence.inFlight === 0) this.release(sequence);
     else this.ending.add(sequence);
   }
@@ -139,19 +152,20 @@ export class Scheduler {
     const opens: { sequence: Sequence; slot: number; blocks: readonly number[] }[] = [];
     const appends: { slot: number; blocks: readonly number[] }[] = [];
     const slices: PlannedSlice[] = [];
-    let budget = this.options.maxStepTokens;
+    const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
     let extraLogits = 0;
     let pressed = false;
     const add = (sequence: Sequence, count: number): void => {
       const slice = this.slice(sequence, count);
       slices.push(slice);
-      budget -= count;
+      rows.take(sequence, count);
       if (slice.promptLogprobs) extraLogits += count - 1;
     };
 
+    this.makeSlot();
     for (const sequence of [...this.running]) {
-      if (sequence.state !== 'running' || budget === 0 || !this.mayRun(sequence)) continue;
-      const count = this.countOf(sequence, budget, extraLogits);
+      if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
+      const count = this.countOf(sequence, rows.leftFor(sequence), extraLogits);
       if (count === 0) continue;
       const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
       if (needed > 0) {
@@ -167,14 +181,18 @@ export class Scheduler {
     }
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
-    pressed ||= this.running.some((sequence) => sequence.state === 'draining');
-    while (!pressed && budget > 0 && this.freeSlots.length > 0 && this.spareLogits(extraLogits) > 0) {
-      const sequence = this.waiting.find((candidate) => this.mayStart(candidate));
+    pressed ||= this.isDraining;
+    while (!pressed && rows.left > 0 && this.freeSlots.length > 0 && this.spareLogits(extraLogits) > 0) {
+      const sequence = this.queue.next((candidate) => this.mayStart(candidate) && rows.leftFor(candidate) > 0);
       if (sequence === undefined) break;
-      const found = this.findPrefix(sequence);
+      const found = this.cache.find(sequence);
       if (this.waitsForPrefix(sequence, found)) continue;
-      if (!this.admit(sequence, budget, found)) break;
-      this.remove(this.waiting, sequence);
+      const budget = rows.leftFor(sequence);
+      if (!this.admit(sequence, budget, found)) {
+        // What nobody reads gives its blocks up, too; when it had no step under way, they are here already.
+        if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
+        break;
+      }
       opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
       add(sequence, this.countOf(sequence, budget, extraLogits));
     }
@@ -210,7 +228,7 @@ export class Scheduler {
         }
         index += 1;
       }
-      if (sequence.state === 'running' || sequence.state === 'draining') this.registerFullBlocks(sequence);
+      if (sequence.state === 'running' || sequence.state === 'draining') this.cache.register(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
@@ -219,17 +237,18 @@ export class Scheduler {
 
   /** The executor is gone and with it all it held: every sequence waits again, oldest first, to be computed anew. */
   reset(): void {
+    for (const sequence of [...this.running, ...this.ending]) this.queue.gaveBack(sequence);
     for (const sequence of this.running) {
       sequence.forgetDevice();
       sequence.state = 'waiting';
-      this.enqueue(sequence);
+      this.queue.add(sequence);
     }
     this.running = [];
     this.ending.clear();
     this.closes = [];
     this.inFlight = [];
     this.blocks.reset();
-    this.promised.clear();
+    this.cache.reset();
     this.resetSlots();
   }
 
@@ -241,6 +260,11 @@ export class Scheduler {
     if (new Set(slots).size !== this.options.maxSequences || slots.length !== this.options.maxSequences) {
       throw new Error(`slots ${slots.join(', ')} are not 0 to ${this.options.maxSequences - 1}, each once`);
     }
+    for (const { options } of holders) {
+      const held = holders.filter((other) => other.options.peer === options.peer).length;
+      const counted = this.queue.slotsOf(options.peer ?? '');
+      if (held !== counted) throw new Error(`peer "${options.peer}" holds ${held} slots, counted ${counted}`);
+    }
   }
 
   /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */
@@ -249,7 +273,7 @@ export class Scheduler {
     if (sequence.paused || !this.mayRun(sequence)) return false;
     const { awaited } = sequence;
     if (awaited !== undefined && isComing(awaited) && this.mayRun(awaited.maker)) return false;
-    if (leader === undefined || leader.state === 'ended' || !this.takesFor(sequence)) return true;
+    if (leader === undefined || leader.state === 'ended' || !this.cache.isFor(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }
 
@@ -277,8 +301,7 @@ export class Scheduler {
 
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
   private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
-    if (!this.takesFor(sequence)) return false;
-    sequence.awaited = this.promised.find(sequence, found.blocks.length, found.hash);
+    sequence.awaited = this.cache.awaited(sequence, found);
     return sequence.awaited !== undefined && this.mayRun(sequence.awaited.maker);
   }
 
@@ -297,118 +320,108 @@ export class Scheduler {
     sequence.computed = start;
     sequence.scheduled = start;
     sequence.registeredBlocks = found.blocks.length;
-    sequence.registeredHash = found.hash;
+    sequence.registeredPrefix = found.prefix;
     sequence.state = 'running';
     if (sequence.preemptions === 0 && sequence.emitted.length === 0) {
       sequence.cachedTokens = start;
       this.counters.cachedTokens += start;
     }
     // One whose log probabilities are asked for may take a step a token: nobody should wait for that.
-    if (this.caches && !sequence.asksPromptLogprobs) {
-      this.promised.promise(sequence, found.blocks.length, found.hash);
-    }
+    if (!sequence.asksPromptLogprobs) this.cache.promise(sequence, found);
+    this.queue.remove(sequence);
+    this.queue.took(sequence);
     this.running.push(sequence);
     this.running.sort(byUrgency);
     return true;
   }
 
-  /** The longest findable run of full blocks that leaves at least one token to compute. */
-  private findPrefix(sequence: Sequence): FoundPrefix {
-    const blocks: number[] = [];
-    let hash = 0;
-    if (!this.takesFor(sequence)) return { blocks, hash };
-    const ids = sequence.tokens();
-    for (let end = BLOCK_TOKENS; end < ids.length; end += BLOCK_TOKENS) {
-      const tokens = ids.subarray(end - BLOCK_TOKENS, end);
-      const block = this.blocks.find(hash, tokens);
-      if (block === undefined) break;
-      blocks.push(block);
-      hash = this.blocks.register(block, hash, tokens);
+  /** Rows that each peer could use of a step, for its sequences of one priority. */
+  private demandsAt(priority: number): Iterable<number> {
+    if (this.queue.peerCount < 2) return [];
+    const demands = new Map<string, number>();
+    const count = ({ options }: Sequence, rows: number): void => {
+      if (options.priority === priority) demands.set(options.peer ?? '', (demands.get(options.peer ?? '') ?? 0) + rows);
+    };
+    for (const sequence of this.running) {
+      if (sequence.state === 'running' && this.mayRun(sequence)) count(sequence, sequence.behind);
     }
-    return { blocks, hash };
-  }
-
-  private registerFullBlocks(sequence: Sequence): void {
-    if (!this.caches) return;
-    const full = Math.floor(sequence.computed / BLOCK_TOKENS);
-    for (let i = sequence.registeredBlocks; i < full; i++) {
-      const ids = Uint32Array.from({ length: BLOCK_TOKENS }, (_, j) => sequence.token(i * BLOCK_TOKENS + j));
-      sequence.registeredHash = this.blocks.register(sequence.blocks[i] as number, sequence.registeredHash, ids);
+    if (this.freeSlots.length > 0) {
+      for (const { sequence } of this.queue.firsts((candidate) => this.mayStart(candidate))) {
+        count(sequence, sequence.known);
+      }
     }
-    sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
-  }
-
-  private get caches(): boolean {
-    return this.options.prefixCache ?? true;
-  }
-
-  private takesFor(sequence: Sequence): boolean {
-    return this.caches && (sequence.options.takesPrefix ?? true);
+    return demands.values();
   }
 
   /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
   private makeRoom(blocks: number, forSequence: Sequence): boolean {
     while (!this.blocks.canAllocate(blocks)) {
-      if (this.running.some((sequence) => sequence.state === 'draining')) return false;
-      const victim = this.victim(forSequence);
+      if (this.isDraining) return false;
+      if (this.yieldSlot(unread(this.running))) continue;
+      const victim = victimFor(forSequence, this.running, (peer) => this.queue.slotsOf(peer));
       this.counters.preemptions += 1;
       victim.preemptions += 1;
-      victim.state = 'draining';
-      if (victim.inFlight === 0) this.requeue(victim);
+      this.drain(victim);
       if (victim === forSequence) return false;
     }
     return true;
   }
 
-  /** The least urgent running sequence that was not preempted too often; never one more urgent than the one in need. */
-  private victim(forSequence: Sequence): Sequence {
-    for (let i = this.running.length - 1; i >= 0; i--) {
-      const sequence = this.running[i] as Sequence;
-      if (sequence === forSequence) break;
-      if (sequence.state === 'running' && !isProtected(sequence)) return sequence;
-    }
-    return forSequence;
+  /**
+   * When all slots are taken and somebody waits, a sequence gives its own up: one that nobody reads, else one of a peer
+   * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
+   */
+  private makeSlot(): void {
+    if (this.freeSlots.length > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
+    const next = this.queue.next((candidate) => this.mayStart(candidate));
+    if (next === undefined) return;
+    const victim = unread(this.running) ?? holderOfTooMany(next, this.running, (peer) => this.queue.slotsOf(peer));
+    if (victim !== undefined && !this.waitsForPrefix(next, this.cache.find(next))) this.yieldSlot(victim);
   }
 
-  /** A drained sequence gives up its slot and waits again. */
+  /** @returns whether there was one to give its slot up */
+  private yieldSlot(sequence: Sequence | undefined): boolean {
+    if (sequence === undefined) return false;
+    this.counters.slotsYielded += 1;
+    this.drain(sequence);
+    return true;
+  }
+
+  private get isDraining(): boolean {
+    return this.running.some((sequence) => sequence.state === 'draining');
+  }
+
+  /** The sequence gives up its slot and blocks when its last step has returned, and waits again. */
+  private drain(sequence: Sequence): void {
+    sequence.state = 'draining';
+    if (sequence.inFlight === 0) this.requeue(sequence);
+  }
+
   private requeue(sequence: Sequence): void {
-    this.remove(this.running, sequence);
+    this.stopRunning(sequence);
     this.release(sequence);
     sequence.forgetDevice();
     sequence.state = 'waiting';
-    this.enqueue(sequence);
+    this.queue.add(sequence);
   }
 
   private release(sequence: Sequence): void {
-    this.promised.forget(sequence);
-    for (const block of sequence.blocks) this.blocks.release(block);
+    this.cache.forget(sequence);
+    // The last first: blocks are taken oldest first, and a block is found through those before it alone.
+    for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
     sequence.blocks = [];
     this.closes.push(sequence.slot as number);
     this.freeSlots.push(sequence.slot as number);
     sequence.slot = undefined;
+    this.queue.gaveBack(sequence);
   }
 
-  private enqueue(sequence: Sequence): void {
-    const at = this.waiting.findIndex((other) => byUrgency(sequence, other) < 0);
-    this.waiting.splice(at < 0 ? this.waiting.length : at, 0, sequence);
-  }
-
-  private remove(list: Sequence[], sequence: Sequence): void {
-    const at = list.indexOf(sequence);
-    if (at >= 0) list.splice(at, 1);
+  private stopRunning(sequence: Sequence): void {
+    const at = this.running.indexOf(sequence);
+    if (at >= 0) this.running.splice(at, 1);
   }
 
   private resetSlots(): void {
     this.freeSlots = Array.from({ length: this.options.maxSequences }, (_, i) => this.options.maxSequences - 1 - i);
   }
-}
-
-/** Whether it was preempted as often as may be; when it runs, it holds all its blocks. */
-function isProtected(sequence: Sequence): boolean {
-  return sequence.preemptions >= MAX_PREEMPTIONS;
-}
-
-/** Higher priority first, then older first. */
-function byUrgency(a: Sequence, b: Sequence): number {
-  return b.options.priority - a.options.priority || a.arrival - b.arrival;
 }

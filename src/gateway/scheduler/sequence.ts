@@ -1,3 +1,4 @@
+import { NO_PREFIX } from './block-manager.js';
 import type { Promised } from './promised-prefixes.js';
 
 /** How a sequence's tokens are drawn; what the executor's slot is told. Neutral values turn a filter off. */
@@ -48,6 +49,8 @@ export interface SequenceOptions {
   readonly maxTokens: number;
   /** Higher runs first. */
   readonly priority: number;
+  /** Who sent it: slots and rows are shared among peers. Absent: all who name none are one. */
+  readonly peer?: string;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
@@ -80,8 +83,8 @@ export class Sequence {
   inFlight = 0;
   /** Full blocks that are findable in the prefix cache. */
   registeredBlocks = 0;
-  /** Hash of the last registered block; the chain's start is 0. */
-  registeredHash = 0;
+  /** Number of the prefix up to the last registered block. */
+  registeredPrefix = NO_PREFIX;
   /** Prompt tokens that the first admission found in the prefix cache. */
   cachedTokens = 0;
   preemptions = 0;
@@ -147,7 +150,7 @@ export class Sequence {
     this.pending = 0;
     this.inFlight = 0;
     this.registeredBlocks = 0;
-    this.registeredHash = 0;
+    this.registeredPrefix = NO_PREFIX;
     this.awaited = undefined;
   }
 }

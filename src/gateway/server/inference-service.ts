@@ -1,5 +1,5 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError } from '../../shared/errors.js';
 import {
   type DetokenizeRequest,
   type DetokenizeResponse,
@@ -18,16 +18,20 @@ import {
   type TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { toStatus } from '../../shared/grpc/status.js';
-import { wellFormed } from '../../shared/grpc/strict.js';
+import { EncodedResponse, LargeRequest, type RequestBytes, wellFormed } from '../../shared/grpc/strict.js';
 import type { Logger } from '../../shared/log.js';
 import type { Engine } from '../engine.js';
-import { Generation, type GenerationSink } from '../generation/generation.js';
+import { Generation, type GenerationParameters, type GenerationSink } from '../generation/generation.js';
 import type { Metrics } from '../metrics.js';
 import type { ServedModel } from '../served-model.js';
-import { detokenize } from '../tokenizer/detokenizer.js';
+import { checkTokenIds } from '../tokenizer/prompt.js';
+import type { OpenedGeneration } from '../tokenizer/text-jobs.js';
+import type { Requester } from '../tokenizer/text-threads.js';
+import { checkLimits, checkModelName, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './limits.js';
 import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
+import { peerOf } from './peer.js';
 import { StreamWriter } from './stream-writer.js';
-import { encodeInput, validateGeneration } from './validate.js';
+import { checkGeneration, generationParameters } from './validate.js';
 
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
 
@@ -60,21 +64,31 @@ export class InferenceService {
     return {
       generate: (call, callback) => void this.generate(call, callback),
       generateStream: (call) => void this.generateStream(call),
-      tokenize: (call, callback) => this.answer(call, callback, (request) => this.tokenize(request)),
-      detokenize: (call, callback) => this.answer(call, callback, (request) => this.detokenize(request)),
+      tokenize: (call, callback) =>
+        this.answer(call, callback, (request, requester) => this.tokenize(request, requester)),
+      detokenize: (call, callback) =>
+        this.answer(call, callback, (request, requester) => this.detokenize(request, requester)),
       listModels: (call, callback) => this.answer(call, callback, (request) => this.listModels(request)),
       getModel: (call, callback) => this.answer(call, callback, (request) => this.getModel(request)),
     };
+  }
+
+  /** The bytes that each method's requests may have. */
+  get requestBytes(): Readonly<Record<Method, RequestBytes>> {
+    const { contextLength, encoder } = this.model;
+    const sizes = Object.entries(methodBytes(contextLength)).map(([name, most]) => [
+      name,
+      { most, inline: INLINE_MESSAGE_BYTES, budget: encoder.budget },
+    ]);
+    return Object.fromEntries(sizes) as Record<Method, RequestBytes>;
   }
 
   private async generateStream(
     call: ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
   ): Promise<void> {
     try {
-      const request = wellFormed(call.request);
-      this.checkModel(request.model);
-      const parameters = await validateGeneration(request, this.model);
-      if (call.cancelled) return;
+      const parameters = await this.open(call, { isUnary: false });
+      if (parameters === undefined) return;
       const { generation, cancel } = this.start(parameters, {
         chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
         prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
@@ -82,12 +96,13 @@ export class InferenceService {
           writer.complete(generateComplete(index, finish, counts));
           if (generation.done) writer.end();
         },
-        error: (error) => void call.emit('error', toStatus(error)),
+        error: (error) => writer.fail(error),
       });
       const writer = new StreamWriter(call, {
         requestId: parameters.requestId,
         maxHeldTokens: MAX_HELD_TOKENS,
         onSlow: (slow) => this.engine.pause(generation, slow),
+        onBroken: cancel,
       });
       call.on('cancelled', cancel);
     } catch (error) {
@@ -100,10 +115,8 @@ export class InferenceService {
     callback: sendUnaryData<GenerateResponse>,
   ): Promise<void> {
     try {
-      const request = wellFormed(call.request);
-      this.checkModel(request.model);
-      const parameters = await validateGeneration(request, this.model);
-      if (call.cancelled) return;
+      const parameters = await this.open(call, { isUnary: true });
+      if (parameters === undefined) return;
       const response = GenerateResponse.fromPartial({ requestId: parameters.requestId, model: this.model.name });
       response.completions = Array.from({ length: parameters.n }, (_, index) => ({
         index,
@@ -143,6 +156,37 @@ export class InferenceService {
     } catch (error) {
       callback(toStatus(error), null);
     }
+  }
+
+  /** Decodes, checks and encodes a request. Undefined: its client has gone meanwhile. */
+  private async open(
+    call: { readonly request: GenerateStreamRequest; readonly cancelled: boolean; getPeer(): string },
+    { isUnary }: { readonly isUnary: boolean },
+  ): Promise<GenerationParameters | undefined> {
+    const { facts, encoder, tokenizer } = this.model;
+    const peer = peerOf(call);
+    const requester = requesterOf(call, peer);
+    const received = wellFormed(call.request);
+    const { request, inputField, promptIds } =
+      received instanceof LargeRequest
+        ? await encoder.openGeneration(received.bytes, requester)
+        : await this.openSmall(received, requester);
+    const promptText = request.output?.echo
+      ? await encoder.detokenize(
+          promptIds,
+          { wholeText: true, includeSpecial: request.output.includeSpecialTokens },
+          requester,
+        )
+      : undefined;
+    if (call.cancelled) return undefined;
+    return generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, peer, isUnary });
+  }
+
+  private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {
+    const { facts, encoder } = this.model;
+    checkGeneration(request, facts);
+    const promptIds = await encoder.encode(request.input, requester);
+    return { request, inputField: request.input?.$case ?? 'input', promptIds };
   }
 
   /** Starts a generation. `cancel` ends it for a client that went away; after its end it does nothing. */
@@ -200,21 +244,29 @@ export class InferenceService {
     return { generation, cancel };
   }
 
-  private async tokenize(request: TokenizeRequest): Promise<TokenizeResponse> {
-    this.checkModel(request.model);
-    return { tokenIds: Array.from(await encodeInput(request.input, this.model)) };
+  private async tokenize(request: TokenizeRequest, requester: Requester): Promise<TokenizeResponse | EncodedResponse> {
+    const { facts, encoder } = this.model;
+    if (request instanceof LargeRequest) {
+      return new EncodedResponse(await encoder.answerTokenize(request.bytes, requester));
+    }
+    checkLimits(request, facts);
+    checkModelName(request.model, facts);
+    return { tokenIds: Array.from(await encoder.encode(request.input, requester)) };
   }
 
-  private async detokenize(request: DetokenizeRequest): Promise<DetokenizeResponse> {
-    this.checkModel(request.model);
-    for (const id of request.tokenIds) {
-      if (id < this.model.vocabularySize) continue;
-      throw new RocmForgeError('TOKEN_OUT_OF_RANGE', `token id ${id} is not below ${this.model.vocabularySize}`, {
-        field: 'token_ids',
-      });
+  private async detokenize(
+    request: DetokenizeRequest,
+    requester: Requester,
+  ): Promise<DetokenizeResponse | EncodedResponse> {
+    const { facts, encoder } = this.model;
+    if (request instanceof LargeRequest) {
+      return new EncodedResponse(await encoder.answerDetokenize(request.bytes, requester));
     }
+    checkLimits(request, facts);
+    checkModelName(request.model, facts);
+    checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
     const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
-    return { text: detokenize(this.model.tokenizer, request.tokenIds, options) };
+    return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, requester) };
   }
 
   private async listModels(_request: ListModelsRequest): Promise<ListModelsResponse> {
@@ -222,7 +274,8 @@ export class InferenceService {
   }
 
   private async getModel(request: GetModelRequest): Promise<GetModelResponse> {
-    this.checkModel(request.model);
+    checkLimits(request, this.model.facts);
+    checkModelName(request.model, this.model.facts);
     return { model: this.describe() };
   }
 
@@ -239,21 +292,24 @@ export class InferenceService {
     };
   }
 
-  private checkModel(name: string): void {
-    if (name === '' || name === this.model.name) return;
-    throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only "${this.model.name}"`, {
-      field: 'model',
-    });
-  }
-
   private answer<Request, Response>(
     call: ServerUnaryCall<Request, Response>,
     callback: sendUnaryData<Response>,
-    handle: (request: Request) => Promise<Response>,
+    handle: (request: Request, requester: Requester) => Promise<Response | EncodedResponse>,
   ): void {
     Promise.resolve()
-      .then(() => handle(wellFormed(call.request)))
-      .then((response) => callback(null, response))
+      .then(() => handle(wellFormed(call.request), requesterOf(call, peerOf(call))))
+      // What is encoded already passes the serializer as it is (strictService).
+      .then((response) => callback(null, response as Response))
       .catch((error: unknown) => callback(toStatus(error), null));
   }
+}
+
+function requesterOf(call: { readonly cancelled: boolean }, peer: string): Requester {
+  return {
+    peer,
+    get cancelled() {
+      return call.cancelled;
+    },
+  };
 }

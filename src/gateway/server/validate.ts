@@ -1,34 +1,26 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { RocmForgeError } from '../../shared/errors.js';
-import type {
-  ChatInput,
-  GenerateStreamRequest,
-  TextInput,
-  TokenInput,
-} from '../../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { GenerationParameters } from '../generation/generation.js';
-import type { ServedModel } from '../served-model.js';
+import { StopStrings } from '../tokenizer/stop-matcher.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { checkLimits, checkModelName, type LimitFacts, MAX_LOGPROBS_OF_MESSAGE } from './limits.js';
 import { refuseUnimplemented } from './unimplemented.js';
 
-const MAX_LOGPROBS = 20;
-const MAX_COMPLETIONS = 64;
-const MAX_STOPS = 64;
-/** The executor keeps room for this many; what min_tokens holds down has its own. */
-const MAX_LOGIT_BIASES = 256;
+/** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
+const LEAST_TEMPERATURE = 1e-6;
 /** Tokens that min_tokens may have to hold down. */
 const MAX_ENDING_TOKENS = 64;
 
 /**
- * A request as the engine takes it: every field checked, the prompt encoded, a seed drawn where none was given.
+ * Checks all of a request that can be checked before its prompt is encoded.
  *
- * @throws RocmForgeError `INVALID_FIELD`, `PROMPT_TOO_LONG`, `TOKEN_OUT_OF_RANGE`, `NOT_IMPLEMENTED` or one of the
- *         tokenizer's and the chat template's, always naming the field
+ * @throws RocmForgeError `INVALID_FIELD`, `MODEL_NOT_FOUND`, `PROMPT_TOO_LONG` or `NOT_IMPLEMENTED`, naming the field
  */
-export async function validateGeneration(
-  request: GenerateStreamRequest,
-  model: ServedModel,
-): Promise<GenerationParameters> {
-  const { sampling, stop, output } = request;
+export function checkGeneration(request: GenerateStreamRequest, facts: LimitFacts): void {
+  checkLimits(request, facts);
+  checkModelName(request.model, facts);
+  const { input, sampling, stop } = request;
   check(finite(sampling?.temperature, 0), 'sampling.temperature', 'must be a number of at least 0');
   check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');
   check(inRange(sampling?.minP, 0, 1), 'sampling.min_p', 'must be in [0, 1]');
@@ -37,49 +29,77 @@ export async function validateGeneration(
   check(inRange(sampling?.frequencyPenalty, -2, 2), 'sampling.frequency_penalty', 'must be in [-2, 2]');
   check(inRange(sampling?.presencePenalty, -2, 2), 'sampling.presence_penalty', 'must be in [-2, 2]');
   for (const [id, bias] of Object.entries(sampling?.logitBias ?? {})) {
-    check(Number(id) < model.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${model.vocabularySize}`);
+    check(Number(id) < facts.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${facts.vocabularySize}`);
     check(Number.isFinite(bias), 'sampling.logit_bias', `of token ${id} is no finite number`);
   }
-  check(
-    Object.keys(sampling?.logitBias ?? {}).length <= MAX_LOGIT_BIASES,
-    'sampling.logit_bias',
-    `has more than ${MAX_LOGIT_BIASES} entries`,
-  );
   check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
-  check((stop?.strings.length ?? 0) <= MAX_STOPS, 'stop.strings', `has more than ${MAX_STOPS} entries`);
   for (const id of stop?.tokenIds ?? []) {
-    check(id < model.vocabularySize, 'stop.token_ids', `has token id ${id} of ${model.vocabularySize}`);
+    check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
   }
-  check(inRange(output?.logprobs, 0, MAX_LOGPROBS), 'output.logprobs', `must be at most ${MAX_LOGPROBS}`);
-  check(inRange(output?.promptLogprobs, 0, MAX_LOGPROBS), 'output.prompt_logprobs', `must be at most ${MAX_LOGPROBS}`);
-  check(inRange(request.n, 1, MAX_COMPLETIONS), 'n', `must be from 1 to ${MAX_COMPLETIONS}`);
+  check(request.n !== 0, 'n', 'must be at least 1');
   refuseUnimplemented(request);
+  // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
+  const mostCharacters = facts.contextLength * facts.longestTokenBytes;
+  if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {
+    throw new RocmForgeError(
+      'PROMPT_TOO_LONG',
+      `the prompt has ${input.value.text.length} characters, the context of ${facts.contextLength} tokens holds ${mostCharacters} at most`,
+      { field: 'text' },
+    );
+  }
+}
 
-  const promptIds = await encodeInput(request.input, model);
-  const room = model.contextLength - promptIds.length;
+/** What a request's parameters are made from, beside itself. */
+export interface GenerationContext {
+  readonly facts: LimitFacts;
+  readonly tokenizer: Tokenizer;
+  readonly promptIds: Uint32Array;
+  /** Which field the prompt came in. */
+  readonly inputField: string;
+  /** The prompt's text, where it was asked for. */
+  readonly promptText: string | undefined;
+  readonly peer: string;
+  /** Whether the whole answer is one message. */
+  readonly isUnary: boolean;
+}
+
+/**
+ * A request that was checked, as the engine takes it: what depends on the prompt is checked, a seed drawn where none was
+ * given.
+ *
+ * @throws RocmForgeError `INVALID_FIELD` or `PROMPT_TOO_LONG`, naming the field
+ */
+export function generationParameters(request: GenerateStreamRequest, context: GenerationContext): GenerationParameters {
+  const { sampling, stop, output } = request;
+  const { facts, tokenizer, promptIds, promptText, peer } = context;
+  const room = facts.contextLength - promptIds.length;
   if (room < 1) {
     throw new RocmForgeError(
       'PROMPT_TOO_LONG',
-      `the prompt has ${promptIds.length} tokens, the context holds ${model.contextLength} with at least one generated`,
-      { field: request.input?.$case ?? 'input' },
+      `the prompt has ${promptIds.length} tokens, the context holds ${facts.contextLength} with at least one generated`,
+      { field: context.inputField },
     );
   }
   const temperature = sampling?.temperature ?? 1;
+  const n = request.n ?? 1;
   const maxTokens = Math.min(stop?.maxTokens ?? room, room);
   const minTokens = stop?.minTokens ?? 0;
   check(minTokens <= maxTokens, 'stop.min_tokens', `is ${minTokens}, more than the ${maxTokens} that may be generated`);
-  const endingIds = stop?.ignoreEos ? [] : [...model.tokenizer.eogIds];
+  const endingIds = stop?.ignoreEos ? [] : [...tokenizer.eogIds];
   const suppressedIds = minTokens === 0 ? [] : [...new Set([...endingIds, ...(stop?.tokenIds ?? [])])];
   check(
     suppressedIds.length <= MAX_ENDING_TOKENS,
     'stop.token_ids',
     `are more than min_tokens can hold down (${MAX_ENDING_TOKENS})`,
   );
+  checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
+  if (context.isUnary) checkLogprobs(n * maxTokens, output?.logprobs, 'output.logprobs');
   return {
     requestId: request.requestId || randomUUID(),
+    peer,
     promptIds,
     sampling: {
-      temperature,
+      temperature: temperature < LEAST_TEMPERATURE ? 0 : temperature,
       topK: sampling?.topK ?? 0,
       topP: sampling?.topP ?? 1,
       minP: sampling?.minP ?? 0,
@@ -94,7 +114,7 @@ export async function validateGeneration(
       minTokens,
     },
     stop: {
-      strings: stop?.strings ?? [],
+      strings: new StopStrings(stop?.strings ?? []),
       tokenIds: new Set(stop?.tokenIds ?? []),
       includeStopString: stop?.includeStopString ?? false,
       ignoreEos: stop?.ignoreEos ?? false,
@@ -103,53 +123,22 @@ export async function validateGeneration(
       includeSpecialTokens: output?.includeSpecialTokens ?? false,
     },
     // Completions of an argmax are all the same, but they were asked for.
-    n: request.n ?? 1,
+    n,
     priority: request.priority,
     timeLimitMs: request.timeLimitMs,
-    echo: output?.echo ?? false,
+    promptText,
     promptLogprobs: output?.promptLogprobs,
   };
 }
 
-/** The prompt's token ids. Errors as {@link validateGeneration}. */
-export async function encodeInput(
-  input:
-    | { $case: 'text'; value: TextInput }
-    | { $case: 'tokens'; value: TokenInput }
-    | { $case: 'chat'; value: ChatInput }
-    | undefined,
-  model: ServedModel,
-): Promise<Uint32Array> {
-  if (input === undefined) {
-    throw new RocmForgeError('INVALID_FIELD', 'input is missing: give text, tokens or chat', { field: 'input' });
-  }
-  const ids = await encodeKind(input, model);
-  check(ids.length > 0, input.$case, 'is empty: there is nothing to continue');
-  return ids;
-}
-
-async function encodeKind(
-  input: NonNullable<Parameters<typeof encodeInput>[0]>,
-  model: ServedModel,
-): Promise<Uint32Array> {
-  switch (input.$case) {
-    case 'text': {
-      const { text, parseSpecial, addSpecial } = input.value;
-      check(text !== '', 'text.text', 'is empty: there is nothing to continue');
-      const options = { parseSpecial, addSpecial: addSpecial ?? true };
-      return Uint32Array.from(await model.encoder.encodePrompt(text, options));
-    }
-    case 'tokens':
-      for (const id of input.value.ids) {
-        if (id < model.vocabularySize) continue;
-        throw new RocmForgeError('TOKEN_OUT_OF_RANGE', `token id ${id} is not below ${model.vocabularySize}`, {
-          field: 'tokens.ids',
-        });
-      }
-      return Uint32Array.from(input.value.ids);
-    case 'chat':
-      return Uint32Array.from(await model.encoder.encodeChat(input.value));
-  }
+/** Refuses more log probabilities than one message may have. */
+function checkLogprobs(tokens: number, top: number | undefined, field: string): void {
+  const count = top === undefined ? 0 : tokens * (top + 1);
+  check(
+    count <= MAX_LOGPROBS_OF_MESSAGE,
+    field,
+    `asks for ${count} log probabilities in one message, more than the ${MAX_LOGPROBS_OF_MESSAGE} that are taken`,
+  );
 }
 
 function check(holds: boolean, field: string, what: string): void {

@@ -87,7 +87,10 @@ class ByteLevelModel implements TextModel {
     for (let i = 0; i < left; i++) this.emit(symbols[i]!, output);
   };
 
-  /** A symbol that is no token falls back to the tokens of its bytes, a byte without a token to the unknown token. */
+  /**
+   * A symbol that is no token falls back to the tokens of its bytes. A byte without a token is dropped, as the models' own
+   * tokenizers drop it: files name `<|endoftext|>` as their unknown token (StarCoder), which nobody's text may become.
+   */
   private emit(symbol: number, output: IdBuffer): void {
     if (symbol < this.vocabulary.size) {
       output.push(symbol);
@@ -96,7 +99,6 @@ class ByteLevelModel implements TextModel {
     for (const character of this.extraTexts[symbol - this.vocabulary.size]!) {
       const id = this.vocabulary.idOf(character);
       if (id !== undefined && this.vocabulary.isPlain(id)) output.push(id);
-      else if (this.vocabulary.unknownId !== undefined) output.push(this.vocabulary.unknownId);
     }
   }
 

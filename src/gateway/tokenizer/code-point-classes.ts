@@ -1,3 +1,5 @@
+import { UNICODE_RUNS } from './unicode-table.js';
+
 /**
  * What pre-tokenizers ask about a character, as bits of one byte. `\s` is Unicode's White_Space (with U+0085, without
  * U+FEFF), as in the regular expressions that the models were trained with, not JavaScript's.
@@ -18,48 +20,35 @@ export const CodePointClass = {
 
 export const LETTER = CodePointClass.upper | CodePointClass.lower | CodePointClass.caseless;
 
-const PATTERNS: readonly (readonly [bit: number, pattern: RegExp])[] = [
-  [CodePointClass.upper, /[\p{Lu}\p{Lt}]+/gu],
-  [CodePointClass.lower, /\p{Ll}+/gu],
-  [CodePointClass.caseless, /[\p{Lm}\p{Lo}]+/gu],
-  [CodePointClass.mark, /\p{M}+/gu],
-  [CodePointClass.number, /\p{N}+/gu],
-  [CodePointClass.space, /\p{White_Space}+/gu],
-  [CodePointClass.punctuation, /\p{P}+/gu],
-  [CodePointClass.symbol, /\p{S}+/gu],
+const CODE_POINTS = 0x110000;
+
+/** The classes by their letters in the table, from A on. */
+const BITS: readonly number[] = [
+  0,
+  CodePointClass.upper,
+  CodePointClass.lower,
+  CodePointClass.caseless,
+  CodePointClass.mark,
+  CodePointClass.number,
+  CodePointClass.space,
+  CodePointClass.punctuation,
+  CodePointClass.symbol,
 ];
 
-const PLANE = 0x10000;
+/**
+ * The classes of every code point, 1.1 MB, of one pinned version of Unicode: the engine's own tables change with Node, and
+ * with them the ids of a text.
+ */
+export const CODE_POINT_CLASSES: Uint8Array = expand(UNICODE_RUNS);
 
-/** Planes that have characters with a class; all others are unassigned, private or surrogates. */
-const PLANES: readonly number[] = [0, 1, 2, 3, 14];
-
-/** The classes of every code point, 1.1 MB, built once from the engine's own Unicode tables (about 20 ms). */
-export const CODE_POINT_CLASSES: Uint8Array = buildClasses();
-
-function buildClasses(): Uint8Array {
-  const classes = new Uint8Array(17 * PLANE);
-  for (const plane of PLANES) {
-    const first = plane * PLANE;
-    const unitsPerCharacter = plane === 0 ? 1 : 2;
-    const text = characters(first);
-    for (const [bit, pattern] of PATTERNS) {
-      for (const run of text.matchAll(pattern)) {
-        const start = first + run.index / unitsPerCharacter;
-        const end = start + run[0].length / unitsPerCharacter;
-        for (let codePoint = start; codePoint < end; codePoint++) classes[codePoint]! |= bit;
-      }
-    }
+function expand(runs: string): Uint8Array {
+  const classes = new Uint8Array(CODE_POINTS);
+  let at = 0;
+  for (const [, length, letter] of runs.matchAll(/([0-9a-z]*)([A-I])/g)) {
+    const end = at + (length === '' ? 1 : Number.parseInt(length!, 36));
+    classes.fill(BITS[letter!.charCodeAt(0) - 0x41]!, at, end);
+    at = end;
   }
+  if (at !== CODE_POINTS) throw new Error(`the Unicode table covers ${at} code points`);
   return classes;
-}
-
-/** All characters of a plane in order; surrogates, which are none, are replaced to keep the offsets. */
-function characters(first: number): string {
-  const parts: string[] = [];
-  for (let block = first; block < first + PLANE; block += 0x1000) {
-    const codePoints = Array.from({ length: 0x1000 }, (_, i) => block + i);
-    parts.push(String.fromCodePoint(...codePoints.map((c) => (c >= 0xd800 && c <= 0xdfff ? 0xe000 : c))));
-  }
-  return parts.join('');
 }

@@ -1,148 +1,128 @@
-import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ChatTemplate, Conversation } from '../chat/chat-template.js';
+import { LoopBudget } from '../../shared/loop-budget.js';
 import type { ModelFile } from '../model-file.js';
-import type { EncodeAnswer, EncodeJob, EncodeWorkerData } from './encode-worker.js';
-import type { PromptOptions, Tokenizer } from './tokenizer.js';
+import type { LimitFacts } from '../server/limits.js';
+import { type DetokenizerOptions, detokenize } from './detokenizer.js';
+import { encodeInput, type PromptInput } from './prompt.js';
+import type { OpenedGeneration } from './text-jobs.js';
+import { type Requester, TextThreads } from './text-threads.js';
+import type { Tokenizer } from './tokenizer.js';
 
 /**
  * Longest text, in UTF-16 units, that is encoded at once on the calling thread. The slowest input measured takes 0.6 ms
  * a thousand units cold (`bench/tokenizer.ts`), so this holds the event loop for at most about 5 ms.
  */
-export const INLINE_LIMIT = 8192;
+export const INLINE_CHARACTERS = 8192;
+/** The most ids that are turned into text at once on the calling thread: 1.2 µs each. */
+export const INLINE_IDS = 4096;
+
+/** How long texts may hold up the loop at once, all together. */
+const INLINE_MS = 5;
+
+const THREADS = 2;
+const JOB_TIME_LIMIT_MS = 10_000;
+const MAX_JOBS = 256;
+const MAX_JOB_BYTES = 32 << 20;
+/** What a job holds beside its text. */
+const JOB_BYTES = 4096;
 
 export interface EncodeServiceOptions {
   /** The GGUF file; each thread reads its vocabulary from there. */
   readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
   readonly tokenizer: Tokenizer;
-  readonly chatTemplate: ChatTemplate;
-  /** Threads for long prompts, each with a tokenizer of its own (about 0.1 GB for 128,000 tokens); default 1. */
+  readonly hasChatTemplate: boolean;
+  readonly facts: LimitFacts;
+  /** Threads, each with a tokenizer of its own (about 0.1 GB for 128,000 tokens), started when they are needed; default 2. */
   readonly threads?: number;
-  readonly inlineLimit?: number;
+  /** How long a text, or a chat template, may take in its thread; default 10 s. */
+  readonly jobTimeLimitMs?: number;
+  readonly inlineCharacters?: number;
+  /** The most jobs that wait for a thread; default 256. */
+  readonly maxJobs?: number;
   /** The compiled `encode-worker.js`; default: the one beside this file, or under `dist/` when this file is a source. */
   readonly workerFile?: string;
 }
 
 /**
- * Encodes prompts without holding up the event loop: short ones at once, long ones in threads that start when the first
- * long prompt comes. Answers are the same either way.
+ * Encodes and decodes without holding up the event loop: what is certainly cheap at once, long texts and large messages in
+ * threads. Chat templates are programs of the model file's author and always run in a thread, with a time limit. Answers
+ * are the same either way.
  */
 export class EncodeService {
-  private readonly threads: EncodeThread[];
-  private readonly inlineLimit: number;
+  private readonly threads: TextThreads;
+  private readonly inlineCharacters: number;
+  /** For all that is decoded and encoded on this thread. */
+  readonly budget = new LoopBudget(INLINE_MS);
 
   constructor(private readonly options: EncodeServiceOptions) {
-    this.inlineLimit = options.inlineLimit ?? INLINE_LIMIT;
-    const workerFile = options.workerFile ?? defaultWorkerFile();
-    this.threads = Array.from({ length: options.threads ?? 1 }, () => new EncodeThread(workerFile, options.modelFile));
+    const { modelFile, facts } = options;
+    this.inlineCharacters = options.inlineCharacters ?? INLINE_CHARACTERS;
+    this.threads = new TextThreads({
+      file: options.workerFile ?? defaultWorkerFile(),
+      modelFile,
+      facts,
+      threads: options.threads ?? THREADS,
+      jobTimeLimitMs: options.jobTimeLimitMs ?? JOB_TIME_LIMIT_MS,
+      maxJobs: options.maxJobs ?? MAX_JOBS,
+      maxBytes: MAX_JOB_BYTES,
+    });
   }
 
-  /**
-   * As {@link Tokenizer.encodePrompt}. Rejects with the same errors, with `SHUTTING_DOWN` after {@link close}, and with
-   * `MODEL_FILE_CHANGED` when a thread would read another vocabulary.
-   */
-  async encodePrompt(text: string, options: PromptOptions): Promise<Int32Array> {
-    if (text.length <= this.inlineLimit) return this.options.tokenizer.encodePrompt(text, options);
-    return this.leastBusy().run({ text, options });
+  /** Starts a thread ahead where conversations will need one. */
+  warm(): void {
+    if (this.options.hasChatTemplate) this.threads.warm();
   }
 
-  /** Renders and encodes a conversation. Rejects with the errors of {@link ChatTemplate.render}. */
-  async encodeChat(conversation: Conversation): Promise<Int32Array> {
-    if (lengthOf(conversation) <= this.inlineLimit) {
-      return this.options.chatTemplate.encode(conversation, this.options.tokenizer);
+  /** As {@link encodeInput}, after the checks of limits. Rejects with the same errors, or as {@link TextThreads.run}. */
+  async encode(input: PromptInput | undefined, requester: Requester): Promise<Uint32Array> {
+    const { tokenizer, facts, hasChatTemplate } = this.options;
+    if (input?.$case === 'chat') {
+      if (!hasChatTemplate) {
+        throw new RocmForgeError(
+          'CHAT_TEMPLATE_MISSING',
+          'the model file has no "tokenizer.chat_template"; send the prompt as text instead',
+        );
+      }
+      return this.threads.run('prompt', input, JOB_BYTES + charactersOf(input), requester);
     }
-    return this.leastBusy().run({ conversation });
+    const length = input?.$case === 'text' ? input.value.text.length : 0;
+    if (input !== undefined && (length > this.inlineCharacters || (length > 0 && this.budget.isSpent))) {
+      return this.threads.run('prompt', input, JOB_BYTES + 2 * length, requester);
+    }
+    const encodeChat = (): never => {
+      throw new Error('conversations are encoded in threads');
+    };
+    const encoder = { tokenizer, vocabularySize: facts.vocabularySize, encodeChat };
+    return this.budget.spend(() => encodeInput(input, encoder));
+  }
+
+  /** The text of ids below the vocabulary's size. */
+  async detokenize(ids: Uint32Array, options: DetokenizerOptions, requester: Requester): Promise<string> {
+    if (ids.length <= INLINE_IDS && !this.budget.isSpent) {
+      return this.budget.spend(() => detokenize(this.options.tokenizer, ids, options));
+    }
+    return this.threads.run('detokenize', { ids, options }, JOB_BYTES + ids.byteLength, requester);
+  }
+
+  /** Decodes, checks and encodes a GenerateRequest or GenerateStreamRequest too large to be decoded here. */
+  openGeneration(bytes: Uint8Array, requester: Requester): Promise<OpenedGeneration> {
+    return this.threads.run('generation', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Answers a large TokenizeRequest: bytes to bytes. */
+  answerTokenize(bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
+    return this.threads.run('tokenize', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Answers a large DetokenizeRequest: bytes to bytes. */
+  answerDetokenize(bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
+    return this.threads.run('detokenizeMessage', bytes, JOB_BYTES + bytes.length, requester);
   }
 
   /** Ends the threads; what they were at is rejected with `SHUTTING_DOWN`. */
   async close(): Promise<void> {
-    await Promise.all(this.threads.map((thread) => thread.close()));
-  }
-
-  private leastBusy(): EncodeThread {
-    return this.threads.reduce((best, thread) => (thread.pending < best.pending ? thread : best));
-  }
-}
-
-type Job = EncodeJob extends infer J ? (J extends unknown ? Omit<J, 'id'> : never) : never;
-
-interface Waiting {
-  readonly resolve: (ids: Int32Array) => void;
-  readonly reject: (error: RocmForgeError) => void;
-}
-
-/** One worker thread and the jobs it has not answered. A thread that dies fails its jobs and is replaced by the next. */
-class EncodeThread {
-  private worker: Worker | undefined;
-  private readonly waiting = new Map<number, Waiting>();
-  private nextId = 0;
-  private isClosed = false;
-
-  constructor(
-    private readonly file: string,
-    private readonly modelFile: EncodeServiceOptions['modelFile'],
-  ) {}
-
-  get pending(): number {
-    return this.waiting.size;
-  }
-
-  run(job: Job): Promise<Int32Array> {
-    return new Promise((resolve, reject) => {
-      if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'the tokenizer is shutting down');
-      this.modelFile.checkStamp();
-      const worker = this.start();
-      const id = this.nextId++;
-      this.waiting.set(id, { resolve, reject });
-      worker.ref();
-      worker.postMessage({ id, ...job });
-    });
-  }
-
-  async close(): Promise<void> {
-    this.isClosed = true;
-    this.failAll(new RocmForgeError('SHUTTING_DOWN', 'the tokenizer is shutting down'));
-    await this.worker?.terminate();
-  }
-
-  private start(): Worker {
-    if (this.worker !== undefined) return this.worker;
-    if (!existsSync(this.file)) {
-      throw new RocmForgeError('INTERNAL', `${this.file} is missing; run "npm run build:ts"`);
-    }
-    this.modelFile.check();
-    const data: EncodeWorkerData = { modelPath: this.modelFile.openPath, identity: this.modelFile.identity };
-    const worker = new Worker(this.file, { workerData: data, name: 'encode' });
-    worker.on('message', (answer: EncodeAnswer) => this.answer(answer));
-    worker.on('error', (error) => this.lose(worker, `failed: ${error.message}`, error));
-    worker.on('exit', (code) => this.lose(worker, `ended with code ${code}`));
-    this.worker = worker;
-    return worker;
-  }
-
-  /** A dead thread is reported twice, by its error and by its exit; a new one may be at work by then. */
-  private lose(worker: Worker, how: string, cause?: Error): void {
-    if (this.worker !== worker) return;
-    this.worker = undefined;
-    this.failAll(new RocmForgeError('INTERNAL', `the tokenizer thread ${how}`, {}, { cause }));
-  }
-
-  private answer(answer: EncodeAnswer): void {
-    const waiting = this.waiting.get(answer.id);
-    this.waiting.delete(answer.id);
-    // An idle thread does not keep the process alive.
-    if (this.waiting.size === 0) this.worker?.unref();
-    if (waiting === undefined) return;
-    if ('ids' in answer) waiting.resolve(answer.ids);
-    else waiting.reject(new RocmForgeError(answer.reason, answer.message, answer.metadata));
-  }
-
-  private failAll(error: RocmForgeError): void {
-    const failed = [...this.waiting.values()];
-    this.waiting.clear();
-    for (const { reject } of failed) reject(error);
+    await this.threads.close();
   }
 }
 
@@ -153,13 +133,7 @@ function defaultWorkerFile(): string {
   return `${built}encode-worker.js`;
 }
 
-/** UTF-16 units that a conversation has at least, without rendering it. */
-function lengthOf(conversation: Conversation): number {
-  let length = 0;
-  for (const { content, toolCalls = [] } of conversation.messages) {
-    length += content.length;
-    for (const call of toolCalls) length += call.argumentsJson.length;
-  }
-  for (const tool of conversation.tools ?? []) length += tool.description.length + tool.parametersJson.length;
-  return length;
+/** Bytes of a conversation's texts, about. */
+function charactersOf({ value }: Extract<PromptInput, { $case: 'chat' }>): number {
+  return 2 * value.messages.reduce((sum, { content }) => sum + content.length, 0);
 }

@@ -2,12 +2,13 @@ import { CODE_POINT_CLASSES, CodePointClass, LETTER } from './code-point-classes
 
 /**
  * One regular expression of a pre-tokenizer as a hand-written scanner: the end of its match at exactly `start` inside
- * `text[start, end)`, or `start` when there is none. What lies outside `[start, end)` does not exist for it. Offsets are
- * UTF-16 units. Every scanner is linear: it reads a character a bounded number of times and never backtracks.
+ * `text[first, end)`, or `start` when there is none. What lies outside `[first, end)` does not exist for it; what lies in
+ * front of `start` was looked at already. Offsets are UTF-16 units. Every scanner is linear: it reads a character a bounded
+ * number of times and never backtracks.
  *
  * The expression a scanner stands for is quoted above it, in the notation of the models' own `tokenizer.json`.
  */
-export type Rule = (text: string, start: number, end: number) => number;
+export type Rule = (text: string, start: number, end: number, first: number) => number;
 
 const { upper, lower, caseless, mark, number: NUMBER, space: SPACE, punctuation, symbol } = CodePointClass;
 const LINE_FEED = 0x0a;
@@ -48,11 +49,15 @@ function runOfOther(bits: number, text: string, start: number, end: number): num
   return at;
 }
 
+/** U+017F, which is an `s` to expressions that ignore case. */
+const LONG_S = 0x17f;
+
 /** `'s|'t|'re|'ve|'m|'ll|'d`, in either case or in lower case only. */
 function endOfContraction(text: string, start: number, end: number, anyCase: boolean): number {
   if (text.charCodeAt(start) !== 0x27 || start + 1 >= end) return start;
   const fold = (at: number) => (at < end ? text.charCodeAt(at) | (anyCase ? 0x20 : 0) : 0);
   const first = fold(start + 1);
+  if (anyCase && text.charCodeAt(start + 1) === LONG_S) return start + 2;
   if (first === 0x73 || first === 0x74 || first === 0x6d || first === 0x64) return start + 2;
   const second = fold(start + 2);
   const isPair =
@@ -90,6 +95,8 @@ export interface WordRuleOptions {
   readonly digits: number;
   /** Whether combining marks count as letters: `[\p{L}\p{M}]` for `\p{L}`. */
   readonly marksAreLetters?: boolean;
+  /** Whether line ends after punctuation belong to its piece; default true. */
+  readonly linesAfterPunctuation?: boolean;
 }
 
 /**
@@ -98,6 +105,7 @@ export interface WordRuleOptions {
  */
 export function words(options: WordRuleOptions): Rule {
   const letter = LETTER | (options.marksAreLetters ? mark : 0);
+  const isTail = (options.linesAfterPunctuation ?? true) ? isNewline : () => false;
   return (text, start, end) => {
     const contraction = endOfContraction(text, start, end, true);
     if (contraction > start) return contraction;
@@ -109,7 +117,7 @@ export function words(options: WordRuleOptions): Rule {
       if ((classAt(text, next, end) & letter) !== 0) return runOf(letter, text, next, end);
     }
     if ((classes & letter) !== 0) return runOf(letter, text, start, end);
-    return endOfPunctuation(letter, text, start, end, isNewline);
+    return endOfPunctuation(letter, text, start, end, isTail);
   };
 }
 
@@ -214,23 +222,55 @@ export const newline: Rule = (text, start) => (isNewline(text.charCodeAt(start))
 
 /** `\s?[C]+` with `bits` for `C`. */
 export function spacedRun(bits: number): Rule {
-  return (text, start, end) => {
-    const first = (classAt(text, start, end) & SPACE) !== 0 ? start + 1 : start;
-    const run = runOf(bits, text, first, end);
-    return run > first ? run : start;
+  return spaced((text, start, end) => runOf(bits, text, start, end));
+}
+
+/** `\s?` in front of a rule. */
+export function spaced(rule: Rule): Rule {
+  return (text, start, end, first) => {
+    const from = (classAt(text, start, end) & SPACE) !== 0 ? start + 1 : start;
+    const match = rule(text, from, end, first);
+    return match > from ? match : start;
   };
 }
+
+/** `\s+$` */
+export const spaceAtEnd: Rule = (text, start, end, first) => {
+  // A run that does not reach the end is looked at once and not again from each of its characters.
+  if (start > first && (classAt(text, start - 1, end) & SPACE) !== 0) return start;
+  const run = runOf(SPACE, text, start, end);
+  return run === end ? run : start;
+};
 
 /** `[first-last…]+` for code points in any of the ranges. */
 export function runOfRanges(...ranges: readonly (readonly [first: number, last: number])[]): Rule {
   return (text, start, end) => {
     let at = start;
-    while (
-      at < end &&
-      ranges.some(([first, last]) => text.codePointAt(at)! >= first && text.codePointAt(at)! <= last)
-    ) {
+    while (at < end && ranges.some(([first, last]) => isBetween(text.codePointAt(at)!, first, last))) {
       at += widthAt(text, at);
     }
+    return at;
+  };
+}
+
+function isBetween(codePoint: number, first: number, last: number): boolean {
+  return codePoint >= first && codePoint <= last;
+}
+
+/** `[set]+` for a set as an expression writes it, without escapes: single characters and ranges. */
+export function runOfSet(set: string): Rule {
+  const characters = [...set];
+  const members = new Set<number>();
+  for (let i = 0; i < characters.length; i++) {
+    const first = characters[i]!.codePointAt(0)!;
+    const isRange = characters[i + 1] === '-' && i + 2 < characters.length;
+    const last = isRange ? characters[i + 2]!.codePointAt(0)! : first;
+    for (let codePoint = first; codePoint <= last; codePoint++) members.add(codePoint);
+    if (isRange) i += 2;
+  }
+  return (text, start, end) => {
+    let at = start;
+    while (at < end && members.has(text.codePointAt(at)!)) at += widthAt(text, at);
     return at;
   };
 }

@@ -10,6 +10,9 @@ import {
   punctuationRun,
   type Rule,
   runOfRanges,
+  runOfSet,
+  spaceAtEnd,
+  spaced,
   spacedRun,
   threeAsciiDigits,
   widthAt,
@@ -28,6 +31,14 @@ export interface PreTokenizer {
 
 const CHINESE_AND_HANGUL = runOfRanges([0x4e00, 0x9fa5], [0x0800, 0x4e00], [0xac00, 0xd7ff]);
 const CHINESE_AND_KANA = runOfRanges([0x4e00, 0x9fa5], [0x3040, 0x309f], [0x30a0, 0x30ff]);
+
+/** Letters that have a case, in the version of Unicode that DeepSeek LLM was trained with. */
+export const DEEPSEEK_LETTERS = [
+  'A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫ',
+  'ᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤΩℨK-ℭℯ-',
+  'ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-',
+  '𞥃',
+].join('');
 
 /** The families, and the values of `tokenizer.ggml.pre` that name them. */
 const FAMILIES: readonly (readonly [names: readonly string[], family: Partial<PreTokenizer> & { rules: Rule[] }])[] = [
@@ -60,9 +71,23 @@ const FAMILIES: readonly (readonly [names: readonly string[], family: Partial<Pr
     ['qwen2', 'deepseek-r1-qwen', 'megrez', 'stablelm2', 'hunyuan', 'grok-2', 'kormo', 'solar-open'],
     { rules: [words({ digits: 1 })] },
   ],
+  [['seed-coder'], { rules: [words({ digits: 1, linesAfterPunctuation: false })] }],
   [['qwen35'], { rules: [words({ digits: 1, marksAreLetters: true })] }],
   [['gpt-4o', 'llama4', 'kanana2', 'minimax-m2'], { rules: [casedWords({ digits: 3, contractions: true })] }],
   [['tekken'], { rules: [casedWords({ digits: 1, contractions: false })], ignoreMerges: true, addBosByDefault: true }],
+  [
+    ['deepseek-llm'],
+    {
+      rules: [
+        newline,
+        spaced(runOfSet(DEEPSEEK_LETTERS)),
+        spaced(runOfSet('!-/:-~！-／：-～‘-‟　-。')),
+        spaceAtEnd,
+        CHINESE_AND_HANGUL,
+        digits(Number.POSITIVE_INFINITY),
+      ],
+    },
+  ],
   [
     ['deepseek-coder'],
     {
@@ -91,7 +116,9 @@ export function preTokenizerNamed(name: string | undefined): PreTokenizer {
   const found = name === undefined ? undefined : BY_NAME.get(name);
   if (found !== undefined) return found;
   const problem =
-    name === undefined ? 'the model file has no "tokenizer.ggml.pre"' : `pre-tokenizer "${name}" is not supported`;
+    name === undefined
+      ? 'the model file has no "tokenizer.ggml.pre", which says how text is cut; convert the model anew'
+      : `pre-tokenizer "${name}" is not supported`;
   throw new RocmForgeError('TOKENIZER_UNSUPPORTED', `${problem}; supported: ${[...BY_NAME.keys()].sort().join(', ')}`, {
     pre: name ?? '',
   });
@@ -114,7 +141,7 @@ export function forEachPiece(
   let unmatched = start;
   let at = start;
   while (at < end) {
-    const matchEnd = rule(text, at, end);
+    const matchEnd = rule(text, at, end, start);
     if (matchEnd === at) {
       at += widthAt(text, at);
       continue;

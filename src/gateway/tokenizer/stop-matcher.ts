@@ -24,8 +24,24 @@ interface State {
   stop: string | undefined;
 }
 
+/** The stop strings of a request as one automaton (Aho-Corasick): built once, matched against each of its texts. */
+export class StopStrings {
+  readonly root: State;
+
+  /** @throws RocmForgeError `INVALID_FIELD` for an empty or ill-formed stop string */
+  constructor(strings: readonly string[]) {
+    for (const stop of strings) {
+      if (stop === '') {
+        throw new RocmForgeError('INVALID_FIELD', 'a stop string is empty', { field: 'stop.strings' });
+      }
+      checkWellFormed(stop, 'stop.strings');
+    }
+    this.root = buildStates(strings);
+  }
+}
+
 /**
- * Ends a text at the first stop string, in chunks of any size (Aho-Corasick, one table look-up a character).
+ * Ends a text at the first stop string, in chunks of any size, with one table look-up a character.
  *
  * The match that is **complete first** wins; of several that end at the same character the longest, which began first. It
  * is thereby known at its last character, and the text does not depend on how it was cut into chunks. Without `include`
@@ -33,24 +49,15 @@ interface State {
  * because whatever comes before a match is sent anyway.
  */
 export class StopMatcher {
-  private readonly root: State;
   private state: State;
   private held = '';
   private matched: string | undefined;
 
-  /** @throws RocmForgeError `INVALID_FIELD` for an empty or ill-formed stop string */
   constructor(
-    stops: readonly string[],
+    private readonly stops: StopStrings,
     private readonly options: StopOptions,
   ) {
-    for (const stop of stops) {
-      if (stop === '') {
-        throw new RocmForgeError('INVALID_FIELD', 'a stop string is empty', { field: 'stop.strings' });
-      }
-      checkWellFormed(stop, 'stop.strings');
-    }
-    this.root = buildStates(stops);
-    this.state = this.root;
+    this.state = stops.root;
   }
 
   /** Takes the next piece of text, whole characters. */
@@ -75,7 +82,7 @@ export class StopMatcher {
   finish(): string {
     const rest = this.held;
     this.held = '';
-    this.state = this.root;
+    this.state = this.stops.root;
     return rest;
   }
 
@@ -84,7 +91,7 @@ export class StopMatcher {
       const next = state.next.get(unit);
       if (next !== undefined) return next;
     }
-    return this.root;
+    return this.stops.root;
   }
 }
 

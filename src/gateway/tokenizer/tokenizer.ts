@@ -20,7 +20,10 @@ export interface PromptOptions extends EncodeOptions {
   readonly addSpecial: boolean;
 }
 
-/** Text to token ids and back, exactly as llama.cpp's for the same model file. Immutable; safe to share. */
+/**
+ * Text to token ids and back, exactly as the model's own tokenizer; llama.cpp's differs from it where docs/tokenizers.md says.
+ * Immutable; safe to share.
+ */
 export interface Tokenizer {
   readonly vocabularySize: number;
   readonly bosId: number | undefined;

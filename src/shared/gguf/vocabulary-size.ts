@@ -16,8 +16,10 @@ const ARCHITECTURE_DEFAULTS: ReadonlyMap<string, number> = new Map([
 ]);
 
 /**
- * How many rows the vocabulary's matrices have: `{architecture}.vocab_size` if > 0, else the other side of an embedding or output
- * matrix that has `hiddenSize` on one side, else what the architecture usually has. And how many of them are tokens.
+ * How many rows the vocabulary's matrices have: the other side of an embedding or output matrix that has `hiddenSize` on
+ * one side, else `{architecture}.vocab_size` if > 0, else what the architecture usually has. And how many of them are
+ * tokens. Converters write the key from the model's configuration, which tokens that were added later are not in; the matrix
+ * is what is multiplied.
  *
  * @throws RocmForgeError `GGUF_INVALID` when a vocabulary matrix does not have `hiddenSize` on either side, or when the
  *         tokenizer has more tokens than that
@@ -45,8 +47,8 @@ function findVocabularySize(
   keys: ArchitectureKeys,
   hiddenSize: number,
 ): { size: number; source: VocabularySource } {
-  // Some converters write 0 for "look at the tensors".
-  if (keys.optionalNumber('vocab_size')) return { size: keys.count('vocab_size'), source: 'metadata' };
+  // Read whether or not it decides, so that it is known to be understood.
+  const stated = keys.optionalNumber('vocab_size');
   for (const name of VOCABULARY_TENSORS) {
     const tensor = file.tensors.get(name);
     if (tensor === undefined) continue;
@@ -59,6 +61,8 @@ function findVocabularySize(
       { tensor: name },
     );
   }
+  // Some converters write 0 for "look at the tensors".
+  if (stated) return { size: keys.count('vocab_size'), source: 'metadata' };
   const size = ARCHITECTURE_DEFAULTS.get(keys.architecture);
   if (size !== undefined) return { size, source: 'architecture default' };
   return keys.unsupported(

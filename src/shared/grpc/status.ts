@@ -9,33 +9,46 @@ export const ERROR_DOMAIN = 'rocmforge';
 const DETAILS_KEY = 'grpc-status-details-bin';
 const RETRY_DELAY_MS = 'retry_delay_ms';
 
+/*
+ * A status travels in trailers, and a client whose limit they exceed gives up not the call but the connection, with the
+ * streams of everybody who shares it. The least limit in use is 8 KiB. The message is there three times (percent-encoded,
+ * and twice in base64), the metadata once.
+ */
+const MAX_QUOTED_CHARACTERS = 64;
+const MAX_MESSAGE_BYTES = 1024;
+const MAX_METADATA_BYTES = 1024;
+const MAX_METADATA_VALUE_BYTES = 256;
+const ELLIPSIS_BYTES = encodeURI('…').length;
+/** Metadata that clients act on; they are never left out. */
+const ESSENTIAL_KEYS = ['field', RETRY_DELAY_MS];
+
 /**
  * The gRPC status of an error: code and message, and in `grpc-status-details-bin` an ErrorInfo with the reason and
- * metadata, a BadRequest where the metadata name a `field`, a RetryInfo where they hold `retry_delay_ms`.
+ * metadata, a BadRequest where the metadata name a `field`, a RetryInfo where they hold `retry_delay_ms`. What the message
+ * quotes is cut to 64 characters, the message and the metadata to 1 KiB each.
  */
 export function toStatus(thrown: unknown): Partial<StatusObject> {
   const error = asRocmForgeError(thrown);
   const code = status[error.code];
-  const { field } = error.metadata;
-  const retryDelayMs = Number(error.metadata[RETRY_DELAY_MS] ?? 0);
+  const message = shortened(error.message);
+  const metadata = shortenedMetadata(error.metadata);
+  const { field } = metadata;
+  const retryDelayMs = Number(metadata[RETRY_DELAY_MS] ?? 0);
   const details: Any[] = [
-    pack(
-      'google.rpc.ErrorInfo',
-      ErrorInfo.encode({ reason: error.reason, domain: ERROR_DOMAIN, metadata: { ...error.metadata } }),
-    ),
+    pack('google.rpc.ErrorInfo', ErrorInfo.encode({ reason: error.reason, domain: ERROR_DOMAIN, metadata })),
   ];
   if (field !== undefined) {
     details.push(
-      pack('google.rpc.BadRequest', BadRequest.encode({ fieldViolations: [{ field, description: error.message }] })),
+      pack('google.rpc.BadRequest', BadRequest.encode({ fieldViolations: [{ field, description: message }] })),
     );
   }
   if (retryDelayMs > 0) {
     const retryDelay = { seconds: BigInt(Math.floor(retryDelayMs / 1000)), nanos: (retryDelayMs % 1000) * 1_000_000 };
     details.push(pack('google.rpc.RetryInfo', RetryInfo.encode({ retryDelay })));
   }
-  const metadata = new Metadata();
-  metadata.set(DETAILS_KEY, Buffer.from(Status.encode({ code, message: error.message, details }).finish()));
-  return { code, details: error.message, metadata };
+  const trailers = new Metadata();
+  trailers.set(DETAILS_KEY, Buffer.from(Status.encode({ code, message, details }).finish()));
+  return { code, details: message, metadata: trailers };
 }
 
 /** The error a status was made from, as far as it can be told; a status from elsewhere keeps its message. */
@@ -48,12 +61,51 @@ export function fromServiceError(error: ServiceError): RocmForgeError {
   return new RocmForgeError(reason, error.details || error.message, {}, { cause: error });
 }
 
-/** The ErrorInfo of a status, if it carries one. */
+/** The ErrorInfo of a status, if it carries one that can be read. */
 export function errorInfo(error: Pick<StatusObject, 'metadata'>): ErrorInfo | undefined {
   const [bytes] = error.metadata.get(DETAILS_KEY);
   if (!(bytes instanceof Buffer)) return undefined;
-  const packed = Status.decode(bytes).details.find((detail) => detail.typeUrl.endsWith('google.rpc.ErrorInfo'));
-  return packed && ErrorInfo.decode(packed.value);
+  try {
+    const packed = Status.decode(bytes).details.find((detail) => detail.typeUrl.endsWith('google.rpc.ErrorInfo'));
+    return packed && ErrorInfo.decode(packed.value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A message as it may be sent: valid Unicode, short quotations, at most 1 KiB when it is percent-encoded. */
+function shortened(message: string): string {
+  const quotation = new RegExp(`"([^"]{${MAX_QUOTED_CHARACTERS}})[^"]+("|$)`, 'g');
+  return cutTo(message.replace(quotation, '"$1…"'), MAX_MESSAGE_BYTES);
+}
+
+/** Metadata as they may be sent: what clients act on first, then what fits. */
+function shortenedMetadata(metadata: Readonly<Record<string, string>>): Record<string, string> {
+  const kept: Record<string, string> = {};
+  let left = MAX_METADATA_BYTES;
+  for (const key of new Set([...ESSENTIAL_KEYS, ...Object.keys(metadata)])) {
+    const value = metadata[key];
+    if (value === undefined) continue;
+    const short = cutTo(value, MAX_METADATA_VALUE_BYTES);
+    const bytes = Buffer.byteLength(key) + Buffer.byteLength(short);
+    if (bytes > left) continue;
+    left -= bytes;
+    kept[key] = short;
+  }
+  return kept;
+}
+
+/** The text's beginning, of at most so many percent-encoded bytes; lone surrogates, which have no encoding, become U+FFFD. */
+function cutTo(text: string, most: number): string {
+  const wellFormed = text.slice(0, most).replace(/\p{Surrogate}/gu, '\ufffd');
+  let bytes = 0;
+  let cut = '';
+  for (const character of wellFormed) {
+    bytes += encodeURI(character).length;
+    if (bytes > most - ELLIPSIS_BYTES) return `${cut}…`;
+    cut += character;
+  }
+  return wellFormed.length < text.length ? `${cut}…` : cut;
 }
 
 function pack(name: string, writer: { finish(): Uint8Array }): Any {

@@ -53,6 +53,51 @@ describe('a chat template', () => {
     expect(render(source, { messages: [{ role: 'assistant', content: '', toolCalls: calls }] })).toBe('f {"a":1}!');
   });
 
+  it('gets numbers and keys as they were written, in arguments and in parameters', () => {
+    const json =
+      '{"id": 9007199254740993, "n": 12345678901234567890123, "x": 1.0, "z": -0.0, "e": 1E5, "b": 1, "10": 2, "2": 3}';
+    const written =
+      '{"id": 9007199254740993, "n": 12345678901234567890123, "x": 1.0, "z": -0.0, "e": 100000.0, "b": 1, "10": 2, "2": 3}';
+    const conversation: Conversation = {
+      messages: [{ role: 'assistant', content: '', toolCalls: [{ id: 'c', name: 'f', argumentsJson: json }] }],
+      tools: [{ name: 'f', description: '', parametersJson: json }],
+    };
+    const call = '{{ messages[0].tool_calls[0].function.arguments | tojson }}';
+    expect(render(call, conversation)).toBe(written);
+    expect(render('{{ tools[0].function.parameters | tojson }}', conversation)).toBe(written);
+    const each = '{% for k, v in messages[0].tool_calls[0].function.arguments.items() %}{{ k }}={{ v }} {% endfor %}';
+    expect(render(each, conversation)).toBe(
+      'id=9007199254740993 n=12345678901234567890123 x=1.0 z=-0.0 e=100000.0 b=1 10=2 2=3 ',
+    );
+  });
+
+  describe('of a message that only calls', () => {
+    const calling: Conversation = {
+      messages: [{ role: 'assistant', content: '', toolCalls: [{ id: 'c', name: 'f', argumentsJson: '{}' }] }],
+    };
+
+    it('sees no content', () => {
+      expect(render('{{ messages[0].content is none }}', calling)).toBe('True');
+      expect(render('{{ messages[0] | tojson }}', calling)).toContain('"content": null');
+    });
+
+    it.each([
+      ['fails without content', "{{ messages[0].content + '!' }}", '!'],
+      ['would print "None"', '{{ messages[0].content }}!', '!'],
+      ['would print it inside of something', '{{ messages[0] }}', "{'role': 'assistant', 'content': '', 'tool_calls'"],
+    ])('sees empty content when it %s', (_name, source, expected) => {
+      expect(render(source, calling).startsWith(expected)).toBe(true);
+    });
+
+    it('fails as it does without content when it fails with empty content too', () => {
+      expect(() => render('{{ messages[0].content + missing }}', calling)).toThrow(/failed: 'missing' is undefined/);
+    });
+  });
+
+  it('sees empty content where nothing is called', () => {
+    expect(render('{{ messages[0].content == "" }}', { messages: [{ role: 'assistant', content: '' }] })).toBe('True');
+  });
+
   it('has a form of its own for tools when the file gives one', () => {
     const template = templateOf('plain', 'with tools');
     expect(template.render(hello).text).toBe('plain');
@@ -61,7 +106,10 @@ describe('a chat template', () => {
   });
 
   it('knows the date', () => {
-    expect(render("{{ strftime_now('%Y') }}")).toBe(String(new Date().getFullYear()));
+    const builder = smallSpm({ 'tokenizer.chat_template': "{{ strftime_now('%d %b %Y') }}" });
+    const now = () => new Date(2026, 1, 3);
+    const template = new ChatTemplate(builder.read().metadata, tokenizerOf(builder), { now });
+    expect(template.render(hello).text).toBe('03 Feb 2026');
   });
 
   it('is allowed to be missing until a conversation comes', () => {
@@ -95,9 +143,18 @@ describe('a chat template', () => {
       'chat.messages[0].tool_calls[0].arguments_json',
     ],
     [
+      'arguments with a number of 5,000 digits',
+      {
+        messages: [
+          { role: 'assistant', content: '', toolCalls: [{ id: '', name: 'f', argumentsJson: '9'.repeat(5000) }] },
+        ],
+      },
+      'chat.messages[0].tool_calls[0].arguments_json',
+    ],
+    [
       'JSON of a thousand levels',
       { ...hello, tools: [{ name: 'f', description: '', parametersJson: '['.repeat(1000) + ']'.repeat(1000) }] },
-      'chat.tools',
+      'chat.tools[0].parameters_json',
     ],
   ])('refuses %s', (_name, conversation, field) => {
     expect(() => templateOf(CHATML).render(conversation)).toThrow(

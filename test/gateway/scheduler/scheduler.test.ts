@@ -1,81 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Scheduler, type SchedulerOptions } from '../../../src/gateway/scheduler/scheduler.js';
-import { GREEDY, Sequence } from '../../../src/gateway/scheduler/sequence.js';
-import { ExecutorModel, tokenAfter } from '../../support/executor-model.js';
-
-const VOCABULARY = 50;
-
-function sequenceOf(promptIds: number[], maxTokens: number, priority = 0, asks = false): Sequence {
-  const sampling = asks ? { ...GREEDY, promptLogprobs: 0 } : GREEDY;
-  return new Sequence({ promptIds: Uint32Array.from(promptIds), sampling, maxTokens, priority, takesPrefix: !asks });
-}
-
-/** A scheduler and an executor that checks it, driven by hand. */
-class World {
-  readonly scheduler: Scheduler;
-  readonly executor: ExecutorModel;
-  readonly finished: Sequence[] = [];
-  private readonly stopAt = new Map<Sequence, number>();
-
-  constructor(
-    readonly options: Required<SchedulerOptions>,
-    private readonly depth: number,
-  ) {
-    this.scheduler = new Scheduler(options);
-    this.executor = new ExecutorModel(VOCABULARY, options);
-  }
-
-  /** `stopAt`: the number of tokens after which its stop rule will match, unknown to the scheduler. */
-  add(sequence: Sequence, stopAt: number): void {
-    this.stopAt.set(sequence, stopAt);
-    this.scheduler.add(sequence);
-  }
-
-  plan(): boolean {
-    if (this.scheduler.stepsInFlight >= this.depth) return false;
-    const plan = this.scheduler.plan();
-    if (plan === undefined) return false;
-    this.executor.send(plan);
-    this.scheduler.check();
-    return true;
-  }
-
-  complete(): boolean {
-    if (this.scheduler.stepsInFlight === 0) return false;
-    for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
-      const { maxTokens } = sequence.options;
-      if (sequence.emitted.length >= Math.min(maxTokens, this.stopAt.get(sequence) as number)) this.end(sequence, true);
-    }
-    this.scheduler.check();
-    return true;
-  }
-
-  end(sequence: Sequence, isFinished: boolean): void {
-    this.scheduler.end(sequence);
-    if (isFinished) this.finished.push(sequence);
-  }
-
-  crash(): void {
-    this.executor.crash();
-    this.scheduler.reset();
-    this.scheduler.check();
-  }
-
-  /** Until nothing is left to do; fails when it does not come to an end. */
-  drain(): void {
-    for (let i = 0; i < 20_000; i++) if (!this.plan() && !this.complete()) return;
-    throw new Error('the sequences do not end');
-  }
-}
-
-/** The tokens of a plain run: one sequence, one token at a time. */
-function expectedTokens(sequence: Sequence): number[] {
-  const tokens = [...sequence.options.promptIds];
-  const start = tokens.length;
-  while (tokens.length - start < sequence.emitted.length) tokens.push(tokenAfter(tokens, VOCABULARY));
-  return tokens.slice(start);
-}
+import type { Sequence } from '../../../src/gateway/scheduler/sequence.js';
+import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../support/scheduler-world.js';
 
 const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
 const ids = (length: number, from = 0) => Array.from({ length }, (_, i) => (from + i) % VOCABULARY);
@@ -189,7 +115,7 @@ describe('the scheduler', () => {
   it('runs the higher priority first and keeps the order of arrival within one', () => {
     const world = new World({ ...roomy, maxSequences: 1 }, 1);
     const low = [sequenceOf(ids(4), 2), sequenceOf(ids(4), 2)];
-    const high = sequenceOf(ids(4), 2, 5);
+    const high = sequenceOf(ids(4), 2, { priority: 5 });
     for (const sequence of [...low, high]) world.add(sequence, 99);
     world.drain();
     expect(world.finished).toEqual([high, ...low]);
@@ -210,7 +136,7 @@ describe('the scheduler', () => {
     world.add(sequenceOf(ids(4), 50), 99);
     world.plan();
     world.complete();
-    const asks = sequenceOf(ids(10, 3), 2, 0, true);
+    const asks = sequenceOf(ids(10, 3), 2, { asks: true });
     world.add(asks, 99);
     world.drain();
     // Four rows of logits: one of the sequence that runs, three of the prompt's.
@@ -235,7 +161,15 @@ describe('the scheduler', () => {
 });
 
 describe('any schedule', () => {
-  const totals = { preemptions: 0, cachedTokens: 0, discardedTokens: 0, crashes: 0, finished: 0, mostPreempted: 0 };
+  const totals = {
+    preemptions: 0,
+    cachedTokens: 0,
+    discardedTokens: 0,
+    crashes: 0,
+    finished: 0,
+    mostPreempted: 0,
+    yields: 0,
+  };
   const operation = fc.oneof(
     {
       weight: 6,
@@ -246,6 +180,7 @@ describe('any schedule', () => {
         maxTokens: fc.integer({ min: 1, max: 50 }),
         stopAt: fc.integer({ min: 1, max: 60 }),
         priority: fc.integer({ min: -1, max: 1 }),
+        peer: fc.constantFrom('a', 'a', 'b', 'c'),
         promptLogprobs: fc.boolean(),
       }),
     },
@@ -273,12 +208,9 @@ describe('any schedule', () => {
           const cancelled = new Set<Sequence>();
           for (const step of operations) {
             if (step.kind === 'add') {
-              const sequence = sequenceOf(
-                [...ids(step.length, step.prefix)],
-                step.maxTokens,
-                step.priority,
-                step.promptLogprobs,
-              );
+              const { priority, peer } = step;
+              const options = { priority, peer, asks: step.promptLogprobs };
+              const sequence = sequenceOf(ids(step.length, step.prefix), step.maxTokens, options);
               if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
               sequences.push(sequence);
               world.add(sequence, step.stopAt);
@@ -308,7 +240,8 @@ describe('any schedule', () => {
             totals.finished += 1;
           }
           expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
-          const { preemptions, cachedTokens, discardedTokens } = world.scheduler.counters;
+          const { preemptions, slotsYielded, cachedTokens, discardedTokens } = world.scheduler.counters;
+          totals.yields += slotsYielded;
           totals.preemptions += preemptions;
           totals.cachedTokens += cachedTokens;
           totals.discardedTokens += discardedTokens;
@@ -322,6 +255,7 @@ describe('any schedule', () => {
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(100);
     expect(totals.crashes).toBeGreaterThanOrEqual(100);
     expect(totals.mostPreempted).toBeGreaterThanOrEqual(10);
+    expect(totals.yields).toBeGreaterThanOrEqual(100);
   });
 });
 

@@ -1,17 +1,22 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
 import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
 import { sharedPath } from '../../support/shared-data.js';
 import { metadataOfFile } from './vocabularies.js';
 
-describe.each(['llama-spm', 'llama-bpe', 'qwen2'])("llama.cpp's cases for %s", (name) => {
-  const path = sharedPath(`data/vocabs/ggml-vocab-${name}.gguf`);
+const folder = sharedPath('data/vocabs');
+const names = (folder === undefined ? [] : readdirSync(folder)).filter(
+  (name) => name.endsWith('.gguf') && existsSync(join(folder!, `${name}.out`)),
+);
 
-  it.skipIf(path === undefined)('encode to its ids and decode to the text', () => {
-    const tokenizer = createTokenizer(metadataOfFile(path!));
-    const inputs = readFileSync(`${path!}.inp`, 'utf8').split('\n__ggml_vocab_test__\n');
-    const outputs = readFileSync(`${path!}.out`, 'utf8').split('\n').slice(0, inputs.length);
+describe.skipIf(folder === undefined)("llama.cpp's cases", () => {
+  it.each(names)('encode to its ids and decode to the text: %s', (name) => {
+    const path = join(folder!, name);
+    const tokenizer = createTokenizer(metadataOfFile(path));
+    const inputs = readFileSync(`${path}.inp`, 'utf8').split('\n__ggml_vocab_test__\n');
+    const outputs = readFileSync(`${path}.out`, 'utf8').split('\n').slice(0, inputs.length);
     expect(inputs).toHaveLength(47);
     inputs.forEach((text, i) => {
       const ids = tokenizer.encode(text, { parseSpecial: false });

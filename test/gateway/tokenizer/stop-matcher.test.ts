@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StopMatcher } from '../../../src/gateway/tokenizer/stop-matcher.js';
+import { StopMatcher, StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
 
 /** The slow, plain twin: the earliest end of a match in the whole text, the longest stop of those that end there. */
 function matchAtOnce(text: string, stops: readonly string[], include: boolean): { text: string; stop?: string } {
@@ -30,7 +30,7 @@ describe('stop strings', () => {
   it('end the text at the same place however it is cut into chunks', () => {
     fc.assert(
       fc.property(stops, chunks, fc.boolean(), (strings, parts, include) => {
-        const matcher = new StopMatcher(strings, { include });
+        const matcher = new StopMatcher(new StopStrings(strings), { include });
         let sent = '';
         let stop: string | undefined;
         for (const part of parts) {
@@ -51,7 +51,7 @@ describe('stop strings', () => {
   it('hold text back only while it may become a stop string', () => {
     fc.assert(
       fc.property(stops, chunks, (strings, parts) => {
-        const matcher = new StopMatcher(strings, { include: false });
+        const matcher = new StopMatcher(new StopStrings(strings), { include: false });
         let seen = '';
         let sent = '';
         for (const part of parts) {
@@ -68,7 +68,7 @@ describe('stop strings', () => {
   });
 
   it('hold nothing back when they are part of the text', () => {
-    const matcher = new StopMatcher(['END'], { include: true });
+    const matcher = new StopMatcher(new StopStrings(['END']), { include: true });
     expect(matcher.push('the EN')).toEqual({ text: 'the EN', stop: undefined });
     expect(matcher.push('D and more')).toEqual({ text: 'D', stop: 'END' });
     expect(matcher.push('more')).toEqual({ text: '', stop: 'END' });
@@ -76,19 +76,25 @@ describe('stop strings', () => {
   });
 
   it('win by being complete first, then by length', () => {
-    expect(new StopMatcher(['abcd', 'bc'], { include: false }).push('abcd')).toEqual({ text: 'a', stop: 'bc' });
-    expect(new StopMatcher(['c', 'bc', 'abc'], { include: false }).push('xabc')).toEqual({ text: 'x', stop: 'abc' });
+    expect(new StopMatcher(new StopStrings(['abcd', 'bc']), { include: false }).push('abcd')).toEqual({
+      text: 'a',
+      stop: 'bc',
+    });
+    expect(new StopMatcher(new StopStrings(['c', 'bc', 'abc']), { include: false }).push('xabc')).toEqual({
+      text: 'x',
+      stop: 'abc',
+    });
   });
 
   it('release what they held back when no more comes', () => {
-    const matcher = new StopMatcher(['\n\nUser:'], { include: false });
+    const matcher = new StopMatcher(new StopStrings(['\n\nUser:']), { include: false });
     expect(matcher.push('Hi.\n\nUs')).toEqual({ text: 'Hi.', stop: undefined });
     expect(matcher.finish()).toBe('\n\nUs');
   });
 
   it('are not empty and are well-formed', () => {
     for (const stop of ['', '\ud83d']) {
-      expect(() => new StopMatcher(['ok', stop], { include: false })).toThrow(
+      expect(() => new StopStrings(['ok', stop])).toThrow(
         expect.objectContaining({ reason: 'INVALID_FIELD', metadata: { field: 'stop.strings' } }),
       );
     }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
+import { typed } from '../../support/gguf-builder.js';
 import { smallBpe, smallSpm, spell, tokenizerOf } from './vocabularies.js';
 
 const plain = { parseSpecial: false };
@@ -20,6 +21,21 @@ describe('byte-level BPE', () => {
 
   it('writes what no merge covers as bytes', () => {
     expect(spell(bpe, bpe.encode('é😀ñ', plain))).toEqual(['Ã©', 'ðŁĺĢ', 'Ã', '±']);
+  });
+
+  it('drops a byte that has no token, and never takes the unknown token for it', () => {
+    const builder = smallBpe({
+      'tokenizer.ggml.unknown_token_id': 0,
+      'tokenizer.ggml.tokens': ['<|endoftext|>', 'a', 'b'],
+    });
+    const tokenizer = tokenizerOf(
+      builder.setAll({
+        'tokenizer.ggml.token_type': typed.arrayOf(typed.i32, [3, 1, 1]),
+        'tokenizer.ggml.scores': undefined,
+        'tokenizer.ggml.merges': ['a b'],
+      }),
+    );
+    expect(spell(tokenizer, tokenizer.encode('aé\n\u0000b', plain))).toEqual(['a', 'b']);
   });
 
   it('takes a whole word that is a token as it is only where merges are ignored', () => {

@@ -12,7 +12,11 @@ describe('a vocabulary that is not known exactly', () => {
       { 'tokenizer.ggml.pre': 'gpt-9' },
       /"gpt-9" is not supported; supported: .*llama-bpe.*qwen2/,
     ],
-    ['no pre-tokenizer', { 'tokenizer.ggml.pre': undefined }, /has no "tokenizer.ggml.pre"/],
+    [
+      'no pre-tokenizer',
+      { 'tokenizer.ggml.pre': undefined },
+      /has no "tokenizer.ggml.pre", which says how text is cut; convert/,
+    ],
     ['another kind', { 'tokenizer.ggml.model': 'bert' }, /"bert" is not supported; supported: llama .* gpt2/],
     ['no kind', { 'tokenizer.ggml.model': undefined }, /is missing/],
   ])('is refused by name: %s', (_name, overrides, message) => {

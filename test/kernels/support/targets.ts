@@ -125,7 +125,7 @@ function openLibrary(name: string): Device {
   if (!existsSync(library)) {
     throw new Error(`${library} is missing; run "npm run build:kernels -- --target host,lanes"`);
   }
-  return new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host');
+  return new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host', 'lanes');
 }
 
 /** The host build for older processors has vector code of its own, which a newer one would otherwise never run. */

@@ -19,11 +19,19 @@ function vocabulary(builder: GgufBuilder): [number, string] {
   return [vocabularyRows, vocabularySource];
 }
 
-test('the metadata comes first', () => {
+test('the tensors come first: the key may be older than the tokens', () => {
   const builder = bare()
     .set('llama.vocab_size', 70)
+    .set(
+      'tokenizer.ggml.tokens',
+      Array.from({ length: 80 }, (_, i) => `t${i}`),
+    )
     .tensor('token_embd.weight', { dims: [64, 80] });
-  expect(vocabulary(builder)).toEqual([70, 'metadata']);
+  expect(vocabulary(builder)).toEqual([80, 'tensor']);
+});
+
+test('without tensors the metadata tells it', () => {
+  expect(vocabulary(bare().set('llama.vocab_size', 70))).toEqual([70, 'metadata']);
 });
 
 test('a vocab_size of 0 means that the tensors know', () => {

@@ -1,0 +1,155 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import { parseJson } from './jinja/json.js';
+import { Dict, list, NONE, Sequence, type Value } from './jinja/values.js';
+
+/** One turn; the fields of `rocmforge.v1.ChatMessage`. */
+export interface ChatMessage {
+  readonly role: string;
+  readonly content: string;
+  readonly name?: string | undefined;
+  readonly toolCalls?: readonly ChatToolCall[] | undefined;
+  readonly toolCallId?: string | undefined;
+}
+
+/** A call the assistant made. */
+export interface ChatToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** A JSON object. */
+  readonly argumentsJson: string;
+}
+
+/** A function the model may call. */
+export interface ChatTool {
+  readonly name: string;
+  readonly description: string;
+  /** A JSON Schema; empty for a function without parameters. */
+  readonly parametersJson: string;
+}
+
+export interface Conversation {
+  readonly messages: readonly ChatMessage[];
+  readonly tools?: readonly ChatTool[] | undefined;
+  /** Whether the template opens the assistant's turn; default true. */
+  readonly addGenerationPrompt?: boolean | undefined;
+}
+
+/**
+ * Templates write a role between markers (`<|` + role + `|>`), so a role is never free text: these are all there are.
+ */
+const ROLES: ReadonlySet<string> = new Set(['system', 'developer', 'user', 'assistant', 'tool']);
+
+/** What a conversation is to a template. Its words of the protocol (roles, `type`) are apart from what users wrote. */
+export interface TemplateInput {
+  readonly roles: readonly string[];
+  /** A dict a message, without its role. */
+  readonly messages: readonly Dict[];
+  /** A dict a tool, without its type. */
+  readonly tools: readonly Dict[];
+}
+
+export interface TemplateInputOptions {
+  readonly argumentsAsText: boolean;
+  readonly absentContent: Value;
+}
+
+/** Whether the message has calls and no content, which protobuf cannot tell from empty content. */
+export function onlyCalls({ content, toolCalls = [] }: ChatMessage): boolean {
+  return content === '' && toolCalls.length > 0;
+}
+
+/**
+ * @param options.argumentsAsText whether the template wants the arguments of calls as the JSON they were sent as
+ * @param options.absentContent   what the content of a message is that only calls
+ * @throws RocmForgeError `INVALID_FIELD` for no messages, an unknown role or JSON that is none
+ */
+export function toTemplateInput(conversation: Conversation, options: TemplateInputOptions): TemplateInput {
+  const { messages, tools = [] } = conversation;
+  if (messages.length === 0) invalid('messages', 'chat.messages is empty');
+  return {
+    roles: messages.map(({ role }, i) =>
+      ROLES.has(role)
+        ? role
+        : invalid(`messages[${i}].role`, `chat role "${role}" is none of ${[...ROLES].join(', ')}`),
+    ),
+    messages: messages.map((message, i) => toMessage(message, i, options)),
+    tools: tools.map(toTool),
+  };
+}
+
+/** `messages` and `tools` as templates want them. */
+export function withProtocolWords(input: TemplateInput): ReadonlyMap<string, Value> {
+  const typed = (item: Value) => Dict.of([['type', 'function'], ...(item as Dict).entries()]);
+  const messages = input.messages.map((message, i) => {
+    const complete = Dict.of([['role', input.roles[i]!], ...message.entries()]);
+    const calls = message.get('tool_calls');
+    if (calls instanceof Sequence) complete.set('tool_calls', list(calls.items.map(typed)));
+    return complete;
+  });
+  return new Map<string, Value>([
+    ['messages', list(messages)],
+    ['tools', input.tools.length === 0 ? NONE : list(input.tools.map(typed))],
+    ['documents', NONE],
+  ]);
+}
+
+/**
+ * Whether the template pastes a call's arguments as they are (DeepSeek) instead of serialising or walking an object,
+ * which is what most do.
+ */
+export function takesArgumentsAsText(source: string): boolean {
+  return (
+    /arguments['"]?\]?\s*\+/.test(source) && !/arguments['"]?\]?\s*(\|\s*(tojson|items)|\.items|is\s)/.test(source)
+  );
+}
+
+function toMessage(message: ChatMessage, index: number, options: TemplateInputOptions): Dict {
+  const { content, name, toolCalls = [], toolCallId } = message;
+  const dict = Dict.of([['content', onlyCalls(message) ? options.absentContent : content]]);
+  if (name) dict.set('name', name);
+  if (toolCallId) dict.set('tool_call_id', toolCallId);
+  if (toolCalls.length > 0) {
+    const calls = toolCalls.map((call, i) => {
+      const field = `messages[${index}].tool_calls[${i}].arguments_json`;
+      const args = options.argumentsAsText ? call.argumentsJson : jsonOf(call.argumentsJson, field);
+      return Dict.of([
+        ['id', call.id],
+        [
+          'function',
+          Dict.of([
+            ['name', call.name],
+            ['arguments', args],
+          ]),
+        ],
+      ]);
+    });
+    dict.set('tool_calls', list(calls));
+  }
+  return dict;
+}
+
+function toTool(tool: ChatTool, index: number): Dict {
+  const parameters = tool.parametersJson || '{"type": "object", "properties": {}}';
+  return Dict.of([
+    [
+      'function',
+      Dict.of([
+        ['name', tool.name],
+        ['description', tool.description],
+        ['parameters', jsonOf(parameters, `tools[${index}].parameters_json`)],
+      ]),
+    ],
+  ]);
+}
+
+function jsonOf(text: string, field: string): Value {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    return invalid(field, `chat.${field} is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function invalid(field: string, message: string): never {
+  throw new RocmForgeError('INVALID_FIELD', message, { field: `chat.${field}` });
+}

@@ -1,0 +1,88 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Exit } from './executor-process.js';
+
+/** Signals that a process gets for what it did itself, whoever else may be able to send them. */
+const OWN_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set([
+  'SIGSEGV',
+  'SIGABRT',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+  'SIGTRAP',
+  'SIGSYS',
+]);
+
+/** Why an executor that served was lost, and what that says. */
+export interface Loss {
+  /** In a word, such as `hung`, `SIGKILL`, `exit_86`, `connection` or `answer`. */
+  readonly reason: string;
+  /**
+   * Whether it may be the doing of a step that was under way. Who is killed from outside, cut off or taken over proves
+   * nothing about the requests that it was computing.
+   */
+  readonly isEvidence: boolean;
+}
+
+export interface LossCircumstances {
+  /** How the process ended; undefined for an executor at an address, and for one that could not be killed. */
+  readonly exit: Pick<Exit, 'code' | 'signal'> | undefined;
+  /** A step missed its deadline: the gateway ended the executor. */
+  readonly isHung: boolean;
+  /** The executor answered a step with an error, or with what cannot be an answer to it. */
+  readonly isAnswer: boolean;
+  /** Processes of this control group that the kernel ended for want of memory while the executor ran. */
+  readonly outOfMemoryKills: number;
+}
+
+/** What the end of an executor says. Pure. */
+export function judgeLoss({ exit, isHung, isAnswer, outOfMemoryKills }: LossCircumstances): Loss {
+  if (isHung) return { reason: 'hung', isEvidence: true };
+  const { code = null, signal = null } = exit ?? {};
+  if (signal !== null && OWN_SIGNALS.has(signal)) return { reason: signal, isEvidence: true };
+  // An exit code is the program's own word; 0 is how it obeys SIGTERM.
+  if (code !== null && code !== 0) return { reason: `exit_${code}`, isEvidence: true };
+  if (isAnswer) return { reason: 'answer', isEvidence: true };
+  if (signal === 'SIGKILL' && outOfMemoryKills > 0) return { reason: 'out_of_memory', isEvidence: true };
+  return { reason: signal ?? (code === null ? 'connection' : `exit_${code}`), isEvidence: false };
+}
+
+/**
+ * How often the kernel has ended a process of this process's control group for want of memory; 0 where nobody counts.
+ *
+ * @param root where `/proc` and `/sys` are; for tests
+ */
+export function outOfMemoryKills(root = '/'): number {
+  const [unified, memory] = controlGroups(root);
+  const files = [
+    unified !== undefined && path.join(root, 'sys/fs/cgroup', unified, 'memory.events'),
+    memory !== undefined && path.join(root, 'sys/fs/cgroup/memory', memory, 'memory.oom_control'),
+    // In a container the group's own path may not be what is mounted.
+    path.join(root, 'sys/fs/cgroup/memory.events'),
+    path.join(root, 'sys/fs/cgroup/memory/memory.oom_control'),
+  ];
+  for (const file of files) {
+    const count = file === false ? undefined : /^oom_kill (\d+)$/m.exec(contentOf(file))?.[1];
+    if (count !== undefined) return Number(count);
+  }
+  return 0;
+}
+
+/** This process's groups: of the unified hierarchy, and of the older memory controller. */
+function controlGroups(root: string): [unified: string | undefined, memory: string | undefined] {
+  const lines = contentOf(path.join(root, 'proc/self/cgroup')).split('\n');
+  const groupOf = (is: (controllers: string) => boolean) =>
+    lines.map((line) => /^\d+:([^:]*):(.*)$/.exec(line)).find((match) => match && is(match[1] as string))?.[2];
+  return [
+    groupOf((controllers) => controllers === ''),
+    groupOf((controllers) => controllers.split(',').includes('memory')),
+  ];
+}
+
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,97 @@
+import { readdirSync } from 'node:fs';
+import { credentials } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
+import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
+import { killEachTime, killStreams, seen, startForKills } from '../support/kill-run.js';
+import { writeRandomModel } from '../support/random-model.js';
+
+const STREAMS = 64;
+const KILLS = 20;
+/** `npm run test:kills` asks for more. */
+const SEEDS = Array.from({ length: Number(process.env.ROCMFORGE_KILL_SEEDS ?? 2) }, (_, i) => 1 + i);
+
+const openFiles = () => readdirSync('/proc/self/fd').length;
+
+describe('an executor that is killed 10 ms after each time it serves', () => {
+  it.each([3, 5])('%s times in a row costs no token, and nobody is accused', { timeout: 60_000 }, async (count) => {
+    const server = await startTestGateway(writeRandomModel({ contextLength: 2048 }), { stepDelayMs: 3 });
+    try {
+      const message = request({
+        text: 'the old fox ran',
+        sampling: { temperature: 0.8, seed: 3n },
+        stop: { maxTokens: 364, ignoreEos: true },
+      });
+      const undisturbed = await generate(server.client, message);
+      let isOver = false;
+      const running = generate(server.client, message).finally(() => {
+        isOver = true;
+      });
+      running.catch(() => undefined);
+      const { kills, inStep } = await killEachTime(
+        server,
+        count,
+        () => 10,
+        () => isOver,
+      );
+      const disturbed = await running;
+      console.log(`${kills} kills, ${inStep} in a step: ${disturbed.tokenIds.length} tokens`);
+      expect(seen(disturbed)).toEqual(seen(undisturbed));
+      expect([kills, inStep]).toEqual([count, count]);
+      expect(server.gateway.engine.counters.quarantined).toBe(0);
+    } finally {
+      await server.stop();
+    }
+  });
+});
+
+it.each(SEEDS)(
+  `${STREAMS} streams survive ${KILLS} kills of the executor in its steps, seed %s`,
+  {
+    timeout: 240_000,
+  },
+  async (seed) => {
+    const server = await startForKills();
+    try {
+      // With the client's connection.
+      await generate(server.client, request({ text: 'the', stop: { maxTokens: 1 } }));
+      const filesBefore = openFiles();
+      const states = new Set<HealthCheckResponse_ServingStatus>();
+      const health = new HealthClient(server.address, credentials.createInsecure());
+      const watch = health.watch({ service: '' });
+      watch.on('data', ({ status }) => states.add(status));
+      watch.on('error', () => undefined);
+
+      const { kills, inStep, undisturbed, disturbed } = await killStreams(server, STREAMS, KILLS, seed);
+      watch.cancel();
+      health.close();
+      const equal = disturbed.filter((answer, i) => {
+        return (
+          !(answer instanceof Error) && JSON.stringify(seen(answer), big) === JSON.stringify(seen(undisturbed[i]!), big)
+        );
+      });
+      console.log(`seed ${seed}: ${kills} kills, ${inStep} in a step, ${equal.length} of ${STREAMS} streams equal`);
+
+      for (const [i, answer] of disturbed.entries()) {
+        if (answer instanceof Error) throw answer;
+        expect(seen(answer), `stream ${i}`).toEqual(seen(undisturbed[i] as Generated));
+      }
+      expect(kills).toBe(KILLS);
+      // Most of them, or the suite shows little: an executor that has just begun is given work at once.
+      expect(inStep).toBeGreaterThan(KILLS / 2);
+      expect(server.gateway.engine.counters.quarantined).toBe(0);
+      const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;
+      expect(states).toEqual(new Set([SERVING, NOT_SERVING]));
+
+      const scheduler = server.gateway.engine.schedulerState;
+      await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
+      scheduler?.check();
+      expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);
+      await expect.poll(openFiles, { timeout: 10_000 }).toBeLessThanOrEqual(filesBefore + 1);
+    } finally {
+      await server.stop();
+    }
+  },
+);
+
+const big = (_: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value);

@@ -1,0 +1,107 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
+import { takesArgumentsAsText } from '../../../src/gateway/chat/template-input.js';
+import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { CONVERSATIONS } from './conversations.js';
+import { hasJinja, NOW, type Rendered, renderWithJinja } from './jinja-oracle.js';
+
+const folder = process.env.ROCMFORGE_CHAT_TEMPLATES ?? '';
+const missing = [
+  ...(existsSync(folder)
+    ? []
+    : ['ROCMFORGE_CHAT_TEMPLATES names no folder with *.jinja (models/templates of llama.cpp)']),
+  ...(hasJinja ? [] : ['python3 has no jinja2']),
+];
+if (missing.length > 0) console.log(`published chat templates skipped: ${missing.join('; ')}`);
+
+const names =
+  missing.length > 0
+    ? []
+    : readdirSync(folder)
+        .filter((name) => name.endsWith('.jinja'))
+        .sort();
+
+const tokenizer = tokenizerOf(smallSpm());
+
+function templateOf(source: string): ChatTemplate {
+  const { metadata } = smallSpm({ 'tokenizer.chat_template': source }).read();
+  return new ChatTemplate(metadata, tokenizer, { now: () => new Date(NOW) });
+}
+
+function renderHere(template: ChatTemplate, conversation: Conversation): Rendered {
+  try {
+    return { text: template.render(conversation).text };
+  } catch (error) {
+    return { error: (error as Error).message };
+  }
+}
+
+/**
+ * The variables of a conversation as an OpenAI client would write them, apart from how `src` makes them.
+ *
+ * @param absentContent JSON of the content of a message that only calls
+ */
+function variablesOf(
+  source: string,
+  { messages, tools, addGenerationPrompt = true }: Conversation,
+  absentContent: 'null' | '""',
+): string {
+  const asText = takesArgumentsAsText(source);
+  const json = (value: unknown) => JSON.stringify(value);
+  const callOf = ({ id, name, argumentsJson }: NonNullable<Conversation['messages'][0]['toolCalls']>[0]) =>
+    `{"type": "function", "id": ${json(id)}, "function": {"name": ${json(name)}, "arguments": ${asText ? json(argumentsJson) : argumentsJson}}}`;
+  const messageOf = ({ role, content, name, toolCallId, toolCalls = [] }: Conversation['messages'][0]) =>
+    `{${[
+      `"role": ${json(role)}`,
+      `"content": ${content === '' && toolCalls.length > 0 ? absentContent : json(content)}`,
+      ...(name === undefined ? [] : [`"name": ${json(name)}`]),
+      ...(toolCallId === undefined ? [] : [`"tool_call_id": ${json(toolCallId)}`]),
+      ...(toolCalls.length === 0 ? [] : [`"tool_calls": [${toolCalls.map(callOf).join(', ')}]`]),
+    ].join(', ')}}`;
+  const toolOf = ({ name, description, parametersJson }: NonNullable<Conversation['tools']>[0]) =>
+    `{"type": "function", "function": {"name": ${json(name)}, "description": ${json(description)}, "parameters": ${parametersJson || '{"type": "object", "properties": {}}'}}}`;
+  return `{${[
+    '"bos_token": "<s>", "eos_token": "</s>", "documents": null',
+    `"messages": [${messages.map(messageOf).join(', ')}]`,
+    `"tools": ${tools === undefined ? 'null' : `[${tools.map(toolOf).join(', ')}]`}`,
+    `"add_generation_prompt": ${addGenerationPrompt}`,
+  ].join(', ')}}`;
+}
+
+function isUsable(withNone: Rendered, withEmpty: Rendered): boolean {
+  if ('error' in withNone || 'error' in withEmpty) return 'text' in withNone;
+  const nones = (text: string) => text.split('None').length;
+  return nones(withNone.text) <= nones(withEmpty.text);
+}
+
+describe.skipIf(missing.length > 0)('templates of published models', () => {
+  it('render every kind of conversation as Jinja does', () => {
+    const cases = names.flatMap((name) => {
+      const source = readFileSync(join(folder, name), 'utf8');
+      const template = templateOf(source);
+      return Object.entries(CONVERSATIONS).map(([kind, conversation]) => ({
+        label: `${name}, ${kind}`,
+        source,
+        template,
+        conversation,
+      }));
+    });
+    const askJinja = (absentContent: 'null' | '""') =>
+      renderWithJinja(cases.map((c) => ({ ...c, variables: variablesOf(c.source, c.conversation, absentContent) })));
+    const [withNone, withEmpty] = [askJinja('null'), askJinja('""')];
+    // Content beside calls is none for a template that can take it: Jinja neither fails on it nor prints "None".
+    const expected = withNone.map((none, i) => (isUsable(none, withEmpty[i]!) ? none : withEmpty[i]!));
+    const differences = cases.flatMap(({ label, template, conversation }, i) => {
+      const here = renderHere(template, conversation);
+      const there = expected[i]!;
+      if ('text' in here ? 'text' in there && here.text === there.text : 'error' in there) return [];
+      return [{ label, here, there }];
+    });
+    console.log(
+      `chat templates: ${cases.length - differences.length} of ${cases.length} renderings equal Jinja's (${names.length} templates)`,
+    );
+    expect(differences).toEqual([]);
+  });
+});

@@ -1,0 +1,59 @@
+// A client that misbehaves, as a thread of its own: it is told what to send and how often, and answers when all is over.
+import { parentPort, workerData } from 'node:worker_threads';
+import { credentials } from '@grpc/grpc-js';
+import {
+  ChatInput,
+  DetokenizeRequest,
+  GenerateStreamRequest,
+  InferenceServiceClient,
+  TokenizeRequest,
+} from '../../dist/shared/generated/rocmforge/v1/inference.js';
+
+const client = new InferenceServiceClient(workerData.address, credentials.createInsecure(), {
+  'grpc.max_send_message_length': -1,
+});
+const TEXT = { $case: 'text', value: { text: 'the fox', parseSpecial: false, addSpecial: undefined } };
+const repeated = (count, item) => Array.from({ length: count }, (_, i) => item(i));
+const turn = (content) => ({ role: 'user', content });
+const chat = (parts) => ({ $case: 'chat', value: ChatInput.fromPartial(parts) });
+const stream = (parts, input = TEXT) => ['generateStream', { ...GenerateStreamRequest.fromPartial(parts), input }];
+const tokenize = (input) => ['tokenize', { ...TokenizeRequest.create(), input }];
+
+/** What each kind of abuse sends. */
+const ABUSES = {
+  'detokenize ids': ({ count }) => [
+    'detokenize',
+    DetokenizeRequest.fromPartial({ tokenIds: repeated(count, () => 270) }),
+  ],
+  'tokenize a chat of empty messages': ({ count }) => tokenize(chat({ messages: repeated(count, () => turn('')) })),
+  'tokenize text': ({ count }) =>
+    tokenize({ $case: 'text', value: { text: 'ab '.repeat(count / 3), parseSpecial: false, addSpecial: true } }),
+  'stop strings': ({ count, length, n }) =>
+    stream({ n, stop: { maxTokens: 200, strings: repeated(count, (i) => `${i}`.padEnd(length, 'x')) } }),
+  'a long request id': ({ length }) => stream({ requestId: 'r'.repeat(length), stop: { maxTokens: 200 } }),
+  'a template that loops': () => stream({ stop: { maxTokens: 5 } }, chat({ messages: [turn('loop')] })),
+  'a flood': ({ maxTokens }) => stream({ stop: { maxTokens, ignoreEos: true } }),
+};
+
+function send([method, message]) {
+  return new Promise((resolve) => {
+    const over = (error) => resolve(error === null ? 'OK' : error.details);
+    if (method !== 'generateStream') {
+      client[method](message, over);
+      return;
+    }
+    const call = client.generateStream(message);
+    call.on('data', () => undefined);
+    call.on('error', over);
+    call.on('end', () => over(null));
+  });
+}
+
+parentPort.on('message', async ({ abuse, times = 1, rounds = 1, settings = {} }) => {
+  const message = ABUSES[abuse](settings);
+  parentPort.postMessage({ event: 'begun' });
+  const answers = [];
+  for (let round = 0; round < rounds; round++)
+    answers.push(...(await Promise.all(repeated(times, () => send(message)))));
+  parentPort.postMessage({ event: 'over', answers });
+});

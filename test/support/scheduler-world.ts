@@ -1,0 +1,83 @@
+import { Scheduler, type SchedulerOptions } from '../../src/gateway/scheduler/scheduler.js';
+import { GREEDY, Sequence } from '../../src/gateway/scheduler/sequence.js';
+import { ExecutorModel, tokenAfter } from './executor-model.js';
+
+/** Token ids of the world. */
+export const VOCABULARY = 50;
+
+/** A sequence of any peer; `asks` for log probabilities of its prompt. */
+export function sequenceOf(
+  promptIds: number[],
+  maxTokens: number,
+  { priority = 0, asks = false, peer = '' }: { priority?: number; asks?: boolean; peer?: string } = {},
+): Sequence {
+  const sampling = asks ? { ...GREEDY, promptLogprobs: 0 } : GREEDY;
+  const ids = Uint32Array.from(promptIds);
+  return new Sequence({ promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks });
+}
+
+/** A scheduler and an executor that checks it, driven by hand. */
+export class World {
+  readonly scheduler: Scheduler;
+  readonly executor: ExecutorModel;
+  readonly finished: Sequence[] = [];
+  private readonly stopAt = new Map<Sequence, number>();
+
+  constructor(
+    readonly options: Required<SchedulerOptions>,
+    private readonly depth: number,
+  ) {
+    this.scheduler = new Scheduler(options);
+    this.executor = new ExecutorModel(VOCABULARY, options);
+  }
+
+  /** `stopAt`: the number of tokens after which its stop rule will match, unknown to the scheduler. */
+  add(sequence: Sequence, stopAt: number): void {
+    this.stopAt.set(sequence, stopAt);
+    this.scheduler.add(sequence);
+  }
+
+  plan(): boolean {
+    if (this.scheduler.stepsInFlight >= this.depth) return false;
+    const plan = this.scheduler.plan();
+    if (plan === undefined) return false;
+    this.executor.send(plan);
+    this.scheduler.check();
+    return true;
+  }
+
+  complete(): boolean {
+    if (this.scheduler.stepsInFlight === 0) return false;
+    for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
+      const { maxTokens } = sequence.options;
+      if (sequence.emitted.length >= Math.min(maxTokens, this.stopAt.get(sequence) as number)) this.end(sequence, true);
+    }
+    this.scheduler.check();
+    return true;
+  }
+
+  end(sequence: Sequence, isFinished: boolean): void {
+    this.scheduler.end(sequence);
+    if (isFinished) this.finished.push(sequence);
+  }
+
+  crash(): void {
+    this.executor.crash();
+    this.scheduler.reset();
+    this.scheduler.check();
+  }
+
+  /** Until nothing is left to do; fails when it does not come to an end. */
+  drain(): void {
+    for (let i = 0; i < 20_000; i++) if (!this.plan() && !this.complete()) return;
+    throw new Error('the sequences do not end');
+  }
+}
+
+/** The tokens of a plain run: one sequence, one token at a time. */
+export function expectedTokens(sequence: Sequence): number[] {
+  const tokens = [...sequence.options.promptIds];
+  const start = tokens.length;
+  while (tokens.length - start < sequence.emitted.length) tokens.push(tokenAfter(tokens, VOCABULARY));
+  return tokens.slice(start);
+}
