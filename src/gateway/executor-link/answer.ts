@@ -41,8 +41,10 @@ function checkOutput(output: SlotOutput, slot: number, top: number, vocabularySi
   const { tokenId, topIds, topLogprobs } = output;
   if (output.slot !== slot) throw wrong(`slot ${output.slot}`, `slot ${slot}`);
   if (tokenId >= vocabularySize) throw wrong(`token ${tokenId}`, `one below ${vocabularySize}`);
-  if (topIds.length !== top || topLogprobs.length !== top) {
-    throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${top} of each`);
+  // Where nothing is likely there is nothing to tell.
+  const expected = output.nonFinite ? 0 : top;
+  if (topIds.length !== expected || topLogprobs.length !== expected) {
+    throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
   }
   const unknown = topIds.find((id) => id >= vocabularySize);
   if (unknown !== undefined) throw wrong(`token ${unknown} among the likeliest`, `one below ${vocabularySize}`);

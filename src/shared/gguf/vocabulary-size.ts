@@ -47,6 +47,8 @@ function findVocabularySize(
   keys: ArchitectureKeys,
   hiddenSize: number,
 ): { size: number; source: VocabularySource } {
+  // Read whether or not it decides, so that it is known to be understood.
+  const stated = keys.optionalNumber('vocab_size');
   for (const name of VOCABULARY_TENSORS) {
     const tensor = file.tensors.get(name);
     if (tensor === undefined) continue;
@@ -60,7 +62,7 @@ function findVocabularySize(
     );
   }
   // Some converters write 0 for "look at the tensors".
-  if (keys.optionalNumber('vocab_size')) return { size: keys.count('vocab_size'), source: 'metadata' };
+  if (stated) return { size: keys.count('vocab_size'), source: 'metadata' };
   const size = ARCHITECTURE_DEFAULTS.get(keys.architecture);
   if (size !== undefined) return { size, source: 'architecture default' };
   return keys.unsupported(

@@ -45,7 +45,7 @@ test('the text of a report has a summary, the types and a line a tensor', () => 
     'layers         2, hidden 64, ffn 160',
     'attention      4 heads, 2 kv heads, head_dim 16',
     'rope           16 dims, base 10000',
-    'vocabulary     96 (metadata)',
+    'vocabulary     96 (tensor)',
     expect.stringMatching(/^not runnable {3}.*"llama\.block_count" is 2/),
     'parameters     6.2 K in 2 tensors',
     'tokenizer      gpt2, 96 tokens, 0 merges, bos -, eos -',
@@ -82,7 +82,7 @@ test('a missing file is an error, not a report', () => {
 const qwen = sharedPath('data/models/tiny-qwen2-q8_0.gguf');
 test.skipIf(qwen === undefined)('a real vocabulary and chat template are summarised', () => {
   expect(inspectModel(qwen!)).toMatchObject({
-    model: { architecture: 'qwen2', vocabularySize: 151_936, vocabularySource: 'metadata', headDim: 32 },
+    model: { architecture: 'qwen2', vocabularySize: 151_936, vocabularySource: 'tensor', headDim: 32 },
     tokenizer: { model: 'gpt2', preTokenizer: 'qwen2', tokens: 151_936, merges: 151_387, eosTokenId: 151_643 },
     hasChatTemplate: true,
   });

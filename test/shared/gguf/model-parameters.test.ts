@@ -22,7 +22,7 @@ test('the shape of a llama is read from its metadata', () => {
     ropeFreqBase: 10_000,
     vocabularySize: 96,
     vocabularyRows: 96,
-    vocabularySource: 'metadata',
+    vocabularySource: 'tensor',
   });
 });
 
