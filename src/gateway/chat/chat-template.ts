@@ -141,12 +141,12 @@ export class ChatTemplate {
 }
 
 /**
- * What a template may do for a conversation: real ones take up to 300 steps a message and touch each text ten times.
- * The constants are for those that print long instructions of their own.
+ * What a template may do for a conversation: real ones take up to 300 steps a message and touch each text ten times, some
+ * look at all messages again for each, which the constants allow for 1,000 messages. 2 × 10^7 steps are half a second.
  */
 function limitsFor(strings: readonly string[]): WorkLimits {
   const size = strings.reduce((units, text) => units + text.length + 32, 0);
-  return { steps: 1_000_000 + 4 * size, units: 4_000_000 + 32 * size };
+  return { steps: 20_000_000 + 4 * size, units: 16_000_000 + 32 * size };
 }
 
 function* stringsOf(values: readonly Value[]): Generator<string> {

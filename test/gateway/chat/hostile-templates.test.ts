@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
+import { TemplateError } from '../../../src/gateway/chat/jinja/errors.js';
+import { Template } from '../../../src/gateway/chat/jinja/template.js';
+import { Dict, list } from '../../../src/gateway/chat/jinja/values.js';
 import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const tokenizer = tokenizerOf(smallSpm());
@@ -8,6 +11,13 @@ const hello: Conversation = { messages: [{ role: 'user', content: 'hello' }] };
 function render(source: string, conversation = hello): string {
   const { metadata } = smallSpm({ 'tokenizer.chat_template': source }).read();
   return new ChatTemplate(metadata, tokenizer).render(conversation).text;
+}
+
+/** The same within limits that are soon reached: the kinds of work are told apart by none of them being free. */
+function renderBriefly(source: string): string {
+  const messages = list([Dict.of([['content', 'hello']])]);
+  const limits = { steps: 1_000_000, units: 4_000_000 };
+  return new Template(source).render(new Map([['messages', messages]]), { limits, now: new Date(0) });
 }
 
 const nest = (open: string, middle: string, close: string, times: number) =>
@@ -49,7 +59,7 @@ describe('a template that would never end', () => {
     ['joins with something long', "{% set a = 'a' * 100000 %}{{ range(1000) | join(a) }}"],
     [
       'escapes again and again',
-      "{% set n = namespace(s='&') %}{% for i in range(99999) %}{% set n.s = n.s | string | e | string %}{% endfor %}",
+      "{% set n = namespace(s='&') %}{% for i in range(99999) %}{% set n.s = (n.s ~ '') | e %}{% endfor %}",
     ],
     [
       'searches where every place nearly matches',
@@ -69,7 +79,7 @@ describe('a template that would never end', () => {
     ['is longer than any', `{#${'x'.repeat(1_000_001)}#}`],
     ['has a long number', `{{ ${'9'.repeat(10_000)} }}`],
   ])('fails when it %s', (_name, source) => {
-    expect(() => render(source)).toThrow(expect.objectContaining({ reason: 'CHAT_TEMPLATE_FAILED' }));
+    expect(() => renderBriefly(source)).toThrow(TemplateError);
   });
 
   it('tells how much was too much', () => {

@@ -70,7 +70,7 @@ function range(args: Arguments): Sequence {
   if (step === 0) fail('range() step must not be zero');
   const length = Math.max(0, Math.ceil((stop - start) / step));
   if (!(length <= MAX_RANGE)) fail(`a range of more than ${MAX_RANGE} items`);
-  args.work.charge(length);
+  args.work.chargeCopy(length);
   const label = step === 1 ? `range(${start}, ${stop})` : `range(${start}, ${stop}, ${step})`;
   return new Sequence(
     'range',

@@ -26,7 +26,7 @@ const MAX_BITS = 100_000;
 export function binary(operator: Operator, left: Value, right: Value, work: Work): Value {
   // By far the most frequent: text and text, small int and small int.
   if (operator === '+' && typeof left === 'string' && typeof right === 'string') {
-    work.chargeText(left.length + right.length);
+    work.chargeJoin(left, right);
     return left + right;
   }
   if (left instanceof Undefined) left.fail();
@@ -132,12 +132,12 @@ function join(left: Value, right: Value, work: Work): Value | undefined {
   const [a, b] = [asText(left), asText(right)];
   if (a !== undefined && b !== undefined) {
     const [first, second] = [escapeHtml(left, work).text, escapeHtml(right, work).text];
-    work.chargeText(first.length + second.length);
+    work.chargeJoin(first, second);
     return new Markup(first + second);
   }
   if (!(left instanceof Sequence && right instanceof Sequence) || left.kind !== right.kind) return undefined;
   if (left.kind !== 'list' && left.kind !== 'tuple') return undefined;
-  work.charge(left.items.length + right.items.length);
+  work.chargeCopy(left.items.length + right.items.length);
   return new Sequence(left.kind, [...left.items, ...right.items]);
 }
 
@@ -286,7 +286,7 @@ export function slice(target: Value, bounds: readonly (Value | undefined)[], wor
     work.chargeText(picked.length);
     return picked;
   }
-  work.charge(picked.length);
+  work.chargeCopy(picked.length);
   if (text !== undefined) return (picked as readonly string[]).join('');
   const sequence = target as Sequence;
   return new Sequence(sequence.kind === 'range' ? 'list' : sequence.kind, picked as readonly Value[]);
@@ -324,7 +324,10 @@ function pick<T>(
 /** The texts of the values, one behind the other: the operator `~`. */
 export function concat(values: readonly Value[], work: Work): string {
   let text = '';
-  for (const value of values) text += str(value, work);
-  work.chargeText(text.length);
+  for (const value of values) {
+    const next = str(value, work);
+    work.chargeJoin(text, next);
+    text += next;
+  }
   return text;
 }

@@ -33,6 +33,20 @@ export class Work {
     if (!(this.units >= 0)) fail(`it makes more than ${this.limits.units} characters of text for this conversation`);
   }
 
+  /**
+   * Call it before two strings are joined. The engine copies them when they are read, not now: what a template writes bit by
+   * bit costs the bits, while each doubling costs all.
+   */
+  chargeJoin(left: string, right: string): void {
+    const [shorter, longer] = left.length < right.length ? [left, right] : [right, left];
+    this.chargeText(shorter.length + longer.length / 16);
+  }
+
+  /** Call it before so many items are copied, which is a fraction of a step each. */
+  chargeCopy(items: number): void {
+    this.charge(1 + items / 8);
+  }
+
   /** A search of `needle` in `text`, whose worst case is the product of their lengths. */
   chargeSearch(text: string, needle: string): void {
     this.charge((text.length * Math.max(needle.length, 4)) / 256);
