@@ -166,12 +166,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const service = new InferenceService(model, engine, readiness, metrics, log);
   const server = await openPublicServer(options.listen, service, health, options, log);
   let metricsServer: MetricsServer | undefined;
-  const stop = async (): Promise<void> => {
+  const close = async (): Promise<void> => {
     server.stop();
     metricsServer?.close();
     await supervisor.stop();
     await model.encoder.close();
     model.file.close();
+  };
+  let closed: Promise<void> | undefined;
+  const stop = (): Promise<void> => {
+    closed ??= close();
+    return closed;
   };
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);

@@ -82,7 +82,7 @@ const GENERATION: Record<
     limit: 65_536,
   },
   'chat.tools.parameters_json': {
-    of: (n) => chat({ messages: [turn()], tools: [Tool.fromPartial({ name: 'f', parametersJson: '1'.repeat(n) })] }),
+    of: (n) => chat({ messages: [turn()], tools: [Tool.fromPartial({ name: 'f', parametersJson: jsonOf(n) })] }),
     limit: 262_144,
   },
   'sampling.logit_bias': {
@@ -134,6 +134,11 @@ const PLACES: Record<string, string> = {
   Constraint: 'constraint.',
   ChoiceConstraint: 'constraint.choice.',
 };
+
+/** JSON of so many characters. */
+function jsonOf(characters: number): string {
+  return characters < 2 ? '1'.repeat(characters) : `"${'x'.repeat(characters - 2)}"`;
+}
 
 describe('the size of each field', () => {
   let server: FakeGateway;
