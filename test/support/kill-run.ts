@@ -107,10 +107,21 @@ export function startForKills(): Promise<TestGateway> {
   });
 }
 
-/** Runs the streams undisturbed and again under kills. The same seed kills at the same times after each start. */
-export async function killStreams(server: TestGateway, streams: number, kills: number, seed: number): Promise<KillRun> {
+/**
+ * Runs the streams undisturbed and again under kills. The same seed kills at the same times after each start.
+ *
+ * @param between called when the undisturbed ones have ended
+ */
+export async function killStreams(
+  server: TestGateway,
+  streams: number,
+  kills: number,
+  seed: number,
+  between: () => void,
+): Promise<KillRun> {
   const run = (i: number) => generate(server.client, mixedRequest(i));
   const undisturbed = await Promise.all(Array.from({ length: streams }, (_, i) => run(i)));
+  between();
   let left = streams;
   const disturbed = Array.from({ length: streams }, async (_, i) => {
     const answer = await run(i).catch((error: Error) => error);
