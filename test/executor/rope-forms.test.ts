@@ -60,9 +60,8 @@ describe('RoPE keys compute what the file’s equivalent computes, bit for bit',
 
 describe('the table of rotations', () => {
   it('is cosine and sine times the attention factor, in double precision, rounded once', () => {
-    const model = { ropeDimensions: 8, ropeFreqBase: 500, ropeAttentionFactor: Math.fround(0.7) };
-    const scaling = { type: 'linear', factor: 3, originalContextLength: 10 } as const;
-    const { cosine, sine } = ropeTable({ ...model, ropeScaling: scaling }, 50, Float32Array.of(1, 2, 1.5, 8));
+    const rope = { dimensions: 8, base: 500, factor: 3, magnitude: Math.fround(0.7) };
+    const { cosine, sine } = ropeTable(rope, 50, Float32Array.of(1, 2, 1.5, 8));
     for (let position = 0; position < 50; position++) {
       for (let j = 0; j < 4; j++) {
         const angle = (position * (500 ** (-j / 4) / [1, 2, 1.5, 8][j]!)) / 3;
@@ -74,8 +73,8 @@ describe('the table of rotations', () => {
   });
 
   it.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('refuses a divisor of %d', (divisor) => {
-    const model = { ropeDimensions: 4, ropeFreqBase: 500 };
-    expect(() => ropeTable(model, 5, Float32Array.of(1, divisor))).toThrow(
+    const rope = { dimensions: 4, base: 500, factor: 1, magnitude: 1 };
+    expect(() => ropeTable(rope, 5, Float32Array.of(1, divisor))).toThrow(
       expect.objectContaining({ reason: 'GGUF_INVALID', message: expect.stringContaining('at 1') }),
     );
   });

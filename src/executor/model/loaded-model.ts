@@ -127,7 +127,7 @@ class ModelLoader {
     const divisors = weights.has('rope_freqs.weight')
       ? device.readF32(weights.vector('rope_freqs.weight', parameters.ropeDimensions / 2))
       : undefined;
-    const rope = uploadRope(memory, ropeTable(parameters, limits.maxContext, divisors));
+    const rope = uploadRope(memory, ropeTable(ropeOf(parameters), limits.maxContext, divisors));
     const record = (within: DeviceScope, kvBlocks: number): ForwardPass => {
       const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks);
       const forward = new ForwardPass(within, parameters, { ...limits, kvBlocks }, cache);
@@ -282,4 +282,14 @@ class BlockBudget {
     }
     return 1 + Math.min(granted, this.most);
   }
+}
+
+function ropeOf(model: ModelParameters) {
+  const { ropeDimensions, ropeFreqBase, ropeScaling, ropeAttentionFactor = 1 } = model;
+  return {
+    dimensions: ropeDimensions,
+    base: ropeFreqBase,
+    factor: ropeScaling?.factor ?? 1,
+    magnitude: ropeAttentionFactor,
+  };
 }

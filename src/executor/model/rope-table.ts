@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { Allocator, DeviceBuffer } from '../device/device.js';
+import type { Rope } from '../layers/values.js';
 
 /** Cosines and sines of RoPE, each `[positions, rotary / 2]`. */
 export interface RopeTable {
@@ -13,18 +13,17 @@ export interface RopeTable {
  * because a GPU's own are off by 1e-2 at large angles.
  *
  * Angle = position / factor · base^(-2j / rotary) / divisors[j]; Su et al. (2021), with linear position scaling. Both are
- * multiplied by the attention factor, so that a score is by its square.
+ * multiplied by the magnitude, so that a score is by its square.
  *
  * @param divisors the model's `rope_freqs.weight`, one a frequency, where it has one
  * @throws RocmForgeError `GGUF_INVALID` for divisors that are not as many as the frequencies, or not above 0
  */
 export function ropeTable(
-  model: Pick<ModelParameters, 'ropeDimensions' | 'ropeFreqBase' | 'ropeScaling' | 'ropeAttentionFactor'>,
+  { dimensions, base, factor, magnitude }: Pick<Rope, 'dimensions' | 'base' | 'factor' | 'magnitude'>,
   positions: number,
   divisors?: Float32Array,
 ): RopeTable {
-  const { ropeScaling: scaling, ropeAttentionFactor: attention = 1 } = model;
-  const frequencies = model.ropeDimensions / 2;
+  const frequencies = dimensions / 2;
   if (divisors && divisors.length !== frequencies) {
     throw new RocmForgeError(
       'GGUF_INVALID',
@@ -36,11 +35,10 @@ export function ropeTable(
   const cosine = new Float32Array(positions * frequencies);
   const sine = new Float32Array(positions * frequencies);
   for (let j = 0; j < frequencies; j++) {
-    const frequency =
-      model.ropeFreqBase ** ((-2 * j) / model.ropeDimensions) / (divisors?.[j] ?? 1) / (scaling?.factor ?? 1);
+    const frequency = base ** ((-2 * j) / dimensions) / (divisors?.[j] ?? 1) / factor;
     for (let position = 0; position < positions; position++) {
-      cosine[position * frequencies + j] = attention * Math.cos(position * frequency);
-      sine[position * frequencies + j] = attention * Math.sin(position * frequency);
+      cosine[position * frequencies + j] = magnitude * Math.cos(position * frequency);
+      sine[position * frequencies + j] = magnitude * Math.sin(position * frequency);
     }
   }
   return { cosine, sine };

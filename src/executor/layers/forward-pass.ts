@@ -1,0 +1,352 @@
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
+import * as kernels from '../kernels/contracts/index.js';
+import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
+import type { KvCache } from '../model/kv-cache.js';
+import type { Limits } from '../model/limits.js';
+import { joined, type Matrix } from '../model/matrix.js';
+import type { Weights } from '../model/model-weights.js';
+import { Sampling } from '../model/sampling.js';
+import { emptySlots, type SlotArena, slotArena } from '../model/slot-layout.js';
+import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
+import { StepTables } from '../model/step-tables.js';
+import {
+  ADDED_PRODUCT,
+  FUSIONS,
+  type Fusion,
+  type FusionSite,
+  GATED_FUSIONS,
+  GATED_PRODUCT,
+  NORM_FUSIONS,
+} from './fusions.js';
+import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
+import { type Activation, asForm, type InputForm, Products, type Rows, roomInAnyForm, tileRowsOf } from './products.js';
+import { UnfusedAttention } from './unfused-attention.js';
+import {
+  type Attention,
+  columnsOf,
+  type Gated,
+  type Linear,
+  type ModelGraph,
+  type Norm,
+  type Residual,
+  type Value,
+  valuesOf,
+} from './values.js';
+
+/** What a model is recorded with. */
+export interface RecordedModel {
+  readonly graph: ModelGraph;
+  readonly parameters: ModelParameters;
+  readonly weights: Weights;
+  readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
+  readonly limits: Limits;
+  readonly cache: KvCache;
+  /** Fusions that are not to be used; for tests, which hold each against the launches it replaces. */
+  readonly without?: readonly Fusion[];
+}
+
+/** The residual stream and the rows that a value is computed for: those of the step, or those whose logits are wanted. */
+interface Stream {
+  /** `[rows, hidden]` f32 */
+  readonly x: DeviceBuffer;
+  readonly rows: Rows;
+}
+
+/**
+ * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
+ * of its kind; the residual stream is f32 everywhere.
+ */
+export class ForwardPass {
+  /** The residual stream, `[max_step_tokens, hidden]`. */
+  private readonly x: DeviceBuffer;
+  /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
+  private readonly qkv: DeviceBuffer;
+  /** `[max_step_tokens, heads, head_dim]` */
+  private readonly attended: DeviceBuffer;
+  /** `[max_step_tokens, 2, ffn]` */
+  private readonly gateUp: DeviceBuffer;
+  /** What is normalized, and what is gated, each in f32 and in the form that its matrices take. */
+  private readonly normed: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
+  private readonly gated: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
+  /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
+  private readonly delta: DeviceBuffer;
+  /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
+  private readonly sampled: DeviceBuffer;
+  /** `[max_sequences, vocabulary]` */
+  readonly logits: DeviceBuffer;
+  /** The {@link SlotArena}; it begins with the slots, `[slots, slot_words]`. */
+  readonly slots: DeviceBuffer;
+  readonly tables: StepTables;
+  readonly model: ModelParameters;
+  readonly limits: Limits;
+  readonly cache: KvCache;
+
+  private readonly device: Device;
+  private readonly arena: SlotArena;
+  private readonly memory: DeviceScope;
+  private readonly plan: LaunchPlanRecorder;
+  private readonly products: Products;
+  private readonly tokens: Rows;
+  private readonly samples: Rows;
+  private readonly sampling: Sampling;
+  private readonly fusions: ReadonlySet<Fusion>;
+  private readonly attentions = new Map<string, AttentionForm>();
+  private readonly slotDims: { readonly slot_count: number };
+
+  /** @param within the scope that ends with it at the latest */
+  constructor(
+    within: DeviceScope,
+    private readonly recorded: RecordedModel,
+  ) {
+    const { graph, parameters, limits, cache, without = [] } = recorded;
+    const { maxStepTokens: rows, maxSequences } = limits;
+    const { hiddenSize, vocabularySize } = parameters;
+    this.model = parameters;
+    this.limits = limits;
+    this.cache = cache;
+    this.device = within.device;
+    this.memory = within.child();
+    const isUsed = (rule: Fusion) => !without.includes(rule) && (rule.on === 'anywhere' || !this.device.isHost);
+    this.fusions = new Set(FUSIONS.filter(isUsed));
+    const f32 = (elements: number) => this.memory.allocate('f32', elements);
+    const widest = (kind: Value['kind'], columns: (value: Value) => number = (value) => columnsOf(value, hiddenSize)) =>
+      Math.max(1, ...[...valuesOf(graph)].filter((value) => value.kind === kind).map(columns));
+    const qkvColumns = (value: Value) => (value.kind === 'attention' ? columnsOf(value.qkv, hiddenSize) : 0);
+    this.arena = slotArena(limits);
+    this.slotDims = { slot_count: this.arena.slots };
+    this.x = f32(rows * hiddenSize);
+    this.qkv = f32(rows * widest('attention', qkvColumns));
+    this.attended = f32(rows * widest('attention'));
+    this.gateUp = f32(rows * 2 * widest('gated'));
+    const inBoth = (columns: number) => {
+      const inF32 = f32(rows * columns);
+      return { f32: inF32, other: this.device.isHost ? inF32 : roomInAnyForm(this.memory, rows, columns) };
+    };
+    this.normed = inBoth(widest('norm'));
+    this.gated = inBoth(widest('gated'));
+    this.delta = f32(rows * hiddenSize);
+    this.sampled = f32(maxSequences * hiddenSize);
+    this.logits = f32(maxSequences * vocabularySize);
+    this.slots = this.memory.upload(emptySlots(this.arena));
+    this.tables = new StepTables(this.memory, limits);
+    this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
+    const widestInput = Math.max(hiddenSize, widest('norm'), widest('attention'), widest('gated'));
+    this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
+    this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
+    this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
+    const slots = { buffer: this.slots, arena: this.arena };
+    this.sampling = new Sampling(this.device, this.memory, this.plan, this.tables, slots, limits, vocabularySize);
+    this.record(graph);
+  }
+
+  /** Gives back everything but the KV cache, the plan too. */
+  release(): void {
+    this.memory.release();
+  }
+
+  /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
+  get splits(): AttentionSplits | undefined {
+    const [first] = this.attentions.values();
+    return first?.splits;
+  }
+
+  /** Ends the recording. @returns the plan's number on the device */
+  finish(): number {
+    return this.memory.plan(this.plan.finish());
+  }
+
+  /** The kernels of the plan, in order. */
+  get kernels(): readonly string[] {
+    return this.plan.kernels;
+  }
+
+  private record({ embedding, additions, logits }: ModelGraph): void {
+    const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
+    this.plan.launch(
+      kernels.slotWrite,
+      { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
+      { ...this.slotDims, slot_words: this.arena.slotWords, writes },
+    );
+    this.plan.captureFromHere();
+    this.embed(this.recorded.weights.table(embedding));
+    for (const value of additions) this.add(value, { x: this.x, rows: this.tokens });
+    this.sampleLogits(logits);
+  }
+
+  /** x = table[token of each row] */
+  private embed(table: Matrix): void {
+    const values = {
+      table: table.buffer,
+      y: this.x,
+      row_token: this.tables.at('rowToken'),
+      row_slot: this.tables.at('rowSlot'),
+      slots: this.slots,
+      slot_words: this.arena.slotWords,
+      hidden: table.columns,
+    };
+    const dims = { ...this.slotDims, vocabulary: table.rows, tokens: this.tokens.count };
+    if (kernels.isBlockType(table.type)) {
+      const blocks = table.columns / kernels.blockFormat(table.type).blockElements;
+      this.plan.launch(kernels.embeddingGatherQuantized(table.type), values, { ...dims, blocks });
+    } else {
+      this.plan.launch(kernels.embeddingGather(table.type), values, dims);
+    }
+  }
+
+  /** x += value */
+  private add(value: Value, stream: Stream): void {
+    const hidden = this.model.hiddenSize;
+    if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
+      const [weight] = this.matricesOf(value) as [Matrix];
+      const input = this.activation(value.of, [weight], stream);
+      const form = this.products.formOf(weight);
+      if (this.fusions.has(ADDED_PRODUCT) && ADDED_PRODUCT.when(weight, form)) {
+        this.products.multiply(weight, input, { y: stream.x, stride: hidden, accumulate: true });
+        return;
+      }
+      this.products.multiply(weight, input, { y: this.delta, stride: hidden });
+    } else {
+      this.inF32(value, this.delta, stream);
+    }
+    this.plan.launch(kernels.residualAdd, { x: stream.x, y: this.delta, hidden }, { rows: stream.rows.count });
+  }
+
+  /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
+  private sampleLogits(logits: Linear): void {
+    const { hiddenSize } = this.model;
+    this.plan.launch(
+      kernels.gatherRows,
+      { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
+      { tokens: this.tokens.count, samples: this.samples.count },
+    );
+    this.product(logits, this.logits, { x: this.sampled, rows: this.samples });
+    this.sampling.record(this.logits);
+  }
+
+  /** The value as the input of matrices: in the form that they take if they all take one, else in f32. */
+  private activation(value: Value, matrices: readonly Matrix[], stream: Stream): Activation {
+    const form = this.products.commonForm(matrices);
+    const { rows } = stream;
+    const columns = columnsOf(value, this.model.hiddenSize);
+    switch (value.kind) {
+      case 'norm':
+        return { columns, rows, forms: this.norm(value, form, stream) };
+      case 'gated':
+        return { columns, rows, forms: this.gate(value, form, stream) };
+      case 'attention':
+        this.attend(value, stream);
+        return { columns, rows, forms: { f32: this.attended } };
+      case 'linear':
+        this.product(value, this.delta, stream);
+        return { columns, rows, forms: { f32: this.delta } };
+    }
+  }
+
+  /** The value in f32, in the memory that is given for it. */
+  private inF32(value: Value, y: DeviceBuffer, stream: Stream): void {
+    if (value.kind === 'linear') this.product(value, y, stream);
+    else if (value.kind === 'norm') this.plainNorm(value, this.source(value.of, stream), y, stream.rows);
+    else throw new Error(`${value.kind} is an input of matrices alone`);
+  }
+
+  /** What a norm is taken of: the residual stream, or another value in f32. */
+  private source(of: Residual | Value, stream: Stream): DeviceBuffer {
+    if (of.kind === 'residual') return stream.x;
+    this.inF32(of, this.delta, stream);
+    return this.delta;
+  }
+
+  private norm(value: Norm, form: InputForm, stream: Stream): Activation['forms'] {
+    const x = this.source(value.of, stream);
+    const rule = NORM_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
+    if (rule === undefined) {
+      this.plainNorm(value, x, this.normed.f32, stream.rows);
+      return { f32: this.normed.f32 };
+    }
+    const y = asForm(this.normed.other, form);
+    const weight = this.recorded.weights.vector(value.weight);
+    const input = { x, weight, columns: value.weight.length, epsilon: value.epsilon };
+    rule.launch(this.site(stream), input, form, y);
+    return { [form]: y };
+  }
+
+  private plainNorm({ weight, epsilon }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
+    const values = { x, weight: this.recorded.weights.vector(weight), y, hidden: weight.length, eps: epsilon };
+    this.plan.launch(kernels.rmsNorm, values, { rows: rows.count });
+  }
+
+  private gate({ of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {
+    const matrices = this.matricesOf(of);
+    const both = joined(matrices);
+    const ffn = columnsOf(of, this.model.hiddenSize) / 2;
+    const input = this.activation(of.of, matrices, stream);
+    const y = asForm(this.gated.other, form);
+    const dims = { rows: stream.rows.count };
+    const isFused =
+      this.fusions.has(GATED_PRODUCT) &&
+      GATED_PRODUCT.into.includes(form as kernels.TileType) &&
+      both !== undefined &&
+      this.products.formOf(both) === form;
+    // One launch for all of it where that is the faster, two for fewer rows.
+    const few = isFused ? tileRowsOf(stream.rows, 'few', 2 * ffn) : undefined;
+    this.products.multiplyEach(matrices, input, this.gateUp, few);
+    const rule = GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
+    if (rule === undefined) {
+      this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
+      return { f32: this.gated.f32 };
+    }
+    rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
+    if (isFused) {
+      const x = this.products.inForm(input, form);
+      const values = { weight: both.buffer, x, y, tokens: stream.rows.present, ffn, hidden: input.columns };
+      for (const tileForm of GATED_PRODUCT.forms) {
+        const kernel = kernels.gateUpSwigluTile(form as kernels.TileType, tileForm);
+        this.plan.launch(kernel, values, dims, tileRowsOf(stream.rows, tileForm, 2 * ffn));
+      }
+    }
+    return { [form]: y };
+  }
+
+  private attend(value: Attention, stream: Stream): void {
+    this.product(value.qkv, this.qkv, stream);
+    const tables = this.recorded.ropes.get(value.rope) as RopeTables;
+    this.attentionFor(value).record(this.cache.layer(value.layer), value.rope, tables, this.qkv, this.attended);
+  }
+
+  /** The products side by side in y, with their biases. */
+  private product(value: Linear, y: DeviceBuffer, stream: Stream): void {
+    const matrices = this.matricesOf(value);
+    const input = this.activation(value.of, matrices, stream);
+    this.products.multiplyEach(matrices, input, y);
+    if (value.biases === undefined) return;
+    // They lie apart in the file and side by side in y: joined, one launch adds them.
+    const parts = value.biases.map((bias) => this.device.readF32(this.recorded.weights.vector(bias)));
+    const bias = this.memory.upload(Float32Array.from(parts.flatMap((part) => [...part])));
+    const out = columnsOf(value, this.model.hiddenSize);
+    this.plan.launch(kernels.biasAdd, { y, bias, out }, { rows: stream.rows.count });
+  }
+
+  private matricesOf({ weights }: Linear): readonly Matrix[] {
+    return weights.map((weight) => this.recorded.weights.matrix(weight));
+  }
+
+  /** How layers of this shape attend. */
+  private attentionFor({ heads, kvHeads, headDim, scale }: Attention): AttentionForm {
+    const shape = { heads, kvHeads, headDim, scale };
+    const key = Object.values(shape).join();
+    let form = this.attentions.get(key);
+    if (form === undefined) {
+      const { device, memory, plan, tables, limits, cache, fusions } = this;
+      const slots = { buffer: this.slots, arena: this.arena };
+      const Form = limits.attention === 'unfused' ? UnfusedAttention : PagedAttention;
+      form = new Form({ device, memory, plan, tables, slots, shape, limits, cache, fusions });
+      this.attentions.set(key, form);
+    }
+    return form;
+  }
+
+  private site({ rows }: Stream): FusionSite {
+    return { plan: this.plan, rows };
+  }
+}

@@ -1,0 +1,124 @@
+import type { DeviceBuffer } from '../device/device.js';
+import * as kernels from '../kernels/contracts/index.js';
+import type { LaunchCondition, LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import type { Matrix } from '../model/matrix.js';
+import type { InputForm, Rows } from './products.js';
+
+/**
+ * Which operations share a launch. Every rule says what it takes the place of: without it the plain launches are recorded,
+ * and compute the same bits (`test/executor/fusions.test.ts`). Only what stands side by side is matched: a norm between a
+ * product and the residual stream, say, leaves both as they are.
+ */
+export interface Fusion {
+  /** The launches that it takes the place of. */
+  readonly replaces: string;
+  /** Where it is worth it: `gpu` has matrix units, and launches that cost more than the memory traffic they save. */
+  readonly on: 'gpu' | 'anywhere';
+}
+
+/** What a fused launch is recorded with. */
+export interface FusionSite {
+  readonly plan: LaunchPlanRecorder;
+  readonly rows: Rows;
+}
+
+/** A value written in the form that its consumer takes, rather than in f32 for another launch to convert. */
+interface FormFusion<Input> extends Fusion {
+  readonly into: readonly InputForm[];
+  /** @param when in which steps; default: in all */
+  launch(site: FusionSite, input: Input, form: InputForm, y: DeviceBuffer, when?: LaunchCondition): void;
+}
+
+/** Rows to be normalized, `columns` wide. */
+export interface NormInput {
+  readonly x: DeviceBuffer;
+  readonly weight: DeviceBuffer;
+  readonly columns: number;
+  readonly epsilon: number;
+}
+
+/** Gate and up of each row, `[rows, 2, ffn]`. */
+export interface GatedInput {
+  readonly gateUp: DeviceBuffer;
+  readonly ffn: number;
+}
+
+export const NORM_FUSIONS: readonly FormFusion<NormInput>[] = [
+  {
+    replaces: 'rms_norm, quantize_q8',
+    on: 'gpu',
+    into: ['q8'],
+    launch: ({ plan, rows }, { x, weight, columns, epsilon }, _form, y) =>
+      plan.launch(
+        kernels.rmsNormQuantize,
+        { x, weight, y, hidden: columns, eps: epsilon },
+        { rows: rows.count, blocks: columns / kernels.Q8_BLOCK },
+      ),
+  },
+  {
+    replaces: 'rms_norm, convert',
+    on: 'gpu',
+    into: ['f16', 'bf16'],
+    launch: ({ plan, rows }, { x, weight, columns, epsilon }, form, y) =>
+      plan.launch(
+        kernels.rmsNormConvert(form as kernels.TileType),
+        { x, weight, y, hidden: columns, eps: epsilon },
+        { rows: rows.count },
+      ),
+  },
+];
+
+export const GATED_FUSIONS: readonly FormFusion<GatedInput>[] = [
+  {
+    replaces: 'swiglu, quantize_q8',
+    on: 'gpu',
+    into: ['q8'],
+    launch: ({ plan, rows }, { gateUp: gate_up, ffn }, _form, y, when) =>
+      plan.launch(
+        kernels.swigluQuantize,
+        { gate_up, y, ffn },
+        { rows: rows.count, blocks: ffn / kernels.Q8_BLOCK },
+        when,
+      ),
+  },
+  {
+    replaces: 'swiglu, convert',
+    on: 'gpu',
+    into: ['f16', 'bf16'],
+    launch: ({ plan, rows }, { gateUp: gate_up, ffn }, form, y, when) =>
+      plan.launch(kernels.swigluConvert(form as kernels.TileType), { gate_up, y, ffn }, { rows: rows.count }, when),
+  },
+];
+
+/**
+ * Gate, up and SwiGLU of float weights on matrix units. For few rows two launches are faster than one (82 and 61 µs for
+ * 28,672 × 4,096 on an H200); of packed weights one launch for all of it was slower at any number (docs/benchmarks.md).
+ */
+export const GATED_PRODUCT: Fusion & {
+  readonly into: readonly kernels.TileType[];
+  readonly forms: readonly kernels.TileForm[];
+} = {
+  replaces: 'matmul_tile, swiglu, convert',
+  on: 'gpu',
+  into: ['f16', 'bf16'],
+  forms: ['some', 'many'],
+};
+
+/** A product that is added to the residual stream where it is computed. */
+export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): boolean } = {
+  replaces: 'matmul, residual_add',
+  on: 'gpu',
+  when: (weight, form) => form !== 'f32' && (weight.packed || !kernels.isBlockType(weight.type)),
+};
+
+/** Keys are turned on their way into the cache. */
+export const TURNED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
+
+/** All rules. */
+export const FUSIONS: readonly Fusion[] = [
+  ...NORM_FUSIONS,
+  ...GATED_FUSIONS,
+  GATED_PRODUCT,
+  ADDED_PRODUCT,
+  TURNED_APPEND,
+];

@@ -1,0 +1,162 @@
+import { type Allocator, bufferFrom, type Device, type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
+import * as kernels from '../kernels/contracts/index.js';
+import type { LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import { joined, type Matrix } from '../model/matrix.js';
+
+/** Rows of one step, and where the kernels read how many there are. */
+export interface Rows {
+  readonly count: StepCount;
+  /** `[1]` i32 */
+  readonly present: DeviceBuffer;
+}
+
+/** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
+export type InputForm = 'f32' | 'q8' | kernels.TileType;
+
+/** Rows that were just written, `columns` wide: the input of matrices. In one form at least. */
+export interface Activation {
+  readonly columns: number;
+  readonly rows: Rows;
+  readonly forms: Readonly<Partial<Record<InputForm, DeviceBuffer>>>;
+}
+
+/** The most rows for which packed weights are multiplied a few rows at a time; matrix units are faster for more. */
+const PACKED_SEVERAL = 63;
+
+/** Where a product goes: rows `stride` elements apart. `accumulate`: it is added to what is there. */
+export interface Target {
+  readonly y: DeviceBuffer;
+  readonly stride: number;
+  readonly accumulate?: boolean;
+}
+
+/**
+ * Products of weight matrices and rows, each in the forms it has for few and many rows, and their inputs in the forms that
+ * the matrices take. All forms of one product compute the same bits for a row whatever the number of rows.
+ */
+export class Products {
+  /** What was in f32 before. */
+  private readonly converted: DeviceBuffer;
+  /** What `converted` holds. */
+  private latest: { readonly x: Activation; readonly form: InputForm; readonly y: DeviceBuffer } | undefined;
+  private readonly usesTiles: boolean;
+
+  /** @param widest the most columns of any input */
+  constructor(
+    device: Device,
+    memory: Allocator,
+    private readonly plan: LaunchPlanRecorder,
+    maxRows: number,
+    widest: number,
+  ) {
+    this.usesTiles = !device.isHost;
+    this.converted = roomInAnyForm(memory, maxRows, widest);
+  }
+
+  /** Products of one input, side by side in each row of y. Matrices that lie side by side take one launch. */
+  multiplyEach(matrices: readonly Matrix[], x: Activation, y: DeviceBuffer, within?: LaunchCondition): void {
+    const stride = matrices.reduce((sum, { rows }) => sum + rows, 0);
+    let column = 0;
+    for (let first = 0; first < matrices.length; ) {
+      let last = first + 1;
+      while (last < matrices.length && joined(matrices.slice(first, last + 1)) !== undefined) last += 1;
+      const matrix = joined(matrices.slice(first, last)) as Matrix;
+      this.multiply(matrix, x, { y: bufferFrom(y, column), stride }, within);
+      column += matrix.rows;
+      first = last;
+    }
+  }
+
+  /**
+   * target = weight · x for each row.
+   *
+   * @param within the steps in which it is launched, by their rows; default: all
+   */
+  multiply(weight: Matrix, x: Activation, { y, stride, accumulate = false }: Target, within?: LaunchCondition): void {
+    const form = this.formOf(weight);
+    const input = this.inForm(x, form);
+    const shared = { weight: weight.buffer, y, tokens: x.rows.present, out: weight.rows, y_stride: stride };
+    const dims = { rows: x.rows.count };
+    const [columns, type] = [weight.columns, weight.type];
+    const launch: LaunchPlanRecorder['launch'] = (contract, values, sizes, when) => {
+      const both = intersection(when, within);
+      if (both !== 'never') this.plan.launch(contract, values, sizes, both);
+    };
+    if (form === 'f16' || form === 'bf16') {
+      const values = { ...shared, x: input, in: columns, accumulate: Number(accumulate) };
+      for (const tileForm of kernels.TILE_FORM_NAMES) {
+        launch(kernels.matmulTile(form, tileForm), values, dims, tileRowsOf(x.rows, tileForm, weight.rows));
+      }
+    } else if (kernels.isBlockType(type) && weight.packed) {
+      const values = { ...shared, x: input, blocks: columns / kernels.Q8_BLOCK, accumulate: Number(accumulate) };
+      const packed = { ...dims, row_bytes: kernels.packedRowBytes(type, columns) };
+      const { count } = x.rows;
+      launch(kernels.matmulPacked(type, 'one'), values, packed, { count, atMost: 1 });
+      launch(kernels.matmulPacked(type), values, packed, { count, atLeast: 2, atMost: PACKED_SEVERAL });
+      launch(kernels.matmulPackedTile(type), values, packed, { count, atLeast: PACKED_SEVERAL + 1 });
+    } else if (kernels.isBlockType(type)) {
+      const blocks = columns / kernels.blockFormat(type).blockElements;
+      launch(kernels.matmulQuantized(type), { ...shared, x: input, blocks }, dims);
+    } else {
+      launch(kernels.matmul(type), { ...shared, x: input, in: columns, x_stride: columns }, dims);
+    }
+  }
+
+  /** The form in which a matrix takes its input. */
+  formOf(weight: Matrix): InputForm {
+    if (kernels.isBlockType(weight.type)) return 'q8';
+    if (!this.usesTiles || weight.type === 'f32') return 'f32';
+    return weight.columns % kernels.TILE_INPUT_MULTIPLE === 0 ? weight.type : 'f32';
+  }
+
+  /** The one form that all the matrices take; f32, from which every other is made, when they differ. */
+  commonForm(matrices: readonly Matrix[]): InputForm {
+    const forms = new Set(matrices.map((matrix) => this.formOf(matrix)));
+    const [form] = forms;
+    return forms.size === 1 && form !== undefined ? form : 'f32';
+  }
+
+  /** The activation in one form, made now unless it was just before: matrices that share their input share this too. */
+  inForm(x: Activation, form: InputForm): DeviceBuffer {
+    const given = x.forms[form];
+    if (given !== undefined) return given;
+    if (this.latest?.x === x && this.latest.form === form) return this.latest.y;
+    const source = x.forms.f32 as DeviceBuffer;
+    const { columns, rows } = x;
+    const y = asForm(this.converted, form);
+    if (form === 'q8') {
+      const blocks = columns / kernels.Q8_BLOCK;
+      this.plan.launch(kernels.quantizeQ8, { x: source, y, in: columns }, { rows: rows.count, blocks });
+    } else {
+      this.plan.launch(kernels.convert(form as kernels.TileType), { x: source, y, in: columns }, { rows: rows.count });
+    }
+    this.latest = { x, form, y };
+    return y;
+  }
+}
+
+/** Room for rows of so many columns in any form but f32. */
+export function roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
+  const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
+  return memory.allocate('u8', maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns));
+}
+
+/** Memory as elements of a form. */
+export function asForm({ address, elements }: DeviceBuffer, form: InputForm): DeviceBuffer {
+  const dtype = form === 'q8' ? 'u8' : form;
+  return { address, dtype, elements: Math.floor(elements / DTYPE_BYTES[dtype]) };
+}
+
+/** The numbers of rows for which a form of the tile kernels is the fastest. */
+export function tileRowsOf(rows: Rows, form: kernels.TileForm, out: number): LaunchCondition {
+  return { count: rows.count, ...kernels.tileFormTokens(form, out) };
+}
+
+/** The steps that meet both conditions, which are of the same count. */
+function intersection(a?: LaunchCondition, b?: LaunchCondition): LaunchCondition | undefined | 'never' {
+  if (a === undefined || b === undefined) return a ?? b;
+  const atLeast = Math.max(a.atLeast ?? 0, b.atLeast ?? 0);
+  const atMost = Math.min(a.atMost ?? Number.POSITIVE_INFINITY, b.atMost ?? Number.POSITIVE_INFINITY);
+  if (atLeast > atMost) return 'never';
+  return { count: a.count, atLeast, ...(Number.isFinite(atMost) && { atMost }) };
+}

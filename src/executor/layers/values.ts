@@ -1,0 +1,115 @@
+import type { MatrixRef, VectorRef } from '../model/tensors.js';
+
+/**
+ * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
+ * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
+ */
+export type Value = Norm | Linear | Attention | Gated;
+
+/** The residual stream as it is when the value is computed. */
+export const x = { kind: 'residual' } as const;
+export type Residual = typeof x;
+
+/** of / sqrt(mean(of²) + eps) · weight; Zhang & Sennrich (2019). */
+export interface Norm {
+  readonly kind: 'norm';
+  /** `[columns]` */
+  readonly weight: VectorRef;
+  readonly epsilon: number;
+  readonly of: Residual | Value;
+}
+
+/** The products of several matrices with one input, side by side: `[rows, sum of their rows]`. */
+export interface Linear {
+  readonly kind: 'linear';
+  /** Each `[rows, columns]`; uploaded side by side where one launch can then multiply them all. */
+  readonly weights: readonly MatrixRef[];
+  /** Added to the products, one a matrix. */
+  readonly biases: readonly VectorRef[] | undefined;
+  readonly of: Value;
+}
+
+/** Which angle turns a position: position / factor · base^(-2j / dimensions) / divisors[j]; Su et al. (2021). */
+export interface Rope {
+  /** Elements of a head that are turned, from its first on. */
+  readonly dimensions: number;
+  /** Which of them turn together: (2j, 2j + 1) or (j, j + dimensions / 2). */
+  readonly pairing: 'adjacent' | 'halves';
+  readonly base: number;
+  /** Positions are divided by it. */
+  readonly factor: number;
+  /** Cosines and sines are multiplied by it. */
+  readonly magnitude: number;
+  /** `[dimensions / 2]` */
+  readonly divisors: VectorRef | undefined;
+}
+
+/** softmax(scale · q kᵀ) v over a sequence's positions up to the row's own: `[rows, heads, head_dim]`. */
+export interface Attention {
+  readonly kind: 'attention';
+  /** Whose keys and values it reads and appends. */
+  readonly layer: number;
+  /** q, k and v of each row: `[rows, heads + 2 · kv_heads, head_dim]`. */
+  readonly qkv: Linear;
+  readonly heads: number;
+  /** Each is shared by heads / kvHeads heads. */
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly scale: number;
+  /** Each head of q and k is normalized by itself before it is turned. */
+  readonly headNorms: HeadNorms | undefined;
+  readonly rope: Rope;
+}
+
+/** RMS norms of single heads. */
+export interface HeadNorms {
+  /** `[head_dim]` each. */
+  readonly query: VectorRef;
+  readonly key: VectorRef;
+  readonly epsilon: number;
+}
+
+/** silu(gate) · up: `[rows, ffn]`; Shazeer (2020). */
+export interface Gated {
+  readonly kind: 'gated';
+  /** Gate and up of each row: `[rows, 2, ffn]`. */
+  readonly of: Linear;
+}
+
+/** A whole model, from token ids to logits. */
+export interface ModelGraph {
+  /** Each token's first residual stream: `[vocabulary, hidden]`. */
+  readonly embedding: MatrixRef;
+  /** What is added to the residual stream, in order. */
+  readonly additions: readonly Value[];
+  /** Of the rows whose logits are wanted: `[rows, vocabulary]`. */
+  readonly logits: Linear;
+}
+
+/** How wide a value's rows are. */
+export function columnsOf(value: Residual | Value, hidden: number): number {
+  switch (value.kind) {
+    case 'residual':
+      return hidden;
+    case 'norm':
+      return columnsOf(value.of, hidden);
+    case 'linear':
+      return value.weights.reduce((sum, { rows }) => sum + rows, 0);
+    case 'attention':
+      return value.heads * value.headDim;
+    case 'gated':
+      return columnsOf(value.of, hidden) / 2;
+  }
+}
+
+/** A value and all that it is computed from, innermost first. */
+export function* withInputs(value: Residual | Value): Generator<Value> {
+  if (value.kind === 'residual') return;
+  yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
+  yield value;
+}
+
+/** Every value of a model, in the order in which they are computed. */
+export function* valuesOf({ additions, logits }: ModelGraph): Generator<Value> {
+  for (const value of [...additions, logits]) yield* withInputs(value);
+}

@@ -1,0 +1,232 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
+import { loadAddon, type MappedFile } from '../device/addon.js';
+import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
+import {
+  BLOCK_TYPES,
+  type BlockType,
+  blockFormat,
+  canPack,
+  isBlockType,
+  packedRowBytes,
+  repack,
+} from '../kernels/contracts/index.js';
+import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import { type ModelGraph, valuesOf } from '../layers/values.js';
+import { firstRows, type Matrix } from './matrix.js';
+import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
+
+const CHUNK_BYTES = 64 << 20;
+/** Where a tensor may begin in a GPU's memory. */
+const ALIGNMENT = 256;
+
+/**
+ * A model file's tensors on the device. On the host they stay where the file is mapped: nothing is copied, and the
+ * kernel may drop and re-read pages. A GPU gets a copy of each, repacked where its kernels read another layout.
+ */
+export class Weights {
+  /** Of each tensor as it lies in the file. */
+  private readonly addresses = new Map<string, number>();
+  /** Of each tensor that was repacked. */
+  private readonly packed = new Map<string, DeviceBuffer>();
+
+  private constructor(
+    private readonly file: GgufFile,
+    private readonly mapping: MappedFile,
+    private readonly graph: ModelGraph,
+  ) {}
+
+  /**
+   * Brings the tensors to the device.
+   *
+   * @param memory what it allocates ends with this scope
+   * @param mapping the file, as {@link mapModelFile} maps it
+   * @param graph says which matrices are multiplied together
+   * @param onProgress called with bytes done and in all
+   * @throws RocmForgeError `MODEL_FILE_CHANGED` when the file was written to meanwhile, or `OUT_OF_MEMORY` of a GPU
+   */
+  static async load(
+    memory: DeviceScope,
+    file: GgufFile,
+    mapping: MappedFile,
+    graph: ModelGraph,
+    onProgress: (done: number, total: number) => void,
+  ): Promise<Weights> {
+    if (mapping.size < file.size) throw fileChanged(file.name);
+    const { device } = memory;
+    const weights = new Weights(file, mapping, graph);
+    const total = weights.bytes;
+    let done = 0;
+    const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
+      for (let offset = 0; offset < tensor.bytes; offset += CHUNK_BYTES) {
+        const bytes = Math.min(CHUNK_BYTES, tensor.bytes - offset);
+        await mapping.touch(tensor.offset + offset, bytes);
+        onChunk(offset, bytes);
+        done += bytes;
+        onProgress(done, total);
+      }
+    };
+    if (device.isHost) {
+      for (const tensor of wantedTensors(file)) {
+        weights.addresses.set(tensor.name, mapping.address + tensor.offset);
+        await bring(tensor, () => undefined);
+      }
+    } else {
+      await weights.upload(memory, bring);
+    }
+    weights.checkFile();
+    return weights;
+  }
+
+  /** Copies each tensor to the GPU; tensors that are multiplied together lie side by side. */
+  private async upload(
+    memory: DeviceScope,
+    bring: (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => Promise<void>,
+  ): Promise<void> {
+    const { device } = memory;
+    const scratch = memory.child();
+    const packable = wantedTensors(this.file).filter((tensor) => packedBytes(tensor) !== undefined);
+    const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
+    const embedding = this.graph.embedding.tensor;
+    for (const group of this.groups()) {
+      // What is read by rows stays as the file has it.
+      const isTable = group[0] === embedding;
+      const sizes = group.map((tensor) => (isTable ? undefined : packedBytes(tensor)) ?? tensor.bytes);
+      const buffer = memory.allocate(
+        'u8',
+        sizes.reduce((sum, bytes) => sum + bytes, 0),
+      );
+      let offset = 0;
+      for (const [i, tensor] of group.entries()) {
+        const bytes = sizes[i] as number;
+        const place = { ...bufferFrom(buffer, offset), elements: bytes };
+        offset += bytes;
+        const source = this.mapping.address + tensor.offset;
+        const isPacked = !isTable && packedBytes(tensor) !== undefined;
+        const target = isPacked ? raw : place;
+        if (!isPacked) this.addresses.set(tensor.name, place.address);
+        await bring(tensor, (at, length) => device.native.upload(target.address + at, source + at, length));
+        if (isPacked) await this.repack(device, tensor, raw, place);
+      }
+    }
+    // A tied embedding is read by rows as the file has it, and multiplied as GPUs read it.
+    const bytes = packedBytes(embedding);
+    if (bytes !== undefined && this.graph.logits.weights.some(({ tensor }) => tensor === embedding)) {
+      const address = this.addresses.get(embedding.name) as number;
+      const table = { address, dtype: 'u8', elements: embedding.bytes } as const;
+      await this.repack(device, embedding, table, memory.allocate('u8', bytes));
+    }
+    scratch.release();
+  }
+
+  private async repack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void> {
+    const type = tensor.type.toLowerCase() as BlockType;
+    const [columns = 0, out = 0] = tensor.dims;
+    const blocks = columns / blockFormat(type).blockElements;
+    const recorder = new LaunchPlanRecorder(device, 0);
+    recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
+    await recorder.run();
+    this.packed.set(tensor.name, target);
+  }
+
+  /** All tensors, those that are multiplied together side by side: same type, and nothing between them. */
+  private groups(): GgufTensor[][] {
+    const products = new Map<GgufTensor, readonly GgufTensor[]>();
+    for (const value of valuesOf(this.graph)) {
+      if (value.kind !== 'linear') continue;
+      const tensors = value.weights.map(({ tensor }) => tensor);
+      for (const tensor of tensors) products.set(tensor, tensors);
+    }
+    const grouped = new Set<GgufTensor>();
+    const groups: GgufTensor[][] = [];
+    for (const tensor of wantedTensors(this.file)) {
+      if (grouped.has(tensor)) continue;
+      const members = (products.get(tensor) ?? []).filter((member) => member.type === tensor.type && fits(member));
+      const group = members.includes(tensor) ? members : [tensor];
+      for (const member of group) grouped.add(member);
+      groups.push(group);
+    }
+    return groups;
+  }
+
+  /** Bytes of the tensors that were brought here. */
+  get bytes(): number {
+    return tensorBytes(this.file);
+  }
+
+  /** Where the file lies in the host's memory. */
+  get hostAddress(): number {
+    return this.mapping.address;
+  }
+
+  /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
+  get bytesReadPerToken(): number {
+    const { embedding, logits } = this.graph;
+    if (logits.weights.some(({ tensor }) => tensor === embedding.tensor)) return this.bytes;
+    return this.bytes - embedding.tensor.bytes * (1 - 1 / embedding.rows);
+  }
+
+  /** Elements of all tensors. */
+  get parameters(): number {
+    let sum = 0;
+    for (const tensor of this.file.tensors.values()) sum += tensor.dims.reduce((product, size) => product * size, 1);
+    return sum;
+  }
+
+  /** Whether the file that the weights lie in was written to since it was mapped. */
+  get isFileChanged(): boolean {
+    return this.mapping.isChanged();
+  }
+
+  /** @throws RocmForgeError `MODEL_FILE_CHANGED` when {@link isFileChanged} */
+  checkFile(): void {
+    if (this.isFileChanged) throw fileChanged(this.file.name);
+  }
+
+  /** A matrix to be multiplied, in the layout that this device's kernels read. */
+  matrix(ref: MatrixRef): Matrix {
+    const { tensor, rows, columns, type } = ref;
+    const buffer = this.packed.get(tensor.name);
+    if (buffer === undefined) return this.table(ref);
+    return firstRows({ type, packed: true, buffer, rows: tensor.dims[1] as number, columns }, rows);
+  }
+
+  /** A matrix as the file has it, whose rows are read one by one. */
+  table({ tensor, type, rows, columns }: MatrixRef): Matrix {
+    const all = tensor.dims[1] as number;
+    const [dtype, elements] = isBlockType(type) ? (['u8', tensor.bytes] as const) : ([type, all * columns] as const);
+    const buffer = { address: this.addresses.get(tensor.name) as number, dtype, elements };
+    return firstRows({ type, packed: false, buffer, rows: all, columns }, rows);
+  }
+
+  vector({ tensor, length }: VectorRef): DeviceBuffer {
+    return { address: this.addresses.get(tensor.name) as number, dtype: 'f32', elements: length };
+  }
+}
+
+/** Maps a model file. @throws RocmForgeError `MODEL_FILE_UNREADABLE` */
+export function mapModelFile(path: string): MappedFile {
+  try {
+    return new (loadAddon().MappedFile)(path);
+  } catch (error) {
+    throw new RocmForgeError('MODEL_FILE_UNREADABLE', (error as Error).message, {}, { cause: error });
+  }
+}
+
+/** The weights are not those any more that were loaded. */
+function fileChanged(name: string): RocmForgeError {
+  return new RocmForgeError('MODEL_FILE_CHANGED', `${name} was written to while its weights were in use`);
+}
+
+/** Bytes of a tensor repacked for GPUs; undefined for one whose kernels read it as it is. */
+function packedBytes(tensor: GgufTensor): number | undefined {
+  const type = BLOCK_TYPES.find((candidate) => candidate.toUpperCase() === tensor.type);
+  const [columns = 0, rows] = tensor.dims;
+  if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
+  return rows * packedRowBytes(type, columns);
+}
+
+/** Whether what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
+function fits(tensor: GgufTensor): boolean {
+  return (packedBytes(tensor) ?? tensor.bytes) % ALIGNMENT === 0;
+}

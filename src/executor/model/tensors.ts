@@ -1,0 +1,110 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import { isHarmlessTensor } from '../../shared/gguf/harmless.js';
+import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
+import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/contracts/index.js';
+
+/** A weight matrix of a file: checked, and not on any device yet. */
+export interface MatrixRef {
+  readonly tensor: GgufTensor;
+  readonly type: WeightFloatType | BlockType;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** An f32 vector of a file. */
+export interface VectorRef {
+  readonly tensor: GgufTensor;
+  readonly length: number;
+}
+
+const FLOAT_TYPES: Readonly<Partial<Record<string, WeightFloatType>>> = { F32: 'f32', F16: 'f16', BF16: 'bf16' };
+
+/** Types of weight matrices that there are kernels for, as GGUF files name them. */
+export const MATRIX_TYPES: readonly string[] = [
+  ...Object.keys(FLOAT_TYPES),
+  ...BLOCK_TYPES.map((type) => type.toUpperCase()),
+];
+
+/**
+ * A file's tensors as a family asks for them: by name and shape. What nobody asks for is refused, because a model that
+ * has more than is computed would answer, fluently, something else.
+ */
+export class TensorCatalog {
+  private readonly asked = new Set<string>();
+
+  constructor(private readonly file: GgufFile) {}
+
+  has(name: string): boolean {
+    return this.file.tensors.has(name);
+  }
+
+  /**
+   * A matrix of exactly this shape.
+   *
+   * @throws RocmForgeError `GGUF_INVALID` when it is missing or shaped otherwise; `MODEL_UNSUPPORTED` when its element type
+   *         has no kernels
+   */
+  matrix(name: string, rows: number, columns: number): MatrixRef {
+    const tensor = this.tensor(name, [columns, rows]);
+    const type = FLOAT_TYPES[tensor.type] ?? BLOCK_TYPES.find((block) => block.toUpperCase() === tensor.type);
+    if (type !== undefined) return { tensor, type, rows, columns };
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `tensor ${name} is ${tensor.type}, which is not built yet; built are ${MATRIX_TYPES.join(', ')}`,
+      { tensor: name },
+    );
+  }
+
+  /** An f32 vector of exactly this length. Throws as {@link matrix} does. */
+  vector(name: string, length: number): VectorRef {
+    const tensor = this.tensor(name, [length]);
+    if (tensor.type === 'F32') return { tensor, length };
+    throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} is ${tensor.type}; norms and biases must be F32`, {
+      tensor: name,
+    });
+  }
+
+  /**
+   * To be called when the family has asked for all that it needs.
+   *
+   * @throws RocmForgeError `MODEL_UNSUPPORTED` naming a tensor that nothing asked for and that is not known to be harmless
+   */
+  refuseUnread(): void {
+    const unread = wantedTensors(this.file).filter(({ name }) => !this.asked.has(name));
+    const [first] = unread;
+    if (first === undefined) return;
+    const others = unread.length === 1 ? '' : ` and ${unread.length - 1} more`;
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `${this.file.name}: nothing here uses tensor ${first.name} [${first.dims.join(', ')}]${others}: without it the model ` +
+        'may compute something else',
+      { tensor: first.name },
+    );
+  }
+
+  private tensor(name: string, dims: readonly number[]): GgufTensor {
+    this.asked.add(name);
+    const tensor = this.file.tensors.get(name);
+    if (tensor === undefined) {
+      throw new RocmForgeError('GGUF_INVALID', `${this.file.name} holds no tensor ${name}`, { tensor: name });
+    }
+    if (tensor.dims.join() !== dims.join()) {
+      throw new RocmForgeError(
+        'GGUF_INVALID',
+        `tensor ${name} is [${tensor.dims.join(', ')}], the model's parameters say [${dims.join(', ')}]`,
+        { tensor: name },
+      );
+    }
+    return tensor;
+  }
+}
+
+/** The tensors that are brought to a device: all that are not known to be of no use. */
+export function wantedTensors(file: GgufFile): GgufTensor[] {
+  return [...file.tensors.values()].filter(({ name }) => !isHarmlessTensor(name));
+}
+
+/** Bytes of the tensors that are brought to a device. */
+export function tensorBytes(file: GgufFile): number {
+  return wantedTensors(file).reduce((sum, { bytes }) => sum + bytes, 0);
+}
