@@ -6,9 +6,9 @@ import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
 import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
+import { tileRows } from './layers/paged-attention.js';
 import { countsOf } from './model/graph-buckets.js';
 import type { LoadedModel } from './model/loaded-model.js';
-import { tileRows } from './model/paged-attention.js';
 import {
   COUNT_DRAWS,
   COUNT_PROMPT_ROWS,

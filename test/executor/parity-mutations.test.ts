@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
-import { ForwardPass } from '../../src/executor/model/forward-pass.js';
+import { Layers } from '../../src/executor/models/family.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { sharedPath } from '../support/shared-data.js';
 import { BOUNDS } from './support/parity-bounds.js';
@@ -40,18 +40,17 @@ describe.skipIf(!hasData)('the parity test fails', () => {
   afterEach(() => void vi.restoreAllMocks());
 
   it.each(['tiny-qwen2-q8_0', 'tiny-llama-q4_k_m'] as const)('when RoPE turns the other pairs (%s)', async (name) => {
-    const attention = ForwardPass.prototype.attention;
-    vi.spyOn(ForwardPass.prototype, 'attention').mockImplementation(function (this: ForwardPass, layer, weights, rope) {
-      attention.call(this, layer, weights, { ...rope, pairing: rope.pairing === 'halves' ? 'adjacent' : 'halves' });
+    const { rope } = Layers.prototype;
+    vi.spyOn(Layers.prototype, 'rope').mockImplementation(function (this: Layers, pairing) {
+      return rope.call(this, pairing === 'halves' ? 'adjacent' : 'halves');
     });
     expect((await deviationOf(name)).mean).toBeGreaterThan(BOUNDS[name].mean);
   });
 
   it('when the bias of q, k and v is dropped', async () => {
-    const attention = ForwardPass.prototype.attention;
-    vi.spyOn(ForwardPass.prototype, 'attention').mockImplementation(function (this: ForwardPass, layer, weights, rope) {
-      const { biases: _dropped, ...others } = weights;
-      attention.call(this, layer, others, rope);
+    const { linear } = Layers.prototype;
+    vi.spyOn(Layers.prototype, 'linear').mockImplementation(function (this: Layers, weights, of) {
+      return linear.call(this, weights, of);
     });
     expect((await deviationOf('tiny-qwen2-q8_0')).mean).toBeGreaterThan(BOUNDS['tiny-qwen2-q8_0'].mean);
   });

@@ -1,19 +1,20 @@
 import { type Device, DeviceScope } from '../../executor/device/device.js';
 import * as kernels from '../../executor/kernels/contracts/index.js';
 import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
-import type { Rope } from '../../executor/model/forward-pass.js';
-import { KvCache } from '../../executor/model/kv-cache.js';
+import { FUSIONS } from '../../executor/layers/fusions.js';
 import {
   type AttentionForm,
   type AttentionSite,
   PagedAttention,
+  type RopeTables,
   tileRows,
-} from '../../executor/model/paged-attention.js';
+} from '../../executor/layers/paged-attention.js';
+import { UnfusedAttention } from '../../executor/layers/unfused-attention.js';
+import type { Rope } from '../../executor/layers/values.js';
+import { KvCache } from '../../executor/model/kv-cache.js';
 import { blocksFor, SlotWord, slotArena } from '../../executor/model/slot-layout.js';
 import { COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepTables } from '../../executor/model/step-tables.js';
-import { UnfusedAttention } from '../../executor/model/unfused-attention.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 
 /** One fused form and what it replaces, in the shapes of an 8B llama. */
 export interface KernelPair {
@@ -53,7 +54,15 @@ export async function benchKernels(device: Device, rows: number): Promise<Kernel
 class KernelBench {
   private readonly counts = new Int32Array(STEP_COUNTS);
   private readonly site: Omit<AttentionSite, 'plan'>;
-  private readonly rope: Rope;
+  private readonly rope: Rope = {
+    dimensions: SHAPE.headDim,
+    pairing: 'adjacent',
+    base: 10_000,
+    factor: 1,
+    magnitude: 1,
+    divisors: undefined,
+  };
+  private readonly ropes: RopeTables;
 
   constructor(
     private readonly device: Device,
@@ -61,9 +70,9 @@ class KernelBench {
     private readonly rows: number,
   ) {
     const { heads, kvHeads, headDim, context } = SHAPE;
-    const model = { heads, kvHeads, headDim, ropeDimensions: headDim, layers: 1 } as ModelParameters;
+    const shape = { heads, kvHeads, headDim, scale: 1 / Math.sqrt(headDim) };
     const blocks = 1 + blocksFor(context);
-    const cache = new KvCache(this.memory, model, 'f16', blocks);
+    const cache = new KvCache(this.memory, { ...shape, layers: 1 }, 'f16', blocks);
     const limits = {
       maxContext: context,
       maxSequences: 1,
@@ -77,17 +86,16 @@ class KernelBench {
     const words = new Int32Array(arena.words);
     for (let block = 0; block < blocksFor(context); block++) words[SlotWord.BLOCK_TABLE + block] = 1 + block;
     const slots = { buffer: memory.upload(words), arena };
-    this.site = { device, memory, tables, slots, model, limits, cache };
-    this.rope = {
+    this.site = { device, memory, tables, slots, shape, limits, cache, fusions: new Set(FUSIONS) };
+    this.ropes = {
       cosine: memory.allocate('f32', (context * headDim) / 2),
       sine: memory.allocate('f32', (context * headDim) / 2),
-      pairing: 'adjacent',
     };
     // The last positions of a full context.
     const step = new Int32Array(tables.words);
     step[tables.offsets.tokens] = rows;
     for (let row = 0; row < rows; row++) step[tables.offsets.rowPosition + row] = context - rows + row;
-    const perTile = tileRows(model, cache) ?? 1;
+    const perTile = tileRows(shape, cache) ?? 1;
     const tiles = Math.ceil(rows / perTile);
     for (let tile = 0; tile < tiles; tile++) {
       const first = tile * perTile;
@@ -182,7 +190,7 @@ class KernelBench {
       slot_words: slots.arena.slotWords,
     };
     const shape = { head_dim: headDim, rotary: headDim, adjacent: 1 };
-    const { cosine, sine } = this.rope;
+    const { cosine, sine } = this.ropes;
     const tableDims = { tokens: rows, max_position: context, half_rotary: headDim / 2 };
     const cacheDims = { tokens: rows, slot_count: slots.arena.slots, blocks: cache.blocks };
     const both = { qkv, k_cache: k, v_cache: v, ...place, heads, kv_heads: kvHeads };
@@ -209,7 +217,7 @@ class KernelBench {
     const record =
       (Form: new (site: AttentionSite) => AttentionForm): Record =>
       (plan) =>
-        new Form({ ...this.site, plan }).record(layer, this.rope, qkv, out);
+        new Form({ ...this.site, plan }).record(layer, this.rope, this.ropes, qkv, out);
     return this.compare(
       `attention over ${context} tokens, with RoPE and KV append`,
       record(PagedAttention),

@@ -1,5 +1,7 @@
 import type { Device } from '../../executor/device/device.js';
 import { openDevice } from '../../executor/device/open-device.js';
+import { isBlockType } from '../../executor/kernels/contracts/index.js';
+import { valuesOf } from '../../executor/layers/values.js';
 import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { promptOf } from './invariance.js';
 import { StepDriver } from './step-driver.js';
@@ -34,8 +36,9 @@ export async function besideHost(
   const [onHost, onDevice] = [await load(host), await load(device, { attention })];
   const [expected, actual] = [await logitsOf(host, onHost), await logitsOf(device, onDevice)];
   const { layers } = onHost.forward.model;
-  const isQuantized =
-    onHost.weights.has('blk.0.ffn_down.weight') && onHost.weights.isQuantized('blk.0.ffn_down.weight');
+  const isQuantized = [...valuesOf(onHost.graph)].some(
+    (value) => value.kind === 'linear' && value.weights.some(({ type }) => isBlockType(type)),
+  );
   const bound = Math.sqrt(2 * layers) * (isQuantized ? 2 * 2 ** -8 : 4 * 2 ** -12);
   const relative = expected.map((row, step) => {
     const other = actual[step] as Float32Array;

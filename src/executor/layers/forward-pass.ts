@@ -5,11 +5,11 @@ import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
-import type { Weights } from '../model/model-weights.js';
 import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, slotArena } from '../model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
 import { StepTables } from '../model/step-tables.js';
+import type { Weights } from '../model/weights.js';
 import {
   ADDED_PRODUCT,
   FUSIONS,

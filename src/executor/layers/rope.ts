@@ -1,6 +1,6 @@
 import type { DeviceScope } from '../device/device.js';
-import type { Weights } from '../model/model-weights.js';
 import { ropeTable } from '../model/rope-table.js';
+import type { Weights } from '../model/weights.js';
 import type { RopeTables } from './paged-attention.js';
 import { type ModelGraph, type Rope, valuesOf } from './values.js';
 

@@ -1,5 +1,5 @@
+import type { AttentionSplits } from '../layers/paged-attention.js';
 import type { Limits } from './limits.js';
-import type { AttentionSplits } from './paged-attention.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from './step-counts.js';
 
 /** The most graphs of one plan: each takes a few milliseconds of the load, and memory. */

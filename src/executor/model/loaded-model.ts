@@ -7,15 +7,17 @@ import { readServableModel } from '../../shared/gguf/servable-model.js';
 import type { MappedFile } from '../device/addon.js';
 import { type Device, DeviceScope } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
-import { architectures } from './architecture.js';
-import { ForwardPass } from './forward-pass.js';
+import { ForwardPass } from '../layers/forward-pass.js';
+import { uploadRopes } from '../layers/rope.js';
+import type { ModelGraph } from '../layers/values.js';
+import { families } from '../models/index.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { KvCache, kvBlockBytes } from './kv-cache.js';
 import type { Limits } from './limits.js';
-import { ropeTable, uploadRope } from './rope-table.js';
 import { blocksFor } from './slot-layout.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './step-counts.js';
-import { mapModelFile, tensorBytes, Weights } from './weights.js';
+import { TensorCatalog, tensorBytes } from './tensors.js';
+import { mapModelFile, Weights } from './weights.js';
 
 /** What a gateway asks of a load. */
 export interface LoadOptions {
@@ -42,6 +44,7 @@ export interface LoadedModel {
   readonly fingerprint: string;
   readonly parameters: number;
   readonly weightBytes: number;
+  readonly graph: ModelGraph;
   readonly forward: ForwardPass;
   readonly plan: number;
   /** Kept because the plan's pointers lead into its mapping. */
@@ -123,17 +126,14 @@ class ModelLoader {
     const limits = limitsFor(device, options);
     const blocks = new BlockBudget(options, parameters);
     if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
-    const weights = await Weights.load(memory, file, mapping, onProgress);
-    const divisors = weights.has('rope_freqs.weight')
-      ? device.readF32(weights.vector('rope_freqs.weight', parameters.ropeDimensions / 2))
-      : undefined;
-    const rope = uploadRope(memory, ropeTable(ropeOf(parameters), limits.maxContext, divisors));
+    const tensors = new TensorCatalog(file);
+    const graph = families[parameters.architecture].build(parameters, tensors);
+    tensors.refuseUnread();
+    const weights = await Weights.load(memory, file, mapping, graph, onProgress);
+    const ropes = uploadRopes(memory, graph, weights, limits.maxContext);
     const record = (within: DeviceScope, kvBlocks: number): ForwardPass => {
       const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks);
-      const forward = new ForwardPass(within, parameters, { ...limits, kvBlocks }, cache);
-      architectures[parameters.architecture].record(forward, weights, rope);
-      weights.refuseUnread();
-      return forward;
+      return new ForwardPass(within, { graph, parameters, weights, ropes, limits: { ...limits, kvBlocks }, cache });
     };
     const kvBlocks = device.isHost ? blocks.wanted : blocks.within(await this.freeAfterWarmUp(record));
     const forward = record(memory, kvBlocks);
@@ -146,6 +146,7 @@ class ModelLoader {
       fingerprint: this.fingerprint,
       parameters: weights.parameters,
       weightBytes: weights.bytes,
+      graph,
       forward,
       plan,
       weights,
@@ -282,14 +283,4 @@ class BlockBudget {
     }
     return 1 + Math.min(granted, this.most);
   }
-}
-
-function ropeOf(model: ModelParameters) {
-  const { ropeDimensions, ropeFreqBase, ropeScaling, ropeAttentionFactor = 1 } = model;
-  return {
-    dimensions: ropeDimensions,
-    base: ropeFreqBase,
-    factor: ropeScaling?.factor ?? 1,
-    magnitude: ropeAttentionFactor,
-  };
 }

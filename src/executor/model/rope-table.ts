@@ -1,5 +1,4 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { Allocator, DeviceBuffer } from '../device/device.js';
 import type { Rope } from '../layers/values.js';
 
 /** Cosines and sines of RoPE, each `[positions, rotary / 2]`. */
@@ -42,12 +41,4 @@ export function ropeTable(
     }
   }
   return { cosine, sine };
-}
-
-/** The rotation table on the device. */
-export function uploadRope(
-  memory: Allocator,
-  table: RopeTable,
-): { readonly cosine: DeviceBuffer; readonly sine: DeviceBuffer } {
-  return { cosine: memory.upload(table.cosine), sine: memory.upload(table.sine) };
 }
