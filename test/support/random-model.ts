@@ -6,7 +6,7 @@ import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
-  readonly architecture?: 'llama' | 'qwen2';
+  readonly architecture?: 'llama' | 'qwen2' | 'qwen3';
   readonly contextLength?: number;
   readonly layers?: number;
   /** 64: attention on a GPU is in matrix tiles, and split. */
@@ -105,6 +105,10 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     matrix(`blk.${layer}.attn_k.weight`, HIDDEN, kvHeads * headDim);
     matrix(`blk.${layer}.attn_v.weight`, HIDDEN, kvHeads * headDim);
     matrix(`blk.${layer}.attn_output.weight`, heads * headDim, HIDDEN);
+    if (architecture === 'qwen3') {
+      vector(`blk.${layer}.attn_q_norm.weight`, headDim, 1);
+      vector(`blk.${layer}.attn_k_norm.weight`, headDim, 1);
+    }
     if (architecture === 'qwen2') {
       vector(`blk.${layer}.attn_q.bias`, heads * headDim, 0);
       vector(`blk.${layer}.attn_k.bias`, kvHeads * headDim, 0);

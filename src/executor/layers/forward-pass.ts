@@ -26,6 +26,7 @@ import {
   type Attention,
   columnsOf,
   type Gated,
+  type HeadNorms,
   type Linear,
   type ModelGraph,
   type Norm,
@@ -283,21 +284,22 @@ export class ForwardPass {
     const input = this.activation(of.of, matrices, stream);
     const y = asForm(this.gated.other, form);
     const dims = { rows: stream.rows.count };
-    const isFused =
+    const rule = GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
+    const isOne =
+      rule !== undefined &&
       this.fusions.has(GATED_PRODUCT) &&
       GATED_PRODUCT.into.includes(form as kernels.TileType) &&
       both !== undefined &&
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
-    const few = isFused ? tileRowsOf(stream.rows, 'few', 2 * ffn) : undefined;
+    const few = isOne ? tileRowsOf(stream.rows, 'few', 2 * ffn) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, few);
-    const rule = GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
     if (rule === undefined) {
       this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
     rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
-    if (isFused) {
+    if (isOne) {
       const x = this.products.inForm(input, form);
       const values = { weight: both.buffer, x, y, tokens: stream.rows.present, ffn, hidden: input.columns };
       for (const tileForm of GATED_PRODUCT.forms) {
@@ -310,8 +312,16 @@ export class ForwardPass {
 
   private attend(value: Attention, stream: Stream): void {
     this.product(value.qkv, this.qkv, stream);
+    if (value.headNorms !== undefined) this.normalizeHeads(value, value.headNorms, stream);
     const tables = this.recorded.ropes.get(value.rope) as RopeTables;
     this.attentionFor(value).record(this.cache.layer(value.layer), value.rope, tables, this.qkv, this.attended);
+  }
+
+  private normalizeHeads({ heads, kvHeads, headDim }: Attention, norms: HeadNorms, { rows }: Stream): void {
+    const { weights } = this.recorded;
+    const [query_weight, key_weight] = [weights.vector(norms.query), weights.vector(norms.key)];
+    const sizes = { heads, kv_heads: kvHeads, head_dim: headDim, eps: norms.epsilon };
+    this.plan.launch(kernels.headNorm, { qkv: this.qkv, query_weight, key_weight, ...sizes }, { tokens: rows.count });
   }
 
   /** The products side by side in y, with their biases. */

@@ -8,6 +8,7 @@ import type { MappedFile } from '../device/addon.js';
 import { type Device, DeviceScope } from '../device/device.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 import { ForwardPass } from '../layers/forward-pass.js';
+import type { Fusion } from '../layers/fusions.js';
 import { uploadRopes } from '../layers/rope.js';
 import type { ModelGraph } from '../layers/values.js';
 import { families } from '../models/index.js';
@@ -34,6 +35,8 @@ export interface LoadOptions {
   readonly fingerprint: string;
   /** Default: fused. */
   readonly attention?: Limits['attention'] | undefined;
+  /** For tests: fusions that are not used. */
+  readonly without?: readonly Fusion[];
 }
 
 /** A model whose plan is recorded: ready to run steps. */
@@ -133,7 +136,9 @@ class ModelLoader {
     const ropes = uploadRopes(memory, graph, weights, limits.maxContext);
     const record = (within: DeviceScope, kvBlocks: number): ForwardPass => {
       const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks);
-      return new ForwardPass(within, { graph, parameters, weights, ropes, limits: { ...limits, kvBlocks }, cache });
+      const { without } = options;
+      const recorded = { graph, parameters, weights, ropes, limits: { ...limits, kvBlocks }, cache };
+      return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
     const kvBlocks = device.isHost ? blocks.wanted : blocks.within(await this.freeAfterWarmUp(record));
     const forward = record(memory, kvBlocks);

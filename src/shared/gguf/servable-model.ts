@@ -4,7 +4,7 @@ import { type ModelParameters, readModelParameters } from './model-parameters.js
 import type { GgufFile } from './reader.js';
 
 /** The architectures that can run, as `general.architecture` names them. */
-export const ARCHITECTURES = ['llama', 'qwen2'] as const;
+export const ARCHITECTURES = ['llama', 'qwen2', 'qwen3'] as const;
 export type ArchitectureName = (typeof ARCHITECTURES)[number];
 
 /** The shape of a model that can run, as far as a file's header tells. */

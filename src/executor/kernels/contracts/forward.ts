@@ -88,6 +88,27 @@ export const rmsNorm = defineKernel({
   ),
 });
 
+export const headNorm = defineKernel({
+  name: 'head_norm',
+  source: 'head_norm.hip',
+  summary: 'x / sqrt(mean(x²) + eps) * weight, for each head of q and k by itself, in place',
+  arguments: [
+    inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+    input('query_weight', 'f32', 'head_dim'),
+    input('key_weight', 'f32', 'head_dim'),
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'heads + kv_heads', per: 'waves' }, { of: 'tokens' }],
+  order: ORDER.dot,
+  tolerance: roundings(
+    '(head_dim / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
+    (sizes) => sizes.head_dim! / 8 + 16,
+  ),
+});
+
 export const matmul = (type: WeightFloatType) =>
   defineKernel({
     name: `matmul_${type}`,
@@ -252,6 +273,7 @@ export const forwardContracts: readonly KernelContract[] = [
   embeddingGather('bf16'),
   gatherRows,
   rmsNorm,
+  headNorm,
   matmul('f32'),
   matmul('f16'),
   matmul('bf16'),

@@ -1,0 +1,22 @@
+import { type Family, Layers } from './family.js';
+
+/** qwen3: qwen2's blocks without biases; each head of q and k is normalized before RoPE turns it. */
+export const qwen3: Family = {
+  name: 'qwen3',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('halves');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const norms = l.headNorms(`${block}.attn_q_norm`, `${block}.attn_k_norm`);
+        return [
+          l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, norms)),
+          l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
+        ];
+      }),
+      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
+    };
+  },
+};
