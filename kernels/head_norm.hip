@@ -18,9 +18,9 @@ DEVICE void normalize(float* x, const float* weight, int head_dim, float eps) {
 }  // namespace
 
 // Grid: x = ceil((heads + kv_heads) / WAVES), y = tokens.
-KERNEL(head_norm, float* __restrict qkv,           // [tokens, heads + 2 * kv_heads, head_dim]; v stays as it is
-       const float* __restrict query_weight,       // [head_dim]
-       const float* __restrict key_weight,         // [head_dim]
+KERNEL(head_norm, float* __restrict qkv,      // [tokens, heads + 2 * kv_heads, head_dim]; v stays as it is
+       const float* __restrict query_weight,  // [head_dim]
+       const float* __restrict key_weight,    // [head_dim]
        int heads, int kv_heads, int head_dim, float eps) {
   const Dim3 block = BLOCK_INDEX;
   const int head = block.x * WAVES + wave_id();
