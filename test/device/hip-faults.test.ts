@@ -31,9 +31,7 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
     }
   }
 
-  it('no memory for the model when it is loaded again: tried once more, and the tokens are the same', {
-    timeout: 120_000,
-  }, async () => {
+  it('no memory for the model when it is loaded again: tried once more, and the tokens are the same', async () => {
     const before = { ...process.env };
     new HipDouble().install();
     try {
@@ -65,7 +63,7 @@ describe.skipIf(missing !== undefined)('when the GPU fails while streams run', (
     ['a kernel that never ends', `hang@graph:${AT}`],
     ['a memory access fault that aborts the process', `abort@graph:${AT}`],
     ['a lost device', `lost@graph:${AT}`],
-  ])('%s: another executor goes on with the same tokens', { timeout: 120_000 }, async (_name, fault) => {
+  ])('%s: another executor goes on with the same tokens', async (_name, fault) => {
     const undisturbed = await run();
     expect(undisturbed.executors).toBe(1);
     expect(await run(fault)).toEqual({ tokenIds: undisturbed.tokenIds, executors: 2 });

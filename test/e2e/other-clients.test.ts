@@ -39,7 +39,9 @@ describe('a client that is not ours', () => {
       }),
     );
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout.match(/"chunk"/g)).toHaveLength(5);
+    // Chunks that wait for their reader are sent as one.
+    const ids = [...stdout.matchAll(/"tokenIds":\s*\[([^\]]*)\]/g)].flatMap(([, list]) => list?.split(','));
+    expect(ids).toHaveLength(5);
     expect(stdout).toContain('FINISH_REASON_LENGTH');
   });
 
@@ -116,7 +118,7 @@ describe('a client that is not ours', () => {
   const hasGrpcpp =
     spawnSync('pkg-config', ['--exists', 'grpc++']).status === 0 && existsSync('/usr/bin/grpc_cpp_plugin');
   if (!hasGrpcpp) console.log('skipped: the C++ example; it needs libgrpc++-dev and protobuf-compiler-grpc');
-  it.skipIf(!hasGrpcpp)('the C++ example does the same', { timeout: 240_000 }, async () => {
+  it.skipIf(!hasGrpcpp)('the C++ example does the same', async () => {
     const built = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
     const script = path.join(packageRoot, 'examples', 'cpp', 'build.sh');
     expect(await runProgram('sh', [script, built])).toMatchObject({ code: 0 });

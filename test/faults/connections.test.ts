@@ -165,7 +165,7 @@ describe('what connections hold of the gateway’s memory', () => {
           const now = await counts();
           return now.slowReaders >= slowReaders && now.calls === 0;
         },
-        { timeout: 30_000, interval: 250 },
+        { interval: 250 },
       )
       .toBe(true);
   }
@@ -179,7 +179,7 @@ describe('what connections hold of the gateway’s memory', () => {
     const { most, after } = await watchMemory('40 unfinished requests of 15 MiB', async () => {
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
       for (const stream of streams) stream.write(framed(Buffer.alloc(3 * MB), 15 * MB));
-      await expect.poll(async () => (await counts()).refused - refused, { timeout: 10_000 }).toBe(40);
+      await expect.poll(async () => (await counts()).refused - refused).toBe(40);
       return () => session.destroy();
     });
     expect(most).toBeLessThanOrEqual(MOST_MB);
@@ -192,7 +192,7 @@ describe('what connections hold of the gateway’s memory', () => {
     const { most, after } = await watchMemory('40 unfinished requests of 2 MiB', async () => {
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
       for (const stream of streams) stream.write(framed(Buffer.alloc(2 * MB - 100), 2 * MB));
-      await expect.poll(async () => (await counts()).slowSenders - slowSenders, { timeout: 10_000 }).toBe(40);
+      await expect.poll(async () => (await counts()).slowSenders - slowSenders).toBe(40);
       expect(await isServed()).toBe(3);
       return () => session.destroy();
     });
@@ -295,7 +295,7 @@ describe('what connections hold of the gateway’s memory', () => {
       const newcomer = new InferenceServiceClient(`unix:${socketFile}`, credentials.createInsecure());
       await generate(newcomer, request({ text: 'the fox', stop: { maxTokens: 2 } }));
       newcomer.close();
-      await expect.poll(async () => (await counts()).connections, { timeout: 10_000 }).toBeLessThanOrEqual(2);
+      await expect.poll(async () => (await counts()).connections).toBeLessThanOrEqual(2);
       return () => {
         for (const socket of sockets) socket.destroy();
       };

@@ -93,9 +93,7 @@ function mutant(number: number): Buffer {
 }
 
 describe('a damaged model file', () => {
-  it(`${MUTANTS} headers: each is served or refused by a reason, with no more work than a good one takes`, {
-    timeout: 300_000,
-  }, async () => {
+  it(`${MUTANTS} headers: each is served or refused by a reason, with no more work than a good one takes`, async () => {
     const file = path.join(folder(), 'mutant.gguf');
     const load = async (bytes: Uint8Array, maxContext: number) => {
       writeFileSync(file, bytes);

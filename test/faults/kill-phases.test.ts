@@ -144,9 +144,7 @@ function children(): number[] {
 }
 
 describe('an executor that dies', () => {
-  it('at each start: streams end with UNAVAILABLE, and once it starts again requests are served', {
-    timeout: 120_000,
-  }, async () => {
+  it('at each start: streams end with UNAVAILABLE, and once it starts again requests are served', async () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
     const broken = path.join(folder, 'broken');
     const program = path.join(folder, 'executor.mjs');

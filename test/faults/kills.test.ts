@@ -14,7 +14,7 @@ const SEEDS = Array.from({ length: Number(process.env.ROCMFORGE_KILL_SEEDS ?? 2)
 const openFiles = () => readdirSync('/proc/self/fd').length;
 
 describe('an executor that is killed 10 ms after each time it serves', () => {
-  it.each([3, 5])('%s times in a row costs no token, and nobody is accused', { timeout: 60_000 }, async (count) => {
+  it.each([3, 5])('%s times in a row costs no token, and nobody is accused', async (count) => {
     const server = await startTestGateway(writeRandomModel({ contextLength: 2048 }), { stepDelayMs: 3 });
     try {
       const message = request({
@@ -45,57 +45,51 @@ describe('an executor that is killed 10 ms after each time it serves', () => {
   });
 });
 
-it.each(SEEDS)(
-  `${STREAMS} streams survive ${KILLS} kills of the executor in its steps, seed %s`,
-  {
-    timeout: 240_000,
-  },
-  async (seed) => {
-    const server = await startForKills();
-    try {
-      // With the client's connection.
-      await generate(server.client, request({ text: 'the', stop: { maxTokens: 1 } }));
-      let filesBefore = 0;
-      const states = new Set<HealthCheckResponse_ServingStatus>();
-      const health = new HealthClient(server.address, credentials.createInsecure());
-      const watch = health.watch({ service: '' });
-      watch.on('data', ({ status }) => states.add(status));
-      watch.on('error', () => undefined);
+it.each(SEEDS)(`${STREAMS} streams survive ${KILLS} kills of the executor in its steps, seed %s`, async (seed) => {
+  const server = await startForKills();
+  try {
+    // With the client's connection.
+    await generate(server.client, request({ text: 'the', stop: { maxTokens: 1 } }));
+    let filesBefore = 0;
+    const states = new Set<HealthCheckResponse_ServingStatus>();
+    const health = new HealthClient(server.address, credentials.createInsecure());
+    const watch = health.watch({ service: '' });
+    watch.on('data', ({ status }) => states.add(status));
+    watch.on('error', () => undefined);
 
-      // With the client's connection and all threads: what comes after it must go with the executors.
-      const count = (): void => {
-        filesBefore = openFiles();
-      };
-      const { kills, inStep, undisturbed, disturbed } = await killStreams(server, STREAMS, KILLS, seed, count);
-      watch.cancel();
-      health.close();
-      const equal = disturbed.filter((answer, i) => {
-        return (
-          !(answer instanceof Error) && JSON.stringify(seen(answer), big) === JSON.stringify(seen(undisturbed[i]!), big)
-        );
-      });
-      console.log(`seed ${seed}: ${kills} kills, ${inStep} in a step, ${equal.length} of ${STREAMS} streams equal`);
+    // With the client's connection and all threads: what comes after it must go with the executors.
+    const count = (): void => {
+      filesBefore = openFiles();
+    };
+    const { kills, inStep, undisturbed, disturbed } = await killStreams(server, STREAMS, KILLS, seed, count);
+    watch.cancel();
+    health.close();
+    const equal = disturbed.filter((answer, i) => {
+      return (
+        !(answer instanceof Error) && JSON.stringify(seen(answer), big) === JSON.stringify(seen(undisturbed[i]!), big)
+      );
+    });
+    console.log(`seed ${seed}: ${kills} kills, ${inStep} in a step, ${equal.length} of ${STREAMS} streams equal`);
 
-      for (const [i, answer] of disturbed.entries()) {
-        if (answer instanceof Error) throw answer;
-        expect(seen(answer), `stream ${i}`).toEqual(seen(undisturbed[i] as Generated));
-      }
-      expect(kills).toBe(KILLS);
-      // Most of them, or the suite shows little: an executor that has just begun is given work at once.
-      expect(inStep).toBeGreaterThan(KILLS / 2);
-      expect(server.gateway.engine.counters.quarantined).toBe(0);
-      const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;
-      expect(states).toEqual(new Set([SERVING, NOT_SERVING]));
-
-      const scheduler = server.gateway.engine.schedulerState;
-      await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
-      scheduler?.check();
-      expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);
-      await expect.poll(openFiles).toBeLessThanOrEqual(filesBefore + 1);
-    } finally {
-      await server.stop();
+    for (const [i, answer] of disturbed.entries()) {
+      if (answer instanceof Error) throw answer;
+      expect(seen(answer), `stream ${i}`).toEqual(seen(undisturbed[i] as Generated));
     }
-  },
-);
+    expect(kills).toBe(KILLS);
+    // Most of them, or the suite shows little: an executor that has just begun is given work at once.
+    expect(inStep).toBeGreaterThan(KILLS / 2);
+    expect(server.gateway.engine.counters.quarantined).toBe(0);
+    const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;
+    expect(states).toEqual(new Set([SERVING, NOT_SERVING]));
+
+    const scheduler = server.gateway.engine.schedulerState;
+    await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
+    scheduler?.check();
+    expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);
+    await expect.poll(openFiles).toBeLessThanOrEqual(filesBefore + 1);
+  } finally {
+    await server.stop();
+  }
+});
 
 const big = (_: string, value: unknown) => (typeof value === 'bigint' ? value.toString() : value);

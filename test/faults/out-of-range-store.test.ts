@@ -8,9 +8,7 @@ import { runProgram } from '../support/command-line.js';
 
 const tool = (name: string) => path.join(packageRoot, 'tools', name);
 
-it('a kernel that stores out of range ends the executor, is named by its record, and costs no stream a token', {
-  timeout: 120_000,
-}, async () => {
+it('a kernel that stores out of range ends the executor, is named by its record, and costs no stream a token', async () => {
   const planted = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
   const built = spawnSync(process.execPath, [tool('plant-mistake.mjs'), '--output', planted, '--position', '40']);
   expect(built.status, String(built.stderr)).toBe(0);

@@ -113,7 +113,7 @@ describe('a gateway whose executor is killed', () => {
     }
   });
 
-  it('when all file descriptors that it may have are in use goes on', { timeout: 60_000 }, async () => {
+  it('when all file descriptors that it may have are in use goes on', async () => {
     const server = await serve({ shell: 'ulimit -n 96' });
     const sockets: net.Socket[] = [];
     try {
@@ -159,7 +159,7 @@ describe('a gateway whose executor is killed', () => {
     }
   });
 
-  it('when the reader of its log stands still goes on, and ends when it is told to', { timeout: 60_000 }, async () => {
+  it('when the reader of its log stands still goes on, and ends when it is told to', async () => {
     const server = await serve();
     try {
       const { tokenIds } = await generate(server.client, message);

@@ -194,8 +194,8 @@ describe('a reader that does not read', () => {
     });
     const ended = new Promise((resolve, reject) => call.on('end', resolve).on('error', reject));
     call.pause();
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(1);
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => gateway.engine.active).toBe(1);
+    await expect.poll(() => gateway.engine.active).toBe(0);
     let isOver = false;
     const drained = gateway.drain(20_000).then((finished) => {
       isOver = true;
@@ -217,8 +217,8 @@ describe('a reader that does not read', () => {
     call.on('data', () => undefined).on('error', () => undefined);
     call.pause();
     const { gateway } = server;
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(1);
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => gateway.engine.active).toBe(1);
+    await expect.poll(() => gateway.engine.active).toBe(0);
     expect(await gateway.drain(300)).toBe(false);
   });
 

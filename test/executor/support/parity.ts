@@ -6,7 +6,7 @@ import { BOUNDS } from './parity-bounds.js';
 type Options = NonNullable<Parameters<typeof teacherForced>[2]>;
 
 /** Holds a device to llama.cpp's log probabilities, each parity file by its own rule. */
-export function describeParity(options: Options = {}, timeout = 60_000): void {
+export function describeParity(options: Options = {}, timeout = 600_000): void {
   describe.each(Object.entries(BOUNDS))('%s, fed llama.cpp’s tokens', (parityName, { model: modelName, mean, max }) => {
     const model = sharedPath(`data/models/${modelName}.gguf`);
     const parity = sharedPath(`data/parity/${parityName}.json`);
