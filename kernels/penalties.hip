@@ -16,8 +16,8 @@ KERNEL(penalties, float* __restrict logits,   // [samples, vocabulary]
   const int32_t* slot = slots + static_cast<size_t>(slot_index) * slot_words;
   const int32_t* seen = history + static_cast<size_t>(slot_index) * (1 + 2 * entries);
   float* l = logits + static_cast<size_t>(BLOCK_INDEX.x) * vocabulary;
-  const float repetition = as_float(slot[SLOT_REPETITION]);
-  const float frequency = as_float(slot[SLOT_FREQUENCY]), presence = as_float(slot[SLOT_PRESENCE]);
+  const float repetition = as_float(slot[SLOT_REPETITION_PENALTY]);
+  const float frequency = as_float(slot[SLOT_FREQUENCY_PENALTY]), presence = as_float(slot[SLOT_PRESENCE_PENALTY]);
   // A token is in the history once, so no two threads change the same logit.
   for (int i = thread_id(); i < seen[0]; i += BLOCK) {
     const int token = seen[1 + 2 * i], generated = seen[2 + 2 * i];

@@ -7,8 +7,9 @@ import {
   type ExecuteResponse,
   ExecutorServiceClient,
   LoadModelRequest,
-  SlotSampling,
+  SlotOpen,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { startFake } from './processes.js';
 
 const STEPS_MS = 2000;
@@ -42,11 +43,12 @@ export async function executorRate(slots: number, stepMs: number): Promise<numbe
         position > 0
           ? []
           : Array.from({ length: slots }, (_, slot) => ({
+              ...SlotOpen.create(),
               slot,
               tokenIds: bytes([260]),
               promptTokens: 1,
               blockIds: bytes(Array.from({ length: blocks }, (_, i) => 1 + slot * blocks + i)),
-              sampling: SlotSampling.create(),
+              sampling: encodeSampling(NEUTRAL_SAMPLING),
             })),
       slices: Array.from({ length: slots }, (_, slot) => ({
         slot,

@@ -13,8 +13,14 @@ struct Sampling {
 };
 DEVICE Sampling sampling_of(const int32_t* slot) {
   const float temperature = as_float(slot[SLOT_TEMPERATURE]);
-  return {temperature,      1.0f / temperature,      as_float(slot[SLOT_TOP_P]), as_float(slot[SLOT_MIN_P]),
-          slot[SLOT_TOP_K], slot[SLOT_SAMPLE_INDEX], slot[SLOT_SEED_LOW],        slot[SLOT_SEED_HIGH]};
+  return {temperature,
+          1.0f / temperature,
+          as_float(slot[SLOT_TOP_P]),
+          as_float(slot[SLOT_MIN_P]),
+          slot[SLOT_TOP_K],
+          slot[SLOT_SAMPLE_INDEX],
+          slot[SLOT_SEED],
+          slot[SLOT_SEED + 1]};
 }
 // Below this a temperature is an argmax: its inverse would be infinite for some, and 0 * inf is no logit.
 constexpr float LEAST_TEMPERATURE = 1e-6f;
@@ -72,8 +78,8 @@ DEVICE uint64_t filter_threshold(const float* logits, int vocabulary, const Samp
 
 // Whether a slot's penalties or its biases may change a logit.
 DEVICE bool adjusts(const int32_t* slot, const int32_t* bias) {
-  return as_float(slot[SLOT_REPETITION]) != 1.0f || as_float(slot[SLOT_FREQUENCY]) != 0.0f ||
-         as_float(slot[SLOT_PRESENCE]) != 0.0f || bias[0] > 0;
+  return as_float(slot[SLOT_REPETITION_PENALTY]) != 1.0f || as_float(slot[SLOT_FREQUENCY_PENALTY]) != 0.0f ||
+         as_float(slot[SLOT_PRESENCE_PENALTY]) != 0.0f || bias[0] > 0;
 }
 
 // A row of the step that is sampled, as the kernels that share its work among blocks see it.

@@ -41,6 +41,8 @@ export class StepRunner {
   private readonly promptRows: { slot: number; row: number; target: number; top: number }[] = [];
   /** Rows of one slot that attention takes together. */
   private readonly tileRows: number;
+  /** What goes before the step that is being filled in. */
+  private readonly ahead: Promise<number>[] = [];
   private readonly watch: StepWatch;
   private stepsDone = 0;
   private lastStepId: bigint | undefined;
@@ -95,7 +97,7 @@ export class StepRunner {
       const samples = this.counts[COUNT_SAMPLES] as number;
       const recurring = this.isRecurring(step) && this.fillUp(staging.input);
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
-      const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.outputOf(slice.slot));
+      const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.logprobsOf(slice.slot));
       const prompts = this.promptRows.splice(0);
       this.watch.begin(this.counts[COUNT_TOKENS] as number);
       const running = this.device.native.run({
@@ -108,7 +110,7 @@ export class StepRunner {
         output: new Uint8Array(staging.output.buffer, 0, samples * OUTPUT_WORDS * 4),
         deviceOutput: forward.tables.output.address,
       });
-      const deviceUs = await running.finally(() => this.watch.end());
+      const [deviceUs] = await Promise.all([running, ...this.ahead.splice(0)]).finally(() => this.watch.end());
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
@@ -116,11 +118,9 @@ export class StepRunner {
       for (const slice of step.slices) {
         if (!slice.sample) continue;
         const index = outputs.length;
-        outputs.push(readOutput(staging, index, slice.slot, asked[index]));
+        outputs.push(readOutput(staging, index, slice.slot, asked[index] as number));
       }
-      const promptOutputs = prompts.map(({ slot, top }, i) =>
-        readOutput(staging, outputs.length + i, slot, { logprobs: true, topLogprobs: top }),
-      );
+      const promptOutputs = prompts.map(({ slot, top }, i) => readOutput(staging, outputs.length + i, slot, 1 + top));
       return ExecuteResponse.fromPartial({
         stepId: step.stepId,
         generation: step.generation,
@@ -149,6 +149,10 @@ export class StepRunner {
     const { offsets } = tables;
     let writes = 0;
     const write = (index: number, value: number): void => {
+      if (writes === tables.maxWrites) {
+        this.writeAhead(words.slice(0, offsets.writePairs + 2 * writes), writes);
+        writes = 0;
+      }
       words[offsets.writePairs + 2 * writes] = index;
       words[offsets.writePairs + 2 * writes + 1] = value;
       writes += 1;
@@ -209,6 +213,27 @@ export class StepRunner {
     return offsets.writePairs + 2 * writes;
   }
 
+  /** Has the device write to slots, and do nothing else, before the step that is being filled in: its tables are full. */
+  private writeAhead(input: Int32Array, writes: number): void {
+    const { plan, forward } = this.model;
+    const { offsets, device } = forward.tables;
+    input.fill(0, 0, offsets.rowToken);
+    input[offsets.writes] = writes;
+    const counts = new Int32Array(STEP_COUNTS);
+    counts[COUNT_WRITES] = writes;
+    this.ahead.push(
+      this.device.native.run({
+        plan,
+        counts,
+        recurring: false,
+        input: new Uint8Array(input.buffer),
+        deviceInput: device.address,
+        output: new Uint8Array(0),
+        deviceOutput: forward.tables.output.address,
+      }),
+    );
+  }
+
   /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
   private isRecurring(step: ExecuteRequest): boolean {
     if (this.device.isHost || step.slices.length === 0 || this.counts[COUNT_PROMPT_ROWS] !== 0) return false;
@@ -243,22 +268,23 @@ function readOutput(
   staging: Staging,
   index: number,
   slot: number,
-  asked: { readonly logprobs: boolean; readonly topLogprobs: number } | undefined,
+  /** 0: none; n + 1: the token's and those of the n likeliest. */
+  logprobs: number,
 ): SlotOutput {
   const base = index * OUTPUT_WORDS;
   const token = staging.output[base] as number;
-  const logprob = asked?.logprobs ? (staging.outputFloats[base + 1] as number) : 0;
+  const logprob = logprobs > 0 ? (staging.outputFloats[base + 1] as number) : 0;
   // Of a prompt's row no token is drawn: its log probability tells.
   const nonFinite = (token & OUTPUT_NON_FINITE) !== 0 || Number.isNaN(logprob);
-  const top = asked?.logprobs && !nonFinite ? asked.topLogprobs : 0;
+  const top = nonFinite ? 0 : Math.max(0, logprobs - 1);
   const ids = base + 2;
-  const logprobs = ids + TOP_LOGPROBS_MAX;
+  const likeliest = ids + TOP_LOGPROBS_MAX;
   return {
     slot,
     tokenId: token & ~OUTPUT_NON_FINITE,
     logprob: nonFinite ? 0 : logprob,
     topIds: Array.from(staging.output.subarray(ids, ids + top)),
-    topLogprobs: Array.from(staging.outputFloats.subarray(logprobs, logprobs + top)),
+    topLogprobs: Array.from(staging.outputFloats.subarray(likeliest, likeliest + top)),
     nonFinite,
   };
 }

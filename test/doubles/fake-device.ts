@@ -5,6 +5,7 @@ import type {
   SlotOpen,
   SlotOutput,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { decodeSampling } from '../../src/shared/sampling-schema.js';
 
 const BLOCK_TOKENS = 16;
 const EMPTY = 0x811c9dc5;
@@ -120,12 +121,15 @@ export class FakeDevice {
     if (this.slots.has(slot)) throw new Error(`slot ${slot} is open already`);
     if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
     this.sequences += 1;
+    const { logprobs, promptLogprobs } = decodeSampling(sampling, (what) => {
+      throw new Error(what);
+    });
     const opened: Slot = {
       sequence: this.sequences,
       known: words(tokenIds),
       promptTokens,
-      top: sampling?.logprobs ? sampling.topLogprobs : 0,
-      promptTop: sampling?.topPromptLogprobs ?? 0,
+      top: Math.max(0, logprobs - 1),
+      promptTop: Math.max(0, promptLogprobs - 1),
       blocks: [],
       position: 0,
       chain: EMPTY,

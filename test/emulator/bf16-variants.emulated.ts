@@ -11,7 +11,7 @@ import { fill, Random } from '../kernels/support/values.js';
 // The kernels' own tests draw f32 and f16 tables and weights.
 onEachTarget('embedding_gather', (target) => {
   it('takes rows of a bf16 table', async () => {
-    const [vocabulary, hidden, slot_words] = [9, 300, SlotWord.BLOCK_TABLE];
+    const [vocabulary, hidden, slot_words] = [9, 300, SlotWord.blockTable];
     const table = encode('bf16', fill('normal', vocabulary * hidden, new Random(1)));
     const row_token = Int32Array.of(8, 0, 5);
     const dimensions = { tokens: 3, vocabulary, slot_count: 1 };

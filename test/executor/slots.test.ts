@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { SlotTable } from '../../src/executor/cache/slots.js';
 import { emptySlots, SlotWord, slotArena } from '../../src/executor/model/slot-layout.js';
-import { SlotOpen, SlotSampling } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { SlotOpen } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING, type SamplingValues } from '../../src/shared/sampling-schema.js';
 
 const VOCABULARY = 100;
 /** A context that is no whole number of blocks: the last block reaches past it. */
@@ -18,13 +19,13 @@ const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buff
 const ids = (count: number) => words(...Array.from({ length: count }, (_, i) => i % VOCABULARY));
 const nothing = () => undefined;
 
-const open = (parts: Partial<SlotOpen> = {}, sampling: Partial<SlotSampling> = {}): SlotOpen => ({
+const open = (parts: Partial<SlotOpen> = {}, sampling: Partial<SamplingValues> = {}): SlotOpen => ({
   ...SlotOpen.create(),
   slot: 0,
   tokenIds: ids(4),
   promptTokens: 4,
   blockIds: words(1, 2, 3),
-  sampling: { ...SlotSampling.create(), topP: 1, ...sampling },
+  sampling: encodeSampling({ ...NEUTRAL_SAMPLING, ...sampling }),
   ...parts,
 });
 const slice = (position: number, count: number, rest = {}) => ({
@@ -48,7 +49,7 @@ describe('a slot is opened only with', () => {
   it('what it can compute with', () => {
     expect(() => table(open())).not.toThrow();
     expect(() =>
-      table(open({}, { temperature: 3.4e38, topK: 2 ** 32 - 1, minP: 1, repetitionPenalty: 0 })),
+      table(open({}, { temperature: 3.4e38, topK: 2 ** 31 - 1, minP: 1, repetitionPenalty: 2 ** -126 })),
     ).not.toThrow();
   });
 
@@ -63,12 +64,18 @@ describe('a slot is opened only with', () => {
     ['blocks but the null block', { blockIds: words(1, 0) }, 'block 0'],
     ['each block once', { blockIds: words(4, 5, 4) }, 'block 4 twice'],
     ['no more blocks than the context takes', { blockIds: words(1, 2, 3, 4) }, 'more blocks than the context holds'],
-    ['sampling parameters', { sampling: undefined }, 'no sampling parameters'],
+    ['sampling parameters', { sampling: Buffer.of() }, 'sampling parameters of 0 bytes'],
+    ['these sampling parameters and no others', { sampling: Buffer.alloc(200) }, 'sampling parameters of 200 bytes'],
+    ['a value a bias', { biasIds: [1, 2], biasValues: [1] }, 'bias values'],
+    ['a bias a value', { biasIds: [], biasValues: [1] }, 'bias values'],
+    ['biases that are numbers', { biasIds: [1], biasValues: [Number.NaN] }, 'bias NaN'],
+    ['finite biases', { biasIds: [1], biasValues: [Number.POSITIVE_INFINITY] }, 'bias Infinity'],
+    ['biases of tokens', { biasIds: [VOCABULARY], biasValues: [1] }, 'a bias for token id 100'],
   ])('%s', (_, parts, message) => {
     expect(() => table(open(parts))).toThrow(broken(message));
   });
 
-  it.each<[string, Partial<SlotSampling>]>([
+  it.each<[string, Partial<SamplingValues>]>([
     ['temperature', { temperature: Number.NaN }],
     ['temperature', { temperature: Number.POSITIVE_INFINITY }],
     ['temperature', { temperature: -1 }],
@@ -81,16 +88,23 @@ describe('a slot is opened only with', () => {
     ['repetitionPenalty', { repetitionPenalty: -1 }],
     ['frequencyPenalty', { frequencyPenalty: Number.NEGATIVE_INFINITY }],
     ['presencePenalty', { presencePenalty: Number.NaN }],
-    ['topLogprobs', { topLogprobs: 21 }],
-    ['topPromptLogprobs', { topPromptLogprobs: 2 ** 32 - 1 }],
-    ['bias values', { biasIds: [1, 2], biasValues: [1] }],
-    ['bias values', { biasIds: [], biasValues: [1] }],
-    ['bias NaN', { biasIds: [1], biasValues: [Number.NaN] }],
-    ['bias Infinity', { biasIds: [1], biasValues: [Number.POSITIVE_INFINITY] }],
-    ['a bias for token id 100', { biasIds: [VOCABULARY], biasValues: [1] }],
-    ['a bias for token id 100', { suppressedIds: [VOCABULARY], suppressBefore: 50 }],
+    ['repetitionPenalty', { repetitionPenalty: 2 ** -127 }],
+    ['topK', { topK: 2 ** 31 }],
+    ['logprobs', { logprobs: 22 }],
+    ['promptLogprobs', { promptLogprobs: 2 ** 32 - 1 }],
+    ['minTokens', { minTokens: 2 ** 31 }],
   ])('numbers: not %s of %j', (name, sampling) => {
     expect(() => table(open({}, sampling))).toThrow(broken(name));
+  });
+
+  it('suppressed ids of tokens', () => {
+    const suppressing = open({ suppressedIds: [VOCABULARY] }, { minTokens: 1 });
+    expect(() => table(suppressing)).toThrow(broken('a bias for token id 100'));
+  });
+
+  it('what it returns: no log probabilities of a prompt that none were asked for', () => {
+    expect(() => table(open()).promptRows(slice(0, 4), nothing)).toThrow(broken('which has none'));
+    expect(() => table(open({}, { promptLogprobs: 1 })).promptRows(slice(0, 4), nothing)).not.toThrow();
   });
 });
 
@@ -136,14 +150,16 @@ describe('before any slot is open', () => {
     const slots = emptySlots(arena);
     const floats = new Float32Array(slots.buffer);
     const base = LIMITS.maxSequences * arena.slotWords;
-    const { REPETITION, FREQUENCY, PRESENCE, TEMPERATURE, TOP_P, MIN_P, TOP_K, LOGPROBS } = SlotWord;
-    expect([REPETITION, FREQUENCY, PRESENCE, TEMPERATURE, TOP_P, MIN_P].map((word) => floats[base + word])).toEqual([
-      1, 0, 0, 0, 1, 0,
-    ]);
-    expect([TOP_K, LOGPROBS].map((word) => slots[base + word])).toEqual([0, 0]);
+    const { repetitionPenalty, frequencyPenalty, presencePenalty, temperature, topP, minP, topK, logprobs } = SlotWord;
+    expect(
+      [repetitionPenalty, frequencyPenalty, presencePenalty, temperature, topP, minP].map(
+        (word) => floats[base + word],
+      ),
+    ).toEqual([1, 0, 0, 0, 1, 0]);
+    expect([topK, logprobs].map((word) => slots[base + word])).toEqual([0, 0]);
     expect(slots[arena.historyOffset + LIMITS.maxSequences * (1 + 2 * arena.historyEntries)]).toBe(-1);
     // Its table leads to the null block.
-    expect(slots.subarray(base + SlotWord.BLOCK_TABLE, base + arena.slotWords).every((word) => word === 0)).toBe(true);
+    expect(slots.subarray(base + SlotWord.blockTable, base + arena.slotWords).every((word) => word === 0)).toBe(true);
     expect(slots.filter((word) => word !== 0)).toHaveLength(3);
   });
 });

@@ -13,6 +13,7 @@ import {
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/server.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -55,7 +56,7 @@ function decodes(decode: (bytes: Buffer) => unknown, bytes: Buffer): boolean {
   }
 }
 
-it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, { timeout: 300_000 }, async () => {
+it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async () => {
   const server = await startTestGateway(writeRandomModel({ contextLength: 48 }), { maxQueuedRequests: 4096 });
   const raw = new Client(server.address, credentials.createInsecure());
   const { path: method, responseDeserialize } = InferenceServiceService.generateStream;
@@ -114,7 +115,7 @@ it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, { time
   }
 });
 
-it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, { timeout: 300_000 }, async () => {
+it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, async () => {
   const model = writeRandomModel({ contextLength: 64 });
   const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;
   const { child } = await startRocmforge(/executor listening/, 'executor', '--listen', address);
@@ -149,15 +150,9 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, { 
           tokenIds: words(1, 270, 280),
           promptTokens: 3,
           blockIds: words(1, 2),
-          sampling: {
-            temperature: 0.5,
-            topP: 0.9,
-            topK: 5,
-            seed: 3n,
-            presencePenalty: 1,
-            biasIds: [7],
-            biasValues: [1],
-          },
+          sampling: encodeSampling({ ...NEUTRAL_SAMPLING, temperature: 0.5, topP: 0.9, topK: 5, seed: 3n }),
+          biasIds: [7],
+          biasValues: [1],
         },
       ],
       slices: [{ slot: 1, position: 0, count: 3, sample: true }],

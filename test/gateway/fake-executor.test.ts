@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { ExecuteRequest, SlotSampling } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteRequest, SlotOpen } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { FakeDevice, fakeTokens } from '../doubles/fake-device.js';
 import { FAKE_VOCABULARY, type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
@@ -58,11 +59,12 @@ describe('a gateway before a scripted executor', () => {
 describe('the scripted executor refuses', () => {
   const bytes = (values: readonly number[]) => Buffer.from(Uint32Array.from(values).buffer);
   const open = (slot: number, tokens: readonly number[], blocks: readonly number[]) => ({
+    ...SlotOpen.create(),
     slot,
     tokenIds: bytes(tokens),
     promptTokens: tokens.length,
     blockIds: bytes(blocks),
-    sampling: SlotSampling.create(),
+    sampling: encodeSampling(NEUTRAL_SAMPLING),
   });
   const slice = (slot: number, position: number, count: number) => ({
     slot,

@@ -79,7 +79,10 @@ describe('the numbers that kernels and TypeScript share', () => {
 
   it('are the same words of a slot', () => {
     const words = Object.fromEntries(
-      [...header.matchAll(/\bSLOT_(\w+) = (\d+)/g)].map(([, name, at]) => [name, Number(at)]),
+      [...header.matchAll(/\bSLOT_(\w+) = (\d+)/g)].map(([, name, at]) => [
+        (name as string).toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+        Number(at),
+      ]),
     );
     expect(words).toEqual(SlotWord);
   });

@@ -19,11 +19,11 @@ onEachTarget('embedding_gather', (target) => {
       ),
       async ([type, { vocabulary, hidden, tokens, slot_count }, kind, start]) => {
         const random = new Random(start);
-        const slot_words = SlotWord.BLOCK_TABLE + 3;
+        const slot_words = SlotWord.blockTable + 3;
         const table = encode(type, fill(kind, vocabulary * hidden, random));
         const last = Int32Array.from({ length: slot_count }, () => random.below(vocabulary));
         const slots = Int32Array.from({ length: slot_count * slot_words }, (_, i) =>
-          i % slot_words === SlotWord.LAST_TOKEN ? last[Math.floor(i / slot_words)]! : -7,
+          i % slot_words === SlotWord.lastToken ? last[Math.floor(i / slot_words)]! : -7,
         );
         const row_token = Int32Array.from({ length: tokens }, () => random.below(vocabulary + 1) - 1);
         const row_slot = Int32Array.from({ length: tokens }, () => random.below(slot_count));

@@ -12,13 +12,13 @@ const UNTOUCHED = -9;
 /** Asks for `wanted[i]` alternatives of row i (-1: nothing) and holds the whole output against the reference. */
 async function checkRows(target: Target, rows: Float32Array[], wanted: number[], sampled: number[], top_max: number) {
   const vocabulary = rows[0]!.length;
-  const slot_words = SlotWord.BLOCK_TABLE;
+  const slot_words = SlotWord.blockTable;
   const width = 2 + 2 * top_max;
   const slots = new Int32Array(rows.length * slot_words);
   const output = new Int32Array(rows.length * width).fill(UNTOUCHED);
   const logits = new Float32Array(rows.length * vocabulary);
   rows.forEach((row, i) => {
-    slots[i * slot_words + SlotWord.LOGPROBS] = wanted[i]! + 1;
+    slots[i * slot_words + SlotWord.logprobs] = wanted[i]! + 1;
     output[i * width] = sampled[i]!;
     logits.set(row, i * vocabulary);
   });

@@ -25,7 +25,7 @@ interface Row {
 /** Samples each row in a slot of its own; @returns the tokens, which are also each slot's last token. */
 async function sampleRows(target: Target, rows: readonly Row[]): Promise<number[]> {
   const vocabulary = rows[0]!.logits.length;
-  const slot_words = SlotWord.BLOCK_TABLE + 1;
+  const slot_words = SlotWord.blockTable + 1;
   const slots = new Int32Array(rows.length * slot_words);
   const logits = new Float32Array(rows.length * vocabulary);
   const last = rows.length - 1;
@@ -33,13 +33,13 @@ async function sampleRows(target: Target, rows: readonly Row[]): Promise<number[
     logits.set(row, i * vocabulary);
     // Rows lie in slots back to front, so that a row and its slot differ.
     const at = (last - i) * slot_words;
-    slots[at + SlotWord.TEMPERATURE] = bitsOf(sampling.temperature);
-    slots[at + SlotWord.TOP_K] = sampling.topK;
-    slots[at + SlotWord.TOP_P] = bitsOf(sampling.topP);
-    slots[at + SlotWord.MIN_P] = bitsOf(sampling.minP);
-    slots[at + SlotWord.SEED_LOW] = sampling.seed[0] | 0;
-    slots[at + SlotWord.SEED_HIGH] = sampling.seed[1] | 0;
-    slots[at + SlotWord.SAMPLE_INDEX] = sampling.sampleIndex;
+    slots[at + SlotWord.temperature] = bitsOf(sampling.temperature);
+    slots[at + SlotWord.topK] = sampling.topK;
+    slots[at + SlotWord.topP] = bitsOf(sampling.topP);
+    slots[at + SlotWord.minP] = bitsOf(sampling.minP);
+    slots[at + SlotWord.seed] = sampling.seed[0] | 0;
+    slots[at + SlotWord.seed + 1] = sampling.seed[1] | 0;
+    slots[at + SlotWord.sampleIndex] = sampling.sampleIndex;
   });
   const order = rows.map((_, i) => i);
   const result = await target.launch(
@@ -60,7 +60,7 @@ async function sampleRows(target: Target, rows: readonly Row[]): Promise<number[
   return order.map((i) => {
     const [token, ...rest] = result.output!.slice(i * 3, i * 3 + 3);
     expect(rest).toEqual([-9, -9]);
-    expect(result.slots![(last - i) * slot_words + SlotWord.LAST_TOKEN]).toBe(token! & ~OUTPUT_NON_FINITE);
+    expect(result.slots![(last - i) * slot_words + SlotWord.lastToken]).toBe(token! & ~OUTPUT_NON_FINITE);
     return token!;
   });
 }

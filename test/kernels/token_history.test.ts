@@ -10,13 +10,13 @@ onEachTarget('token_history', (target) => {
   it('counts a known token, adds a new one, and leaves a full history and other slots alone', () =>
     target.check(fc.tuple(size(6), size(600), seed), async ([slot_count, entries, start]) => {
       const random = new Random(start);
-      const slot_words = SlotWord.BLOCK_TABLE;
+      const slot_words = SlotWord.blockTable;
       const width = 1 + 2 * entries;
       const vocabulary = entries + 3;
       const slots = new Int32Array(slot_count * slot_words);
       const history = new Int32Array(slot_count * width);
       for (let slot = 0; slot < slot_count; slot++) {
-        slots[slot * slot_words + SlotWord.LAST_TOKEN] = random.below(vocabulary);
+        slots[slot * slot_words + SlotWord.lastToken] = random.below(vocabulary);
         const count = random.next() < 0.3 ? entries : random.below(entries + 1);
         const tokens = random.permutation(vocabulary).slice(0, count);
         history.set([count, ...tokens.flatMap((token) => [token, random.below(5)])], slot * width);
@@ -33,7 +33,7 @@ onEachTarget('token_history', (target) => {
       const expected = history.slice();
       for (const slot of sampled) {
         const own = history.slice(slot * width, (slot + 1) * width);
-        expected.set(tokenHistory(own, slots[slot * slot_words + SlotWord.LAST_TOKEN]!), slot * width);
+        expected.set(tokenHistory(own, slots[slot * slot_words + SlotWord.lastToken]!), slot * width);
       }
       expect(result.history).toEqual(expected);
     }));

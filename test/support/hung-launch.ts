@@ -10,6 +10,7 @@ import {
   KvCacheType,
   LoadModelRequest,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from './command-line.js';
 import { HipDouble } from './hip-double.js';
 import { writeRandomModel } from './random-model.js';
@@ -72,7 +73,7 @@ export async function hangInLaunch(): Promise<number> {
         tokenIds: words(1, 270),
         promptTokens: 2,
         blockIds: words(1, 2),
-        sampling: { topP: 1 },
+        sampling: encodeSampling(NEUTRAL_SAMPLING),
       };
       const [position, count] = stepId === 1 ? [0, 2] : [stepId, 1];
       const slices = [{ slot: 0, position, count, sample: true }];

@@ -11,7 +11,7 @@ export function sequenceOf(
   maxTokens: number,
   { priority = 0, asks = false, peer = '' }: { priority?: number; asks?: boolean; peer?: string } = {},
 ): Sequence {
-  const sampling = asks ? { ...GREEDY, promptLogprobs: 0 } : GREEDY;
+  const sampling = asks ? { ...GREEDY, promptLogprobs: 1 } : GREEDY;
   const ids = Uint32Array.from(promptIds);
   return new Sequence({ promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks });
 }

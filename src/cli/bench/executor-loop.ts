@@ -8,7 +8,8 @@ import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/mo
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepRunner } from '../../executor/step-runner.js';
-import { ExecuteRequest, SlotSampling } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 
 /** One measured generation: milliseconds of the prompt's step and of each step of one token. */
 export interface LoopRun {
@@ -88,11 +89,12 @@ export class ExecutorLoop {
   private async begin(prompt: readonly number[]): Promise<void> {
     const limits = this.model.forward.limits;
     const open = {
+      ...SlotOpen.create(),
       slot: 0,
       tokenIds: Buffer.from(Uint32Array.from(prompt).buffer),
       promptTokens: prompt.length,
       blockIds: Buffer.from(Uint32Array.from({ length: blocksFor(limits.maxContext) }, (_, i) => i + 1).buffer),
-      sampling: { ...SlotSampling.create(), topP: 1 },
+      sampling: encodeSampling(NEUTRAL_SAMPLING),
     };
     await this.step({
       opens: [open],

@@ -84,7 +84,7 @@ class KernelBench {
     const tables = new StepTables(memory, limits);
     const arena = slotArena(limits);
     const words = new Int32Array(arena.words);
-    for (let block = 0; block < blocksFor(context); block++) words[SlotWord.BLOCK_TABLE + block] = 1 + block;
+    for (let block = 0; block < blocksFor(context); block++) words[SlotWord.blockTable + block] = 1 + block;
     const slots = { buffer: memory.upload(words), arena };
     this.site = { device, memory, tables, slots, shape, limits, cache, fusions: new Set(FUSIONS) };
     this.ropes = {

@@ -1,7 +1,8 @@
 import type { Device } from '../../executor/device/device.js';
 import type { LoadedModel } from '../../executor/model/loaded-model.js';
 import { StepRunner } from '../../executor/step-runner.js';
-import { ExecuteRequest, SlotSampling } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
 
 /** Positions `position .. position + count - 1` of a slot's sequence; `sample` asks for the last one's logits. */
 export type Slice = readonly [slot: number, position: number, count: number, sample: boolean];
@@ -49,13 +50,14 @@ export class StepDriver {
       stepId: this.stepId,
       generation: this.generation,
       opens: opens.map(([slot, tokenIds]) => ({
+        ...SlotOpen.create(),
         slot,
         tokenIds: Buffer.from(tokenIds.buffer),
         promptTokens: tokenIds.length,
         blockIds: Buffer.from(
           Uint32Array.from({ length: blocks }, (_, i) => 1 + slot + (blocks - 1 - i) * limits.maxSequences).buffer,
         ),
-        sampling: { ...SlotSampling.create(), topP: 1 },
+        sampling: encodeSampling(NEUTRAL_SAMPLING),
       })),
       slices: slices.map(([slot, position, count, sample]) => ({
         slot,

@@ -1,11 +1,12 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type {
-  Slice,
-  SlotAppend,
-  SlotOpen,
-  SlotSampling,
-} from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { KV_BLOCK_TOKENS, TOP_LOGPROBS_MAX } from '../kernels/contracts/index.js';
+import type { Slice, SlotAppend, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import {
+  decodeSampling,
+  FIRST_SAMPLING_WORD,
+  type SamplingValues,
+  slotSamplingWords,
+} from '../../shared/sampling-schema.js';
+import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 import type { Limits } from '../model/limits.js';
 import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 
@@ -13,9 +14,12 @@ import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot
 interface Slot {
   readonly tokenIds: Uint32Array;
   readonly promptTokens: number;
-  readonly logprobs: boolean;
-  readonly topLogprobs: number;
-  readonly sampling: SlotSampling;
+  readonly sampling: SamplingValues;
+  /** What is added to logits, by token id. */
+  readonly biases: ReadonlyMap<number, number>;
+  readonly suppressedIds: readonly number[];
+  /** The first position at which they may be sampled. */
+  readonly suppressBefore: number;
   /** Blocks of the table, in its order. */
   readonly blocks: Set<number>;
   /** The position of the token that was sampled last; before the first, none. */
@@ -66,19 +70,23 @@ export class SlotTable {
     for (const id of tokenIds) {
       if (id >= this.vocabularySize) throw protocolError(`token id ${id} in slot ${slot}`);
     }
-    const sampling = message.sampling ?? throwProtocolError(`slot ${slot} has no sampling parameters`);
-    checkSampling(slot, sampling);
+    const sampling = decodeSampling(message.sampling, (what) => throwProtocolError(`${what} of slot ${slot}`));
+    const suppressBefore = sampling.minTokens === 0 ? 0 : message.promptTokens + sampling.minTokens;
     this.slots[slot] = {
       tokenIds,
       promptTokens: message.promptTokens,
-      logprobs: sampling.logprobs,
-      topLogprobs: sampling.topLogprobs,
       sampling,
+      biases: biasesOf(message),
+      suppressedIds: message.suppressedIds,
+      suppressBefore,
       blocks: new Set(),
       sampledPosition: undefined,
-      isSuppressing: tokenIds.length < sampling.suppressBefore,
+      isSuppressing: tokenIds.length < suppressBefore,
     };
-    this.writeSampling(slot, sampling, write);
+    const first = slot * this.words + FIRST_SAMPLING_WORD;
+    slotSamplingWords(message.sampling).forEach((word, i) => {
+      write(first + i, word);
+    });
     this.writeHistory(slot, sampling, tokenIds, message.promptTokens, write);
     this.writeBiases(slot, write);
     this.append({ slot, blockIds: message.blockIds }, write);
@@ -86,7 +94,7 @@ export class SlotTable {
 
   append(message: SlotAppend, write: SlotWriter): void {
     const slot = this.get(message.slot);
-    const table = message.slot * this.words + SlotWord.BLOCK_TABLE;
+    const table = message.slot * this.words + SlotWord.blockTable;
     for (const block of words(message.blockIds)) {
       if (block === 0 || block >= this.limits.kvBlocks) throw protocolError(`block ${block} in slot ${message.slot}`);
       if (slot.blocks.size * KV_BLOCK_TOKENS >= this.limits.maxContext) {
@@ -121,9 +129,9 @@ export class SlotTable {
 
   /** The slot is about to sample the token of this position: what is held down until then is let go. */
   beforeSample(slot: number, position: number, write: SlotWriter): void {
-    const { isSuppressing, sampling } = this.get(slot);
+    const { isSuppressing, suppressBefore } = this.get(slot);
     this.get(slot).sampledPosition = position;
-    if (!isSuppressing || position < sampling.suppressBefore) return;
+    if (!isSuppressing || position < suppressBefore) return;
     this.get(slot).isSuppressing = false;
     this.writeBiases(slot, write);
   }
@@ -134,7 +142,8 @@ export class SlotTable {
    */
   promptRows(slice: Slice, row: (index: number, target: number, top: number) => void): void {
     const { tokenIds, promptTokens, sampling } = this.get(slice.slot);
-    const top = sampling.topPromptLogprobs;
+    if (sampling.promptLogprobs === 0) throw protocolError(`prompt logprobs of slot ${slice.slot}, which has none`);
+    const top = sampling.promptLogprobs - 1;
     const end = slice.position + slice.count;
     if (end > promptTokens) throw protocolError(`prompt logprobs up to ${end} of a prompt of ${promptTokens}`);
     for (let next = slice.position + 1; next < Math.min(end + 1, promptTokens); next++) {
@@ -142,40 +151,25 @@ export class SlotTable {
     }
   }
 
-  /** What is returned beside a sampled token. */
-  outputOf(slot: number): { readonly logprobs: boolean; readonly topLogprobs: number } {
-    return this.get(slot);
+  /** How many log probabilities come with a token that the slot samples: its own, and those of the likeliest. */
+  logprobsOf(slot: number): number {
+    return this.get(slot).sampling.logprobs;
   }
 
   private get(slot: number): Slot {
     return this.slots[slot] ?? throwProtocolError(`slot ${slot} is not open`);
   }
 
-  private writeSampling(slot: number, sampling: SlotSampling, write: SlotWriter): void {
-    const base = slot * this.words;
-    write(base + SlotWord.TEMPERATURE, this.bitsOf(sampling.temperature));
-    write(base + SlotWord.TOP_K, Math.min(sampling.topK, this.vocabularySize));
-    write(base + SlotWord.TOP_P, this.bitsOf(sampling.topP));
-    write(base + SlotWord.MIN_P, this.bitsOf(sampling.minP));
-    write(base + SlotWord.SEED_LOW, Number(BigInt.asIntN(32, sampling.seed)));
-    write(base + SlotWord.SEED_HIGH, Number(BigInt.asIntN(32, sampling.seed >> 32n)));
-    write(base + SlotWord.SAMPLE_INDEX, sampling.sampleIndex);
-    write(base + SlotWord.REPETITION, this.bitsOf(repetitionOf(sampling)));
-    write(base + SlotWord.FREQUENCY, this.bitsOf(sampling.frequencyPenalty));
-    write(base + SlotWord.PRESENCE, this.bitsOf(sampling.presencePenalty));
-    write(base + SlotWord.LOGPROBS, sampling.logprobs ? 1 + sampling.topLogprobs : 0);
-  }
-
   /** The tokens that penalties look at, each with how often it was generated; -1 where nothing is penalized. */
   private writeHistory(
     slot: number,
-    sampling: SlotSampling,
+    sampling: SamplingValues,
     tokenIds: Uint32Array,
     promptTokens: number,
     write: SlotWriter,
   ): void {
     const base = this.arena.historyOffset + slot * (1 + 2 * this.arena.historyEntries);
-    if (repetitionOf(sampling) === 1 && sampling.frequencyPenalty === 0 && sampling.presencePenalty === 0) {
+    if (sampling.repetitionPenalty === 1 && sampling.frequencyPenalty === 0 && sampling.presencePenalty === 0) {
       write(base, -1);
       return;
     }
@@ -190,9 +184,9 @@ export class SlotTable {
   }
 
   private writeBiases(slot: number, write: SlotWriter): void {
-    const { sampling, isSuppressing } = this.get(slot);
-    const biases = new Map(sampling.biasIds.map((id, i) => [id, sampling.biasValues[i] as number]));
-    if (isSuppressing) for (const id of sampling.suppressedIds) biases.set(id, Number.NEGATIVE_INFINITY);
+    const { biases: lasting, suppressedIds, isSuppressing } = this.get(slot);
+    const biases = new Map(lasting);
+    if (isSuppressing) for (const id of suppressedIds) biases.set(id, Number.NEGATIVE_INFINITY);
     if (biases.size > BIAS_ENTRIES) throw protocolError(`${biases.size} biased logits in slot ${slot}`);
     let word = this.arena.biasOffset + slot * (1 + 2 * BIAS_ENTRIES);
     write(word++, biases.size);
@@ -209,29 +203,12 @@ export class SlotTable {
   }
 }
 
-/** What a kernel computes with must be numbers that it can compute with. */
-function checkSampling(slot: number, sampling: SlotSampling): void {
-  const check = (holds: boolean, name: string, value: unknown): void => {
-    if (!holds) throw protocolError(`${name} ${value} of slot ${slot}`);
-  };
-  const { temperature, topP, minP, repetitionPenalty, frequencyPenalty, presencePenalty } = sampling;
-  for (const [name, value] of Object.entries({ temperature, repetitionPenalty })) {
-    check(Number.isFinite(value) && value >= 0, name, value);
+function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, number> {
+  if (biasIds.length !== biasValues.length) {
+    throw protocolError(`bias values for ${biasIds.length} ids are ${biasValues.length} of slot ${slot}`);
   }
-  for (const [name, value] of Object.entries({ topP, minP })) check(value >= 0 && value <= 1, name, value);
-  for (const [name, value] of Object.entries({ frequencyPenalty, presencePenalty })) {
-    check(Number.isFinite(value), name, value);
-  }
-  const { biasIds, biasValues, topLogprobs, topPromptLogprobs } = sampling;
-  check(biasIds.length === biasValues.length, 'bias values for', `${biasIds.length} ids are ${biasValues.length}`);
-  for (const value of biasValues) check(Number.isFinite(value), 'bias', value);
-  for (const [name, value] of Object.entries({ topLogprobs, topPromptLogprobs })) {
-    check(value <= TOP_LOGPROBS_MAX, name, value);
-  }
-}
-
-function repetitionOf({ repetitionPenalty }: SlotSampling): number {
-  return repetitionPenalty === 0 ? 1 : repetitionPenalty;
+  for (const value of biasValues) if (!Number.isFinite(value)) throw protocolError(`bias ${value} of slot ${slot}`);
+  return new Map(biasIds.map((id, i) => [id, biasValues[i] as number]));
 }
 
 /** Little-endian uint32s of a `bytes` field. */

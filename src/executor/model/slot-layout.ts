@@ -1,20 +1,21 @@
+import {
+  encodeSampling,
+  FIRST_SAMPLING_WORD,
+  NEUTRAL_SAMPLING,
+  SLOT_SAMPLING_COUNT,
+  SLOT_SAMPLING_WORDS,
+  slotSamplingWords,
+} from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
 
-/** Words of a slot on the device; the numbers of `enum SlotWord` in `kernels/forge/slot.h`. */
+/**
+ * Words of a slot on the device: the token it sampled last, how it samples, its block table. `kernels/forge/slot.h` has the
+ * same numbers.
+ */
 export const SlotWord = {
-  LAST_TOKEN: 0,
-  TEMPERATURE: 1,
-  TOP_K: 2,
-  TOP_P: 3,
-  MIN_P: 4,
-  SEED_LOW: 5,
-  SEED_HIGH: 6,
-  SAMPLE_INDEX: 7,
-  LOGPROBS: 8,
-  REPETITION: 9,
-  FREQUENCY: 10,
-  PRESENCE: 11,
-  BLOCK_TABLE: 16,
+  lastToken: 0,
+  ...SLOT_SAMPLING_WORDS,
+  blockTable: 16 * Math.ceil((FIRST_SAMPLING_WORD + SLOT_SAMPLING_COUNT) / 16),
 } as const;
 
 /** Blocks that hold `tokens` tokens. */
@@ -24,7 +25,7 @@ export function blocksFor(tokens: number): number {
 
 /** Words of a slot whose sequence may grow to `maxContext` tokens. */
 export function slotWords(maxContext: number): number {
-  return SlotWord.BLOCK_TABLE + blocksFor(maxContext);
+  return SlotWord.blockTable + blocksFor(maxContext);
 }
 
 /** The most tokens of one sequence whose logits may be biased or held down. */
@@ -71,10 +72,10 @@ export function slotArena(limits: { readonly maxSequences: number; readonly maxC
  */
 export function emptySlots(arena: SlotArena): Int32Array {
   const words = new Int32Array(arena.words);
-  const [one] = new Int32Array(Float32Array.of(1).buffer) as unknown as [number];
-  const slot = (arena.slots - 1) * arena.slotWords;
-  words[slot + SlotWord.TOP_P] = one;
-  words[slot + SlotWord.REPETITION] = one;
+  words.set(
+    slotSamplingWords(encodeSampling(NEUTRAL_SAMPLING)),
+    (arena.slots - 1) * arena.slotWords + FIRST_SAMPLING_WORD,
+  );
   words[arena.historyOffset + (arena.slots - 1) * (1 + 2 * arena.historyEntries)] = -1;
   return words;
 }

@@ -3,6 +3,9 @@ import { OUTPUT_WORDS } from '../kernels/contracts/index.js';
 import type { Limits } from './limits.js';
 import { slotArena } from './slot-layout.js';
 
+/** Slot writes of most steps: some prompts' histories or block tables at a time, not every slot's at its longest. */
+const MAX_WRITES = 65_536;
+
 /**
  * The small tables of one step, in one range of device memory so that one copy brings them all.
  *
@@ -29,7 +32,7 @@ export class StepTables {
     readonly tiles: number;
     readonly writePairs: number;
   };
-  /** The most (index, value) pairs of one step: every slot opened anew with a full block table. */
+  /** (index, value) pairs that the tables hold. A step that has more writes the others before it; see `StepRunner`. */
   readonly maxWrites: number;
   readonly words: number;
   readonly device: DeviceBuffer;
@@ -52,7 +55,7 @@ export class StepTables {
       tiles: rows + 3 * maxStepTokens + 3 * maxSequences,
       writePairs: rows + 5 * maxStepTokens + 3 * maxSequences,
     };
-    this.maxWrites = slotArena(limits).words;
+    this.maxWrites = Math.min(slotArena(limits).words, MAX_WRITES + 16 * maxSequences);
     this.words = this.offsets.writePairs + 2 * this.maxWrites;
     this.device = device.allocate('i32', this.words);
     this.output = device.allocate('i32', maxSequences * OUTPUT_WORDS);

@@ -21,8 +21,7 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   const sampled = step.slices.filter(({ sample }) => sample);
   if (outputs.length !== sampled.length) throw wrong(`${outputs.length} tokens`, `${sampled.length}`);
   sampled.forEach(({ slot, sequence }, i) => {
-    const { logprobs, topLogprobs } = sequence.options.sampling;
-    checkOutput(outputs[i] as SlotOutput, slot, logprobs ? topLogprobs : 0, vocabularySize);
+    checkOutput(outputs[i] as SlotOutput, slot, sequence.options.sampling.logprobs, vocabularySize);
   });
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
@@ -30,19 +29,20 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   for (const slice of step.slices) {
     for (let i = 0; i < promptOutputsOf(slice); i++) {
       const output = promptOutputs[next++] as SlotOutput;
-      checkOutput(output, slice.slot, slice.sequence.options.sampling.promptLogprobs ?? 0, vocabularySize);
+      checkOutput(output, slice.slot, slice.sequence.options.sampling.promptLogprobs, vocabularySize);
       const token = slice.sequence.token(slice.position + 1 + i);
       if (output.tokenId !== token) throw wrong(`prompt token ${output.tokenId}`, `${token}`);
     }
   }
 }
 
-function checkOutput(output: SlotOutput, slot: number, top: number, vocabularySize: number): void {
+/** @param logprobs 0: none; n + 1: the token's and those of the n likeliest */
+function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabularySize: number): void {
   const { tokenId, topIds, topLogprobs } = output;
   if (output.slot !== slot) throw wrong(`slot ${output.slot}`, `slot ${slot}`);
   if (tokenId >= vocabularySize) throw wrong(`token ${tokenId}`, `one below ${vocabularySize}`);
   // Where nothing is likely there is nothing to tell.
-  const expected = output.nonFinite ? 0 : top;
+  const expected = output.nonFinite ? 0 : Math.max(0, logprobs - 1);
   if (topIds.length !== expected || topLogprobs.length !== expected) {
     throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
   }

@@ -9,8 +9,8 @@ export interface GenerationParameters {
   /** Who sent it: what many send is shared out among them. */
   readonly peer: string;
   readonly promptIds: Uint32Array;
-  /** Of each completion, but for the index. */
-  readonly sampling: Omit<SequenceSampling, 'sampleIndex'>;
+  /** Of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
+  readonly sampling: SequenceSampling;
   readonly stop: StopOptions;
   /** Completions. */
   readonly n: number;
@@ -19,8 +19,6 @@ export interface GenerationParameters {
   readonly timeLimitMs: number;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
   readonly promptText: string | undefined;
-  /** How many of the likeliest tokens come with each prompt token's log probability; absent: none are returned. */
-  readonly promptLogprobs: number | undefined;
 }
 
 /** The probability of a token and of the likeliest ones at its place. */
@@ -63,7 +61,7 @@ export class Generation {
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
-    const { n, promptIds, sampling: allSampling, promptLogprobs, promptText, stop, priority, peer } = parameters;
+    const { n, promptIds, sampling: shared, promptText, stop, priority, peer } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -72,12 +70,8 @@ export class Generation {
       const [leader] = sequences;
       // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
       // do not have; the others take what it has computed.
-      const takesPrefix = leader !== undefined || (promptLogprobs === undefined && promptText === undefined);
-      const sampling = {
-        ...allSampling,
-        sampleIndex,
-        ...(!leader && promptLogprobs !== undefined && { promptLogprobs }),
-      };
+      const takesPrefix = leader !== undefined || (shared.promptLogprobs === 0 && promptText === undefined);
+      const sampling = { ...shared, sampleIndex, ...(leader && { promptLogprobs: 0 }) };
       const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, peer, takesPrefix };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
@@ -95,7 +89,7 @@ export class Generation {
     const index = sequence.options.sampling.sampleIndex;
     const { text, finish } = (this.completions[index] as Completion).push(token.tokenId);
     const prompt = sequence.emitted.length === 1 ? (this.parameters.promptText ?? '') : '';
-    this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs ? [token] : []);
+    this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs > 0 ? [token] : []);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;
   }

@@ -1,46 +1,17 @@
+import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import { NO_PREFIX } from './block-manager.js';
 import type { Promised } from './promised-prefixes.js';
 
-/** How a sequence's tokens are drawn; what the executor's slot is told. Neutral values turn a filter off. */
-export interface SequenceSampling {
-  readonly temperature: number;
-  readonly topK: number;
-  readonly topP: number;
-  readonly minP: number;
-  readonly seed: bigint;
-  /** Which of a request's n completions. */
-  readonly sampleIndex: number;
-  readonly logprobs: boolean;
-  readonly topLogprobs: number;
-  readonly repetitionPenalty: number;
-  readonly frequencyPenalty: number;
-  readonly presencePenalty: number;
+/** How a sequence's tokens are drawn; what the executor's slot is told. */
+export interface SequenceSampling extends SamplingValues {
   /** Token id and what is added to its logit. */
   readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
-  /** Tokens that would end the sequence, held down until {@link minTokens} are generated. */
+  /** Tokens that would end the sequence, held down until `minTokens` are generated. */
   readonly suppressedIds: readonly number[];
-  readonly minTokens: number;
-  /** How many of the likeliest tokens come with each prompt token's log probability; absent: no prompt logprobs. */
-  readonly promptLogprobs?: number;
 }
 
 /** Sampling that changes nothing: argmax of the raw logits. */
-export const GREEDY: SequenceSampling = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  seed: 0n,
-  sampleIndex: 0,
-  logprobs: false,
-  topLogprobs: 0,
-  repetitionPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  logitBias: [],
-  suppressedIds: [],
-  minTokens: 0,
-};
+export const GREEDY: SequenceSampling = { ...NEUTRAL_SAMPLING, logitBias: [], suppressedIds: [] };
 
 export interface SequenceOptions {
   readonly promptIds: Uint32Array;
@@ -124,7 +95,7 @@ export class Sequence {
 
   /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
   get asksPromptLogprobs(): boolean {
-    return this.options.sampling.promptLogprobs !== undefined && this.emitted.length === 0 && this.pending === 0;
+    return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
   }
 
   /** The token at a known position. */

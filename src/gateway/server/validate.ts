@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
+import { SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
 import type { GenerationParameters } from '../generation/generation.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
@@ -25,7 +26,8 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');
   check(inRange(sampling?.minP, 0, 1), 'sampling.min_p', 'must be in [0, 1]');
   check(inRange(sampling?.typicalP, Number.MIN_VALUE, 1), 'sampling.typical_p', 'must be in (0, 1]');
-  check(finite(sampling?.repetitionPenalty, Number.MIN_VALUE), 'sampling.repetition_penalty', 'must be above 0');
+  const { least } = SAMPLING_PARAMETERS.repetitionPenalty;
+  check(finite(sampling?.repetitionPenalty, least), 'sampling.repetition_penalty', `must be at least ${least}`);
   check(inRange(sampling?.frequencyPenalty, -2, 2), 'sampling.frequency_penalty', 'must be in [-2, 2]');
   check(inRange(sampling?.presencePenalty, -2, 2), 'sampling.presence_penalty', 'must be in [-2, 2]');
   for (const [id, bias] of Object.entries(sampling?.logitBias ?? {})) {
@@ -80,7 +82,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
       { field: context.inputField },
     );
   }
-  const temperature = sampling?.temperature ?? 1;
+  const values = samplingOf(sampling);
   const n = request.n ?? 1;
   const maxTokens = Math.min(stop?.maxTokens ?? room, room);
   const minTokens = stop?.minTokens ?? 0;
@@ -99,19 +101,16 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     peer,
     promptIds,
     sampling: {
-      temperature: temperature < LEAST_TEMPERATURE ? 0 : temperature,
-      topK: sampling?.topK ?? 0,
-      topP: sampling?.topP ?? 1,
-      minP: sampling?.minP ?? 0,
+      ...values,
+      temperature: values.temperature < LEAST_TEMPERATURE ? 0 : values.temperature,
+      // More than there are is all there are.
+      topK: Math.min(values.topK, facts.vocabularySize),
       seed: sampling?.seed ?? randomBytes(8).readBigUInt64LE(),
-      logprobs: output?.logprobs !== undefined,
-      topLogprobs: output?.logprobs ?? 0,
-      repetitionPenalty: sampling?.repetitionPenalty ?? 1,
-      frequencyPenalty: sampling?.frequencyPenalty ?? 0,
-      presencePenalty: sampling?.presencePenalty ?? 0,
+      logprobs: logprobsOf(output?.logprobs),
+      promptLogprobs: logprobsOf(output?.promptLogprobs),
+      minTokens,
       logitBias: Object.entries(sampling?.logitBias ?? {}).map(([id, bias]) => [Number(id), bias] as const),
       suppressedIds,
-      minTokens,
     },
     stop: {
       strings: new StopStrings(stop?.strings ?? []),
@@ -127,8 +126,12 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     priority: request.priority,
     timeLimitMs: request.timeLimitMs,
     promptText,
-    promptLogprobs: output?.promptLogprobs,
   };
+}
+
+/** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */
+function logprobsOf(likeliest: number | undefined): number {
+  return likeliest === undefined ? 0 : 1 + likeliest;
 }
 
 /** Refuses more log probabilities than one message may have. */

@@ -27,11 +27,11 @@ export class PagedCache {
     const used = tables.reduce((sum, count) => sum + count, 0);
     this.blocks = used + 1;
     // One entry more than any sequence needs: reading it leads to block 0.
-    this.slotWords = SlotWord.BLOCK_TABLE + Math.max(...tables) + 1;
+    this.slotWords = SlotWord.blockTable + Math.max(...tables) + 1;
     this.slots = new Int32Array(lengths.length * this.slotWords);
     const order = random.permutation(used);
     for (const [slot, count] of tables.entries()) {
-      for (let i = 0; i < count; i++) this.slots[slot * this.slotWords + SlotWord.BLOCK_TABLE + i] = order.pop()! + 1;
+      for (let i = 0; i < count; i++) this.slots[slot * this.slotWords + SlotWord.blockTable + i] = order.pop()! + 1;
     }
     const elements = this.blocks * kvHeads * KV_BLOCK_TOKENS * headDim;
     const k = new Float32Array(elements).fill(Number.NaN);
@@ -50,7 +50,7 @@ export class PagedCache {
 
   /** The first element of a token's head vector. */
   offset(slot: number, token: number, kvHead: number): number {
-    const at = slot * this.slotWords + SlotWord.BLOCK_TABLE + Math.floor(token / KV_BLOCK_TOKENS);
+    const at = slot * this.slotWords + SlotWord.blockTable + Math.floor(token / KV_BLOCK_TOKENS);
     const block = this.slots[at]!;
     return ((block * this.kvHeads + kvHead) * KV_BLOCK_TOKENS + (token % KV_BLOCK_TOKENS)) * this.headDim;
   }

@@ -38,7 +38,7 @@ export function randomRows(count: number, vocabulary: number, samplings: readonl
 /** Sampled rows as the kernels get them: slots back to front, so that a row and its slot differ. */
 export class SampledStep {
   readonly vocabulary: number;
-  readonly slotWords = SlotWord.BLOCK_TABLE + 1;
+  readonly slotWords = SlotWord.blockTable + 1;
   readonly logits: Float32Array;
   readonly adjusted: Float32Array;
   private readonly slots: Int32Array;
@@ -53,16 +53,16 @@ export class SampledStep {
     rows.forEach(({ logits, sampling, adjusts }, i) => {
       const slot = rows.length - 1 - i;
       const words = this.slots.subarray(slot * this.slotWords, (slot + 1) * this.slotWords);
-      words[SlotWord.TEMPERATURE] = bitsOf(sampling.temperature);
-      words[SlotWord.TOP_K] = sampling.topK;
-      words[SlotWord.TOP_P] = bitsOf(sampling.topP);
-      words[SlotWord.MIN_P] = bitsOf(sampling.minP);
-      words[SlotWord.SEED_LOW] = sampling.seed[0] | 0;
-      words[SlotWord.SEED_HIGH] = sampling.seed[1] | 0;
-      words[SlotWord.SAMPLE_INDEX] = sampling.sampleIndex;
-      words[SlotWord.REPETITION] = bitsOf(adjusts === 'repetition' ? 1.5 : 1);
-      words[SlotWord.FREQUENCY] = bitsOf(adjusts === 'frequency' ? 0.5 : 0);
-      words[SlotWord.PRESENCE] = bitsOf(adjusts === 'presence' ? -0.5 : 0);
+      words[SlotWord.temperature] = bitsOf(sampling.temperature);
+      words[SlotWord.topK] = sampling.topK;
+      words[SlotWord.topP] = bitsOf(sampling.topP);
+      words[SlotWord.minP] = bitsOf(sampling.minP);
+      words[SlotWord.seed] = sampling.seed[0] | 0;
+      words[SlotWord.seed + 1] = sampling.seed[1] | 0;
+      words[SlotWord.sampleIndex] = sampling.sampleIndex;
+      words[SlotWord.repetitionPenalty] = bitsOf(adjusts === 'repetition' ? 1.5 : 1);
+      words[SlotWord.frequencyPenalty] = bitsOf(adjusts === 'frequency' ? 0.5 : 0);
+      words[SlotWord.presencePenalty] = bitsOf(adjusts === 'presence' ? -0.5 : 0);
       this.biases[slot * (1 + 2 * ENTRIES)] = adjusts === 'bias' ? 1 : 0;
       // What is not drawn from would be drawn from at once.
       const [from, other] = adjusts === 'no' ? [this.logits, this.adjusted] : [this.adjusted, this.logits];

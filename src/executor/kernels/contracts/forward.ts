@@ -1,11 +1,11 @@
+import { TOP_LOGPROBS_MAX } from '../../../shared/sampling-schema.js';
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output, rowsApart } from '../contract.js';
 import { ORDER } from '../reduction-order.js';
 import { elementwise, exact, roundings, stored } from '../tolerance.js';
 
 /** Tokens a KV block holds; `KV_BLOCK_TOKENS` of `kernels/forge/slot.h`. */
 export const KV_BLOCK_TOKENS = 16;
-/** The most alternatives log_softmax_top returns. */
-export const TOP_LOGPROBS_MAX = 20;
+export { TOP_LOGPROBS_MAX };
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
 export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
 /** Set in the token of a row that none could be drawn for; `OUTPUT_NON_FINITE` of `kernels/forge/slot.h`. */
