@@ -23,7 +23,7 @@ KERNEL(sample_draw, const float* __restrict logits,  // [samples, vocabulary]
   if (!is_finite(best)) return;
   const PartRange range = part_range(part, vocabulary);
   const int position = row_position[row.row] + 1;
-  const Indexed drawn =
-      block_argmax(draw(row.logits, range.first, range.end, sampling, best.value, 0, position, best.index));
+  const Indexed drawn = block_argmax(
+      draw(row.logits, range.first, range.end, sampling, all_kept(sampling, best.value), position, best.index));
   if (thread_id() == 0) store_part(parts, sample, part, PART_DRAWN_VALUE, drawn);
 }

@@ -25,9 +25,9 @@ KERNEL_RESIDENT(4, sample_pick, const float* __restrict logits,  // [samples, vo
   if (is_drawn && !filters(sampling, vocabulary)) {
     token = best_part(parts, sample, PART_DRAWN_VALUE).index;
   } else if (is_drawn) {
-    const uint64_t threshold = filter_threshold(row.logits, vocabulary, sampling, best.value);
+    const Kept kept = filter(row.logits, vocabulary, sampling, best.value);
     const int position = row_position[row.row] + 1;
-    token = block_argmax(draw(row.logits, 0, vocabulary, sampling, best.value, threshold, position, best.index)).index;
+    token = block_argmax(draw(row.logits, 0, vocabulary, sampling, kept, position, best.index)).index;
   }
   if (thread_id() == 0) {
     store_token(output + static_cast<size_t>(sample) * output_words,

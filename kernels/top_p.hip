@@ -12,5 +12,5 @@ KERNEL(top_p, float* __restrict logits,  // [rows, vocabulary], already divided 
   const float share = p[BLOCK_INDEX.x];
   if (!(share < 1.0f)) return;
   const float largest = block_argmax(row_best(l, vocabulary)).value;
-  mask_below(l, vocabulary, top_p_threshold(l, vocabulary, share, largest, 1.0f, 0));
+  mask_below(l, vocabulary, top_p_threshold(l, vocabulary, share, largest, 1.0f, [](int) { return true; }));
 }

@@ -8,26 +8,21 @@
 namespace forge {
 
 struct Sampling {
-  float temperature, inverse, top_p, min_p;
+  float temperature, inverse, typical_p, top_p, min_p;
   int top_k, sample_index, seed_low, seed_high;
 };
 DEVICE Sampling sampling_of(const int32_t* slot) {
-  const float temperature = as_float(slot[SLOT_TEMPERATURE]);
-  return {temperature,
-          1.0f / temperature,
-          as_float(slot[SLOT_TOP_P]),
-          as_float(slot[SLOT_MIN_P]),
-          slot[SLOT_TOP_K],
-          slot[SLOT_SAMPLE_INDEX],
-          slot[SLOT_SEED],
-          slot[SLOT_SEED + 1]};
+  const auto f32 = [&](SlotWord word) { return as_float(slot[word]); };
+  const float temperature = f32(SLOT_TEMPERATURE);
+  return {temperature,      1.0f / temperature,      f32(SLOT_TYPICAL_P), f32(SLOT_TOP_P),    f32(SLOT_MIN_P),
+          slot[SLOT_TOP_K], slot[SLOT_SAMPLE_INDEX], slot[SLOT_SEED],     slot[SLOT_SEED + 1]};
 }
 // Below this a temperature is an argmax: its inverse would be infinite for some, and 0 * inf is no logit.
 constexpr float LEAST_TEMPERATURE = 1e-6f;
 DEVICE bool draws(const Sampling& s) { return s.temperature >= LEAST_TEMPERATURE; }
-// Whether a top_k, top_p or min_p may leave tokens out of the draw.
+// Whether a top_k, typical_p, top_p or min_p may leave tokens out of the draw.
 DEVICE bool filters(const Sampling& s, int vocabulary) {
-  return (s.top_k > 0 && s.top_k < vocabulary) || s.top_p < 1.0f || s.min_p > 0.0f;
+  return (s.top_k > 0 && s.top_k < vocabulary) || s.typical_p < 1.0f || s.top_p < 1.0f || s.min_p > 0.0f;
 }
 
 // This thread's largest of the elements first .. end - 1. NaN counts as +inf, before any index: so the largest of a row
@@ -53,27 +48,52 @@ DEVICE void store_token(int32_t* output, int32_t* slot, const Indexed& largest, 
   slot[SLOT_LAST_TOKEN] = is_drawn ? token : 0;
 }
 
-// This thread's best of the elements first .. end - 1 with their noise, of those ranked `threshold` or better and at
-// least min_p times as probable as the largest; `otherwise` when there is none. position: of the token to be drawn.
-DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, float largest, uint64_t threshold,
-                    int position, int otherwise) {
+// What the filters leave of a row: elements of at least this rank that are typical. `largest` is the largest of their
+// logits.
+struct Kept {
+  uint64_t threshold;
+  Typical typical;
+  float largest;
+};
+DEVICE bool is_kept(const Kept& kept, float logit, int id) {
+  return rank_of(logit, id) >= kept.threshold && is_typical(kept.typical, logit, id);
+}
+DEVICE Kept all_kept(const Sampling& s, float largest) { return {0, {largest, s.inverse, 0.0f, 0}, largest}; }
+
+// What top_k, then typical_p, then top_p leave: all threads of a block together.
+DEVICE Kept filter(const float* logits, int vocabulary, const Sampling& s, float largest) {
+  Kept kept = all_kept(s, largest);
+  kept.threshold = top_k_threshold(logits, vocabulary, s.top_k);
+  if (s.typical_p < 1.0f) {
+    kept.typical = typical_of(logits, vocabulary, s.typical_p, largest, s.inverse, kept.threshold);
+    Indexed best{-__builtin_inff(), 0};
+    for (int i = thread_id(); i < vocabulary; i += BLOCK) {
+      if (is_kept(kept, logits[i], i)) best = better_of(best, Indexed{logits[i], i});
+    }
+    kept.largest = block_argmax(best).value;
+  }
+  if (s.top_p < 1.0f) {
+    const uint64_t least = top_p_threshold(logits, vocabulary, s.top_p, kept.largest, s.inverse,
+                                           [&](int i) { return is_kept(kept, logits[i], i); });
+    kept.threshold = max_of(kept.threshold, least);
+  }
+  return kept;
+}
+
+// This thread's best of the elements first .. end - 1 with their noise, of those kept that are at least min_p times as
+// probable as the likeliest of them; `otherwise` when there is none. position: of the token to be drawn.
+DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, const Kept& kept, int position,
+                    int otherwise) {
   Indexed drawn{-__builtin_inff(), otherwise};
   for (int i = first + thread_id(); i < end; i += BLOCK) {
-    const float scaled = (logits[i] - largest) * s.inverse;
-    if (rank_of(logits[i], i) < threshold || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) continue;
+    const float scaled = (logits[i] - kept.largest) * s.inverse;
+    if (!is_kept(kept, logits[i], i) || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) continue;
     const uint32_t bits =
         philox(static_cast<uint32_t>(i), static_cast<uint32_t>(position), static_cast<uint32_t>(s.sample_index), 0,
                static_cast<uint32_t>(s.seed_low), static_cast<uint32_t>(s.seed_high));
     drawn = better_of(drawn, Indexed{scaled + gumbel(bits), i});
   }
   return drawn;
-}
-
-// The rank that top_k and then top_p let pass: all threads of a block together.
-DEVICE uint64_t filter_threshold(const float* logits, int vocabulary, const Sampling& s, float largest) {
-  const uint64_t threshold = top_k_threshold(logits, vocabulary, s.top_k);
-  if (!(s.top_p < 1.0f)) return threshold;
-  return top_p_threshold(logits, vocabulary, s.top_p, largest, s.inverse, threshold);
 }
 
 // Whether a slot's penalties or its biases may change a logit.

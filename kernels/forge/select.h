@@ -19,9 +19,10 @@ DEVICE uint64_t rank_of(float logit, int id) {
 }
 
 // The largest rank r such that the weights of all elements ranked r or better sum to at least `target`; 0 when all of
-// them together do not. `weight(i)` is a whole number; the sum must fit in a Sum: the narrower, the faster GPUs add.
-template <class Sum, class Weight>
-DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, Weight weight) {
+// them together do not. `rank(i)` differs for any two; `weight(i)` is a whole number, and the sum must fit in a Sum:
+// the narrower, the faster GPUs add.
+template <class Sum, class Rank, class Weight>
+DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight weight) {
   constexpr int BITS = 8, BINS = 1 << BITS;
   SHARED(Sum, bins, BINS);
   SHARED(uint64_t, found, 2);
@@ -30,7 +31,7 @@ DEVICE uint64_t select_threshold(const float* logits, int n, uint64_t target, We
     for (int b = thread_id(); b < BINS; b += BLOCK) bins[b] = 0;
     block_sync();
     for (int i = thread_id(); i < n; i += BLOCK) {
-      const uint64_t rank = rank_of(logits[i], i);
+      const uint64_t rank = rank_at(i);
       if ((rank & mask) != prefix) continue;
       const Sum own = weight(i);
       if (own != 0) shared_add(bins[(rank >> shift) & (BINS - 1)], own);
@@ -62,27 +63,79 @@ DEVICE Indexed row_best(const float* logits, int n) {
 // The rank of the k-th best; 0, below every rank, when k is 0 or names them all.
 DEVICE uint64_t top_k_threshold(const float* logits, int n, int k) {
   if (k <= 0 || k >= n) return 0;
-  return select_threshold<int>(logits, n, k, [](int) { return 1; });
+  return select_threshold<int>(
+      n, k, [&](int i) { return rank_of(logits[i], i); }, [](int) { return 1; });
 }
 
-// The rank of the last of the fewest that hold a share p of the mass of those ranked `least` or better.
-DEVICE uint64_t top_p_threshold(const float* logits, int n, float p, float largest, float inverse_temperature,
-                                uint64_t least) {
-  // Probability mass in units of 2^-40 of the best token's: whole numbers, so that sums are exact.
-  const auto mass = [&](int i) -> uint64_t {
-    if (rank_of(logits[i], i) < least) return 0;
-    const float probability = exp_of((logits[i] - largest) * inverse_temperature);
-    return probability > 0.0f ? static_cast<uint64_t>(probability * 1.099511627776e12f) : 0;  // NaN has none
-  };
+// An element's probability mass in units of 2^-40 of the likeliest's, times `factor`: whole numbers, so that sums are
+// exact. scaled: its logit over the temperature, less the likeliest's. NaN has none.
+DEVICE uint64_t mass_of(float scaled, float factor = 1.0f) {
+  const float probability = exp_of(scaled);
+  return probability > 0.0f ? static_cast<uint64_t>(probability * factor * 1.099511627776e12f) : 0;
+}
+
+// The sum of a whole number an element: all threads of a block together.
+template <class Weight>
+DEVICE uint64_t block_total(int n, Weight weight) {
   SHARED(uint64_t, total, 1);
   if (thread_id() == 0) total[0] = 0;
   block_sync();
   uint64_t part = 0;
-  for (int i = thread_id(); i < n; i += BLOCK) part += mass(i);
+  for (int i = thread_id(); i < n; i += BLOCK) part += weight(i);
   shared_add(total[0], part);
   block_sync();
-  const uint64_t target = static_cast<uint64_t>(static_cast<double>(total[0]) * static_cast<double>(p));
-  return max_of(least, select_threshold<uint64_t>(logits, n, max_of<uint64_t>(target, 1), mass));
+  const uint64_t sum = total[0];
+  block_sync();
+  return sum;
+}
+
+// A share p of a total, rounded down.
+DEVICE uint64_t share_of(uint64_t total, float p) {
+  return static_cast<uint64_t>(static_cast<double>(total) * static_cast<double>(p));
+}
+
+// The rank of the last of the fewest that hold a share p of the mass of those that `kept(i)` says are left.
+template <class Kept>
+DEVICE uint64_t top_p_threshold(const float* logits, int n, float p, float largest, float inverse_temperature,
+                                Kept kept) {
+  const auto mass = [&](int i) -> uint64_t {
+    return kept(i) ? mass_of((logits[i] - largest) * inverse_temperature) : 0;
+  };
+  const uint64_t target = max_of<uint64_t>(share_of(block_total(n, mass), p), 1);
+  return select_threshold<uint64_t>(
+      n, target, [&](int i) { return rank_of(logits[i], i); }, mass);
+}
+
+// What locally typical sampling keeps: of the elements whose surprise, -log of their probability, is nearest to what a
+// draw's is on average, the fewest that hold more than a share p of the mass (Meister et al. 2023).
+struct Typical {
+  float largest, inverse;
+  float expected;  // a draw's surprise; of it and of each element's the likeliest's is taken off, as it cancels
+  uint64_t least;  // by typical_rank; 0: all are kept
+};
+DEVICE uint64_t typical_rank(const Typical& typical, float logit, int id) {
+  const float off = (typical.largest - logit) * typical.inverse - typical.expected;
+  return rank_of(off < 0.0f ? off : -off, id);
+}
+DEVICE bool is_typical(const Typical& typical, float logit, int id) {
+  return typical.least == 0 || typical_rank(typical, logit, id) >= typical.least;
+}
+// Of those ranked `threshold` or better: all threads of a block together.
+DEVICE Typical typical_of(const float* logits, int n, float p, float largest, float inverse_temperature,
+                          uint64_t threshold) {
+  const auto mass = [&](int i) -> uint64_t {
+    return rank_of(logits[i], i) >= threshold ? mass_of((logits[i] - largest) * inverse_temperature) : 0;
+  };
+  const auto surprise = [&](int i) -> uint64_t {
+    const float scaled = (logits[i] - largest) * inverse_temperature;
+    return rank_of(logits[i], i) >= threshold ? mass_of(scaled, -scaled) : 0;
+  };
+  const uint64_t total = block_total(n, mass), surprises = block_total(n, surprise);
+  const double expected = static_cast<double>(surprises) / static_cast<double>(total);
+  Typical typical{largest, inverse_temperature, static_cast<float>(expected), 0};
+  typical.least = select_threshold<uint64_t>(
+      n, share_of(total, p) + 1, [&](int i) { return typical_rank(typical, logits[i], i); }, mass);
+  return typical;
 }
 
 // Sets the elements ranked below the threshold to -inf.

@@ -11,14 +11,15 @@ enum SlotWord {
   SLOT_LAST_TOKEN = 0,
   SLOT_TEMPERATURE = 1,  // f32 bits; 0: argmax
   SLOT_TOP_K = 2,        // 0: all
-  SLOT_TOP_P = 3,        // f32 bits; 1: all
-  SLOT_MIN_P = 4,        // f32 bits; 0: all
-  SLOT_SEED = 5,         // two words, the lower first
-  SLOT_SAMPLE_INDEX = 7,
-  SLOT_LOGPROBS = 8,            // 0: none; n + 1: the sampled token's and the n likeliest
-  SLOT_REPETITION_PENALTY = 9,  // f32 bits; 1: no penalty
-  SLOT_FREQUENCY_PENALTY = 10,  // f32 bits; 0: no penalty
-  SLOT_PRESENCE_PENALTY = 11,   // f32 bits; 0: no penalty
+  SLOT_TYPICAL_P = 3,    // f32 bits; 1: all
+  SLOT_TOP_P = 4,        // f32 bits; 1: all
+  SLOT_MIN_P = 5,        // f32 bits; 0: all
+  SLOT_SEED = 6,         // two words, the lower first
+  SLOT_SAMPLE_INDEX = 8,
+  SLOT_LOGPROBS = 9,             // 0: none; n + 1: the sampled token's and the n likeliest
+  SLOT_REPETITION_PENALTY = 10,  // f32 bits; 1: no penalty
+  SLOT_FREQUENCY_PENALTY = 11,   // f32 bits; 0: no penalty
+  SLOT_PRESENCE_PENALTY = 12,    // f32 bits; 0: no penalty
   SLOT_BLOCK_TABLE = 16,
 };
 

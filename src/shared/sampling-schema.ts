@@ -38,6 +38,8 @@ const SLOT_PARAMETERS = {
   /** 0: all. */
   topK: u32(),
   /** 1: all. */
+  typicalP: f32(1, 0, 1),
+  /** 1: all. */
   topP: f32(1, 0, 1),
   /** 0: all. */
   minP: f32(0, 0, 1),

@@ -38,6 +38,8 @@ describe('a bad request', () => {
     ['top_p 0', request({ text, sampling: { topP: 0 } }), invalid('sampling.top_p')],
     ['top_p 2', request({ text, sampling: { topP: 2 } }), invalid('sampling.top_p')],
     ['min_p 1.5', request({ text, sampling: { minP: 1.5 } }), invalid('sampling.min_p')],
+    ['typical_p 0', request({ text, sampling: { typicalP: 0 } }), invalid('sampling.typical_p')],
+    ['typical_p 1.5', request({ text, sampling: { typicalP: 1.5 } }), invalid('sampling.typical_p')],
     [
       'min_tokens above max_tokens',
       request({ text, stop: { minTokens: 9, maxTokens: 5 } }),
@@ -90,7 +92,6 @@ describe('a bad request', () => {
   });
 
   const uses: Record<string, GenerateStreamRequest> = {
-    'sampling.typical_p': request({ text, sampling: { typicalP: 0.5 } }),
     constraint: request({ text, constraint: { kind: { $case: 'regex', value: 'a+' } } }),
   };
 

@@ -150,16 +150,17 @@ describe('before any slot is open', () => {
     const slots = emptySlots(arena);
     const floats = new Float32Array(slots.buffer);
     const base = LIMITS.maxSequences * arena.slotWords;
-    const { repetitionPenalty, frequencyPenalty, presencePenalty, temperature, topP, minP, topK, logprobs } = SlotWord;
+    const { repetitionPenalty, frequencyPenalty, presencePenalty, temperature, typicalP, topP, minP, topK, logprobs } =
+      SlotWord;
     expect(
-      [repetitionPenalty, frequencyPenalty, presencePenalty, temperature, topP, minP].map(
+      [repetitionPenalty, frequencyPenalty, presencePenalty, temperature, typicalP, topP, minP].map(
         (word) => floats[base + word],
       ),
-    ).toEqual([1, 0, 0, 0, 1, 0]);
+    ).toEqual([1, 0, 0, 0, 1, 1, 0]);
     expect([topK, logprobs].map((word) => slots[base + word])).toEqual([0, 0]);
     expect(slots[arena.historyOffset + LIMITS.maxSequences * (1 + 2 * arena.historyEntries)]).toBe(-1);
     // Its table leads to the null block.
     expect(slots.subarray(base + SlotWord.blockTable, base + arena.slotWords).every((word) => word === 0)).toBe(true);
-    expect(slots.filter((word) => word !== 0)).toHaveLength(3);
+    expect(slots.filter((word) => word !== 0)).toHaveLength(4);
   });
 });

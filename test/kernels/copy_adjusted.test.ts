@@ -5,7 +5,7 @@ import { randomRows, SampledStep } from './support/sampled-rows.js';
 import { onEachTarget } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';
 
-const GREEDY = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 } as const;
+const GREEDY = { temperature: 0, topK: 0, typicalP: 1, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 } as const;
 
 onEachTarget('copy_adjusted', (target) => {
   it('copies the rows whose slot has penalties or biases, and no other', () =>

@@ -12,7 +12,7 @@ onEachTarget('sample_draw', (target) => {
     target.check(
       fc.tuple(size(5), size(target.simulated ? 700 : 3000), fc.constantFrom(0.1, 0.7, 1, 2), seed),
       async ([count, vocabulary, temperature, start]) => {
-        const plain = { temperature: Math.fround(temperature), topK: 0, topP: 1, minP: 0, sampleIndex: 1 };
+        const plain = { temperature: Math.fround(temperature), topK: 0, typicalP: 1, topP: 1, minP: 0, sampleIndex: 1 };
         const samplings = [
           { ...plain, seed: [start, 5] as const },
           { ...plain, topK: 1, seed: [1, start] as const },

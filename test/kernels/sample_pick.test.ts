@@ -10,6 +10,7 @@ const samplings = fc.array(
   fc.record({
     temperature: fc.constantFrom(0, 1e-40, 0.1, 0.7, 1, 2).map(Math.fround),
     topK: fc.constantFrom(0, 0, 1, 5, 40, 1000),
+    typicalP: fc.constantFrom(1, 1, 0.9, 0.3).map(Math.fround),
     topP: fc.constantFrom(1, 1, 0.95, 0.5, 0).map(Math.fround),
     minP: fc.constantFrom(0, 0, 0.05, 1).map(Math.fround),
     seed: fc.tuple(fc.integer(), fc.integer()),
@@ -45,7 +46,7 @@ onEachTarget('sample_pick', (target) => {
     ));
 
   it('tells, as sample does, of a row that no token can be drawn for', async () => {
-    const greedy = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 } as const;
+    const greedy = { temperature: 0, topK: 0, typicalP: 1, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 } as const;
     const parameters = [greedy, { ...greedy, temperature: 1 }, { ...greedy, temperature: 1, topK: 3 }];
     const broken = [Number.NaN, Number.POSITIVE_INFINITY].flatMap((value) =>
       [0, 64, 129].map((at) => {

@@ -7,7 +7,8 @@ import {
   samplePick,
 } from '../../../src/executor/kernels/contracts/index.js';
 import { SlotWord } from '../../../src/executor/model/slot-layout.js';
-import type { Sampling } from '../reference/sample.js';
+import { FIRST_SAMPLING_WORD } from '../../../src/shared/sampling-schema.js';
+import { type Sampling, samplingWords } from '../reference/sample.js';
 import { bitsOf } from './half.js';
 import type { Target } from './targets.js';
 import { fill, type Random } from './values.js';
@@ -53,13 +54,7 @@ export class SampledStep {
     rows.forEach(({ logits, sampling, adjusts }, i) => {
       const slot = rows.length - 1 - i;
       const words = this.slots.subarray(slot * this.slotWords, (slot + 1) * this.slotWords);
-      words[SlotWord.temperature] = bitsOf(sampling.temperature);
-      words[SlotWord.topK] = sampling.topK;
-      words[SlotWord.topP] = bitsOf(sampling.topP);
-      words[SlotWord.minP] = bitsOf(sampling.minP);
-      words[SlotWord.seed] = sampling.seed[0] | 0;
-      words[SlotWord.seed + 1] = sampling.seed[1] | 0;
-      words[SlotWord.sampleIndex] = sampling.sampleIndex;
+      words.set(samplingWords(sampling), FIRST_SAMPLING_WORD);
       words[SlotWord.repetitionPenalty] = bitsOf(adjusts === 'repetition' ? 1.5 : 1);
       words[SlotWord.frequencyPenalty] = bitsOf(adjusts === 'frequency' ? 0.5 : 0);
       words[SlotWord.presencePenalty] = bitsOf(adjusts === 'presence' ? -0.5 : 0);
