@@ -8,7 +8,7 @@ export default defineConfig({
       'test/faults/**/*.test.ts',
       'test/faults/**/*.clock.ts',
       'test/device/hip-faults.test.ts',
-      'test/gateway/supervision.test.ts',
+      'test/gateway/replica/link/supervision.test.ts',
     ],
     testTimeout: 60_000,
     hookTimeout: 60_000,

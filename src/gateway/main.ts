@@ -4,14 +4,16 @@ import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { createLogger } from '../shared/log.js';
-import { Engine } from './engine.js';
-import type { ExecutorSession } from './executor-link/executor-session.js';
-import { PROBE_INTERVAL_MS, type SupervisorState } from './executor-link/supervision.js';
-import { Supervisor, type SupervisorOptions } from './executor-link/supervisor.js';
+import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
+import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
+import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { Metrics, type MetricsSource, serveMetrics } from './metrics.js';
-import { readServedModel } from './served-model.js';
-import { INFERENCE_SERVICE, InferenceService } from './server/inference-service.js';
-import { type ConnectionOptions, openPublicServer, type PublicServer } from './server/public-server.js';
+import { Engine } from './replica/engine.js';
+import type { ExecutorSession } from './replica/link/executor-session.js';
+import { PROBE_INTERVAL_MS, type SupervisorState } from './replica/link/supervision.js';
+import { Supervisor, type SupervisorOptions } from './replica/link/supervisor.js';
+import { EncodeService } from './request/encoding/encode-service.js';
+import { readServedModel } from './request/served-model.js';
 
 /** How a gateway is started. */
 export interface GatewayOptions extends ConnectionOptions {
@@ -95,6 +97,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
+  const { file: modelFile, tokenizer, hasChatTemplate, facts } = model;
+  const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
   const engine = new Engine(options, log);
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
   let told = 'NOT_SERVING';
@@ -163,14 +167,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   engine.onAdmitted = (waitedMs) => metrics.queued(waitedMs / 1000);
 
   const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
-  const service = new InferenceService(model, engine, readiness, metrics, log);
+  const service = new InferenceService(model, encoder, engine, readiness, metrics, log);
   const server = await openPublicServer(options.listen, service, health, options, log);
   let metricsServer: MetricsServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();
     metricsServer?.close();
     await supervisor.stop();
-    await model.encoder.close();
+    await encoder.close();
     model.file.close();
   };
   let closed: Promise<void> | undefined;
@@ -180,7 +184,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);
-    model.encoder.warm();
+    encoder.warm();
     await supervisor.start();
   } catch (error) {
     await stop();

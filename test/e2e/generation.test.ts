@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { ExecutorSession } from '../../src/gateway/executor-link/executor-session.js';
+import { ExecutorSession } from '../../src/gateway/replica/link/executor-session.js';
 import { FinishReason, type GenerateStreamResponse } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';

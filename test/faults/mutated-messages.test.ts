@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
-import { readServedModel } from '../../src/gateway/served-model.js';
+import { readServedModel } from '../../src/gateway/request/served-model.js';
 import {
   ExecuteRequest,
   ExecutorServiceClient,
@@ -12,7 +12,7 @@ import {
   LoadModelRequest,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
-import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/server.js';
+import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/message-bytes.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
