@@ -13,6 +13,7 @@ import type { ExecutorSession } from './replica/link/executor-session.js';
 import { PROBE_INTERVAL_MS, type SupervisorState } from './replica/link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './replica/link/supervisor.js';
 import { EncodeService } from './request/encoding/encode-service.js';
+import { RequestRunner } from './request/runner.js';
 import { readServedModel } from './request/served-model.js';
 
 /** How a gateway is started. */
@@ -167,7 +168,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   engine.onAdmitted = (waitedMs) => metrics.queued(waitedMs / 1000);
 
   const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
-  const service = new InferenceService(model, encoder, engine, readiness, metrics, log);
+  const service = new InferenceService(model, encoder, new RequestRunner(tokenizer, engine, metrics, log), readiness);
   const server = await openPublicServer(options.listen, service, health, options, log);
   let metricsServer: MetricsServer | undefined;
   const close = async (): Promise<void> => {

@@ -1,7 +1,9 @@
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import type { ExecuteResponse, SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
+import { logFields } from '../request/context.js';
 import type { Generation } from '../request/generation.js';
+import type { Backend } from '../request/runner.js';
 import { GREEDY, Sequence } from '../request/sequence.js';
 import { checkAnswer, promptOutputsOf } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
@@ -37,7 +39,7 @@ const PAUSE_LIMIT_MS = 30_000;
  * An executor's death is a preemption of everything. Generations stay; their sequences are computed again from the
  * tokens they have, by the next generation of the executor, and go on where they were.
  */
-export class Engine {
+export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
   private supervisor: Supervisor | undefined;
@@ -104,7 +106,7 @@ export class Engine {
   }
 
   /** @throws RocmForgeError `QUEUE_FULL`, with when to try again */
-  private checkQueue({ sequences, parameters }: Generation): void {
+  private checkQueue({ sequences, context }: Generation): void {
     const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = this.options;
     const full = (who: string, waiting: number, tokens: number) =>
       new RocmForgeError('QUEUE_FULL', `${waiting} sequences${who} wait already, ${tokens} tokens of prompts`, {
@@ -113,7 +115,7 @@ export class Engine {
     const waiting = this.scheduler?.waitingCount ?? this.early.length;
     const tokens = this.scheduler?.waitingTokens ?? 0;
     if (waiting + sequences.length > maxQueuedRequests || tokens > maxQueuedTokens) throw full('', waiting, tokens);
-    const own = this.scheduler?.queue.waitingOf(parameters.peer) ?? { sequences: waiting, tokens };
+    const own = this.scheduler?.queue.waitingOf(context.principal) ?? { sequences: waiting, tokens };
     const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
     if (own.sequences + sequences.length > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
       throw full(' of this peer', own.sequences, own.tokens);
@@ -250,13 +252,13 @@ export class Engine {
     try {
       hand();
     } catch (thrown) {
-      const { requestId } = generation.parameters;
-      this.log.error({ requestId, err: thrown }, 'a request failed while its tokens were handed out');
+      const request = logFields(generation.context);
+      this.log.error({ ...request, err: thrown }, 'a request failed while its tokens were handed out');
       for (const sequence of generation.sequences) this.drop(sequence);
       try {
         generation.fail(asRocmForgeError(thrown));
       } catch (again) {
-        this.log.error({ requestId, err: again }, 'and its end could not be told');
+        this.log.error({ ...request, err: again }, 'and its end could not be told');
       }
     }
   }
@@ -265,7 +267,7 @@ export class Engine {
     const generation = this.generations.get(sequence);
     if (!generation) return;
     this.counters.quarantined += 1;
-    this.log.error({ requestId: generation.parameters.requestId }, 'a request is quarantined');
+    this.log.error(logFields(generation.context), 'a request is quarantined');
     const message = 'the executor faulted each time this request ran, also alone, and not without it';
     this.failGeneration(generation, new RocmForgeError('REQUEST_QUARANTINED', message));
   }
@@ -273,7 +275,7 @@ export class Engine {
   /** Ends a generation whose logits are no numbers: whatever came next would be made up. */
   private endNonFinite(generation: Generation): void {
     this.counters.nonFinite += 1;
-    this.log.error({ requestId: generation.parameters.requestId }, 'logits are not finite');
+    this.log.error(logFields(generation.context), 'logits are not finite');
     this.failGeneration(
       generation,
       new RocmForgeError(

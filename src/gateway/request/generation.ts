@@ -1,13 +1,11 @@
 import type { RocmForgeError } from '../../shared/errors.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
+import type { RequestContext } from './context.js';
 import { Sequence, type SequenceSampling } from './sequence.js';
 
 /** A request, validated and encoded. */
 export interface GenerationParameters {
-  readonly requestId: string;
-  /** Who sent it: what many send is shared out among them. */
-  readonly peer: string;
   readonly promptIds: Uint32Array;
   /** Of each completion, but for the index. */
   readonly sampling: Omit<SequenceSampling, 'sampleIndex'>;
@@ -60,10 +58,11 @@ export class Generation {
 
   constructor(
     readonly parameters: GenerationParameters,
+    readonly context: RequestContext,
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
-    const { n, promptIds, sampling: allSampling, promptLogprobs, promptText, stop, priority, peer } = parameters;
+    const { n, promptIds, sampling: allSampling, promptLogprobs, promptText, stop, priority } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -78,7 +77,14 @@ export class Generation {
         sampleIndex,
         ...(!leader && promptLogprobs !== undefined && { promptLogprobs }),
       };
-      const options = { promptIds, sampling, maxTokens: stop.maxTokens, priority, peer, takesPrefix };
+      const options = {
+        promptIds,
+        sampling,
+        maxTokens: stop.maxTokens,
+        priority,
+        peer: context.principal,
+        takesPrefix,
+      };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
     this.sequences = sequences;

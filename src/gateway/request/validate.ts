@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
@@ -58,7 +58,6 @@ export interface GenerationContext {
   readonly inputField: string;
   /** The prompt's text, where it was asked for. */
   readonly promptText: string | undefined;
-  readonly peer: string;
   /** Whether the whole answer is one message. */
   readonly isUnary: boolean;
 }
@@ -71,7 +70,7 @@ export interface GenerationContext {
  */
 export function generationParameters(request: GenerateStreamRequest, context: GenerationContext): GenerationParameters {
   const { sampling, stop, output } = request;
-  const { facts, tokenizer, promptIds, promptText, peer } = context;
+  const { facts, tokenizer, promptIds, promptText } = context;
   const room = facts.contextLength - promptIds.length;
   if (room < 1) {
     throw new RocmForgeError(
@@ -95,8 +94,6 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
   if (context.isUnary) checkLogprobs(n * maxTokens, output?.logprobs, 'output.logprobs');
   return {
-    requestId: request.requestId || randomUUID(),
-    peer,
     promptIds,
     sampling: {
       temperature: temperature < LEAST_TEMPERATURE ? 0 : temperature,

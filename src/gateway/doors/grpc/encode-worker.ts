@@ -14,20 +14,18 @@ import { contentIdentity } from '../../../shared/gguf/content-identity.js';
 import { readGguf } from '../../../shared/gguf/reader.js';
 import { decodeStrictly } from '../../../shared/grpc/strict.js';
 import { ChatTemplate } from '../../chat/chat-template.js';
-import type { TextJob, TextJobKind, TextJobs, TextThreadMessage } from '../../request/encoding/text-jobs.js';
-import { checkLimits, checkModelName, type LimitFacts } from '../../request/limits.js';
+import type {
+  EncodeWorkerData,
+  TextJob,
+  TextJobKind,
+  TextJobs,
+  TextThreadMessage,
+} from '../../request/encoding/text-jobs.js';
+import { checkLimits, checkModelName } from '../../request/limits.js';
 import { checkGeneration } from '../../request/validate.js';
 import { detokenize } from '../../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
 import { createTokenizer } from '../../tokenizer/tokenizer.js';
-
-/** What the thread is started with. */
-export interface EncodeWorkerData {
-  readonly modelPath: string;
-  readonly facts: LimitFacts;
-  /** What the file must hold, see {@link contentIdentity}: a thread must not encode with another vocabulary. */
-  readonly identity: string;
-}
 
 // Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
 const BACKGROUND_NICENESS = 10;

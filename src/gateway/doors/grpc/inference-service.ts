@@ -1,5 +1,5 @@
+import { randomUUID } from 'node:crypto';
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import { asRocmForgeError } from '../../../shared/errors.js';
 import {
   type DetokenizeRequest,
   type DetokenizeResponse,
@@ -19,20 +19,19 @@ import {
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { EncodedResponse, LargeRequest, type RequestBytes, wellFormed } from '../../../shared/grpc/strict.js';
-import type { Logger } from '../../../shared/log.js';
-import type { Metrics } from '../../metrics.js';
-import type { Engine } from '../../replica/engine.js';
+import type { RequestContext } from '../../request/context.js';
 import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../../request/encoding/text-jobs.js';
 import type { Requester } from '../../request/encoding/text-threads.js';
-import { Generation, type GenerationParameters, type GenerationSink } from '../../request/generation.js';
+import type { GenerationParameters, GenerationSink } from '../../request/generation.js';
 import { checkLimits, checkModelName } from '../../request/limits.js';
+import type { RequestRunner } from '../../request/runner.js';
 import type { ServedModel } from '../../request/served-model.js';
 import { checkGeneration, generationParameters } from '../../request/validate.js';
 import { checkTokenIds } from '../../tokenizer/prompt.js';
+import { abortWith, callerOf } from './caller.js';
 import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
 import { INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
-import { peerOf } from './peer.js';
 import { StreamWriter } from './stream-writer.js';
 
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
@@ -46,20 +45,19 @@ export interface Readiness {
   readonly device: string;
 }
 
-interface StartedGeneration {
-  readonly generation: Generation;
-  readonly cancel: () => void;
+/** A request that can run. */
+interface OpenedRequest {
+  readonly parameters: GenerationParameters;
+  readonly context: RequestContext;
 }
 
-/** The public gRPC API over one model and one engine. */
+/** The public gRPC API over one model. */
 export class InferenceService {
   constructor(
     private readonly model: ServedModel,
     private readonly encoder: EncodeService,
-    private readonly engine: Engine,
+    private readonly runner: RequestRunner,
     private readonly readiness: () => Readiness,
-    private readonly metrics: Metrics,
-    private readonly log: Logger,
   ) {}
 
   /** The handlers to register with a server. */
@@ -90,24 +88,26 @@ export class InferenceService {
     call: ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
   ): Promise<void> {
     try {
-      const parameters = await this.open(call, { isUnary: false });
-      if (parameters === undefined) return;
-      const { generation, cancel } = this.start(parameters, {
+      const gone = abortWith(call);
+      const opened = await this.open(call.request, callerOf(call, gone), { isUnary: false });
+      if (opened === undefined) return;
+      const { parameters, context } = opened;
+      const writer = new StreamWriter(call, {
+        requestId: context.id,
+        maxHeldTokens: MAX_HELD_TOKENS,
+        onSlow: (slow) => running.pause(slow),
+        onBroken: () => gone.abort(),
+      });
+      const sink: GenerationSink = {
         chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
         prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
         complete: (index, finish, counts) => {
           writer.complete(generateComplete(index, finish, counts));
-          if (generation.done) writer.end();
+          if (running.done) writer.end();
         },
         error: (error) => writer.fail(error),
-      });
-      const writer = new StreamWriter(call, {
-        requestId: parameters.requestId,
-        maxHeldTokens: MAX_HELD_TOKENS,
-        onSlow: (slow) => this.engine.pause(generation, slow),
-        onBroken: cancel,
-      });
-      call.on('cancelled', cancel);
+      };
+      const running = this.runner.run(parameters, sink, gone.signal, context);
     } catch (error) {
       call.emit('error', toStatus(error));
     }
@@ -118,9 +118,11 @@ export class InferenceService {
     callback: sendUnaryData<GenerateResponse>,
   ): Promise<void> {
     try {
-      const parameters = await this.open(call, { isUnary: true });
-      if (parameters === undefined) return;
-      const response = GenerateResponse.fromPartial({ requestId: parameters.requestId, model: this.model.name });
+      const caller = callerOf(call);
+      const opened = await this.open(call.request, caller, { isUnary: true });
+      if (opened === undefined) return;
+      const { parameters, context } = opened;
+      const response = GenerateResponse.fromPartial({ requestId: context.id, model: this.model.name });
       response.completions = Array.from({ length: parameters.n }, (_, index) => ({
         index,
         text: '',
@@ -132,7 +134,7 @@ export class InferenceService {
       }));
       const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
       response.usage = usage;
-      const { generation, cancel } = this.start(parameters, {
+      const sink: GenerationSink = {
         chunk: (index, tokenIds, text, logprobs) => {
           const completion = response.completions[index];
           if (completion === undefined) return;
@@ -151,11 +153,11 @@ export class InferenceService {
           completion.seed = counts.seed;
           usage.cachedTokens = Math.max(usage.cachedTokens, counts.cachedTokens);
           usage.completionTokens += counts.completionTokens;
-          if (generation.done) callback(null, response);
+          if (running.done) callback(null, response);
         },
         error: (error) => callback(toStatus(error), null),
-      });
-      call.on('cancelled', cancel);
+      };
+      const running = this.runner.run(parameters, sink, caller.signal, context);
     } catch (error) {
       callback(toStatus(error), null);
     }
@@ -163,16 +165,15 @@ export class InferenceService {
 
   /** Decodes, checks and encodes a request. Undefined: its client has gone meanwhile. */
   private async open(
-    call: { readonly request: GenerateStreamRequest; readonly cancelled: boolean; getPeer(): string },
+    message: GenerateStreamRequest,
+    requester: Requester,
     { isUnary }: { readonly isUnary: boolean },
-  ): Promise<GenerationParameters | undefined> {
+  ): Promise<OpenedRequest | undefined> {
     const {
       model: { facts, tokenizer },
       encoder,
     } = this;
-    const peer = peerOf(call);
-    const requester = requesterOf(call, peer);
-    const received = wellFormed(call.request);
+    const received = wellFormed(message);
     const { request, inputField, promptIds } =
       received instanceof LargeRequest
         ? await encoder.openGeneration(received.bytes, requester)
@@ -184,8 +185,12 @@ export class InferenceService {
           requester,
         )
       : undefined;
-    if (call.cancelled) return undefined;
-    return generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, peer, isUnary });
+    const { signal, ...caller } = requester;
+    if (signal.aborted) return undefined;
+    return {
+      parameters: generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, isUnary }),
+      context: { ...caller, id: request.requestId || randomUUID() },
+    };
   }
 
   private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {
@@ -196,61 +201,6 @@ export class InferenceService {
     checkGeneration(request, facts);
     const promptIds = await encoder.encode(request.input, requester);
     return { request, inputField: request.input?.$case ?? 'input', promptIds };
-  }
-
-  /** Starts a generation. `cancel` ends it for a client that went away; after its end it does nothing. */
-  private start(parameters: Generation['parameters'], sink: GenerationSink): StartedGeneration {
-    const started = performance.now();
-    const { requestId, timeLimitMs, promptIds } = parameters;
-    let timer: NodeJS.Timeout | undefined;
-    let tokens = 0;
-    let firstTokenMs = 0;
-    let lastTokenAt = 0;
-    this.metrics.requestStarted(promptIds.length);
-    const end = (outcome: string): void => {
-      clearTimeout(timer);
-      this.metrics.requestEnded(outcome, (performance.now() - started) / 1000);
-      const durationMs = Math.round(performance.now() - started);
-      this.log.info(
-        { requestId, outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs, durationMs },
-        'generation ended',
-      );
-    };
-    const generation: Generation = new Generation(parameters, this.model.tokenizer, {
-      chunk: (index, tokenIds, text, logprobs) => {
-        const now = performance.now();
-        if (tokens === 0) {
-          firstTokenMs = Math.round(now - started);
-          this.metrics.firstToken((now - started) / 1000);
-        }
-        this.metrics.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
-        lastTokenAt = now;
-        tokens += tokenIds.length;
-        sink.chunk(index, tokenIds, text, logprobs);
-      },
-      prompt: (logprobs) => sink.prompt(logprobs),
-      complete: (index, finish, counts) => {
-        if (generation.done) end(finish.reason);
-        sink.complete(index, finish, counts);
-      },
-      error: (error) => {
-        end(error.reason);
-        sink.error(error);
-      },
-    });
-    try {
-      this.engine.submit(generation);
-    } catch (error) {
-      end(asRocmForgeError(error).reason);
-      throw error;
-    }
-    if (timeLimitMs > 0) timer = setTimeout(() => this.engine.expire(generation), timeLimitMs);
-    const cancel = (): void => {
-      if (generation.done) return;
-      this.engine.cancel(generation);
-      end('cancelled');
-    };
-    return { generation, cancel };
   }
 
   private async tokenize(request: TokenizeRequest, requester: Requester): Promise<TokenizeResponse | EncodedResponse> {
@@ -313,18 +263,9 @@ export class InferenceService {
     handle: (request: Request, requester: Requester) => Promise<Response | EncodedResponse>,
   ): void {
     Promise.resolve()
-      .then(() => handle(wellFormed(call.request), requesterOf(call, peerOf(call))))
+      .then(() => handle(wellFormed(call.request), callerOf(call)))
       // What is encoded already passes the serializer as it is (strictService).
       .then((response) => callback(null, response as Response))
       .catch((error: unknown) => callback(toStatus(error), null));
   }
-}
-
-function requesterOf(call: { readonly cancelled: boolean }, peer: string): Requester {
-  return {
-    peer,
-    get cancelled() {
-      return call.cancelled;
-    },
-  };
 }

@@ -2,6 +2,7 @@ import type { ErrorReason } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
+import type { LimitFacts } from '../limits.js';
 
 /** A generation's request whose prompt is encoded. */
 export interface OpenedGeneration {
@@ -10,6 +11,14 @@ export interface OpenedGeneration {
   /** Which field the prompt came in. */
   readonly inputField: string;
   readonly promptIds: Uint32Array;
+}
+
+/** What a thread is started with. */
+export interface EncodeWorkerData {
+  readonly modelPath: string;
+  readonly facts: LimitFacts;
+  /** What the file must hold, see `contentIdentity`: a thread must not encode with another vocabulary. */
+  readonly identity: string;
 }
 
 /** What text threads do: what goes in and what comes out, by kind. */

@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../../shared/errors.js';
-import type { EncodeWorkerData } from '../../doors/grpc/encode-worker.js';
+import type { Caller } from '../context.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
-import type { TextJob, TextJobKind, TextJobs, TextThreadMessage } from './text-jobs.js';
+import type { EncodeWorkerData, TextJob, TextJobKind, TextJobs, TextThreadMessage } from './text-jobs.js';
 
-/** Who asks for a job, and whether the answer is still wanted. */
-export interface Requester {
-  readonly peer: string;
-  readonly cancelled: boolean;
+/** Who asks for a job. */
+export interface Requester extends Caller {
+  /** Aborted when the answer is not wanted any more. */
+  readonly signal: AbortSignal;
 }
 
 export interface TextThreadsOptions {
@@ -28,7 +28,7 @@ export interface TextThreadsOptions {
 /** How long a thread may take to read its vocabulary. */
 const START_TIME_LIMIT_MS = 120_000;
 const RETRY_MS = 1000;
-/** Peers whose turns are remembered, so that those who come and go do not fill the memory. */
+/** Principals whose turns are remembered, so that those who come and go do not fill the memory. */
 const MOST_TURNS = 4096;
 /** A thread's heap, beyond which it ends, and not the process: a template can double a string as often as it likes. */
 const MAX_HEAP_MB = 1024;
@@ -47,14 +47,14 @@ interface Waiting {
  * Threads that do to texts what would hold up the thread that serves.
  *
  * A thread has one job at a time, so one that takes too long, or takes the thread along, is nobody else's loss. Jobs
- * wait in a bounded queue; the next one is the peer's that has the fewest under way, then the one's that was last served
- * longest ago. When the queue is full, the peer with the most in it has its newest refused. Jobs that nobody waits for any
+ * wait in a bounded queue; the next one is the principal's that has the fewest under way, then the one's that was last served
+ * longest ago. When the queue is full, the principal with the most in it has its newest refused. Jobs that nobody waits for any
  * more are not begun.
  */
 export class TextThreads {
   private readonly threads: TextThread[];
   private waiting: Waiting[] = [];
-  /** When each peer of those that wait was last served. */
+  /** When each principal of those that wait was last served. */
   private readonly turns = new Map<string, number>();
   private turn = 0;
   private isClosed = false;
@@ -107,10 +107,11 @@ export class TextThreads {
       // Of jobs and of bytes, whichever are short.
       const weigh = ({ bytes }: Waiting) => bytes / maxBytes + 1 / maxJobs;
       for (const job of this.waiting) {
-        held.set(job.requester.peer, (held.get(job.requester.peer) ?? 0) + weigh(job));
+        const { principal } = job.requester;
+        held.set(principal, (held.get(principal) ?? 0) + weigh(job));
       }
       const [greediest] = [...held].reduce((most, entry) => (entry[1] > most[1] ? entry : most));
-      const at = this.waiting.findLastIndex(({ requester }) => requester.peer === greediest);
+      const at = this.waiting.findLastIndex(({ requester }) => requester.principal === greediest);
       const [refused] = this.waiting.splice(at, 1);
       refused?.reject(
         new RocmForgeError('QUEUE_FULL', `${this.waiting.length} texts wait already to be encoded or decoded`, {
@@ -133,26 +134,26 @@ export class TextThreads {
 
   private takeNext(): Waiting | undefined {
     this.waiting = this.waiting.filter((job) => !this.isGone(job));
-    const running = (peer: string) => this.threads.filter(({ peer: other }) => other === peer).length;
+    const running = (principal: string) => this.threads.filter((thread) => thread.principal === principal).length;
     let best: Waiting | undefined;
     let bestRank: readonly [number, number] = [0, 0];
     for (const job of this.waiting) {
-      const { peer } = job.requester;
-      const rank = [running(peer), this.turns.get(peer) ?? 0] as const;
+      const { principal } = job.requester;
+      const rank = [running(principal), this.turns.get(principal) ?? 0] as const;
       if (best !== undefined && (rank[0] - bestRank[0] || rank[1] - bestRank[1]) >= 0) continue;
       best = job;
       bestRank = rank;
     }
     if (best === undefined) return undefined;
     this.waiting.splice(this.waiting.indexOf(best), 1);
-    this.turns.set(best.requester.peer, ++this.turn);
+    this.turns.set(best.requester.principal, ++this.turn);
     return best;
   }
 
   /** Rejects a job that nobody waits for. */
   private isGone({ requester, reject }: Waiting): boolean {
-    if (requester.cancelled) reject(new RocmForgeError('INTERNAL', 'the call was cancelled'));
-    return requester.cancelled;
+    if (requester.signal.aborted) reject(new RocmForgeError('INTERNAL', 'the call was cancelled'));
+    return requester.signal.aborted;
   }
 }
 
@@ -174,8 +175,8 @@ class TextThread {
   }
 
   /** Whose job is under way. */
-  get peer(): string | undefined {
-    return this.job?.requester.peer;
+  get principal(): string | undefined {
+    return this.job?.requester.principal;
   }
 
   start(): Worker {

@@ -8,6 +8,7 @@ import {
   type EncodeServiceOptions,
   INLINE_CHARACTERS,
 } from '../../../../src/gateway/request/encoding/encode-service.js';
+import type { Requester } from '../../../../src/gateway/request/encoding/text-threads.js';
 import { ModelFile } from '../../../../src/gateway/request/model-file.js';
 import { detokenize } from '../../../../src/gateway/tokenizer/detokenizer.js';
 import type { PromptInput } from '../../../../src/gateway/tokenizer/prompt.js';
@@ -37,8 +38,12 @@ afterAll(() => {
   worker.remove();
 });
 
+function requester(principal: string, signal = new AbortController().signal): Requester {
+  return { principal, trace: undefined, deadline: Number.POSITIVE_INFINITY, signal };
+}
+
 const FACTS = { modelName: 'm', contextLength: 1 << 20, vocabularySize: 512, longestTokenBytes: 16, maxPriority: 0 };
-const SOMEBODY = { peer: 'somebody', cancelled: false };
+const SOMEBODY = requester('somebody');
 
 function start(modelPath = join(folder, 'small.gguf'), settings: Partial<EncodeServiceOptions> = {}) {
   const metadata = metadataOfFile(modelPath);
@@ -102,7 +107,7 @@ async function startHung(settings: Partial<EncodeServiceOptions> = {}) {
   );
   const all = { inlineCharacters: 0, threads: 1, jobTimeLimitMs: TIME_LIMIT_MS, workerFile: hangs, ...settings };
   const started = start(undefined, all);
-  const looping = started.service.encode(chatInput('user', 'loop', hung), { peer: 'a', cancelled: false });
+  const looping = started.service.encode(chatInput('user', 'loop', hung), requester('a'));
   let failure: Error | undefined;
   looping.catch((error: Error) => {
     failure = error;
@@ -199,7 +204,7 @@ describe('jobs that wait for a thread', () => {
     const started = await startHung(settings);
     const order: string[] = [];
     const ask = (peer: string, text: string) =>
-      started.encode(text, { peer, cancelled: false }).then(
+      started.encode(text, requester(peer)).then(
         () => order.push(peer),
         ({ reason }) => order.push(`${peer} ${reason}`),
       );
@@ -224,12 +229,12 @@ describe('jobs that wait for a thread', () => {
 
   it('are not begun when their callers have gone', async () => {
     const { encode, service, release } = await busy();
-    const caller = { peer: 'b', cancelled: false };
+    const caller = new AbortController();
     // This one would hold the thread for ever: nobody moves the clock again.
     const gone = service
-      .encode(chatInput('user', 'loop', join(folder, 'gone')), caller)
+      .encode(chatInput('user', 'loop', join(folder, 'gone')), requester('b', caller.signal))
       .catch(({ message }) => message);
-    caller.cancelled = true;
+    caller.abort();
     const asked = encode('hello');
     release();
     expect(await asked).toHaveLength(1);
