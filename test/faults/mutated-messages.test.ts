@@ -99,8 +99,8 @@ it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, { time
     console.log('public API: status codes', Object.fromEntries(codes), 'well-formed', wellFormed);
     expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(0.3);
     expect([...codes.values()].reduce((a, b) => a + b, 0)).toBeGreaterThanOrEqual(MESSAGES);
-    await expect.poll(() => server.gateway.engine.active).toBe(0);
-    const scheduler = server.gateway.engine.schedulerState;
+    await expect.poll(() => server.gateway.replica.active).toBe(0);
+    const scheduler = server.gateway.replica.scheduler;
     await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
     scheduler?.check();
     expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);

@@ -1,5 +1,5 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
-import type { StepPlan } from '../../src/gateway/replica/scheduler/scheduler.js';
+import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { Sequence } from '../../src/gateway/request/sequence.js';
 
 interface Slot {

@@ -4,25 +4,21 @@ import type { Logger } from '../../shared/log.js';
 import { logFields } from '../request/context.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
-import { GREEDY, Sequence } from '../request/sequence.js';
+import type { Sequence } from '../request/sequence.js';
 import { checkAnswer, promptOutputsOf } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
 import { encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
-import type { Supervisor } from './link/supervisor.js';
-import { Blame, type Suspicion } from './scheduler/blame.js';
-import { type PlannedSlice, Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
+import { PausedReaders } from './paused-readers.js';
+import { checkQueue, type QueueLimits } from './queue-limits.js';
+import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
+import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
+import type { PlannedSlice } from './scheduler/step-plan.js';
 
-export interface EngineOptions {
+export interface EngineOptions extends QueueLimits {
   /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
   readonly pipelineDepth: number;
-  /** The most requests that wait for a slot. */
-  readonly maxQueuedRequests: number;
-  /** The most prompt tokens of requests that wait. */
-  readonly maxQueuedTokens: number;
-  /** The most of those requests that one peer may have, and of those tokens the same part; default all. */
-  readonly maxQueuedRequestsPerPeer?: number | undefined;
   readonly prefixCache: boolean;
   /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
   readonly checkEveryStep?: boolean | undefined;
@@ -30,8 +26,16 @@ export interface EngineOptions {
   readonly pauseLimitMs?: number | undefined;
 }
 
-const QUEUE_RETRY_MS = 1000;
 const PAUSE_LIMIT_MS = 30_000;
+
+/** Who hears of an engine's steps. */
+export interface EngineListener {
+  stepCompleted(): void;
+  /** The session's stream broke. */
+  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
+  /** A sequence was given its first slot, this long after it came. */
+  admitted(waitedMs: number): void;
+}
 
 /**
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
@@ -42,7 +46,6 @@ const PAUSE_LIMIT_MS = 30_000;
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
-  private supervisor: Supervisor | undefined;
   private readonly generations = new Map<Sequence, Generation>();
   /** Sequences that came before the first executor had told what it can hold. */
   private early: Sequence[] = [];
@@ -52,20 +55,28 @@ export class Engine implements Backend {
   /** Who was in the steps of the executor that was lost, until it is known what that says. */
   private suspicions: readonly Suspicion[] = [];
   readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0 };
-  private readonly pauses = new Map<Generation, NodeJS.Timeout>();
-  /** Told of each sequence's first slot, and how long it waited for it. */
-  onAdmitted: (waitedMs: number) => void = () => undefined;
+  private readonly paused: PausedReaders;
   /** When the sequences came that never had a slot. */
   private readonly queuedAt = new Map<Sequence, number>();
 
   constructor(
     private readonly options: EngineOptions,
+    private readonly listener: EngineListener,
     private readonly log: Logger,
-  ) {}
+  ) {
+    this.paused = new PausedReaders(options.pauseLimitMs ?? PAUSE_LIMIT_MS, (generation, error) =>
+      this.failGeneration(generation, error),
+    );
+  }
 
   /** Generations under way. */
   get active(): number {
     return new Set(this.generations.values()).size;
+  }
+
+  /** Their sequences, with or without a slot. */
+  get sequences(): number {
+    return this.generations.size;
   }
 
   /** Takes no more generations; those under way go on. */
@@ -79,16 +90,6 @@ export class Engine implements Backend {
     return this.scheduler;
   }
 
-  /** The supervisor is told of each completed step. */
-  attach(supervisor: Supervisor): void {
-    this.supervisor = supervisor;
-  }
-
-  /**
-   * Queues a generation. Its sink hears of it from now on.
-   *
-   * @throws RocmForgeError `QUEUE_FULL`, `PROMPT_TOO_LONG`, or why nothing is served at all
-   */
   submit(generation: Generation): void {
     if (this.stopped) throw this.stopped;
     const { promptIds, stop } = generation.parameters;
@@ -107,53 +108,28 @@ export class Engine implements Backend {
 
   /** @throws RocmForgeError `QUEUE_FULL`, with when to try again */
   private checkQueue({ sequences, context }: Generation): void {
-    const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = this.options;
-    const full = (who: string, waiting: number, tokens: number) =>
-      new RocmForgeError('QUEUE_FULL', `${waiting} sequences${who} wait already, ${tokens} tokens of prompts`, {
-        retry_delay_ms: String(QUEUE_RETRY_MS),
-      });
-    const waiting = this.scheduler?.waitingCount ?? this.early.length;
-    const tokens = this.scheduler?.waitingTokens ?? 0;
-    if (waiting + sequences.length > maxQueuedRequests || tokens > maxQueuedTokens) throw full('', waiting, tokens);
-    const own = this.scheduler?.queue.waitingOf(context.principal) ?? { sequences: waiting, tokens };
-    const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
-    if (own.sequences + sequences.length > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
-      throw full(' of this peer', own.sequences, own.tokens);
-    }
+    const all = {
+      sequences: this.scheduler?.waitingCount ?? this.early.length,
+      tokens: this.scheduler?.waitingTokens ?? 0,
+    };
+    checkQueue(sequences.length, all, this.scheduler?.queue.waitingOf(context.principal) ?? all, this.options);
   }
 
-  /** Ends a generation nobody listens to any more. */
   cancel(generation: Generation): void {
     generation.abandon();
-    clearTimeout(this.pauses.get(generation));
-    this.pauses.delete(generation);
+    this.paused.delete(generation);
     for (const sequence of generation.sequences) this.drop(sequence);
     this.pump();
   }
 
-  /**
-   * Stops computing for a generation whose reader does not keep up, or goes on. One that stays paused for
-   * too long ends with `SLOW_READER`.
-   */
+  /** One that stays paused for too long ends with `SLOW_READER`. */
   pause(generation: Generation, paused: boolean): void {
     for (const sequence of generation.sequences) sequence.paused = paused;
-    clearTimeout(this.pauses.get(generation));
-    this.pauses.delete(generation);
-    if (paused) {
-      const limitMs = this.options.pauseLimitMs ?? PAUSE_LIMIT_MS;
-      const timer = setTimeout(() => {
-        this.pauses.delete(generation);
-        this.failGeneration(
-          generation,
-          new RocmForgeError('SLOW_READER', `the stream was not read for ${limitMs / 1000} s`),
-        );
-      }, limitMs);
-      this.pauses.set(generation, timer);
-    }
+    if (paused) this.paused.add(generation);
+    else this.paused.delete(generation);
     this.pump();
   }
 
-  /** Ends a generation whose time is over: what it has is its answer. */
   expire(generation: Generation): void {
     for (const sequence of generation.sequences) {
       if (!this.generations.has(sequence)) continue;
@@ -169,12 +145,16 @@ export class Engine implements Backend {
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, prefixCache });
     for (const sequence of this.early.splice(0)) scheduler.add(sequence);
-    if (this.blame.wantsControl) this.blame.beginControl(addControl(scheduler));
+    if (this.blame.wantsControl) {
+      const control = controlSequence();
+      scheduler.add(control);
+      this.blame.beginControl(control);
+    }
     if (!this.isDraining) this.stopped = undefined;
     this.session = session;
     session.start({
       result: (response) => this.result(response),
-      lost: (error, isAnswer) => this.supervisor?.sessionLost(session.generation, error, isAnswer),
+      lost: (error, isAnswer) => this.listener.sessionLost(session.generation, error, isAnswer),
     });
     this.pump();
   }
@@ -288,8 +268,7 @@ export class Engine implements Backend {
   private drop(sequence: Sequence): void {
     const generation = this.generations.get(sequence);
     if (generation?.sequences.every((other) => other === sequence || !this.generations.has(other))) {
-      clearTimeout(this.pauses.get(generation));
-      this.pauses.delete(generation);
+      this.paused.delete(generation);
     }
     this.generations.delete(sequence);
     this.queuedAt.delete(sequence);
@@ -314,7 +293,7 @@ export class Engine implements Backend {
     const since = this.queuedAt.get(sequence);
     if (since === undefined) return;
     this.queuedAt.delete(sequence);
-    this.onAdmitted(performance.now() - since);
+    this.listener.admitted(performance.now() - since);
   }
 
   /** @throws RocmForgeError `EXECUTOR_PROTOCOL` for what is no answer to the oldest step */
@@ -323,7 +302,7 @@ export class Engine implements Backend {
     if (!scheduler || !session) return;
     checkAnswer(scheduler.oldestStep, response, session.model.vocabularySize);
     const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
-    this.supervisor?.stepCompleted();
+    this.listener.stepCompleted();
     for (const { sequence } of slices) {
       const guilty = this.blame.progressed(sequence);
       if (guilty !== undefined) this.quarantine(guilty);
@@ -368,12 +347,4 @@ export class Engine implements Backend {
       this.log.error({ err: error }, 'the block books do not add up');
     }
   }
-}
-
-/** The least that shows whether an executor works: one token after one token, before everybody else. */
-function addControl(scheduler: Scheduler): Sequence {
-  const options = { promptIds: Uint32Array.of(0), sampling: GREEDY, maxTokens: 1, priority: Number.MAX_SAFE_INTEGER };
-  const control = new Sequence({ ...options, takesPrefix: false });
-  scheduler.add(control);
-  return control;
 }

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
-import type { PlannedSlice, StepPlan } from '../scheduler/scheduler.js';
+import type { PlannedSlice, StepPlan } from '../scheduler/step-plan.js';
 
 /** How many log probabilities of prompt tokens a slice returns. */
 export function promptOutputsOf({ promptLogprobs, count, sample }: PlannedSlice): number {

@@ -1,6 +1,6 @@
 import type { ExecuteRequest, SlotSampling } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { SequenceSampling } from '../../request/sequence.js';
-import type { StepPlan } from '../scheduler/scheduler.js';
+import type { StepPlan } from '../scheduler/step-plan.js';
 
 /** The frame that tells the executor of one generation to run a plan. */
 export function encodeStep(plan: StepPlan, generation: bigint): ExecuteRequest {

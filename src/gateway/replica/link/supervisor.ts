@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { AttendedClock } from '../../../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
-import { describeFault, type Fault, keepFault } from '../../../shared/fault-log.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
 import { Pace } from '../../../shared/pace.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession, type SessionTerms } from './executor-session.js';
-import { judgeLoss, type Loss, outOfMemoryKills } from './loss.js';
+import { faultOf, reportFault } from './fault-reports.js';
+import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
+import type { SupervisorListener } from './supervisor-listener.js';
 
 export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
@@ -26,31 +27,6 @@ export interface SupervisorOptions {
   readonly maxRestarts: number;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
-}
-
-/** Who hears of executors that come and go. */
-export interface SupervisorListener {
-  /** @param cause why, of states that have one */
-  state(state: SupervisorState, cause?: RocmForgeError): void;
-  progress(doneBytes: number, totalBytes: number): void;
-  /** A new generation serves. The listener starts the session's stream. */
-  serving(session: ExecutorSession): void;
-  /** The session is gone, and with it all the executor held. Another follows unless the state is `failed`. */
-  lost(error: RocmForgeError): void;
-  /**
-   * Why the executor that was lost ended; before another begins.
-   *
-   * @returns whether it is ill: it would fault whatever it is given
-   */
-  judged(loss: Loss): boolean;
-  /** An executor process ended without being asked to, in whatever state. */
-  fault(fault: Fault): void;
-  /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */
-  restarts(reason: string): void;
-  /** No executor can go on with what is under way: it ends with this, and so does what comes until one serves. */
-  unservable(error: RocmForgeError): void;
-  /** The first step of a new executor came back, this long after the old one was lost. */
-  recovered(seconds: number): void;
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
@@ -295,24 +271,14 @@ export class Supervisor {
   private processEnded(child: ExecutorProcess, exit: Exit): void {
     const current = this.process === child;
     if (current) this.process = undefined;
-    const { code, signal, stderrTail, record } = exit;
+    const { code, signal } = exit;
     if (this.state === 'stopped' && this.cause === undefined) return;
     const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
     const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
-    const fault: Fault = {
-      at: new Date().toISOString(),
-      pid: child.pid,
-      generation: this.generations,
-      cause: this.cause?.message ?? '',
-      exitCode: code,
-      signal,
-      record,
-      lastLine: stderrTail.at(-1) ?? '',
-    };
+    const fault = faultOf({ pid: child.pid, generation: this.generations, cause: this.cause, exit });
     // A first start that cannot work is the caller's mistake, of which it hears.
     if (this.first === undefined || !wasTold) {
-      this.log.error({ fault }, `executor fault: ${describeFault(fault)}`);
-      this.keep(fault);
+      reportFault(fault, this.options.stateFolder, this.log);
       this.listener.fault(fault);
     }
     if (!current) return;
@@ -330,16 +296,6 @@ export class Supervisor {
     if (!this.isUnjudged) return;
     this.isUnjudged = false;
     if (this.listener.judged(loss)) this.happen('ill', unavailable('the executor faults whatever it is given'));
-  }
-
-  private keep(fault: Fault): void {
-    const { stateFolder } = this.options;
-    if (stateFolder === undefined) return;
-    try {
-      keepFault(stateFolder, fault);
-    } catch (error) {
-      this.log.warn({ err: error }, `the fault could not be kept in ${stateFolder}`);
-    }
   }
 
   /** Ends the process, or gives it up. Its end makes `gone` happen. */

@@ -1,4 +1,4 @@
-import type { Sequence } from '../../request/sequence.js';
+import { GREEDY, Sequence } from '../../request/sequence.js';
 
 /** A sequence that was in a step which did not come back, and the position that step would have reached. */
 export interface Suspicion {
@@ -115,4 +115,10 @@ export class Blame {
     this.accused = undefined;
     this.controlling = undefined;
   }
+}
+
+/** The least that shows whether an executor works: one token after one token, before everybody else. */
+export function controlSequence(): Sequence {
+  const options = { promptIds: Uint32Array.of(0), sampling: GREEDY, maxTokens: 1, priority: Number.MAX_SAFE_INTEGER };
+  return new Sequence({ ...options, takesPrefix: false });
 }

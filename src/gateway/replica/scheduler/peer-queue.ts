@@ -104,6 +104,15 @@ export class PeerQueue {
     }
   }
 
+  /** Throws unless the slots counted for each peer are those that its sequences hold. */
+  check(holders: readonly Sequence[]): void {
+    for (const { options } of holders) {
+      const held = holders.filter((other) => other.options.peer === options.peer).length;
+      const counted = this.slotsOf(options.peer ?? '');
+      if (held !== counted) throw new Error(`peer "${options.peer}" holds ${held} slots, counted ${counted}`);
+    }
+  }
+
   private peerOf(sequence: Sequence): Peer {
     const name = sequence.options.peer ?? '';
     let peer = this.peers.get(name);

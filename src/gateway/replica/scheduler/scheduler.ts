@@ -1,10 +1,14 @@
+// One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
+// without them lies beside it.
 import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { byUrgency, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { isComing } from './promised-prefixes.js';
-import { StepRows } from './step-rows.js';
+import { Slots } from './slots.js';
+import type { PlannedSlice, StepPlan, StepResult, StepToken } from './step-plan.js';
+import { demandsOf, StepRows } from './step-rows.js';
 
 export interface SchedulerOptions {
   /** Slots of the executor: the most sequences that run at once. */
@@ -15,38 +19,6 @@ export interface SchedulerOptions {
   readonly kvBlocks: number;
   /** Look for prompts' beginnings among blocks that were computed before; default true. */
   readonly prefixCache?: boolean;
-}
-
-/** What one step is to do. Blocks and slots are allotted; nothing is sent yet. */
-export interface StepPlan {
-  readonly stepId: number;
-  readonly closes: readonly number[];
-  readonly opens: readonly { readonly sequence: Sequence; readonly slot: number; readonly blocks: readonly number[] }[];
-  readonly appends: readonly { readonly slot: number; readonly blocks: readonly number[] }[];
-  readonly slices: readonly PlannedSlice[];
-}
-
-export interface PlannedSlice {
-  readonly sequence: Sequence;
-  readonly slot: number;
-  readonly position: number;
-  readonly count: number;
-  /** Whether the token after the slice is sampled. */
-  readonly sample: boolean;
-  /** Whether each position whose next token is in the prompt returns that token's log probability. */
-  readonly promptLogprobs: boolean;
-}
-
-/** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */
-export interface StepToken {
-  readonly sequence: Sequence;
-  readonly index: number;
-}
-
-/** What has come back. */
-export interface StepResult {
-  readonly slices: readonly PlannedSlice[];
-  readonly tokens: readonly StepToken[];
 }
 
 /** Free blocks, as a part of all, that new sequences leave to those that run. */
@@ -69,8 +41,7 @@ export class Scheduler {
   readonly queue = new PeerQueue();
   private running: Sequence[] = [];
   private readonly ending = new Set<Sequence>();
-  private freeSlots: number[] = [];
-  private closes: number[] = [];
+  private readonly slots: Slots;
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
   private arrivals = 0;
@@ -79,7 +50,7 @@ export class Scheduler {
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
     this.cache = new PrefixCache(this.blocks, options.prefixCache ?? true);
-    this.resetSlots();
+    this.slots = new Slots(options.maxSequences);
   }
 
   get waitingCount(): number {
@@ -182,7 +153,7 @@ export class Scheduler {
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
     pressed ||= this.isDraining;
-    while (!pressed && rows.left > 0 && this.freeSlots.length > 0 && this.spareLogits(extraLogits) > 0) {
+    while (!pressed && rows.left > 0 && this.slots.freeCount > 0 && this.spareLogits(extraLogits) > 0) {
       const sequence = this.queue.next((candidate) => this.mayStart(candidate) && rows.leftFor(candidate) > 0);
       if (sequence === undefined) break;
       const found = this.cache.find(sequence);
@@ -198,8 +169,7 @@ export class Scheduler {
     }
 
     if (slices.length === 0) return undefined;
-    const plan: StepPlan = { stepId: ++this.steps, closes: this.closes, opens, appends, slices };
-    this.closes = [];
+    const plan: StepPlan = { stepId: ++this.steps, closes: this.slots.takeCloses(), opens, appends, slices };
     this.inFlight.push(plan);
     return plan;
   }
@@ -245,26 +215,18 @@ export class Scheduler {
     }
     this.running = [];
     this.ending.clear();
-    this.closes = [];
     this.inFlight = [];
     this.blocks.reset();
     this.cache.reset();
-    this.resetSlots();
+    this.slots.reset();
   }
 
   /** Throws when a block or slot has not exactly one fate. */
   check(): void {
     const holders = [...this.running, ...this.ending];
     this.blocks.check(holders.map((sequence) => sequence.blocks));
-    const slots = [...this.freeSlots, ...holders.map((sequence) => sequence.slot)];
-    if (new Set(slots).size !== this.options.maxSequences || slots.length !== this.options.maxSequences) {
-      throw new Error(`slots ${slots.join(', ')} are not 0 to ${this.options.maxSequences - 1}, each once`);
-    }
-    for (const { options } of holders) {
-      const held = holders.filter((other) => other.options.peer === options.peer).length;
-      const counted = this.queue.slotsOf(options.peer ?? '');
-      if (held !== counted) throw new Error(`peer "${options.peer}" holds ${held} slots, counted ${counted}`);
-    }
+    this.slots.check(holders.map((sequence) => sequence.slot));
+    this.queue.check(holders);
   }
 
   /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */
@@ -316,7 +278,7 @@ export class Scheduler {
 
     for (const block of found.blocks) this.blocks.share(block);
     sequence.blocks = [...found.blocks, ...this.blocks.allocate(needed)];
-    sequence.slot = this.freeSlots.pop() as number;
+    sequence.slot = this.slots.take();
     sequence.computed = start;
     sequence.scheduled = start;
     sequence.registeredBlocks = found.blocks.length;
@@ -338,19 +300,9 @@ export class Scheduler {
   /** Rows that each peer could use of a step, for its sequences of one priority. */
   private demandsAt(priority: number): Iterable<number> {
     if (this.queue.peerCount < 2) return [];
-    const demands = new Map<string, number>();
-    const count = ({ options }: Sequence, rows: number): void => {
-      if (options.priority === priority) demands.set(options.peer ?? '', (demands.get(options.peer ?? '') ?? 0) + rows);
-    };
-    for (const sequence of this.running) {
-      if (sequence.state === 'running' && this.mayRun(sequence)) count(sequence, sequence.behind);
-    }
-    if (this.freeSlots.length > 0) {
-      for (const { sequence } of this.queue.firsts((candidate) => this.mayStart(candidate))) {
-        count(sequence, sequence.known);
-      }
-    }
-    return demands.values();
+    const running = this.running.filter((sequence) => sequence.state === 'running' && this.mayRun(sequence));
+    const waiting = this.slots.freeCount > 0 ? this.queue.firsts((candidate) => this.mayStart(candidate)) : [];
+    return demandsOf(priority, running, waiting);
   }
 
   /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
@@ -372,7 +324,7 @@ export class Scheduler {
    * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
    */
   private makeSlot(): void {
-    if (this.freeSlots.length > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
+    if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
     const next = this.queue.next((candidate) => this.mayStart(candidate));
     if (next === undefined) return;
     const victim = unread(this.running) ?? holderOfTooMany(next, this.running, (peer) => this.queue.slotsOf(peer));
@@ -410,8 +362,7 @@ export class Scheduler {
     // The last first: blocks are taken oldest first, and a block is found through those before it alone.
     for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
     sequence.blocks = [];
-    this.closes.push(sequence.slot as number);
-    this.freeSlots.push(sequence.slot as number);
+    this.slots.giveBack(sequence.slot as number);
     sequence.slot = undefined;
     this.queue.gaveBack(sequence);
   }
@@ -419,9 +370,5 @@ export class Scheduler {
   private stopRunning(sequence: Sequence): void {
     const at = this.running.indexOf(sequence);
     if (at >= 0) this.running.splice(at, 1);
-  }
-
-  private resetSlots(): void {
-    this.freeSlots = Array.from({ length: this.options.maxSequences }, (_, i) => this.options.maxSequences - 1 - i);
   }
 }

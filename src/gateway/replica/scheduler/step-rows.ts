@@ -69,3 +69,23 @@ export function fairShare(budget: number, demands: Iterable<number>): number {
   }
   return Number.POSITIVE_INFINITY;
 }
+
+/**
+ * Rows that each peer could use of a step, for its sequences of one priority.
+ *
+ * @param running those that could go on
+ * @param waiting of each peer the one that could start
+ */
+export function demandsOf(
+  priority: number,
+  running: Iterable<Sequence>,
+  waiting: Iterable<{ readonly sequence: Sequence }>,
+): Iterable<number> {
+  const demands = new Map<string, number>();
+  const count = ({ options: { priority: own, peer = '' } }: Sequence, rows: number): void => {
+    if (own === priority) demands.set(peer, (demands.get(peer) ?? 0) + rows);
+  };
+  for (const sequence of running) count(sequence, sequence.behind);
+  for (const { sequence } of waiting) count(sequence, sequence.known);
+  return demands.values();
+}

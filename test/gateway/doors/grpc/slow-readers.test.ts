@@ -170,7 +170,7 @@ describe('a reader that does not read', () => {
       })
       .toBe(0);
     expect(steps()).toBeLessThan(tokens);
-    expect(gateway.engine.active).toBe(1);
+    expect(gateway.replica.active).toBe(1);
     const other = client.generateStream(request({ tokens: prompt, stop: { maxTokens: 50, ignoreEos: true } }));
     await new Promise((resolve, reject) =>
       other
@@ -194,8 +194,8 @@ describe('a reader that does not read', () => {
     });
     const ended = new Promise((resolve, reject) => call.on('end', resolve).on('error', reject));
     call.pause();
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(1);
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(0);
     let isOver = false;
     const drained = gateway.drain(20_000).then((finished) => {
       isOver = true;
@@ -217,8 +217,8 @@ describe('a reader that does not read', () => {
     call.on('data', () => undefined).on('error', () => undefined);
     call.pause();
     const { gateway } = server;
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(1);
-    await expect.poll(() => gateway.engine.active, { timeout: 20_000 }).toBe(0);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(0);
     expect(await gateway.drain(300)).toBe(false);
   });
 
@@ -229,12 +229,12 @@ describe('a reader that does not read', () => {
     call.on('data', () => undefined);
     await new Promise((resolve) => call.once('data', resolve));
     call.pause();
-    await expect.poll(() => server?.gateway.engine.active).toBe(0);
+    await expect.poll(() => server?.gateway.replica.active).toBe(0);
     expect(server.executor.device?.steps).toBeLessThan(tokens);
     call.resume();
     const { code, metadata } = await error;
     expect(code).toBe(status.RESOURCE_EXHAUSTED);
     expect(errorInfo({ metadata })?.reason).toBe('SLOW_READER');
-    server.gateway.engine.schedulerState?.check();
+    server.gateway.replica.scheduler?.check();
   });
 });

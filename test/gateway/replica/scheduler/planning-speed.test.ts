@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { encodeStep } from '../../../../src/gateway/replica/link/step-encoding.js';
-import { Scheduler, type StepPlan } from '../../../../src/gateway/replica/scheduler/scheduler.js';
+import { Scheduler } from '../../../../src/gateway/replica/scheduler/scheduler.js';
+import type { StepPlan } from '../../../../src/gateway/replica/scheduler/step-plan.js';
 import { GREEDY, Sequence } from '../../../../src/gateway/request/sequence.js';
 import { ExecuteRequest } from '../../../../src/shared/generated/rocmforge/executor/v1/executor.js';
 
