@@ -8,7 +8,7 @@ export default defineConfig({
       'test/faults/**/*.test.ts',
       'test/faults/**/*.clock.ts',
       'test/device/hip-faults.test.ts',
-      'test/gateway/supervision.test.ts',
+      'test/gateway/replica/link/supervision.test.ts',
     ],
     // What is waited for comes, or the test fails: how soon is no matter of a busy machine. The limits only end what hangs.
     testTimeout: 600_000,

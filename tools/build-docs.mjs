@@ -58,10 +58,10 @@ function messageTable(message, comment, place) {
 }
 
 async function apiPage() {
-  const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/server/unimplemented.js');
+  const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/request/unimplemented.js');
   const { ERRORS } = await fromDist('shared/errors.js');
-  const { describeLimits, MAX_LOGPROBS_OF_MESSAGE } = await fromDist('gateway/server/limits.js');
-  const limits = describeLimits();
+  const { describeLimits, MAX_LOGPROBS_OF_MESSAGE } = await fromDist('gateway/request/limits.js');
+  const { describeMethodBytes } = await fromDist('gateway/doors/grpc/method-bytes.js');
   const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
   const comment = commentsOf(file);
   const lines = [
@@ -82,7 +82,7 @@ async function apiPage() {
     '',
     '| field | at most | |',
     '| --- | --- | --- |',
-    ...limits.fields.map(
+    ...describeLimits().map(
       ({ field, counts, most }) => `| \`${field}\` | ${most} | ${counts === 'value' ? '' : counts} |`,
     ),
     '',
@@ -93,7 +93,7 @@ async function apiPage() {
     '',
     '| method | bytes |',
     '| --- | --- |',
-    ...limits.methods.map(({ method, most }) => `| \`${method}\` | ${most} |`),
+    ...describeMethodBytes().map(({ method, most }) => `| \`${method}\` | ${most} |`),
     '',
     '## Errors',
     '',

@@ -1,8 +1,11 @@
-// Lint and format of TypeScript, C++ and proto, and the type check. `--write` formats instead of complaining.
+// Lint and format of TypeScript, C++ and proto, the type check, which folder imports which, and how long files are.
+// `--write` formats instead of complaining.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { importComplaints } from './check-imports.mjs';
+import { lengthComplaints } from './check-lengths.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const write = process.argv.includes('--write');
@@ -34,6 +37,21 @@ function formatCpp(file) {
   return write;
 }
 
+/** The sources under some folders, but for what is generated, by path from the root. */
+function sourcesOf(folders, extension) {
+  const files = folders.flatMap((folder) =>
+    readdirSync(path.join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => path.join(folder, name)),
+  );
+  const isOurs = (file) => extension.test(file) && !file.startsWith('src/shared/generated/');
+  return new Map(files.filter(isOurs).map((file) => [file, readFileSync(path.join(root, file), 'utf8')]));
+}
+
+/** Prints complaints; whether there are none. */
+function holds(complaints) {
+  for (const complaint of complaints) console.error(complaint);
+  return complaints.length === 0;
+}
+
 const cppFiles = ['kernels', 'kernels/forge', 'native'].flatMap((folder) =>
   readdirSync(path.join(root, folder))
     .filter((name) => /\.(hip|h|cc)$/.test(name))
@@ -45,6 +63,8 @@ const results = [
   passes('buf format', 'buf', write ? ['format', '-w'] : ['format', '-d', '--exit-code']),
   passes('biome', 'biome', ['check', '--error-on-warnings', ...(write ? ['--write'] : [])]),
   passes('tsc', 'tsc', ['-p', 'tsconfig.json']),
+  holds(importComplaints(sourcesOf(['src'], /\.ts$/))),
+  holds(lengthComplaints(sourcesOf(['src', 'native', 'kernels', 'tools'], /\.(ts|mjs|mts|py|cc|h|hip)$/))),
   ...cppFiles.map(formatCpp),
 ];
 const failures = results.filter((passed) => !passed).length;

@@ -86,7 +86,7 @@ const orNothing = (read) => {
     return undefined;
   }
 };
-const blocksFree = () => gateway.engine.schedulerState.blocks.freeCount;
+const blocksFree = () => gateway.replica.scheduler.blocks.freeCount;
 
 const undisturbed = await Promise.all(Array.from({ length: PROMPTS }, (_, i) => tokensOf(i)));
 await sleep(500);
@@ -133,7 +133,7 @@ await Promise.all(Array.from({ length: Number(options.streams) }, reader));
 clearInterval(killer);
 clearInterval(sampler);
 await sleep(1000);
-gateway.engine.schedulerState.check();
+gateway.replica.scheduler.check();
 globalThis.gc();
 const after = { files: files('self'), blocks: blocksFree() };
 const recovery = (await gateway.metrics.registry.getMetricsAsJSON()).find(({ name }) =>
@@ -145,7 +145,7 @@ client.close();
 const ran = seconds();
 const { generations, quarantined, replayed } = {
   generations: gateway.executorGenerations(),
-  ...gateway.engine.counters,
+  ...gateway.replica.counts,
 };
 await gateway.stop();
 

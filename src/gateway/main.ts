@@ -1,17 +1,19 @@
 import type { Server as MetricsServer } from 'node:http';
 import { HealthImplementation } from 'grpc-health-check';
-import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { createLogger } from '../shared/log.js';
-import { Engine } from './engine.js';
-import type { ExecutorSession } from './executor-link/executor-session.js';
-import { PROBE_INTERVAL_MS, type SupervisorState } from './executor-link/supervision.js';
-import { Supervisor, type SupervisorOptions } from './executor-link/supervisor.js';
-import { Metrics, type MetricsSource, serveMetrics } from './metrics.js';
-import { readServedModel } from './served-model.js';
-import { INFERENCE_SERVICE, InferenceService } from './server/inference-service.js';
-import { type ConnectionOptions, openPublicServer, type PublicServer } from './server/public-server.js';
+import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
+import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
+import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { Metrics, serveMetrics } from './metrics.js';
+import type { SupervisorState } from './replica/link/supervision.js';
+import type { SupervisorOptions } from './replica/link/supervisor.js';
+import { Replica, type ReplicaOptions } from './replica/replica.js';
+import { EncodeService } from './request/encoding/encode-service.js';
+import { RequestRunner } from './request/runner.js';
+import { readServedModel, type ServedModel } from './request/served-model.js';
+import { Router } from './router.js';
 
 /** How a gateway is started. */
 export interface GatewayOptions extends ConnectionOptions {
@@ -29,7 +31,7 @@ export interface GatewayOptions extends ConnectionOptions {
   readonly kvCacheType: 'f32' | 'f16';
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
-  /** See {@link Engine}'s options. */
+  /** See {@link ReplicaOptions}. */
   readonly checkEveryStep?: boolean | undefined;
   readonly pauseLimitMs?: number | undefined;
   readonly stepTimeoutMs: number;
@@ -64,7 +66,8 @@ export interface Gateway {
   readonly faults: readonly Fault[];
   /** Executors started so far. */
   executorGenerations(): number;
-  readonly engine: Engine;
+  /** For tests. */
+  readonly replica: Replica;
   readonly server: PublicServer;
   readonly metrics: Metrics;
   /**
@@ -95,7 +98,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
-  const engine = new Engine(options, log);
+  const { file: modelFile, tokenizer, hasChatTemplate, facts } = model;
+  const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
   const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
   let told = 'NOT_SERVING';
   const setHealth = (status: 'SERVING' | 'NOT_SERVING'): void => {
@@ -104,51 +108,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     told = status;
     for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
   };
-  let device = '';
-  /** Why no executor can go on with this file; absent while one can. */
-  let unservable: RocmForgeError | undefined;
-  let draining = false;
   const faults: Fault[] = [];
-  const supervisor = new Supervisor(
+  const replica = new Replica(
+    { ...options, supervisor: supervisorOptions(options, model) },
     {
-      executor:
-        'spawn' in options.executor
-          ? { spawn: { ...options.executor.spawn, modelDescriptor: model.file.descriptor } }
-          : options.executor,
-      checkModelFile: () => model.file.check(),
-      vocabularySize: model.vocabularySize,
-      stepTimeoutMs: options.stepTimeoutMs,
-      loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
-      maxRestarts: options.maxRestarts,
-      stateFolder: options.stateFolder,
-      load: {
-        path: options.model,
-        kvCacheType: options.kvCacheType === 'f32' ? KvCacheType.F32 : KvCacheType.F16,
-        maxContext: model.contextLength,
-        maxSequences: options.maxSequences,
-        maxStepTokens: options.maxStepTokens,
-        kvMemoryBytes: BigInt(options.kvMemoryBytes),
-        fingerprint: model.file.identity,
-      },
-    },
-    {
-      state: (state, cause) => {
-        const status = state === 'serving' ? 'SERVING' : 'NOT_SERVING';
-        if (!draining) setHealth(status);
-        if (state === 'failed') engine.fail(unservable ?? withoutExecutor(cause));
-      },
+      state: () => showHealth(),
       progress: (done, total) => options.onProgress?.(done, total),
-      serving: (session: ExecutorSession) => {
-        device = session.info.device;
-        unservable = undefined;
-        engine.serve(session);
-      },
-      unservable: (error) => {
-        unservable = error;
-        engine.fail(error);
-      },
-      lost: () => engine.lose(),
-      judged: (loss) => engine.judge(loss),
+      admitted: (waitedMs) => metrics.queued(waitedMs / 1000),
       fault: (fault) => {
         faults.push(fault);
         if (faults.length > FAULTS_KEPT) faults.shift();
@@ -158,19 +124,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     log,
   );
-  engine.attach(supervisor);
-  const metrics = new Metrics(metricsSource(engine, supervisor));
-  engine.onAdmitted = (waitedMs) => metrics.queued(waitedMs / 1000);
+  const router = new Router([replica]);
+  const showHealth = (): void => setHealth(router.isReady ? 'SERVING' : 'NOT_SERVING');
+  const metrics = new Metrics(() => router.counts);
 
-  const readiness = () => ({ ready: supervisor.state === 'serving' && !draining, device });
-  const service = new InferenceService(model, engine, readiness, metrics, log);
+  const readiness = () => ({ ready: router.isReady, device: router.device });
+  const runner = new RequestRunner(tokenizer, router, metrics, log);
+  const service = new InferenceService(model, encoder, runner, readiness);
   const server = await openPublicServer(options.listen, service, health, options, log);
   let metricsServer: MetricsServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();
     metricsServer?.close();
-    await supervisor.stop();
-    await model.encoder.close();
+    await router.stop();
+    await encoder.close();
     model.file.close();
   };
   let closed: Promise<void> | undefined;
@@ -180,8 +147,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);
-    model.encoder.warm();
-    await supervisor.start();
+    encoder.warm();
+    await router.start();
   } catch (error) {
     await stop();
     throw error;
@@ -190,20 +157,19 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     port: server.port,
     modelName: model.name,
     contextLength: model.contextLength,
-    executorPid: () => supervisor.pid,
-    executorAddress: () => supervisor.address,
-    executorState: () => supervisor.state,
+    executorPid: () => replica.pid,
+    executorAddress: () => replica.address,
+    executorState: () => replica.state,
     faults,
-    executorGenerations: () => supervisor.generations,
-    engine,
+    executorGenerations: () => replica.counts.executors,
+    replica,
     server,
     metrics,
     drain: async (timeoutMs) => {
-      draining = true;
-      setHealth('NOT_SERVING');
-      engine.stopAdmission();
+      router.stopAdmission();
+      showHealth();
       // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
-      const isBusy = (): boolean => engine.active > 0 || server.calls.unansweredCalls > 0;
+      const isBusy = (): boolean => router.active > 0 || server.calls.unansweredCalls > 0;
       const deadline = performance.now() + timeoutMs;
       while (isBusy() && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
@@ -218,32 +184,24 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-/** What requests are told while no executor can be had. */
-function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
-  const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
-  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {
-    retry_delay_ms: String(PROBE_INTERVAL_MS),
-  });
-}
-
-function metricsSource(engine: Engine, supervisor: Supervisor): MetricsSource {
-  const scheduler = () => engine.schedulerState;
+function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
+  const { executor } = options;
   return {
-    runningSequences: () => scheduler()?.runningCount ?? 0,
-    waitingSequences: () => scheduler()?.waitingCount ?? 0,
-    kvUsage: () => {
-      const blocks = scheduler()?.blocks;
-      return blocks ? 1 - blocks.freeCount / blocks.capacity : 0;
+    executor: 'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptor: model.file.descriptor } } : executor,
+    checkModelFile: () => model.file.check(),
+    vocabularySize: model.vocabularySize,
+    stepTimeoutMs: options.stepTimeoutMs,
+    loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
+    maxRestarts: options.maxRestarts,
+    stateFolder: options.stateFolder,
+    load: {
+      path: options.model,
+      kvCacheType: options.kvCacheType === 'f32' ? KvCacheType.F32 : KvCacheType.F16,
+      maxContext: model.contextLength,
+      maxSequences: options.maxSequences,
+      maxStepTokens: options.maxStepTokens,
+      kvMemoryBytes: BigInt(options.kvMemoryBytes),
+      fingerprint: model.file.identity,
     },
-    preemptions: () => scheduler()?.counters.preemptions ?? 0,
-    cachedTokens: () => scheduler()?.counters.cachedTokens ?? 0,
-    slotsYielded: () => scheduler()?.counters.slotsYielded ?? 0,
-    discardedTokens: () => scheduler()?.counters.discardedTokens ?? 0,
-    replayed: () => engine.counters.replayed,
-    quarantined: () => engine.counters.quarantined,
-    nonFinite: () => engine.counters.nonFinite,
-    executorUp: () => supervisor.state === 'serving',
-    generation: () => supervisor.generations,
-    lastStepAgeSeconds: () => supervisor.oldestStepAgeMs / 1000,
   };
 }

@@ -1,30 +1,14 @@
 import { createServer, type Server } from 'node:http';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { RocmForgeError } from '../shared/errors.js';
-
-/** What metrics read when they are asked for, rather than being told of. */
-export interface MetricsSource {
-  runningSequences(): number;
-  waitingSequences(): number;
-  /** Part of the KV blocks in use, 0 to 1. */
-  kvUsage(): number;
-  preemptions(): number;
-  slotsYielded(): number;
-  cachedTokens(): number;
-  discardedTokens(): number;
-  replayed(): number;
-  quarantined(): number;
-  nonFinite(): number;
-  executorUp(): boolean;
-  generation(): number;
-  lastStepAgeSeconds(): number;
-}
+import type { ReplicaCounts } from './replica/replica.js';
+import type { RequestObserver } from './request/runner.js';
 
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
 
 /** Prometheus metrics, named as vLLM's users know them, with the prefix `rocmforge_`. */
-export class Metrics {
+export class Metrics implements RequestObserver {
   readonly registry = new Registry();
   private readonly promptTokens: Counter;
   private readonly generationTokens: Counter;
@@ -36,7 +20,8 @@ export class Metrics {
   private readonly restarts: Counter<'reason'>;
   private readonly recovery: Histogram;
 
-  constructor(source: MetricsSource) {
+  /** @param counts read when metrics are asked for, rather than told of each change */
+  constructor(counts: () => ReplicaCounts) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_' });
     const gauge = (name: string, help: string, read: () => number): void => {
@@ -64,26 +49,30 @@ export class Metrics {
     const histogram = (name: string, help: string, buckets: number[]) =>
       new Histogram({ name: `rocmforge_${name}`, help, buckets, registers });
 
-    gauge('num_requests_running', 'Sequences with a slot', () => source.runningSequences());
-    gauge('num_requests_waiting', 'Sequences that wait for a slot', () => source.waitingSequences());
-    gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => source.kvUsage());
-    total('num_preemptions_total', 'Sequences that gave up their blocks to others', () => source.preemptions());
+    gauge('num_requests_running', 'Sequences with a slot', () => counts().running);
+    gauge('num_requests_waiting', 'Sequences that wait for a slot', () => counts().waiting);
+    gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => kvUsage(counts()));
+    total('num_preemptions_total', 'Sequences that gave up their blocks to others', () => counts().preemptions);
     total(
       'slots_yielded_total',
       'Sequences that gave up their slot to another peer’s, or because nobody read them',
-      () => source.slotsYielded(),
+      () => counts().slotsYielded,
     );
-    total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => source.cachedTokens());
-    total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => source.discardedTokens());
-    gauge('executor_up', '1 while an executor serves', () => Number(source.executorUp()));
-    gauge('executor_generation', 'Executors started so far', () => source.generation());
-    gauge('executor_last_step_age_seconds', 'Age of the step under way, 0 when there is none', () =>
-      source.lastStepAgeSeconds(),
+    total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => counts().cachedTokens);
+    total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => counts().discardedTokens);
+    gauge('executor_up', '1 while an executor serves', () => Number(counts().serving > 0));
+    gauge('executor_generation', 'Executors started so far', () => counts().executors);
+    gauge(
+      'executor_last_step_age_seconds',
+      'Age of the step under way, 0 when there is none',
+      () => counts().stepAgeMs / 1000,
     );
-    total('requests_replayed_total', 'Sequences computed again after an executor’s death', () => source.replayed());
-    total('requests_quarantined_total', 'Requests that made the executor fault alone', () => source.quarantined());
-    total('requests_non_finite_total', 'Requests ended because their logits were NaN or infinite', () =>
-      source.nonFinite(),
+    total('requests_replayed_total', 'Sequences computed again after an executor’s death', () => counts().replayed);
+    total('requests_quarantined_total', 'Requests that made the executor fault alone', () => counts().quarantined);
+    total(
+      'requests_non_finite_total',
+      'Requests ended because their logits were NaN or infinite',
+      () => counts().nonFinite,
     );
     this.promptTokens = counter('prompt_tokens_total', 'Tokens of prompts');
     this.generationTokens = counter('generation_tokens_total', 'Tokens generated');
@@ -137,6 +126,11 @@ export class Metrics {
   executorRecovered(seconds: number): void {
     this.recovery.observe(seconds);
   }
+}
+
+/** Part of the KV blocks in use, 0 to 1. */
+function kvUsage({ kvBlocks, freeKvBlocks }: ReplicaCounts): number {
+  return kvBlocks === 0 ? 0 : 1 - freeKvBlocks / kvBlocks;
 }
 
 /**

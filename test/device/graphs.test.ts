@@ -3,9 +3,9 @@ import type { Device } from '../../src/executor/device/device.js';
 import { openDevice } from '../../src/executor/device/open-device.js';
 import { type LoadedModel, loadModel } from '../../src/executor/model/loaded-model.js';
 import { StepRunner } from '../../src/executor/step-runner.js';
-import { encodeStep } from '../../src/gateway/executor-link/step-encoding.js';
-import { Scheduler } from '../../src/gateway/scheduler/scheduler.js';
-import { GREEDY, Sequence } from '../../src/gateway/scheduler/sequence.js';
+import { encodeStep } from '../../src/gateway/replica/link/step-encoding.js';
+import { Scheduler } from '../../src/gateway/replica/scheduler/scheduler.js';
+import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
 

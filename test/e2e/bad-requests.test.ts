@@ -1,6 +1,6 @@
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { UNIMPLEMENTED_FIELDS } from '../../src/gateway/server/unimplemented.js';
+import { UNIMPLEMENTED_FIELDS } from '../../src/gateway/request/unimplemented.js';
 import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';

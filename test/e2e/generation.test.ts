@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { ExecutorSession } from '../../src/gateway/executor-link/executor-session.js';
+import { ExecutorSession } from '../../src/gateway/replica/link/executor-session.js';
 import { FinishReason, type GenerateStreamResponse } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -165,9 +165,9 @@ describe('a generation', () => {
     call.on('error', () => undefined);
     await new Promise((resolve) => call.once('data', resolve));
     call.cancel();
-    await expect.poll(() => server.gateway.engine.active).toBe(0);
-    await expect.poll(() => server.gateway.engine.schedulerState?.stepsInFlight).toBe(0);
-    server.gateway.engine.schedulerState?.check();
+    await expect.poll(() => server.gateway.replica.active).toBe(0);
+    await expect.poll(() => server.gateway.replica.scheduler?.stepsInFlight).toBe(0);
+    server.gateway.replica.scheduler?.check();
   });
 
   it('reaches the client token by token: the first chunk comes before half of the tokens are computed', async () => {

@@ -43,7 +43,7 @@ describe('a model whose logits are not finite for one request', () => {
       expect(errorInfo(error as Parameters<typeof errorInfo>[0])).toMatchObject({ reason: 'NON_FINITE_LOGITS' });
     }
     expect((await beside).tokenIds).toEqual(alone.tokenIds);
-    expect(served.gateway.engine.counters).toMatchObject({ nonFinite: 3, quarantined: 0 });
+    expect(served.gateway.replica.counts).toMatchObject({ nonFinite: 3, quarantined: 0 });
     const metrics = await served.gateway.metrics.registry.metrics();
     expect(metrics).toContain('rocmforge_requests_non_finite_total 3');
   });

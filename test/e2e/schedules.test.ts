@@ -55,7 +55,7 @@ async function run(options: Partial<GatewayOptions>, clients = CLIENTS, heldMs =
       for (const [i, message] of left) answers[i] = await generate(server.client, message);
     };
     await Promise.all(Array.from({ length: clients }, client));
-    const counters = server.gateway.engine.schedulerState?.counters;
+    const counters = server.gateway.replica.scheduler?.counters;
     return {
       answers,
       msPerToken: (performance.now() - began) / answers.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),

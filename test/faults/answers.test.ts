@@ -137,7 +137,7 @@ describe('an executor that comes back with less', () => {
         return [answers === 20 ? { ...response, outputs: [] } : response];
       };
       const answered = await Promise.all([0, 1, 2].map((i) => run(i).catch((error: ServiceError) => error)));
-      const limits = server.gateway.engine.schedulerState?.blocks.count;
+      const limits = server.gateway.replica.scheduler?.blocks.count;
       expect(server.executor.failure).toBeUndefined();
       return { expected, answered, limits };
     } finally {

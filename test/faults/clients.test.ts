@@ -29,13 +29,13 @@ describe('clients that misbehave while the executor is killed', () => {
   afterAll(() => server?.stop());
 
   const kill = () => process.kill(server.gateway.executorPid() as number, 'SIGKILL');
-  const blocks = () => server.gateway.engine.schedulerState?.blocks;
+  const blocks = () => server.gateway.replica.scheduler?.blocks;
 
   /** Nothing is left of anybody. */
   const expectQuiet = async () => {
-    await expect.poll(() => server.gateway.engine.active).toBe(0);
-    await expect.poll(() => server.gateway.engine.schedulerState?.stepsInFlight).toBe(0);
-    server.gateway.engine.schedulerState?.check();
+    await expect.poll(() => server.gateway.replica.active).toBe(0);
+    await expect.poll(() => server.gateway.replica.scheduler?.stepsInFlight).toBe(0);
+    server.gateway.replica.scheduler?.check();
     expect(blocks()?.freeCount).toBe(blocks()?.capacity);
   };
 
@@ -111,13 +111,13 @@ it('a slow reader whose stream is paused gets every token through a kill, and ho
     await new Promise((resolve) => call.once('data', resolve));
     call.pause();
     // It is under way, and nothing is computed for it.
-    const inFlight = () => server.gateway.engine.schedulerState?.stepsInFlight;
+    const inFlight = () => server.gateway.replica.scheduler?.stepsInFlight;
     let idleSince = performance.now();
     while (performance.now() - idleSince < 300) {
       if (inFlight() !== 0) idleSince = performance.now();
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    expect(server.gateway.engine.active).toBe(1);
+    expect(server.gateway.replica.active).toBe(1);
     expect(tokens.length).toBeLessThan(TOKENS);
     process.kill(server.gateway.executorPid() as number, 'SIGKILL');
     await expect.poll(() => server.gateway.executorGenerations()).toBe(2);

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ExecuteResponse } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
-import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/server.js';
+import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/message-bytes.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';

@@ -81,7 +81,7 @@ describe('the record of an executor that was ended in the middle of a step', () 
     try {
       const message = request({ text: 'the', stop: { maxTokens: 5, ignoreEos: true } });
       await generate(server.client, message);
-      await expect.poll(() => server.gateway.engine.schedulerState?.stepsInFlight).toBe(0);
+      await expect.poll(() => server.gateway.replica.scheduler?.stepsInFlight).toBe(0);
       process.kill(server.gateway.executorPid() as number, 'SIGKILL');
       await expect.poll(() => server.gateway.faults).toHaveLength(1);
       expect(server.gateway.faults[0]?.record?.steps).toBeUndefined();

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { ExecutorSession } from '../../src/gateway/executor-link/executor-session.js';
+import { ExecutorSession } from '../../src/gateway/replica/link/executor-session.js';
 import { StepWatch } from '../../src/shared/step-watch.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { doubleIsMissing } from '../support/hip-double.js';

@@ -38,7 +38,7 @@ async function untilNext(server: TestGateway, state: string): Promise<void> {
 let onLoad: () => void = () => undefined;
 
 /** Steps that the scheduler has planned and that are not back. */
-const inFlight = ({ gateway }: TestGateway) => gateway.engine.schedulerState?.stepsInFlight ?? 0;
+const inFlight = ({ gateway }: TestGateway) => gateway.replica.scheduler?.stepsInFlight ?? 0;
 
 describe('an executor that is killed', () => {
   it.each<[string, string | undefined, number, (server: TestGateway, tokens: () => number) => Promise<void>]>([
@@ -101,7 +101,7 @@ describe('an executor that is killed', () => {
       expect(faults.map(({ signal }) => signal)).toEqual(Array(kills).fill('SIGKILL'));
       expect(faults.at(-1)?.record?.phase).toBe(phase);
       expect(server.gateway.executorGenerations()).toBe(1 + kills);
-      expect(server.gateway.engine.counters.quarantined).toBe(0);
+      expect(server.gateway.replica.counts.quarantined).toBe(0);
     } finally {
       await server.stop();
     }

@@ -38,7 +38,7 @@ describe('an executor that is killed 10 ms after each time it serves', () => {
       console.log(`${kills} kills, ${inStep} in a step: ${disturbed.tokenIds.length} tokens`);
       expect(seen(disturbed)).toEqual(seen(undisturbed));
       expect([kills, inStep]).toEqual([count, count]);
-      expect(server.gateway.engine.counters.quarantined).toBe(0);
+      expect(server.gateway.replica.counts.quarantined).toBe(0);
     } finally {
       await server.stop();
     }
@@ -78,11 +78,11 @@ it.each(SEEDS)(`${STREAMS} streams survive ${KILLS} kills of the executor in its
     expect(kills).toBe(KILLS);
     // Most of them, or the suite shows little: an executor that has just begun is given work at once.
     expect(inStep).toBeGreaterThan(KILLS / 2);
-    expect(server.gateway.engine.counters.quarantined).toBe(0);
+    expect(server.gateway.replica.counts.quarantined).toBe(0);
     const { SERVING, NOT_SERVING } = HealthCheckResponse_ServingStatus;
     expect(states).toEqual(new Set([SERVING, NOT_SERVING]));
 
-    const scheduler = server.gateway.engine.schedulerState;
+    const scheduler = server.gateway.replica.scheduler;
     await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
     scheduler?.check();
     expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { Client, credentials } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
-import { readServedModel } from '../../src/gateway/served-model.js';
+import { readServedModel } from '../../src/gateway/request/served-model.js';
 import {
   ExecuteRequest,
   ExecutorServiceClient,
@@ -12,7 +12,7 @@ import {
   LoadModelRequest,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
-import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/server.js';
+import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/message-bytes.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
@@ -100,8 +100,8 @@ it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async 
     console.log('public API: status codes', Object.fromEntries(codes), 'well-formed', wellFormed);
     expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(0.3);
     expect([...codes.values()].reduce((a, b) => a + b, 0)).toBeGreaterThanOrEqual(MESSAGES);
-    await expect.poll(() => server.gateway.engine.active).toBe(0);
-    const scheduler = server.gateway.engine.schedulerState;
+    await expect.poll(() => server.gateway.replica.active).toBe(0);
+    const scheduler = server.gateway.replica.scheduler;
     await expect.poll(() => scheduler?.stepsInFlight).toBe(0);
     scheduler?.check();
     expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);

@@ -32,7 +32,7 @@ describe('a request that makes the executor fault', () => {
         const error = answers[40] as ServiceError;
         expect(status[error.code]).toBe('INTERNAL');
         expect(errorInfo(error)?.reason).toBe('REQUEST_QUARANTINED');
-        expect(server.gateway.engine.counters.quarantined).toBe(1);
+        expect(server.gateway.replica.counts.quarantined).toBe(1);
         // The first executor, and one for each restart.
         expect(server.gateway.executorGenerations()).toBeLessThanOrEqual(1 + 8);
       } finally {
@@ -75,7 +75,7 @@ describe('a request that makes the executor fault', () => {
         reason: 'EXECUTOR_UNAVAILABLE',
         metadata: { retry_delay_ms: '30000' },
       });
-      expect(server.gateway.engine.counters.quarantined).toBe(0);
+      expect(server.gateway.replica.counts.quarantined).toBe(0);
       expect(server.gateway.executorState()).toBe('failed');
       // Blamed, suspected, accused; and the control.
       expect(server.gateway.executorGenerations()).toBe(4);

@@ -1,6 +1,6 @@
 import { credentials } from '@grpc/grpc-js';
 import { afterEach, expect, it, vi } from 'vitest';
-import { ExecutorSession } from '../../src/gateway/executor-link/executor-session.js';
+import { ExecutorSession } from '../../src/gateway/replica/link/executor-session.js';
 import {
   type ExecuteRequest,
   ExecutorServiceClient,

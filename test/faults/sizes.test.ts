@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FIELD_LIMITS } from '../../src/gateway/server/limits.js';
+import { FIELD_LIMITS } from '../../src/gateway/request/limits.js';
 import {
   ChatInput,
   ChatMessage,

@@ -18,13 +18,13 @@ const refusal = (message: typeof long) =>
 it('refuses what comes to a full queue, and says when to try again', async () => {
   server = await startFakeGateway({ maxSequences: 1, maxQueuedRequests: 1, stepMs: 5 });
   const calls = [0, 1].map(async (i) => {
-    await expect.poll(() => server.gateway.engine.active).toBeGreaterThanOrEqual(i);
+    await expect.poll(() => server.gateway.replica.active).toBeGreaterThanOrEqual(i);
     const call = server.client.generateStream(long);
     call.on('error', () => undefined);
     return call;
   });
   const [first, second] = await Promise.all(calls);
-  await expect.poll(() => server.gateway.engine.schedulerState?.waitingCount).toBe(1);
+  await expect.poll(() => server.gateway.replica.scheduler?.waitingCount).toBe(1);
   const error = await refusal(long);
   expect(error?.code).toBe(status.RESOURCE_EXHAUSTED);
   expect(errorInfo(error as ServiceError)?.reason).toBe('QUEUE_FULL');
@@ -53,9 +53,9 @@ it('gives everything back when a gRPC deadline passes, waiting or running', asyn
       }),
   );
   expect(await Promise.all(codes)).toEqual([status.DEADLINE_EXCEEDED, status.DEADLINE_EXCEEDED]);
-  await expect.poll(() => server.gateway.engine.active).toBe(0);
-  await expect.poll(() => server.gateway.engine.schedulerState?.stepsInFlight).toBe(0);
-  const scheduler = server.gateway.engine.schedulerState;
+  await expect.poll(() => server.gateway.replica.active).toBe(0);
+  await expect.poll(() => server.gateway.replica.scheduler?.stepsInFlight).toBe(0);
+  const scheduler = server.gateway.replica.scheduler;
   scheduler?.check();
   expect(scheduler?.blocks.freeCount).toBe(scheduler?.blocks.capacity);
 });

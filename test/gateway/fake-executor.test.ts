@@ -47,10 +47,10 @@ describe('a gateway before a scripted executor', () => {
       done = true;
       return generated;
     });
-    await expect.poll(() => server?.gateway.engine.schedulerState?.stepsInFlight).toBe(2);
+    await expect.poll(() => server?.gateway.replica.scheduler?.stepsInFlight).toBe(2);
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(done).toBe(false);
-    expect(server.gateway.engine.schedulerState?.stepsInFlight).toBe(2);
+    expect(server.gateway.replica.scheduler?.stepsInFlight).toBe(2);
     release();
     expect((await answer).tokenIds).toEqual(fakeTokens(promptOf(20), 40, FAKE_VOCABULARY));
   });

@@ -30,7 +30,7 @@ async function cancelledStream(message = long): Promise<void> {
   call.on('error', () => undefined);
   await new Promise((resolve) => call.once('data', resolve));
   call.cancel();
-  await expect.poll(() => server.gateway.engine.active).toBe(0);
+  await expect.poll(() => server.gateway.replica.active).toBe(0);
 }
 
 it('counts a cancelled request as ended, once, with its duration', async () => {
@@ -41,9 +41,9 @@ it('counts a cancelled request as ended, once, with its duration', async () => {
 
 it('counts a cancelled unary request', async () => {
   const call = server.client.generate(long, () => undefined);
-  await expect.poll(() => server.gateway.engine.active).toBe(1);
+  await expect.poll(() => server.gateway.replica.active).toBe(1);
   call.cancel();
-  await expect.poll(() => server.gateway.engine.active).toBe(0);
+  await expect.poll(() => server.gateway.replica.active).toBe(0);
   expect(await metric('rocmforge_request_total{outcome="cancelled"}')).toBe(1);
 });
 
@@ -73,13 +73,13 @@ it('counts a refused request by its reason', async () => {
   const calls: { cancel(): void }[] = [];
   const start = () => calls.push(server.client.generateStream(long).on('error', () => undefined));
   for (let i = 0; i < 2; i++) start();
-  await expect.poll(() => server.gateway.engine.schedulerState?.runningCount).toBe(2);
+  await expect.poll(() => server.gateway.replica.scheduler?.runningCount).toBe(2);
   for (let i = 0; i < 3; i++) start();
-  await expect.poll(() => server.gateway.engine.schedulerState?.waitingCount).toBe(3);
+  await expect.poll(() => server.gateway.replica.scheduler?.waitingCount).toBe(3);
   await expect(generate(server.client, long)).rejects.toThrow('wait already');
   expect(await metric('rocmforge_request_total{outcome="QUEUE_FULL"}')).toBe(1);
   for (const call of calls) call.cancel();
-  await expect.poll(() => server.gateway.engine.active).toBe(0);
+  await expect.poll(() => server.gateway.replica.active).toBe(0);
 });
 
 it('tells how long sequences waited for a slot', async () => {
@@ -88,10 +88,10 @@ it('tells how long sequences waited for a slot', async () => {
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
   try {
     const running = [1, 2].map(() => server.client.generateStream(long).on('error', () => undefined));
-    await expect.poll(() => server.gateway.engine.schedulerState?.runningCount).toBe(2);
+    await expect.poll(() => server.gateway.replica.scheduler?.runningCount).toBe(2);
     const short = request({ text: 'the', stop: { maxTokens: 3, ignoreEos: true } });
     const waiting = [3, 4].map(() => generate(server.client, short));
-    await expect.poll(() => server.gateway.engine.schedulerState?.waitingCount).toBe(2);
+    await expect.poll(() => server.gateway.replica.scheduler?.waitingCount).toBe(2);
     nowMs += 400;
     for (const call of running) call.cancel();
     await Promise.all(waiting);

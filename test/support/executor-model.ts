@@ -1,6 +1,6 @@
-import { BLOCK_TOKENS } from '../../src/gateway/scheduler/block-manager.js';
-import type { StepPlan } from '../../src/gateway/scheduler/scheduler.js';
-import type { Sequence } from '../../src/gateway/scheduler/sequence.js';
+import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
+import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
+import type { Sequence } from '../../src/gateway/request/sequence.js';
 
 interface Slot {
   readonly sequence: Sequence;

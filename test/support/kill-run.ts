@@ -80,7 +80,7 @@ export async function killEachTime(
     await wait(afterMs(kill));
     killed = gateway.executorPid();
     if (killed === undefined) continue;
-    if ((gateway.engine.schedulerState?.stepsInFlight ?? 0) > 0) inStep += 1;
+    if ((gateway.replica.scheduler?.stepsInFlight ?? 0) > 0) inStep += 1;
     process.kill(killed, 'SIGKILL');
   }
   return { kills: count, inStep };

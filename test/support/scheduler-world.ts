@@ -1,5 +1,5 @@
-import { Scheduler, type SchedulerOptions } from '../../src/gateway/scheduler/scheduler.js';
-import { GREEDY, Sequence } from '../../src/gateway/scheduler/sequence.js';
+import { Scheduler, type SchedulerOptions } from '../../src/gateway/replica/scheduler/scheduler.js';
+import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
 
 /** Token ids of the world. */

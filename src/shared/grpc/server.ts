@@ -4,12 +4,10 @@ import type { Http2Server } from 'node:http2';
 import { connect, createServer, type Server as NetServer, type Socket } from 'node:net';
 import { logVerbosity, type Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js';
 import { RocmForgeError } from '../errors.js';
+import { MAX_MESSAGE_BYTES } from './message-bytes.js';
 
 // grpc-js writes to stderr by itself; what it has to say reaches us as errors.
 if (process.env.GRPC_VERBOSITY === undefined) setLogVerbosity(logVerbosity.NONE);
-
-/** The largest message either side accepts: room for a prompt of a million tokens. */
-export const MAX_MESSAGE_BYTES = 16 << 20;
 
 export const SERVER_OPTIONS = {
   'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,

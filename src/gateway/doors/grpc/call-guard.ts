@@ -1,0 +1,270 @@
+import { constants, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
+import { RocmForgeError } from '../../../shared/errors.js';
+import { toStatus } from '../../../shared/grpc/status.js';
+import { tooLarge } from '../../../shared/grpc/strict.js';
+import type { Logger } from '../../../shared/log.js';
+import { peerOf } from './peer.js';
+
+export interface CallLimits {
+  /** The most calls that are open at once, and half of them of one peer. */
+  readonly maxOpenCalls: number;
+  /** How long a request may take to arrive. */
+  readonly requestTimeoutMs: number;
+  /** The most bytes of requests that have not arrived as a whole. */
+  readonly maxUnfinishedBytes: number;
+  /** How long what was written may make no progress to its reader. */
+  readonly unreadTimeoutMs: number;
+  /** The most bytes of answers that nobody has read. */
+  readonly maxUnreadBytes: number;
+  /** Bytes that a request of each path may have. */
+  readonly requestBytes: ReadonlyMap<string, number>;
+}
+
+const HEALTH_WATCH = '/grpc.health.v1.Health/Watch';
+const SWEEP_INTERVAL_MS = 250;
+const RETRY_MS = 1000;
+/** Of a path that nobody serves grpc-js sends back what it is told. */
+const MAX_PATH_CHARACTERS = 128;
+/** What gRPC clients send at most by custom; told them, so that they refuse by themselves what is more. */
+const MAX_HEADER_BYTES = 8192;
+/** A message's flag and length. */
+const PREFIX_BYTES = 5;
+/** The most that deflate packs into a byte. */
+const MOST_PACKED = 1032;
+
+/** One open call, from its headers to the end of its stream. */
+interface Call {
+  readonly stream: ServerHttp2Stream;
+  readonly peer: string;
+  readonly connection: string;
+  readonly path: string;
+  readonly startedAt: number;
+  readonly prefix: Buffer;
+  /** Bytes that arrived. */
+  received: number;
+  /** Bytes that it counts for while its request is not there as a whole. */
+  unfinished: number;
+  isCompressed: boolean;
+  hasArrived: boolean;
+  /** Bytes of its answer that are unread, and when they last became fewer. */
+  unread: number;
+  progressAt: number;
+}
+
+/**
+ * Bounds what calls hold that no handler knows of: requests that arrive slowly or never, and answers that nobody reads.
+ * Where all together hold too much, whoever holds the most loses the largest.
+ */
+export class CallGuard {
+  private readonly calls = new Map<ServerHttp2Stream, Call>();
+  private readonly ofPeer = new Map<string, number>();
+  private readonly ofConnection = new Map<string, { open: number; started: number }>();
+  private unfinishedBytes = 0;
+  private timer: NodeJS.Timeout | undefined;
+  readonly counters = { refused: 0, slowSenders: 0, slowReaders: 0 };
+
+  constructor(
+    private readonly limits: CallLimits,
+    private readonly log: Logger,
+  ) {}
+
+  /** Watches the calls of a server. */
+  watch(server: Http2Server): void {
+    server.on('session', (session) => session.settings({ maxHeaderListSize: MAX_HEADER_BYTES }));
+    server.prependListener('stream', (_stream, headers) => shortenPath(headers));
+    server.on('stream', (stream, headers) => this.open(stream, headers));
+  }
+
+  /** Calls of a connection, by its peer's address and port: those that are open, and all since it came. */
+  callsOf(connection: string): { readonly open: number; readonly started: number } {
+    return this.ofConnection.get(connection) ?? { open: 0, started: 0 };
+  }
+
+  /** The connection is gone. */
+  forgetConnection(connection: string): void {
+    this.ofConnection.delete(connection);
+  }
+
+  get openCalls(): number {
+    return this.calls.size;
+  }
+
+  /** Calls whose answers are still on their way; whoever watches the gateway's health does so for ever. */
+  get unansweredCalls(): number {
+    return [...this.calls.values()].filter(({ path }) => path !== HEALTH_WATCH).length;
+  }
+
+  private open(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    if (stream.destroyed || stream.closed) return;
+    const connection = connectionOf(stream);
+    const peer = peerOf({ getPeer: () => connection });
+    const now = performance.now();
+    const call: Call = {
+      stream,
+      peer,
+      connection,
+      path: headers[':path'] as string,
+      startedAt: now,
+      prefix: Buffer.alloc(PREFIX_BYTES),
+      received: 0,
+      unfinished: 0,
+      isCompressed: false,
+      hasArrived: stream.readableEnded,
+      unread: 0,
+      progressAt: now,
+    };
+    this.calls.set(stream, call);
+    count(this.ofPeer, peer, 1);
+    const { open, started } = this.callsOf(connection);
+    this.ofConnection.set(connection, { open: open + 1, started: started + 1 });
+    stream.once('close', () => this.close(call));
+    // Before grpc-js, which would keep what is too large; it has paused the stream, and this does not resume it.
+    stream.prependListener('data', (data: Buffer) => this.arrive(call, data));
+    stream.once('end', () => this.arrived(call));
+    const { maxOpenCalls } = this.limits;
+    if (this.calls.size > maxOpenCalls || (this.ofPeer.get(peer) ?? 0) > maxOpenCalls / 2) {
+      this.counters.refused += 1;
+      refuse(call, retryLater('QUEUE_FULL', `${this.calls.size} calls are open already`));
+    }
+    this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
+  }
+
+  private arrive(call: Call, data: Buffer): void {
+    if (call.stream.closed) return;
+    if (call.received < PREFIX_BYTES) data.copy(call.prefix, call.received);
+    const wasKnown = call.received >= PREFIX_BYTES;
+    call.received += data.length;
+    let added = data.length;
+    if (!wasKnown && call.received >= PREFIX_BYTES) {
+      const bytes = call.prefix.readUInt32BE(1);
+      const most = this.limits.requestBytes.get(call.path);
+      if (most !== undefined && bytes > most) {
+        this.counters.refused += 1;
+        refuse(call, tooLarge(bytes, most));
+        return;
+      }
+      call.isCompressed = call.prefix.readUInt8(0) === 1;
+      // It counts for what it may unpack to, until somebody has answered: when it is unpacked is not told.
+      if (call.isCompressed) added += Math.min(bytes * MOST_PACKED, most ?? 0);
+    }
+    call.unfinished += added;
+    this.unfinishedBytes += added;
+    if (this.unfinishedBytes > this.limits.maxUnfinishedBytes) this.shedUnfinished();
+  }
+
+  private arrived(call: Call): void {
+    call.hasArrived = true;
+    if (!call.isCompressed) this.forgetUnfinished(call);
+  }
+
+  private forgetUnfinished(call: Call): void {
+    this.unfinishedBytes -= call.unfinished;
+    call.unfinished = 0;
+  }
+
+  private close(call: Call): void {
+    if (!this.calls.delete(call.stream)) return;
+    this.forgetUnfinished(call);
+    count(this.ofPeer, call.peer, -1);
+    const connection = this.ofConnection.get(call.connection);
+    if (connection !== undefined) connection.open -= 1;
+    if (this.calls.size > 0) return;
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
+  private shedUnfinished(): void {
+    while (this.unfinishedBytes > this.limits.maxUnfinishedBytes) {
+      // What is being unpacked already goes on, whoever is told otherwise.
+      const greediest = this.largestOfGreediest((call) => (call.hasArrived ? 0 : call.unfinished));
+      if (greediest === undefined) return;
+      this.counters.slowSenders += 1;
+      refuse(greediest, retryLater('SLOW_SENDER', 'too many requests are on their way'));
+      this.forgetUnfinished(greediest);
+    }
+  }
+
+  private sweep(): void {
+    const now = performance.now();
+    const { requestTimeoutMs, unreadTimeoutMs, maxUnreadBytes } = this.limits;
+    let unreadBytes = 0;
+    for (const call of this.calls.values()) {
+      const { stream } = call;
+      if (!call.hasArrived && now - call.startedAt > requestTimeoutMs) {
+        this.counters.slowSenders += 1;
+        refuse(call, retryLater('SLOW_SENDER', `the request did not arrive within ${requestTimeoutMs / 1000} s`));
+        continue;
+      }
+      if (call.hasArrived && stream.headersSent) this.forgetUnfinished(call);
+      if (stream.writableLength === 0 || stream.writableLength < call.unread) call.progressAt = now;
+      call.unread = stream.writableLength;
+      unreadBytes += call.unread;
+      if (now - call.progressAt > unreadTimeoutMs) this.giveUp(call);
+    }
+    while (unreadBytes > maxUnreadBytes) {
+      const greediest = this.largestOfGreediest((call) => call.unread);
+      if (greediest === undefined) return;
+      unreadBytes -= greediest.unread;
+      greediest.unread = 0;
+      this.giveUp(greediest);
+    }
+  }
+
+  /** Its reader can be told only by the code with which the stream ends: all else would wait behind what is unread. */
+  private giveUp({ stream, peer }: Call): void {
+    this.counters.slowReaders += 1;
+    this.log.warn({ peer, reason: 'SLOW_READER' }, 'an answer was not read and is given up');
+    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+
+  /** Of the peer whose calls hold most in all, the call that holds most; of several, the newest. */
+  private largestOfGreediest(held: (call: Call) => number): Call | undefined {
+    const sums = new Map<string, number>();
+    for (const call of this.calls.values()) if (held(call) > 0) count(sums, call.peer, held(call));
+    let greediest: string | undefined;
+    for (const [peer, sum] of sums) if (sum > (sums.get(greediest ?? '') ?? 0)) greediest = peer;
+    let largest: Call | undefined;
+    for (const call of this.calls.values()) {
+      if (call.peer !== greediest || held(call) === 0) continue;
+      if (largest === undefined || held(call) >= held(largest)) largest = call;
+    }
+    return largest;
+  }
+}
+
+/** The name of a stream's connection: its peer's address and port, as calls are told. */
+function connectionOf({ session }: ServerHttp2Stream): string {
+  const { remoteAddress = '', remotePort } = session?.socket ?? {};
+  return remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
+}
+
+function shortenPath(headers: IncomingHttpHeaders): void {
+  const path = headers[':path'];
+  if (path !== undefined && path.length > MAX_PATH_CHARACTERS) headers[':path'] = path.slice(0, MAX_PATH_CHARACTERS);
+}
+
+/** Answers in the place of a handler that has not begun, and gives the stream up. */
+function refuse({ stream }: Call, error: RocmForgeError): void {
+  if (stream.destroyed || stream.closed) return;
+  const { code, details = '', metadata } = toStatus(error);
+  if (!stream.headersSent) {
+    const headers = {
+      [constants.HTTP2_HEADER_STATUS]: constants.HTTP_STATUS_OK,
+      [constants.HTTP2_HEADER_CONTENT_TYPE]: 'application/grpc+proto',
+      'grpc-status': String(code),
+      'grpc-message': encodeURI(details),
+      ...metadata?.toHttp2Headers(),
+    };
+    stream.respond(headers as Parameters<ServerHttp2Stream['respond']>[0], { endStream: true });
+  }
+  stream.close(constants.NGHTTP2_NO_ERROR);
+}
+
+const retryLater = (reason: 'QUEUE_FULL' | 'SLOW_SENDER', message: string) =>
+  new RocmForgeError(reason, message, { retry_delay_ms: String(RETRY_MS) });
+
+function count(counts: Map<string, number>, key: string, by: number): void {
+  const left = (counts.get(key) ?? 0) + by;
+  if (left === 0) counts.delete(key);
+  else counts.set(key, left);
+}

@@ -1,0 +1,32 @@
+import type { Metadata } from '@grpc/grpc-js';
+import type { Requester } from '../../request/encoding/text-threads.js';
+import { parseTraceparent } from '../../request/trace.js';
+import { peerOf } from './peer.js';
+
+/** What is asked of a call to know its caller. */
+export interface IncomingCall {
+  readonly cancelled: boolean;
+  readonly metadata: Metadata;
+  getPeer(): string;
+  getDeadline(): Date | number;
+  once(event: 'cancelled', listener: () => void): unknown;
+}
+
+/** Aborted when the call is cancelled: by its client, at its deadline, or with its connection. */
+export function abortWith(call: IncomingCall): AbortController {
+  const gone = new AbortController();
+  if (call.cancelled) gone.abort();
+  else call.once('cancelled', () => gone.abort());
+  return gone;
+}
+
+/** Who sends a call, until when, and whether the answer is still wanted. */
+export function callerOf(call: IncomingCall, { signal } = abortWith(call)): Requester {
+  const traceparents = call.metadata.get('traceparent');
+  return {
+    principal: peerOf(call),
+    trace: traceparents.length === 1 ? parseTraceparent(String(traceparents[0])) : undefined,
+    deadline: performance.now() + (Number(call.getDeadline()) - Date.now()),
+    signal,
+  };
+}

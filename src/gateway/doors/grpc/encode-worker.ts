@@ -1,0 +1,96 @@
+import { readlinkSync } from 'node:fs';
+import { setPriority } from 'node:os';
+import { parentPort, workerData } from 'node:worker_threads';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import {
+  DetokenizeRequest,
+  DetokenizeResponse,
+  GenerateStreamRequest,
+  TokenizeRequest,
+  TokenizeResponse,
+} from '../../../shared/generated/rocmforge/v1/inference.js';
+import { FileByteSource } from '../../../shared/gguf/byte-source.js';
+import { contentIdentity } from '../../../shared/gguf/content-identity.js';
+import { readGguf } from '../../../shared/gguf/reader.js';
+import { decodeStrictly } from '../../../shared/grpc/strict.js';
+import { ChatTemplate } from '../../chat/chat-template.js';
+import type {
+  EncodeWorkerData,
+  TextJob,
+  TextJobKind,
+  TextJobs,
+  TextThreadMessage,
+} from '../../request/encoding/text-jobs.js';
+import { checkLimits, checkModelName } from '../../request/limits.js';
+import { checkGeneration } from '../../request/validate.js';
+import { detokenize } from '../../tokenizer/detokenizer.js';
+import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
+import { createTokenizer } from '../../tokenizer/tokenizer.js';
+
+// Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
+const BACKGROUND_NICENESS = 10;
+setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), BACKGROUND_NICENESS);
+
+// The thread reads the vocabulary from the model file itself: cloning 280,000 strings would stall the thread that serves.
+const { modelPath, identity, facts } = workerData as EncodeWorkerData;
+const source = new FileByteSource(modelPath);
+const { metadata, dataOffset } = readGguf(source);
+const isSame = contentIdentity(source, dataOffset) === identity;
+source.close();
+const tokenizer = createTokenizer(metadata);
+const chatTemplate = new ChatTemplate(metadata, tokenizer);
+
+const tell = (message: TextThreadMessage): void => parentPort!.postMessage(message);
+
+const encoder: PromptEncoder = {
+  tokenizer,
+  vocabularySize: facts.vocabularySize,
+  encodeChat: (chat) => {
+    tell({ event: 'template' });
+    return chatTemplate.encode(chat, tokenizer);
+  },
+};
+
+// A large message is checked here as a small one is where it arrives: limits first, then the prompt.
+const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJobs[K]['output'] } = {
+  prompt: (input) => encodeInput(input, encoder),
+  detokenize: ({ ids, options }) => detokenize(tokenizer, ids, options),
+  generation: (bytes) => {
+    const request = decodeStrictly(bytes, GenerateStreamRequest.decode);
+    checkGeneration(request, facts);
+    const inputField = request.input?.$case ?? 'input';
+    return { request: { ...request, input: undefined }, inputField, promptIds: encodeInput(request.input, encoder) };
+  },
+  tokenize: (bytes) => {
+    const request = decodeStrictly(bytes, TokenizeRequest.decode);
+    checkLimits(request, facts);
+    checkModelName(request.model, facts);
+    return TokenizeResponse.encode({ tokenIds: Array.from(encodeInput(request.input, encoder)) }).finish();
+  },
+  detokenizeMessage: (bytes) => {
+    const request = decodeStrictly(bytes, DetokenizeRequest.decode);
+    checkLimits(request, facts);
+    checkModelName(request.model, facts);
+    checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
+    const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
+    return DetokenizeResponse.encode({ text: detokenize(tokenizer, request.tokenIds, options) }).finish();
+  },
+};
+
+function run<K extends TextJobKind>(kind: K, input: TextJobs[K]['input']): TextJobs[K]['output'] {
+  return DO[kind](input);
+}
+
+parentPort!.on('message', ({ kind, input }: TextJob) => {
+  try {
+    if (!isSame) throw new RocmForgeError('MODEL_FILE_CHANGED', 'the model file was written to while it was served');
+    const output = run(kind, input);
+    // Ids and messages go without a copy: each was made for this answer.
+    const moved = output instanceof Uint8Array || output instanceof Uint32Array ? [output.buffer as ArrayBuffer] : [];
+    parentPort!.postMessage({ event: 'done', output } satisfies TextThreadMessage, moved);
+  } catch (error) {
+    const { reason, message, metadata: details } = asRocmForgeError(error);
+    tell({ event: 'failed', reason, message, metadata: details });
+  }
+});
+tell({ event: 'ready' });

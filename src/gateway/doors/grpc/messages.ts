@@ -1,0 +1,57 @@
+import {
+  FinishReason,
+  type GenerateComplete,
+  type StopMatch,
+  type TokenLogprobs,
+} from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { Finish } from '../../request/completion.js';
+import type { CompletionCounts, PromptProbability, TokenProbability } from '../../request/generation.js';
+
+/** The wire form of a token's probabilities. */
+export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
+  return {
+    tokenId: token.tokenId,
+    logprob: token.logprob,
+    top: token.topIds.map((tokenId, i) => ({ tokenId, logprob: token.topLogprobs[i] as number })),
+  };
+}
+
+/** The wire form of a prompt token's probabilities. */
+export function promptLogprobs(token: PromptProbability): TokenLogprobs {
+  return 'logprob' in token ? tokenLogprobs(token) : { tokenId: token.tokenId, logprob: undefined, top: [] };
+}
+
+/** The wire form of why a completion ended. */
+export function finishReason(finish: Finish): FinishReason {
+  switch (finish.reason) {
+    case 'stop':
+      return FinishReason.STOP;
+    case 'length':
+      return FinishReason.LENGTH;
+    case 'time_limit':
+      return FinishReason.TIME_LIMIT;
+  }
+}
+
+/** The wire form of what ended a completion; absent when nothing matched. */
+export function stopMatch(finish: Finish): StopMatch | undefined {
+  if (finish.reason !== 'stop') return undefined;
+  return 'stopString' in finish
+    ? { match: { $case: 'stopString', value: finish.stopString } }
+    : { match: { $case: 'tokenId', value: finish.tokenId } };
+}
+
+/** The wire form of a completion's end. */
+export function generateComplete(index: number, finish: Finish, counts: CompletionCounts): GenerateComplete {
+  return {
+    index,
+    finishReason: finishReason(finish),
+    stopMatch: stopMatch(finish),
+    usage: {
+      promptTokens: counts.promptTokens,
+      cachedTokens: counts.cachedTokens,
+      completionTokens: counts.completionTokens,
+    },
+    seed: counts.seed,
+  };
+}

@@ -1,0 +1,110 @@
+import { Server } from '@grpc/grpc-js';
+import type { HealthImplementation } from 'grpc-health-check';
+import { InferenceServiceService } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
+import { strictService } from '../../../shared/grpc/strict.js';
+import type { Logger } from '../../../shared/log.js';
+import { CallGuard } from './call-guard.js';
+import { ConnectionGuard } from './connection-guard.js';
+import type { InferenceService } from './inference-service.js';
+
+/** What connections and calls may take. Absent: the default. */
+export interface ConnectionOptions {
+  /** Default 1024, fewer where the process may open few files. */
+  readonly maxConnections?: number | undefined;
+  /** Calls of one connection at a time; default 1024. */
+  readonly maxStreamsPerConnection?: number | undefined;
+  /** After this a connection takes no more calls; default: never. */
+  readonly maxConnectionAgeMs?: number | undefined;
+  /** How long a connection stays without a call; default 10 min. */
+  readonly maxConnectionIdleMs?: number | undefined;
+  /** How often a connection is asked whether it lives; default 1 min. */
+  readonly keepaliveMs?: number | undefined;
+  /** How long a connection may take to say that it speaks HTTP/2; default 10 s. */
+  readonly handshakeTimeoutMs?: number | undefined;
+  /** How long a request may take to arrive; default 30 s. */
+  readonly requestTimeoutMs?: number | undefined;
+  /**
+   * How long an answer may make no progress to its reader; default 1 min. A generation under way is given up by the engine
+   * before that, which can say why; here a stream is only cut off.
+   */
+  readonly unreadTimeoutMs?: number | undefined;
+}
+
+/** A server that serves clients. */
+export interface PublicServer {
+  /** The bound port; 0 for a socket file. */
+  readonly port: number;
+  readonly calls: CallGuard;
+  readonly connections: ConnectionGuard;
+  /** Takes no more connections and calls; resolves when those that are open have ended. */
+  shutDown(): Promise<void>;
+  /** Ends at once. */
+  stop(): void;
+}
+
+const MIB = 1 << 20;
+const MAX_OPEN_CALLS = 4096;
+const MAX_UNFINISHED_BYTES = 32 * MIB;
+const MAX_UNREAD_BYTES = 32 * MIB;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+
+/**
+ * Serves the public API and health.
+ *
+ * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
+ */
+export async function openPublicServer(
+  address: string,
+  service: InferenceService,
+  health: HealthImplementation,
+  options: ConnectionOptions,
+  log: Logger,
+): Promise<PublicServer> {
+  const requestBytes = new Map(
+    Object.entries(service.requestBytes).map(([name, { most }]) => [
+      InferenceServiceService[name as keyof typeof InferenceServiceService].path,
+      most,
+    ]),
+  );
+  const server = new Server({
+    ...SERVER_OPTIONS,
+    'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
+    'grpc.max_concurrent_streams': options.maxStreamsPerConnection ?? 1024,
+    'grpc.max_connection_idle_ms': options.maxConnectionIdleMs ?? 600_000,
+    'grpc.keepalive_time_ms': options.keepaliveMs ?? 60_000,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
+    ...(options.maxConnectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': options.maxConnectionAgeMs }),
+  });
+  server.addService(strictService(InferenceServiceService, service.requestBytes), service.handlers);
+  health.addToServer(server);
+  const calls = new CallGuard(
+    {
+      maxOpenCalls: MAX_OPEN_CALLS,
+      requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
+      maxUnfinishedBytes: MAX_UNFINISHED_BYTES,
+      unreadTimeoutMs: options.unreadTimeoutMs ?? 60_000,
+      maxUnreadBytes: MAX_UNREAD_BYTES,
+      requestBytes,
+    },
+    log,
+  );
+  const { maxConnections = 1024, handshakeTimeoutMs = 10_000 } = options;
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls);
+  const listener = await bind(server, address, (socket) => connections.admit(socket));
+  calls.watch(listener.http2Server);
+  return {
+    port: listener.port,
+    calls,
+    connections,
+    shutDown: () => {
+      listener.close();
+      return new Promise((resolve) => server.tryShutdown(() => resolve()));
+    },
+    stop: () => {
+      listener.close();
+      server.forceShutdown();
+    },
+  };
+}

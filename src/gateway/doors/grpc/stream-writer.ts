@@ -1,0 +1,163 @@
+import type { ServerWritableStream } from '@grpc/grpc-js';
+import type {
+  GenerateChunk,
+  GenerateComplete,
+  GenerateStreamRequest,
+  GenerateStreamResponse,
+  TokenLogprobs,
+} from '../../../shared/generated/rocmforge/v1/inference.js';
+import { toStatus } from '../../../shared/grpc/status.js';
+
+/** What a writer needs of its stream. */
+export type ResponseStream = Pick<
+  ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
+  'write' | 'end' | 'once' | 'emit' | 'writableNeedDrain'
+>;
+
+export interface StreamWriterOptions {
+  readonly requestId: string;
+  /** Tokens held back above which the reader counts as slow; each log probability counts as one, too. */
+  readonly maxHeldTokens: number;
+  /** The reader has become slow, or has caught up again. */
+  onSlow(slow: boolean): void;
+  /** Something could not be written: nobody need compute more. The writer ends the stream. */
+  onBroken(): void;
+}
+
+/** Writers whose flush is due when the event loop has handled what has arrived. */
+const due = new Set<StreamWriter>();
+
+function flushDue(): void {
+  const writers = [...due];
+  due.clear();
+  for (const writer of writers) {
+    try {
+      writer.flush();
+    } catch (error) {
+      // What cannot be written is one stream's misfortune.
+      writer.abandon(error);
+    }
+  }
+}
+
+/**
+ * Writes one generation's stream. A token is written as soon as the event loop has handled what arrived with it; while
+ * the loop or the stream's socket is behind, tokens are joined into one chunk. Nothing waits for the sake of joining.
+ */
+export class StreamWriter {
+  private readonly held = new Map<number, GenerateChunk>();
+  private heldTokens = 0;
+  private completes: GenerateComplete[] = [];
+  private ended = false;
+  /** Nothing more goes to the stream. */
+  private isOver = false;
+  private draining = false;
+  private slow = false;
+
+  constructor(
+    private readonly stream: ResponseStream,
+    private readonly options: StreamWriterOptions,
+  ) {}
+
+  chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenLogprobs[]): void {
+    const chunk = this.heldChunk(index);
+    chunk.tokenIds.push(...tokenIds);
+    chunk.text += text;
+    chunk.logprobs.push(...logprobs);
+    this.heldTokens += tokenIds.length + logprobs.reduce((sum, { top }) => sum + top.length, 0);
+    this.schedule();
+  }
+
+  /** Log probabilities of the prompt, for the first chunk of completion 0. */
+  prompt(logprobs: readonly TokenLogprobs[]): void {
+    const { promptLogprobs } = this.heldChunk(0);
+    // One by one: those of a long prompt are more than a call takes as arguments.
+    for (const logprob of logprobs) promptLogprobs.push(logprob);
+    this.schedule();
+  }
+
+  complete(message: GenerateComplete): void {
+    this.completes.push(message);
+    this.schedule();
+  }
+
+  /** Ends the stream when all that came before is written. */
+  end(): void {
+    this.ended = true;
+    this.schedule();
+  }
+
+  /** Writes what is held, behind or not, and ends the stream with an error. */
+  fail(error: unknown): void {
+    if (this.isOver) return;
+    try {
+      this.writeHeld();
+    } finally {
+      this.isOver = true;
+      this.stream.emit('error', toStatus(error));
+    }
+  }
+
+  /** Ends the stream with an error and without what is held, of which something cannot be written. */
+  abandon(error: unknown): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.options.onBroken();
+    this.stream.emit('error', toStatus(error));
+  }
+
+  /** Writes what is held, unless the socket is behind: then when it has drained. */
+  flush(): void {
+    if (this.draining || this.isOver) return;
+    if (this.stream.writableNeedDrain) {
+      this.draining = true;
+      this.stream.once('drain', () => {
+        this.draining = false;
+        due.add(this);
+        flushDue();
+      });
+      this.tellSlow(this.heldTokens > this.options.maxHeldTokens);
+      return;
+    }
+    this.writeHeld();
+    this.tellSlow(false);
+    if (!this.ended) return;
+    this.isOver = true;
+    this.stream.end();
+  }
+
+  private writeHeld(): void {
+    const { requestId } = this.options;
+    for (const chunk of this.held.values()) this.stream.write({ requestId, event: { $case: 'chunk', value: chunk } });
+    this.held.clear();
+    this.heldTokens = 0;
+    for (const complete of this.completes) {
+      this.stream.write({ requestId, event: { $case: 'complete', value: complete } });
+    }
+    this.completes = [];
+  }
+
+  private heldChunk(index: number): GenerateChunk {
+    let chunk = this.held.get(index);
+    if (chunk === undefined) {
+      chunk = { index, tokenIds: [], text: '', logprobs: [], promptLogprobs: [] };
+      this.held.set(index, chunk);
+    }
+    return chunk;
+  }
+
+  private schedule(): void {
+    if (this.draining) {
+      this.tellSlow(this.heldTokens > this.options.maxHeldTokens);
+      return;
+    }
+    if (due.size === 0) setImmediate(flushDue);
+    due.add(this);
+  }
+
+  private tellSlow(slow: boolean): void {
+    if (slow === this.slow) return;
+    this.slow = slow;
+    this.options.onSlow(slow);
+  }
+}

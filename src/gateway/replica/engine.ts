@@ -1,0 +1,350 @@
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import type { ExecuteResponse, SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { Logger } from '../../shared/log.js';
+import { logFields } from '../request/context.js';
+import type { Generation } from '../request/generation.js';
+import type { Backend } from '../request/runner.js';
+import type { Sequence } from '../request/sequence.js';
+import { checkAnswer, promptOutputsOf } from './link/answer.js';
+import type { ExecutorSession } from './link/executor-session.js';
+import type { Loss } from './link/loss.js';
+import { encodeStep } from './link/step-encoding.js';
+import { PROBE_INTERVAL_MS } from './link/supervision.js';
+import { PausedReaders } from './paused-readers.js';
+import { checkQueue, type QueueLimits } from './queue-limits.js';
+import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
+import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
+import type { PlannedSlice } from './scheduler/step-plan.js';
+
+export interface EngineOptions extends QueueLimits {
+  /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
+  readonly pipelineDepth: number;
+  readonly prefixCache: boolean;
+  /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
+  readonly checkEveryStep?: boolean | undefined;
+  /** How long a reader may hold its stream up before it is given up; default 30 s. */
+  readonly pauseLimitMs?: number | undefined;
+}
+
+const PAUSE_LIMIT_MS = 30_000;
+
+/** Who hears of an engine's steps. */
+export interface EngineListener {
+  stepCompleted(): void;
+  /** The session's stream broke. */
+  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
+  /** A sequence was given its first slot, this long after it came. */
+  admitted(waitedMs: number): void;
+}
+
+/**
+ * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
+ *
+ * An executor's death is a preemption of everything. Generations stay; their sequences are computed again from the
+ * tokens they have, by the next generation of the executor, and go on where they were.
+ */
+export class Engine implements Backend {
+  private scheduler: Scheduler | undefined;
+  private session: ExecutorSession | undefined;
+  private readonly generations = new Map<Sequence, Generation>();
+  /** Sequences that came before the first executor had told what it can hold. */
+  private early: Sequence[] = [];
+  private stopped: RocmForgeError | undefined;
+  private isDraining = false;
+  private readonly blame = new Blame();
+  /** Who was in the steps of the executor that was lost, until it is known what that says. */
+  private suspicions: readonly Suspicion[] = [];
+  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0 };
+  private readonly paused: PausedReaders;
+  /** When the sequences came that never had a slot. */
+  private readonly queuedAt = new Map<Sequence, number>();
+
+  constructor(
+    private readonly options: EngineOptions,
+    private readonly listener: EngineListener,
+    private readonly log: Logger,
+  ) {
+    this.paused = new PausedReaders(options.pauseLimitMs ?? PAUSE_LIMIT_MS, (generation, error) =>
+      this.failGeneration(generation, error),
+    );
+  }
+
+  /** Generations under way. */
+  get active(): number {
+    return new Set(this.generations.values()).size;
+  }
+
+  /** Their sequences, with or without a slot. */
+  get sequences(): number {
+    return this.generations.size;
+  }
+
+  /** Takes no more generations; those under way go on. */
+  stopAdmission(): void {
+    this.stopped = new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
+    this.isDraining = true;
+  }
+
+  /** For tests and metrics. */
+  get schedulerState(): Scheduler | undefined {
+    return this.scheduler;
+  }
+
+  submit(generation: Generation): void {
+    if (this.stopped) throw this.stopped;
+    const { promptIds, stop } = generation.parameters;
+    this.checkQueue(generation);
+    if (this.scheduler && !this.scheduler.canEverRun(promptIds.length + stop.maxTokens)) {
+      throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
+    }
+    for (const sequence of generation.sequences) {
+      this.generations.set(sequence, generation);
+      this.queuedAt.set(sequence, performance.now());
+      if (this.scheduler) this.scheduler.add(sequence);
+      else this.early.push(sequence);
+    }
+    this.pump();
+  }
+
+  /** @throws RocmForgeError `QUEUE_FULL`, with when to try again */
+  private checkQueue({ sequences, context }: Generation): void {
+    const all = {
+      sequences: this.scheduler?.waitingCount ?? this.early.length,
+      tokens: this.scheduler?.waitingTokens ?? 0,
+    };
+    checkQueue(sequences.length, all, this.scheduler?.queue.waitingOf(context.principal) ?? all, this.options);
+  }
+
+  cancel(generation: Generation): void {
+    generation.abandon();
+    this.paused.delete(generation);
+    for (const sequence of generation.sequences) this.drop(sequence);
+    this.pump();
+  }
+
+  /** One that stays paused for too long ends with `SLOW_READER`. */
+  pause(generation: Generation, paused: boolean): void {
+    for (const sequence of generation.sequences) sequence.paused = paused;
+    if (paused) this.paused.add(generation);
+    else this.paused.delete(generation);
+    this.pump();
+  }
+
+  expire(generation: Generation): void {
+    for (const sequence of generation.sequences) {
+      if (!this.generations.has(sequence)) continue;
+      this.drop(sequence);
+      this.guard(generation, () => generation.end(sequence, { reason: 'time_limit' }));
+    }
+    this.pump();
+  }
+
+  /** A new executor generation serves. */
+  serve(session: ExecutorSession): void {
+    const { maxSequences, maxStepTokens, kvBlocks } = session.model;
+    const { prefixCache } = this.options;
+    const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, prefixCache });
+    for (const sequence of this.early.splice(0)) scheduler.add(sequence);
+    if (this.blame.wantsControl) {
+      const control = controlSequence();
+      scheduler.add(control);
+      this.blame.beginControl(control);
+    }
+    if (!this.isDraining) this.stopped = undefined;
+    this.session = session;
+    session.start({
+      result: (response) => this.result(response),
+      lost: (error, isAnswer) => this.listener.sessionLost(session.generation, error, isAnswer),
+    });
+    this.pump();
+  }
+
+  /** The executor is gone, with all that it held. */
+  lose(): void {
+    this.session = undefined;
+    const { scheduler } = this;
+    if (!scheduler) return;
+    this.counters.replayed += scheduler.runningCount;
+    this.suspicions = scheduler.slicesInFlight.map(({ sequence, position, count }) => ({
+      sequence,
+      end: position + count,
+    }));
+    scheduler.reset();
+  }
+
+  /**
+   * It is known now why the executor was lost. Whoever is proven to make it fault is ended; all others go on with the next.
+   *
+   * @returns whether the executor is ill: then everybody is ended, with when to try again
+   */
+  judge(loss: Loss): boolean {
+    const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
+    this.suspicions = [];
+    if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
+    this.fail(
+      new RocmForgeError(
+        'EXECUTOR_UNAVAILABLE',
+        'the executor faults whatever it is given; it is tried more slowly now',
+        {
+          retry_delay_ms: String(PROBE_INTERVAL_MS),
+        },
+      ),
+    );
+    return true;
+  }
+
+  /** No executor will come soon: everything under way ends with the error, and so does what comes until one does. */
+  fail(error: RocmForgeError): void {
+    if (!this.isDraining) this.stopped = error;
+    for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
+  }
+
+  /** A scheduler of what this executor holds. A new one with other limits gets all who wait: their blocks are gone anyway. */
+  private schedulerFor(limits: SchedulerOptions): Scheduler {
+    const { scheduler: before } = this;
+    if (before?.isFor(limits)) return before;
+    const scheduler = new Scheduler(limits);
+    scheduler.mayRun = (sequence) => this.blame.mayRun(sequence);
+    this.scheduler = scheduler;
+    if (before === undefined) return scheduler;
+    this.log.warn({ limits }, 'the executor came back with other limits');
+    Object.assign(scheduler.counters, before.counters);
+    for (const sequence of before.surrender()) {
+      const { promptIds, maxTokens } = sequence.options;
+      if (scheduler.canEverRun(promptIds.length + maxTokens)) {
+        scheduler.add(sequence);
+        continue;
+      }
+      const generation = this.generations.get(sequence);
+      const message = 'the executor came back with a KV cache that is too small for prompt and max_tokens together';
+      if (generation) this.failGeneration(generation, new RocmForgeError('OUT_OF_MEMORY', message));
+    }
+    return scheduler;
+  }
+
+  private failGeneration(generation: Generation, error: RocmForgeError): void {
+    for (const sequence of generation.sequences) this.drop(sequence);
+    this.guard(generation, () => generation.fail(error));
+  }
+
+  /** Whatever goes wrong while one request is handed something ends that request, and nothing else. */
+  private guard(generation: Generation, hand: () => void): void {
+    try {
+      hand();
+    } catch (thrown) {
+      const request = logFields(generation.context);
+      this.log.error({ ...request, err: thrown }, 'a request failed while its tokens were handed out');
+      for (const sequence of generation.sequences) this.drop(sequence);
+      try {
+        generation.fail(asRocmForgeError(thrown));
+      } catch (again) {
+        this.log.error({ ...request, err: again }, 'and its end could not be told');
+      }
+    }
+  }
+
+  private quarantine(sequence: Sequence): void {
+    const generation = this.generations.get(sequence);
+    if (!generation) return;
+    this.counters.quarantined += 1;
+    this.log.error(logFields(generation.context), 'a request is quarantined');
+    const message = 'the executor faulted each time this request ran, also alone, and not without it';
+    this.failGeneration(generation, new RocmForgeError('REQUEST_QUARANTINED', message));
+  }
+
+  /** Ends a generation whose logits are no numbers: whatever came next would be made up. */
+  private endNonFinite(generation: Generation): void {
+    this.counters.nonFinite += 1;
+    this.log.error(logFields(generation.context), 'logits are not finite');
+    this.failGeneration(
+      generation,
+      new RocmForgeError(
+        'NON_FINITE_LOGITS',
+        'the model gives no finite logits for this request: a value overflows in it, or in its penalties and biases',
+      ),
+    );
+  }
+
+  private drop(sequence: Sequence): void {
+    const generation = this.generations.get(sequence);
+    if (generation?.sequences.every((other) => other === sequence || !this.generations.has(other))) {
+      this.paused.delete(generation);
+    }
+    this.generations.delete(sequence);
+    this.queuedAt.delete(sequence);
+    this.blame.ended(sequence);
+    this.early = this.early.filter((other) => other !== sequence);
+    this.scheduler?.end(sequence);
+  }
+
+  private pump(): void {
+    const { session, scheduler } = this;
+    if (!session || !scheduler) return;
+    // While a guilty request is searched, one step at a time: a fault then points at the step that was under way.
+    while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
+      const plan = scheduler.plan();
+      if (plan === undefined) return;
+      session.submit(encodeStep(plan, session.generation));
+      for (const { sequence } of plan.opens) this.tellAdmitted(sequence);
+    }
+  }
+
+  private tellAdmitted(sequence: Sequence): void {
+    const since = this.queuedAt.get(sequence);
+    if (since === undefined) return;
+    this.queuedAt.delete(sequence);
+    this.listener.admitted(performance.now() - since);
+  }
+
+  /** @throws RocmForgeError `EXECUTOR_PROTOCOL` for what is no answer to the oldest step */
+  private result(response: ExecuteResponse): void {
+    const { scheduler, session } = this;
+    if (!scheduler || !session) return;
+    checkAnswer(scheduler.oldestStep, response, session.model.vocabularySize);
+    const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
+    this.listener.stepCompleted();
+    for (const { sequence } of slices) {
+      const guilty = this.blame.progressed(sequence);
+      if (guilty !== undefined) this.quarantine(guilty);
+    }
+    this.pushPrompts(slices, response);
+    for (const { sequence, index } of tokens) {
+      const generation = this.generations.get(sequence);
+      const output = response.outputs[index] as SlotOutput;
+      // A control that has lived is wanted by nobody.
+      if (generation === undefined) scheduler.end(sequence);
+      else if (output.nonFinite) this.endNonFinite(generation);
+      else {
+        this.guard(generation, () => {
+          if (generation.push(sequence, output)) this.drop(sequence);
+        });
+      }
+    }
+    if (this.options.checkEveryStep) scheduler.check();
+    else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
+    this.pump();
+  }
+
+  /** Log probabilities of prompts come before the first token, in as many steps as the prompt took. */
+  private pushPrompts(slices: readonly PlannedSlice[], { promptOutputs }: ExecuteResponse): void {
+    let next = 0;
+    for (const slice of slices) {
+      const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
+      next += outputs.length;
+      // A prompt of one token has none, which is an answer too.
+      const generation = slice.promptLogprobs ? this.generations.get(slice.sequence) : undefined;
+      if (generation === undefined) continue;
+      if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
+      else this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));
+    }
+  }
+
+  /** When nothing runs, the books can be checked for free. */
+  private checkIdle(scheduler: Scheduler): void {
+    try {
+      scheduler.check();
+    } catch (error) {
+      this.log.error({ err: error }, 'the block books do not add up');
+    }
+  }
+}

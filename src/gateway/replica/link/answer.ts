@@ -1,0 +1,55 @@
+import { RocmForgeError } from '../../../shared/errors.js';
+import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { PlannedSlice, StepPlan } from '../scheduler/step-plan.js';
+
+/** How many log probabilities of prompt tokens a slice returns. */
+export function promptOutputsOf({ promptLogprobs, count, sample }: PlannedSlice): number {
+  return promptLogprobs ? count - Number(sample) : 0;
+}
+
+/**
+ * Holds an executor's answer to the step it must be of: what is wrong in it would become somebody's text.
+ *
+ * @param step the oldest step under way
+ * @param vocabularySize rows of the model's output
+ * @throws RocmForgeError `EXECUTOR_PROTOCOL`, saying what differs
+ */
+export function checkAnswer(step: StepPlan | undefined, response: ExecuteResponse, vocabularySize: number): void {
+  const { outputs, promptOutputs } = response;
+  if (step === undefined) throw wrong(`step ${response.stepId}`, 'no step');
+  if (response.stepId !== BigInt(step.stepId)) throw wrong(`step ${response.stepId}`, `step ${step.stepId}`);
+  const sampled = step.slices.filter(({ sample }) => sample);
+  if (outputs.length !== sampled.length) throw wrong(`${outputs.length} tokens`, `${sampled.length}`);
+  sampled.forEach(({ slot, sequence }, i) => {
+    checkOutput(outputs[i] as SlotOutput, slot, sequence.options.sampling.logprobs, vocabularySize);
+  });
+  const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
+  if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
+  let next = 0;
+  for (const slice of step.slices) {
+    for (let i = 0; i < promptOutputsOf(slice); i++) {
+      const output = promptOutputs[next++] as SlotOutput;
+      checkOutput(output, slice.slot, slice.sequence.options.sampling.promptLogprobs, vocabularySize);
+      const token = slice.sequence.token(slice.position + 1 + i);
+      if (output.tokenId !== token) throw wrong(`prompt token ${output.tokenId}`, `${token}`);
+    }
+  }
+}
+
+/** @param logprobs 0: none; n + 1: the token's and those of the n likeliest */
+function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabularySize: number): void {
+  const { tokenId, topIds, topLogprobs } = output;
+  if (output.slot !== slot) throw wrong(`slot ${output.slot}`, `slot ${slot}`);
+  if (tokenId >= vocabularySize) throw wrong(`token ${tokenId}`, `one below ${vocabularySize}`);
+  // Where nothing is likely there is nothing to tell.
+  const expected = output.nonFinite ? 0 : Math.max(0, logprobs - 1);
+  if (topIds.length !== expected || topLogprobs.length !== expected) {
+    throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
+  }
+  const unknown = topIds.find((id) => id >= vocabularySize);
+  if (unknown !== undefined) throw wrong(`token ${unknown} among the likeliest`, `one below ${vocabularySize}`);
+}
+
+function wrong(is: string, expected: string): RocmForgeError {
+  return new RocmForgeError('EXECUTOR_PROTOCOL', `the executor answered with ${is} instead of ${expected}`);
+}

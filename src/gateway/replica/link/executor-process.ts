@@ -1,0 +1,133 @@
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { RocmForgeError } from '../../../shared/errors.js';
+import { type FaultRecord, readFaultRecord } from '../../../shared/fault-record.js';
+import { type Logger, logSink } from '../../../shared/log.js';
+import { packageRoot } from '../../../shared/package.js';
+import { makePrivateFolder } from './private-folder.js';
+
+/** How the executor that a gateway starts is to run. */
+export interface ExecutorProcessOptions {
+  readonly device: 'auto' | 'hip' | 'cuda' | 'host';
+  readonly gpu?: number | undefined;
+  readonly threads?: number | undefined;
+  readonly kernels?: string | undefined;
+  readonly attention?: 'fused' | 'unfused' | undefined;
+  /** The model file, open in this process: the executor inherits it, whatever becomes of its path. */
+  readonly modelDescriptor?: number | undefined;
+  /** For tests. */
+  readonly stepDelayMs?: number | undefined;
+  readonly plantFault?: string | undefined;
+  /** The program of the executor; default: this package's own. */
+  readonly program?: string | undefined;
+}
+
+/** How a process ended. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** The last lines it wrote to stderr. */
+  readonly stderrTail: readonly string[];
+  /** What it was doing on its device. */
+  readonly record: FaultRecord | undefined;
+}
+
+const STDERR_LINES_KEPT = 20;
+
+/** How long a process is waited for after SIGKILL. One that sits in a driver call may not end before the machine does. */
+const UNKILLABLE_MS = 5000;
+
+/** An executor that this gateway started, on a socket in a private folder. */
+export class ExecutorProcess {
+  readonly address: string;
+  /** Resolves when the process has ended. */
+  readonly exited: Promise<Exit>;
+  private readonly child: ChildProcess;
+  private readonly folder: string;
+  private readonly tail: string[] = [];
+
+  /**
+   * @param stepTimeoutMs the least time a step gets before the executor calls itself hung
+   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when the system has no room for it now: files, folders, processes
+   */
+  constructor(options: ExecutorProcessOptions, stepTimeoutMs: number, log: Logger) {
+    this.folder = makePrivateFolder();
+    const socket = path.join(this.folder, 'executor.sock');
+    const record = path.join(this.folder, 'fault-record');
+    this.address = `unix:${socket}`;
+    const program = options.program ?? path.join(packageRoot, 'dist', 'cli', 'main.js');
+    const args = [program, 'executor', '--listen', this.address, '--fault-record', record];
+    args.push('--die-with-parent', '--device', options.device, '--step-timeout-ms', String(stepTimeoutMs));
+    if (options.gpu !== undefined) args.push('--gpu', String(options.gpu));
+    if (options.threads !== undefined) args.push('--threads', String(options.threads));
+    if (options.kernels !== undefined) args.push('--kernels', options.kernels);
+    if (options.attention !== undefined) args.push('--attention', options.attention);
+    if (options.stepDelayMs !== undefined) args.push('--step-delay-ms', String(options.stepDelayMs));
+    if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
+    const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
+    // A descriptor's number in the child is its place in the list.
+    if (options.modelDescriptor !== undefined) args.push('--model-fd', String(stdio.push(options.modelDescriptor) - 1));
+    try {
+      this.child = spawn(process.execPath, args, { stdio });
+    } catch (error) {
+      this.removeFolder();
+      throw new RocmForgeError('EXECUTOR_UNAVAILABLE', `no process for an executor: ${(error as Error).message}`);
+    }
+    // Only its end matters; writing to a dead child must not end the gateway.
+    this.child.stdin?.on('error', () => undefined);
+    // Without files for pipes there are none; the child's `error` follows.
+    if (this.child.stderr) {
+      this.child.stderr.on('error', () => undefined);
+      createInterface({ input: this.child.stderr }).on('line', (line) => {
+        this.tail.push(line);
+        if (this.tail.length > STDERR_LINES_KEPT) this.tail.shift();
+        logSink.write(`${line}\n`);
+      });
+    }
+    this.exited = new Promise((resolve) => {
+      const settle = (code: number | null, signal: NodeJS.Signals | null): void => {
+        const recorded = readFaultRecord(record);
+        this.removeFolder();
+        resolve({ code, signal, stderrTail: this.tail, record: recorded });
+      };
+      this.child.once('error', (error) => {
+        log.error({ err: error }, 'the executor could not be started');
+        settle(null, null);
+      });
+      this.child.once('close', settle);
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.child.pid;
+  }
+
+  private removeFolder(): void {
+    try {
+      rmSync(this.folder, { recursive: true, force: true });
+    } catch {
+      // Whoever cleans up temporary folders will.
+    }
+  }
+
+  /**
+   * Asks the process to end, then makes it.
+   *
+   * @param graceMs how long it may take to end by itself
+   * @returns how it ended; undefined when it did not, even killed
+   */
+  async end(graceMs: number): Promise<Exit | undefined> {
+    const timers: NodeJS.Timeout[] = [];
+    const after = (ms: number) => new Promise<void>((resolve) => timers.push(setTimeout(resolve, ms)));
+    this.child.kill('SIGTERM');
+    const killed = after(graceMs).then(() => {
+      this.child.kill('SIGKILL');
+      return after(UNKILLABLE_MS);
+    });
+    const exit = await Promise.race([this.exited, killed.then(() => undefined)]);
+    for (const timer of timers) clearTimeout(timer);
+    return exit;
+  }
+}

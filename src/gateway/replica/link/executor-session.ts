@@ -1,0 +1,253 @@
+import { type ClientDuplexStream, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import type { AttendedClock } from '../../../shared/attended-clock.js';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import {
+  type ExecuteRequest,
+  type ExecuteResponse,
+  ExecutorServiceClient,
+  type GetInfoResponse,
+  type LoadedModel,
+  type LoadModelRequest,
+} from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import { MAX_MESSAGE_BYTES } from '../../../shared/grpc/message-bytes.js';
+import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
+import type { Pace } from '../../../shared/pace.js';
+import { packageVersion } from '../../../shared/package.js';
+import { StepWatch } from '../../../shared/step-watch.js';
+import { BLOCK_TOKENS } from '../scheduler/block-manager.js';
+
+/** Who hears of a session's steps. `lost` comes once, and nothing after it. */
+export interface SessionListener {
+  /** @throws RocmForgeError what is wrong with the answer; the session is lost by it */
+  result(response: ExecuteResponse): void;
+  /** @param isAnswer the executor said it, or sent what is no answer; else nothing more came from it */
+  lost(error: RocmForgeError, isAnswer: boolean): void;
+}
+
+/** What a session is to be. */
+export interface SessionTerms {
+  readonly load: LoadModelRequest;
+  /** Token ids that the gateway can turn into text. */
+  readonly vocabularySize: number;
+  /** How long steps took so far; it outlives the session, so that a new executor is held to what the last one did. */
+  readonly pace: Pace;
+  readonly clock: AttendedClock;
+  /** The device of the first executor: streams do not go on with the arithmetic of another. */
+  readonly device: Pick<GetInfoResponse, 'platform' | 'target'> | undefined;
+}
+
+/** How a session comes about, and who hears of it. */
+export interface SessionOpening {
+  /** How long to wait for somebody to listen at the address, and then to answer. */
+  readonly connectTimeoutMs: number;
+  /** How long the load may go without progress. */
+  readonly loadTimeoutMs: number;
+  /** Aborted when the process has ended. */
+  readonly abandoned: AbortSignal;
+  onAnswer(): void;
+  onProgress(doneBytes: number, totalBytes: number): void;
+}
+
+/** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
+const HEARTBEAT_MS = 500;
+/** How long an executor may take to answer what it had been given, once nothing more comes. */
+const HAND_OVER_MS = 1000;
+
+/** One generation of one executor: a connection, a loaded model and the stream of steps. */
+export class ExecutorSession {
+  private stream: ClientDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
+  private listener: SessionListener | undefined;
+  private heartbeat: NodeJS.Timeout | undefined;
+  /** Since when the oldest step has been under way. */
+  readonly watch: StepWatch;
+
+  private constructor(
+    private readonly client: ExecutorServiceClient,
+    readonly info: GetInfoResponse,
+    readonly model: LoadedModel,
+    readonly generation: bigint,
+    { pace, clock }: SessionTerms,
+  ) {
+    this.watch = new StepWatch(pace, clock);
+  }
+
+  /**
+   * Connects and loads the model.
+   *
+   * @throws RocmForgeError the executor's own error, `EXECUTOR_UNAVAILABLE`, or `EXECUTOR_PROTOCOL` when it is not one of
+   *         this release or not what was asked for
+   */
+  static async open(address: string, terms: SessionTerms, opening: SessionOpening): Promise<ExecutorSession> {
+    const client = new ExecutorServiceClient(address, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+      'grpc.max_send_message_length': -1,
+      'grpc.initial_reconnect_backoff_ms': 20,
+      'grpc.max_reconnect_backoff_ms': 200,
+      // A stale idle connection to a socket path that a new process now owns must not be found again.
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    // Nobody will ever answer: no need to try until the time is over. gRPC's own deadlines are of the wall clock, which
+    // can be set; this timer's clock cannot.
+    let isLate = false;
+    const late = setTimeout(() => {
+      isLate = true;
+      client.close();
+    }, opening.connectTimeoutMs);
+    opening.abandoned.addEventListener('abort', () => client.close(), { once: true });
+    try {
+      await new Promise<void>((resolve, reject) =>
+        client.waitForReady(Number.POSITIVE_INFINITY, (error) => (error ? reject(error) : resolve())),
+      );
+      const info = await new Promise<GetInfoResponse>((resolve, reject) =>
+        client.getInfo({}, new Metadata(), (error, response) =>
+          error ? reject(fromServiceError(error)) : resolve(response),
+        ),
+      );
+      clearTimeout(late);
+      checkInfo(info, terms);
+      opening.onAnswer();
+      const model = await load(client, terms.load, opening);
+      checkModel(model, terms);
+      return new ExecutorSession(client, info, model, terms.load.generation, terms);
+    } catch (error) {
+      clearTimeout(late);
+      client.close();
+      if (error instanceof RocmForgeError && !isLate) throw error;
+      throw new RocmForgeError(
+        'EXECUTOR_UNAVAILABLE',
+        `no executor answers at ${address}: ${isLate ? `nothing for ${opening.connectTimeoutMs} ms` : (error as Error).message}`,
+      );
+    }
+  }
+
+  /** Opens the stream of steps. */
+  start(listener: SessionListener): void {
+    this.listener = listener;
+    const stream = this.client.execute();
+    this.stream = stream;
+    stream.on('data', (response: ExecuteResponse) => {
+      // What an old generation still had to say.
+      if (response.generation !== this.generation) return;
+      this.watch.end();
+      try {
+        this.listener?.result(response);
+      } catch (error) {
+        this.lose(error, true);
+      }
+    });
+    stream.on('error', (error: ServiceError) => {
+      const told = fromServiceError(error);
+      this.lose(told, errorInfo(error) !== undefined && told.reason !== 'EXECUTOR_UNAVAILABLE');
+    });
+    stream.on('end', () =>
+      this.lose(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'the executor ended the stream'), false),
+    );
+    this.beat();
+    this.heartbeat = setInterval(() => this.beat(), HEARTBEAT_MS);
+  }
+
+  submit(step: ExecuteRequest): void {
+    this.watch.begin(step.slices.reduce((rows, slice) => rows + slice.count, 0));
+    this.stream?.write(step);
+  }
+
+  /** Declares the executor gone: it died, or is about to be killed. */
+  lose(error: unknown, isAnswer: boolean): void {
+    const { listener } = this;
+    this.listener = undefined;
+    this.close();
+    listener?.lost(asRocmForgeError(error), isAnswer);
+  }
+
+  /** Ends the session without telling the listener. */
+  close(): void {
+    this.listener = undefined;
+    clearInterval(this.heartbeat);
+    this.stream?.cancel();
+    this.stream = undefined;
+    this.client.close();
+  }
+
+  /** Gives the executor up, so that another gateway need not wait for the lease. Resolves when it knows. */
+  async handOver(): Promise<void> {
+    const { stream } = this;
+    this.listener = undefined;
+    clearInterval(this.heartbeat);
+    if (stream !== undefined) {
+      await new Promise<void>((resolve) => {
+        setTimeout(resolve, HAND_OVER_MS).unref();
+        stream.once('end', resolve);
+        stream.once('error', () => resolve());
+        stream.end();
+      });
+    }
+    this.close();
+  }
+
+  /** The executor is to know that its gateway lives: it would be another's for the asking otherwise. */
+  private beat(): void {
+    this.stream?.write({ stepId: 0n, generation: this.generation, closes: [], opens: [], appends: [], slices: [] });
+  }
+}
+
+/** @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE` */
+function checkInfo({ version, platform, target }: GetInfoResponse, { device }: SessionTerms): void {
+  if (version !== packageVersion) {
+    throw wrong(`is of version "${version}", this gateway of ${packageVersion}: both must come from one release`);
+  }
+  if (device === undefined || (device.platform === platform && device.target === target)) return;
+  throw new RocmForgeError(
+    'DEVICE_UNAVAILABLE',
+    `the executor came back on ${platform} ${target} instead of ${device.platform} ${device.target}, which computes other bits`,
+  );
+}
+
+/** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
+function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
+  const { generation, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
+  const claims: readonly [what: string, is: unknown, holds: boolean][] = [
+    ['generation', generation, generation === asked.generation],
+    ['fingerprint', fingerprint, fingerprint === asked.fingerprint],
+    ['vocabulary', model.vocabularySize, model.vocabularySize >= vocabularySize],
+    ['context', maxContext, maxContext === asked.maxContext],
+    ['slots', maxSequences, maxSequences >= 1 && maxSequences <= asked.maxSequences],
+    ['rows a step', maxStepTokens, maxStepTokens >= maxSequences],
+    ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
+    ['KV blocks', kvBlocks, kvBlocks >= 2],
+  ];
+  for (const [what, is, holds] of claims)
+    if (!holds) throw wrong(`loaded a model with other ${what} than asked: ${is}`);
+}
+
+function wrong(what: string): RocmForgeError {
+  return new RocmForgeError('EXECUTOR_PROTOCOL', `the executor ${what}`);
+}
+
+function load(
+  client: ExecutorServiceClient,
+  request: LoadModelRequest,
+  { loadTimeoutMs, onProgress }: SessionOpening,
+): Promise<LoadedModel> {
+  return new Promise((resolve, reject) => {
+    const call = client.loadModel(request);
+    let loaded: LoadedModel | undefined;
+    const stalled = setTimeout(() => {
+      call.cancel();
+      reject(new RocmForgeError('EXECUTOR_UNAVAILABLE', `the load made no progress for ${loadTimeoutMs} ms`));
+    }, loadTimeoutMs);
+    call.on('data', ({ event }) => {
+      stalled.refresh();
+      if (event?.$case === 'loaded') loaded = event.value;
+      if (event?.$case === 'progress') onProgress(Number(event.value.doneBytes), Number(event.value.totalBytes));
+    });
+    call.on('error', (error: ServiceError) => {
+      clearTimeout(stalled);
+      reject(fromServiceError(error));
+    });
+    call.on('end', () => {
+      clearTimeout(stalled);
+      if (loaded) resolve(loaded);
+      else reject(new RocmForgeError('EXECUTOR_PROTOCOL', 'the executor ended the load without a model'));
+    });
+  });
+}

@@ -1,0 +1,39 @@
+import type { RocmForgeError } from '../../../shared/errors.js';
+import { describeFault, type Fault, keepFault } from '../../../shared/fault-log.js';
+import type { Logger } from '../../../shared/log.js';
+import type { Exit } from './executor-process.js';
+
+/** What is known of an executor process that ended without being asked to. */
+export interface EndedExecutor {
+  readonly pid: number | undefined;
+  /** Which of the gateway's executors it was. */
+  readonly generation: number;
+  /** Why it was being given up, if it was. */
+  readonly cause: RocmForgeError | undefined;
+  readonly exit: Exit;
+}
+
+/** The fault that an executor's end is. */
+export function faultOf({ pid, generation, cause, exit }: EndedExecutor): Fault {
+  return {
+    at: new Date().toISOString(),
+    pid,
+    generation,
+    cause: cause?.message ?? '',
+    exitCode: exit.code,
+    signal: exit.signal,
+    record: exit.record,
+    lastLine: exit.stderrTail.at(-1) ?? '',
+  };
+}
+
+/** Logs a fault and keeps it, where there is a folder for that. */
+export function reportFault(fault: Fault, stateFolder: string | undefined, log: Logger): void {
+  log.error({ fault }, `executor fault: ${describeFault(fault)}`);
+  if (stateFolder === undefined) return;
+  try {
+    keepFault(stateFolder, fault);
+  } catch (error) {
+    log.warn({ err: error }, `the fault could not be kept in ${stateFolder}`);
+  }
+}

@@ -1,0 +1,38 @@
+import type { ExecuteRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling } from '../../../shared/sampling-schema.js';
+import type { StepPlan } from '../scheduler/step-plan.js';
+
+/** The frame that tells the executor of one generation to run a plan. */
+export function encodeStep(plan: StepPlan, generation: bigint): ExecuteRequest {
+  return {
+    stepId: BigInt(plan.stepId),
+    generation,
+    closes: plan.closes as number[],
+    opens: plan.opens.map(({ sequence, slot, blocks }) => {
+      const { promptIds, sampling } = sequence.options;
+      return {
+        slot,
+        tokenIds: bytesOf(sequence.tokens()),
+        promptTokens: promptIds.length,
+        blockIds: bytesOf(Uint32Array.from(blocks)),
+        sampling: encodeSampling(sampling),
+        biasIds: sampling.logitBias.map(([id]) => id),
+        biasValues: sampling.logitBias.map(([, bias]) => bias),
+        suppressedIds: sampling.suppressedIds as number[],
+      };
+    }),
+    appends: plan.appends.map(({ slot, blocks }) => ({ slot, blockIds: bytesOf(Uint32Array.from(blocks)) })),
+    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs }) => ({
+      slot,
+      position,
+      count,
+      sample,
+      promptLogprobs,
+    })),
+  };
+}
+
+/** Little-endian, as every machine that Node runs on is. */
+function bytesOf(words: Uint32Array): Buffer {
+  return Buffer.from(words.buffer, words.byteOffset, words.byteLength);
+}

@@ -1,0 +1,330 @@
+import { randomBytes } from 'node:crypto';
+import { AttendedClock } from '../../../shared/attended-clock.js';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { Logger } from '../../../shared/log.js';
+import { Pace } from '../../../shared/pace.js';
+import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
+import { ExecutorSession, type SessionTerms } from './executor-session.js';
+import { faultOf, reportFault } from './fault-reports.js';
+import { judgeLoss, outOfMemoryKills } from './loss.js';
+import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
+import type { SupervisorListener } from './supervisor-listener.js';
+
+export interface SupervisorOptions {
+  /** Start executors, or use the one at an address. */
+  readonly executor: { readonly spawn: ExecutorProcessOptions } | { readonly address: string };
+  readonly load: Omit<LoadModelRequest, 'generation' | 'gateway'>;
+  /** Token ids that the gateway can turn into text. */
+  readonly vocabularySize: number;
+  /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
+  readonly checkModelFile: () => void;
+  /** The least time a step gets before the executor counts as hung, in milliseconds. */
+  readonly stepTimeoutMs: number;
+  /** How long a load may go without progress. */
+  readonly loadTimeoutMs: number;
+  /** Deaths within a minute after which starting anew is given up for a while. */
+  readonly maxRestarts: number;
+  /** Folder that keeps the last faults; absent: they are logged alone. */
+  readonly stateFolder?: string | undefined;
+}
+
+const CONNECT_TIMEOUT_MS = 20_000;
+const WATCH_INTERVAL_MS = 50;
+/** How long an executor may take to end by itself: a driver gives gigabytes back before its process's end. */
+const GRACE_MS = 2000;
+/** And one that hangs, which most likely will not. */
+const HUNG_GRACE_MS = 100;
+/** What the command exits with when it could tell why it does not work. */
+const EXIT_TOLD = 1;
+
+/**
+ * Keeps one executor running: starts it, loads the model, watches that steps come back, and starts another when it dies
+ * or hangs. A completed step is what counts as life, not an answered ping. What follows from what is decided in
+ * `supervision.ts`.
+ */
+export class Supervisor {
+  private supervision = BEGINNING;
+  private session: ExecutorSession | undefined;
+  private process: ExecutorProcess | undefined;
+  /** Who this gateway is to an executor that several may reach, and where its generations begin. */
+  private readonly identity = randomBytes(8).readBigUInt64LE();
+  private readonly firstGeneration = randomBytes(6).readUIntLE(0, 6);
+  private started = 0;
+  /** Why the executor of this generation is being given up. */
+  private cause: RocmForgeError | undefined;
+  private isHung = false;
+  /** The executor itself said what the matter is, or what it said was the matter. */
+  private isAnswer = false;
+  /** A session has been lost, and why is not known yet. */
+  private isUnjudged = false;
+  private lostAt: number | undefined;
+  private readonly pace = new Pace();
+  private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
+  /** What this control group had been denied when the executor started. */
+  private outOfMemoryKills = 0;
+  private device: SessionTerms['device'];
+  private timer: NodeJS.Timeout | undefined;
+  private readonly watch: NodeJS.Timeout;
+  /** Of the first start, until it has served or failed. */
+  private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
+  private ended: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly options: SupervisorOptions,
+    private readonly listener: SupervisorListener,
+    private readonly log: Logger,
+  ) {
+    this.watch = setInterval(() => {
+      this.clock.tick();
+      // What has come while this process was held up is read first.
+      setImmediate(() => this.checkProgress());
+    }, WATCH_INTERVAL_MS);
+    this.watch.unref();
+  }
+
+  get state(): SupervisorState {
+    return this.supervision.state;
+  }
+
+  /** Executors started so far. */
+  get generations(): number {
+    return this.started;
+  }
+
+  /** Milliseconds the step under way has taken; 0 when there is none. */
+  get oldestStepAgeMs(): number {
+    return this.session?.watch.ageMs ?? 0;
+  }
+
+  /** The running executor's process id, where this gateway started it. */
+  get pid(): number | undefined {
+    return this.process?.pid;
+  }
+
+  /** Where the executor listens. */
+  get address(): string | undefined {
+    const { executor } = this.options;
+    return 'spawn' in executor ? this.process?.address : executor.address;
+  }
+
+  /**
+   * Starts the first executor. One that crashes is tried again as later ones are.
+   *
+   * @throws RocmForgeError why it could not serve: at the start a wrong model file is the caller's to hear of
+   */
+  start(): Promise<void> {
+    const started = new Promise<void>((resolve, reject) => {
+      this.first = { resolve, reject };
+    });
+    this.perform({ do: 'spawn' });
+    return started;
+  }
+
+  /** Steps come back: deaths before this do not count against the executor any more. */
+  stepCompleted(): void {
+    if (this.lostAt !== undefined) this.listener.recovered((performance.now() - this.lostAt) / 1000);
+    this.lostAt = undefined;
+    if (this.supervision.deaths.length > 0 || this.supervision.probing) this.happen('step');
+  }
+
+  /** For the engine: the session's stream broke. */
+  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void {
+    if (generation !== this.generation) return;
+    this.isAnswer = isAnswer;
+    this.happen('broken', error);
+  }
+
+  /** Ends everything. */
+  async stop(): Promise<void> {
+    clearInterval(this.watch);
+    clearTimeout(this.timer);
+    this.happen('stop');
+    await this.ended;
+  }
+
+  private happen(event: SupervisorEvent, cause?: RocmForgeError): void {
+    const { maxRestarts } = this.options;
+    const { state } = this.supervision;
+    const circumstances = { nowMs: performance.now(), random: Math.random(), maxRestarts };
+    const { after, actions } = decide(this.supervision, event, circumstances);
+    this.supervision = after;
+    if (after.state !== state) {
+      this.log.info({ from: state, event }, `supervisor ${after.state}`);
+      // The first cause is what counts: what comes after follows from it.
+      if (cause !== undefined) {
+        this.cause ??= cause;
+        // Of a first start that fails the caller hears: one line is enough.
+        this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
+      }
+    }
+    for (const action of actions) this.perform(action);
+    if (after.state !== state) this.listener.state(after.state, this.cause);
+    if (after.state === 'failed') this.first?.reject(this.cause ?? unavailable('the executor ends again and again'));
+  }
+
+  private perform(action: SupervisorAction): void {
+    switch (action.do) {
+      case 'spawn':
+        this.started += 1;
+        this.cause = undefined;
+        this.isHung = false;
+        this.isAnswer = false;
+        void this.open(this.generation);
+        break;
+      case 'serve':
+        this.first?.resolve();
+        this.first = undefined;
+        break;
+      case 'lose':
+        this.lostAt ??= performance.now();
+        this.isUnjudged = true;
+        this.session?.close();
+        this.session = undefined;
+        this.listener.lost(this.cause ?? unavailable('the executor ended'));
+        break;
+      case 'terminate':
+        this.ended = this.terminate(this.process);
+        break;
+      case 'wait':
+        clearTimeout(this.timer);
+        this.timer = setTimeout(() => this.happen('due'), action.ms);
+        break;
+    }
+  }
+
+  /** Starts or finds an executor and loads the model. Never rejects: what goes wrong happens to the supervision. */
+  private async open(generation: bigint): Promise<void> {
+    const { load, loadTimeoutMs, vocabularySize } = this.options;
+    const abandoned = new AbortController();
+    let process: ExecutorProcess | undefined;
+    try {
+      const address = this.startOrFind(abandoned);
+      process = this.process;
+      const { pace, clock, device } = this;
+      const terms = { load: { ...load, generation, gateway: this.identity }, vocabularySize, pace, clock, device };
+      const session = await ExecutorSession.open(address, terms, {
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        loadTimeoutMs,
+        abandoned: abandoned.signal,
+        onAnswer: () => this.isCurrent(generation, process) && this.happen('answered'),
+        onProgress: (done, total) => this.listener.progress(done, total),
+      });
+      if (!this.isCurrent(generation, process) || this.state === 'stopped') {
+        session.close();
+        return;
+      }
+      this.session = session;
+      this.device ??= session.info;
+      this.happen('ready');
+      this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
+      this.listener.serving(session);
+    } catch (thrown) {
+      if (!this.isCurrent(generation, process)) return;
+      const error = asRocmForgeError(thrown);
+      if (error.reason === 'EXECUTOR_BUSY') {
+        // Who was turned away has started nothing.
+        this.started -= 1;
+        this.happen('busy', error);
+        return;
+      }
+      // A process that told why, one that could not be started, or one at an address that nobody started: at the first
+      // start the caller hears of it.
+      if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) this.first?.reject(error);
+      if (error.reason === 'MODEL_FILE_CHANGED') {
+        this.first?.reject(error);
+        this.listener.unservable(error);
+      }
+      this.happen('spawn' in this.options.executor && process === undefined ? 'gone' : 'broken', error);
+    }
+  }
+
+  /**
+   * @param abandoned aborted when the process has ended
+   * @returns where the executor listens, or soon will
+   * @throws RocmForgeError `EXECUTOR_UNAVAILABLE` when no process can be started now; `MODEL_FILE_CHANGED`
+   */
+  private startOrFind(abandoned: AbortController): string {
+    const { executor, stepTimeoutMs, checkModelFile } = this.options;
+    checkModelFile();
+    if (!('spawn' in executor)) return executor.address;
+    this.outOfMemoryKills = outOfMemoryKills();
+    // What `auto` chose first is what streams under way were computed with.
+    const device = (this.device?.platform as typeof executor.spawn.device | undefined) ?? executor.spawn.device;
+    const child = new ExecutorProcess({ ...executor.spawn, device }, stepTimeoutMs, this.log);
+    this.process = child;
+    void child.exited.then((exit) => {
+      this.processEnded(child, exit);
+      abandoned.abort();
+    });
+    return child.address;
+  }
+
+  private get generation(): bigint {
+    return (BigInt(this.firstGeneration) << 16n) + BigInt(this.started);
+  }
+
+  private isCurrent(generation: bigint, process: ExecutorProcess | undefined): boolean {
+    return generation === this.generation && process === this.process;
+  }
+
+  private processEnded(child: ExecutorProcess, exit: Exit): void {
+    const current = this.process === child;
+    if (current) this.process = undefined;
+    const { code, signal } = exit;
+    if (this.state === 'stopped' && this.cause === undefined) return;
+    const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
+    const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
+    const fault = faultOf({ pid: child.pid, generation: this.generations, cause: this.cause, exit });
+    // A first start that cannot work is the caller's mistake, of which it hears.
+    if (this.first === undefined || !wasTold) {
+      reportFault(fault, this.options.stateFolder, this.log);
+      this.listener.fault(fault);
+    }
+    if (!current) return;
+    if (code === EXIT_TOLD) this.first?.reject(unavailable(`${ending.message}: ${fault.lastLine}`));
+    this.session?.close();
+    this.gone(exit, ending);
+  }
+
+  /** The executor has ended, or has been given up: what that says of the steps it was at is told before the next begins. */
+  private gone(exit: Exit | undefined, ending?: RocmForgeError): void {
+    const { isHung, isAnswer } = this;
+    const loss = judgeLoss({ exit, isHung, isAnswer, outOfMemoryKills: outOfMemoryKills() - this.outOfMemoryKills });
+    this.listener.restarts(loss.reason);
+    this.happen('gone', ending);
+    if (!this.isUnjudged) return;
+    this.isUnjudged = false;
+    if (this.listener.judged(loss)) this.happen('ill', unavailable('the executor faults whatever it is given'));
+  }
+
+  /** Ends the process, or gives it up. Its end makes `gone` happen. */
+  private async terminate(child: ExecutorProcess | undefined): Promise<void> {
+    const { session } = this;
+    this.session = undefined;
+    // Of an executor at an address only the connection was ours.
+    if (child === undefined && this.state === 'stopped') {
+      await session?.handOver();
+      return;
+    }
+    session?.close();
+    if (child === undefined) {
+      queueMicrotask(() => this.gone(undefined));
+      return;
+    }
+    const exit = await child.end(this.isHung ? HUNG_GRACE_MS : GRACE_MS);
+    if (exit !== undefined || this.process !== child) return;
+    this.log.error({ pid: child.pid }, 'the executor cannot be killed; it is left behind');
+    this.process = undefined;
+    this.gone(undefined);
+  }
+
+  private checkProgress(): void {
+    const overdue = this.session?.watch.overdueMs(this.options.stepTimeoutMs);
+    if (overdue === undefined) return;
+    this.isHung = true;
+    this.happen('overdue', unavailable(`no step came back for ${Math.round(overdue)} ms`));
+  }
+}
+
+const unavailable = (message: string) => new RocmForgeError('EXECUTOR_UNAVAILABLE', message);

@@ -1,0 +1,198 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { Fault } from '../../shared/fault-log.js';
+import type { Logger } from '../../shared/log.js';
+import type { Generation } from '../request/generation.js';
+import type { Backend } from '../request/runner.js';
+import { Engine, type EngineOptions } from './engine.js';
+import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
+import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
+import type { Scheduler } from './scheduler/scheduler.js';
+
+export interface ReplicaOptions extends EngineOptions {
+  readonly supervisor: SupervisorOptions;
+}
+
+/** Who hears of a replica. */
+export interface ReplicaListener {
+  /** Its supervisor is in another state. */
+  state(state: SupervisorState): void;
+  progress(doneBytes: number, totalBytes: number): void;
+  /** A sequence was given its first slot, this long after it came. */
+  admitted(waitedMs: number): void;
+  /** An executor process ended without being asked to. */
+  fault(fault: Fault): void;
+  /** Another executor follows: why, in a word. */
+  restarts(reason: string): void;
+  /** The first step of a new executor came back, this long after the old one was lost. */
+  recovered(seconds: number): void;
+}
+
+/** What a replica holds and has done. All of it adds up over replicas but the age of the last step. */
+export interface ReplicaCounts {
+  /** Sequences with a slot, and sequences that wait for one. */
+  readonly running: number;
+  readonly waiting: number;
+  readonly kvBlocks: number;
+  readonly freeKvBlocks: number;
+  readonly preemptions: number;
+  readonly slotsYielded: number;
+  readonly cachedTokens: number;
+  readonly discardedTokens: number;
+  readonly replayed: number;
+  readonly quarantined: number;
+  readonly nonFinite: number;
+  /** 1 while its executor serves. */
+  readonly serving: number;
+  /** Executors started so far. */
+  readonly executors: number;
+  /** Milliseconds the step under way has taken; 0 when there is none. */
+  readonly stepAgeMs: number;
+}
+
+/**
+ * One executor and all that its death resets: its supervisor, and the engine whose limits are those of the executor that
+ * serves. Several live in one process without knowing of one another.
+ */
+export class Replica implements Backend {
+  private readonly engine: Engine;
+  private readonly supervisor: Supervisor;
+  /** The device of the executor that serves or served last. */
+  private deviceName = '';
+  /** Why no executor can go on with this model file; absent while one can. */
+  private unservable: RocmForgeError | undefined;
+
+  constructor(options: ReplicaOptions, listener: ReplicaListener, log: Logger) {
+    this.engine = new Engine(
+      options,
+      {
+        stepCompleted: () => this.supervisor.stepCompleted(),
+        sessionLost: (...loss) => this.supervisor.sessionLost(...loss),
+        admitted: (waitedMs) => listener.admitted(waitedMs),
+      },
+      log,
+    );
+    this.supervisor = new Supervisor(
+      options.supervisor,
+      {
+        state: (state, cause) => {
+          listener.state(state);
+          if (state === 'failed') this.engine.fail(this.unservable ?? withoutExecutor(cause));
+        },
+        progress: (done, total) => listener.progress(done, total),
+        serving: (session) => {
+          this.deviceName = session.info.device;
+          this.unservable = undefined;
+          this.engine.serve(session);
+        },
+        unservable: (error) => {
+          this.unservable = error;
+          this.engine.fail(error);
+        },
+        lost: () => this.engine.lose(),
+        judged: (loss) => this.engine.judge(loss),
+        fault: (fault) => listener.fault(fault),
+        restarts: (reason) => listener.restarts(reason),
+        recovered: (seconds) => listener.recovered(seconds),
+      },
+      log,
+    );
+  }
+
+  /**
+   * Starts the first executor.
+   *
+   * @throws RocmForgeError why it could not serve
+   */
+  start(): Promise<void> {
+    return this.supervisor.start();
+  }
+
+  /** Ends everything. */
+  stop(): Promise<void> {
+    return this.supervisor.stop();
+  }
+
+  /** Takes no more generations; those under way go on. */
+  stopAdmission(): void {
+    this.engine.stopAdmission();
+  }
+
+  submit(generation: Generation): void {
+    this.engine.submit(generation);
+  }
+
+  cancel(generation: Generation): void {
+    this.engine.cancel(generation);
+  }
+
+  pause(generation: Generation, paused: boolean): void {
+    this.engine.pause(generation, paused);
+  }
+
+  expire(generation: Generation): void {
+    this.engine.expire(generation);
+  }
+
+  /** Generations under way. */
+  get active(): number {
+    return this.engine.active;
+  }
+
+  /** Sequences under way: what it has to do. */
+  get load(): number {
+    return this.engine.sequences;
+  }
+
+  get state(): SupervisorState {
+    return this.supervisor.state;
+  }
+
+  get device(): string {
+    return this.deviceName;
+  }
+
+  /** The executor's process id, where this gateway started it. */
+  get pid(): number | undefined {
+    return this.supervisor.pid;
+  }
+
+  /** Where the executor listens. */
+  get address(): string | undefined {
+    return this.supervisor.address;
+  }
+
+  /** For tests. */
+  get scheduler(): Scheduler | undefined {
+    return this.engine.schedulerState;
+  }
+
+  get counts(): ReplicaCounts {
+    const { engine, supervisor } = this;
+    const scheduler = engine.schedulerState;
+    const { preemptions, slotsYielded, cachedTokens, discardedTokens } = scheduler?.counters ?? NOTHING_SCHEDULED;
+    return {
+      running: scheduler?.runningCount ?? 0,
+      waiting: scheduler?.waitingCount ?? 0,
+      kvBlocks: scheduler?.blocks.capacity ?? 0,
+      freeKvBlocks: scheduler?.blocks.freeCount ?? 0,
+      preemptions,
+      slotsYielded,
+      cachedTokens,
+      discardedTokens,
+      ...engine.counters,
+      serving: Number(supervisor.state === 'serving'),
+      executors: supervisor.generations,
+      stepAgeMs: supervisor.oldestStepAgeMs,
+    };
+  }
+}
+
+const NOTHING_SCHEDULED = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0 };
+
+/** What requests are told while no executor can be had. */
+function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {
+  const why = cause?.reason === 'EXECUTOR_BUSY' ? cause.message : 'the executor ends again and again';
+  return new RocmForgeError('EXECUTOR_UNAVAILABLE', `${why}; it is tried more slowly now`, {
+    retry_delay_ms: String(PROBE_INTERVAL_MS),
+  });
+}

@@ -1,0 +1,374 @@
+// One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
+// without them lies beside it.
+import type { Sequence } from '../../request/sequence.js';
+import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
+import { byUrgency, PeerQueue } from './peer-queue.js';
+import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
+import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
+import { isComing } from './promised-prefixes.js';
+import { Slots } from './slots.js';
+import type { PlannedSlice, StepPlan, StepResult, StepToken } from './step-plan.js';
+import { demandsOf, StepRows } from './step-rows.js';
+
+export interface SchedulerOptions {
+  /** Slots of the executor: the most sequences that run at once. */
+  readonly maxSequences: number;
+  /** The most rows of one step, shared by prompts and generation. */
+  readonly maxStepTokens: number;
+  /** KV blocks of the executor, the null block included. */
+  readonly kvBlocks: number;
+  /** Look for prompts' beginnings among blocks that were computed before; default true. */
+  readonly prefixCache?: boolean;
+}
+
+/** Free blocks, as a part of all, that new sequences leave to those that run. */
+const WATERMARK = 0.01;
+
+/**
+ * Decides what each step computes. Pure: no clock, no input or output, no promise. Sequences and results go in, plans
+ * come out.
+ *
+ * Each sequence catches up with its length; one budget of rows a step is shared by all, running sequences first. A
+ * sequence's blocks and slot are given up when the last step that names it has returned, never earlier: a step under way
+ * still writes to them.
+ */
+export class Scheduler {
+  readonly blocks: BlockManager;
+  /** Who may be in the next step; see {@link Blame}. */
+  mayRun: (sequence: Sequence) => boolean = () => true;
+  readonly counters = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0 };
+  /** Who waits, and who holds how many slots. */
+  readonly queue = new PeerQueue();
+  private running: Sequence[] = [];
+  private readonly ending = new Set<Sequence>();
+  private readonly slots: Slots;
+  private inFlight: StepPlan[] = [];
+  private readonly cache: PrefixCache;
+  private arrivals = 0;
+  private steps = 0;
+
+  constructor(private readonly options: SchedulerOptions) {
+    this.blocks = new BlockManager(options.kvBlocks);
+    this.cache = new PrefixCache(this.blocks, options.prefixCache ?? true);
+    this.slots = new Slots(options.maxSequences);
+  }
+
+  get waitingCount(): number {
+    return this.queue.size;
+  }
+
+  /** Tokens of prompts that wait. */
+  get waitingTokens(): number {
+    return this.queue.tokens;
+  }
+
+  get runningCount(): number {
+    return this.running.length;
+  }
+
+  /** Steps planned whose results have not come. */
+  get stepsInFlight(): number {
+    return this.inFlight.length;
+  }
+
+  /** The step whose result comes next. */
+  get oldestStep(): StepPlan | undefined {
+    return this.inFlight[0];
+  }
+
+  /** Whether it was made for an executor that holds just as much. */
+  isFor({ maxSequences, maxStepTokens, kvBlocks }: SchedulerOptions): boolean {
+    const { options } = this;
+    return (
+      maxSequences === options.maxSequences && maxStepTokens === options.maxStepTokens && kvBlocks === options.kvBlocks
+    );
+  }
+
+  /** All sequences, most urgent first, for another scheduler to run. Nothing may be under way; see {@link reset}. */
+  surrender(): readonly Sequence[] {
+    return this.queue.takeAll();
+  }
+
+  /** The slices of all steps under way, in order. */
+  get slicesInFlight(): readonly PlannedSlice[] {
+    return this.inFlight.flatMap((plan) => plan.slices);
+  }
+
+  /** Whether a sequence of this many tokens in all could ever run. */
+  canEverRun(tokens: number): boolean {
+    return blocksFor(tokens) <= this.blocks.capacity;
+  }
+
+  add(sequence: Sequence): void {
+    sequence.arrival = ++this.arrivals;
+    this.queue.add(sequence);
+  }
+
+  /** The sequence wants no more tokens: it stopped, was cancelled or ran out of time. */
+  end(sequence: Sequence): void {
+    if (sequence.state === 'ended') return;
+    const wasWaiting = sequence.state === 'waiting';
+    sequence.state = 'ended';
+    if (wasWaiting) {
+      this.queue.remove(sequence);
+      return;
+    }
+    this.stopRunning(sequence);
+    if (sequence.inFlight === 0) this.release(sequence);
+    else this.ending.add(sequence);
+  }
+
+  /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
+  plan(): StepPlan | undefined {
+    const opens: { sequence: Sequence; slot: number; blocks: readonly number[] }[] = [];
+    const appends: { slot: number; blocks: readonly number[] }[] = [];
+    const slices: PlannedSlice[] = [];
+    const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
+    let extraLogits = 0;
+    let pressed = false;
+    const add = (sequence: Sequence, count: number): void => {
+      const slice = this.slice(sequence, count);
+      slices.push(slice);
+      rows.take(sequence, count);
+      if (slice.promptLogprobs) extraLogits += count - 1;
+    };
+
+    this.makeSlot();
+    for (const sequence of [...this.running]) {
+      if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
+      const count = this.countOf(sequence, rows.leftFor(sequence), extraLogits);
+      if (count === 0) continue;
+      const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
+      if (needed > 0) {
+        if (!this.makeRoom(needed, sequence)) {
+          pressed = true;
+          continue;
+        }
+        const added = this.blocks.allocate(needed);
+        sequence.blocks.push(...added);
+        appends.push({ slot: sequence.slot as number, blocks: added });
+      }
+      add(sequence, count);
+    }
+
+    // Sequences that drain wait for room themselves: admitting others now would take it from them.
+    pressed ||= this.isDraining;
+    while (!pressed && rows.left > 0 && this.slots.freeCount > 0 && this.spareLogits(extraLogits) > 0) {
+      const sequence = this.queue.next((candidate) => this.mayStart(candidate) && rows.leftFor(candidate) > 0);
+      if (sequence === undefined) break;
+      const found = this.cache.find(sequence);
+      if (this.waitsForPrefix(sequence, found)) continue;
+      const budget = rows.leftFor(sequence);
+      if (!this.admit(sequence, budget, found)) {
+        // What nobody reads gives its blocks up, too; when it had no step under way, they are here already.
+        if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
+        break;
+      }
+      opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
+      add(sequence, this.countOf(sequence, budget, extraLogits));
+    }
+
+    if (slices.length === 0) return undefined;
+    const plan: StepPlan = { stepId: ++this.steps, closes: this.slots.takeCloses(), opens, appends, slices };
+    this.inFlight.push(plan);
+    return plan;
+  }
+
+  /**
+   * The oldest step under way has returned.
+   *
+   * @param tokens the sampled token of each slice with `sample`, in order
+   * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
+   */
+  complete(tokens: readonly number[]): StepResult {
+    const plan = this.inFlight.shift();
+    if (plan === undefined) throw new Error('a result came for no step');
+    const wanted: StepToken[] = [];
+    let index = 0;
+    for (const { sequence, position, count, sample } of plan.slices) {
+      sequence.inFlight -= 1;
+      sequence.computed = position + count;
+      if (sample) {
+        sequence.pending -= 1;
+        if (sequence.state === 'ended') {
+          this.counters.discardedTokens += 1;
+        } else {
+          sequence.emitted.push(tokens[index] as number);
+          wanted.push({ sequence, index });
+        }
+        index += 1;
+      }
+      if (sequence.state === 'running' || sequence.state === 'draining') this.cache.register(sequence);
+      if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
+      if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
+    }
+    return { slices: plan.slices, tokens: wanted };
+  }
+
+  /** The executor is gone and with it all it held: every sequence waits again, oldest first, to be computed anew. */
+  reset(): void {
+    for (const sequence of [...this.running, ...this.ending]) this.queue.gaveBack(sequence);
+    for (const sequence of this.running) {
+      sequence.forgetDevice();
+      sequence.state = 'waiting';
+      this.queue.add(sequence);
+    }
+    this.running = [];
+    this.ending.clear();
+    this.inFlight = [];
+    this.blocks.reset();
+    this.cache.reset();
+    this.slots.reset();
+  }
+
+  /** Throws when a block or slot has not exactly one fate. */
+  check(): void {
+    const holders = [...this.running, ...this.ending];
+    this.blocks.check(holders.map((sequence) => sequence.blocks));
+    this.slots.check(holders.map((sequence) => sequence.slot));
+    this.queue.check(holders);
+  }
+
+  /** A completion waits for the first of its request to have computed their prompt, and then finds its blocks. */
+  private mayStart(sequence: Sequence): boolean {
+    const { leader } = sequence.options;
+    if (sequence.paused || !this.mayRun(sequence)) return false;
+    const { awaited } = sequence;
+    if (awaited !== undefined && isComing(awaited) && this.mayRun(awaited.maker)) return false;
+    if (leader === undefined || leader.state === 'ended' || !this.cache.isFor(sequence)) return true;
+    return leader.computed >= leader.options.promptIds.length;
+  }
+
+  /** Rows of logits that are left when each running sequence has one: the executor has as many as it has slots. */
+  private spareLogits(extraLogits: number): number {
+    return this.options.maxSequences - this.running.length - extraLogits;
+  }
+
+  /** How far a sequence goes in a step. */
+  private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
+    const count = Math.min(sequence.behind, budget);
+    // Each position of such a prompt takes a row of logits, the first of them the sequence's own.
+    return sequence.asksPromptLogprobs ? Math.min(count, 1 + this.spareLogits(extraLogits)) : count;
+  }
+
+  private slice(sequence: Sequence, count: number): PlannedSlice {
+    const position = sequence.scheduled;
+    const promptLogprobs = sequence.asksPromptLogprobs;
+    const sample = position + count === sequence.length;
+    sequence.scheduled += count;
+    sequence.inFlight += 1;
+    if (sample) sequence.pending += 1;
+    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs };
+  }
+
+  /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
+  private waitsForPrefix(sequence: Sequence, found: FoundPrefix): boolean {
+    sequence.awaited = this.cache.awaited(sequence, found);
+    return sequence.awaited !== undefined && this.mayRun(sequence.awaited.maker);
+  }
+
+  /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
+  private admit(sequence: Sequence, budget: number, found: FoundPrefix): boolean {
+    const start = found.blocks.length * BLOCK_TOKENS;
+    const end = isProtected(sequence) ? sequence.lastPosition : start + Math.min(sequence.known - start, budget);
+    const needed = blocksFor(end) - found.blocks.length;
+    const fromFree = needed + found.blocks.filter((block) => this.blocks.isFree(block)).length;
+    const spare = this.running.length === 0 ? 0 : Math.ceil(this.blocks.capacity * WATERMARK);
+    if (!this.blocks.canAllocate(fromFree + spare)) return false;
+
+    for (const block of found.blocks) this.blocks.share(block);
+    sequence.blocks = [...found.blocks, ...this.blocks.allocate(needed)];
+    sequence.slot = this.slots.take();
+    sequence.computed = start;
+    sequence.scheduled = start;
+    sequence.registeredBlocks = found.blocks.length;
+    sequence.registeredPrefix = found.prefix;
+    sequence.state = 'running';
+    if (sequence.preemptions === 0 && sequence.emitted.length === 0) {
+      sequence.cachedTokens = start;
+      this.counters.cachedTokens += start;
+    }
+    // One whose log probabilities are asked for may take a step a token: nobody should wait for that.
+    if (!sequence.asksPromptLogprobs) this.cache.promise(sequence, found);
+    this.queue.remove(sequence);
+    this.queue.took(sequence);
+    this.running.push(sequence);
+    this.running.sort(byUrgency);
+    return true;
+  }
+
+  /** Rows that each peer could use of a step, for its sequences of one priority. */
+  private demandsAt(priority: number): Iterable<number> {
+    if (this.queue.peerCount < 2) return [];
+    const running = this.running.filter((sequence) => sequence.state === 'running' && this.mayRun(sequence));
+    const waiting = this.slots.freeCount > 0 ? this.queue.firsts((candidate) => this.mayStart(candidate)) : [];
+    return demandsOf(priority, running, waiting);
+  }
+
+  /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
+  private makeRoom(blocks: number, forSequence: Sequence): boolean {
+    while (!this.blocks.canAllocate(blocks)) {
+      if (this.isDraining) return false;
+      if (this.yieldSlot(unread(this.running))) continue;
+      const victim = victimFor(forSequence, this.running, (peer) => this.queue.slotsOf(peer));
+      this.counters.preemptions += 1;
+      victim.preemptions += 1;
+      this.drain(victim);
+      if (victim === forSequence) return false;
+    }
+    return true;
+  }
+
+  /**
+   * When all slots are taken and somebody waits, a sequence gives its own up: one that nobody reads, else one of a peer
+   * that holds too many. It does not count as preempted: it comes again in its turn, as often as is fair.
+   */
+  private makeSlot(): void {
+    if (this.slots.freeCount > 0 || this.ending.size > 0 || this.queue.size === 0 || this.isDraining) return;
+    const next = this.queue.next((candidate) => this.mayStart(candidate));
+    if (next === undefined) return;
+    const victim = unread(this.running) ?? holderOfTooMany(next, this.running, (peer) => this.queue.slotsOf(peer));
+    if (victim !== undefined && !this.waitsForPrefix(next, this.cache.find(next))) this.yieldSlot(victim);
+  }
+
+  /** @returns whether there was one to give its slot up */
+  private yieldSlot(sequence: Sequence | undefined): boolean {
+    if (sequence === undefined) return false;
+    this.counters.slotsYielded += 1;
+    this.drain(sequence);
+    return true;
+  }
+
+  private get isDraining(): boolean {
+    return this.running.some((sequence) => sequence.state === 'draining');
+  }
+
+  /** The sequence gives up its slot and blocks when its last step has returned, and waits again. */
+  private drain(sequence: Sequence): void {
+    sequence.state = 'draining';
+    if (sequence.inFlight === 0) this.requeue(sequence);
+  }
+
+  private requeue(sequence: Sequence): void {
+    this.stopRunning(sequence);
+    this.release(sequence);
+    sequence.forgetDevice();
+    sequence.state = 'waiting';
+    this.queue.add(sequence);
+  }
+
+  private release(sequence: Sequence): void {
+    this.cache.forget(sequence);
+    // The last first: blocks are taken oldest first, and a block is found through those before it alone.
+    for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
+    sequence.blocks = [];
+    this.slots.giveBack(sequence.slot as number);
+    sequence.slot = undefined;
+    this.queue.gaveBack(sequence);
+  }
+
+  private stopRunning(sequence: Sequence): void {
+    const at = this.running.indexOf(sequence);
+    if (at >= 0) this.running.splice(at, 1);
+  }
+}

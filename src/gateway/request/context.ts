@@ -1,0 +1,21 @@
+import type { Trace } from './trace.js';
+
+/** Who asks, known before the request itself is read. Made by the door. */
+export interface Caller {
+  /** Whom it counts for: what many send is shared out among principals. The peer, until doors know who it is. */
+  readonly principal: string;
+  /** The trace that the call is part of, where its client said so. */
+  readonly trace: Trace | undefined;
+  /** Until when the caller waits, on the clock of `performance.now()`; infinite where it did not say. */
+  readonly deadline: number;
+}
+
+/** What goes with a request wherever it goes. */
+export interface RequestContext extends Caller {
+  readonly id: string;
+}
+
+/** How a request is named in logs. */
+export function logFields({ id, principal, trace }: RequestContext): Readonly<Record<string, string>> {
+  return { requestId: id, principal, ...(trace && { traceId: trace.traceId, parentId: trace.parentId }) };
+}

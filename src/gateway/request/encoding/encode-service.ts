@@ -1,0 +1,131 @@
+import { RocmForgeError } from '../../../shared/errors.js';
+import { LoopBudget } from '../../../shared/loop-budget.js';
+import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
+import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
+import type { Tokenizer } from '../../tokenizer/tokenizer.js';
+import type { LimitFacts } from '../limits.js';
+import type { ModelFile } from '../model-file.js';
+import type { OpenedGeneration } from './text-jobs.js';
+import { type Requester, TextThreads } from './text-threads.js';
+
+/**
+ * Longest text, in UTF-16 units, that is encoded at once on the calling thread. The slowest input measured takes 0.6 ms
+ * a thousand units cold (`bench/tokenizer.ts`), so this holds the event loop for at most about 5 ms.
+ */
+export const INLINE_CHARACTERS = 8192;
+/** The most ids that are turned into text at once on the calling thread: 1.2 µs each. */
+export const INLINE_IDS = 4096;
+
+/** How long texts may hold up the loop at once, all together. */
+const INLINE_MS = 5;
+
+const THREADS = 2;
+const JOB_TIME_LIMIT_MS = 10_000;
+const MAX_JOBS = 256;
+const MAX_JOB_BYTES = 32 << 20;
+/** What a job holds beside its text. */
+const JOB_BYTES = 4096;
+
+export interface EncodeServiceOptions {
+  /** The GGUF file; each thread reads its vocabulary from there. */
+  readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
+  readonly tokenizer: Tokenizer;
+  readonly hasChatTemplate: boolean;
+  readonly facts: LimitFacts;
+  /** Threads, each with a tokenizer of its own (about 0.1 GB for 128,000 tokens), started when they are needed; default 2. */
+  readonly threads?: number;
+  /** How long a text, or a chat template, may take in its thread; default 10 s. */
+  readonly jobTimeLimitMs?: number;
+  readonly inlineCharacters?: number;
+  /** The most jobs that wait for a thread; default 256. */
+  readonly maxJobs?: number;
+  /** The program of the threads, compiled: the door's, whose messages it decodes. */
+  readonly workerFile: string;
+}
+
+/**
+ * Encodes and decodes without holding up the event loop: what is certainly cheap at once, long texts and large messages in
+ * threads. Chat templates are programs of the model file's author and always run in a thread, with a time limit. Answers
+ * are the same either way.
+ */
+export class EncodeService {
+  private readonly threads: TextThreads;
+  private readonly inlineCharacters: number;
+  /** For all that is decoded and encoded on this thread. */
+  readonly budget = new LoopBudget(INLINE_MS);
+
+  constructor(private readonly options: EncodeServiceOptions) {
+    const { modelFile, facts } = options;
+    this.inlineCharacters = options.inlineCharacters ?? INLINE_CHARACTERS;
+    this.threads = new TextThreads({
+      file: options.workerFile,
+      modelFile,
+      facts,
+      threads: options.threads ?? THREADS,
+      jobTimeLimitMs: options.jobTimeLimitMs ?? JOB_TIME_LIMIT_MS,
+      maxJobs: options.maxJobs ?? MAX_JOBS,
+      maxBytes: MAX_JOB_BYTES,
+    });
+  }
+
+  /** Starts a thread ahead where conversations will need one. */
+  warm(): void {
+    if (this.options.hasChatTemplate) this.threads.warm();
+  }
+
+  /** As {@link encodeInput}, after the checks of limits. Rejects with the same errors, or as {@link TextThreads.run}. */
+  async encode(input: PromptInput | undefined, requester: Requester): Promise<Uint32Array> {
+    const { tokenizer, facts, hasChatTemplate } = this.options;
+    if (input?.$case === 'chat') {
+      if (!hasChatTemplate) {
+        throw new RocmForgeError(
+          'CHAT_TEMPLATE_MISSING',
+          'the model file has no "tokenizer.chat_template"; send the prompt as text instead',
+        );
+      }
+      return this.threads.run('prompt', input, JOB_BYTES + charactersOf(input), requester);
+    }
+    const length = input?.$case === 'text' ? input.value.text.length : 0;
+    if (input !== undefined && (length > this.inlineCharacters || (length > 0 && this.budget.isSpent))) {
+      return this.threads.run('prompt', input, JOB_BYTES + 2 * length, requester);
+    }
+    const encodeChat = (): never => {
+      throw new Error('conversations are encoded in threads');
+    };
+    const encoder = { tokenizer, vocabularySize: facts.vocabularySize, encodeChat };
+    return this.budget.spend(() => encodeInput(input, encoder));
+  }
+
+  /** The text of ids below the vocabulary's size. */
+  async detokenize(ids: Uint32Array, options: DetokenizerOptions, requester: Requester): Promise<string> {
+    if (ids.length <= INLINE_IDS && !this.budget.isSpent) {
+      return this.budget.spend(() => detokenize(this.options.tokenizer, ids, options));
+    }
+    return this.threads.run('detokenize', { ids, options }, JOB_BYTES + ids.byteLength, requester);
+  }
+
+  /** Decodes, checks and encodes a GenerateRequest or GenerateStreamRequest too large to be decoded here. */
+  openGeneration(bytes: Uint8Array, requester: Requester): Promise<OpenedGeneration> {
+    return this.threads.run('generation', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Answers a large TokenizeRequest: bytes to bytes. */
+  answerTokenize(bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
+    return this.threads.run('tokenize', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Answers a large DetokenizeRequest: bytes to bytes. */
+  answerDetokenize(bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
+    return this.threads.run('detokenizeMessage', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Ends the threads; what they were at is rejected with `SHUTTING_DOWN`. */
+  async close(): Promise<void> {
+    await this.threads.close();
+  }
+}
+
+/** Bytes of a conversation's texts, about. */
+function charactersOf({ value }: Extract<PromptInput, { $case: 'chat' }>): number {
+  return 2 * value.messages.reduce((sum, { content }) => sum + content.length, 0);
+}

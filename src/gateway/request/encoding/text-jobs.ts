@@ -1,0 +1,58 @@
+import type { ErrorReason } from '../../../shared/errors.js';
+import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
+import type { PromptInput } from '../../tokenizer/prompt.js';
+import type { LimitFacts } from '../limits.js';
+
+/** A generation's request whose prompt is encoded. */
+export interface OpenedGeneration {
+  /** Checked; the input may be left out. */
+  readonly request: GenerateStreamRequest;
+  /** Which field the prompt came in. */
+  readonly inputField: string;
+  readonly promptIds: Uint32Array;
+}
+
+/** What a thread is started with. */
+export interface EncodeWorkerData {
+  readonly modelPath: string;
+  readonly facts: LimitFacts;
+  /** What the file must hold, see `contentIdentity`: a thread must not encode with another vocabulary. */
+  readonly identity: string;
+}
+
+/** What text threads do: what goes in and what comes out, by kind. */
+export interface TextJobs {
+  /** An input to its ids. */
+  prompt: { readonly input: PromptInput; readonly output: Uint32Array };
+  /** Ids to their text. */
+  detokenize: {
+    readonly input: { readonly ids: Uint32Array; readonly options: DetokenizerOptions };
+    readonly output: string;
+  };
+  /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */
+  generation: { readonly input: Uint8Array; readonly output: OpenedGeneration };
+  /** The bytes of a large TokenizeRequest to those of its response. */
+  tokenize: { readonly input: Uint8Array; readonly output: Uint8Array };
+  /** The bytes of a large DetokenizeRequest to those of its response. */
+  detokenizeMessage: { readonly input: Uint8Array; readonly output: Uint8Array };
+}
+
+export type TextJobKind = keyof TextJobs;
+
+/** One job, as it is sent to a thread. */
+export type TextJob = {
+  readonly [K in TextJobKind]: { readonly kind: K; readonly input: TextJobs[K]['input'] };
+}[TextJobKind];
+
+/** What a thread tells: that it can take jobs, that a chat template runs now, and how a job ended. */
+export type TextThreadMessage =
+  | { readonly event: 'ready' }
+  | { readonly event: 'template' }
+  | { readonly event: 'done'; readonly output: TextJobs[TextJobKind]['output'] }
+  | {
+      readonly event: 'failed';
+      readonly reason: ErrorReason;
+      readonly message: string;
+      readonly metadata: Readonly<Record<string, string>>;
+    };

@@ -1,0 +1,146 @@
+import type { RocmForgeError } from '../../shared/errors.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { Completion, type Finish, type StopOptions } from './completion.js';
+import type { RequestContext } from './context.js';
+import { Sequence, type SequenceSampling } from './sequence.js';
+
+/** A request, validated and encoded. */
+export interface GenerationParameters {
+  readonly promptIds: Uint32Array;
+  /** Of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
+  readonly sampling: SequenceSampling;
+  readonly stop: StopOptions;
+  /** Completions. */
+  readonly n: number;
+  readonly priority: number;
+  /** Milliseconds; 0: no limit. */
+  readonly timeLimitMs: number;
+  /** The prompt's text, where it comes in front of each completion's; else absent. */
+  readonly promptText: string | undefined;
+}
+
+/** The probability of a token and of the likeliest ones at its place. */
+export interface TokenProbability {
+  readonly tokenId: number;
+  readonly logprob: number;
+  readonly topIds: readonly number[];
+  readonly topLogprobs: readonly number[];
+}
+
+/** The same of a prompt's token; nothing comes before the first one, so it has none. */
+export type PromptProbability = TokenProbability | { readonly tokenId: number };
+
+/** Receives what happens to a generation. Called from the event loop, in order, never after `error` or the last end. */
+export interface GenerationSink {
+  chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenProbability[]): void;
+  /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
+  prompt(logprobs: readonly PromptProbability[]): void;
+  complete(index: number, finish: Finish, counts: CompletionCounts): void;
+  error(error: RocmForgeError): void;
+}
+
+export interface CompletionCounts {
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly completionTokens: number;
+  readonly seed: bigint;
+}
+
+/** A request under way: its sequences, their texts, and who listens. */
+export class Generation {
+  readonly sequences: readonly Sequence[];
+  private readonly completions: readonly Completion[];
+  /** Of each prompt token, by position, as far as they have come. */
+  private readonly promptProbabilities: PromptProbability[] = [];
+  private left: number;
+
+  constructor(
+    readonly parameters: GenerationParameters,
+    readonly context: RequestContext,
+    tokenizer: Tokenizer,
+    private readonly sink: GenerationSink,
+  ) {
+    const { n, promptIds, sampling: shared, promptText, stop, priority } = parameters;
+    this.promptProbabilities.push({ tokenId: promptIds[0] as number });
+    const indices = Array.from({ length: n }, (_, i) => i);
+    this.completions = indices.map(() => new Completion(tokenizer, stop));
+    const sequences: Sequence[] = [];
+    for (const sampleIndex of indices) {
+      const [leader] = sequences;
+      // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
+      // do not have; the others take what it has computed.
+      const takesPrefix = leader !== undefined || (shared.promptLogprobs === 0 && promptText === undefined);
+      const sampling = { ...shared, sampleIndex, ...(leader && { promptLogprobs: 0 }) };
+      const options = {
+        promptIds,
+        sampling,
+        maxTokens: stop.maxTokens,
+        priority,
+        peer: context.principal,
+        takesPrefix,
+      };
+      sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
+    }
+    this.sequences = sequences;
+    this.left = n;
+  }
+
+  /** Whether every completion has ended. */
+  get done(): boolean {
+    return this.left === 0;
+  }
+
+  /** A sequence emitted a token. @returns whether that was its last */
+  push(sequence: Sequence, token: TokenProbability): boolean {
+    const index = sequence.options.sampling.sampleIndex;
+    const { text, finish } = (this.completions[index] as Completion).push(token.tokenId);
+    const prompt = sequence.emitted.length === 1 ? (this.parameters.promptText ?? '') : '';
+    this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs > 0 ? [token] : []);
+    if (finish !== undefined) this.finish(sequence, finish);
+    return finish !== undefined;
+  }
+
+  /**
+   * Log probabilities of prompt tokens from `position` on. They come in order; those of a prompt that is computed again
+   * are the same again. With the last of them the sink is told.
+   */
+  pushPrompt(position: number, probabilities: readonly TokenProbability[]): void {
+    const { promptIds } = this.parameters;
+    const isKnown = this.promptProbabilities.length === promptIds.length && promptIds.length > 1;
+    probabilities.forEach((probability, i) => {
+      this.promptProbabilities[position + i] = probability;
+    });
+    if (!isKnown && this.promptProbabilities.length === promptIds.length) this.sink.prompt(this.promptProbabilities);
+  }
+
+  /** Ends a sequence that emits no more although its own rules did not end it. */
+  end(sequence: Sequence, finish: Finish): void {
+    const index = sequence.options.sampling.sampleIndex;
+    const { text } = (this.completions[index] as Completion).end(finish);
+    if (text !== '') this.sink.chunk(index, [], text, []);
+    this.finish(sequence, finish);
+  }
+
+  /** Ends the whole generation with an error. */
+  fail(error: RocmForgeError): void {
+    if (this.done) return;
+    this.left = 0;
+    this.sink.error(error);
+  }
+
+  /** Nobody listens any more. */
+  abandon(): void {
+    this.left = 0;
+  }
+
+  private finish(sequence: Sequence, finish: Finish): void {
+    this.left -= 1;
+    const { sampling, promptIds } = sequence.options;
+    this.sink.complete(sampling.sampleIndex, finish, {
+      promptTokens: promptIds.length,
+      cachedTokens: sequence.cachedTokens,
+      completionTokens: sequence.emitted.length,
+      seed: sampling.seed,
+    });
+  }
+}

@@ -1,0 +1,131 @@
+import { asRocmForgeError } from '../../shared/errors.js';
+import type { Logger } from '../../shared/log.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { logFields, type RequestContext } from './context.js';
+import { Generation, type GenerationParameters, type GenerationSink } from './generation.js';
+
+/** What computes generations. */
+export interface Backend {
+  /**
+   * Queues a generation. Its sink hears of it from now on.
+   *
+   * @throws RocmForgeError `QUEUE_FULL`, `PROMPT_TOO_LONG`, or why nothing is served at all
+   */
+  submit(generation: Generation): void;
+  /** Ends a generation nobody listens to any more. */
+  cancel(generation: Generation): void;
+  /** Stops computing for a generation whose reader does not keep up, or goes on. */
+  pause(generation: Generation, paused: boolean): void;
+  /** Ends a generation whose time is over: what it has is its answer. */
+  expire(generation: Generation): void;
+}
+
+/** Who counts requests. */
+export interface RequestObserver {
+  requestStarted(promptTokens: number): void;
+  firstToken(seconds: number): void;
+  tokens(count: number, secondsSinceLast: number | undefined): void;
+  /** @param outcome finish reason, error reason or `cancelled` */
+  requestEnded(outcome: string, seconds: number): void;
+}
+
+/** A request under way, for whoever hands its answer on. */
+export interface RunningRequest {
+  /** Whether every completion has ended. */
+  readonly done: boolean;
+  /** The reader does not keep up, or does again. */
+  pause(paused: boolean): void;
+}
+
+/** Runs requests, whatever door they came by. */
+export class RequestRunner {
+  constructor(
+    private readonly tokenizer: Tokenizer,
+    private readonly backend: Backend,
+    private readonly observer: RequestObserver,
+    private readonly log: Logger,
+  ) {}
+
+  /**
+   * Starts a request.
+   *
+   * @param sink told what comes, not before this returns
+   * @param signal aborted when nobody waits for the answer any more; after its end that changes nothing
+   * @throws RocmForgeError as {@link Backend.submit}
+   */
+  run(
+    parameters: GenerationParameters,
+    sink: GenerationSink,
+    signal: AbortSignal,
+    context: RequestContext,
+  ): RunningRequest {
+    const { backend, observer, log } = this;
+    const started = performance.now();
+    const { timeLimitMs, promptIds } = parameters;
+    let timer: NodeJS.Timeout | undefined;
+    let tokens = 0;
+    let firstTokenMs = 0;
+    let lastTokenAt = 0;
+    observer.requestStarted(promptIds.length);
+    const end = (outcome: string): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', cancel);
+      const now = performance.now();
+      observer.requestEnded(outcome, (now - started) / 1000);
+      log.info(
+        {
+          ...logFields(context),
+          outcome,
+          promptTokens: promptIds.length,
+          completionTokens: tokens,
+          firstTokenMs,
+          durationMs: Math.round(now - started),
+          ...(Number.isFinite(context.deadline) && { leftMs: Math.round(context.deadline - now) }),
+        },
+        'generation ended',
+      );
+    };
+    const generation = new Generation(parameters, context, this.tokenizer, {
+      chunk: (index, tokenIds, text, logprobs) => {
+        const now = performance.now();
+        if (tokens === 0) {
+          firstTokenMs = Math.round(now - started);
+          observer.firstToken((now - started) / 1000);
+        }
+        observer.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
+        lastTokenAt = now;
+        tokens += tokenIds.length;
+        sink.chunk(index, tokenIds, text, logprobs);
+      },
+      prompt: (logprobs) => sink.prompt(logprobs),
+      complete: (index, finish, counts) => {
+        if (generation.done) end(finish.reason);
+        sink.complete(index, finish, counts);
+      },
+      error: (error) => {
+        end(error.reason);
+        sink.error(error);
+      },
+    });
+    const cancel = (): void => {
+      if (generation.done) return;
+      backend.cancel(generation);
+      end('cancelled');
+    };
+    try {
+      backend.submit(generation);
+    } catch (error) {
+      end(asRocmForgeError(error).reason);
+      throw error;
+    }
+    if (timeLimitMs > 0) timer = setTimeout(() => backend.expire(generation), timeLimitMs);
+    if (signal.aborted) cancel();
+    else signal.addEventListener('abort', cancel, { once: true });
+    return {
+      get done() {
+        return generation.done;
+      },
+      pause: (paused) => backend.pause(generation, paused),
+    };
+  }
+}

@@ -1,0 +1,126 @@
+import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
+import { NO_PREFIX, type Promised } from './prefix.js';
+
+/** How a sequence's tokens are drawn; what the executor's slot is told. */
+export interface SequenceSampling extends SamplingValues {
+  /** Token id and what is added to its logit. */
+  readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
+  /** Tokens that would end the sequence, held down until `minTokens` are generated. */
+  readonly suppressedIds: readonly number[];
+}
+
+/** Sampling that changes nothing: argmax of the raw logits. */
+export const GREEDY: SequenceSampling = { ...NEUTRAL_SAMPLING, logitBias: [], suppressedIds: [] };
+
+export interface SequenceOptions {
+  readonly promptIds: Uint32Array;
+  readonly sampling: SequenceSampling;
+  /** The most tokens to generate; prompt and these together fit the context. */
+  readonly maxTokens: number;
+  /** Higher runs first. */
+  readonly priority: number;
+  /** Who sent it: slots and rows are shared among peers. Absent: all who name none are one. */
+  readonly peer?: string;
+  /** The first completion of the same request: it computes the prompt for all. */
+  readonly leader?: Sequence;
+  /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
+  readonly takesPrefix?: boolean;
+}
+
+/**
+ * `waiting` has no slot. `running` has one. `draining` keeps its slot until its last step has returned and then waits
+ * again (a preemption). `ended` is given up; it too keeps its slot until its last step has returned.
+ */
+export type SequenceState = 'waiting' | 'running' | 'draining' | 'ended';
+
+/**
+ * One completion in the making: what is known of it, and how far the executor has come.
+ *
+ * Positions below `computed` have returned; those below `scheduled` are returned or under way. There is no prefill or
+ * decode phase: a sequence is behind its `length` and catches up.
+ */
+export class Sequence {
+  readonly emitted: number[] = [];
+  state: SequenceState = 'waiting';
+  slot: number | undefined;
+  /** The block table. */
+  blocks: number[] = [];
+  computed = 0;
+  scheduled = 0;
+  /** Samples under way: tokens that exist on the device and are not known here yet. */
+  pending = 0;
+  /** Steps under way that name this sequence. */
+  inFlight = 0;
+  /** Full blocks that are findable in the prefix cache. */
+  registeredBlocks = 0;
+  /** Number of the prefix up to the last registered block. */
+  registeredPrefix = NO_PREFIX;
+  /** Prompt tokens that the first admission found in the prefix cache. */
+  cachedTokens = 0;
+  preemptions = 0;
+  /** While it waits: blocks that another sequence computes and this one will find. */
+  awaited: Promised | undefined;
+  /** Its reader does not keep up: nothing more is computed for now. */
+  paused = false;
+  /** Order of arrival. Set by the scheduler. */
+  arrival = 0;
+
+  constructor(readonly options: SequenceOptions) {}
+
+  /** Tokens that are known: prompt and emitted. */
+  get known(): number {
+    return this.options.promptIds.length + this.emitted.length;
+  }
+
+  /** Positions it may ever compute: all but that of the last token it may emit. */
+  get lastPosition(): number {
+    return this.options.promptIds.length + this.options.maxTokens - 1;
+  }
+
+  /** Tokens that exist, here or only on the device. */
+  get length(): number {
+    return this.known + this.pending;
+  }
+
+  /** Whether every token it may emit exists: nothing is left to compute for it. */
+  get complete(): boolean {
+    return this.emitted.length + this.pending >= this.options.maxTokens;
+  }
+
+  /** Positions that could be computed now. */
+  get behind(): number {
+    return this.complete || this.paused ? 0 : this.length - this.scheduled;
+  }
+
+  /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
+  get asksPromptLogprobs(): boolean {
+    return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
+  }
+
+  /** The token at a known position. */
+  token(position: number): number {
+    const { promptIds } = this.options;
+    return (position < promptIds.length ? promptIds[position] : this.emitted[position - promptIds.length]) as number;
+  }
+
+  /** All known tokens. */
+  tokens(): Uint32Array {
+    const ids = new Uint32Array(this.known);
+    ids.set(this.options.promptIds);
+    ids.set(this.emitted, this.options.promptIds.length);
+    return ids;
+  }
+
+  /** Forgets everything the executor held of it; what was emitted stays. */
+  forgetDevice(): void {
+    this.slot = undefined;
+    this.blocks = [];
+    this.computed = 0;
+    this.scheduled = 0;
+    this.pending = 0;
+    this.inFlight = 0;
+    this.registeredBlocks = 0;
+    this.registeredPrefix = NO_PREFIX;
+    this.awaited = undefined;
+  }
+}

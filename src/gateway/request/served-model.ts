@@ -1,0 +1,83 @@
+import path from 'node:path';
+import { RocmForgeError } from '../../shared/errors.js';
+import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { ChatTemplate } from '../chat/chat-template.js';
+import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
+import type { LimitFacts } from './limits.js';
+import { ModelFile } from './model-file.js';
+
+/** What the gateway itself knows of the model it serves: all but the weights. */
+export interface ServedModel {
+  /** What requests call it. */
+  readonly name: string;
+  /** Open until the gateway ends. */
+  readonly file: ModelFile;
+  readonly architecture: string;
+  /** Number of parameters. */
+  readonly parameters: number;
+  /** The most tokens of prompt and completion together that are granted. */
+  readonly contextLength: number;
+  readonly vocabularySize: number;
+  /** What requests are held to. */
+  readonly facts: LimitFacts;
+  readonly tokenizer: Tokenizer;
+  readonly hasChatTemplate: boolean;
+}
+
+/** The host's default: contexts beyond this are granted only when they are asked for. */
+const DEFAULT_CONTEXT = 8192;
+
+/**
+ * Opens a model file and reads its metadata.
+ *
+ * @param maxContext the context to grant; default the model's, at most 8,192
+ * @throws RocmForgeError of the GGUF reader or the tokenizer; `MODEL_UNSUPPORTED` for what the executor would refuse, too; `INVALID_OPTION` for a context the model does not have
+ */
+export function readServedModel(
+  file: string,
+  options: { name?: string; maxContext?: number; maxPriority?: number },
+): ServedModel {
+  const opened = new ModelFile(file);
+  try {
+    const gguf = opened.header;
+    const parameters = readServableModel(gguf);
+    if (options.maxContext !== undefined && options.maxContext > parameters.contextLength) {
+      throw new RocmForgeError(
+        'INVALID_OPTION',
+        `--max-context ${options.maxContext} is more than the model's ${parameters.contextLength}`,
+      );
+    }
+    const tokenizer = createTokenizer(gguf.metadata);
+    const chatTemplate = new ChatTemplate(gguf.metadata, tokenizer);
+    let elements = 0;
+    for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
+    const { vocabularySize } = parameters;
+    const name = options.name ?? path.basename(file, '.gguf');
+    const contextLength = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
+    const longestTokenBytes = longestToken(tokenizer);
+    const { maxPriority = 0 } = options;
+    const facts = { modelName: name, contextLength, vocabularySize, longestTokenBytes, maxPriority };
+    const hasChatTemplate = chatTemplate.isAvailable;
+    return {
+      name,
+      file: opened,
+      architecture: parameters.architecture,
+      parameters: elements,
+      contextLength,
+      vocabularySize,
+      facts,
+      tokenizer,
+      hasChatTemplate,
+    };
+  } catch (error) {
+    opened.close();
+    throw error;
+  }
+}
+
+/** Bytes of the longest token, which no text of one token exceeds. */
+function longestToken(tokenizer: Tokenizer): number {
+  let longest = 1;
+  for (let id = 0; id < tokenizer.vocabularySize; id++) longest = Math.max(longest, tokenizer.tokenBytes(id).length);
+  return longest;
+}

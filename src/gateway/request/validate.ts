@@ -1,0 +1,156 @@
+import { randomBytes } from 'node:crypto';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
+import { SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
+import { StopStrings } from '../tokenizer/stop-matcher.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { GenerationParameters } from './generation.js';
+import { checkLimits, checkModelName, type LimitFacts, MAX_LOGPROBS_OF_MESSAGE } from './limits.js';
+import { refuseUnimplemented } from './unimplemented.js';
+
+/** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
+const LEAST_TEMPERATURE = 1e-6;
+/** Tokens that min_tokens may have to hold down. */
+const MAX_ENDING_TOKENS = 64;
+
+/**
+ * Checks all of a request that can be checked before its prompt is encoded.
+ *
+ * @throws RocmForgeError `INVALID_FIELD`, `MODEL_NOT_FOUND`, `PROMPT_TOO_LONG` or `NOT_IMPLEMENTED`, naming the field
+ */
+export function checkGeneration(request: GenerateStreamRequest, facts: LimitFacts): void {
+  checkLimits(request, facts);
+  checkModelName(request.model, facts);
+  const { input, sampling, stop } = request;
+  check(finite(sampling?.temperature, 0), 'sampling.temperature', 'must be a number of at least 0');
+  check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');
+  check(inRange(sampling?.minP, 0, 1), 'sampling.min_p', 'must be in [0, 1]');
+  check(inRange(sampling?.typicalP, Number.MIN_VALUE, 1), 'sampling.typical_p', 'must be in (0, 1]');
+  const { least } = SAMPLING_PARAMETERS.repetitionPenalty;
+  check(finite(sampling?.repetitionPenalty, least), 'sampling.repetition_penalty', `must be at least ${least}`);
+  check(inRange(sampling?.frequencyPenalty, -2, 2), 'sampling.frequency_penalty', 'must be in [-2, 2]');
+  check(inRange(sampling?.presencePenalty, -2, 2), 'sampling.presence_penalty', 'must be in [-2, 2]');
+  for (const [id, bias] of Object.entries(sampling?.logitBias ?? {})) {
+    check(Number(id) < facts.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${facts.vocabularySize}`);
+    check(Number.isFinite(bias), 'sampling.logit_bias', `of token ${id} is no finite number`);
+  }
+  check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
+  for (const id of stop?.tokenIds ?? []) {
+    check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
+  }
+  check(request.n !== 0, 'n', 'must be at least 1');
+  refuseUnimplemented(request);
+  // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
+  const mostCharacters = facts.contextLength * facts.longestTokenBytes;
+  if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {
+    throw new RocmForgeError(
+      'PROMPT_TOO_LONG',
+      `the prompt has ${input.value.text.length} characters, the context of ${facts.contextLength} tokens holds ${mostCharacters} at most`,
+      { field: 'text' },
+    );
+  }
+}
+
+/** What a request's parameters are made from, beside itself. */
+export interface GenerationContext {
+  readonly facts: LimitFacts;
+  readonly tokenizer: Tokenizer;
+  readonly promptIds: Uint32Array;
+  /** Which field the prompt came in. */
+  readonly inputField: string;
+  /** The prompt's text, where it was asked for. */
+  readonly promptText: string | undefined;
+  /** Whether the whole answer is one message. */
+  readonly isUnary: boolean;
+}
+
+/**
+ * A request that was checked, as the engine takes it: what depends on the prompt is checked, a seed drawn where none was
+ * given.
+ *
+ * @throws RocmForgeError `INVALID_FIELD` or `PROMPT_TOO_LONG`, naming the field
+ */
+export function generationParameters(request: GenerateStreamRequest, context: GenerationContext): GenerationParameters {
+  const { sampling, stop, output } = request;
+  const { facts, tokenizer, promptIds, promptText } = context;
+  const room = facts.contextLength - promptIds.length;
+  if (room < 1) {
+    throw new RocmForgeError(
+      'PROMPT_TOO_LONG',
+      `the prompt has ${promptIds.length} tokens, the context holds ${facts.contextLength} with at least one generated`,
+      { field: context.inputField },
+    );
+  }
+  const values = samplingOf(sampling);
+  const n = request.n ?? 1;
+  const maxTokens = Math.min(stop?.maxTokens ?? room, room);
+  const minTokens = stop?.minTokens ?? 0;
+  check(minTokens <= maxTokens, 'stop.min_tokens', `is ${minTokens}, more than the ${maxTokens} that may be generated`);
+  const endingIds = stop?.ignoreEos ? [] : [...tokenizer.eogIds];
+  const suppressedIds = minTokens === 0 ? [] : [...new Set([...endingIds, ...(stop?.tokenIds ?? [])])];
+  check(
+    suppressedIds.length <= MAX_ENDING_TOKENS,
+    'stop.token_ids',
+    `are more than min_tokens can hold down (${MAX_ENDING_TOKENS})`,
+  );
+  checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
+  if (context.isUnary) checkLogprobs(n * maxTokens, output?.logprobs, 'output.logprobs');
+  return {
+    promptIds,
+    sampling: {
+      ...values,
+      temperature: values.temperature < LEAST_TEMPERATURE ? 0 : values.temperature,
+      // More than there are is all there are.
+      topK: Math.min(values.topK, facts.vocabularySize),
+      seed: sampling?.seed ?? randomBytes(8).readBigUInt64LE(),
+      logprobs: logprobsOf(output?.logprobs),
+      promptLogprobs: logprobsOf(output?.promptLogprobs),
+      minTokens,
+      logitBias: Object.entries(sampling?.logitBias ?? {}).map(([id, bias]) => [Number(id), bias] as const),
+      suppressedIds,
+    },
+    stop: {
+      strings: new StopStrings(stop?.strings ?? []),
+      tokenIds: new Set(stop?.tokenIds ?? []),
+      includeStopString: stop?.includeStopString ?? false,
+      ignoreEos: stop?.ignoreEos ?? false,
+      maxTokens,
+      minTokens,
+      includeSpecialTokens: output?.includeSpecialTokens ?? false,
+    },
+    // Completions of an argmax are all the same, but they were asked for.
+    n,
+    priority: request.priority,
+    timeLimitMs: request.timeLimitMs,
+    promptText,
+  };
+}
+
+/** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */
+function logprobsOf(likeliest: number | undefined): number {
+  return likeliest === undefined ? 0 : 1 + likeliest;
+}
+
+/** Refuses more log probabilities than one message may have. */
+function checkLogprobs(tokens: number, top: number | undefined, field: string): void {
+  const count = top === undefined ? 0 : tokens * (top + 1);
+  check(
+    count <= MAX_LOGPROBS_OF_MESSAGE,
+    field,
+    `asks for ${count} log probabilities in one message, more than the ${MAX_LOGPROBS_OF_MESSAGE} that are taken`,
+  );
+}
+
+function check(holds: boolean, field: string, what: string): void {
+  if (!holds) throw new RocmForgeError('INVALID_FIELD', `${field} ${what}`, { field });
+}
+
+/** Absent, or a finite number of at least `least`. */
+function finite(value: number | undefined, least: number): boolean {
+  return value === undefined || (Number.isFinite(value) && value >= least);
+}
+
+/** Absent, or a number from `least` to `most`. */
+function inRange(value: number | undefined, least: number, most: number): boolean {
+  return value === undefined || (value >= least && value <= most);
+}

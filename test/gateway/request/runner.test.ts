@@ -1,0 +1,182 @@
+import { pino } from 'pino';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { RequestContext } from '../../../src/gateway/request/context.js';
+import type { Generation, GenerationParameters } from '../../../src/gateway/request/generation.js';
+import { type Backend, RequestRunner } from '../../../src/gateway/request/runner.js';
+import { GREEDY } from '../../../src/gateway/request/sequence.js';
+import { StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
+import { RocmForgeError } from '../../../src/shared/errors.js';
+import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
+
+const TOKENIZER = tokenizerOf(smallBpe());
+const CONTEXT: RequestContext = {
+  id: 'r1',
+  principal: 'somebody',
+  trace: { traceId: '0af7651916cd43dd8448eb211c80319c', parentId: 'b7ad6b7169203331' },
+  deadline: Number.POSITIVE_INFINITY,
+};
+const PARAMETERS: GenerationParameters = {
+  promptIds: Uint32Array.of(104, 105),
+  sampling: GREEDY,
+  stop: {
+    strings: new StopStrings([]),
+    tokenIds: new Set(),
+    includeStopString: false,
+    ignoreEos: true,
+    maxTokens: 2,
+    minTokens: 0,
+    includeSpecialTokens: false,
+  },
+  n: 1,
+  priority: 0,
+  timeLimitMs: 0,
+  promptText: undefined,
+};
+
+let lines: Record<string, unknown>[];
+let calls: string[];
+let generation: Generation;
+let outcomes: string[];
+let refusal: Error | undefined;
+
+const backend: Backend = {
+  submit: (submitted) => {
+    if (refusal) throw refusal;
+    generation = submitted;
+    calls.push('submit');
+  },
+  cancel: (cancelled) => {
+    cancelled.abandon();
+    calls.push('cancel');
+  },
+  pause: (_generation, paused) => calls.push(paused ? 'pause' : 'go on'),
+  expire: () => calls.push('expire'),
+};
+const observer = {
+  requestStarted: () => undefined,
+  firstToken: () => undefined,
+  tokens: () => undefined,
+  requestEnded: (outcome: string) => outcomes.push(outcome),
+};
+
+beforeEach(() => {
+  lines = [];
+  calls = [];
+  outcomes = [];
+  refusal = undefined;
+});
+afterEach(() => vi.useRealTimers());
+
+/** Runs a request; what its sink is told comes back as text. */
+function run({ signal = new AbortController().signal, context = CONTEXT, timeLimitMs = 0 } = {}) {
+  const told: string[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const running = new RequestRunner(TOKENIZER, backend, observer, log).run(
+    { ...PARAMETERS, timeLimitMs },
+    {
+      chunk: (_index, _ids, text) => told.push(text),
+      prompt: () => undefined,
+      complete: (_index, { reason }) => told.push(reason),
+      error: ({ reason }) => told.push(reason),
+    },
+    signal,
+    context,
+  );
+  return { running, told };
+}
+
+/** The executor computes a token. */
+function emit(tokenId: number): void {
+  const [sequence] = generation.sequences;
+  if (sequence === undefined) throw new Error('a generation without sequences');
+  sequence.emitted.push(tokenId);
+  generation.push(sequence, { tokenId, logprob: 0, topIds: [], topLogprobs: [] });
+}
+
+describe('a request', () => {
+  it('tells its sink what comes, and is logged by its context once it has ended', () => {
+    const { running, told } = run();
+    emit(104);
+    expect(running.done).toBe(false);
+    emit(105);
+    expect(running.done).toBe(true);
+    expect(told.at(-1)).toBe('length');
+    expect(outcomes).toEqual(['length']);
+    expect(lines).toMatchObject([
+      {
+        requestId: 'r1',
+        principal: 'somebody',
+        traceId: CONTEXT.trace?.traceId,
+        parentId: CONTEXT.trace?.parentId,
+        outcome: 'length',
+        promptTokens: 2,
+        completionTokens: 2,
+      },
+    ]);
+    expect(lines[0]).not.toHaveProperty('leftMs');
+  });
+
+  it('tells in the log how long its caller would still have waited', () => {
+    run({ context: { ...CONTEXT, trace: undefined, deadline: performance.now() + 60_000 } });
+    emit(104);
+    emit(105);
+    expect(lines[0]?.leftMs).toBeGreaterThan(50_000);
+    expect(lines[0]).not.toHaveProperty('traceId');
+  });
+
+  it('counts for its principal', () => {
+    run();
+    expect(generation.sequences[0]?.options.peer).toBe('somebody');
+  });
+
+  it('is cancelled when nobody waits for it any more, once', () => {
+    const gone = new AbortController();
+    const { told } = run({ signal: gone.signal });
+    gone.abort();
+    gone.abort();
+    expect(calls).toEqual(['submit', 'cancel']);
+    expect(outcomes).toEqual(['cancelled']);
+    expect(told).toEqual([]);
+  });
+
+  it('is cancelled at once when nobody waited for it to begin with', () => {
+    run({ signal: AbortSignal.abort() });
+    expect(calls).toEqual(['submit', 'cancel']);
+    expect(outcomes).toEqual(['cancelled']);
+  });
+
+  it('is not cancelled once it has ended', () => {
+    const gone = new AbortController();
+    run({ signal: gone.signal });
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
+    gone.abort();
+    expect(calls).toEqual(['submit']);
+    expect(outcomes).toEqual(['INTERNAL']);
+  });
+
+  it('that is refused counts as ended, and says why', () => {
+    refusal = new RocmForgeError('QUEUE_FULL', 'too many');
+    expect(() => run()).toThrow('too many');
+    expect(outcomes).toEqual(['QUEUE_FULL']);
+  });
+
+  it('expires after its time limit, unless it has ended', () => {
+    vi.useFakeTimers();
+    run({ timeLimitMs: 100 });
+    vi.advanceTimersByTime(99);
+    expect(calls).toEqual(['submit']);
+    vi.advanceTimersByTime(1);
+    expect(calls).toEqual(['submit', 'expire']);
+    run({ timeLimitMs: 100 });
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
+    vi.advanceTimersByTime(1000);
+    expect(calls).toEqual(['submit', 'expire', 'submit']);
+  });
+
+  it('is paused and goes on with its reader', () => {
+    const { running } = run();
+    running.pause(true);
+    running.pause(false);
+    expect(calls).toEqual(['submit', 'pause', 'go on']);
+  });
+});

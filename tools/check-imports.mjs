@@ -1,0 +1,136 @@
+// Which folder may import which. Imports of types count: what a file knows of is what it depends on.
+import path from 'node:path';
+import ts from 'typescript';
+
+/** Folders of `src/gateway/`, and `router.ts`, each of which may import those before it. Files beside them may import all. */
+const GATEWAY_ORDER = ['tokenizer', 'chat', 'request', 'replica', 'router', 'doors'];
+
+/** Folders of `src/` beside itself that each may import. */
+const MAY_IMPORT = {
+  shared: [],
+  executor: ['shared'],
+  gateway: ['shared'],
+  cli: ['shared', 'executor', 'gateway'],
+};
+
+/** Cycles that were there before this check. The list only gets shorter. */
+const KNOWN_CYCLES = ['executor/device, executor/kernels', 'executor/layers, executor/model, executor/models'];
+
+/**
+ * What is wrong with the imports of a source tree, a sentence each.
+ *
+ * @param {ReadonlyMap<string, string>} sources TypeScript by its path from the repository's root
+ * @param {readonly string[]} knownCycles cycles that are allowed, and must be there
+ * @returns {string[]}
+ */
+export function importComplaints(sources, knownCycles = KNOWN_CYCLES) {
+  const imports = [...sources].flatMap(([file, source]) => importsOf(file, source));
+  return [...imports.flatMap(complaintsOf), ...cycleComplaints(imports, knownCycles)];
+}
+
+/** All that a file imports: a path from the root, or a package's name; and what it takes from there, where that is told. */
+function importsOf(file, source) {
+  const found = [];
+  const add = (specifier, names) => {
+    const isRelative = specifier.startsWith('.');
+    const target = isRelative ? path.posix.join(path.posix.dirname(file), specifier) : specifier;
+    found.push({ file, target, isPackage: !isRelative, names });
+  };
+  const visit = (node) => {
+    if ((ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) && node.moduleSpecifier !== undefined) {
+      const bindings = ts.isImportDeclaration(node) ? node.importClause?.namedBindings : node.exportClause;
+      const names = bindings?.elements?.map((element) => (element.propertyName ?? element.name).text);
+      add(node.moduleSpecifier.text, names);
+    }
+    if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
+      const [specifier] = node.arguments;
+      if (specifier !== undefined && ts.isStringLiteralLike(specifier)) add(specifier.text);
+    }
+    if (ts.isImportTypeNode(node)) add(node.argument.literal.text);
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(file, source, ts.ScriptTarget.ES2022));
+  return found;
+}
+
+/** `src/gateway/request/limits.ts` is of the gateway, in `request`; files beside the folders are in none. */
+function placeOf(file) {
+  const [, area, ...rest] = file.split('/');
+  const [first] = rest;
+  const isFolder = rest.length > 1 || first === 'router.js' || first === 'router.ts';
+  return { area, folder: isFolder ? first.replace(/\.[jt]s$/, '') : undefined };
+}
+
+function complaintsOf({ file, target, isPackage, names }) {
+  const from = placeOf(file);
+  const complaint = (why) => [`${file} imports ${target}: ${why}`];
+  if (!(from.area in MAY_IMPORT)) return complaint(`no rule says what src/${from.area} may import`);
+  const isServer = target === 'src/shared/grpc/server.js' || (target === '@grpc/grpc-js' && mayBeServer(names));
+  if (from.area === 'gateway' && from.folder !== undefined && from.folder !== 'doors') {
+    if (isServer) return complaint('only doors know gRPC’s server');
+    const isGrpc = target.startsWith('@grpc/') || target.startsWith('src/shared/grpc/');
+    if (isGrpc && from.folder !== 'replica') return complaint('of gRPC only doors know, and replicas of its client');
+  }
+  if (isPackage) return [];
+  if (!target.startsWith('src/')) return complaint('it is no source');
+  const to = placeOf(target);
+  if (to.area !== from.area) {
+    return MAY_IMPORT[from.area].includes(to.area) ? [] : complaint(`src/${from.area} may not import src/${to.area}`);
+  }
+  if (from.area !== 'gateway' || from.folder === undefined) return [];
+  const own = GATEWAY_ORDER.indexOf(from.folder);
+  if (own < 0) return complaint(`no rule says what src/gateway/${from.folder} may import`);
+  const other = to.folder === undefined ? GATEWAY_ORDER.length : GATEWAY_ORDER.indexOf(to.folder);
+  if (other <= own) return [];
+  return complaint(`imports point to an earlier one of ${GATEWAY_ORDER.join(', ')}`);
+}
+
+/** Whether what is imported from gRPC may be its server: all of it, or a name of the server's side. */
+function mayBeServer(names) {
+  return names === undefined || names.some((name) => /^Server(?!Error)|^sendUnaryData$|^handle/.test(name));
+}
+
+/** Folders that import one another, by way of others too. Within one folder files may. */
+function cycleComplaints(imports, knownCycles) {
+  const name = ({ area, folder }) => (folder === undefined ? area : `${area}/${folder}`);
+  const graph = new Map();
+  for (const { file, target, isPackage } of imports) {
+    const [from, to] = [placeOf(file), placeOf(target)];
+    // The command and what both processes share are a folder each, whatever lies in them.
+    const isInside = from.area === to.area && (from.area === 'shared' || from.area === 'cli');
+    if (isPackage || isInside || name(from) === name(to)) continue;
+    if (!graph.has(name(from))) graph.set(name(from), new Map());
+    const targets = graph.get(name(from));
+    if (!targets.has(name(to))) targets.set(name(to), `${file} imports ${target}`);
+  }
+  const reached = new Map([...graph.keys()].map((folder) => [folder, reachableFrom(folder, graph)]));
+  const cycles = new Map();
+  for (const [folder, reachable] of reached) {
+    if (!reachable.has(folder)) continue;
+    const cycle = [...reachable].filter((other) => reached.get(other)?.has(folder)).sort();
+    cycles.set(cycle.join(', '), cycle);
+  }
+  const unknown = [...cycles].filter(([joined]) => !knownCycles.includes(joined));
+  return [
+    ...unknown.map(([joined, cycle]) => {
+      const edges = cycle.flatMap((from) => cycle.map((to) => graph.get(from)?.get(to)));
+      return `${joined} import one another: ${edges.filter((edge) => edge !== undefined).join('; ')}`;
+    }),
+    ...knownCycles
+      .filter((joined) => !cycles.has(joined))
+      .map((joined) => `${joined} import one another no more: take them off the list in tools/check-imports.mjs`),
+  ];
+}
+
+function reachableFrom(start, graph) {
+  const reached = new Set();
+  const open = [start];
+  while (open.length > 0) {
+    for (const next of graph.get(open.pop())?.keys() ?? []) {
+      if (reached.has(next)) continue;
+      reached.add(next);
+      open.push(next);
+    }
+  }
+  return reached;
+}

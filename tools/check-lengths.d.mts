@@ -1,0 +1,1 @@
+export function lengthComplaints(sources: ReadonlyMap<string, string>, knownLong?: readonly string[]): string[];
