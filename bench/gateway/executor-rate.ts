@@ -9,6 +9,7 @@ import {
   LoadModelRequest,
   SlotOpen,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { packageVersion } from '../../src/shared/package.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { startFake } from './processes.js';
 
@@ -24,7 +25,7 @@ export async function executorRate(slots: number, stepMs: number): Promise<numbe
   const limits = { maxContext: 65_536, maxSequences: slots, maxStepTokens: 2048 };
   await new Promise((resolve, reject) =>
     client
-      .loadModel({ ...LoadModelRequest.create(), generation: 1n, ...limits })
+      .loadModel({ ...LoadModelRequest.create(), epoch: 1n, version: packageVersion, ...limits })
       .on('data', () => undefined)
       .on('error', reject)
       .on('end', resolve),
@@ -38,7 +39,7 @@ export async function executorRate(slots: number, stepMs: number): Promise<numbe
     call.write({
       ...ExecuteRequest.create(),
       stepId: BigInt(stepId),
-      generation: 1n,
+      epoch: 1n,
       opens:
         position > 0
           ? []

@@ -18,16 +18,21 @@ export class Lease {
     private readonly clock: AttendedClock,
   ) {}
 
-  /** @throws RocmForgeError `EXECUTOR_BUSY` with the time after which the holder, should it stay silent, has lost it */
-  take(gateway: bigint): void {
+  /**
+   * @throws RocmForgeError `EXECUTOR_BUSY` with the time after which the holder, should it stay silent, has lost it
+   * @returns whether it was not this gateway's before
+   */
+  take(gateway: bigint): boolean {
     const leftMs = this.heardAt + this.leaseMs - this.clock.nowMs;
     if (this.holder !== undefined && this.holder !== gateway && leftMs > 0) {
       throw new RocmForgeError('EXECUTOR_BUSY', 'another gateway has this executor', {
         retry_delay_ms: String(Math.ceil(leftMs)),
       });
     }
+    const isNew = this.holder !== gateway;
     this.holder = gateway;
     this.heard();
+    return isNew;
   }
 
   /** The holder has sent something. */

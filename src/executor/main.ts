@@ -35,12 +35,13 @@ export interface ExecutorOptions {
 /** Runs an executor until it is told to end. Resolves when it listens. */
 export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const log = createLogger('executor');
+  let stop = (): void => process.exit(0);
   if (options.faultRecord !== undefined) openFaultRecord(options.faultRecord, log);
   if (options.dieWithParent) {
     loadAddon().dieWithParent();
     // The parent may have gone before the line above; its end of this pipe tells.
-    process.stdin.on('end', () => process.exit(0));
-    process.stdin.on('error', () => process.exit(0));
+    process.stdin.on('end', () => stop());
+    process.stdin.on('error', () => stop());
     process.stdin.resume();
   }
   const device = openDevice(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
@@ -54,13 +55,15 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   await bind(server, options.listen);
   if (options.listen.startsWith('unix:')) chmodSync(options.listen.slice('unix:'.length), 0o600);
   log.info({ listen: options.listen, device: device.description }, 'executor listening');
-  const stop = (): void => {
+  stop = (): void => {
     log.info('executor stopping');
     server.forceShutdown();
     process.exit(service.exitCode);
   };
-  process.on('SIGTERM', stop);
-  process.on('SIGINT', stop);
+  // A gateway ends its executor by their pipe. What a terminal or a service manager sends to all processes is the
+  // gateway's to answer: it may have streams to end first.
+  const told = options.dieWithParent ? () => undefined : () => stop();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, told);
 }
 
 /** Where there is no room for a record, an executor without one is better than none. */

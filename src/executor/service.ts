@@ -11,7 +11,6 @@ import {
   GetDeviceStatsResponse,
   type GetInfoRequest,
   GetInfoResponse,
-  KvCacheType,
   LoadedModel as LoadedModelMessage,
   type LoadModelRequest,
   LoadModelResponse,
@@ -25,6 +24,7 @@ import type { Device } from './device/device.js';
 import type { FaultInjector } from './fault-injection.js';
 import { KV_BLOCK_TOKENS } from './kernels/contracts/index.js';
 import { Lease } from './lease.js';
+import { checkRelease, loadOptions } from './load-request.js';
 import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';
 import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
@@ -33,6 +33,8 @@ import { StepRunner } from './step-runner.js';
 export const STICKY_EXIT_CODE = 86;
 
 const WATCH_INTERVAL_MS = 50;
+/** When to ask again who met another's load. */
+const LOAD_RETRY_MS = 1000;
 /** How long a process that ends waits for those who watch its health to hear of it. */
 const LAST_WORDS_MS = 10;
 
@@ -105,19 +107,22 @@ export class ExecutorService {
 
   private async loadModel(call: ServerWritableStream<LoadModelRequest, LoadModelResponse>): Promise<void> {
     if (this.loading) {
-      call.emit('error', toStatus(new RocmForgeError('MODEL_LOADING', 'another load is under way')));
+      const wait = { retry_delay_ms: String(LOAD_RETRY_MS) };
+      call.emit('error', toStatus(new RocmForgeError('EXECUTOR_BUSY', 'another load is under way', wait)));
       return;
     }
     this.loading = true;
+    let isNewHolder = false;
     try {
       const request = wellFormed(call.request);
+      checkRelease(request.version);
       const { attention, modelDescriptor } = this.options;
       const openPath = modelDescriptor === undefined ? undefined : `/proc/self/fd/${modelDescriptor}`;
       const load = { ...loadOptions(request), attention, openPath };
       this.refuseOther(load);
-      this.lease.take(request.gateway);
+      isNewHolder = this.lease.take(request.gateway);
       this.setServing(false);
-      this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new generation begins'));
+      this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new epoch begins'));
       this.stamp('loading');
       const model =
         this.model ??
@@ -127,14 +132,18 @@ export class ExecutorService {
           });
         }));
       this.model = model;
-      this.runner = new StepRunner(this.device, model, request.generation, this.clock);
+      this.runner = new StepRunner(this.device, model, request.epoch, this.clock);
       this.lease.heard();
       this.stamp('serving');
       this.setServing(true);
-      this.log.info({ generation: request.generation.toString(), architecture: model.architecture }, 'model ready');
-      call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: this.describe(model) } }));
+      this.log.info({ architecture: model.architecture }, 'model ready');
+      // Who knows the epoch may send steps of it: it is told to nobody else.
+      const loaded = { ...this.describe(model), epoch: request.epoch };
+      call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {
+      // Who could not load has nothing to keep others from.
+      if (isNewHolder) this.lease.giveUp();
       call.emit('error', toStatus(error));
       if (isSticky(error)) this.endAfterStickyError(error);
     } finally {
@@ -203,7 +212,7 @@ export class ExecutorService {
     };
     let answered = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
-      // A stream is its gateway's from its first frame on: whoever cannot name the generation takes nothing from anybody.
+      // A stream is its gateway's from its first frame on: whoever cannot name the epoch takes nothing from anybody.
       if (this.stream !== call && !this.mayBegin(call, step, runner)) return;
       this.lease.heard();
       try {
@@ -246,15 +255,15 @@ export class ExecutorService {
   private mayBegin(call: ExecuteStream, step: ExecuteRequest, runner: StepRunner): boolean {
     if (this.begun.has(call)) return false;
     this.begun.add(call);
-    if (runner !== this.runner || step.generation !== runner.generation) {
-      const told = new RocmForgeError(
-        'EXECUTOR_UNAVAILABLE',
-        'this stream is of a generation that is over or not yours',
-      );
-      call.emit('error', toStatus(told));
+    const refuse = (reason: 'EXECUTOR_UNAVAILABLE' | 'EXECUTOR_BUSY', message: string): false => {
+      call.emit('error', toStatus(new RocmForgeError(reason, message)));
       return false;
+    };
+    if (runner !== this.runner || step.epoch !== runner.epoch) {
+      return refuse('EXECUTOR_UNAVAILABLE', 'this stream is of an epoch that is over or not yours');
     }
-    this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'the gateway began another stream'));
+    // A gateway whose stream broke loads anew, which ends the old one.
+    if (this.stream !== undefined) return refuse('EXECUTOR_BUSY', 'this epoch has a stream');
     this.stream = call;
     return true;
   }
@@ -318,7 +327,6 @@ export class ExecutorService {
       kvBytes: BigInt(cache.bytes),
       parameters: BigInt(model.parameters),
       fingerprint: model.fingerprint,
-      generation: this.runner?.generation ?? 0n,
     });
   }
 }
@@ -331,19 +339,4 @@ function isSticky(error: unknown): error is Error {
 
 function isSignOfLife({ closes, opens, appends, slices }: ExecuteRequest): boolean {
   return closes.length === 0 && opens.length === 0 && appends.length === 0 && slices.length === 0;
-}
-
-function loadOptions(request: LoadModelRequest): LoadOptions {
-  if (![KvCacheType.UNSPECIFIED, KvCacheType.F16, KvCacheType.F32].includes(request.kvCacheType)) {
-    throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);
-  }
-  return {
-    path: request.path,
-    kvCacheType: request.kvCacheType === KvCacheType.F32 ? 'f32' : 'f16',
-    maxContext: request.maxContext,
-    maxSequences: request.maxSequences,
-    maxStepTokens: request.maxStepTokens,
-    kvMemoryBytes: Number(request.kvMemoryBytes),
-    fingerprint: request.fingerprint,
-  };
 }

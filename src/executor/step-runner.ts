@@ -32,7 +32,7 @@ interface Staging {
 /** Steps that may be queued at once: one runs, one waits, and one more is being answered. */
 const MAX_IN_FLIGHT = 3;
 
-/** Runs the steps of one generation, in the order they are submitted. */
+/** Runs the steps of one epoch, in the order they are submitted. */
 export class StepRunner {
   private readonly slots: SlotTable;
   private readonly idle: Staging[];
@@ -51,7 +51,7 @@ export class StepRunner {
   constructor(
     private readonly device: Device,
     private readonly model: LoadedModel,
-    readonly generation: bigint,
+    readonly epoch: bigint,
     clock = new AttendedClock(Number.POSITIVE_INFINITY),
   ) {
     this.watch = new StepWatch(new Pace(), clock);
@@ -76,13 +76,13 @@ export class StepRunner {
    * Queues a step behind those submitted before it.
    *
    * @throws RocmForgeError `EXECUTOR_PROTOCOL` at once for a step that breaks the protocol; slots that earlier parts of
-   *         the same frame changed stay changed, so the generation must end
+   *         the same frame changed stay changed, so the epoch must end
    * @returns its results, rejected when the device fails; with `MODEL_FILE_CHANGED` when the weights that the host reads
    *          from the file are not those any more that were loaded
    */
   async submit(step: ExecuteRequest): Promise<ExecuteResponse> {
-    if (step.generation !== this.generation) {
-      throw protocolError(`it is of generation ${step.generation}, this is ${this.generation}`);
+    if (step.epoch !== this.epoch) {
+      throw protocolError(`it is of another epoch`);
     }
     if (this.lastStepId !== undefined && step.stepId !== this.lastStepId + 1n) {
       throw protocolError(`number ${step.stepId} after ${this.lastStepId}`);
@@ -123,7 +123,7 @@ export class StepRunner {
       const promptOutputs = prompts.map(({ slot, top }, i) => readOutput(staging, outputs.length + i, slot, 1 + top));
       return ExecuteResponse.fromPartial({
         stepId: step.stepId,
-        generation: step.generation,
+        epoch: step.epoch,
         outputs,
         promptOutputs,
         deviceUs: Math.round(deviceUs),

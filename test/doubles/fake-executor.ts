@@ -41,7 +41,7 @@ export class FakeExecutor {
   private readonly clock = new StepClock();
   private stalled: Promise<void> = Promise.resolve();
   private release: (() => void) | undefined;
-  private generation = 0n;
+  private epoch = 0n;
   private current: ServerDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
 
   constructor(private readonly options: FakeExecutorOptions) {
@@ -79,9 +79,9 @@ export class FakeExecutor {
   }
 
   private load(request: LoadModelRequest): LoadedModel {
-    const { maxContext, maxSequences, maxStepTokens, generation, fingerprint } = request;
+    const { maxContext, maxSequences, maxStepTokens, epoch, fingerprint } = request;
     const { vocabulary } = this.options;
-    this.generation = generation;
+    this.epoch = epoch;
     const claimed = LoadedModel.fromPartial({
       architecture: 'fake',
       vocabularySize: vocabulary.size,
@@ -90,7 +90,7 @@ export class FakeExecutor {
       maxStepTokens,
       kvBlocks: this.options.kvBlocks,
       kvBlockTokens: 16,
-      generation,
+      epoch,
       fingerprint,
       ...this.claims,
     });
@@ -110,7 +110,7 @@ export class FakeExecutor {
         // What a gateway had still asked for when it gave this executor up.
         if (this.failure !== undefined || this.current !== call || call.cancelled) return;
         try {
-          if (step.generation !== this.generation) throw new Error(`a step of generation ${step.generation}`);
+          if (step.epoch !== this.epoch) throw new Error(`a step of epoch ${step.epoch}`);
           for (const response of this.rewrite(device.run(step))) call.write(response);
         } catch (error) {
           this.failure = error as Error;

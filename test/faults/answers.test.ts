@@ -46,6 +46,8 @@ const PROMPT_MISTAKES: Readonly<Record<string, Mistake>> = {
   'a prompt token too few': ({ promptOutputs }) => ({ promptOutputs: promptOutputs.slice(1) }),
   'another prompt': promptOutput({ tokenId: 260 }),
   'the prompt of another slot': promptOutput({ slot: 5 }),
+  'a log probability that is no number': promptOutput({ logprob: Number.NaN }),
+  'a log probability above 0': promptOutput({ logprob: 2 }),
 };
 
 describe('an executor whose answer is wrong', () => {
@@ -99,7 +101,7 @@ describe('an executor whose answer is wrong', () => {
 
 describe('an executor that is not what was asked for', () => {
   const CLAIMS: Readonly<Record<string, Partial<LoadedModel>>> = {
-    generation: { generation: 7n },
+    epoch: { epoch: 7n },
     fingerprint: { fingerprint: 'another' },
     vocabulary: { vocabularySize: 10 },
     context: { maxContext: 1 << 20 },
@@ -108,6 +110,8 @@ describe('an executor that is not what was asked for', () => {
     'rows a step': { maxStepTokens: 1 },
     'tokens a KV block': { kvBlockTokens: 32 },
     'KV blocks': { kvBlocks: 0 },
+    'more KV blocks': { kvBlocks: 1_000_000 },
+    'more rows a step': { maxStepTokens: 1_000_000 },
   };
   it.each(Object.entries(CLAIMS))('but has another %s is refused', async (_name, claims) => {
     await expect(startFakeGateway({ claims })).rejects.toMatchObject({ reason: 'EXECUTOR_PROTOCOL' });

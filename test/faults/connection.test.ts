@@ -53,7 +53,7 @@ describe('between a gateway and the executor it was given the address of', () =>
 });
 
 describe('an executor that answers wrongly', () => {
-  it('with late results of an old generation: they are dropped', async () => {
+  it('with late results of an old epoch: they are dropped', async () => {
     const server = await startFakeGateway();
     try {
       const { tokenIds } = await generate(server.client, message());
@@ -62,7 +62,7 @@ describe('an executor that answers wrongly', () => {
         late += 1;
         // What the last generation would have sent: another token, under the same step number.
         const outputs = response.outputs.map((output) => ({ ...output, tokenId: output.tokenId + 1 }));
-        return [{ ...response, generation: response.generation - 1n, outputs }, response];
+        return [{ ...response, epoch: response.epoch - 1n, outputs }, response];
       };
       expect((await generate(server.client, message())).tokenIds).toEqual(tokenIds);
       expect(late).toBeGreaterThan(30);

@@ -13,6 +13,7 @@ import {
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { MAX_MESSAGE_BYTES } from '../../src/shared/grpc/message-bytes.js';
+import { packageVersion } from '../../src/shared/package.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
@@ -122,14 +123,15 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, as
   const client = new ExecutorServiceClient(address, credentials.createInsecure());
   const { path: method, responseDeserialize } = ExecutorServiceService.execute;
   const random = randomOf(11);
-  let generation = 0n;
+  let epoch = 0n;
   const load = () =>
     new Promise<void>((resolve, reject) => {
-      generation += 1n;
+      epoch += 1n;
       const call = client.loadModel({
         ...LoadModelRequest.create(),
         path: model,
-        generation,
+        epoch,
+        version: packageVersion,
         kvCacheType: KvCacheType.F32,
         maxContext: readServedModel(model, {}).contextLength,
         maxSequences: 4,
@@ -143,7 +145,7 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, as
   const goodFrame = (): ExecuteRequest =>
     ExecuteRequest.fromPartial({
       stepId: 1n,
-      generation,
+      epoch,
       opens: [
         {
           slot: 1,
@@ -185,7 +187,7 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, as
     expect(wellFormed / MESSAGES).toBeGreaterThanOrEqual(0.3);
     const encoded = (frame: ExecuteRequest) => Buffer.from(ExecuteRequest.encode(frame).finish());
     await load();
-    expect(await play([encoded({ ...goodFrame(), generation: generation - 1n })])).toBe(false);
+    expect(await play([encoded({ ...goodFrame(), epoch: epoch - 1n })])).toBe(false);
     await load();
     const tooLong = Buffer.alloc(MAX_MESSAGE_BYTES + 1);
     expect(await play([encoded(ExecuteRequest.fromPartial({ opens: [{ tokenIds: tooLong }] }))])).toBe(false);

@@ -57,12 +57,10 @@ it.each([
         new Promise<GetDeviceStatsResponse>((resolve, reject) =>
           executor.getDeviceStats({}, (error, response) => (error ? reject(error) : resolve(response))),
         );
-      const again = sent.filter(
-        ({ generation, slices }) => generation === sent.at(-1)?.generation && slices.length > 0,
-      );
+      const again = sent.filter(({ epoch, slices }) => epoch === sent.at(-1)?.epoch && slices.length > 0);
       await expect
         .poll(async () => Number((await stats()).steps))
-        .toBe(sent.filter(({ generation }) => generation === sent.at(-1)?.generation).length);
+        .toBe(sent.filter(({ epoch }) => epoch === sent.at(-1)?.epoch).length);
       executor.close();
 
       // A row that decodes is a single sampled one beyond the tokens that the slot was opened with.

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -6,9 +7,11 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   ExecuteRequest,
   ExecutorServiceClient,
+  type GetInfoResponse,
   LoadModelRequest,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
+import { packageVersion as version } from '../../src/shared/package.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -18,6 +21,14 @@ const model = writeRandomModel();
 const message = (maxTokens = 60) =>
   request({ text: 'the fox', sampling: { temperature: 0.8, seed: 5n }, stop: { maxTokens, ignoreEos: true } });
 const options = ['--device', 'host', '--step-delay-ms', '10', '--lease-ms', String(LEASE_MS)];
+
+/** Why a call ends. */
+const reasonOf = (call: NodeJS.ReadableStream) =>
+  new Promise<string | undefined>((resolve) => {
+    call.on('data', () => undefined);
+    call.on('error', (error) => resolve(errorInfo(error as unknown as ServiceError)?.reason));
+    call.on('end', () => resolve('none'));
+  });
 
 describe('one executor and two gateways', () => {
   let address = '';
@@ -88,22 +99,72 @@ describe('one executor and two gateways', () => {
       const undisturbed = await generate(server.client, message());
       const running = generate(server.client, message());
       await new Promise((resolve) => setTimeout(resolve, 100));
-      const ends = (call: NodeJS.ReadableStream) =>
-        new Promise<string | undefined>((resolve) => {
-          call.on('data', () => undefined);
-          call.on('error', (error) => resolve(errorInfo(error as unknown as ServiceError)?.reason));
-          call.on('end', () => resolve('none'));
-        });
       const execute = stranger.execute();
-      execute.write(ExecuteRequest.fromPartial({ stepId: 1n, generation: 1n, closes: [0] }));
-      const other = LoadModelRequest.fromPartial({ path: model, generation: 1n, maxContext: 64, maxSequences: 1 });
-      const reasons = await Promise.all([ends(execute), ends(stranger.loadModel(other))]);
+      execute.write(ExecuteRequest.fromPartial({ stepId: 1n, epoch: 1n, closes: [0] }));
+      const other = LoadModelRequest.fromPartial({ path: model, epoch: 1n, version, maxContext: 64, maxSequences: 1 });
+      const reasons = await Promise.all([reasonOf(execute), reasonOf(stranger.loadModel(other))]);
       expect(reasons).toEqual(['EXECUTOR_UNAVAILABLE', 'INVALID_OPTION']);
+      // What may be asked tells nobody what to name.
+      const info = await new Promise<GetInfoResponse | undefined>((resolve) =>
+        stranger.getInfo({}, (_error, response) => resolve(response)),
+      );
+      expect(info?.model?.epoch).toBe(0n);
+      const guess = stranger.execute();
+      guess.write(ExecuteRequest.fromPartial({ stepId: 0n, epoch: info?.model?.epoch ?? 0n }));
+      expect(await reasonOf(guess)).toBe('EXECUTOR_UNAVAILABLE');
       expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
       expect(server.gateway.executorGenerations()).toBe(1);
     } finally {
       stranger.close();
       await server.stop();
     }
+  });
+
+  it('a stranger whose load fails keeps nobody from the executor', async () => {
+    const stranger = new ExecutorServiceClient(address, credentials.createInsecure());
+    const failed = stranger.loadModel(
+      LoadModelRequest.fromPartial({
+        path: '/nonexistent.gguf',
+        version,
+        gateway: 7n,
+        maxContext: 64,
+        maxSequences: 1,
+      }),
+    );
+    expect(await reasonOf(failed)).toBe('MODEL_FILE_UNREADABLE');
+    const server = await start();
+    expect(server.gateway.executorGenerations()).toBe(1);
+    stranger.close();
+    await server.stop();
+  });
+
+  it('a gateway of another release is refused, and told which there are', async () => {
+    const stranger = new ExecutorServiceClient(address, credentials.createInsecure());
+    const load = { path: model, maxContext: 64, maxSequences: 1 };
+    for (const other of ['', '0.0.9']) {
+      const call = stranger.loadModel(LoadModelRequest.fromPartial({ ...load, version: other }));
+      expect(await reasonOf(call)).toBe('EXECUTOR_PROTOCOL');
+    }
+    stranger.close();
+  });
+
+  it('a path that is a pipe is refused, and costs the executor nothing', async () => {
+    const pipe = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'pipe.gguf');
+    execFileSync('mkfifo', [pipe]);
+    const stranger = new ExecutorServiceClient(address, credentials.createInsecure());
+    const load = LoadModelRequest.fromPartial({ path: pipe, version, maxContext: 64, maxSequences: 1 });
+    expect(await reasonOf(stranger.loadModel(load))).toBe('MODEL_FILE_UNREADABLE');
+    stranger.close();
+  });
+
+  it('that start together: one waits for the other', async () => {
+    const servers = [start(), start(), start()];
+    const first = await Promise.race(servers.map((server, i) => server.then((is) => ({ is, i }))));
+    await generate(first.is.client, message(5));
+    await first.is.stop();
+    const rest = servers.filter((_, i) => i !== first.i);
+    const second = await Promise.race(rest.map((server, i) => server.then((is) => ({ is, i }))));
+    await second.is.stop();
+    await (await (rest[1 - second.i] as ReturnType<typeof start>)).stop();
   });
 });

@@ -10,6 +10,7 @@ import {
   KvCacheType,
   LoadModelRequest,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { packageVersion } from '../../src/shared/package.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from './command-line.js';
 import { HipDouble } from './hip-double.js';
@@ -49,7 +50,8 @@ export async function hangInLaunch(): Promise<number> {
       const load = client.loadModel(
         LoadModelRequest.fromPartial({
           path: writeRandomModel({ type: 'F16' }),
-          generation: 1n,
+          epoch: 1n,
+          version: packageVersion,
           kvCacheType: KvCacheType.F16,
           maxContext: 64,
           maxSequences: 2,
@@ -79,7 +81,7 @@ export async function hangInLaunch(): Promise<number> {
       const slices = [{ slot: 0, position, count, sample: true }];
       const opens = stepId === 1 ? [open] : [];
       lastSentAt = performance.now();
-      stream.write(ExecuteRequest.fromPartial({ stepId: BigInt(stepId), generation: 1n, opens, slices }));
+      stream.write(ExecuteRequest.fromPartial({ stepId: BigInt(stepId), epoch: 1n, opens, slices }));
     };
     stream.on('data', () => {
       answers += 1;

@@ -160,6 +160,6 @@ export class ExecutorLoop {
 
   private async step(parts: Partial<ExecuteRequest>): Promise<void> {
     this.stepId += 1n;
-    await this.runner.submit({ ...ExecuteRequest.create(), stepId: this.stepId, generation: 1n, ...parts });
+    await this.runner.submit({ ...ExecuteRequest.create(), stepId: this.stepId, epoch: 1n, ...parts });
   }
 }

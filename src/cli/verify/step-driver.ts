@@ -15,9 +15,9 @@ export class StepDriver {
   constructor(
     private readonly device: Device,
     private readonly model: LoadedModel,
-    private readonly generation: bigint,
+    private readonly epoch: bigint,
   ) {
-    this.runner = new StepRunner(device, model, generation);
+    this.runner = new StepRunner(device, model, epoch);
   }
 
   /**
@@ -48,7 +48,7 @@ export class StepDriver {
     const { outputs } = await this.runner.submit({
       ...ExecuteRequest.create(),
       stepId: this.stepId,
-      generation: this.generation,
+      epoch: this.epoch,
       opens: opens.map(([slot, tokenIds]) => ({
         ...SlotOpen.create(),
         slot,

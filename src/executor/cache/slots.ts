@@ -32,7 +32,7 @@ interface Slot {
 export type SlotWriter = (index: number, value: number) => void;
 
 /**
- * The slots of one generation, and the rules of the protocol: every frame is checked here before anything of it reaches
+ * The slots of one epoch, and the rules of the protocol: every frame is checked here before anything of it reaches
  * the device, so that a wrong gateway gets an error and never another sequence's memory.
  */
 export class SlotTable {

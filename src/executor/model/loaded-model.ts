@@ -127,6 +127,7 @@ class ModelLoader {
     const { device, memory, file, options } = this;
     const parameters = readServableModel(file);
     const limits = limitsFor(device, options);
+    checkContext(parameters, limits.maxContext);
     const blocks = new BlockBudget(options, parameters);
     if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
     const tensors = new TensorCatalog(file);
@@ -249,6 +250,12 @@ function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks
     );
   }
   return { maxContext, maxSequences, maxStepTokens, kvCacheType, attention };
+}
+
+/** Beyond the context it was trained for a model says nothing of use, whatever it costs. */
+function checkContext({ contextLength }: ModelParameters, maxContext: number): void {
+  if (maxContext <= contextLength) return;
+  throw new RocmForgeError('INVALID_OPTION', `maxContext is ${maxContext}; the model's context is ${contextLength}`);
 }
 
 /** How many KV blocks a model gets: at most those of every sequence at its longest, and never less than one's. */

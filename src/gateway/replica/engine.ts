@@ -154,7 +154,7 @@ export class Engine implements Backend {
     this.session = session;
     session.start({
       result: (response) => this.result(response),
-      lost: (error, isAnswer) => this.listener.sessionLost(session.generation, error, isAnswer),
+      lost: (error, isAnswer) => this.listener.sessionLost(session.epoch, error, isAnswer),
     });
     this.pump();
   }
@@ -284,7 +284,7 @@ export class Engine implements Backend {
     while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
-      session.submit(encodeStep(plan, session.generation));
+      session.submit(encodeStep(plan, session.epoch));
       for (const { sequence } of plan.opens) this.tellAdmitted(sequence);
     }
   }

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { RocmForgeError } from '../errors.js';
 
 const READ_AHEAD_BYTES = 1 << 20;
@@ -53,7 +53,8 @@ export class FileByteSource implements ByteSource {
     readonly name = path,
   ) {
     try {
-      this.descriptor = openSync(path, 'r');
+      // A pipe without a writer would keep this process waiting.
+      this.descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     } catch (error) {
       throw unreadable(name, error);
     }

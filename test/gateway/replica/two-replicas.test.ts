@@ -16,7 +16,7 @@ import { FakeExecutor } from '../../doubles/fake-executor.js';
 import { FAKE_VOCABULARY } from '../../support/fake-gateway.js';
 import { writeRandomModel } from '../../support/random-model.js';
 
-const CONTEXT = 512;
+const CONTEXT = 2048;
 const LOG = pino({ level: 'silent' });
 const NOBODY: ReplicaListener = {
   state: () => undefined,

@@ -2,6 +2,9 @@ import { RocmForgeError } from '../../../shared/errors.js';
 import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { PlannedSlice, StepPlan } from '../scheduler/step-plan.js';
 
+/** Of a certain token; sums are rounded. */
+const MOST_LOGPROB = 0.01;
+
 /** How many log probabilities of prompt tokens a slice returns. */
 export function promptOutputsOf({ promptLogprobs, count, sample }: PlannedSlice): number {
   return promptLogprobs ? count - Number(sample) : 0;
@@ -46,6 +49,8 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
   if (topIds.length !== expected || topLogprobs.length !== expected) {
     throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
   }
+  const odd = [output.logprob, ...topLogprobs].find((logprob) => !(logprob <= MOST_LOGPROB));
+  if (odd !== undefined) throw wrong(`a log probability of ${odd}`, 'one of at most 0');
   const unknown = topIds.find((id) => id >= vocabularySize);
   if (unknown !== undefined) throw wrong(`token ${unknown} among the likeliest`, `one below ${vocabularySize}`);
 }

@@ -1,11 +1,11 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { type FaultRecord, readFaultRecord } from '../../../shared/fault-record.js';
 import { type Logger, logSink } from '../../../shared/log.js';
 import { packageRoot } from '../../../shared/package.js';
+import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder } from './private-folder.js';
 
 /** How the executor that a gateway starts is to run. */
@@ -70,7 +70,8 @@ export class ExecutorProcess {
     // A descriptor's number in the child is its place in the list.
     if (options.modelDescriptor !== undefined) args.push('--model-fd', String(stdio.push(options.modelDescriptor) - 1));
     try {
-      this.child = spawn(process.execPath, args, { stdio });
+      // In a group of its own: what a terminal sends is the gateway's to answer.
+      this.child = spawn(process.execPath, args, { stdio, detached: true });
     } catch (error) {
       this.removeFolder();
       throw new RocmForgeError('EXECUTOR_UNAVAILABLE', `no process for an executor: ${(error as Error).message}`);
@@ -80,11 +81,13 @@ export class ExecutorProcess {
     // Without files for pipes there are none; the child's `error` follows.
     if (this.child.stderr) {
       this.child.stderr.on('error', () => undefined);
-      createInterface({ input: this.child.stderr }).on('line', (line) => {
+      const lines = new LineSplitter((line) => {
         this.tail.push(line);
         if (this.tail.length > STDERR_LINES_KEPT) this.tail.shift();
         logSink.write(`${line}\n`);
       });
+      this.child.stderr.on('data', (bytes: Buffer) => lines.push(bytes));
+      this.child.stderr.on('end', () => lines.end());
     }
     this.exited = new Promise((resolve) => {
       const settle = (code: number | null, signal: NodeJS.Signals | null): void => {
@@ -121,7 +124,7 @@ export class ExecutorProcess {
   async end(graceMs: number): Promise<Exit | undefined> {
     const timers: NodeJS.Timeout[] = [];
     const after = (ms: number) => new Promise<void>((resolve) => timers.push(setTimeout(resolve, ms)));
-    this.child.kill('SIGTERM');
+    this.child.stdin?.end();
     const killed = after(graceMs).then(() => {
       this.child.kill('SIGKILL');
       return after(UNKILLABLE_MS);

@@ -48,12 +48,14 @@ export interface SessionOpening {
   onProgress(doneBytes: number, totalBytes: number): void;
 }
 
+/** No executor takes longer steps. */
+const MAX_STEP_TOKENS = 65_535;
 /** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
 const HEARTBEAT_MS = 500;
 /** How long an executor may take to answer what it had been given, once nothing more comes. */
 const HAND_OVER_MS = 1000;
 
-/** One generation of one executor: a connection, a loaded model and the stream of steps. */
+/** One epoch of one executor: a connection, a loaded model and the stream of steps. */
 export class ExecutorSession {
   private stream: ClientDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
   private listener: SessionListener | undefined;
@@ -65,7 +67,7 @@ export class ExecutorSession {
     private readonly client: ExecutorServiceClient,
     readonly info: GetInfoResponse,
     readonly model: LoadedModel,
-    readonly generation: bigint,
+    readonly epoch: bigint,
     { pace, clock }: SessionTerms,
   ) {
     this.watch = new StepWatch(pace, clock);
@@ -108,7 +110,7 @@ export class ExecutorSession {
       opening.onAnswer();
       const model = await load(client, terms.load, opening);
       checkModel(model, terms);
-      return new ExecutorSession(client, info, model, terms.load.generation, terms);
+      return new ExecutorSession(client, info, model, terms.load.epoch, terms);
     } catch (error) {
       clearTimeout(late);
       client.close();
@@ -126,8 +128,8 @@ export class ExecutorSession {
     const stream = this.client.execute();
     this.stream = stream;
     stream.on('data', (response: ExecuteResponse) => {
-      // What an old generation still had to say.
-      if (response.generation !== this.generation) return;
+      // What an old epoch still had to say.
+      if (response.epoch !== this.epoch) return;
       this.watch.end();
       try {
         this.listener?.result(response);
@@ -186,7 +188,7 @@ export class ExecutorSession {
 
   /** The executor is to know that its gateway lives: it would be another's for the asking otherwise. */
   private beat(): void {
-    this.stream?.write({ stepId: 0n, generation: this.generation, closes: [], opens: [], appends: [], slices: [] });
+    this.stream?.write({ stepId: 0n, epoch: this.epoch, closes: [], opens: [], appends: [], slices: [] });
   }
 }
 
@@ -204,16 +206,17 @@ function checkInfo({ version, platform, target }: GetInfoResponse, { device }: S
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
 function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
-  const { generation, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
+  const { epoch, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
   const claims: readonly [what: string, is: unknown, holds: boolean][] = [
-    ['generation', generation, generation === asked.generation],
+    ['epoch', epoch, epoch === asked.epoch],
     ['fingerprint', fingerprint, fingerprint === asked.fingerprint],
     ['vocabulary', model.vocabularySize, model.vocabularySize >= vocabularySize],
     ['context', maxContext, maxContext === asked.maxContext],
     ['slots', maxSequences, maxSequences >= 1 && maxSequences <= asked.maxSequences],
-    ['rows a step', maxStepTokens, maxStepTokens >= maxSequences],
+    ['rows a step', maxStepTokens, maxStepTokens >= maxSequences && maxStepTokens <= MAX_STEP_TOKENS],
     ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
-    ['KV blocks', kvBlocks, kvBlocks >= 2],
+    // More than all sequences could fill would be tables that nothing bounds.
+    ['KV blocks', kvBlocks, kvBlocks >= 2 && kvBlocks <= 1 + maxSequences * Math.ceil(maxContext / BLOCK_TOKENS)],
   ];
   for (const [what, is, holds] of claims)
     if (!holds) throw wrong(`loaded a model with other ${what} than asked: ${is}`);

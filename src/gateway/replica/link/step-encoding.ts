@@ -2,11 +2,11 @@ import type { ExecuteRequest } from '../../../shared/generated/rocmforge/executo
 import { encodeSampling } from '../../../shared/sampling-schema.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
 
-/** The frame that tells the executor of one generation to run a plan. */
-export function encodeStep(plan: StepPlan, generation: bigint): ExecuteRequest {
+/** The frame that tells the executor of one epoch to run a plan. */
+export function encodeStep(plan: StepPlan, epoch: bigint): ExecuteRequest {
   return {
     stepId: BigInt(plan.stepId),
-    generation,
+    epoch,
     closes: plan.closes as number[],
     opens: plan.opens.map(({ sequence, slot, blocks }) => {
       const { promptIds, sampling } = sequence.options;

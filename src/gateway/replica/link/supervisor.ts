@@ -4,6 +4,7 @@ import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
 import { Pace } from '../../../shared/pace.js';
+import { packageVersion } from '../../../shared/package.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession, type SessionTerms } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
@@ -14,7 +15,7 @@ import type { SupervisorListener } from './supervisor-listener.js';
 export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
   readonly executor: { readonly spawn: ExecutorProcessOptions } | { readonly address: string };
-  readonly load: Omit<LoadModelRequest, 'generation' | 'gateway'>;
+  readonly load: Omit<LoadModelRequest, 'epoch' | 'gateway' | 'version'>;
   /** Token ids that the gateway can turn into text. */
   readonly vocabularySize: number;
   /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
@@ -47,11 +48,11 @@ export class Supervisor {
   private supervision = BEGINNING;
   private session: ExecutorSession | undefined;
   private process: ExecutorProcess | undefined;
-  /** Who this gateway is to an executor that several may reach, and where its generations begin. */
+  /** Who this gateway is to an executor that several may reach, and where its epochs begin. */
   private readonly identity = randomBytes(8).readBigUInt64LE();
-  private readonly firstGeneration = randomBytes(6).readUIntLE(0, 6);
+  private readonly firstEpoch = randomBytes(6).readUIntLE(0, 6);
   private started = 0;
-  /** Why the executor of this generation is being given up. */
+  /** Why the executor of this epoch is being given up. */
   private cause: RocmForgeError | undefined;
   private isHung = false;
   /** The executor itself said what the matter is, or what it said was the matter. */
@@ -129,8 +130,8 @@ export class Supervisor {
   }
 
   /** For the engine: the session's stream broke. */
-  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void {
-    if (generation !== this.generation) return;
+  sessionLost(epoch: bigint, error: RocmForgeError, isAnswer: boolean): void {
+    if (epoch !== this.epoch) return;
     this.isAnswer = isAnswer;
     this.happen('broken', error);
   }
@@ -170,7 +171,7 @@ export class Supervisor {
         this.cause = undefined;
         this.isHung = false;
         this.isAnswer = false;
-        void this.open(this.generation);
+        void this.open(this.epoch);
         break;
       case 'serve':
         this.first?.resolve();
@@ -194,7 +195,7 @@ export class Supervisor {
   }
 
   /** Starts or finds an executor and loads the model. Never rejects: what goes wrong happens to the supervision. */
-  private async open(generation: bigint): Promise<void> {
+  private async open(epoch: bigint): Promise<void> {
     const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
@@ -202,15 +203,21 @@ export class Supervisor {
       const address = this.startOrFind(abandoned);
       process = this.process;
       const { pace, clock, device } = this;
-      const terms = { load: { ...load, generation, gateway: this.identity }, vocabularySize, pace, clock, device };
+      const terms = {
+        load: { ...load, epoch, gateway: this.identity, version: packageVersion },
+        vocabularySize,
+        pace,
+        clock,
+        device,
+      };
       const session = await ExecutorSession.open(address, terms, {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
-        onAnswer: () => this.isCurrent(generation, process) && this.happen('answered'),
+        onAnswer: () => this.isCurrent(epoch, process) && this.happen('answered'),
         onProgress: (done, total) => this.listener.progress(done, total),
       });
-      if (!this.isCurrent(generation, process) || this.state === 'stopped') {
+      if (!this.isCurrent(epoch, process) || this.state === 'stopped') {
         session.close();
         return;
       }
@@ -220,7 +227,7 @@ export class Supervisor {
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
-      if (!this.isCurrent(generation, process)) return;
+      if (!this.isCurrent(epoch, process)) return;
       const error = asRocmForgeError(thrown);
       if (error.reason === 'EXECUTOR_BUSY') {
         // Who was turned away has started nothing.
@@ -260,12 +267,12 @@ export class Supervisor {
     return child.address;
   }
 
-  private get generation(): bigint {
-    return (BigInt(this.firstGeneration) << 16n) + BigInt(this.started);
+  private get epoch(): bigint {
+    return (BigInt(this.firstEpoch) << 16n) + BigInt(this.started);
   }
 
-  private isCurrent(generation: bigint, process: ExecutorProcess | undefined): boolean {
-    return generation === this.generation && process === this.process;
+  private isCurrent(epoch: bigint, process: ExecutorProcess | undefined): boolean {
+    return epoch === this.epoch && process === this.process;
   }
 
   private processEnded(child: ExecutorProcess, exit: Exit): void {
