@@ -34,7 +34,7 @@ function formatCpp(file) {
   return write;
 }
 
-const cppFiles = ['kernels', 'kernels/forge', 'native'].flatMap((folder) =>
+const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap((folder) =>
   readdirSync(path.join(root, folder))
     .filter((name) => /\.(hip|h|cc)$/.test(name))
     .map((name) => path.join(root, folder, name)),

@@ -84,7 +84,7 @@ function verdictOf(tests: readonly TestCase[]): string {
 
 /** The hash of the code object that is built now; undefined when there is none. */
 function shaOf({ kernel, target }: Row): string | undefined {
-  const folder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'kernels');
+  const folder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'all-kernels');
   const file = path.join(folder, target, `${kernel}.hsaco`);
   if (!existsSync(file)) return undefined;
   return createHash('sha256').update(readFileSync(file)).digest('hex').slice(0, SHA_DIGITS);

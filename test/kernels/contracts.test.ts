@@ -17,8 +17,19 @@ import { packageRoot } from '../../src/shared/package.js';
 import { Target } from './support/targets.js';
 
 const kernels = path.join(packageRoot, 'kernels');
+/** Relative to `kernels/`. */
+const files = ['', 'twins'].flatMap((folder) =>
+  readdirSync(path.join(kernels, folder))
+    .filter((file) => file.endsWith('.hip'))
+    .map((file) => path.join(folder, file)),
+);
 const tests = path.join(packageRoot, 'test', 'kernels');
-const operations = [...new Set(allContracts.map(({ source }) => path.basename(source, '.hip')))];
+/** Twins of another type or form are held against the reference of their operation. */
+const operations = [
+  ...new Set(
+    allContracts.map(({ source }) => path.basename(source, '.hip').replace(/^(.+)_(?:f16|q8_0|few|unpaged)$/, '$1')),
+  ),
+];
 
 /** Device math that is wrong or missing without a vendor's library; `exp_of` and `log_of` of the prelude are not. */
 const FORBIDDEN = /\b(?:__builtin_)?(?:sin|cos|tan|tanh|pow|erf)f?\s*\(/;
@@ -30,8 +41,10 @@ describe('the contracts', () => {
   });
 
   it('cover every kernel file', () => {
-    const files = readdirSync(kernels).filter((file) => file.endsWith('.hip'));
-    expect(operations.map((name) => `${name}.hip`).sort()).toEqual(files.sort());
+    const named = [...new Set(allContracts.map(({ source }) => source))];
+    expect(named.sort()).toEqual(files.sort());
+    // Each becomes an object of its own, in one folder.
+    expect(new Set(named.map((file) => path.basename(file))).size).toBe(named.length);
   });
 
   it.each(operations)('%s has a float64 reference and a test', (operation) => {
@@ -86,9 +99,9 @@ describe('the numbers that kernels and TypeScript share', () => {
 
   it.each([
     ['forge/attention.h', 'SPLIT', ATTENTION_SPLIT],
-    ['flash_attention_causal.hip', 'QUERIES', FLASH_QUERIES],
-    ['flash_attention_nocausal.hip', 'QUERIES', FLASH_QUERIES],
-    ['gemm.hip', 'TILE', GEMM_TILE],
+    ['twins/flash_attention_causal.hip', 'QUERIES', FLASH_QUERIES],
+    ['twins/flash_attention_nocausal.hip', 'QUERIES', FLASH_QUERIES],
+    ['twins/gemm.hip', 'TILE', GEMM_TILE],
     ['forge/linear_tile.h', 'MANY_ROWS', TILE_FORMS.many.rows],
     ['forge/linear_tile.h', 'MANY_TOKENS', TILE_FORMS.many.tokens],
     ['forge/tile.h', 'PIECE', TILE_INPUT_MULTIPLE],
@@ -105,8 +118,10 @@ describe('the numbers that kernels and TypeScript share', () => {
   });
 });
 
+const KERNEL = /\bKERNEL(?:_RESIDENT)?\(/;
+
 describe('kernel sources', () => {
-  const sources = [kernels, path.join(kernels, 'forge')].flatMap((folder) =>
+  const sources = [kernels, path.join(kernels, 'forge'), path.join(kernels, 'twins')].flatMap((folder) =>
     readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => path.join(folder, entry.name)),
@@ -119,19 +134,24 @@ describe('kernel sources', () => {
     },
   );
 
-  it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s asks for no platform', (file) => {
+  it.each(files)('%s asks for no platform', (file) => {
     expect(readFileSync(path.join(kernels, file), 'utf8')).not.toMatch(/^\s*#\s*if/m);
   });
 
   // Where launches overlap, a kernel that does not wait would read what the one before it has not written yet.
-  it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s: every kernel waits its turn', (file) => {
-    const code = readFileSync(path.join(kernels, file), 'utf8').replace(/\/\/.*/g, '');
-    const bodies = code.split(/\bKERNEL(?:_RESIDENT)?\(/).slice(1);
+  it.each(files)('%s: every kernel waits its turn', (file) => {
+    const read = (name: string) => readFileSync(path.join(kernels, name), 'utf8').replace(/\/\/.*/g, '');
+    const own = read(file);
+    // Some share the text of a kernel with their twins.
+    const shared = [...own.matchAll(/"(forge\/\w+\.h)"/g)]
+      .map(([, name]) => read(name!))
+      .filter((text) => KERNEL.test(text));
+    const code = [own, ...shared].join('\n');
+    const bodies = code.split(KERNEL).slice(1);
     expect(bodies.length).toBeGreaterThan(0);
     for (const body of bodies) expect(body).toContain('BLOCK_INDEX');
     if (!code.includes('BLOCK_INDEX_AHEAD')) return;
-    const waits = ['linear_tile.h'].filter((header) => code.includes(`"forge/${header}"`));
-    const waiting = waits.map((header) => readFileSync(path.join(kernels, 'forge', header), 'utf8'));
-    expect([code, ...waiting].join()).toContain(' wait_for_inputs();');
+    const headers = code.includes('linear_tile.h"') ? [read('forge/linear_tile.h')] : [];
+    expect([code, ...headers].join()).toContain(' wait_for_inputs();');
   });
 });

@@ -35,14 +35,22 @@ const PACKED_ROWS = 63;
 
 type Record = (plan: LaunchPlanRecorder) => void;
 
-/** Times fused kernels and their twins on a device. @param rows of a step, at most 512 */
+/**
+ * Times fused kernels and their twins on a device, those that were built for it: `--kernels build/all-kernels` has all.
+ *
+ * @param rows of a step, at most 512
+ */
 export async function benchKernels(device: Device, rows: number): Promise<KernelPair[]> {
   const memory = new DeviceScope(device);
   const bench = new KernelBench(device, memory, rows);
   try {
-    const pairs = [await bench.residualAndNorm(), await bench.normAndQuantize()];
+    const pairs: KernelPair[] = [];
+    if (device.hasKernel(kernels.rmsNormResidual)) pairs.push(await bench.residualAndNorm());
+    if (device.hasKernel(kernels.rmsNormQuantize)) pairs.push(await bench.normAndQuantize());
     // Packed weights are for GPUs, and for no more rows.
-    if (!device.isHost && rows <= PACKED_ROWS) pairs.push(await bench.gateUpSwiglu());
+    if (!device.isHost && rows <= PACKED_ROWS && device.hasKernel(kernels.gateUpSwigluPacked('q8_0'))) {
+      pairs.push(await bench.gateUpSwiglu());
+    }
     pairs.push(await bench.ropeAndAppend(), await bench.attention());
     return pairs;
   } finally {

@@ -71,7 +71,7 @@ const QUANTIZED = exact('one rounding an operation, the same as the reference ro
 
 export const kvAppendQ8 = defineKernel({
   name: 'kv_append_q8_0',
-  source: 'kv_append.hip',
+  source: 'twins/kv_append_q8_0.hip',
   summary: 'quantizes k and v of each row into the cache at the row’s position',
   arguments: [
     aligned(16, qkvOf('head_dim')),
@@ -90,7 +90,7 @@ export const kvAppendQ8 = defineKernel({
 /** Unlike its twins this rotates k in place, too. */
 export const ropeKvAppendQ8 = defineKernel({
   name: 'rope_kv_append_q8_0',
-  source: 'rope_kv_append.hip',
+  source: 'twins/rope_kv_append_q8_0.hip',
   summary: 'rotates q and k in place by their position; quantizes k and v into the cache',
   arguments: [
     aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
@@ -125,7 +125,7 @@ const unfusedSizes = [i32('heads'), i32('kv_heads'), i32('head_dim'), i32('colum
 
 export const qktMatmul = defineKernel({
   name: 'qkt_matmul',
-  source: 'qkt_matmul.hip',
+  source: 'twins/qkt_matmul_unpaged.hip',
   summary: 'scores[r][h][c] = q[r][h] · k[c][h’s KV head]',
   arguments: [
     input('q', 'f32', 'rows', 'heads', 'head_dim'),
@@ -159,7 +159,7 @@ export const qktMatmulPaged = (type: FloatType) =>
 
 export const weightedMatmul = defineKernel({
   name: 'weighted_matmul',
-  source: 'weighted_matmul.hip',
+  source: 'twins/weighted_matmul_unpaged.hip',
   summary: 'out[r][h] = sum_c weights[r][h][c] * v[c][h’s KV head]',
   arguments: [
     input('weights', 'f32', 'rows', 'heads', 'columns'),
@@ -194,7 +194,7 @@ export const weightedMatmulPaged = (type: FloatType) =>
 export const flashAttentionNocausal = (headDim: number) =>
   defineKernel({
     name: `flash_attention_nocausal_d${headDim}`,
-    source: 'flash_attention_nocausal.hip',
+    source: 'twins/flash_attention_nocausal.hip',
     summary: 'out = softmax(scale · q kᵀ) v, every query over every key',
     arguments: [
       input('q', 'f32', 'batch', 'rows', 'heads', `${headDim}`),
@@ -216,7 +216,7 @@ export const flashAttentionNocausal = (headDim: number) =>
 export const flashAttentionCausal = (type: FloatType, headDim: number) =>
   defineKernel({
     name: `flash_attention_causal_${type}_d${headDim}`,
-    source: 'flash_attention_causal.hip',
+    source: 'twins/flash_attention_causal.hip',
     summary: 'causal attention of tiles of consecutive rows of one slot over the paged cache',
     arguments: [
       qkvOf(`${headDim}`),
@@ -238,7 +238,7 @@ export const flashAttentionCausal = (type: FloatType, headDim: number) =>
 export const attentionSplit = (type: FloatType, headDim: number) =>
   defineKernel({
     name: `attention_split_${type}_d${headDim}`,
-    source: 'attention_split.hip',
+    source: 'twins/attention_split.hip',
     summary: 'attention of each row over one split of its context, for attention_combine to fold',
     arguments: [
       qkvOf(`${headDim}`),
@@ -260,6 +260,7 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
 export const attentionCombine = defineKernel({
   name: 'attention_combine',
   source: 'attention_combine.hip',
+  on: 'gpu',
   summary: 'folds the splits of each row in order',
   arguments: [
     input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
@@ -304,7 +305,8 @@ const tileCache = <const N extends string>(name: N, type: TileCacheType, headDim
 export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_split_${type}_d${headDim}`,
-    source: 'attention_tile_split.hip',
+    source: type === 'f16' ? 'attention_tile_split.hip' : 'twins/attention_tile_split_q8_0.hip',
+    on: 'gpu',
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),
@@ -330,7 +332,8 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
 export const attentionTile = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_${type}_d${headDim}`,
-    source: 'attention_tile.hip',
+    source: type === 'f16' ? 'attention_tile.hip' : 'twins/attention_tile_q8_0.hip',
+    on: 'gpu',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),

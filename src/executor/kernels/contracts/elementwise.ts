@@ -8,7 +8,7 @@ const scoresOf = (type: FloatType) => inout('scores', type, 'rows', 'heads', 'co
 export const scale = (type: FloatType) =>
   defineKernel({
     name: `scale_${type}`,
-    source: 'scale.hip',
+    source: type === 'f32' ? 'scale.hip' : 'twins/scale_f16.hip',
     summary: 'x *= factor',
     arguments: [inout('x', type, 'rows', 'columns'), i32('columns'), f32('factor')],
     grid: [{ of: 'rows' }],
@@ -18,7 +18,7 @@ export const scale = (type: FloatType) =>
 export const mask = (type: FloatType) =>
   defineKernel({
     name: `mask_${type}`,
-    source: 'mask.hip',
+    source: type === 'f32' ? 'mask.hip' : 'twins/mask_f16.hip',
     summary: 'scores[r][h][c] = value for each column past the row’s position',
     arguments: [scoresOf(type), input('row_position', 'i32', 'rows'), i32('heads'), i32('columns'), f32('value')],
     grid: [{ of: 'heads' }, { of: 'rows' }],
@@ -28,7 +28,7 @@ export const mask = (type: FloatType) =>
 export const causalMask = (type: FloatType) =>
   defineKernel({
     name: `causal_mask_${type}`,
-    source: 'causal_mask.hip',
+    source: 'twins/causal_mask.hip',
     summary: 'scores[r][h][c] = value for each column c > r + past',
     arguments: [scoresOf(type), i32('heads'), i32('columns'), i32('past'), f32('value')],
     grid: [{ of: 'heads' }, { of: 'rows' }],
@@ -38,7 +38,7 @@ export const causalMask = (type: FloatType) =>
 export const softmax = (type: FloatType) =>
   defineKernel({
     name: `softmax_${type}`,
-    source: 'softmax.hip',
+    source: type === 'f32' ? 'softmax.hip' : 'twins/softmax_f16.hip',
     summary: 'y = e^(x - max x) / sum e^(x - max x); a row of -inf gives 0',
     arguments: [input('x', type, 'rows', 'columns'), output('y', type, 'rows', 'columns'), i32('columns')],
     grid: [{ of: 'rows' }],
@@ -56,7 +56,7 @@ export const softmax = (type: FloatType) =>
 
 export const argmax = defineKernel({
   name: 'argmax',
-  source: 'argmax.hip',
+  source: 'twins/argmax.hip',
   summary: 'index[r] = the column of the row’s largest element; ties to the lower column',
   arguments: [input('x', 'f32', 'rows', 'columns'), output('index', 'i32', 'rows'), i32('columns')],
   grid: [{ of: 'rows' }],
@@ -74,7 +74,7 @@ export const biasAdd = defineKernel({
 
 export const swigluF16 = defineKernel({
   name: 'swiglu_f16',
-  source: 'swiglu.hip',
+  source: 'twins/swiglu_f16.hip',
   summary: 'y = silu(gate) * up',
   arguments: [input('gate_up', 'f16', 'rows', '2', 'ffn'), output('y', 'f16', 'rows', 'ffn'), i32('ffn')],
   grid: [{ of: 'rows' }],
@@ -83,7 +83,7 @@ export const swigluF16 = defineKernel({
 
 export const rmsNormF16 = defineKernel({
   name: 'rms_norm_f16',
-  source: 'rms_norm.hip',
+  source: 'twins/rms_norm_f16.hip',
   summary: rmsNorm.summary,
   arguments: [
     input('x', 'f16', 'rows', 'hidden'),
@@ -100,7 +100,7 @@ export const rmsNormF16 = defineKernel({
 
 export const rmsNormResidual = defineKernel({
   name: 'rms_norm_residual',
-  source: 'rms_norm_residual.hip',
+  source: 'twins/rms_norm_residual.hip',
   summary: 'x += delta, then y = x / sqrt(mean(x²) + eps) * weight',
   arguments: [
     inout('x', 'f32', 'rows', 'hidden'),

@@ -213,6 +213,7 @@ export const attentionPaged = (type: FloatType, headDim: number) =>
 export const sample = defineKernel({
   name: 'sample',
   source: 'sample.hip',
+  on: 'host',
   summary: 'next token: temperature, top_k, top_p, min_p, then argmax of logit / temperature + Gumbel noise',
   arguments: [
     input('logits', 'f32', 'samples', 'vocabulary'),

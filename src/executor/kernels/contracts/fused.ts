@@ -15,6 +15,7 @@ const gateUp = input('gate_up', 'f32', 'rows', '2', 'ffn');
 export const rmsNormQuantize = defineKernel({
   name: 'rms_norm_quantize',
   source: 'rms_norm_quantize.hip',
+  on: 'gpu',
   summary: 'rms_norm, then quantize_q8',
   arguments: [...normed, aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), ...normSizes],
   grid: [{ of: 'rows' }],
@@ -27,6 +28,7 @@ export const rmsNormConvert = (type: HalfType) =>
   defineKernel({
     name: `rms_norm_convert_${type}`,
     source: 'rms_norm_convert.hip',
+    on: 'gpu',
     summary: 'rms_norm, stored as 16-bit floats',
     arguments: [...normed, aligned(8, output('y', type, 'rows', 'hidden')), ...normSizes],
     grid: [{ of: 'rows' }],
@@ -38,6 +40,7 @@ export const rmsNormConvert = (type: HalfType) =>
 export const swigluQuantize = defineKernel({
   name: 'swiglu_quantize',
   source: 'swiglu_quantize.hip',
+  on: 'gpu',
   summary: 'swiglu, then quantize_q8',
   arguments: [aligned(16, gateUp), aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), i32('ffn')],
   grid: [{ of: 'ffn', per: 1024 }, { of: 'rows' }],
@@ -49,6 +52,7 @@ export const swigluConvert = (type: HalfType) =>
   defineKernel({
     name: `swiglu_convert_${type}`,
     source: 'swiglu_convert.hip',
+    on: 'gpu',
     summary: 'swiglu, stored as 16-bit floats',
     arguments: [gateUp, aligned(8, output('y', type, 'rows', 'ffn')), i32('ffn')],
     grid: [{ of: 'ffn', per: 1024 }, { of: 'rows' }],

@@ -9,7 +9,7 @@ export const GEMM_TILE = 64;
 export const gateUpSwiglu = (type: FloatType) =>
   defineKernel({
     name: `gate_up_swiglu_${type}`,
-    source: 'gate_up_swiglu.hip',
+    source: 'twins/gate_up_swiglu.hip',
     summary: 'y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t])',
     arguments: [
       input('weight', type, '2', 'ffn', 'hidden'),
@@ -34,7 +34,7 @@ export const gateUpSwiglu = (type: FloatType) =>
 export const gemm = (type: FloatType | 'bf16') =>
   defineKernel({
     name: `gemm_${type}`,
-    source: 'gemm.hip',
+    source: 'twins/gemm.hip',
     summary: matmul('f32').summary,
     arguments: [
       input('weight', type, 'out', 'in'),
@@ -59,7 +59,7 @@ export const gemm = (type: FloatType | 'bf16') =>
 
 export const smallGemm = defineKernel({
   name: 'small_gemm',
-  source: 'small_gemm.hip',
+  source: 'twins/small_gemm.hip',
   summary: 'c = a b, row-major, any size',
   arguments: [
     input('a', 'f32', 'm', 'k'),

@@ -25,6 +25,7 @@ export const repack = (type: BlockType) => {
   return defineKernel({
     name: `repack_${type}`,
     source: 'repack.hip',
+    on: 'gpu',
     summary: 'weights from the blocks of their file to planes that GPUs read by 16 bytes',
     arguments: [
       input('source', 'u8', 'out', 'blocks', `${blockBytes}`),
@@ -54,6 +55,7 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `matmul_packed_${infix(rows)}${type}`,
     source: 'matmul_packed.hip',
+    on: 'gpu',
     summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it',
     arguments: [
       aligned(16, input('weight', 'u8', 'out', 'row_bytes')),
@@ -88,6 +90,7 @@ export const matmulPackedTile = (type: BlockType) => {
   return defineKernel({
     name: `matmul_packed_tile_${type}`,
     source: 'matmul_packed_tile.hip',
+    on: 'gpu',
     summary,
     arguments: taken,
     grid: [
@@ -105,7 +108,7 @@ export const matmulPackedTile = (type: BlockType) => {
 export const gateUpSwigluPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `gate_up_swiglu_packed_${infix(rows)}${type}`,
-    source: 'gate_up_swiglu_packed.hip',
+    source: 'twins/gate_up_swiglu_packed.hip',
     summary: 'y[t] = silu(gate · x[t]) * (up · x[t]), quantized as quantize_q8 does',
     arguments: [
       aligned(16, input('gate', 'u8', 'ffn', 'row_bytes')),

@@ -8,7 +8,7 @@ const EDGE = exact('where the reference is not within rounding of the filter’s
 
 export const topK = defineKernel({
   name: 'top_k',
-  source: 'top_k.hip',
+  source: 'twins/top_k.hip',
   summary: 'sets all but the k largest logits of each row to -inf',
   arguments: [logits, input('k', 'i32', 'samples'), i32('vocabulary')],
   grid: [{ of: 'samples' }],
@@ -17,7 +17,7 @@ export const topK = defineKernel({
 
 export const topP = defineKernel({
   name: 'top_p',
-  source: 'top_p.hip',
+  source: 'twins/top_p.hip',
   summary: 'keeps the fewest, largest logits of each row that hold a share p of the mass',
   arguments: [logits, input('p', 'f32', 'samples'), i32('vocabulary')],
   grid: [{ of: 'samples' }],
@@ -26,7 +26,7 @@ export const topP = defineKernel({
 
 export const minP = defineKernel({
   name: 'min_p',
-  source: 'min_p.hip',
+  source: 'twins/min_p.hip',
   summary: 'sets to -inf every logit whose probability is below a share p of the best one’s',
   arguments: [logits, input('p', 'f32', 'samples'), i32('vocabulary')],
   grid: [{ of: 'samples' }],
@@ -101,6 +101,7 @@ const SAME = exact('the tokens of sample');
 export const copyAdjusted = defineKernel({
   name: 'copy_adjusted',
   source: 'copy_adjusted.hip',
+  on: 'gpu',
   summary: 'adjusted[s] = logits[s], for the rows whose slot has penalties or biases',
   arguments: [
     input('logits', 'f32', 'samples', 'vocabulary'),
@@ -118,6 +119,7 @@ export const copyAdjusted = defineKernel({
 export const sampleBest = defineKernel({
   name: 'sample_best',
   source: 'sample_best.hip',
+  on: 'gpu',
   summary: 'the largest logit of each part of each sampled row',
   arguments: [...drawnFrom, slots, biases, parts, ...adjustSizes],
   grid: partGrid,
@@ -128,6 +130,7 @@ export const sampleBest = defineKernel({
 export const sampleDraw = defineKernel({
   name: 'sample_draw',
   source: 'sample_draw.hip',
+  on: 'gpu',
   summary: 'the best logit with its noise of each part of each sampled row',
   arguments: [...drawnFrom, rowPosition, slots, biases, parts, ...adjustSizes],
   grid: partGrid,
@@ -138,6 +141,7 @@ export const sampleDraw = defineKernel({
 export const samplePick = defineKernel({
   name: 'sample_pick',
   source: 'sample_pick.hip',
+  on: 'gpu',
   summary: 'next token of each sampled row from its parts',
   arguments: [
     ...drawnFrom,

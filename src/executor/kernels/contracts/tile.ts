@@ -41,6 +41,7 @@ export const matmulTile = (type: TileType, form: TileForm) =>
   defineKernel({
     name: `matmul_tile_${suffix(form, type)}`,
     source: 'matmul_tile.hip',
+    on: 'gpu',
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], or y[t][n] += that when accumulate is 1',
     arguments: [
       aligned(16, input('weight', type, 'out', 'in')),
@@ -67,7 +68,8 @@ export const matmulTile = (type: TileType, form: TileForm) =>
 export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
   defineKernel({
     name: `gate_up_swiglu_tile_${suffix(form, type)}`,
-    source: 'gate_up_swiglu_tile.hip',
+    source: form === 'few' ? 'twins/gate_up_swiglu_tile_few.hip' : 'gate_up_swiglu_tile.hip',
+    on: 'gpu',
     summary: 'y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t]) in 16 bits',
     arguments: [
       aligned(16, input('weight', type, '2', 'ffn', 'hidden')),
@@ -97,6 +99,7 @@ export const convert = (type: TileType) =>
   defineKernel({
     name: `convert_${type}`,
     source: 'convert.hip',
+    on: 'gpu',
     summary: 'y = x rounded to 16 bits, to nearest, ties to even',
     arguments: [input('x', 'f32', 'rows', 'in'), aligned(8, output('y', type, 'rows', 'in')), i32('in')],
     grid: [{ of: 'in', per: 1024 }, { of: 'rows' }],
