@@ -138,7 +138,7 @@ async function apiPage() {
 }
 
 const check = process.argv.includes('--check');
-const { allContracts } = await fromDist('executor/kernels/contracts/index.js');
+const { allContracts } = await fromDist('executor/kernels/index.js');
 const { SEED_NAMES } = await fromDist('executor/kernels/seed-names.js');
 const { INDEX_RULE } = await fromDist('executor/kernels/contract.js');
 const pages = [

@@ -114,7 +114,7 @@ async function fromDist(...parts) {
   return import(pathToFileURL(file).href);
 }
 
-const { allContracts } = await fromDist('contracts', 'index.js');
+const { allContracts } = await fromDist('index.js');
 const { launchedOn } = await fromDist('contract.js');
 
 /**

@@ -70,7 +70,7 @@ export function kernelsPage(contracts, seedNames, indexRule) {
   const lines = [
     '# The kernels',
     '',
-    `Written by \`npm run docs\` from the contracts in \`src/executor/kernels/contracts/\`: ${contracts.length} kernels of`,
+    `Written by \`npm run docs\` from the contracts in \`src/executor/kernels/\`: ${contracts.length} kernels of`,
     `${sources.length} sources in \`kernels/\`. Kernels that differ in types and numbers alone stand together: \`f32/f16\`, \`8/16/32\`.`,
     '',
     '## What holds for all',

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { type GpuPlatform, type GpuProbe, loadAddon } from '../executor/device/addon.js';
 import { type DeviceOptions, openDevice } from '../executor/device/open-device.js';
 import { launchedOn } from '../executor/kernels/contract.js';
-import { allContracts } from '../executor/kernels/contracts/index.js';
+import { allContracts } from '../executor/kernels/index.js';
 import { selfTest } from '../executor/self-test.js';
 import { defaultStateFolder, describeFault, readFaults } from '../shared/fault-log.js';
 import { packageRoot, packageVersion } from '../shared/package.js';

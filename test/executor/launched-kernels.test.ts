@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isTwin, type KernelContract, launchedOn } from '../../src/executor/kernels/contract.js';
-import { allContracts } from '../../src/executor/kernels/contracts/index.js';
+import { allContracts } from '../../src/executor/kernels/index.js';
 import { launchedKernels } from '../support/recorded-plans.js';
 
 const names = (contracts: readonly KernelContract[]) => contracts.map(({ name }) => name).sort();

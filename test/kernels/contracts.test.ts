@@ -10,7 +10,7 @@ import {
   OUTPUT_NON_FINITE,
   TILE_FORMS,
   TILE_INPUT_MULTIPLE,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { SEED_NAMES } from '../../src/executor/kernels/seed-names.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';

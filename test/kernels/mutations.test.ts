@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { allContracts } from '../../src/executor/kernels/contracts/index.js';
+import { allContracts } from '../../src/executor/kernels/index.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { MUTATIONS } from '../../tools/kernel-mutations.mjs';
 

@@ -7,7 +7,7 @@ import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
-import { HEAD_DIMS } from '../../src/executor/kernels/contracts/index.js';
+import { HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/model/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';

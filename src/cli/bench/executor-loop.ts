@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Device } from '../../executor/device/device.js';
 import type { DeviceStats } from '../../executor/device/device-stats.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
-import { ATTENTION_SPLIT } from '../../executor/kernels/contracts/index.js';
+import { ATTENTION_SPLIT } from '../../executor/kernels/index.js';
 import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';

@@ -1,5 +1,5 @@
 import { type Device, DeviceScope } from '../../executor/device/device.js';
-import * as kernels from '../../executor/kernels/contracts/index.js';
+import * as kernels from '../../executor/kernels/index.js';
 import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import { FUSIONS } from '../../executor/layers/fusions.js';
 import {
@@ -7,7 +7,6 @@ import {
   type AttentionSite,
   PagedAttention,
   type RopeTables,
-  tileRows,
 } from '../../executor/layers/paged-attention.js';
 import { UnfusedAttention } from '../../executor/layers/unfused-attention.js';
 import type { Rope } from '../../executor/layers/values.js';
@@ -103,7 +102,7 @@ class KernelBench {
     const step = new Int32Array(tables.words);
     step[tables.offsets.tokens] = rows;
     for (let row = 0; row < rows; row++) step[tables.offsets.rowPosition + row] = context - rows + row;
-    const perTile = tileRows(shape, cache) ?? 1;
+    const perTile = kernels.tileRows(shape, cache.type) ?? 1;
     const tiles = Math.ceil(rows / perTile);
     for (let tile = 0; tile < tiles; tile++) {
       const first = tile * perTile;

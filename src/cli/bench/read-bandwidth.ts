@@ -1,5 +1,5 @@
 import { type Device, DeviceScope } from '../../executor/device/device.js';
-import { readWords } from '../../executor/kernels/contracts/index.js';
+import { readWords } from '../../executor/kernels/index.js';
 import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
 import type { Weights } from '../../executor/model/weights.js';
 

@@ -5,7 +5,7 @@ import type {
   SlotOpen,
   SlotSampling,
 } from '../../shared/generated/rocmforge/executor/v1/executor.js';
-import { KV_BLOCK_TOKENS, TOP_LOGPROBS_MAX } from '../kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS, TOP_LOGPROBS_MAX } from '../kernels/index.js';
 import type { Limits } from '../model/limits.js';
 import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { packageRoot } from '../../shared/package.js';
 import { launchedOn } from '../kernels/contract.js';
-import { allContracts } from '../kernels/contracts/index.js';
+import { allContracts } from '../kernels/index.js';
 import { type GpuPlatform, type GpuProperties, loadAddon } from './addon.js';
 import { checkArguments, Device } from './device.js';
 

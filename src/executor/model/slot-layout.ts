@@ -1,4 +1,4 @@
-import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 
 /** Words of a slot on the device; the numbers of `enum SlotWord` in `kernels/forge/slot.h`. */
 export const SlotWord = {

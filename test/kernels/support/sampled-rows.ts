@@ -5,7 +5,7 @@ import {
   sampleBest,
   sampleDraw,
   samplePick,
-} from '../../../src/executor/kernels/contracts/index.js';
+} from '../../../src/executor/kernels/index.js';
 import { SlotWord } from '../../../src/executor/model/slot-layout.js';
 import type { Sampling } from '../reference/sample.js';
 import { bitsOf } from './half.js';

@@ -1,9 +1,20 @@
-import { defineKernel, i32, inout, input, type KernelContract } from '../contract.js';
-import { elementwise, exact } from '../tolerance.js';
+import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import { TOP_LOGPROBS_MAX } from './log-softmax.js';
+import { elementwise, exact, moved } from './tolerance.js';
+
+/** Words of one sampled row's output: token, log probability, ids, log probabilities. */
+export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
+
+/** Set in the token of a row that none could be drawn for; `OUTPUT_NON_FINITE` of `kernels/forge/slot.h`. */
+export const OUTPUT_NON_FINITE = 0x80000000 | 0;
 
 const logits = inout('logits', 'f32', 'samples', 'vocabulary');
+
 const sampled = [input('sample_row', 'i32', 'samples'), input('row_slot', 'i32', 'tokens')] as const;
+
 const slots = input('slots', 'i32', 'slot_count', 'slot_words');
+
 const EDGE = exact('where the reference is not within rounding of the filter’s edge: elements are kept or masked');
 
 export const topK = defineKernel({
@@ -82,20 +93,47 @@ export const logitBias = defineKernel({
 
 /** Blocks that share a sampled row; `SAMPLE_PARTS` of `forge/sampling.h`. */
 export const SAMPLE_PARTS = 64;
+
 /** Words that each of them leaves; `SAMPLE_PART_WORDS`. */
 export const SAMPLE_PART_WORDS = 4;
 
 const biases = input('biases', 'i32', 'slot_count', '1 + 2 * entries');
+
 const drawnFrom = [
   input('logits', 'f32', 'samples', 'vocabulary'),
   input('adjusted', 'f32', 'samples', 'vocabulary'),
   ...sampled,
 ] as const;
+
 const parts = inout('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
+
 const rowPosition = input('row_position', 'i32', 'tokens');
+
 const adjustSizes = [i32('slot_words'), i32('entries'), i32('vocabulary')] as const;
+
 const partGrid = [{ of: `${SAMPLE_PARTS}` }, { of: 'samples' }] as const;
+
 const SAME = exact('the tokens of sample');
+
+export const sample = defineKernel({
+  name: 'sample',
+  source: 'sample.hip',
+  on: 'host',
+  summary: 'next token: temperature, top_k, top_p, min_p, then argmax of logit / temperature + Gumbel noise',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    input('sample_row', 'i32', 'samples'),
+    input('row_position', 'i32', 'tokens'),
+    input('row_slot', 'i32', 'tokens'),
+    inout('slots', 'i32', 'slot_count', 'slot_words'),
+    inout('output', 'i32', 'samples', 'output_words'),
+    i32('slot_words'),
+    i32('output_words'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: exact('where the reference is not within rounding of a tie or of a filter’s edge'),
+});
 
 /** What penalties and logit_bias then change. */
 export const copyAdjusted = defineKernel({
@@ -112,7 +150,7 @@ export const copyAdjusted = defineKernel({
     ...adjustSizes,
   ],
   grid: partGrid,
-  tolerance: exact('values are moved, not computed'),
+  tolerance: moved,
 });
 
 /** The first of three launches that together are sample: rows with penalties or biases are read from `adjusted`. */
@@ -159,16 +197,38 @@ export const samplePick = defineKernel({
   tolerance: SAME,
 });
 
-/** What comes before the sample kernel, its filters on their own, and its form for many blocks a row. */
+/**
+ * Draws the rows' tokens: a launch on the host; on a GPU many blocks share a row, since one alone would take longer than a
+ * whole layer. `adjusted` holds what penalties and biases have made of `logits`.
+ */
+export function launchSample(
+  launch: Launch,
+  isHost: boolean,
+  { logits: raw, adjusted, biases: bias, entries, parts: left, ...values }: SampleValues,
+  dims: Readonly<Record<string, number | StepCount>>,
+): void {
+  if (isHost) {
+    launch(sample, { ...values, logits: adjusted }, dims);
+    return;
+  }
+  const { output, output_words, row_position, ...shared } = values;
+  const from = { ...shared, logits: raw, adjusted, biases: bias, entries, parts: left };
+  launch(sampleBest, from, dims);
+  launch(sampleDraw, { ...from, row_position }, dims);
+  launch(samplePick, { ...from, row_position, output, output_words }, dims);
+}
+type SampleValues = ValuesOf<typeof samplePick>;
+
 export const samplingContracts: readonly KernelContract[] = [
-  topK,
-  topP,
-  minP,
   penalties,
-  tokenHistory,
   logitBias,
   copyAdjusted,
+  sample,
   sampleBest,
   sampleDraw,
   samplePick,
+  tokenHistory,
+  topK,
+  topP,
+  minP,
 ];

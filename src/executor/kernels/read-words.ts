@@ -1,5 +1,5 @@
-import { aligned, defineKernel, i32, input, type KernelContract, output } from '../contract.js';
-import { exact } from '../tolerance.js';
+import { aligned, defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { exact } from './tolerance.js';
 
 export const readWords = defineKernel({
   name: 'read_words',
@@ -10,5 +10,4 @@ export const readWords = defineKernel({
   tolerance: exact('whole numbers'),
 });
 
-/** Kernels that measure the device. */
-export const measureContracts: readonly KernelContract[] = [readWords];
+export const readWordsContracts: readonly KernelContract[] = [readWords];
