@@ -6,7 +6,8 @@
 using namespace forge;
 
 #define GATE_UP_SWIGLU_TILES(suffix, type)                                                                   \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), 1 * TILE, 4 * TILE) \
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), TILE_SOME_ROWS / 2, \
+                      TILE_SOME_TOKENS)                                                                      \
   GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_##suffix, FETCH_BLOCKS, type, linear_many, MANY_ROWS / 2, MANY_TOKENS)
 
 GATE_UP_SWIGLU_TILES(f16, half_t)

@@ -13,11 +13,12 @@
 // tests run, and no package holds. lanes always has all.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { loadableSymbols, readKernels } from './code-object.mjs';
+import { contractHeader } from './contract-header.mjs';
 import { childSeconds, fail, inParallel, isKept, trimCache } from './kernel-objects.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -109,13 +110,25 @@ const listFiles = (folder, suffix) =>
 
 /** A compiled module of the executor. */
 async function fromDist(...parts) {
-  const file = path.join(root, 'dist', 'executor', 'kernels', ...parts);
+  const file = path.join(root, 'dist', 'executor', ...parts);
   if (!existsSync(file)) fail('the contracts are not compiled; run "npm run build:ts" first');
   return import(pathToFileURL(file).href);
 }
 
-const { allContracts } = await fromDist('index.js');
-const { launchedOn } = await fromDist('contract.js');
+const kernelModules = await fromDist('kernels', 'index.js');
+const { allContracts } = kernelModules;
+const { launchedOn } = await fromDist('kernels', 'contract.js');
+const { SlotWord } = await fromDist('model', 'slot-layout.js');
+
+/** Writes the header that contracts and kernels share, unless it says the same; whole, since several builds may run. */
+function writeContractHeader() {
+  const file = path.join(options.kernels, 'forge', 'contract.h');
+  const text = contractHeader(kernelModules, SlotWord);
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) return;
+  writeFileSync(`${file}.${process.pid}`, text);
+  renameSync(`${file}.${process.pid}`, file);
+}
+writeContractHeader();
 
 /**
  * What is built for a device class, `host` or `gpu`; `all` adds the twins and what another class launches.

@@ -34,9 +34,10 @@ function formatCpp(file) {
   return write;
 }
 
+// contract.h is written by the build.
 const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap((folder) =>
   readdirSync(path.join(root, folder))
-    .filter((name) => /\.(hip|h|cc)$/.test(name))
+    .filter((name) => /\.(hip|h|cc)$/.test(name) && name !== 'contract.h')
     .map((name) => path.join(root, folder, name)),
 );
 

@@ -8,7 +8,7 @@
 namespace {
 using namespace forge;
 
-constexpr int QUERIES = 32;
+constexpr int QUERIES = FLASH_QUERIES;
 
 // Grid: x = heads, y = tiles. A wave owns every WAVES-th row of the tile.
 template <int HEAD_DIM, class T>

@@ -7,7 +7,7 @@
 namespace {
 using namespace forge;
 
-constexpr int QUERIES = 32, TILE = KV_BLOCK_TOKENS;
+constexpr int QUERIES = FLASH_QUERIES, TILE = KV_BLOCK_TOKENS;
 
 // Grid: x = heads, y = ceil(rows / QUERIES), z = batch. A wave owns every WAVES-th query of the block.
 template <int HEAD_DIM>

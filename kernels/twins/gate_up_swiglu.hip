@@ -2,12 +2,13 @@
 //
 // Two matmuls and swiglu in one launch, for few rows: what lies between them never reaches memory. Each dot product is
 // that of matmul.
+#include "forge/contract.h"
 #include "forge/dot.h"
 
 namespace {
 using namespace forge;
 
-constexpr int TOKENS = 64;
+constexpr int TOKENS = MATMUL_TOKENS;
 
 // Grid: x = ceil(ffn / WAVES), y = ceil(tokens / TOKENS).
 template <class W>

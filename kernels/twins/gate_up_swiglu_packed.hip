@@ -94,15 +94,8 @@ DEVICE void gate_up_swiglu_packed(Dim3 block, const uint8_t* __restrict gate, co
     gate_up_swiglu_packed<forge::Format, most>(BLOCK_INDEX_AHEAD, gate, up, x, y, tokens, ffn, blocks); \
   }
 // One row of x a block, in few registers; or up to eight.
-#define GATE_UP_SWIGLU_PACKED_BOTH(type, Format)                        \
-  GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_one_##type, 4, 1, Format) \
-  GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_##type, 2, forge::PACKED_TOKENS, Format)
+#define GATE_UP_SWIGLU_PACKED_BOTH(type, Name)                                \
+  GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_one_##type, 4, 1, Packed##Name) \
+  GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 
-GATE_UP_SWIGLU_PACKED_BOTH(q4_0, PackedQ4_0)
-GATE_UP_SWIGLU_PACKED_BOTH(q4_1, PackedQ4_1)
-GATE_UP_SWIGLU_PACKED_BOTH(q5_0, PackedQ5_0)
-GATE_UP_SWIGLU_PACKED_BOTH(q5_1, PackedQ5_1)
-GATE_UP_SWIGLU_PACKED_BOTH(q8_0, PackedQ8_0)
-GATE_UP_SWIGLU_PACKED_BOTH(q4_k, PackedQ4_K)
-GATE_UP_SWIGLU_PACKED_BOTH(q5_k, PackedQ5_K)
-GATE_UP_SWIGLU_PACKED_BOTH(q6_k, PackedQ6_K)
+FORGE_BLOCK_FORMATS(GATE_UP_SWIGLU_PACKED_BOTH)

@@ -4,7 +4,7 @@
 using namespace forge;
 
 #define GATE_UP_SWIGLU_TILE_FEW(suffix, type) \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, 1, type, (linear_few<2, 1, 8>), 1 * TILE, 1 * TILE)
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, 1, type, (linear_few<2, 1, 8>), TILE_FEW_ROWS, TILE_FEW_TOKENS)
 
 GATE_UP_SWIGLU_TILE_FEW(f16, half_t)
 GATE_UP_SWIGLU_TILE_FEW(bf16, bfloat_t)

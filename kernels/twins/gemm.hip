@@ -2,12 +2,13 @@
 //
 // The linear layer for many rows: a block owns a square of y and brings squares of x and weight through LDS. Each
 // element is one sum over k in rising order, so a row's bits do not depend on how many rows there are.
+#include "forge/contract.h"
 #include "forge/device.h"
 
 namespace {
 using namespace forge;
 
-constexpr int TILE = 64, DEPTH = 16;             // y's square; how much of k lies in LDS
+constexpr int TILE = GEMM_TILE, DEPTH = 16;      // y's square; how much of k lies in LDS
 constexpr int MICRO = 4, MICROS = TILE / MICRO;  // a thread's squares of y, MICROS * MICROS of them
 constexpr int OWNED = MICROS * MICROS / BLOCK;   // how many a thread has
 constexpr int PITCH = TILE + 4;                  // spreads a column of x or weight over the LDS banks

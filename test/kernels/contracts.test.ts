@@ -1,21 +1,14 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import {
-  ATTENTION_SPLIT,
-  allContracts,
-  FLASH_QUERIES,
-  GEMM_TILE,
-  KV_BLOCK_TOKENS,
-  OUTPUT_NON_FINITE,
-  TILE_FORMS,
-  TILE_INPUT_MULTIPLE,
-} from '../../src/executor/kernels/index.js';
+import * as contracts from '../../src/executor/kernels/index.js';
 import { SEED_NAMES } from '../../src/executor/kernels/seed-names.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
+import { contractHeader } from '../../tools/contract-header.mjs';
 import { Target } from './support/targets.js';
 
+const { allContracts } = contracts;
 const kernels = path.join(packageRoot, 'kernels');
 /** Relative to `kernels/`. */
 const files = ['', 'twins'].flatMap((folder) =>
@@ -87,35 +80,9 @@ describe('the map of the seed documents’ names', () => {
   });
 });
 
-describe('the numbers that kernels and TypeScript share', () => {
-  const header = readFileSync(path.join(kernels, 'forge', 'slot.h'), 'utf8');
-
-  it('are the same words of a slot', () => {
-    const words = Object.fromEntries(
-      [...header.matchAll(/\bSLOT_(\w+) = (\d+)/g)].map(([, name, at]) => [name, Number(at)]),
-    );
-    expect(words).toEqual(SlotWord);
-  });
-
-  it.each([
-    ['forge/attention.h', 'SPLIT', ATTENTION_SPLIT],
-    ['twins/flash_attention_causal.hip', 'QUERIES', FLASH_QUERIES],
-    ['twins/flash_attention_nocausal.hip', 'QUERIES', FLASH_QUERIES],
-    ['twins/gemm.hip', 'TILE', GEMM_TILE],
-    ['forge/linear_tile.h', 'MANY_ROWS', TILE_FORMS.many.rows],
-    ['forge/linear_tile.h', 'MANY_TOKENS', TILE_FORMS.many.tokens],
-    ['forge/tile.h', 'PIECE', TILE_INPUT_MULTIPLE],
-  ])('are the same in %s: %s', (file, name, value) => {
-    expect(readFileSync(path.join(kernels, file), 'utf8')).toMatch(new RegExp(`\\b${name} = ${value}\\b`));
-  });
-
-  it('are the same bit of a token that none could be drawn for', () => {
-    expect(header).toContain(`OUTPUT_NON_FINITE = static_cast<int32_t>(0x${(OUTPUT_NON_FINITE >>> 0).toString(16)}u);`);
-  });
-
-  it('are the same tokens a KV block', () => {
-    expect(header).toContain(`KV_BLOCK_TOKENS = ${KV_BLOCK_TOKENS};`);
-  });
+it('the header of the numbers that kernels and TypeScript share is what the build writes', () => {
+  const text = readFileSync(path.join(kernels, 'forge', 'contract.h'), 'utf8');
+  expect(text).toBe(contractHeader(contracts, SlotWord));
 });
 
 const KERNEL = /\bKERNEL(?:_RESIDENT)?\(/;

@@ -14,7 +14,7 @@ import {
 import { ORDER } from './reduction-order.js';
 import { roundings, type Tolerance } from './tolerance.js';
 
-/** Tokens of one split of a context; `SPLIT` of `kernels/forge/attention.h`. */
+/** Tokens of one split of a context. */
 export const ATTENTION_SPLIT = 256;
 
 export const attentionPaged = (type: FloatType, headDim: number) =>

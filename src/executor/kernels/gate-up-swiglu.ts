@@ -10,6 +10,7 @@ import {
   type TileType,
 } from './formats.js';
 import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
+import { MATMUL_TOKENS } from './matmul.js';
 import { PACKED_ROWS, PACKED_TOKENS, type PackedRows, packedInfix, rowsAtOnce } from './matmul-packed.js';
 import {
   TILE_FORM_NAMES,
@@ -67,7 +68,7 @@ export const gateUpSwiglu = (type: FloatType) =>
     ],
     grid: [
       { of: 'ffn', per: 'waves' },
-      { of: 'rows', per: 64 },
+      { of: 'rows', per: MATMUL_TOKENS },
     ],
     order: ORDER.dot,
     tolerance: roundings(

@@ -5,8 +5,9 @@ import { ORDER } from './reduction-order.js';
 import { PACKED_WIDTH, packedRowBytes } from './repack.js';
 import { roundings } from './tolerance.js';
 
-/** Rows of x for which one block of matmul_packed reads the weight once; `PACKED_TOKENS` of `forge/packed_dot.h`. */
+/** Rows of x for which one block of matmul_packed reads the weight once, and rows of the weight that it reads. */
 export const PACKED_TOKENS = 8;
+export const MATMUL_PACKED_ROWS = 16;
 
 /** Which of two forms with the same bits: for a single row of x, or for more. */
 export type PackedRows = 'one' | 'several';
@@ -39,7 +40,7 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
       i32('accumulate'),
     ],
     grid: [
-      { of: 'out', per: 16 },
+      { of: 'out', per: MATMUL_PACKED_ROWS },
       { of: 'rows', per: rowsAtOnce(rows) },
     ],
     multiples: PACKED_ROWS,
@@ -53,7 +54,7 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
   });
 
 /** Rows of the weight and of x that one block of matmul_packed_tile multiplies. */
-const PACKED_TILE = 64;
+export const PACKED_TILE = 64;
 
 /** {@link matmulPacked} for many rows of x, on matrix units: the same arguments and bits. */
 export const matmulPackedTile = (type: BlockType) => {

@@ -3,6 +3,10 @@ import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } fr
 import { ORDER } from './reduction-order.js';
 import { roundings } from './tolerance.js';
 
+/** Rows of the weight and of x that one block multiplies. */
+export const MATMUL_QUANTIZED_ROWS = 32;
+export const MATMUL_QUANTIZED_TOKENS = 128;
+
 export const matmulQuantized = (type: BlockType) => {
   const { blockElements, blockBytes } = blockFormat(type);
   return defineKernel({
@@ -21,8 +25,8 @@ export const matmulQuantized = (type: BlockType) => {
       i32('y_stride'),
     ],
     grid: [
-      { of: 'out', per: 32 },
-      { of: 'rows', per: 128 },
+      { of: 'out', per: MATMUL_QUANTIZED_ROWS },
+      { of: 'rows', per: MATMUL_QUANTIZED_TOKENS },
     ],
     order: ORDER.dot,
     tolerance: roundings(

@@ -3,6 +3,9 @@ import { WEIGHT_FLOAT_TYPES, type WeightFloatType } from './formats.js';
 import { ORDER } from './reduction-order.js';
 import { roundings } from './tolerance.js';
 
+/** Rows of x that one block multiplies. */
+export const MATMUL_TOKENS = 64;
+
 export const matmul = (type: WeightFloatType) =>
   defineKernel({
     name: `matmul_${type}`,
@@ -20,7 +23,7 @@ export const matmul = (type: WeightFloatType) =>
     ],
     grid: [
       { of: 'out', per: 'waves' },
-      { of: 'rows', per: 64 },
+      { of: 'rows', per: MATMUL_TOKENS },
     ],
     order: ORDER.dot,
     tolerance: roundings(

@@ -1,7 +1,7 @@
 import { aligned, i32, inout, input } from './contract.js';
 import type { FloatType } from './formats.js';
 
-/** Tokens a KV block holds; `KV_BLOCK_TOKENS` of `kernels/forge/slot.h`. */
+/** Tokens a KV block holds. */
 export const KV_BLOCK_TOKENS = 16;
 
 /** Head sizes that attention is built for. */

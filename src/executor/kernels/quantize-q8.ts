@@ -2,6 +2,9 @@ import { aligned, defineKernel, i32, input, type KernelContract, output } from '
 import { Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
 import { exact } from './tolerance.js';
 
+/** Elements of a row that one block quantizes. */
+export const QUANTIZE_PART = 2048;
+
 export const quantizeQ8 = defineKernel({
   name: 'quantize_q8',
   source: 'quantize_q8.hip',
@@ -11,7 +14,7 @@ export const quantizeQ8 = defineKernel({
     aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)),
     i32('in'),
   ],
-  grid: [{ of: 'in', per: 2048 }, { of: 'rows' }],
+  grid: [{ of: 'in', per: QUANTIZE_PART }, { of: 'rows' }],
   multiples: [['in', `${Q8_BLOCK}`]],
   tolerance: exact('one rounding an operation, the same as the reference rounded to f32'),
 });

@@ -6,7 +6,7 @@ import { elementwise, exact, moved } from './tolerance.js';
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
 export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
 
-/** Set in the token of a row that none could be drawn for; `OUTPUT_NON_FINITE` of `kernels/forge/slot.h`. */
+/** Set in the token of a row that none could be drawn for. */
 export const OUTPUT_NON_FINITE = 0x80000000 | 0;
 
 const logits = inout('logits', 'f32', 'samples', 'vocabulary');

@@ -2,6 +2,9 @@ import { aligned, defineKernel, i32, input, type KernelContract, output } from '
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import { elementwise, exact, stored } from './tolerance.js';
 
+/** Elements of a row that one block of swiglu_quantize and swiglu_convert writes. */
+export const SWIGLU_PART = 1024;
+
 export const swiglu = defineKernel({
   name: 'swiglu',
   source: 'swiglu.hip',
@@ -20,7 +23,7 @@ export const swigluQuantize = defineKernel({
   on: 'gpu',
   summary: 'swiglu, then quantize_q8',
   arguments: [aligned(16, gateUp), aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), i32('ffn')],
-  grid: [{ of: 'ffn', per: 1024 }, { of: 'rows' }],
+  grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
   multiples: [['ffn', `${Q8_BLOCK}`]],
   tolerance: exact('the very bits of swiglu and quantize_q8'),
 });
@@ -32,7 +35,7 @@ export const swigluConvert = (type: TileType) =>
     on: 'gpu',
     summary: 'swiglu, stored as 16-bit floats',
     arguments: [gateUp, aligned(8, output('y', type, 'rows', 'ffn')), i32('ffn')],
-    grid: [{ of: 'ffn', per: 1024 }, { of: 'rows' }],
+    grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
     tolerance: stored(type, swiglu.tolerance),
   });
 

@@ -1,6 +1,6 @@
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 
-/** Words of a slot on the device; the numbers of `enum SlotWord` in `kernels/forge/slot.h`. */
+/** Words of a slot on the device; kernels take them from `forge/contract.h`, which the build writes. */
 export const SlotWord = {
   LAST_TOKEN: 0,
   TEMPERATURE: 1,
