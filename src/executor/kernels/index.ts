@@ -10,7 +10,7 @@ import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
-import { logSoftmaxContracts } from './log-softmax.js';
+import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
 import { matmulQuantizedContracts } from './matmul-quantized.js';
@@ -22,11 +22,11 @@ import { residualAddContracts } from './residual-add.js';
 import { rmsNormContracts } from './rms-norm.js';
 import { ropeContracts } from './rope.js';
 import { ropeKvAppendContracts } from './rope-kv-append.js';
-import { samplingContracts } from './sampling.js';
+import { samplingOperations } from './sampling.js';
 import { slotWriteContracts } from './slot-write.js';
 import { smallGemmContracts } from './small-gemm.js';
 import { swigluContracts } from './swiglu.js';
-import { unfusedAttentionContracts } from './unfused-attention.js';
+import { unfusedAttentionOperations } from './unfused-attention.js';
 
 export * from './argmax.js';
 export * from './attention.js';
@@ -59,7 +59,7 @@ export * from './small-gemm.js';
 export * from './swiglu.js';
 export * from './unfused-attention.js';
 
-/** Every operation by the name of its file here, with the kernels that compute it, launched ones first. */
+/** Every operation with the kernels that compute it, launched ones first. */
 export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'slot-write': slotWriteContracts,
   'embedding-gather': embeddingGatherContracts,
@@ -84,11 +84,11 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'kv-append': kvAppendContracts,
   attention: attentionContracts,
   'flash-attention': flashAttentionContracts,
-  'unfused-attention': unfusedAttentionContracts,
+  ...unfusedAttentionOperations,
   argmax: argmaxContracts,
-  'log-softmax': logSoftmaxContracts,
+  ...logSoftmaxOperations,
   'read-words': readWordsContracts,
-  sampling: samplingContracts,
+  ...samplingOperations,
 };
 
 /** Every contract. */

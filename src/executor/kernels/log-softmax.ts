@@ -42,4 +42,7 @@ export const promptLogprobs = defineKernel({
   tolerance: elementwise,
 });
 
-export const logSoftmaxContracts: readonly KernelContract[] = [logSoftmaxTop, promptLogprobs];
+export const logSoftmaxOperations = {
+  'log-softmax-top': [logSoftmaxTop],
+  'prompt-logprobs': [promptLogprobs],
+} satisfies Readonly<Record<string, readonly KernelContract[]>>;

@@ -219,16 +219,12 @@ export function launchSample(
 }
 type SampleValues = ValuesOf<typeof samplePick>;
 
-export const samplingContracts: readonly KernelContract[] = [
-  penalties,
-  logitBias,
-  copyAdjusted,
-  sample,
-  sampleBest,
-  sampleDraw,
-  samplePick,
-  tokenHistory,
-  topK,
-  topP,
-  minP,
-];
+export const samplingOperations = {
+  penalties: [penalties],
+  'logit-bias': [logitBias],
+  sample: [sample, copyAdjusted, sampleBest, sampleDraw, samplePick],
+  'top-k': [topK],
+  'top-p': [topP],
+  'min-p': [minP],
+  'token-history': [tokenHistory],
+} satisfies Readonly<Record<string, readonly KernelContract[]>>;

@@ -135,13 +135,11 @@ export const softmax = (type: FloatType) =>
     ),
   });
 
-export const unfusedAttentionContracts: readonly KernelContract[] = [
-  ...FLOAT_TYPES.map(qktMatmulPaged),
-  ...FLOAT_TYPES.map(scale),
-  ...FLOAT_TYPES.map(mask),
-  ...FLOAT_TYPES.map(softmax),
-  ...FLOAT_TYPES.map(weightedMatmulPaged),
-  ...FLOAT_TYPES.map(causalMask),
-  qktMatmul,
-  weightedMatmul,
-];
+export const unfusedAttentionOperations = {
+  'qkt-matmul': [...FLOAT_TYPES.map(qktMatmulPaged), qktMatmul],
+  scale: FLOAT_TYPES.map(scale),
+  mask: FLOAT_TYPES.map(mask),
+  'causal-mask': FLOAT_TYPES.map(causalMask),
+  softmax: FLOAT_TYPES.map(softmax),
+  'weighted-matmul': [...FLOAT_TYPES.map(weightedMatmulPaged), weightedMatmul],
+} satisfies Readonly<Record<string, readonly KernelContract[]>>;
