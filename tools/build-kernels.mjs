@@ -12,14 +12,13 @@
 // A target gets the kernels that something launches on it. With --twins it gets all, into build/all-kernels/<target>/: what
 // tests run, and no package holds. lanes always has all.
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { loadableSymbols, readKernels } from './code-object.mjs';
-import { contractHeader } from './contract-header.mjs';
+import { readKernels } from './code-object.mjs';
 import { childSeconds, fail, inParallel, isKept, trimCache } from './kernel-objects.mjs';
+import { checkArguments, checkSymbols, KernelSources, sha256 } from './kernel-sources.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
@@ -33,6 +32,8 @@ const { values: options } = parseArgs({
     twins: { type: 'boolean', default: false },
   },
 });
+
+const kernelSources = await KernelSources.open(options);
 
 const HOST_FLAGS = [
   '-std=c++17',
@@ -101,101 +102,11 @@ function chooseCompiler(variable, candidates, what, advice) {
   return candidates.find(works) ?? fail(`no ${what} found (tried ${candidates.join(', ')}); ${advice}`);
 }
 
-const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
 const listFiles = (folder, suffix) =>
   readdirSync(folder)
     .filter((name) => name.endsWith(suffix))
     .sort()
     .map((name) => path.join(folder, name));
-
-/** A compiled module of the executor. */
-async function fromDist(...parts) {
-  const file = path.join(root, 'dist', 'executor', ...parts);
-  if (!existsSync(file)) fail('the contracts are not compiled; run "npm run build:ts" first');
-  return import(pathToFileURL(file).href);
-}
-
-const kernelModules = await fromDist('kernels', 'index.js');
-const { allContracts } = kernelModules;
-const { launchedOn } = await fromDist('kernels', 'contract.js');
-const { SlotWord } = await fromDist('model', 'slot-layout.js');
-
-/** Writes the header that contracts and kernels share, unless it says the same; whole, since several builds may run. */
-function writeContractHeader() {
-  const file = path.join(options.kernels, 'forge', 'contract.h');
-  const text = contractHeader(kernelModules, SlotWord);
-  if (existsSync(file) && readFileSync(file, 'utf8') === text) return;
-  writeFileSync(`${file}.${process.pid}`, text);
-  renameSync(`${file}.${process.pid}`, file);
-}
-writeContractHeader();
-
-/**
- * What is built for a device class, `host` or `gpu`; `all` adds the twins and what another class launches.
- *
- * @returns the contracts, the files that hold them, and a hash of both
- */
-function kernelsFor(deviceClass, all = options.twins) {
-  const isWanted = ({ source }) =>
-    options.only === undefined || options.only.split(',').includes(path.basename(source));
-  const contracts = (all ? allContracts : launchedOn(allContracts, deviceClass)).filter(isWanted);
-  const held = contracts.map(({ source }) => source);
-  // A file that no contract names is one of the tests'.
-  const named = options.only?.split(',').filter((name) => !held.some((source) => path.basename(source) === name)) ?? [];
-  const names = [...new Set([...held, ...named])].sort();
-  for (const name of names) if (!existsSync(path.join(options.kernels, name))) fail(`${name} is missing`);
-  const sources = names.map((name) => path.join(options.kernels, name));
-  // Whether a manifest is current depends on the contracts' arguments too: it was held against them.
-  const stated = contracts.map(({ name, source, arguments: taken }) => [name, source, taken.map(({ kind }) => kind)]);
-  const hash = sha256(
-    JSON.stringify(stated),
-    ...sources.flatMap((file) => [path.basename(file), hashWithHeaders(file)]),
-  );
-  return {
-    contracts,
-    sources,
-    hash,
-    output: options.output ?? path.join(root, 'build', all ? 'all-kernels' : 'kernels'),
-  };
-}
-
-/** Fails unless each contract's kernel is a symbol of one of the built files. */
-function checkSymbols(target, contracts, folder, files, suffix) {
-  const symbols = files.map((file) => loadableSymbols(readFileSync(path.join(folder, file))));
-  for (const { name, source } of contracts) {
-    if (!symbols.some((names) => names.has(name + suffix))) fail(`${source} for ${target} holds no kernel ${name}`);
-  }
-}
-
-/** Fails unless the kernel's own metadata has the arguments that its contract states, each aligned to its size. */
-function checkArguments(target, contracts, kernel) {
-  const contract = contracts.find(({ name }) => name === kernel.name);
-  if (contract === undefined) return;
-  let end = 0;
-  const expected = contract.arguments.map(({ kind }) => {
-    const bytes = kind === 'buffer' ? 8 : 4;
-    const offset = Math.ceil(end / bytes) * bytes;
-    end = offset + bytes;
-    return { offset, bytes, kind };
-  });
-  const text = (list) => list.map(({ offset, bytes, kind }) => `${kind} of ${bytes} at ${offset}`).join(', ');
-  if (text(kernel.arguments) !== text(expected)) {
-    fail(`${kernel.name} for ${target} takes ${text(kernel.arguments)}; its contract says ${text(expected)}`);
-  }
-}
-
-/** Hash of a source and of every header that it includes, however deep; all of them lie under the kernels' folder. */
-function hashWithHeaders(file, seen = new Set()) {
-  if (seen.has(file)) return '';
-  seen.add(file);
-  const text = readFileSync(file, 'utf8');
-  const included = [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map(([, name]) =>
-    [path.dirname(file), options.kernels]
-      .map((folder) => path.resolve(folder, name))
-      .find((found) => existsSync(found)),
-  );
-  return sha256(text, ...included.map((found) => (found === undefined ? '' : hashWithHeaders(found, seen))));
-}
 
 /** The first line of a compiler that names its version: nvcc's is its last, the others' their first. */
 function versionOf(compiler) {
@@ -288,7 +199,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
               version,
               JSON.stringify([flags, variant.flags]),
               path.basename(source),
-              hashWithHeaders(source),
+              kernelSources.hash(source),
             ),
           })),
       );
@@ -338,12 +249,12 @@ async function buildHost() {
           others: 'x86-64-v4',
         },
       ];
-  await buildShared('host', kernelsFor('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
+  await buildShared('host', kernelSources.of('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
 async function buildLanes() {
   for (const wave of [32, 64]) {
-    const kernels = kernelsFor('gpu', true);
+    const kernels = kernelSources.of('gpu', true);
     await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
       { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
     ]);
@@ -352,7 +263,7 @@ async function buildLanes() {
 
 /** Builds one code object a source. */
 async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
-  const kernels = kernelsFor('gpu');
+  const kernels = kernelSources.of('gpu');
   const { sources } = kernels;
   await build(target, kernels, compiler, flags, symbolSuffix, async (folder, version) => {
     const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);
@@ -363,7 +274,7 @@ async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
         compiler,
         output: object(source),
         args: [...flags, '-I', options.kernels, '-o', object(source), source],
-        key: sha256(version, JSON.stringify(flags), path.basename(source), hashWithHeaders(source)),
+        key: sha256(version, JSON.stringify(flags), path.basename(source), kernelSources.hash(source)),
       })),
     );
     return { files: sources.map((source) => path.basename(object(source))), ...count };
