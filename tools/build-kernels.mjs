@@ -122,7 +122,9 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
   const key = sha256(hash, version, JSON.stringify(flags));
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
-    if (manifest.key === key && manifest.files.every(({ file }) => existsSync(path.join(folder, file)))) return;
+    const isWhole = ({ file, sha256: expected }) =>
+      existsSync(path.join(folder, file)) && sha256(readFileSync(path.join(folder, file))) === expected;
+    if (manifest.key === key && manifest.files.every(isWhole)) return;
   }
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
