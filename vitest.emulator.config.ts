@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
 // The kernel tests on AMD code objects, run by an instruction set emulator: `ROCMFORGE_EMULATOR_TARGETS` (default
-// gfx1100,gfx942) from `ROCMFORGE_TEST_KERNELS` (default build/kernels). Writes docs/verification.md.
+// gfx1100,gfx942) from `ROCMFORGE_TEST_KERNELS` (default build/all-kernels). Writes build/docs/verification.md.
 const available = Boolean(process.env.TINYGRAD_DIR);
 if (!available) console.log('emulator tests skipped: TINYGRAD_DIR is not set (see tools/emulator/run_hsaco.py)');
 

@@ -1,12 +1,13 @@
 // convert: y = x in 16 bits, rounded to nearest, ties to even
 //
 // Activations for kernels that take them in the type of their weights. Beyond f16's range they become infinite.
+#include "forge/contract.h"
 #include "forge/convert.h"
 
 namespace {
 using namespace forge;
 
-constexpr int PART = 1024;
+constexpr int PART = forge::CONVERT_PART;
 
 // Grid: x = ceil(in / PART), y = rows.
 template <class T>

@@ -61,12 +61,6 @@ KERNEL(embedding_gather_bf16, const forge::bfloat_t* __restrict table, float* __
          const int32_t* __restrict slots, int slot_words, int hidden) {                                              \
     embedding_gather_blocks<forge::Format>(BLOCK_INDEX.x, table, y, row_token, row_slot, slots, slot_words, hidden); \
   }
+#define EMBEDDING_GATHER_FORMAT(type, Name) EMBEDDING_GATHER_BLOCKS(embedding_gather_##type, Block##Name)
 
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_0, BlockQ4_0)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_1, BlockQ4_1)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q5_0, BlockQ5_0)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q5_1, BlockQ5_1)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q8_0, BlockQ8_0)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q4_k, BlockQ4_K)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q5_k, BlockQ5_K)
-EMBEDDING_GATHER_BLOCKS(embedding_gather_q6_k, BlockQ6_K)
+FORGE_BLOCK_FORMATS(EMBEDDING_GATHER_FORMAT)

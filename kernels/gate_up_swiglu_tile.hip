@@ -1,41 +1,14 @@
 // gate_up_swiglu_tile: y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t]), in 16 bits
 //
-// The gate and up projections on matrix units in one launch, rounded to what the down projection takes. Each dot
-// product is that of matmul_tile, whose forms these are.
-#include "forge/linear_tile.h"
+// Rounded to what the down projection takes.
+#include "forge/gate_up_tile.h"
 
-namespace {
 using namespace forge;
 
-template <class T>
-struct GateUp {
-  using Element = T;
-  static constexpr int PARTS = 2;
-  const T *weight, *x;
-  T* y;
-  const int32_t* tokens;
-  int out, in;
-};
-template <class T>
-DEVICE void finish(const GateUp<T>& job, int t, int n, const float (&sums)[2]) {
-  store(job.y + static_cast<size_t>(t) * job.out + n, silu(sums[0]) * sums[1]);
-}
-}  // namespace
-
-// Grid: x = ceil(tokens / columns), y = ceil(ffn / rows): blocks that share weights run at one time.
-#define GATE_UP_SWIGLU_TILE(name, resident, type, body, rows, columns)                            \
-  KERNEL_RESIDENT(resident, name, const type* __restrict weight, /* [2, ffn, hidden]: gate, up */ \
-                  const type* __restrict x,                      /* [tokens, hidden] */           \
-                  type* __restrict y,                            /* [tokens, ffn] */              \
-                  const int32_t* __restrict tokens,              /* [1] */                        \
-                  int ffn, int hidden) {                                                          \
-    const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                                  \
-    body(GateUp<type>{weight, x, y, tokens, ffn, hidden}, block.y*(rows), block.x*(columns));     \
-  }
 #define GATE_UP_SWIGLU_TILES(suffix, type)                                                                   \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_few_##suffix, 1, type, (linear_few<2, 1, 8>), 1 * TILE, 1 * TILE)  \
-  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), 1 * TILE, 4 * TILE) \
+  GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), TILE_SOME_ROWS / 2, \
+                      TILE_SOME_TOKENS)                                                                      \
   GATE_UP_SWIGLU_TILE(gate_up_swiglu_tile_##suffix, FETCH_BLOCKS, type, linear_many, MANY_ROWS / 2, MANY_TOKENS)
 
-GATE_UP_SWIGLU_TILES(f16, forge::half_t)
-GATE_UP_SWIGLU_TILES(bf16, forge::bfloat_t)
+GATE_UP_SWIGLU_TILES(f16, half_t)
+GATE_UP_SWIGLU_TILES(bf16, bfloat_t)

@@ -1,5 +1,5 @@
 // kv_append: stores the k and v of each row in the paged cache, at the row's position
-#include "forge/kv_q8.h"
+#include "forge/slot.h"
 
 namespace {
 using namespace forge;
@@ -17,16 +17,6 @@ DEVICE void kv_append(Dim3 block, const float* __restrict qkv, T* __restrict k_c
   for (int i = thread_id(); i < head_dim; i += BLOCK) store(target + i, vector[i]);
 }
 
-DEVICE void kv_append(Dim3 block, const float* __restrict qkv, KvQ8* __restrict k_cache, KvQ8* __restrict v_cache,
-                      const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-                      const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_dim) {
-  const int row = block.y, kv_head = block.x % kv_heads, position = row_position[row];
-  const float* vector = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + heads + block.x) * head_dim;
-  const int32_t* block_table = block_table_of(slots, row_slot[row], slot_words);
-  KvQ8* target =
-      (block.x < kv_heads ? k_cache : v_cache) + kv_q8_offset(block_table, position, kv_heads, kv_head, head_dim);
-  store_kv_q8(target, position % KV_BLOCK_TOKENS, vector, head_dim);
-}
 }  // namespace
 
 KERNEL(kv_append_f32, const float* __restrict qkv,  // [tokens, heads + 2 * kv_heads, head_dim]
@@ -41,11 +31,5 @@ KERNEL(kv_append_f32, const float* __restrict qkv,  // [tokens, heads + 2 * kv_h
 KERNEL(kv_append_f16, const float* __restrict qkv, forge::half_t* __restrict k_cache, forge::half_t* __restrict v_cache,
        const int32_t* __restrict row_position, const int32_t* __restrict row_slot, const int32_t* __restrict slots,
        int slot_words, int heads, int kv_heads, int head_dim) {
-  kv_append(BLOCK_INDEX, qkv, k_cache, v_cache, row_position, row_slot, slots, slot_words, heads, kv_heads, head_dim);
-}
-
-KERNEL(kv_append_q8_0, const float* __restrict qkv, forge::KvQ8* __restrict k_cache,  // see kv_q8.h
-       forge::KvQ8* __restrict v_cache, const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-       const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_dim) {
   kv_append(BLOCK_INDEX, qkv, k_cache, v_cache, row_position, row_slot, slots, slot_words, heads, kv_heads, head_dim);
 }

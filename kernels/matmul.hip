@@ -2,13 +2,14 @@
 //
 // The linear layer for any number of rows. Each output element is one dot product in one fixed order, so a row's bits
 // do not depend on how many rows there are. A wave owns a row of the weight and reads it once for TOKENS rows of x.
+#include "forge/contract.h"
 #include "forge/dot.h"
 
 namespace {
 using namespace forge;
 
 // Rows of x that a wave multiplies in all, and in one pass over its row of the weight.
-constexpr int TOKENS = 64, TOKENS_AT_ONCE = 4;
+constexpr int TOKENS = MATMUL_TOKENS, TOKENS_AT_ONCE = 4;
 
 // Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS).
 template <class W>

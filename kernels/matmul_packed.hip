@@ -8,7 +8,7 @@ namespace {
 using namespace forge;
 
 // Rows of the weight that one block multiplies, and a wave at a time.
-constexpr int ROWS = 16, ROWS_AT_ONCE = 2;
+constexpr int ROWS = MATMUL_PACKED_ROWS, ROWS_AT_ONCE = 2;
 
 struct Output {
   float* y;
@@ -93,15 +93,8 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
                                        Output{y, out, y_stride, accumulate});                                   \
   }
 // One row of x a block, in few registers; or up to eight.
-#define MATMUL_PACKED_BOTH(type, Format)                \
-  MATMUL_PACKED(matmul_packed_one_##type, 4, 1, Format) \
-  MATMUL_PACKED(matmul_packed_##type, 2, forge::PACKED_TOKENS, Format)
+#define MATMUL_PACKED_BOTH(type, Name)                        \
+  MATMUL_PACKED(matmul_packed_one_##type, 4, 1, Packed##Name) \
+  MATMUL_PACKED(matmul_packed_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 
-MATMUL_PACKED_BOTH(q4_0, PackedQ4_0)
-MATMUL_PACKED_BOTH(q4_1, PackedQ4_1)
-MATMUL_PACKED_BOTH(q5_0, PackedQ5_0)
-MATMUL_PACKED_BOTH(q5_1, PackedQ5_1)
-MATMUL_PACKED_BOTH(q8_0, PackedQ8_0)
-MATMUL_PACKED_BOTH(q4_k, PackedQ4_K)
-MATMUL_PACKED_BOTH(q5_k, PackedQ5_K)
-MATMUL_PACKED_BOTH(q6_k, PackedQ6_K)
+FORGE_BLOCK_FORMATS(MATMUL_PACKED_BOTH)

@@ -10,7 +10,7 @@ namespace {
 using namespace forge;
 
 // Rows of the weight and of x that one block multiplies: sixteen rows of the weight a wave, times half of the tokens.
-constexpr int ROWS = 64, TOKENS = 64, TOKEN_TILES = TOKENS / TILE;
+constexpr int ROWS = PACKED_TILE, TOKENS = PACKED_TILE, TOKEN_TILES = TOKENS / TILE;
 // Tiles of a block, and a wave's.
 constexpr int TILES = ROWS / TILE * TOKEN_TILES, OWNED = TILES / WAVES;
 // A leaf of a wave of 64 is the sum of two lanes'.
@@ -200,12 +200,6 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
     if (block.x * TOKENS >= *tokens) return;                                                                    \
     matmul_packed_tile<forge::Format>(block, weight, x, y, *tokens, out, blocks, y_stride, accumulate);         \
   }
+#define MATMUL_PACKED_TILE_FORMAT(type, Name) MATMUL_PACKED_TILE(matmul_packed_tile_##type, Packed##Name)
 
-MATMUL_PACKED_TILE(matmul_packed_tile_q4_0, PackedQ4_0)
-MATMUL_PACKED_TILE(matmul_packed_tile_q4_1, PackedQ4_1)
-MATMUL_PACKED_TILE(matmul_packed_tile_q5_0, PackedQ5_0)
-MATMUL_PACKED_TILE(matmul_packed_tile_q5_1, PackedQ5_1)
-MATMUL_PACKED_TILE(matmul_packed_tile_q8_0, PackedQ8_0)
-MATMUL_PACKED_TILE(matmul_packed_tile_q4_k, PackedQ4_K)
-MATMUL_PACKED_TILE(matmul_packed_tile_q5_k, PackedQ5_K)
-MATMUL_PACKED_TILE(matmul_packed_tile_q6_k, PackedQ6_K)
+FORGE_BLOCK_FORMATS(MATMUL_PACKED_TILE_FORMAT)

@@ -8,7 +8,7 @@ namespace {
 using namespace forge;
 
 // Rows of the weight and of x that one block multiplies.
-constexpr int ROWS = 32, TOKENS = 128;
+constexpr int ROWS = MATMUL_QUANTIZED_ROWS, TOKENS = MATMUL_QUANTIZED_TOKENS;
 
 // Grid: x = ceil(out / ROWS), y = ceil(tokens / TOKENS).
 template <class F>
@@ -30,12 +30,6 @@ DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const
          int out, int blocks, int y_stride) {                                                  \
     matmul_quantized<forge::Format>(BLOCK_INDEX, weight, x, y, tokens, out, blocks, y_stride); \
   }
+#define MATMUL_QUANTIZED_FORMAT(type, Name) MATMUL_QUANTIZED(matmul_##type, Block##Name)
 
-MATMUL_QUANTIZED(matmul_q4_0, BlockQ4_0)
-MATMUL_QUANTIZED(matmul_q4_1, BlockQ4_1)
-MATMUL_QUANTIZED(matmul_q5_0, BlockQ5_0)
-MATMUL_QUANTIZED(matmul_q5_1, BlockQ5_1)
-MATMUL_QUANTIZED(matmul_q8_0, BlockQ8_0)
-MATMUL_QUANTIZED(matmul_q4_k, BlockQ4_K)
-MATMUL_QUANTIZED(matmul_q5_k, BlockQ5_K)
-MATMUL_QUANTIZED(matmul_q6_k, BlockQ6_K)
+FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)

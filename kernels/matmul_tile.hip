@@ -33,9 +33,9 @@ DEVICE void finish(const Linear<T>& job, int t, int n, const float (&sums)[1]) {
     const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                                                \
     body(Linear<type>{weight, x, y, tokens, out, in, y_stride, accumulate}, block.y*(rows), block.x*(columns)); \
   }
-#define MATMUL_TILES(suffix, type)                                                           \
-  MATMUL_TILE(matmul_tile_few_##suffix, 1, type, (linear_few<1, 1, 8>), 1 * TILE, 1 * TILE)  \
-  MATMUL_TILE(matmul_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), 2 * TILE, 4 * TILE) \
+#define MATMUL_TILES(suffix, type)                                                                         \
+  MATMUL_TILE(matmul_tile_few_##suffix, 1, type, (linear_few<1, 1, 8>), TILE_FEW_ROWS, TILE_FEW_TOKENS)    \
+  MATMUL_TILE(matmul_tile_some_##suffix, 1, type, (linear_few<2, 4, 4>), TILE_SOME_ROWS, TILE_SOME_TOKENS) \
   MATMUL_TILE(matmul_tile_##suffix, FETCH_BLOCKS, type, linear_many, MANY_ROWS, MANY_TOKENS)
 
 MATMUL_TILES(f16, forge::half_t)

@@ -1,20 +1,11 @@
 // qkt_matmul: scores[r][h][c] = q[r][h] · k[c][h's KV head]
 //
-// The first step of attention written out, with scores in memory: slow, plain, and what the fused kernels must equal.
-#include "forge/dot.h"
+// The first step of attention written out, over the paged cache.
+#include "forge/scores.h"
 #include "forge/slot.h"
 
 namespace {
 using namespace forge;
-
-// Scores of one row and head over `columns` keys; key(c) is where column c's vector lies.
-template <class Key>
-DEVICE void score_row(const float* q, float* scores, int columns, int head_dim, Key key) {
-  for (int c = wave_id(); c < columns; c += WAVES) {
-    const float sum = wave_sum(dot(key(c), q, head_dim));
-    if (lane_id() == 0) scores[c] = sum;
-  }
-}
 
 // Grid: x = heads, y = tokens. Columns past the row's position get 0: they are for `mask` to mask.
 template <class T>
@@ -32,17 +23,6 @@ DEVICE void qkt_matmul_paged(Dim3 block, const float* __restrict qkv, const T* _
   for (int c = length + thread_id(); c < columns; c += BLOCK) target[c] = 0.0f;
 }
 }  // namespace
-
-// Grid: x = heads, y = rows.
-KERNEL(qkt_matmul, const float* __restrict q,  // [rows, heads, head_dim]
-       const float* __restrict k,              // [columns, kv_heads, head_dim]
-       float* __restrict scores,               // [rows, heads, columns]
-       int heads, int kv_heads, int head_dim, int columns) {
-  const int head = BLOCK_INDEX.x, kv_head = head / (heads / kv_heads);
-  const size_t place = static_cast<size_t>(BLOCK_INDEX.y) * heads + head;
-  score_row(q + place * head_dim, scores + place * columns, columns, head_dim,
-            [&](int c) { return k + (static_cast<size_t>(c) * kv_heads + kv_head) * head_dim; });
-}
 
 #define QKT_MATMUL_PAGED(name, type)                                                                                \
   KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \

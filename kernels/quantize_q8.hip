@@ -5,7 +5,7 @@
 #include "forge/quantize.h"
 
 namespace {
-constexpr int PART = 2048;
+constexpr int PART = forge::QUANTIZE_PART;
 }
 
 // Grid: x = ceil(in / PART), y = rows.

@@ -34,12 +34,6 @@ DEVICE void repack(int block, const uint8_t* __restrict source, uint8_t* __restr
          int out, int blocks) {                                                   \
     repack<forge::Format>(BLOCK_INDEX.x, source, target, out, blocks);            \
   }
+#define REPACK_FORMAT(type, Name) REPACK(repack_##type, Packed##Name)
 
-REPACK(repack_q4_0, PackedQ4_0)
-REPACK(repack_q4_1, PackedQ4_1)
-REPACK(repack_q5_0, PackedQ5_0)
-REPACK(repack_q5_1, PackedQ5_1)
-REPACK(repack_q8_0, PackedQ8_0)
-REPACK(repack_q4_k, PackedQ4_K)
-REPACK(repack_q5_k, PackedQ5_K)
-REPACK(repack_q6_k, PackedQ6_K)
+FORGE_BLOCK_FORMATS(REPACK_FORMAT)

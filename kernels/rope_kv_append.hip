@@ -1,8 +1,8 @@
 // rope_kv_append: rotates q and k by their position, in place for q, into the cache for k; stores v as it is
 //
 // rope and kv_append in one launch. Pair j is turned by the angle of table row `position`, column j.
-#include "forge/kv_q8.h"
 #include "forge/rope.h"
+#include "forge/slot.h"
 
 namespace {
 using namespace forge;
@@ -30,23 +30,6 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
   }
 }
 
-// k, too, is rotated in place: then it is quantized.
-DEVICE void rope_kv_append(Dim3 block, float* qkv, KvQ8* k_cache, KvQ8* v_cache, const float* cosine, const float* sine,
-                           const int32_t* row_position, const int32_t* row_slot, const int32_t* slots, int slot_words,
-                           int heads, int kv_heads, int head_dim, int rotary, int adjacent) {
-  const int head = block.x, row = block.y, position = row_position[row];
-  float* vector = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + head) * head_dim;
-  if (head < heads + kv_heads) {
-    const size_t angles = static_cast<size_t>(position) * (rotary / 2);
-    rotate(vector, vector, cosine + angles, sine + angles, head_dim, rotary, adjacent);
-    if (head < heads) return;
-    block_sync();
-  }
-  const int32_t* block_table = block_table_of(slots, row_slot[row], slot_words);
-  KvQ8* target = (head < heads + kv_heads ? k_cache : v_cache) +
-                 kv_q8_offset(block_table, position, kv_heads, (head - heads) % kv_heads, head_dim);
-  store_kv_q8(target, position % KV_BLOCK_TOKENS, vector, head_dim);
-}
 }  // namespace
 
 KERNEL(rope_kv_append_f32, float* qkv,  // [tokens, heads + 2 * kv_heads, head_dim]
@@ -65,14 +48,6 @@ KERNEL(rope_kv_append_f16, float* qkv, forge::half_t* __restrict k_cache, forge:
        const float* __restrict cosine, const float* __restrict sine, const int32_t* __restrict row_position,
        const int32_t* __restrict row_slot, const int32_t* __restrict slots, int slot_words, int heads, int kv_heads,
        int head_dim, int rotary, int adjacent) {
-  rope_kv_append(BLOCK_INDEX, qkv, k_cache, v_cache, cosine, sine, row_position, row_slot, slots, slot_words, heads,
-                 kv_heads, head_dim, rotary, adjacent);
-}
-
-KERNEL(rope_kv_append_q8_0, float* qkv, forge::KvQ8* __restrict k_cache,  // see kv_q8.h
-       forge::KvQ8* __restrict v_cache, const float* __restrict cosine, const float* __restrict sine,
-       const int32_t* __restrict row_position, const int32_t* __restrict row_slot, const int32_t* __restrict slots,
-       int slot_words, int heads, int kv_heads, int head_dim, int rotary, int adjacent) {
   rope_kv_append(BLOCK_INDEX, qkv, k_cache, v_cache, cosine, sine, row_position, row_slot, slots, slot_words, heads,
                  kv_heads, head_dim, rotary, adjacent);
 }

@@ -1,10 +1,11 @@
 // swiglu_convert: swiglu, stored as 16-bit floats
+#include "forge/contract.h"
 #include "forge/convert.h"
 
 namespace {
 using namespace forge;
 
-constexpr int PART = 1024;
+constexpr int PART = forge::SWIGLU_PART;
 
 // Grid: x = ceil(ffn / PART), y = rows.
 template <class T>

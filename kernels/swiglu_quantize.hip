@@ -2,7 +2,7 @@
 #include "forge/quantize.h"
 
 namespace {
-constexpr int PART = 1024;
+constexpr int PART = forge::SWIGLU_PART;
 }
 
 // Grid: x = ceil(ffn / PART), y = rows.

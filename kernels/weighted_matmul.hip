@@ -1,21 +1,11 @@
 // weighted_matmul: out[r][h] = sum_c weights[r][h][c] * v[c][h's KV head]
 //
-// The last step of attention written out; see qkt_matmul. The sum runs over the columns in order.
-#include "forge/device.h"
+// The last step of attention written out; see qkt_matmul.
+#include "forge/scores.h"
 #include "forge/slot.h"
 
 namespace {
 using namespace forge;
-
-// One row and head; value(c) is where column c's vector lies. A thread owns elements of the head.
-template <class Value>
-DEVICE void weigh_row(const float* weights, float* out, int columns, int head_dim, Value value) {
-  for (int i = thread_id(); i < head_dim; i += BLOCK) {
-    float sum = 0.0f;
-    for (int c = 0; c < columns; c++) sum += weights[c] * to_float(value(c)[i]);
-    out[i] = sum;
-  }
-}
 
 // Grid: x = heads, y = tokens. Columns past the row's position are not read.
 template <class T>
@@ -30,17 +20,6 @@ DEVICE void weighted_matmul_paged(Dim3 block, const float* __restrict weights, c
             [&](int c) { return v_cache + kv_offset(block_table, c, kv_heads, kv_head, head_dim); });
 }
 }  // namespace
-
-// Grid: x = heads, y = rows.
-KERNEL(weighted_matmul, const float* __restrict weights,  // [rows, heads, columns]
-       const float* __restrict v,                         // [columns, kv_heads, head_dim]
-       float* __restrict out,                             // [rows, heads, head_dim]
-       int heads, int kv_heads, int head_dim, int columns) {
-  const int kv_head = BLOCK_INDEX.x / (heads / kv_heads);
-  const size_t place = static_cast<size_t>(BLOCK_INDEX.y) * heads + BLOCK_INDEX.x;
-  weigh_row(weights + place * columns, out + place * head_dim, columns, head_dim,
-            [&](int c) { return v + (static_cast<size_t>(c) * kv_heads + kv_head) * head_dim; });
-}
 
 #define WEIGHTED_MATMUL_PAGED(name, type)                                                                       \
   KERNEL(name, const float* __restrict weights, /* [tokens, heads, columns] */                                  \

@@ -1,11 +1,12 @@
-// Writes docs/api.md from the comments in proto/, and docs/kernels.md from the contracts of the kernels.
+// Writes docs/api.md from the comments in proto/, docs/kernels.md from the contracts of the kernels, and their details to
+// build/docs/contracts.md.
 //
 //   node tools/build-docs.mjs [--check]     --check fails when a file is not what would be written
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { kernelsPage } from './kernels-page.mjs';
+import { contractsPage, kernelsPage } from './kernels-page.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).href);
@@ -138,13 +139,15 @@ async function apiPage() {
 }
 
 const check = process.argv.includes('--check');
-const { allContracts } = await fromDist('executor/kernels/contracts/index.js');
+const { allContracts, operations } = await fromDist('executor/kernels/index.js');
 const { SEED_NAMES } = await fromDist('executor/kernels/seed-names.js');
 const { INDEX_RULE } = await fromDist('executor/kernels/contract.js');
 const pages = [
   ['docs/api.md', await apiPage()],
-  ['docs/kernels.md', kernelsPage(allContracts, SEED_NAMES, INDEX_RULE)],
+  ['docs/kernels.md', kernelsPage(operations, SEED_NAMES)],
 ];
+mkdirSync(path.join(root, 'build', 'docs'), { recursive: true });
+writeFileSync(path.join(root, 'build', 'docs', 'contracts.md'), contractsPage(allContracts, INDEX_RULE));
 let stale = false;
 for (const [name, text] of pages) {
   const file = path.join(root, name);

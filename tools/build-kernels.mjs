@@ -1,6 +1,6 @@
 // Builds kernels/*.hip for the named targets into build/kernels/<target>/, each with a manifest.json.
 //
-//   node tools/build-kernels.mjs --target host,gfx1100,gfx942 [--native] [--kernels DIR] [--output DIR]
+//   node tools/build-kernels.mjs --target host,gfx1100,gfx942 [--twins] [--native] [--kernels DIR] [--output DIR]
 //       [--only FILE.hip,FILE.hip]
 //
 //   host      one shared object each for x86-64-v3, x86-64-v4 and v4 with VNNI; the executor picks at load. --native builds for
@@ -9,29 +9,17 @@
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
 //   sm_NN     one cubin a file, for HIP's second platform. Compiler: $NVCC, nvcc.
 //
-// An object is kept under build/cache by what it was made of: source, the headers it includes, flags and compiler. What did
-// not change is not compiled again, in whatever target or folder it is wanted.
-import { execFile, execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
-import os from 'node:os';
+// A target gets the kernels that something launches on it. With --twins it gets all, into build/all-kernels/<target>/: what
+// tests run, and no package holds. lanes always has all.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
-import { parseArgs, promisify } from 'node:util';
-import { loadableSymbols, readKernels } from './code-object.mjs';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { readKernels } from './code-object.mjs';
+import { childSeconds, fail, inParallel, isKept, trimCache } from './kernel-objects.mjs';
+import { checkArguments, checkSymbols, KernelSources, sha256 } from './kernel-sources.mjs';
 
-const run = promisify(execFile);
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 const { values: options } = parseArgs({
@@ -39,10 +27,13 @@ const { values: options } = parseArgs({
     target: { type: 'string', default: 'host' },
     native: { type: 'boolean', default: false },
     kernels: { type: 'string', default: path.join(root, 'kernels') },
-    output: { type: 'string', default: path.join(root, 'build', 'kernels') },
+    output: { type: 'string' },
     only: { type: 'string' },
+    twins: { type: 'boolean', default: false },
   },
 });
+
+const kernelSources = await KernelSources.open(options);
 
 const HOST_FLAGS = [
   '-std=c++17',
@@ -95,12 +86,6 @@ const AMD_FLAGS = [
 
 const NVIDIA_FLAGS = ['-x', 'cu', '-std=c++17', '-O3', '-cubin', '--expt-relaxed-constexpr', '-fmad=false'];
 
-/** Ends the build with one line on stderr. */
-function fail(message) {
-  console.error(`build-kernels: ${message}`);
-  process.exit(1);
-}
-
 function works(compiler) {
   try {
     execFileSync(compiler, ['--version'], { stdio: 'pipe' });
@@ -117,71 +102,11 @@ function chooseCompiler(variable, candidates, what, advice) {
   return candidates.find(works) ?? fail(`no ${what} found (tried ${candidates.join(', ')}); ${advice}`);
 }
 
-const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
 const listFiles = (folder, suffix) =>
   readdirSync(folder)
     .filter((name) => name.endsWith(suffix))
     .sort()
     .map((name) => path.join(folder, name));
-
-/** Every kernel that the executor's contracts name, with the file it is in. */
-async function loadContracts() {
-  const file = path.join(root, 'dist', 'executor', 'kernels', 'contracts', 'index.js');
-  if (!existsSync(file)) fail('the contracts are not compiled; run "npm run build:ts" first');
-  return (await import(pathToFileURL(file).href)).allContracts;
-}
-
-const isWanted = (source) => options.only === undefined || options.only.split(',').includes(source);
-const contracts = (await loadContracts()).filter(({ source }) => isWanted(source));
-for (const { name, source } of contracts) {
-  if (!existsSync(path.join(options.kernels, source))) fail(`${source} is missing: it holds the kernel ${name}`);
-}
-
-/** Fails unless each contract's kernel is a symbol of one of the built files. */
-function checkSymbols(target, folder, files, suffix) {
-  const symbols = files.map((file) => loadableSymbols(readFileSync(path.join(folder, file))));
-  for (const { name, source } of contracts) {
-    if (!symbols.some((names) => names.has(name + suffix))) fail(`${source} for ${target} holds no kernel ${name}`);
-  }
-}
-
-/** Fails unless the kernel's own metadata has the arguments that its contract states, each aligned to its size. */
-function checkArguments(target, kernel) {
-  const contract = contracts.find(({ name }) => name === kernel.name);
-  if (contract === undefined) return;
-  let end = 0;
-  const expected = contract.arguments.map(({ kind }) => {
-    const bytes = kind === 'buffer' ? 8 : 4;
-    const offset = Math.ceil(end / bytes) * bytes;
-    end = offset + bytes;
-    return { offset, bytes, kind };
-  });
-  const text = (list) => list.map(({ offset, bytes, kind }) => `${kind} of ${bytes} at ${offset}`).join(', ');
-  if (text(kernel.arguments) !== text(expected)) {
-    fail(`${kernel.name} for ${target} takes ${text(kernel.arguments)}; its contract says ${text(expected)}`);
-  }
-}
-
-// Whether a manifest is current depends on the contracts' arguments too: it was held against them.
-const contractsHash = sha256(
-  JSON.stringify(contracts.map(({ name, source, arguments: taken }) => [name, source, taken.map(({ kind }) => kind)])),
-);
-const sources = listFiles(options.kernels, '.hip').filter((file) => isWanted(path.basename(file)));
-if (sources.length === 0) fail(`no kernels in ${options.kernels}`);
-const sourceHash = sha256(...sources.flatMap((file) => [path.basename(file), hashWithHeaders(file)]));
-
-/** Hash of a source and of every header that it includes, however deep; all of them lie under the kernels' folder. */
-function hashWithHeaders(file, seen = new Set()) {
-  if (seen.has(file)) return '';
-  seen.add(file);
-  const text = readFileSync(file, 'utf8');
-  const included = [...text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map(([, name]) =>
-    [path.dirname(file), options.kernels]
-      .map((folder) => path.resolve(folder, name))
-      .find((found) => existsSync(found)),
-  );
-  return sha256(text, ...included.map((found) => (found === undefined ? '' : hashWithHeaders(found, seen))));
-}
 
 /** The first line of a compiler that names its version: nvcc's is its last, the others' their first. */
 function versionOf(compiler) {
@@ -189,86 +114,24 @@ function versionOf(compiler) {
   return /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
 }
 
-const CACHE = path.join(root, 'build', 'cache');
-/** Objects that nothing has used for so long are forgotten. */
-const CACHE_DAYS = 14;
-
-/** Forgets what nothing has used for a while. */
-function trimCache() {
-  if (!existsSync(CACHE)) return;
-  const oldest = Date.now() - CACHE_DAYS * 24 * 3600 * 1000;
-  for (const name of readdirSync(CACHE)) {
-    const file = path.join(CACHE, name);
-    if (statSync(file).mtimeMs < oldest) rmSync(file, { recursive: true, force: true });
-  }
-}
-
-const isKept = (key) => existsSync(path.join(CACHE, key));
-
-/** Whether an object that was made of the same is there; then it is put in place. */
-function fromCache(job) {
-  if (job.key === undefined || !isKept(job.key)) return false;
-  const kept = path.join(CACHE, job.key);
-  copyFileSync(kept, job.output);
-  const now = new Date();
-  utimesSync(kept, now, now);
-  return true;
-}
-
-/** Keeps an object for whoever wants the same; whole or not at all, since several builds may run. */
-function intoCache(job) {
-  if (job.key === undefined) return;
-  mkdirSync(CACHE, { recursive: true });
-  const writing = path.join(CACHE, `${job.key}.${process.pid}`);
-  copyFileSync(job.output, writing);
-  renameSync(writing, path.join(CACHE, job.key));
-}
-
-/**
- * Makes each job's output, as many at a time as there are cores; the first failure ends the build with the compiler's
- * words.
- *
- * @returns how many were compiled, and how many were there already
- */
-async function inParallel(target, jobs) {
-  const queue = jobs.filter((job) => !fromCache(job));
-  const count = { compiled: queue.length, kept: jobs.length - queue.length };
-  const showsProgress = process.stderr.isTTY && queue.length > 1;
-  let done = 0;
-  const worker = async () => {
-    for (let job = queue.shift(); job; job = queue.shift()) {
-      try {
-        await run(job.compiler, job.args, { maxBuffer: 1 << 26 });
-      } catch (error) {
-        fail(`${job.what} did not compile:\n${error.stderr || error.message}`);
-      }
-      if (!existsSync(job.output)) fail(`${job.compiler} said nothing and wrote no ${job.output}`);
-      intoCache(job);
-      done += 1;
-      if (showsProgress) process.stderr.write(`\rkernels: ${target} ${done}/${count.compiled} ${job.what}\x1b[K`);
-    }
-  };
-  await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
-  if (showsProgress) process.stderr.write('\r\x1b[K');
-  return count;
-}
-
 /** Builds one target unless its manifest says that it is current. */
-async function build(target, compiler, flags, symbolSuffix, steps) {
-  const folder = path.join(options.output, target);
+async function build(target, { contracts, hash, output }, compiler, flags, symbolSuffix, steps) {
+  const folder = path.join(output, target);
   const manifestFile = path.join(folder, 'manifest.json');
   const version = versionOf(compiler);
-  const key = sha256(sourceHash, contractsHash, version, JSON.stringify(flags));
+  const key = sha256(hash, version, JSON.stringify(flags));
   if (existsSync(manifestFile)) {
     const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'));
-    if (manifest.key === key && manifest.files.every(({ file }) => existsSync(path.join(folder, file)))) return;
+    const isWhole = ({ file, sha256: expected }) =>
+      existsSync(path.join(folder, file)) && sha256(readFileSync(path.join(folder, file))) === expected;
+    if (manifest.key === key && manifest.files.every(isWhole)) return;
   }
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
   const started = Date.now();
   const before = childSeconds();
   const { files, compiled, kept } = await steps(folder, version);
-  checkSymbols(target, folder, files, symbolSuffix);
+  checkSymbols(target, contracts, folder, files, symbolSuffix);
   const manifest = {
     target,
     key,
@@ -278,7 +141,7 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
       const described = { file, sha256: sha256(image) };
       if (file.endsWith('.so')) return described;
       const kernels = readKernels(image);
-      for (const kernel of kernels) checkArguments(target, kernel);
+      for (const kernel of kernels) checkArguments(target, contracts, kernel);
       return { ...described, kernels };
     }),
   };
@@ -291,17 +154,6 @@ async function build(target, compiler, flags, symbolSuffix, steps) {
   );
 }
 
-/** Processor time of the compilers that have ended, in seconds; 0 where the system does not tell. */
-function childSeconds() {
-  try {
-    const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1].split(' ');
-    // cutime and cstime, in ticks of which every Linux that Node runs on has 100 a second.
-    return (Number(fields[13]) + Number(fields[14])) / 100;
-  } catch {
-    return 0;
-  }
-}
-
 function cppCompiler() {
   if (process.arch !== 'x64') fail(`the host target is for x86-64; this machine is ${process.arch}`);
   return chooseCompiler('CXX', ['g++', 'clang++'], 'C++ compiler', 'install g++');
@@ -311,16 +163,18 @@ function cppCompiler() {
  * Builds all sources as C++ into one shared object for each variant: its name and its own flags. A variant may name the
  * only sources that gain by its flags, and the variant whose objects the others are.
  */
-async function buildShared(target, compiler, flags, variants) {
+async function buildShared(target, kernels, compiler, flags, variants) {
+  const { sources } = kernels;
   await build(
     target,
+    kernels,
     compiler,
     [...flags, ...variants.flatMap((variant) => variant.flags)],
     '',
     async (folder, version) => {
       const object = (source, name) => path.join(folder, `${path.basename(source, '.hip')}.${name}.o`);
       const isOwn = (source, { only }) => only === undefined || only.includes(path.basename(source));
-      // Half of what a kernel takes to compile is parsing the processor's own headers: once a variant is enough.
+      // Half of what a kernel takes to compile is parsing the processor's own headers: for several, once is enough.
       const prelude = path.join(options.kernels, 'forge', 'device.h');
       const preludes = new Map(
         variants.map(({ name }) => {
@@ -340,21 +194,22 @@ async function buildShared(target, compiler, flags, variants) {
             args: [
               ...flags,
               ...variant.flags,
-              ...['-include', preludes.get(variant.name)],
+              ...['-include', preludes.get(variant.name), '-I', options.kernels],
               ...['-c', '-x', 'c++', source, '-o', object(source, variant.name)],
             ],
             key: sha256(
               version,
               JSON.stringify([flags, variant.flags]),
               path.basename(source),
-              hashWithHeaders(source),
+              kernelSources.hash(source),
             ),
           })),
       );
-      const changed = new Set(objects.filter(({ key }) => !isKept(key)).map(({ variant }) => variant));
+      const changed = objects.filter(({ key }) => !isKept(key));
+      const isShared = (variant) => changed.filter((object) => object.variant === variant).length > 1;
       await inParallel(
         target,
-        [...changed].map(({ name, flags: own }) => ({
+        variants.filter(isShared).map(({ name, flags: own }) => ({
           what: `prelude of ${name}`,
           compiler,
           output: `${preludes.get(name)}.gch`,
@@ -396,18 +251,23 @@ async function buildHost() {
           others: 'x86-64-v4',
         },
       ];
-  await buildShared('host', compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
+  await buildShared('host', kernelSources.of('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
 async function buildLanes() {
   for (const wave of [32, 64]) {
-    await buildShared(`lanes${wave}`, cppCompiler(), LANES_FLAGS, [{ name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] }]);
+    const kernels = kernelSources.of('gpu', true);
+    await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
+      { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
+    ]);
   }
 }
 
 /** Builds one code object a source. */
 async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
-  await build(target, compiler, flags, symbolSuffix, async (folder, version) => {
+  const kernels = kernelSources.of('gpu');
+  const { sources } = kernels;
+  await build(target, kernels, compiler, flags, symbolSuffix, async (folder, version) => {
     const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);
     const count = await inParallel(
       target,
@@ -415,8 +275,8 @@ async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
         what: `${path.basename(source)} for ${target}`,
         compiler,
         output: object(source),
-        args: [...flags, '-o', object(source), source],
-        key: sha256(version, JSON.stringify(flags), path.basename(source), hashWithHeaders(source)),
+        args: [...flags, '-I', options.kernels, '-o', object(source), source],
+        key: sha256(version, JSON.stringify(flags), path.basename(source), kernelSources.hash(source)),
       })),
     );
     return { files: sources.map((source) => path.basename(object(source))), ...count };

@@ -1,9 +1,9 @@
 // Holds the code objects of build/kernels/ against the hardware's limits, by their own metadata: wave size, LDS, no spilled
-// registers in matrix products and attention. Prints the registers and static occupancy of every kernel. Ends with 1 when
-// one breaks a limit. (Arguments were held against the contracts when they were built.)
+// registers in matrix products and attention. Writes the registers and static occupancy of every kernel to
+// build/docs/registers.md. Ends with 1 when one breaks a limit. (Arguments were held against the contracts when they were built.)
 //
-//   node tools/check-kernels.mjs --target gfx1100,gfx942 [--output DIR] [--page FILE]    --page also writes the table there
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+//   node tools/check-kernels.mjs --target gfx1100,gfx942 [--output DIR]
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -14,7 +14,6 @@ const { values: options } = parseArgs({
   options: {
     target: { type: 'string', default: 'gfx1100,gfx942' },
     output: { type: 'string', default: path.join(root, 'build', 'kernels') },
-    page: { type: 'string' },
   },
 });
 
@@ -28,20 +27,21 @@ const manifests = options.target.split(',').map((target) => {
 });
 const found = manifests.flatMap(complaints);
 const tables = manifests.flatMap(registerTable).join('\n');
-console.log(tables);
 for (const complaint of found) console.error(`check-kernels: ${complaint}`);
-if (options.page !== undefined) {
-  const introduction = [
-    '# Registers and static occupancy',
-    '',
-    'Written by `npm run check:kernels -- --page docs/registers.md` from what the code objects say of themselves. Static:',
-    'how many blocks of 256 threads fit at one time by their registers and LDS, not how many a launch has. Scratch is',
-    'bytes a thread. The register file of a SIMD holds 1536 vector registers a lane on gfx1100, gfx1101 and gfx12, 1024',
-    'on gfx1102 and 512 on CDNA, where accumulation registers count among them.',
-    '',
-  ];
-  writeFileSync(options.page, `${[...introduction, tables].join('\n').trimEnd()}\n`);
-}
+const introduction = [
+  '# Registers and static occupancy',
+  '',
+  'Written by `npm run check:kernels` from what the code objects say of themselves. Static: how many blocks of 256 threads',
+  'fit at one time by their registers and LDS, not how many a launch has. Scratch is bytes a thread. The register file of a',
+  'SIMD holds 1536 vector registers a lane on gfx1100, gfx1101 and gfx12, 1024 on gfx1102 and 512 on CDNA, where accumulation',
+  'registers count among them.',
+  '',
+];
+const page = path.join(root, 'build', 'docs', 'registers.md');
+mkdirSync(path.dirname(page), { recursive: true });
+writeFileSync(page, `${[...introduction, tables].join('\n').trimEnd()}\n`);
 const count = manifests.reduce((sum, { files }) => sum + files.flatMap(({ kernels }) => kernels).length, 0);
-console.log(`check-kernels: ${count} kernels of ${options.target}, ${found.length} beyond a limit`);
+console.log(
+  `check-kernels: ${count} kernels of ${options.target}, ${found.length} beyond a limit; registers in ${path.relative(root, page)}`,
+);
 process.exit(found.length === 0 ? 0 : 1);

@@ -52,9 +52,10 @@ function holds(complaints) {
   return complaints.length === 0;
 }
 
-const cppFiles = ['kernels', 'kernels/forge', 'native'].flatMap((folder) =>
+// contract.h is written by the build.
+const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap((folder) =>
   readdirSync(path.join(root, folder))
-    .filter((name) => /\.(hip|h|cc)$/.test(name))
+    .filter((name) => /\.(hip|h|cc)$/.test(name) && name !== 'contract.h')
     .map((name) => path.join(root, folder, name)),
 );
 

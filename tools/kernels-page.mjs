@@ -1,4 +1,5 @@
-// The text of docs/kernels.md: every kernel with its contract, and what the seed documents call it.
+// The texts of docs/kernels.md, a row an operation and what the seed documents call it, and of build/docs/contracts.md: every
+// kernel with its contract.
 
 const DISTINCT = /f32|bf16|f16|\d+/g;
 
@@ -51,7 +52,7 @@ function description(contract) {
 
 function sourceSection(source, contracts) {
   const groups = groupBy(contracts, (contract) => description(contract).replace(DISTINCT, '#'));
-  const lines = [`### ${source}`, ''];
+  const lines = [`## ${source}`, ''];
   for (const group of groups.values()) {
     lines.push(`${group.map(({ name }) => code(name)).join(', ')}: ${merged(group.map(description))}`);
   }
@@ -64,14 +65,53 @@ function groupBy(items, keyOf) {
   return groups;
 }
 
-/** @returns the page, ending with a line break */
-export function kernelsPage(contracts, seedNames, indexRule) {
-  const sources = [...groupBy(contracts, ({ source }) => source)].sort(([a], [b]) => (a < b ? -1 : 1));
+/** Names of kernels, those that differ in types and numbers alone together. */
+function names(contracts) {
+  const groups = groupBy(contracts, ({ name }) => name.replace(DISTINCT, '#'));
+  return [...groups.values()].map((group) => code(merged(group.map(({ name }) => name)))).join(', ');
+}
+
+function operationRow(operation, contracts) {
+  const twins = contracts.filter(({ source }) => source.startsWith('twins/'));
+  const launched = contracts.filter((contract) => !twins.includes(contract));
+  const on = (device) => launched.filter((contract) => contract.on === device);
+  const cells = [operation, contracts[0].summary, ...[on(undefined), on('host'), on('gpu'), twins].map(names)];
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+/** @returns docs/kernels.md, ending with a line break */
+export function kernelsPage(operations, seedNames) {
+  const contracts = Object.values(operations).flat();
+  const twins = contracts.filter(({ source }) => source.startsWith('twins/'));
   const lines = [
     '# The kernels',
     '',
-    `Written by \`npm run docs\` from the contracts in \`src/executor/kernels/contracts/\`: ${contracts.length} kernels of`,
-    `${sources.length} sources in \`kernels/\`. Kernels that differ in types and numbers alone stand together: \`f32/f16\`, \`8/16/32\`.`,
+    `Written by \`npm run docs\` from the contracts in \`src/executor/kernels/\`, a file an operation: ${contracts.length} kernels, of which`,
+    `${contracts.length - twins.length} are launched by some plan. Those that differ in types and numbers alone stand together: \`f32/f16\`, \`8/16/32\`. Nothing`,
+    'launches twins, in `kernels/twins/`: tests hold others against them, and no package has them. Arguments, grids, orders of',
+    'sums and tolerances are in `build/docs/contracts.md`, which `npm run docs` writes too.',
+    '',
+    '| operation | its first kernel computes | on all devices | on the host | on GPUs | twins |',
+    '| --- | --- | --- | --- | --- | --- |',
+    ...Object.entries(operations).map(([operation, list]) => operationRow(operation, list)),
+    '',
+    '## Names in the seed documents',
+    '',
+    '| there | here | why |',
+    '| --- | --- | --- |',
+    ...seedNames.map(({ seed, kernels, why = '' }) => `| ${seed} | ${kernels.map(code).join(', ')} | ${why} |`),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+/** @returns build/docs/contracts.md, ending with a line break */
+export function contractsPage(contracts, indexRule) {
+  const sources = [...groupBy(contracts, ({ source }) => source)].sort(([a], [b]) => (a < b ? -1 : 1));
+  const lines = [
+    '# Contracts',
+    '',
+    `Written by \`npm run docs\` from the contracts in \`src/executor/kernels/\`: ${contracts.length} kernels of ${sources.length} sources in`,
+    '`kernels/`. Kernels that differ in types and numbers alone stand together: `f32/f16`, `8/16/32`.',
     '',
     '## What holds for all',
     '',
@@ -84,14 +124,6 @@ export function kernelsPage(contracts, seedNames, indexRule) {
     '- A recorded launch that breaks one of these is refused before anything runs. `ROCMFORGE_LOG_LAUNCHES=1` writes each',
     '  launch to stderr before it runs, and waits for each: the last line names the kernel that failed.',
     '- The tolerance is the largest |difference| from a float64 reference that tests accept.',
-    '',
-    '## Names in the seed documents',
-    '',
-    '| there | here | why |',
-    '| --- | --- | --- |',
-    ...seedNames.map(({ seed, kernels, why = '' }) => `| ${seed} | ${kernels.map(code).join(', ')} | ${why} |`),
-    '',
-    '## Contracts',
     '',
     ...sources.flatMap(([source, list]) => sourceSection(source, list)),
   ];

@@ -3,7 +3,7 @@
 //
 //   node tools/mutate-kernels.mjs [--only TEXT]      only the mistakes whose name contains TEXT
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -22,12 +22,10 @@ function fail(message) {
 /** The kernel files that a mistake's test launches. */
 const sourcesOf = (mutation) => [mutation.test, ...(mutation.with ?? [])].map((name) => `${name}.hip`);
 
-/** A copy of the prelude and of the named kernels, with the mistake in it. */
+/** A copy of the kernels with the mistake in it. */
 function plant(folder, mutation) {
   const kernels = path.join(folder, 'kernels');
-  mkdirSync(kernels);
-  cpSync(path.join(root, 'kernels', 'forge'), path.join(kernels, 'forge'), { recursive: true });
-  for (const source of sourcesOf(mutation)) cpSync(path.join(root, 'kernels', source), path.join(kernels, source));
+  cpSync(path.join(root, 'kernels'), kernels, { recursive: true });
   const file = path.join(kernels, mutation.file);
   const before = readFileSync(file, 'utf8');
   if (!before.includes(mutation.from)) fail(`"${mutation.name}": ${mutation.file} holds no "${mutation.from}"`);
@@ -39,6 +37,7 @@ function caughtBy(folder, mutation) {
   const output = path.join(folder, 'build');
   const only = sourcesOf(mutation).join(',');
   const build = [
+    '--twins',
     '--only',
     only,
     '--target',

@@ -1,5 +1,5 @@
-// Before `npm pack`: builds the code objects of every AMD target and a native addon that runs on other machines, so that the
-// package holds them and installing it needs no compiler. With --list it then packs without writing, prints the sizes, and
+// Before `npm pack`: builds the kernels of every AMD target and of the host, and a native addon, that run on other machines, so
+// that the package holds them and installing it needs no compiler. With --list it then packs without writing, prints the sizes, and
 // ends with 1 when something is missing or the package is too large.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
@@ -11,11 +11,22 @@ const AMD_TARGETS = ['gfx90a', 'gfx942', 'gfx1100', 'gfx1101', 'gfx1102', 'gfx12
 const MOST_BYTES = 20e6;
 
 const list = process.argv.includes('--list');
-execFileSync(process.execPath, [path.join(root, 'tools', 'build-kernels.mjs'), '--target', AMD_TARGETS.join()], {
-  cwd: root,
-  // What npm pack prints on stdout is read by programs.
-  stdio: ['ignore', 2, 2],
-});
+execFileSync(
+  process.execPath,
+  [path.join(root, 'tools', 'build-kernels.mjs'), '--target', ['host', ...AMD_TARGETS].join()],
+  {
+    cwd: root,
+    // What npm pack prints on stdout is read by programs.
+    stdio: ['ignore', 2, 2],
+  },
+);
+
+/** The files of a target's kernels. */
+function filesOf(target) {
+  const folder = path.join('build', 'kernels', target);
+  const manifest = JSON.parse(readFileSync(path.join(root, folder, 'manifest.json'), 'utf8'));
+  return [path.join(folder, 'manifest.json'), ...manifest.files.map(({ file }) => path.join(folder, file))];
+}
 
 // What the oldest distribution has that the package is for: RHEL 9, Ubuntu 22.04, Debian 12.
 const NEWEST_GLIBC = [2, 34];
@@ -24,16 +35,18 @@ execFileSync('npm', ['run', '-s', 'build:native'], { cwd: root, stdio: ['ignore'
 mkdirSync(path.join(root, path.dirname(ADDON)), { recursive: true });
 copyFileSync(path.join(root, 'build', 'Release', 'rocmforge.node'), path.join(root, ADDON));
 execFileSync('strip', [path.join(root, ADDON)], { stdio: ['ignore', 2, 2] });
-const dynamic = execFileSync('objdump', ['-T', '-p', path.join(root, ADDON)], { encoding: 'utf8' });
-const wants = [...dynamic.matchAll(/GLIBC_(\d+)\.(\d+)/g)].map(([, major, minor]) => [Number(major), Number(minor)]);
-const newest = wants.reduce((a, b) => ((b[0] - a[0] || b[1] - a[1]) > 0 ? b : a), [0, 0]);
-if ((newest[0] - NEWEST_GLIBC[0] || newest[1] - NEWEST_GLIBC[1]) > 0 || /NEEDED\s+libstdc\+\+/.test(dynamic)) {
-  console.error(
-    `pack: the addon needs glibc ${newest.join('.')}, or libstdc++; at most ${NEWEST_GLIBC.join('.')} and none`,
-  );
-  process.exit(1);
+for (const file of [ADDON, ...filesOf('host').filter((name) => name.endsWith('.so'))]) {
+  const dynamic = execFileSync('objdump', ['-T', '-p', path.join(root, file)], { encoding: 'utf8' });
+  const wants = [...dynamic.matchAll(/GLIBC_(\d+)\.(\d+)/g)].map(([, major, minor]) => [Number(major), Number(minor)]);
+  const newest = wants.reduce((a, b) => ((b[0] - a[0] || b[1] - a[1]) > 0 ? b : a), [0, 0]);
+  if ((newest[0] - NEWEST_GLIBC[0] || newest[1] - NEWEST_GLIBC[1]) > 0 || /NEEDED\s+libstdc\+\+/.test(dynamic)) {
+    console.error(
+      `pack: ${file} needs glibc ${newest.join('.')}, or libstdc++; at most ${NEWEST_GLIBC.join('.')} and none`,
+    );
+    process.exit(1);
+  }
+  console.error(`pack: ${file} needs glibc ${newest.join('.')}`);
 }
-console.error(`pack: the addon needs glibc ${newest.join('.')}`);
 if (!list) process.exit(0);
 
 const text = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {
@@ -44,13 +57,7 @@ const text = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scrip
 });
 const [{ size, unpackedSize, files }] = JSON.parse(text.slice(text.indexOf('[')));
 const packed = new Set(files.map((file) => file.path));
-const wanted = [...AMD_TARGETS, 'host']
-  .flatMap((target) => {
-    const folder = path.join('build', 'kernels', target);
-    const manifest = JSON.parse(readFileSync(path.join(root, folder, 'manifest.json'), 'utf8'));
-    return [path.join(folder, 'manifest.json'), ...manifest.files.map(({ file }) => path.join(folder, file))];
-  })
-  .concat(ADDON);
+const wanted = [...[...AMD_TARGETS, 'host'].flatMap(filesOf), ADDON];
 const missing = wanted.filter((file) => !packed.has(file));
 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
 for (const file of missing) console.error(`pack: the package holds no ${file}`);

@@ -31,9 +31,15 @@ const MISTAKES = {
     from: 'kv_offset(block_table, position, kv_heads, kv_head, head_dim)',
     to: `kv_offset(block_table, position, kv_heads, kv_head, head_dim) + (position == ${Number(options.position)} ? size_t{1} << 42 : 0)`,
   },
-  'wrong-norm': { source: 'rms_norm.hip', from: '* scale * weight[i]', to: '* scale * weight[i] * 1.001f' },
+  'wrong-norm': {
+    source: 'rms_norm.hip',
+    file: 'forge/norm.h',
+    from: '* scale * weight[i]',
+    to: '* scale * weight[i] * 1.001f',
+  },
   'wrong-activation': {
     source: 'swiglu.hip',
+    file: 'forge/swiglu.h',
     from: 'silu(to_float(gate[i])) * to_float(up[i])',
     to: 'silu(to_float(up[i])) * to_float(gate[i])',
   },
@@ -56,9 +62,9 @@ const sha256 = (file) => createHash('sha256').update(readFileSync(file)).digest(
 function buildPlanted() {
   const kernels = path.join(folder, 'kernels');
   cpSync(path.join(root, 'kernels'), kernels, { recursive: true });
-  const file = path.join(kernels, mistake.source);
+  const file = path.join(kernels, mistake.file ?? mistake.source);
   const source = readFileSync(file, 'utf8');
-  if (!source.includes(mistake.from)) fail(`${mistake.source} holds no "${mistake.from}"`);
+  if (!source.includes(mistake.from)) fail(`${file} holds no "${mistake.from}"`);
   writeFileSync(file, source.replace(mistake.from, mistake.to));
   const built = path.join(folder, 'build');
   const args = ['--target', target, '--only', mistake.source, '--kernels', kernels, '--output', built];

@@ -1,4 +1,4 @@
-// Runs whole models on emulated GPUs and writes what came of it into docs/verification.md.
+// Runs whole models on emulated GPUs and writes what came of it into build/docs/verification.md.
 //
 //   npm run verify:emulator [-- --target gfx1100,gfx942] [--check stories,q4_k,q8_0,prefill]
 //
@@ -7,7 +7,7 @@
 // double, and for all checks but `prefill` ../shared/data. One process a target and check: a driver is loaded once.
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const shared = path.join(root, '..', 'shared', 'data');
-const docs = path.join(root, 'docs', 'verification.md');
+const docs = path.join(root, 'build', 'docs', 'verification.md');
 const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).href);
 
 const PREFILL_TOKENS = 16;
@@ -273,7 +273,9 @@ function linesOf(row, commit, date) {
 
 /** Replaces the rows of the same model and target, and keeps the others. */
 function write(rows) {
-  const [before, section = ''] = readFileSync(docs, 'utf8').split(new RegExp(`^(?=${HEADING}$)`, 'm'));
+  const [before, section = ''] = (existsSync(docs) ? readFileSync(docs, 'utf8') : '').split(
+    new RegExp(`^(?=${HEADING}$)`, 'm'),
+  );
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
   const date = new Date().toISOString().slice(0, 10);
   const entries = new Map();
@@ -299,6 +301,7 @@ function write(rows) {
     '',
     ...sorted.map(({ details }) => details),
   ];
+  mkdirSync(path.dirname(docs), { recursive: true });
   writeFileSync(docs, `${before.trimEnd()}\n\n${lines.join('\n')}\n`);
 }
 

@@ -9,7 +9,7 @@ namespace forge {
 
 // Contexts are split at absolute positions and the splits folded in order: a row's bits depend on its own context
 // alone.
-constexpr int SPLIT = 256;
+constexpr int SPLIT = ATTENTION_SPLIT;
 
 // What attention over some positions amounts to: the largest score, the sum of e^(score - largest), and the sum of
 // e^(score - largest) * v, of which each lane holds the elements lane, lane + WAVE, ...
@@ -118,7 +118,3 @@ DEVICE void write_result(const Partial<E>& p, float* out) {
 }
 
 }  // namespace forge
-
-// `macro(d)` for each head size that attention is built for.
-#define FORGE_HEAD_DIMS(macro) \
-  macro(8) macro(16) macro(32) macro(48) macro(64) macro(80) macro(96) macro(112) macro(128) macro(256)

@@ -204,6 +204,3 @@ DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int e
 }
 
 }  // namespace forge
-
-// `macro(d)` for each head size that attention on matrix units is built for.
-#define FORGE_TILE_HEAD_DIMS(macro) macro(64) macro(128)

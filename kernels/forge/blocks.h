@@ -10,6 +10,7 @@
 // Element i is scale * quant - minimum. Scale and minimum are exact in f32, and so is scale * quant.
 #pragma once
 
+#include "contract.h"
 #include "device.h"
 
 namespace forge {
@@ -30,8 +31,7 @@ DEVICE int32_t subtract_bytes(uint32_t bytes, uint32_t zero) {
 // The lowest four bits of `bits`, each at bit 4 of its own byte.
 DEVICE uint32_t spread_fifth_bits(uint32_t bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
 
-struct BlockQ8_0 {
-  static constexpr int ELEMENTS = 32, BYTES = 34;
+struct BlockQ8_0 : FormatQ8_0 {
   static constexpr bool HAS_MINIMUM = false;
   DEVICE int32_t quants4(const uint8_t* b, int i) { return load_unaligned<int32_t>(b + 2 + i); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
@@ -43,24 +43,21 @@ DEVICE uint32_t half_split_nibbles(const uint8_t* quants, int i) {
   return load_unaligned<uint32_t>(quants + i % 16) >> (i < 16 ? 0 : 4) & 0x0f0f0f0fu;
 }
 
-struct BlockQ4_0 {
-  static constexpr int ELEMENTS = 32, BYTES = 18;
+struct BlockQ4_0 : FormatQ4_0 {
   static constexpr bool HAS_MINIMUM = false;
   DEVICE int32_t quants4(const uint8_t* b, int i) { return subtract_bytes(half_split_nibbles(b + 2, i), 8); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 
-struct BlockQ4_1 {
-  static constexpr int ELEMENTS = 32, BYTES = 20;
+struct BlockQ4_1 : FormatQ4_1 {
   static constexpr bool HAS_MINIMUM = true;
   DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(half_split_nibbles(b + 4, i)); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
 };
 
-struct BlockQ5_0 {
-  static constexpr int ELEMENTS = 32, BYTES = 22;
+struct BlockQ5_0 : FormatQ5_0 {
   static constexpr bool HAS_MINIMUM = false;
   DEVICE int32_t quants4(const uint8_t* b, int i) {
     return subtract_bytes(half_split_nibbles(b + 6, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 2) >> i), 16);
@@ -69,8 +66,7 @@ struct BlockQ5_0 {
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 
-struct BlockQ5_1 {
-  static constexpr int ELEMENTS = 32, BYTES = 24;
+struct BlockQ5_1 : FormatQ5_1 {
   static constexpr bool HAS_MINIMUM = true;
   DEVICE int32_t quants4(const uint8_t* b, int i) {
     return static_cast<int32_t>(half_split_nibbles(b + 8, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 4) >> i));
@@ -93,8 +89,7 @@ DEVICE uint32_t sub_block_nibbles(const uint8_t* quants, int i) {
   return load_unaligned<uint32_t>(quants + i / 64 * 32 + i % 32) >> (i % 64 < 32 ? 0 : 4) & 0x0f0f0f0fu;
 }
 
-struct BlockQ4_K {
-  static constexpr int ELEMENTS = 256, BYTES = 144;
+struct BlockQ4_K : FormatQ4_K {
   static constexpr bool HAS_MINIMUM = true;
   DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(sub_block_nibbles(b + 16, i)); }
   DEVICE float scale(const uint8_t* b, int i) { return load_half(b) * static_cast<float>(packed_scale(b + 4, i / 32)); }
@@ -104,8 +99,7 @@ struct BlockQ4_K {
 };
 
 // Bit s of qh[j] is the fifth bit of element j of sub-block s.
-struct BlockQ5_K {
-  static constexpr int ELEMENTS = 256, BYTES = 176;
+struct BlockQ5_K : FormatQ5_K {
   static constexpr bool HAS_MINIMUM = true;
   DEVICE int32_t quants4(const uint8_t* b, int i) {
     const uint32_t fifth = load_unaligned<uint32_t>(b + 16 + i % 32) >> (i / 32) & 0x01010101u;
@@ -117,8 +111,7 @@ struct BlockQ5_K {
 
 // Two halves of 128 elements. Quarter q of a half: low four bits in the nibbles of 64 bytes (quarters 0 and 1 the low
 // ones), top two bits at bit 2q of 32 bytes. Sixteen elements share a signed 8-bit scale.
-struct BlockQ6_K {
-  static constexpr int ELEMENTS = 256, BYTES = 210;
+struct BlockQ6_K : FormatQ6_K {
   static constexpr bool HAS_MINIMUM = false;
   DEVICE int32_t quants4(const uint8_t* b, int i) {
     const int half = i / 128, quarter = i % 128 / 32;

@@ -178,7 +178,7 @@ DEVICE void linear_few(Job job, int first_n, int first_token) {
 }
 
 // Many tokens: a block owns MANY_ROWS / PARTS outputs of MANY_TOKENS tokens, a wave a rectangle of tiles of them.
-constexpr int MANY_ROWS = 64, MANY_TOKENS = 128;
+constexpr int MANY_ROWS = TILE_MANY_ROWS, MANY_TOKENS = TILE_MANY_TOKENS;
 
 template <class Job>
 DEVICE void linear_many(Job job, int first_n, int first_token) {

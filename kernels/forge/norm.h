@@ -30,4 +30,15 @@ DEVICE float rms_scale(const float* x, int hidden, float eps) {
 }
 #endif
 
+// Row `row` of y from that of x, which y may be: a thread reads and writes its own elements. One block a row.
+template <class T>
+DEVICE void normalize(int row, const T* x, const float* __restrict weight, T* y, int hidden, float eps) {
+  const T* in = x + static_cast<size_t>(row) * hidden;
+  T* out = y + static_cast<size_t>(row) * hidden;
+  const float scale = rms_scale(in, hidden, eps);
+
+  SIMD
+  for (int i = thread_id(); i < hidden; i += BLOCK) store(out + i, to_float(in[i]) * scale * weight[i]);
+}
+
 }  // namespace forge

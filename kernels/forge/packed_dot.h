@@ -9,9 +9,6 @@
 
 namespace forge {
 
-// Tokens that a block multiplies while it reads the weight once.
-constexpr int PACKED_TOKENS = 8;
-
 // The lane's first blocks of R rows: asked for before anything else is known, they are there when it is.
 template <class F, int R>
 struct FirstParts {

@@ -8,12 +8,10 @@
 // A row depends on its own elements alone. quantize_q8.hip writes it.
 #pragma once
 
+#include "contract.h"
 #include "device.h"
 
 namespace forge {
-
-// Elements that share a scale, and the bytes they take over all three planes.
-constexpr int Q8_BLOCK = 32, Q8_BLOCK_BYTES = 40;
 
 DEVICE size_t q8_row_bytes(int in) { return static_cast<size_t>(in / Q8_BLOCK) * Q8_BLOCK_BYTES; }
 

@@ -15,6 +15,7 @@
 // kernels that bring a row's fragments in the same order get the same bits.
 #pragma once
 
+#include "contract.h"
 #include "device.h"
 
 namespace forge {
@@ -25,7 +26,7 @@ constexpr int TILE = 16, TILE_DEPTH = 32;
 struct alignas(16) Piece {
   uint32_t words[4];
 };
-constexpr int PIECE = 8, ROW_PIECES = TILE_DEPTH / PIECE;
+constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
 
 }  // namespace forge
 

@@ -247,7 +247,7 @@ const kernelBench = benchCommand
   .command('kernels')
   .description(
     'time fused kernels against the plain ones they replace, in the shapes of an 8B llama, each many times in one graph, ' +
-      'so that what fits a cache lies in it',
+      'so that what fits a cache lies in it; what --kernels does not hold is left out (build:kernels --twins builds all)',
   )
   .addOption(
     new Option('--rows <count...>', 'rows of a step, at most 512 (default: 1, 8 and on a GPU 512)').argParser(

@@ -22,7 +22,7 @@ import { packageVersion } from '../shared/package.js';
 import { loadAddon } from './device/addon.js';
 import type { Device } from './device/device.js';
 import type { FaultInjector } from './fault-injection.js';
-import { KV_BLOCK_TOKENS } from './kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import { Lease } from './lease.js';
 import { checkRelease, loadOptions } from './load-request.js';
 import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';

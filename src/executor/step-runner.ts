@@ -5,8 +5,7 @@ import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
-import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX } from './kernels/contracts/index.js';
-import { tileRows } from './layers/paged-attention.js';
+import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX, tileRows } from './kernels/index.js';
 import { countsOf } from './model/graph-buckets.js';
 import type { LoadedModel } from './model/loaded-model.js';
 import {
@@ -56,7 +55,7 @@ export class StepRunner {
   ) {
     this.watch = new StepWatch(new Pace(), clock);
     const { limits, tables } = model.forward;
-    this.tileRows = tileRows(model.forward.model, model.forward.cache) ?? 1;
+    this.tileRows = tileRows(model.forward.model, model.forward.cache.type) ?? 1;
     this.slots = new SlotTable(limits, model.forward.model.vocabularySize);
     this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
       const output = new Int32Array(limits.maxSequences * OUTPUT_WORDS);

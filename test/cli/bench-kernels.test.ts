@@ -1,9 +1,10 @@
 import { expect, it } from 'vitest';
 import { benchKernels, formatKernelPairs } from '../../src/cli/bench/kernel-bench.js';
 import { openDevice } from '../../src/executor/device/open-device.js';
+import { kernelsFolder } from '../kernels/support/targets.js';
 
 it('bench kernels times each fused kernel and the plain ones in its place', async () => {
-  const device = openDevice({ kind: 'host', threads: 1 });
+  const device = openDevice({ kind: 'host', threads: 1, kernels: kernelsFolder });
   const before = device.usedBytes;
   const pairs = await benchKernels(device, 3);
   expect(pairs.map(({ fused, twin }) => [fused, twin])).toEqual([

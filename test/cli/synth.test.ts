@@ -6,7 +6,7 @@ import { matrixType, UNIFORM_TYPES } from '../../src/cli/synth/mixtures.js';
 import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { syntheticVocabulary } from '../../src/cli/synth/vocabulary.js';
 import { synth } from '../../src/cli/synth.js';
-import { BLOCK_TYPES } from '../../src/executor/kernels/contracts/index.js';
+import { BLOCK_TYPES } from '../../src/executor/kernels/index.js';
 import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
 import { readModelParameters } from '../../src/shared/gguf/model-parameters.js';
 import { readGguf } from '../../src/shared/gguf/reader.js';

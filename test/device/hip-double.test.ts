@@ -5,7 +5,7 @@ import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
 import { greedy, readParityCases } from '../../src/cli/verify/teacher-forced.js';
 import type { Device, DeviceBuffer } from '../../src/executor/device/device.js';
 import { openDevice } from '../../src/executor/device/open-device.js';
-import { OUTPUT_WORDS } from '../../src/executor/kernels/contracts/index.js';
+import { OUTPUT_WORDS } from '../../src/executor/kernels/index.js';
 import { type LoadedModel, loadModel } from '../../src/executor/model/loaded-model.js';
 import { slotArena } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';

@@ -1,7 +1,7 @@
 import type { NativeDevice, NativeLaunch, NativeStep } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { argumentBytes } from '../../src/executor/kernels/contract.js';
-import { allContracts } from '../../src/executor/kernels/contracts/index.js';
+import { allContracts } from '../../src/executor/kernels/index.js';
 
 const BASE = 2 ** 40;
 const ALIGNMENT = 256;

@@ -5,7 +5,7 @@ import {
   flashAttentionCausal,
   flashAttentionNocausal,
   HEAD_DIMS,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { attentionPaged as pagedReference } from '../kernels/reference/attention_paged.js';
 import { attentionSplit as splitReference } from '../kernels/reference/attention_split.js';
 import { flashAttentionCausal as causalReference } from '../kernels/reference/flash_attention_causal.js';

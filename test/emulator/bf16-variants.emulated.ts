@@ -1,5 +1,5 @@
 import { it } from 'vitest';
-import { embeddingGather, matmul } from '../../src/executor/kernels/contracts/index.js';
+import { embeddingGather, matmul } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { embeddingGather as gatherReference } from '../kernels/reference/embedding_gather.js';
 import { matmul as matmulReference } from '../kernels/reference/matmul.js';

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { UserConsoleLog } from 'vitest';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
@@ -9,10 +9,10 @@ import { EXCEPTIONS } from './exceptions.js';
 import { EXECUTED_PREFIX, type ExecutedLine } from './executed.js';
 import { modelsSection, type Row, readRows, render } from './verification-table.js';
 
-const FILE = path.join(packageRoot, 'docs', 'verification.md');
+const FILE = path.join(packageRoot, 'build', 'docs', 'verification.md');
 const SHA_DIGITS = 12;
 
-/** Writes docs/verification.md: what was executed on the emulator, how far from the references, and when. */
+/** Writes build/docs/verification.md: what was executed on the emulator, how far from the references, and when. */
 export default class VerificationReporter implements Reporter {
   private readonly executed = new Map<string, ExecutedLine>();
   private readonly errors = new Map<string, { error: number; share: number }>();
@@ -47,8 +47,9 @@ export default class VerificationReporter implements Reporter {
       if (verdict === '' && rows.has(key)) continue;
       rows.set(key, { kernel, target, sha256, variants, launches, error, share, instructions, verdict, date, commit });
     }
+    mkdirSync(path.dirname(FILE), { recursive: true });
     writeFileSync(FILE, render([...rows.values()], EXCEPTIONS, modelsSection(before)));
-    console.log(`\n${this.executed.size} of ${rows.size} rows of docs/verification.md are of this run`);
+    console.log(`\n${this.executed.size} of ${rows.size} rows of build/docs/verification.md are of this run`);
     for (const { kernels, targets, inputs, reason } of EXCEPTIONS) {
       console.log(`exception: ${kernels.source} on ${targets.source}, ${inputs}: ${reason}`);
     }
@@ -84,7 +85,7 @@ function verdictOf(tests: readonly TestCase[]): string {
 
 /** The hash of the code object that is built now; undefined when there is none. */
 function shaOf({ kernel, target }: Row): string | undefined {
-  const folder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'kernels');
+  const folder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'all-kernels');
   const file = path.join(folder, target, `${kernel}.hsaco`);
   if (!existsSync(file)) return undefined;
   return createHash('sha256').update(readFileSync(file)).digest('hex').slice(0, SHA_DIGITS);

@@ -46,10 +46,10 @@ emulator says nothing of speed, of hazards between instructions or of real hardw
 /** What `npm run verify:emulator` writes stands from this heading to the end of the file. */
 const MODELS_HEADING = /^(?=## Whole models$)/m;
 
-/** The part of docs/verification.md that is not written here. */
+/** The part of build/docs/verification.md that is not written here. */
 export const modelsSection = (text: string): string => text.split(MODELS_HEADING)[1] ?? '';
 
-/** The text of docs/verification.md, of which `models` is kept as it is. */
+/** The text of build/docs/verification.md, of which `models` is kept as it is. */
 export function render(rows: readonly Row[], exceptions: readonly EmulatorException[], models: string): string {
   const sorted = [...rows].sort((a, b) => `${a.kernel} ${a.target}`.localeCompare(`${b.kernel} ${b.target}`));
   const lines = sorted.map((row) => [

@@ -13,7 +13,7 @@ import {
   residualAdd,
   rmsNorm,
   swiglu,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { LaunchPlanRecorder } from '../../src/executor/kernels/launch-plan.js';
 import { packageRoot } from '../../src/shared/package.js';
 
@@ -178,7 +178,7 @@ describe('ROCMFORGE_LOG_LAUNCHES', () => {
   const script = `
     import { openDevice } from './dist/executor/device/open-device.js';
     import { LaunchPlanRecorder, runOnce } from './dist/executor/kernels/launch-plan.js';
-    import { residualAdd, rmsNorm } from './dist/executor/kernels/contracts/index.js';
+    import { residualAdd, rmsNorm } from './dist/executor/kernels/index.js';
     const device = openDevice({ kind: 'host' });
     const recorder = new LaunchPlanRecorder(device, 0);
     const [x, weight, y] = [128, 64, 128].map((elements) => device.upload(new Float32Array(elements)));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { argmax as contract } from '../../src/executor/kernels/contracts/index.js';
+import { argmax as contract } from '../../src/executor/kernels/index.js';
 import { argmax } from './reference/argmax.js';
 import { onEachTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';

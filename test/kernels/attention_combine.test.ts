@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { ATTENTION_SPLIT, attentionCombine as contract } from '../../src/executor/kernels/contracts/index.js';
+import { ATTENTION_SPLIT, attentionCombine as contract } from '../../src/executor/kernels/index.js';
 import { attentionCombine } from './reference/attention_combine.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

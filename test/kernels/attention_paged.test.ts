@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { attentionPaged as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { attentionPaged as contractOf } from '../../src/executor/kernels/index.js';
 import { attentionPaged } from './reference/attention_paged.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';

@@ -4,7 +4,7 @@ import {
   attentionCombine,
   attentionPaged,
   attentionSplit as contractOf,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { attentionSplit } from './reference/attention_split.js';
 import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';
 import { expectParts, UNTOUCHED } from './support/split-parts.js';

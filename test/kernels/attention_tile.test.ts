@@ -7,7 +7,7 @@ import {
   attentionTileSplit,
   attentionTile as contractOf,
   kvQ8Bytes,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { attentionTile } from './reference/attention_tile.js';
 import { dequantizeKv, quantizeKv, storeKv } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';

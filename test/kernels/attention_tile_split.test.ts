@@ -1,5 +1,5 @@
 import { it } from 'vitest';
-import { ATTENTION_SPLIT, attentionTileSplit as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { ATTENTION_SPLIT, attentionTileSplit as contractOf } from '../../src/executor/kernels/index.js';
 import { attentionTileSplit } from './reference/attention_tile_split.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, tileCases } from './support/paged-cases.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { biasAdd as contract } from '../../src/executor/kernels/contracts/index.js';
+import { biasAdd as contract } from '../../src/executor/kernels/index.js';
 import { biasAdd } from './reference/bias_add.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

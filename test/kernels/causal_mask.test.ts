@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { causalMask as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { causalMask as contractOf } from '../../src/executor/kernels/index.js';
 import { causalMask } from './reference/causal_mask.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

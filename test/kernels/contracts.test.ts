@@ -1,24 +1,28 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import {
-  ATTENTION_SPLIT,
-  allContracts,
-  FLASH_QUERIES,
-  GEMM_TILE,
-  KV_BLOCK_TOKENS,
-  OUTPUT_NON_FINITE,
-  TILE_FORMS,
-  TILE_INPUT_MULTIPLE,
-} from '../../src/executor/kernels/contracts/index.js';
+import * as contracts from '../../src/executor/kernels/index.js';
 import { SEED_NAMES } from '../../src/executor/kernels/seed-names.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { packageRoot } from '../../src/shared/package.js';
+import { contractHeader } from '../../tools/contract-header.mjs';
 import { Target } from './support/targets.js';
 
+const { allContracts } = contracts;
 const kernels = path.join(packageRoot, 'kernels');
+/** Relative to `kernels/`. */
+const files = ['', 'twins'].flatMap((folder) =>
+  readdirSync(path.join(kernels, folder))
+    .filter((file) => file.endsWith('.hip'))
+    .map((file) => path.join(folder, file)),
+);
 const tests = path.join(packageRoot, 'test', 'kernels');
-const operations = [...new Set(allContracts.map(({ source }) => path.basename(source, '.hip')))];
+/** Twins of another type or form are held against the reference of their operation. */
+const operations = [
+  ...new Set(
+    allContracts.map(({ source }) => path.basename(source, '.hip').replace(/^(.+)_(?:f16|q8_0|few|unpaged)$/, '$1')),
+  ),
+];
 
 /** Device math that is wrong or missing without a vendor's library; `exp_of` and `log_of` of the prelude are not. */
 const FORBIDDEN = /\b(?:__builtin_)?(?:sin|cos|tan|tanh|pow|erf)f?\s*\(/;
@@ -30,8 +34,10 @@ describe('the contracts', () => {
   });
 
   it('cover every kernel file', () => {
-    const files = readdirSync(kernels).filter((file) => file.endsWith('.hip'));
-    expect(operations.map((name) => `${name}.hip`).sort()).toEqual(files.sort());
+    const named = [...new Set(allContracts.map(({ source }) => source))];
+    expect(named.sort()).toEqual(files.sort());
+    // Each becomes an object of its own, in one folder.
+    expect(new Set(named.map((file) => path.basename(file))).size).toBe(named.length);
   });
 
   it.each(operations)('%s has a float64 reference and a test', (operation) => {
@@ -74,42 +80,15 @@ describe('the map of the seed documents’ names', () => {
   });
 });
 
-describe('the numbers that kernels and TypeScript share', () => {
-  const header = readFileSync(path.join(kernels, 'forge', 'slot.h'), 'utf8');
-
-  it('are the same words of a slot', () => {
-    const words = Object.fromEntries(
-      [...header.matchAll(/\bSLOT_(\w+) = (\d+)/g)].map(([, name, at]) => [
-        (name as string).toLowerCase().replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
-        Number(at),
-      ]),
-    );
-    expect(words).toEqual(SlotWord);
-  });
-
-  it.each([
-    ['forge/attention.h', 'SPLIT', ATTENTION_SPLIT],
-    ['flash_attention_causal.hip', 'QUERIES', FLASH_QUERIES],
-    ['flash_attention_nocausal.hip', 'QUERIES', FLASH_QUERIES],
-    ['gemm.hip', 'TILE', GEMM_TILE],
-    ['forge/linear_tile.h', 'MANY_ROWS', TILE_FORMS.many.rows],
-    ['forge/linear_tile.h', 'MANY_TOKENS', TILE_FORMS.many.tokens],
-    ['forge/tile.h', 'PIECE', TILE_INPUT_MULTIPLE],
-  ])('are the same in %s: %s', (file, name, value) => {
-    expect(readFileSync(path.join(kernels, file), 'utf8')).toMatch(new RegExp(`\\b${name} = ${value}\\b`));
-  });
-
-  it('are the same bit of a token that none could be drawn for', () => {
-    expect(header).toContain(`OUTPUT_NON_FINITE = static_cast<int32_t>(0x${(OUTPUT_NON_FINITE >>> 0).toString(16)}u);`);
-  });
-
-  it('are the same tokens a KV block', () => {
-    expect(header).toContain(`KV_BLOCK_TOKENS = ${KV_BLOCK_TOKENS};`);
-  });
+it('the header of the numbers that kernels and TypeScript share is what the build writes', () => {
+  const text = readFileSync(path.join(kernels, 'forge', 'contract.h'), 'utf8');
+  expect(text).toBe(contractHeader(contracts, SlotWord));
 });
 
+const KERNEL = /\bKERNEL(?:_RESIDENT)?\(/;
+
 describe('kernel sources', () => {
-  const sources = [kernels, path.join(kernels, 'forge')].flatMap((folder) =>
+  const sources = [kernels, path.join(kernels, 'forge'), path.join(kernels, 'twins')].flatMap((folder) =>
     readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => path.join(folder, entry.name)),
@@ -122,19 +101,24 @@ describe('kernel sources', () => {
     },
   );
 
-  it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s asks for no platform', (file) => {
+  it.each(files)('%s asks for no platform', (file) => {
     expect(readFileSync(path.join(kernels, file), 'utf8')).not.toMatch(/^\s*#\s*if/m);
   });
 
   // Where launches overlap, a kernel that does not wait would read what the one before it has not written yet.
-  it.each(readdirSync(kernels).filter((file) => file.endsWith('.hip')))('%s: every kernel waits its turn', (file) => {
-    const code = readFileSync(path.join(kernels, file), 'utf8').replace(/\/\/.*/g, '');
-    const bodies = code.split(/\bKERNEL(?:_RESIDENT)?\(/).slice(1);
+  it.each(files)('%s: every kernel waits its turn', (file) => {
+    const read = (name: string) => readFileSync(path.join(kernels, name), 'utf8').replace(/\/\/.*/g, '');
+    const own = read(file);
+    // Some share the text of a kernel with their twins.
+    const shared = [...own.matchAll(/"(forge\/\w+\.h)"/g)]
+      .map(([, name]) => read(name!))
+      .filter((text) => KERNEL.test(text));
+    const code = [own, ...shared].join('\n');
+    const bodies = code.split(KERNEL).slice(1);
     expect(bodies.length).toBeGreaterThan(0);
     for (const body of bodies) expect(body).toContain('BLOCK_INDEX');
     if (!code.includes('BLOCK_INDEX_AHEAD')) return;
-    const waits = ['linear_tile.h'].filter((header) => code.includes(`"forge/${header}"`));
-    const waiting = waits.map((header) => readFileSync(path.join(kernels, 'forge', header), 'utf8'));
-    expect([code, ...waiting].join()).toContain(' wait_for_inputs();');
+    const headers = code.includes('linear_tile.h"') ? [read('forge/linear_tile.h')] : [];
+    expect([code, ...headers].join()).toContain(' wait_for_inputs();');
   });
 });

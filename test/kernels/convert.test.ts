@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { convert as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { convert as contractOf } from '../../src/executor/kernels/index.js';
 import { convert } from './reference/convert.js';
 import { decode, type FloatArray } from './support/half.js';
 import { onEachTarget } from './support/targets.js';

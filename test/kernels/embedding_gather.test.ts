@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { embeddingGather as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { embeddingGather as contractOf } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { embeddingGather } from './reference/embedding_gather.js';
 import { expectClose } from './support/compare.js';

@@ -1,9 +1,5 @@
 import { expect, it } from 'vitest';
-import {
-  attentionPaged,
-  flashAttentionCausal as contractOf,
-  FLASH_QUERIES,
-} from '../../src/executor/kernels/contracts/index.js';
+import { attentionPaged, flashAttentionCausal as contractOf, FLASH_QUERIES } from '../../src/executor/kernels/index.js';
 import { flashAttentionCausal } from './reference/flash_attention_causal.js';
 import { expectClose } from './support/compare.js';
 import { PagedStep, pagedCases, type Row, tilesOf } from './support/paged-cases.js';

@@ -8,7 +8,7 @@ import {
   scale as scaleOf,
   softmax,
   weightedMatmul,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { flashAttentionNocausal } from './reference/flash_attention_nocausal.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

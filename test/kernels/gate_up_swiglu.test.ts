@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { gateUpSwiglu as contractOf, matmul, swiglu } from '../../src/executor/kernels/contracts/index.js';
+import { gateUpSwiglu as contractOf, matmul, swiglu } from '../../src/executor/kernels/index.js';
 import { gateUpSwiglu } from './reference/gate_up_swiglu.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode } from './support/half.js';

@@ -7,7 +7,7 @@ import {
   packedRowBytes,
   Q8_BLOCK,
   swigluQuantize,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
 import { gateUpSwigluPacked } from './reference/gate_up_swiglu_packed.js';
 import { smallBlocks } from './support/blocks.js';

@@ -6,7 +6,7 @@ import {
   swiglu,
   type TileForm,
   type TileType,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { gateUpSwigluTile } from './reference/gate_up_swiglu_tile.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { gatherRows as contract } from '../../src/executor/kernels/contracts/index.js';
+import { gatherRows as contract } from '../../src/executor/kernels/index.js';
 import { gatherRows } from './reference/gather_rows.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { gemm as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { gemm as contractOf } from '../../src/executor/kernels/index.js';
 import { gemm } from './reference/gemm.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode } from './support/half.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { headNorm as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { headNorm as contractOf } from '../../src/executor/kernels/index.js';
 import { headNorm } from './reference/head_norm.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -7,7 +7,7 @@ import {
   rope,
   ropeKvAppend,
   ropeKvAppendQ8,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { kvAppend } from './reference/kv_append.js';
 import { quantizeKv, storeKv } from './reference/kv_q8.js';
 import { ropeTables } from './reference/rope.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { logSoftmaxTop as contract } from '../../src/executor/kernels/contracts/index.js';
+import { logSoftmaxTop as contract } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { logSoftmax, logSoftmaxTop } from './reference/log_softmax_top.js';
 import { expectClose } from './support/compare.js';

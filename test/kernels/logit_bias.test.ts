@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { logitBias as contract } from '../../src/executor/kernels/contracts/index.js';
+import { logitBias as contract } from '../../src/executor/kernels/index.js';
 import { logitBias } from './reference/logit_bias.js';
 import { expectClose } from './support/compare.js';
 import { bitsOf } from './support/half.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { mask as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { mask as contractOf } from '../../src/executor/kernels/index.js';
 import { mask } from './reference/mask.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray, toHalf } from './support/half.js';

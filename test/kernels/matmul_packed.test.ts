@@ -5,7 +5,7 @@ import {
   type BlockType,
   matmulPacked as contractOf,
   packedRowBytes,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
 import { matmulPacked } from './reference/matmul_packed.js';
 import { randomBlocks } from './support/blocks.js';

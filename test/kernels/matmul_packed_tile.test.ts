@@ -5,7 +5,7 @@ import {
   matmulPackedTile as contractOf,
   matmulPacked,
   packedRowBytes,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
 import { matmulPackedTile } from './reference/matmul_packed_tile.js';
 import { randomBlocks } from './support/blocks.js';

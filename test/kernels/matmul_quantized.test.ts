@@ -6,7 +6,7 @@ import {
   blockFormat,
   matmulQuantized as contractOf,
   Q8_BLOCK,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
 import { matmulQuantized } from './reference/matmul_quantized.js';
 import { packRow, quantizeQ8 } from './reference/quantize_q8.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { matmulTile as contractOf, type TileForm } from '../../src/executor/kernels/contracts/index.js';
+import { matmulTile as contractOf, type TileForm } from '../../src/executor/kernels/index.js';
 import { matmulTile } from './reference/matmul_tile.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

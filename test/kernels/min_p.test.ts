@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { minP as contract } from '../../src/executor/kernels/contracts/index.js';
+import { minP as contract } from '../../src/executor/kernels/index.js';
 import { minP } from './reference/min_p.js';
 import { expectKept } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { penalties as contract } from '../../src/executor/kernels/contracts/index.js';
+import { penalties as contract } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { type HeldToken, penalties } from './reference/penalties.js';
 import { expectClose } from './support/compare.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { promptLogprobs as contract } from '../../src/executor/kernels/contracts/index.js';
+import { promptLogprobs as contract } from '../../src/executor/kernels/index.js';
 import { promptLogprobs } from './reference/prompt_logprobs.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget, type Target } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { qktMatmul as contract, qktMatmulPaged } from '../../src/executor/kernels/contracts/index.js';
+import { qktMatmul as contract, qktMatmulPaged } from '../../src/executor/kernels/index.js';
 import { headOf } from './reference/flash_attention_nocausal.js';
 import { qktMatmul } from './reference/qkt_matmul.js';
 import { expectClose } from './support/compare.js';

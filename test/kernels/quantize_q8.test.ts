@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { quantizeQ8 as contract, Q8_BLOCK } from '../../src/executor/kernels/contracts/index.js';
+import { quantizeQ8 as contract, Q8_BLOCK } from '../../src/executor/kernels/index.js';
 import { packRow, quantizeQ8 } from './reference/quantize_q8.js';
 import { onEachTarget } from './support/targets.js';
 import { type Fill, fill, fills, Random, seed } from './support/values.js';

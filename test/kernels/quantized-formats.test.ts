@@ -5,7 +5,7 @@ import {
   blockFormat,
   embeddingGatherQuantized,
   matmulQuantized,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
 import { packRow, quantizeQ8 } from './reference/quantize_q8.js';
 import { randomBlocks } from './support/blocks.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { readWords as contract } from '../../src/executor/kernels/contracts/index.js';
+import { readWords as contract } from '../../src/executor/kernels/index.js';
 import { readWords } from './reference/read_words.js';
 import { onEachTarget } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';

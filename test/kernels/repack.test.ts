@@ -1,11 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import {
-  BLOCK_TYPES,
-  blockFormat,
-  repack as contractOf,
-  packedRowBytes,
-} from '../../src/executor/kernels/contracts/index.js';
+import { BLOCK_TYPES, blockFormat, repack as contractOf, packedRowBytes } from '../../src/executor/kernels/index.js';
 import { repackRow } from './reference/repack.js';
 import { randomBlocks } from './support/blocks.js';
 import { onEachTarget } from './support/targets.js';

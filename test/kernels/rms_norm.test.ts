@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { rmsNormF16, rmsNorm as rmsNormF32 } from '../../src/executor/kernels/contracts/index.js';
+import { rmsNormF16, rmsNorm as rmsNormF32 } from '../../src/executor/kernels/index.js';
 import { rmsNorm } from './reference/rms_norm.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { rmsNormConvert as contractOf, rmsNorm as rmsNormF32 } from '../../src/executor/kernels/contracts/index.js';
+import { rmsNormConvert as contractOf, rmsNorm as rmsNormF32 } from '../../src/executor/kernels/index.js';
 import { rmsNormConvert } from './reference/rms_norm_convert.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

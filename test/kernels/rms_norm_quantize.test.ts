@@ -1,10 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import {
-  rmsNormQuantize as contract,
-  quantizeQ8,
-  rmsNorm as rmsNormF32,
-} from '../../src/executor/kernels/contracts/index.js';
+import { rmsNormQuantize as contract, quantizeQ8, rmsNorm as rmsNormF32 } from '../../src/executor/kernels/index.js';
 import { rmsNormQuantize } from './reference/rms_norm_quantize.js';
 import { expectQuantized } from './support/packed.js';
 import { onEachTarget } from './support/targets.js';

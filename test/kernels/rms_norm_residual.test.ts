@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { rmsNormResidual as contract, residualAdd, rmsNorm } from '../../src/executor/kernels/contracts/index.js';
+import { rmsNormResidual as contract, residualAdd, rmsNorm } from '../../src/executor/kernels/index.js';
 import { rmsNormResidual } from './reference/rms_norm_residual.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { rope as contract } from '../../src/executor/kernels/contracts/index.js';
+import { rope as contract } from '../../src/executor/kernels/index.js';
 import { ropeTables, rotate } from './reference/rope.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

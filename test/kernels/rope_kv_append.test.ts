@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ropeKvAppend as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { ropeKvAppend as contractOf } from '../../src/executor/kernels/index.js';
 import { ropeTables } from './reference/rope.js';
 import { ropeKvAppend } from './reference/rope_kv_append.js';
 import { expectClose } from './support/compare.js';

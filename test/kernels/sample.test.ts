@@ -6,7 +6,7 @@ import {
   OUTPUT_NON_FINITE,
   topK as topKOf,
   topP as topPOf,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { FIRST_SAMPLING_WORD } from '../../src/shared/sampling-schema.js';
 import { gumbel, philox } from './reference/philox.js';

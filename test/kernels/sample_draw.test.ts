@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { SAMPLE_PART_WORDS, SAMPLE_PARTS } from '../../src/executor/kernels/contracts/index.js';
+import { SAMPLE_PART_WORDS, SAMPLE_PARTS } from '../../src/executor/kernels/index.js';
 import { acceptableDraws } from './reference/sample_draw.js';
 import { fromBits } from './support/half.js';
 import { randomRows, SampledStep } from './support/sampled-rows.js';

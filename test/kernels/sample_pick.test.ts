@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { OUTPUT_NON_FINITE, sample } from '../../src/executor/kernels/contracts/index.js';
+import { OUTPUT_NON_FINITE, sample } from '../../src/executor/kernels/index.js';
 import { acceptablePicks } from './reference/sample_pick.js';
 import { randomRows, SampledStep } from './support/sampled-rows.js';
 import { onEachTarget } from './support/targets.js';

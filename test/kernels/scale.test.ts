@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { scale as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { scale as contractOf } from '../../src/executor/kernels/index.js';
 import { scale } from './reference/scale.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

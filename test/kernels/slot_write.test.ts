@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { slotWrite as contract } from '../../src/executor/kernels/contracts/index.js';
+import { slotWrite as contract } from '../../src/executor/kernels/index.js';
 import { slotWrite } from './reference/slot_write.js';
 import { onEachTarget } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { smallGemm as contract } from '../../src/executor/kernels/contracts/index.js';
+import { smallGemm as contract } from '../../src/executor/kernels/index.js';
 import { smallGemm } from './reference/small_gemm.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { softmax as contractOf } from '../../src/executor/kernels/contracts/index.js';
+import { softmax as contractOf } from '../../src/executor/kernels/index.js';
 import { softmax } from './reference/softmax.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

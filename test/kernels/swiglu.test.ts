@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { swiglu as contract, swigluF16 } from '../../src/executor/kernels/contracts/index.js';
+import { swiglu as contract, swigluF16 } from '../../src/executor/kernels/index.js';
 import { swiglu } from './reference/swiglu.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

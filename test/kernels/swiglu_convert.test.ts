@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { swigluConvert as contractOf, swiglu as swigluF32 } from '../../src/executor/kernels/contracts/index.js';
+import { swigluConvert as contractOf, swiglu as swigluF32 } from '../../src/executor/kernels/index.js';
 import { swigluConvert } from './reference/swiglu_convert.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';

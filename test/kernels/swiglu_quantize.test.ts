@@ -1,10 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import {
-  swigluQuantize as contract,
-  quantizeQ8,
-  swiglu as swigluF32,
-} from '../../src/executor/kernels/contracts/index.js';
+import { swigluQuantize as contract, quantizeQ8, swiglu as swigluF32 } from '../../src/executor/kernels/index.js';
 import { swigluQuantize } from './reference/swiglu_quantize.js';
 import { expectQuantized } from './support/packed.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { tokenHistory as contract } from '../../src/executor/kernels/contracts/index.js';
+import { tokenHistory as contract } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { tokenHistory } from './reference/token_history.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { topK as contract } from '../../src/executor/kernels/contracts/index.js';
+import { topK as contract } from '../../src/executor/kernels/index.js';
 import { topK } from './reference/top_k.js';
 import { expectKept } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
-import { topP as contract } from '../../src/executor/kernels/contracts/index.js';
+import { topP as contract } from '../../src/executor/kernels/index.js';
 import { topP } from './reference/top_p.js';
 import { expectKept } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';

@@ -8,7 +8,7 @@ import {
   scale as scaleOf,
   softmax,
   weightedMatmulPaged,
-} from '../../src/executor/kernels/contracts/index.js';
+} from '../../src/executor/kernels/index.js';
 import { attentionPaged as attentionReference } from './reference/attention_paged.js';
 import { headOf } from './reference/flash_attention_nocausal.js';
 import { weightedSum } from './reference/weighted_matmul.js';

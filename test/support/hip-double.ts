@@ -4,13 +4,17 @@ import path from 'node:path';
 import { packageRoot } from '../../src/shared/package.js';
 
 const kernels = path.join(packageRoot, 'build', 'kernels');
+const lanes = path.join(packageRoot, 'build', 'all-kernels');
 const library = path.join(packageRoot, 'build', 'double', 'lib', 'libamdhip64.so');
 
 /** Why tests on the double cannot run here; undefined when they can. */
 export function doubleIsMissing(target = 'gfx1100'): string | undefined {
   if (!existsSync(library)) return `${library} is missing; run "node tools/build-double.mjs"`;
-  for (const name of [target, target.startsWith('gfx9') ? 'lanes64' : 'lanes32']) {
-    const manifest = path.join(kernels, name, 'manifest.json');
+  for (const [folder, name] of [
+    [kernels, target],
+    [lanes, target.startsWith('gfx9') ? 'lanes64' : 'lanes32'],
+  ] as const) {
+    const manifest = path.join(folder, name, 'manifest.json');
     if (!existsSync(manifest)) return `${manifest} is missing; run "npm run build:kernels -- --target ${name}"`;
   }
   return undefined;
@@ -41,7 +45,7 @@ export class HipDouble {
     if (options.fault !== undefined && !options.fault.endsWith('+')) this.plant();
     this.environment = {
       ROCM_PATH: path.join(packageRoot, 'build', 'double'),
-      ROCMFORGE_DOUBLE_KERNELS: kernels,
+      ROCMFORGE_DOUBLE_KERNELS: lanes,
       ROCMFORGE_DOUBLE_LOG: this.log,
       ROCMFORGE_DOUBLE_ARCH: options.target ?? 'gfx1100',
       ...(options.fault !== undefined && { ROCMFORGE_DOUBLE_FAULT: options.fault, ROCMFORGE_DOUBLE_ONCE: this.once }),

@@ -1,25 +1,21 @@
 import { createHash } from 'node:crypto';
-import { type Device, DeviceScope } from '../../executor/device/device.js';
+import type { Device } from '../../executor/device/device.js';
 import type { DeviceStats } from '../../executor/device/device-stats.js';
 import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
-import { ATTENTION_SPLIT, readWords } from '../../executor/kernels/contracts/index.js';
-import { LaunchPlanRecorder, runOnce } from '../../executor/kernels/launch-plan.js';
+import { ATTENTION_SPLIT } from '../../executor/kernels/index.js';
 import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepRunner } from '../../executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';
+import { readBandwidth } from './read-bandwidth.js';
 
 /** One measured generation: milliseconds of the prompt's step and of each step of one token. */
 export interface LoopRun {
   readonly prefillMs: number;
   readonly tokenMs: readonly number[];
 }
-
-const PARTS = 1024;
-/** Larger than any processor's last-level cache. */
-const MOST_READ_BYTES = 1 << 30;
 
 /** The executor without a gateway: one sequence, a step at a time, in this process. */
 export class ExecutorLoop {
@@ -110,24 +106,8 @@ export class ExecutorLoop {
   }
 
   /** Bytes a second at which the device's threads read the weights and do nothing else. */
-  async readBandwidth(): Promise<number> {
-    const { weights } = this.model;
-    const scope = new DeviceScope(this.device);
-    const count = Math.floor((this.device.isHost ? Math.min(weights.bytes, MOST_READ_BYTES) : MOST_READ_BYTES) / 4);
-    const words = this.device.isHost
-      ? ({ address: weights.hostAddress, dtype: 'i32', elements: count } as const)
-      : scope.allocate('i32', count);
-    const y = scope.allocate('i32', PARTS);
-    const recorder = new LaunchPlanRecorder(this.device, 0);
-    recorder.launch(readWords, { words, y, count, part: 4 * Math.ceil(count / PARTS / 4) }, { parts: PARTS });
-    const plan = scope.plan(recorder.finish());
-    let best = 0;
-    for (let i = 0; i < 3; i++) {
-      const microseconds = await runOnce(this.device, plan);
-      best = Math.max(best, (count * 4) / (microseconds / 1e6));
-    }
-    scope.release();
-    return best;
+  readBandwidth(): Promise<number> {
+    return readBandwidth(this.device, this.model.weights);
   }
 
   /**

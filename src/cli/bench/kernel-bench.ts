@@ -1,5 +1,5 @@
 import { type Device, DeviceScope } from '../../executor/device/device.js';
-import * as kernels from '../../executor/kernels/contracts/index.js';
+import * as kernels from '../../executor/kernels/index.js';
 import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import { FUSIONS } from '../../executor/layers/fusions.js';
 import {
@@ -7,7 +7,6 @@ import {
   type AttentionSite,
   PagedAttention,
   type RopeTables,
-  tileRows,
 } from '../../executor/layers/paged-attention.js';
 import { UnfusedAttention } from '../../executor/layers/unfused-attention.js';
 import type { Rope } from '../../executor/layers/values.js';
@@ -35,14 +34,22 @@ const PACKED_ROWS = 63;
 
 type Record = (plan: LaunchPlanRecorder) => void;
 
-/** Times fused kernels and their twins on a device. @param rows of a step, at most 512 */
+/**
+ * Times fused kernels and their twins on a device, those that were built for it: `--kernels build/all-kernels` has all.
+ *
+ * @param rows of a step, at most 512
+ */
 export async function benchKernels(device: Device, rows: number): Promise<KernelPair[]> {
   const memory = new DeviceScope(device);
   const bench = new KernelBench(device, memory, rows);
   try {
-    const pairs = [await bench.residualAndNorm(), await bench.normAndQuantize()];
+    const pairs: KernelPair[] = [];
+    if (device.hasKernel(kernels.rmsNormResidual)) pairs.push(await bench.residualAndNorm());
+    if (device.hasKernel(kernels.rmsNormQuantize)) pairs.push(await bench.normAndQuantize());
     // Packed weights are for GPUs, and for no more rows.
-    if (!device.isHost && rows <= PACKED_ROWS) pairs.push(await bench.gateUpSwiglu());
+    if (!device.isHost && rows <= PACKED_ROWS && device.hasKernel(kernels.gateUpSwigluPacked('q8_0'))) {
+      pairs.push(await bench.gateUpSwiglu());
+    }
     pairs.push(await bench.ropeAndAppend(), await bench.attention());
     return pairs;
   } finally {
@@ -95,7 +102,7 @@ class KernelBench {
     const step = new Int32Array(tables.words);
     step[tables.offsets.tokens] = rows;
     for (let row = 0; row < rows; row++) step[tables.offsets.rowPosition + row] = context - rows + row;
-    const perTile = tileRows(shape, cache) ?? 1;
+    const perTile = kernels.tileRows(shape, cache.type) ?? 1;
     const tiles = Math.ceil(rows / perTile);
     for (let tile = 0; tile < tiles; tile++) {
       const first = tile * perTile;

@@ -1,20 +1,11 @@
+import { BLOCK_TYPES, WEIGHT_FLOAT_TYPES } from '../../executor/kernels/formats.js';
 import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
 import type { ModelShape } from './shapes.js';
 
 /** Types every matrix can be given alike, and llama.cpp's mixtures of two. */
-export const UNIFORM_TYPES = [
-  'F32',
-  'F16',
-  'BF16',
-  'Q8_0',
-  'Q4_0',
-  'Q4_1',
-  'Q5_0',
-  'Q5_1',
-  'Q4_K',
-  'Q5_K',
-  'Q6_K',
-] as const;
+export const UNIFORM_TYPES = [...WEIGHT_FLOAT_TYPES, ...BLOCK_TYPES].map(
+  (type) => type.toUpperCase() as Uppercase<typeof type>,
+);
 export const MIXTURES = { Q4_K_M: 'Q4_K', Q5_K_M: 'Q5_K' } as const;
 export type WeightType = (typeof UNIFORM_TYPES)[number] | keyof typeof MIXTURES;
 

@@ -1,6 +1,6 @@
 import type { Device } from '../../executor/device/device.js';
 import { openDevice } from '../../executor/device/open-device.js';
-import { isBlockType } from '../../executor/kernels/contracts/index.js';
+import { isBlockType } from '../../executor/kernels/index.js';
 import { valuesOf } from '../../executor/layers/values.js';
 import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
 import { promptOf } from './invariance.js';

@@ -6,7 +6,7 @@ import {
   type SamplingValues,
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
-import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits } from '../model/limits.js';
 import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 

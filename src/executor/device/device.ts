@@ -169,6 +169,16 @@ export class Device implements Allocator {
     return new Float32Array(bytes.buffer, bytes.byteOffset, elements);
   }
 
+  /** Whether the kernel was built for this device: twins are only where somebody asked for them. */
+  hasKernel({ name }: Pick<KernelContract, 'name'>): boolean {
+    try {
+      this.native.kernel(name);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** Throws `KERNELS_INVALID` unless the loaded code takes exactly the arguments of the contract. */
   checkKernel(contract: KernelContract): void {
     if (this.checked.has(contract.name)) return;

@@ -4,7 +4,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { packageRoot } from '../../shared/package.js';
-import { allContracts } from '../kernels/contracts/index.js';
+import { launchedOn } from '../kernels/contract.js';
+import { allContracts } from '../kernels/index.js';
 import { type GpuPlatform, type GpuProperties, loadAddon } from './addon.js';
 import { checkArguments, Device } from './device.js';
 
@@ -92,7 +93,7 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
     })),
   );
   const known = new Map(kernels.map(({ name, argumentBytes: bytes }) => [name, bytes]));
-  for (const contract of allContracts) {
+  for (const contract of launchedOn(allContracts, 'gpu')) {
     const bytes = known.get(contract.name);
     if (bytes === undefined) {
       throw new RocmForgeError(

@@ -10,8 +10,10 @@ import type { Tolerance } from './tolerance.js';
 export interface KernelContract<A extends readonly Argument[] = readonly Argument[]> {
   /** Symbol in the code object. */
   readonly name: string;
-  /** File under `kernels/`. */
+  /** File under `kernels/`: in `twins/` when nothing launches it, and tests alone hold others against it. */
   readonly source: string;
+  /** Which devices launch it, if not all do. `test/executor/launched-kernels.test.ts` holds this against every plan. */
+  readonly on?: DeviceClass;
   /** One line: the formula. */
   readonly summary: string;
   /** In the kernel's order. */
@@ -32,6 +34,9 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   /** Largest |difference| from the float64 reference that the tests accept. */
   readonly tolerance: Tolerance;
 }
+
+/** Devices that differ in which kernels they launch. */
+export type DeviceClass = 'host' | 'gpu';
 
 export type Argument = BufferArgument | ScalarArgument;
 
@@ -88,6 +93,16 @@ export const f32 = <const N extends string>(name: N): ScalarArgument<N> => ({ ki
 /** A contract with the literal types of its argument names, so that a launch with a wrong name does not compile. */
 export function defineKernel<const A extends readonly Argument[]>(contract: KernelContract<A>): KernelContract<A> {
   return contract;
+}
+
+/** Whether nothing but tests launches the kernel: then it is in no package, and no device must have it. */
+export function isTwin({ source }: Pick<KernelContract, 'source'>): boolean {
+  return source.startsWith('twins/');
+}
+
+/** The kernels that something launches on a device of this class: what such a device must have. */
+export function launchedOn<C extends KernelContract>(contracts: readonly C[], device: DeviceClass): readonly C[] {
+  return contracts.filter((contract) => !isTwin(contract) && (contract.on ?? device) === device);
 }
 
 /** Bytes an argument takes in the kernel's parameter list. */

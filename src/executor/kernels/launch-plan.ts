@@ -16,6 +16,19 @@ export type LaunchArguments<A extends readonly Argument[]> = {
   readonly [K in A[number] as K['name']]: K['kind'] extends 'buffer' ? DeviceBuffer : number;
 };
 
+/** The values that a contract's launches take. */
+export type ValuesOf<K extends { readonly arguments: readonly Argument[] }> = LaunchArguments<K['arguments']>;
+
+/** {@link LaunchPlanRecorder.launch}, or what adds a condition of its own. */
+export type Launch = LaunchPlanRecorder['launch'];
+
+/** Rows of one step, and where the kernels read how many there are. */
+export interface Rows {
+  readonly count: StepCount;
+  /** `[1]` i32 */
+  readonly present: DeviceBuffer;
+}
+
 /** A number that each step brings, at most `max`. */
 export interface StepCount {
   readonly index: number;

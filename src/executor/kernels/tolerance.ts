@@ -22,6 +22,9 @@ const BF16_ROUNDING = 2 ** -8;
 /** The kernel gives the very bits of the reference. */
 export const exact = (why: string): Tolerance => ({ text: `0: ${why}`, bound: () => 0 });
 
+/** Values are copied. */
+export const moved = exact('values are moved, not computed');
+
 /** Results of f32 arithmetic on single elements. */
 export const elementwise: Tolerance = {
   text: '1e-5 · max(1, |reference|): element-wise',

@@ -1,7 +1,7 @@
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
-import * as kernels from '../kernels/contracts/index.js';
-import { LaunchPlanRecorder, type StepCount } from '../kernels/launch-plan.js';
+import * as kernels from '../kernels/index.js';
+import { type Launch, LaunchPlanRecorder, type Rows, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
@@ -20,7 +20,7 @@ import {
   NORM_FUSIONS,
 } from './fusions.js';
 import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
-import { type Activation, asForm, type InputForm, Products, type Rows, roomInAnyForm, tileRowsOf } from './products.js';
+import { type Activation, asForm, type InputForm, Products, roomInAnyForm } from './products.js';
 import { UnfusedAttention } from './unfused-attention.js';
 import {
   type Attention,
@@ -87,6 +87,7 @@ export class ForwardPass {
   private readonly arena: SlotArena;
   private readonly memory: DeviceScope;
   private readonly plan: LaunchPlanRecorder;
+  private readonly launch: Launch = (...launched) => this.plan.launch(...launched);
   private readonly products: Products;
   private readonly tokens: Rows;
   private readonly samples: Rows;
@@ -187,12 +188,7 @@ export class ForwardPass {
       hidden: table.columns,
     };
     const dims = { ...this.slotDims, vocabulary: table.rows, tokens: this.tokens.count };
-    if (kernels.isBlockType(table.type)) {
-      const blocks = table.columns / kernels.blockFormat(table.type).blockElements;
-      this.plan.launch(kernels.embeddingGatherQuantized(table.type), values, { ...dims, blocks });
-    } else {
-      this.plan.launch(kernels.embeddingGather(table.type), values, dims);
-    }
+    kernels.launchEmbeddingGather(this.launch, table.type, values, dims);
   }
 
   /** x += value */
@@ -292,7 +288,7 @@ export class ForwardPass {
       both !== undefined &&
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
-    const few = isOne ? tileRowsOf(stream.rows, 'few', 2 * ffn) : undefined;
+    const few = isOne ? kernels.gateUpApart(stream.rows, ffn) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, few);
     if (rule === undefined) {
       this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
@@ -301,11 +297,8 @@ export class ForwardPass {
     rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
     if (isOne) {
       const x = this.products.inForm(input, form);
-      const values = { weight: both.buffer, x, y, tokens: stream.rows.present, ffn, hidden: input.columns };
-      for (const tileForm of GATED_PRODUCT.forms) {
-        const kernel = kernels.gateUpSwigluTile(form as kernels.TileType, tileForm);
-        this.plan.launch(kernel, values, dims, tileRowsOf(stream.rows, tileForm, 2 * ffn));
-      }
+      const values = { weight: both.buffer, x, y, ffn, hidden: input.columns };
+      kernels.launchGateUpSwigluTile(this.launch, form as kernels.TileType, stream.rows, values);
     }
     return { [form]: y };
   }

@@ -1,8 +1,8 @@
 import type { DeviceBuffer } from '../device/device.js';
-import * as kernels from '../kernels/contracts/index.js';
-import type { LaunchCondition, LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import * as kernels from '../kernels/index.js';
+import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
-import type { InputForm, Rows } from './products.js';
+import type { InputForm } from './products.js';
 
 /**
  * Which operations share a launch. Every rule says what it takes the place of: without it the plain launches are recorded,
@@ -90,18 +90,11 @@ export const GATED_FUSIONS: readonly FormFusion<GatedInput>[] = [
   },
 ];
 
-/**
- * Gate, up and SwiGLU of float weights on matrix units. For few rows two launches are faster than one (82 and 61 µs for
- * 28,672 × 4,096 on an H200); of packed weights one launch for all of it was slower at any number (docs/benchmarks.md).
- */
-export const GATED_PRODUCT: Fusion & {
-  readonly into: readonly kernels.TileType[];
-  readonly forms: readonly kernels.TileForm[];
-} = {
+/** Gate, up and SwiGLU of float weights on matrix units: see {@link kernels.launchGateUpSwigluTile}. */
+export const GATED_PRODUCT: Fusion & { readonly into: readonly kernels.TileType[] } = {
   replaces: 'matmul_tile, swiglu, convert',
   on: 'gpu',
   into: ['f16', 'bf16'],
-  forms: ['some', 'many'],
 };
 
 /** A product that is added to the residual stream where it is computed. */

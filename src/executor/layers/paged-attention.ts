@@ -1,6 +1,6 @@
 import type { Allocator, Device, DeviceBuffer } from '../device/device.js';
-import * as kernels from '../kernels/contracts/index.js';
-import type { LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import * as kernels from '../kernels/index.js';
+import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
@@ -8,10 +8,6 @@ import { COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js
 import type { StepTables } from '../model/step-tables.js';
 import { type Fusion, TURNED_APPEND } from './fusions.js';
 import type { Attention, Rope } from './values.js';
-
-/** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
-const PART_BYTES = 64 << 20;
-const MOST_SPLIT_ROWS = 64;
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -59,34 +55,25 @@ export interface AttentionForm {
 export class PagedAttention implements AttentionForm {
   private readonly tokens: StepCount;
   /** `[split_rows, heads, splits, 2 + head_dim]` */
-  private readonly parts: DeviceBuffer | undefined;
-  private readonly mostSplits: number;
-  private readonly splitRows: number;
-  private readonly values: { readonly heads: number; readonly kv_heads: number; readonly scale: number };
+  private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;
 
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
-    const { heads, kvHeads, headDim, scale } = shape;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
-    this.values = { heads, kv_heads: kvHeads, scale };
-    this.mostSplits = Math.ceil(limits.maxContext / kernels.ATTENTION_SPLIT);
-    const rowBytes = heads * this.mostSplits * (2 + headDim) * 4;
-    const most = Math.min(MOST_SPLIT_ROWS, limits.maxStepTokens);
-    this.splitRows = Math.max(1, Math.min(most, Math.floor(PART_BYTES / rowBytes)));
-    const tiled = !device.isHost && tileRows(shape, cache) !== undefined;
-    this.parts = tiled ? memory.allocate('f32', (this.splitRows * rowBytes) / 4) : undefined;
+    if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
+    const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
+    this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
   }
 
   get splits(): AttentionSplits | undefined {
-    return this.parts && { rows: this.splitRows, most: this.mostSplits };
+    return this.parts && { rows: this.parts.rows, most: this.parts.splits };
   }
 
   record({ k, v }: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
     const { tables, plan, shape, limits, cache } = this.site;
-    const { headDim } = shape;
+    const { heads, kvHeads: kv_heads, headDim, scale } = shape;
     const { tokens } = this;
     const { arena, buffer: slots } = this.site.slots;
-    const { heads, kv_heads } = this.values;
     const common = {
       qkv,
       k_cache: k,
@@ -115,32 +102,18 @@ export class PagedAttention implements AttentionForm {
     } else {
       turnAndAppend(this.site, { k, v }, rope, ropes, qkv);
     }
-    const values = { ...common, scale: this.values.scale };
+    const values = { ...common, scale, out };
     if (this.parts === undefined) {
-      plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, out }, { ...dims, tokens });
+      plan.launch(kernels.attentionPaged(cache.type, headDim), values, { ...dims, tokens });
       return;
     }
-    const few = { count: tokens, atMost: this.splitRows };
-    const fewTokens = { index: COUNT_TOKENS, max: this.splitRows };
-    const { parts, mostSplits: splits } = this;
-    plan.launch(
-      kernels.attentionTileSplit('f16', headDim),
-      { ...values, parts, splits },
-      { ...dims, tokens: fewTokens, splits: { index: COUNT_SPLITS, max: splits } },
-      few,
-    );
-    plan.launch(
-      kernels.attentionCombine,
-      { parts, out, row_position: common.row_position, heads, head_dim: headDim, splits },
-      { tokens: fewTokens },
-      few,
-    );
-    plan.launch(
-      kernels.attentionTile('f16', headDim),
-      { ...values, out, tiles: tables.at('tiles') },
-      { ...dims, tokens, tiles: { index: COUNT_TILES, max: limits.maxStepTokens } },
-      { count: tokens, atLeast: this.splitRows + 1 },
-    );
+    const counts = {
+      tokens,
+      splits: { index: COUNT_SPLITS, max: this.parts.splits },
+      tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
+    };
+    const launch: Launch = (...launched) => plan.launch(...launched);
+    kernels.launchAttentionTile(launch, shape, this.parts, counts, { ...values, tiles: tables.at('tiles') }, dims);
   }
 }
 
@@ -185,14 +158,4 @@ export function turnAndAppend(
     },
     { slot_count: slots.arena.slots, blocks: cache.blocks, tokens },
   );
-}
-
-/** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
-export function tileRows(
-  model: Pick<Attention, 'heads' | 'kvHeads' | 'headDim'>,
-  cache: Pick<KvCache, 'type'>,
-): number | undefined {
-  if (cache.type !== 'f16' || !kernels.TILE_HEAD_DIMS.includes(model.headDim)) return undefined;
-  const rows = kernels.attentionTileRows(model.headDim, model.heads / model.kvHeads);
-  return rows >= 1 ? rows : undefined;
 }

@@ -1,14 +1,7 @@
 import { type Allocator, bufferFrom, type Device, type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
-import * as kernels from '../kernels/contracts/index.js';
-import type { LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import * as kernels from '../kernels/index.js';
+import type { Launch, LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
-
-/** Rows of one step, and where the kernels read how many there are. */
-export interface Rows {
-  readonly count: StepCount;
-  /** `[1]` i32 */
-  readonly present: DeviceBuffer;
-}
 
 /** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
 export type InputForm = 'f32' | 'q8' | kernels.TileType;
@@ -19,9 +12,6 @@ export interface Activation {
   readonly rows: Rows;
   readonly forms: Readonly<Partial<Record<InputForm, DeviceBuffer>>>;
 }
-
-/** The most rows for which packed weights are multiplied a few rows at a time; matrix units are faster for more. */
-const PACKED_SEVERAL = 63;
 
 /** Where a product goes: rows `stride` elements apart. `accumulate`: it is added to what is there. */
 export interface Target {
@@ -75,30 +65,23 @@ export class Products {
   multiply(weight: Matrix, x: Activation, { y, stride, accumulate = false }: Target, within?: LaunchCondition): void {
     const form = this.formOf(weight);
     const input = this.inForm(x, form);
-    const shared = { weight: weight.buffer, y, tokens: x.rows.present, out: weight.rows, y_stride: stride };
-    const dims = { rows: x.rows.count };
-    const [columns, type] = [weight.columns, weight.type];
-    const launch: LaunchPlanRecorder['launch'] = (contract, values, sizes, when) => {
+    const { columns, type } = weight;
+    const { count, present: tokens } = x.rows;
+    const shared = { weight: weight.buffer, x: input, y, out: weight.rows, y_stride: stride };
+    const launch: Launch = (contract, values, sizes, when) => {
       const both = intersection(when, within);
       if (both !== 'never') this.plan.launch(contract, values, sizes, both);
     };
+    const added = { ...shared, accumulate: Number(accumulate) };
     if (form === 'f16' || form === 'bf16') {
-      const values = { ...shared, x: input, in: columns, accumulate: Number(accumulate) };
-      for (const tileForm of kernels.TILE_FORM_NAMES) {
-        launch(kernels.matmulTile(form, tileForm), values, dims, tileRowsOf(x.rows, tileForm, weight.rows));
-      }
+      kernels.launchMatmulTile(launch, form, x.rows, { ...added, in: columns });
     } else if (kernels.isBlockType(type) && weight.packed) {
-      const values = { ...shared, x: input, blocks: columns / kernels.Q8_BLOCK, accumulate: Number(accumulate) };
-      const packed = { ...dims, row_bytes: kernels.packedRowBytes(type, columns) };
-      const { count } = x.rows;
-      launch(kernels.matmulPacked(type, 'one'), values, packed, { count, atMost: 1 });
-      launch(kernels.matmulPacked(type), values, packed, { count, atLeast: 2, atMost: PACKED_SEVERAL });
-      launch(kernels.matmulPackedTile(type), values, packed, { count, atLeast: PACKED_SEVERAL + 1 });
+      kernels.launchMatmulPacked(launch, type, columns, x.rows, added);
     } else if (kernels.isBlockType(type)) {
       const blocks = columns / kernels.blockFormat(type).blockElements;
-      launch(kernels.matmulQuantized(type), { ...shared, x: input, blocks }, dims);
+      launch(kernels.matmulQuantized(type), { ...shared, tokens, blocks }, { rows: count });
     } else {
-      launch(kernels.matmul(type), { ...shared, x: input, in: columns, x_stride: columns }, dims);
+      launch(kernels.matmul(type), { ...shared, tokens, in: columns, x_stride: columns }, { rows: count });
     }
   }
 
@@ -145,11 +128,6 @@ export function roomInAnyForm(memory: Allocator, maxRows: number, columns: numbe
 export function asForm({ address, elements }: DeviceBuffer, form: InputForm): DeviceBuffer {
   const dtype = form === 'q8' ? 'u8' : form;
   return { address, dtype, elements: Math.floor(elements / DTYPE_BYTES[dtype]) };
-}
-
-/** The numbers of rows for which a form of the tile kernels is the fastest. */
-export function tileRowsOf(rows: Rows, form: kernels.TileForm, out: number): LaunchCondition {
-  return { count: rows.count, ...kernels.tileFormTokens(form, out) };
 }
 
 /** The steps that meet both conditions, which are of the same count. */

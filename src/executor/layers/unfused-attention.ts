@@ -1,5 +1,5 @@
 import { bufferFrom, type DeviceBuffer } from '../device/device.js';
-import * as kernels from '../kernels/contracts/index.js';
+import * as kernels from '../kernels/index.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import {
   type AttentionForm,

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { DeviceBuffer, DeviceScope } from '../device/device.js';
-import { HEAD_DIMS, KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
+import { HEAD_DIMS, KV_BLOCK_TOKENS } from '../kernels/index.js';
 
 /** Element types of keys and values. */
 export type KvCacheType = 'f32' | 'f16';

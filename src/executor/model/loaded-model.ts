@@ -6,7 +6,7 @@ import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import type { MappedFile } from '../device/addon.js';
 import { type Device, DeviceScope } from '../device/device.js';
-import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import { ForwardPass } from '../layers/forward-pass.js';
 import type { Fusion } from '../layers/fusions.js';
 import { uploadRopes } from '../layers/rope.js';

@@ -1,5 +1,5 @@
 import { type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
-import type { BlockType, WeightFloatType } from '../kernels/contracts/index.js';
+import type { BlockType, WeightFloatType } from '../kernels/index.js';
 
 /** A weight matrix `[rows, columns]` on the device, in the element type or the blocks the file gives it. */
 export interface Matrix {

@@ -1,6 +1,6 @@
 import { type Allocator, bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
-import * as kernels from '../kernels/contracts/index.js';
-import type { LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import * as kernels from '../kernels/index.js';
+import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
 import type { Limits } from './limits.js';
 import { BIAS_ENTRIES, type SlotArena } from './slot-layout.js';
 import { COUNT_DRAWS, COUNT_PROMPT_ROWS, COUNT_SAMPLES } from './step-counts.js';
@@ -68,17 +68,10 @@ export class Sampling {
     );
     plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
 
-    const position = { row_position: tables.at('rowPosition') };
     const answer = { output: tables.output, output_words: kernels.OUTPUT_WORDS };
-    if (this.device.isHost) {
-      plan.launch(kernels.sample, { ...withSlots, ...position, ...answer, logits: adjusted, vocabulary }, dims);
-    } else {
-      // Many blocks share a row: one alone would take longer than a whole layer.
-      const from = { logits, adjusted, ...withSlots, biases, parts: this.parts, ...sizes };
-      plan.launch(kernels.sampleBest, from, dims);
-      plan.launch(kernels.sampleDraw, { ...from, ...position }, dims);
-      plan.launch(kernels.samplePick, { ...from, ...position, ...answer }, dims);
-    }
+    const drawn = { logits, adjusted, ...withSlots, biases, parts: this.parts, ...sizes, ...answer };
+    const launch: Launch = (...launched) => plan.launch(...launched);
+    kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims);
     plan.launch(kernels.tokenHistory, { ...withSlots, history, entries: historyEntries }, dims);
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };

@@ -6,11 +6,11 @@ import {
   SLOT_SAMPLING_WORDS,
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
-import { KV_BLOCK_TOKENS } from '../kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 
 /**
- * Words of a slot on the device: the token it sampled last, how it samples, its block table. `kernels/forge/slot.h` has the
- * same numbers.
+ * Words of a slot on the device: the token it sampled last, how it samples, its block table. Kernels take them from
+ * `forge/contract.h`, which the build writes.
  */
 export const SlotWord = {
   lastToken: 0,

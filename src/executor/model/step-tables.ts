@@ -1,5 +1,5 @@
 import { type Allocator, bufferFrom, type DeviceBuffer } from '../device/device.js';
-import { OUTPUT_WORDS } from '../kernels/contracts/index.js';
+import { OUTPUT_WORDS } from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import { slotArena } from './slot-layout.js';
 

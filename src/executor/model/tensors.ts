@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { isHarmlessTensor } from '../../shared/gguf/harmless.js';
 import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
-import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/contracts/index.js';
+import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/index.js';
 
 /** A weight matrix of a file: checked, and not on any device yet. */
 export interface MatrixRef {

@@ -10,7 +10,7 @@ import {
   isBlockType,
   packedRowBytes,
   repack,
-} from '../kernels/contracts/index.js';
+} from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
 import { type ModelGraph, valuesOf } from '../layers/values.js';
 import { firstRows, type Matrix } from './matrix.js';

@@ -1,4 +1,4 @@
-import type { BlockType } from '../../../src/executor/kernels/contracts/index.js';
+import type { BlockType } from '../../../src/executor/kernels/index.js';
 import { fromHalf } from '../support/half.js';
 
 /** Weights in float64: element i is products[i] - minimums[i]. */

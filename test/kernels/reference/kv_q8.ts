@@ -1,4 +1,4 @@
-import { KV_BLOCK_TOKENS } from '../../../src/executor/kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from '../../../src/executor/kernels/index.js';
 import { fromHalf, toHalf } from '../support/half.js';
 import type { PagedCache } from '../support/paged.js';
 

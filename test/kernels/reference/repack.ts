@@ -1,9 +1,4 @@
-import {
-  type BlockType,
-  blockFormat,
-  packedRowBytes,
-  Q8_BLOCK,
-} from '../../../src/executor/kernels/contracts/index.js';
+import { type BlockType, blockFormat, packedRowBytes, Q8_BLOCK } from '../../../src/executor/kernels/index.js';
 import { integerBlocks } from './blocks.js';
 
 /** Bits of an element that its own high plane holds, above the low nibble's four. */

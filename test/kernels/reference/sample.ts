@@ -1,4 +1,4 @@
-import { OUTPUT_NON_FINITE } from '../../../src/executor/kernels/contracts/index.js';
+import { OUTPUT_NON_FINITE } from '../../../src/executor/kernels/index.js';
 import { encodeSampling, NEUTRAL_SAMPLING, slotSamplingWords } from '../../../src/shared/sampling-schema.js';
 import { gumbel, philox } from './philox.js';
 

@@ -1,4 +1,4 @@
-import { type BlockType, blockFormat } from '../../../src/executor/kernels/contracts/index.js';
+import { type BlockType, blockFormat } from '../../../src/executor/kernels/index.js';
 import type { Random } from './values.js';
 
 /** Where a block holds f16 numbers. */

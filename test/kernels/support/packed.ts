@@ -1,9 +1,4 @@
-import {
-  type BlockType,
-  blockFormat,
-  Q8_BLOCK,
-  Q8_BLOCK_BYTES,
-} from '../../../src/executor/kernels/contracts/index.js';
+import { type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } from '../../../src/executor/kernels/index.js';
 import { packRow, quantizeQ8 } from '../reference/quantize_q8.js';
 import { repackRow } from '../reference/repack.js';
 

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { HEAD_DIMS, TILE_HEAD_DIMS } from '../../../src/executor/kernels/contracts/index.js';
+import { HEAD_DIMS, TILE_HEAD_DIMS } from '../../../src/executor/kernels/index.js';
 import { PagedCache } from './paged.js';
 import { type Fill, fill, fills, Random, seed } from './values.js';
 

@@ -1,4 +1,4 @@
-import { KV_BLOCK_TOKENS } from '../../../src/executor/kernels/contracts/index.js';
+import { KV_BLOCK_TOKENS } from '../../../src/executor/kernels/index.js';
 import { SlotWord } from '../../../src/executor/model/slot-layout.js';
 import { decode, encode, type FloatArray } from './half.js';
 import type { Random } from './values.js';

@@ -5,7 +5,7 @@ import {
   sampleBest,
   sampleDraw,
   samplePick,
-} from '../../../src/executor/kernels/contracts/index.js';
+} from '../../../src/executor/kernels/index.js';
 import { SlotWord } from '../../../src/executor/model/slot-layout.js';
 import { FIRST_SAMPLING_WORD } from '../../../src/shared/sampling-schema.js';
 import { type Sampling, samplingWords } from '../reference/sample.js';

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { KernelContract } from '../../../src/executor/kernels/contract.js';
-import { ATTENTION_SPLIT } from '../../../src/executor/kernels/contracts/index.js';
+import { ATTENTION_SPLIT } from '../../../src/executor/kernels/index.js';
 import { expectClose } from './compare.js';
 import type { PagedStep } from './paged-cases.js';
 

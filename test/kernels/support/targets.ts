@@ -12,8 +12,8 @@ import { emulatedDevice, NotEmulated, printExecuted, refuseExceptions } from '..
 import { printErrors } from './compare.js';
 import { type Buffers, launch, type TestArguments } from './launch.js';
 
-/** Where the built kernels lie; the mutation script points it at a copy with a mistake in it. */
-export const kernelsFolder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'kernels');
+/** Where the built kernels lie, twins among them; the mutation script points it at a copy with a mistake in it. */
+export const kernelsFolder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'all-kernels');
 
 /** The lane orders that the lanes target takes in turn, one a launch: forward, reverse, random. */
 const LANE_ORDERS = 3;
@@ -123,7 +123,7 @@ function openLibrary(name: string): Device {
   const file = name === 'host-v3' ? path.join('host', 'x86-64-v3.so') : path.join(name, 'lanes.so');
   const library = path.join(kernelsFolder, file);
   if (!existsSync(library)) {
-    throw new Error(`${library} is missing; run "npm run build:kernels -- --target host,lanes"`);
+    throw new Error(`${library} is missing; run "npm run build:kernels -- --twins --target host,lanes"`);
   }
   return new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host', 'lanes');
 }

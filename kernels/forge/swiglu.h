@@ -1,0 +1,18 @@
+// SwiGLU: Shazeer, "GLU Variants Improve Transformer" (2020). The activation is on the gate.
+#pragma once
+
+#include "device.h"
+
+namespace forge {
+
+// One block a row. gate and up are the two halves of one row of gate_up.
+template <class T>
+DEVICE void activate(int row, const T* __restrict gate_up, T* __restrict y, int ffn) {
+  const T* gate = gate_up + static_cast<size_t>(row) * 2 * ffn;
+  const T* up = gate + ffn;
+  T* out = y + static_cast<size_t>(row) * ffn;
+  SIMD
+  for (int i = thread_id(); i < ffn; i += BLOCK) store(out + i, silu(to_float(gate[i])) * to_float(up[i]));
+}
+
+}  // namespace forge

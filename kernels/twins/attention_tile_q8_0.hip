@@ -1,0 +1,6 @@
+// attention_tile_q8_0: attention_tile over a cache in q8_0
+#include "forge/attention_tile_rows.h"
+
+#define Q8_0(head_dim) ATTENTION_TILE(attention_tile_q8_0_d##head_dim, forge::KvQ8, head_dim)
+
+FORGE_TILE_HEAD_DIMS(Q8_0)

@@ -1,0 +1,6 @@
+// swiglu_f16: swiglu of rows in f16
+#include "forge/swiglu.h"
+
+KERNEL(swiglu_f16, const forge::half_t* __restrict gate_up, forge::half_t* __restrict y, int ffn) {
+  forge::activate(BLOCK_INDEX.x, gate_up, y, ffn);
+}

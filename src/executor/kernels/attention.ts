@@ -1,0 +1,245 @@
+import type { DeviceBuffer } from '../device/device.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from './contract.js';
+import { FLOAT_TYPES, type FloatType } from './formats.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import {
+  HEAD_DIMS,
+  KV_BLOCK_TOKENS,
+  qkvOf,
+  readCache,
+  readQ8Cache,
+  rowArguments,
+  slotArguments,
+} from './paged-cache.js';
+import { ORDER } from './reduction-order.js';
+import { roundings, type Tolerance } from './tolerance.js';
+
+/** Tokens of one split of a context. */
+export const ATTENTION_SPLIT = 256;
+
+export const attentionPaged = (type: FloatType, headDim: number) =>
+  defineKernel({
+    name: `attention_paged_${type}_d${headDim}`,
+    source: 'attention_paged.hip',
+    summary: 'out = softmax(scale · q kᵀ) v over positions 0 .. row_position',
+    arguments: [
+      input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', `${headDim}`),
+      input('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, `${headDim}`),
+      input('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, `${headDim}`),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('row_position', 'i32', 'tokens'),
+      input('row_slot', 'i32', 'tokens'),
+      ...slotArguments,
+      i32('slot_words'),
+      i32('heads'),
+      i32('kv_heads'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.context,
+    tolerance: roundings(
+      '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²)): weights sum to 1, a score’s error passes through e^x, and ' +
+        'rounding errors of at most 256 terms in order stray by 2 · √256',
+      () => 32,
+    ),
+  });
+
+export const attentionSplit = (type: FloatType, headDim: number) =>
+  defineKernel({
+    name: `attention_split_${type}_d${headDim}`,
+    source: 'twins/attention_split.hip',
+    summary: 'attention of each row over one split of its context, for attention_combine to fold',
+    arguments: [
+      qkvOf(`${headDim}`),
+      readCache('k_cache', type, `${headDim}`),
+      readCache('v_cache', type, `${headDim}`),
+      inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('splits'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'heads' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.context,
+    tolerance: attentionPaged(type, headDim).tolerance,
+  });
+
+export const attentionCombine = defineKernel({
+  name: 'attention_combine',
+  source: 'attention_combine.hip',
+  on: 'gpu',
+  summary: 'folds the splits of each row in order',
+  arguments: [
+    input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+    output('out', 'f32', 'tokens', 'heads', 'head_dim'),
+    input('row_position', 'i32', 'tokens'),
+    i32('heads'),
+    i32('head_dim'),
+    i32('splits'),
+  ],
+  grid: [{ of: 'heads' }, { of: 'tokens' }],
+  order: ORDER.splits,
+  tolerance: roundings(
+    '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
+    ({ splits }) => 8 * splits! + 16,
+  ),
+});
+
+/** Head sizes that attention on matrix units is built for. */
+export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
+
+/** The most rows of one tile of attention_tile. */
+export function attentionTileRows(headDim: number, group: number): number {
+  return Math.floor(8192 / headDim / group);
+}
+
+const TILE_TOLERANCE: Tolerance = {
+  text:
+    '2⁻¹⁰ · max |v| · (1 + max scale · √(sum (q k)²)): q and each weight, at most 1, are rounded to f16; a score’s ' +
+    'error, of independent roundings, passes through e^x into the weights and their sum',
+  bound: (_sizes, magnitude) => 2 ** -10 * magnitude,
+};
+
+/** Element types of a KV cache that attention on matrix units reads. */
+export type TileCacheType = 'f16' | 'q8_0';
+
+const tileCache = <const N extends string>(name: N, type: TileCacheType, headDim: number) =>
+  type === 'f16' ? aligned(16, readCache(name, type, `${headDim}`)) : readQ8Cache(name, `${headDim}`);
+
+/**
+ * attention_split on matrix units, all query heads of a KV head in one block; attention_combine folds its parts. The
+ * bits are those of attention_tile.
+ */
+export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_split_${type}_d${headDim}`,
+    source: type === 'f16' ? 'attention_tile_split.hip' : 'twins/attention_tile_split_q8_0.hip',
+    on: 'gpu',
+    summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      tileCache('k_cache', type, headDim),
+      tileCache('v_cache', type, headDim),
+      inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('splits'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.chunks,
+    tolerance: TILE_TOLERANCE,
+  });
+
+/**
+ * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
+ * positions of one slot; at most {@link attentionTileRows}.
+ */
+export const attentionTile = (type: TileCacheType, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_${type}_d${headDim}`,
+    source: type === 'f16' ? 'attention_tile.hip' : 'twins/attention_tile_q8_0.hip',
+    on: 'gpu',
+    summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      tileCache('k_cache', type, headDim),
+      tileCache('v_cache', type, headDim),
+      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
+      input('tiles', 'i32', 'tiles', '2'),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads' }, { of: 'tiles' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.chunks,
+    tolerance: TILE_TOLERANCE,
+  });
+
+/** Heads of attention: query heads in groups that share a KV head. */
+export interface AttentionShape {
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+}
+
+/** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
+export function tileRows(shape: AttentionShape, cacheType: FloatType): number | undefined {
+  if (cacheType !== 'f16' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
+  const rows = attentionTileRows(shape.headDim, shape.heads / shape.kvHeads);
+  return rows >= 1 ? rows : undefined;
+}
+
+/** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
+const PART_BYTES = 64 << 20;
+const MOST_SPLIT_ROWS = 64;
+
+/** Up to how many rows contexts are split on matrix units, into how many parts, and the f32 that these are. */
+export interface ContextParts {
+  readonly rows: number;
+  readonly splits: number;
+  readonly elements: number;
+}
+
+export function contextParts({ heads, headDim }: AttentionShape, maxContext: number, maxRows: number): ContextParts {
+  const splits = Math.ceil(maxContext / ATTENTION_SPLIT);
+  const rowElements = heads * splits * (2 + headDim);
+  const most = Math.min(MOST_SPLIT_ROWS, maxRows);
+  const rows = Math.max(1, Math.min(most, Math.floor(PART_BYTES / (4 * rowElements))));
+  return { rows, splits, elements: rows * rowElements };
+}
+
+/** How a step's rows, splits of their contexts and tiles are counted. */
+export interface AttentionCounts {
+  readonly tokens: StepCount;
+  readonly splits: StepCount;
+  readonly tiles: StepCount;
+}
+
+/**
+ * Attention of a step's rows on matrix units: few rows are split over many blocks, and many share the keys and values of
+ * their sequence. A row's bits are the same in either form.
+ */
+export function launchAttentionTile(
+  launch: Launch,
+  { headDim }: AttentionShape,
+  parts: ContextParts & { readonly buffer: DeviceBuffer },
+  counts: AttentionCounts,
+  values: ValuesOf<ReturnType<typeof attentionTile>>,
+  dims: { readonly slot_count: number; readonly blocks: number },
+): void {
+  const { rows, splits, buffer } = parts;
+  const { out, tiles: _tiles, ...both } = values;
+  const few = { count: counts.tokens, atMost: rows };
+  const tokens = { ...counts.tokens, max: rows };
+  launch(
+    attentionTileSplit('f16', headDim),
+    { ...both, parts: buffer, splits },
+    { ...dims, tokens, splits: counts.splits },
+    few,
+  );
+  const { row_position, heads } = both;
+  launch(attentionCombine, { parts: buffer, out, row_position, heads, head_dim: headDim, splits }, { tokens }, few);
+  launch(
+    attentionTile('f16', headDim),
+    values,
+    { ...dims, tokens: counts.tokens, tiles: counts.tiles },
+    { count: counts.tokens, atLeast: rows + 1 },
+  );
+}
+
+export const attentionContracts: readonly KernelContract[] = [
+  ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
+  attentionCombine,
+  ...TILE_HEAD_DIMS.flatMap((headDim) =>
+    (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
+  ),
+  ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionSplit(type, headDim))),
+];

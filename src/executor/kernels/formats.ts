@@ -1,0 +1,38 @@
+import { TENSOR_TYPES } from '../../shared/gguf/tensor-types.js';
+
+/** Element types a KV cache may have. */
+export type FloatType = 'f32' | 'f16';
+
+/** Element types of weights that are no block formats. */
+export type WeightFloatType = FloatType | 'bf16';
+
+/** Element types that matrix units take. */
+export type TileType = 'f16' | 'bf16';
+
+/** Block formats that weights are multiplied in as the file holds them. */
+export const BLOCK_TYPES = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k', 'q5_k', 'q6_k'] as const;
+
+export type BlockType = (typeof BLOCK_TYPES)[number];
+
+export function isBlockType(type: string): type is BlockType {
+  return (BLOCK_TYPES as readonly string[]).includes(type);
+}
+
+/** Elements that share a scale in quantized activations, and their bytes: quants, scale, two sums (`forge/q8.h`). */
+export const Q8_BLOCK = 32;
+
+export const Q8_BLOCK_BYTES = 40;
+
+/** Elements and bytes of one block. */
+export function blockFormat(type: BlockType): { readonly blockElements: number; readonly blockBytes: number } {
+  return TENSOR_TYPES[type.toUpperCase() as Uppercase<BlockType>];
+}
+
+/** Element types a KV cache may have, and of activations. */
+export const FLOAT_TYPES: readonly FloatType[] = ['f32', 'f16'];
+
+/** Element types of weights that are no block formats. */
+export const WEIGHT_FLOAT_TYPES: readonly WeightFloatType[] = ['f32', 'f16', 'bf16'];
+
+/** Element types that matrix units take. */
+export const TILE_TYPES: readonly TileType[] = ['f16', 'bf16'];

@@ -1,0 +1,26 @@
+import { defineKernel, f32, i32, inout, input, type KernelContract } from './contract.js';
+import { ORDER } from './reduction-order.js';
+import { roundings } from './tolerance.js';
+
+export const headNorm = defineKernel({
+  name: 'head_norm',
+  source: 'head_norm.hip',
+  summary: 'x / sqrt(mean(x²) + eps) * weight, for each head of q and k by itself, in place',
+  arguments: [
+    inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+    input('query_weight', 'f32', 'head_dim'),
+    input('key_weight', 'f32', 'head_dim'),
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'heads + kv_heads', per: 'waves' }, { of: 'tokens' }],
+  order: ORDER.dot,
+  tolerance: roundings(
+    '(head_dim / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
+    (sizes) => sizes.head_dim! / 8 + 16,
+  ),
+});
+
+export const headNormContracts: readonly KernelContract[] = [headNorm];

@@ -1,0 +1,95 @@
+import { argmaxContracts } from './argmax.js';
+import { attentionContracts } from './attention.js';
+import { biasAddContracts } from './bias-add.js';
+import type { KernelContract } from './contract.js';
+import { convertContracts } from './convert.js';
+import { embeddingGatherContracts } from './embedding-gather.js';
+import { flashAttentionContracts } from './flash-attention.js';
+import { gateUpSwigluContracts } from './gate-up-swiglu.js';
+import { gatherRowsContracts } from './gather-rows.js';
+import { gemmContracts } from './gemm.js';
+import { headNormContracts } from './head-norm.js';
+import { kvAppendContracts } from './kv-append.js';
+import { logSoftmaxOperations } from './log-softmax.js';
+import { matmulContracts } from './matmul.js';
+import { matmulPackedContracts } from './matmul-packed.js';
+import { matmulQuantizedContracts } from './matmul-quantized.js';
+import { matmulTileContracts } from './matmul-tile.js';
+import { quantizeQ8Contracts } from './quantize-q8.js';
+import { readWordsContracts } from './read-words.js';
+import { repackContracts } from './repack.js';
+import { residualAddContracts } from './residual-add.js';
+import { rmsNormContracts } from './rms-norm.js';
+import { ropeContracts } from './rope.js';
+import { ropeKvAppendContracts } from './rope-kv-append.js';
+import { samplingOperations } from './sampling.js';
+import { slotWriteContracts } from './slot-write.js';
+import { smallGemmContracts } from './small-gemm.js';
+import { swigluContracts } from './swiglu.js';
+import { unfusedAttentionOperations } from './unfused-attention.js';
+
+export * from './argmax.js';
+export * from './attention.js';
+export * from './bias-add.js';
+export * from './convert.js';
+export * from './embedding-gather.js';
+export * from './flash-attention.js';
+export * from './formats.js';
+export * from './gate-up-swiglu.js';
+export * from './gather-rows.js';
+export * from './gemm.js';
+export * from './head-norm.js';
+export * from './kv-append.js';
+export * from './log-softmax.js';
+export * from './matmul.js';
+export * from './matmul-packed.js';
+export * from './matmul-quantized.js';
+export * from './matmul-tile.js';
+export * from './paged-cache.js';
+export * from './quantize-q8.js';
+export * from './read-words.js';
+export * from './repack.js';
+export * from './residual-add.js';
+export * from './rms-norm.js';
+export * from './rope.js';
+export * from './rope-kv-append.js';
+export * from './sampling.js';
+export * from './slot-write.js';
+export * from './small-gemm.js';
+export * from './swiglu.js';
+export * from './unfused-attention.js';
+
+/** Every operation with the kernels that compute it, launched ones first. */
+export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
+  'slot-write': slotWriteContracts,
+  'embedding-gather': embeddingGatherContracts,
+  'gather-rows': gatherRowsContracts,
+  'rms-norm': rmsNormContracts,
+  'head-norm': headNormContracts,
+  matmul: matmulContracts,
+  gemm: gemmContracts,
+  'small-gemm': smallGemmContracts,
+  'matmul-quantized': matmulQuantizedContracts,
+  repack: repackContracts,
+  'matmul-packed': matmulPackedContracts,
+  'matmul-tile': matmulTileContracts,
+  'quantize-q8': quantizeQ8Contracts,
+  convert: convertContracts,
+  'residual-add': residualAddContracts,
+  'bias-add': biasAddContracts,
+  swiglu: swigluContracts,
+  'gate-up-swiglu': gateUpSwigluContracts,
+  'rope-kv-append': ropeKvAppendContracts,
+  rope: ropeContracts,
+  'kv-append': kvAppendContracts,
+  attention: attentionContracts,
+  'flash-attention': flashAttentionContracts,
+  ...unfusedAttentionOperations,
+  argmax: argmaxContracts,
+  ...logSoftmaxOperations,
+  'read-words': readWordsContracts,
+  ...samplingOperations,
+};
+
+/** Every contract. */
+export const allContracts: readonly KernelContract[] = Object.values(operations).flat();

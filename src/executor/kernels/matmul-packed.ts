@@ -1,0 +1,100 @@
+import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { BLOCK_TYPES, type BlockType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
+import type { Launch, Rows, ValuesOf } from './launch-plan.js';
+import { ORDER } from './reduction-order.js';
+import { PACKED_WIDTH, packedRowBytes } from './repack.js';
+import { roundings } from './tolerance.js';
+
+/** Rows of x for which one block of matmul_packed reads the weight once, and rows of the weight that it reads. */
+export const PACKED_TOKENS = 8;
+export const MATMUL_PACKED_ROWS = 16;
+
+/** Which of two forms with the same bits: for a single row of x, or for more. */
+export type PackedRows = 'one' | 'several';
+
+export const packedInfix = (rows: PackedRows): string => (rows === 'one' ? 'one_' : '');
+
+export const rowsAtOnce = (rows: PackedRows): number => (rows === 'one' ? 1 : PACKED_TOKENS);
+
+/** Rows of packed weights and of what is multiplied with them start at 16 bytes: {@link PACKED_WIDTH}. */
+export const PACKED_ROWS = [
+  ['row_bytes', '16'],
+  ['blocks', `${PACKED_WIDTH / Q8_BLOCK}`],
+] as const;
+
+/** Dimension `row_bytes`: {@link packedRowBytes}; `blocks` are of 32 elements. */
+export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
+  defineKernel({
+    name: `matmul_packed_${packedInfix(rows)}${type}`,
+    source: 'matmul_packed.hip',
+    on: 'gpu',
+    summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it',
+    arguments: [
+      aligned(16, input('weight', 'u8', 'out', 'row_bytes')),
+      aligned(16, input('x', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
+      input('tokens', 'i32', '1'),
+      i32('out'),
+      i32('blocks'),
+      i32('y_stride'),
+      i32('accumulate'),
+    ],
+    grid: [
+      { of: 'out', per: MATMUL_PACKED_ROWS },
+      { of: 'rows', per: rowsAtOnce(rows) },
+    ],
+    multiples: PACKED_ROWS,
+    offsets32: [`${PACKED_TOKENS} * blocks * ${Q8_BLOCK_BYTES}`],
+    order: ORDER.packed,
+    tolerance: roundings(
+      '(in / 16 + 70) · 2⁻²⁴ · (sum |scale · quant · x| + sum |minimum · x| + |y|): sums of quants are exact; partial ' +
+        'sums take two roundings a block of 32, each term three more and the last sum at most 65',
+      ({ blocks }) => 2 * blocks! + 70,
+    ),
+  });
+
+/** Rows of the weight and of x that one block of matmul_packed_tile multiplies. */
+export const PACKED_TILE = 64;
+
+/** {@link matmulPacked} for many rows of x, on matrix units: the same arguments and bits. */
+export const matmulPackedTile = (type: BlockType) => {
+  const { summary, arguments: taken, multiples, order, tolerance } = matmulPacked(type);
+  return defineKernel({
+    name: `matmul_packed_tile_${type}`,
+    source: 'matmul_packed_tile.hip',
+    on: 'gpu',
+    summary,
+    arguments: taken,
+    grid: [
+      { of: 'rows', per: PACKED_TILE },
+      { of: 'out', per: PACKED_TILE },
+    ],
+    multiples: multiples!,
+    offsets32: [`${PACKED_TILE} * blocks * ${Q8_BLOCK_BYTES}`],
+    order: order!,
+    tolerance,
+  });
+};
+
+/** The most rows that are multiplied a few at a time; matrix units are faster for more. */
+const MOST_SEVERAL = 63;
+
+/** y = weight · x, or that added to y, in the fastest form for each number of rows. @param columns of the weight */
+export function launchMatmulPacked(
+  launch: Launch,
+  type: BlockType,
+  columns: number,
+  rows: Rows,
+  values: Omit<ValuesOf<ReturnType<typeof matmulPacked>>, 'tokens' | 'blocks'>,
+): void {
+  const all = { ...values, tokens: rows.present, blocks: columns / Q8_BLOCK };
+  const dims = { rows: rows.count, row_bytes: packedRowBytes(type, columns) };
+  const { count } = rows;
+  launch(matmulPacked(type, 'one'), all, dims, { count, atMost: 1 });
+  launch(matmulPacked(type), all, dims, { count, atLeast: 2, atMost: MOST_SEVERAL });
+  launch(matmulPackedTile(type), all, dims, { count, atLeast: MOST_SEVERAL + 1 });
+}
+
+export const matmulPackedContracts: readonly KernelContract[] = [
+  ...BLOCK_TYPES.flatMap((type) => [matmulPacked(type, 'one'), matmulPacked(type), matmulPackedTile(type)]),
+];

@@ -1,0 +1,35 @@
+import { defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { WEIGHT_FLOAT_TYPES, type WeightFloatType } from './formats.js';
+import { ORDER } from './reduction-order.js';
+import { roundings } from './tolerance.js';
+
+/** Rows of x that one block multiplies. */
+export const MATMUL_TOKENS = 64;
+
+export const matmul = (type: WeightFloatType) =>
+  defineKernel({
+    name: `matmul_${type}`,
+    source: 'matmul.hip',
+    summary: 'y[t][n] = sum_k weight[n][k] * x[t][k]',
+    arguments: [
+      input('weight', type, 'out', 'in'),
+      rowsApart('x_stride', input('x', 'f32', 'rows', 'in')),
+      rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
+      input('tokens', 'i32', '1'),
+      i32('out'),
+      i32('in'),
+      i32('x_stride'),
+      i32('y_stride'),
+    ],
+    grid: [
+      { of: 'out', per: 'waves' },
+      { of: 'rows', per: MATMUL_TOKENS },
+    ],
+    order: ORDER.dot,
+    tolerance: roundings(
+      '(in / 32 + 24) · 2⁻²⁴ · sum |weight · x|: 32 or more partial sums of in / 32 terms, and a tail of at most 15',
+      (sizes) => sizes.in! / 32 + 24,
+    ),
+  });
+
+export const matmulContracts: readonly KernelContract[] = [...WEIGHT_FLOAT_TYPES.map(matmul)];

@@ -1,0 +1,39 @@
+import { aligned, defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK } from './formats.js';
+import { exact } from './tolerance.js';
+
+/** The width of packed weights is a multiple of this. */
+export const PACKED_WIDTH = 64;
+
+/** Whether weights of this format and width can be packed. */
+export function canPack(type: BlockType, columns: number): boolean {
+  return columns % Math.max(PACKED_WIDTH, blockFormat(type).blockElements) === 0;
+}
+
+/** Bytes of one packed row of `columns` weights: those of the file, padded to 16. */
+export function packedRowBytes(type: BlockType, columns: number): number {
+  const { blockElements, blockBytes } = blockFormat(type);
+  return Math.ceil(((columns / blockElements) * blockBytes) / 16) * 16;
+}
+
+/** Dimension `row_bytes`: {@link packedRowBytes}. `out · blocks` must be below 2³¹. */
+export const repack = (type: BlockType) => {
+  const { blockElements, blockBytes } = blockFormat(type);
+  return defineKernel({
+    name: `repack_${type}`,
+    source: 'repack.hip',
+    on: 'gpu',
+    summary: 'weights from the blocks of their file to planes that GPUs read by 16 bytes',
+    arguments: [
+      input('source', 'u8', 'out', 'blocks', `${blockBytes}`),
+      aligned(16, inout('target', 'u8', 'out', 'row_bytes')),
+      i32('out'),
+      i32('blocks'),
+    ],
+    grid: [{ of: `out * blocks * ${blockElements / Q8_BLOCK}`, per: 'block' }],
+    multiples: [['row_bytes', '16']],
+    tolerance: exact('bits are moved'),
+  });
+};
+
+export const repackContracts: readonly KernelContract[] = [...BLOCK_TYPES.map(repack)];

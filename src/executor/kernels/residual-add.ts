@@ -1,0 +1,13 @@
+import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { exact } from './tolerance.js';
+
+export const residualAdd = defineKernel({
+  name: 'residual_add',
+  source: 'residual_add.hip',
+  summary: 'x += y',
+  arguments: [inout('x', 'f32', 'rows', 'hidden'), input('y', 'f32', 'rows', 'hidden'), i32('hidden')],
+  grid: [{ of: 'rows' }],
+  tolerance: exact('one rounding, the same as the reference rounded to f32'),
+});
+
+export const residualAddContracts: readonly KernelContract[] = [residualAdd];

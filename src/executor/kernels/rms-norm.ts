@@ -1,0 +1,95 @@
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from './contract.js';
+import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
+import { ORDER } from './reduction-order.js';
+import { exact, roundings, stored } from './tolerance.js';
+
+export const rmsNorm = defineKernel({
+  name: 'rms_norm',
+  source: 'rms_norm.hip',
+  summary: 'y = x / sqrt(mean(x²) + eps) * weight',
+  arguments: [
+    aligned(16, input('x', 'f32', 'rows', 'hidden')),
+    input('weight', 'f32', 'hidden'),
+    output('y', 'f32', 'rows', 'hidden'),
+    i32('hidden'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'rows' }],
+  inPlace: [['x', 'y']],
+  order: ORDER.row,
+  tolerance: roundings(
+    '(hidden / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
+    ({ hidden }) => hidden! / 8 + 16,
+  ),
+});
+
+const normed = [aligned(16, input('x', 'f32', 'rows', 'hidden')), input('weight', 'f32', 'hidden')] as const;
+
+const normSizes = [i32('hidden'), f32('eps')] as const;
+
+/** Dimension `blocks`: hidden / 32. */
+export const rmsNormQuantize = defineKernel({
+  name: 'rms_norm_quantize',
+  source: 'rms_norm_quantize.hip',
+  on: 'gpu',
+  summary: 'rms_norm, then quantize_q8',
+  arguments: [...normed, aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), ...normSizes],
+  grid: [{ of: 'rows' }],
+  multiples: [['hidden', `${Q8_BLOCK}`]],
+  order: ORDER.row,
+  tolerance: exact('the very bits of rms_norm and quantize_q8'),
+});
+
+export const rmsNormConvert = (type: TileType) =>
+  defineKernel({
+    name: `rms_norm_convert_${type}`,
+    source: 'rms_norm_convert.hip',
+    on: 'gpu',
+    summary: 'rms_norm, stored as 16-bit floats',
+    arguments: [...normed, aligned(8, output('y', type, 'rows', 'hidden')), ...normSizes],
+    grid: [{ of: 'rows' }],
+    order: ORDER.row,
+    tolerance: stored(type, rmsNorm.tolerance),
+  });
+
+export const rmsNormF16 = defineKernel({
+  name: 'rms_norm_f16',
+  source: 'twins/rms_norm_f16.hip',
+  summary: rmsNorm.summary,
+  arguments: [
+    input('x', 'f16', 'rows', 'hidden'),
+    input('weight', 'f32', 'hidden'),
+    output('y', 'f16', 'rows', 'hidden'),
+    i32('hidden'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'rows' }],
+  inPlace: [['x', 'y']],
+  order: ORDER.row,
+  tolerance: stored('f16', rmsNorm.tolerance),
+});
+
+export const rmsNormResidual = defineKernel({
+  name: 'rms_norm_residual',
+  source: 'twins/rms_norm_residual.hip',
+  summary: 'x += delta, then y = x / sqrt(mean(x²) + eps) * weight',
+  arguments: [
+    inout('x', 'f32', 'rows', 'hidden'),
+    input('delta', 'f32', 'rows', 'hidden'),
+    input('weight', 'f32', 'hidden'),
+    output('y', 'f32', 'rows', 'hidden'),
+    i32('hidden'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'rows' }],
+  order: ORDER.row,
+  tolerance: rmsNorm.tolerance,
+});
+
+export const rmsNormContracts: readonly KernelContract[] = [
+  rmsNorm,
+  rmsNormQuantize,
+  ...TILE_TYPES.map(rmsNormConvert),
+  rmsNormF16,
+  rmsNormResidual,
+];

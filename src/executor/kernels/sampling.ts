@@ -1,0 +1,230 @@
+import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import { TOP_LOGPROBS_MAX } from './log-softmax.js';
+import { elementwise, exact, moved } from './tolerance.js';
+
+/** Words of one sampled row's output: token, log probability, ids, log probabilities. */
+export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
+
+/** Set in the token of a row that none could be drawn for. */
+export const OUTPUT_NON_FINITE = 0x80000000 | 0;
+
+const logits = inout('logits', 'f32', 'samples', 'vocabulary');
+
+const sampled = [input('sample_row', 'i32', 'samples'), input('row_slot', 'i32', 'tokens')] as const;
+
+const slots = input('slots', 'i32', 'slot_count', 'slot_words');
+
+const EDGE = exact('where the reference is not within rounding of the filter’s edge: elements are kept or masked');
+
+export const topK = defineKernel({
+  name: 'top_k',
+  source: 'twins/top_k.hip',
+  summary: 'sets all but the k largest logits of each row to -inf',
+  arguments: [logits, input('k', 'i32', 'samples'), i32('vocabulary')],
+  grid: [{ of: 'samples' }],
+  tolerance: exact('elements are kept or masked; ties to the lower id'),
+});
+
+export const topP = defineKernel({
+  name: 'top_p',
+  source: 'twins/top_p.hip',
+  summary: 'keeps the fewest, largest logits of each row that hold a share p of the mass',
+  arguments: [logits, input('p', 'f32', 'samples'), i32('vocabulary')],
+  grid: [{ of: 'samples' }],
+  tolerance: EDGE,
+});
+
+export const minP = defineKernel({
+  name: 'min_p',
+  source: 'twins/min_p.hip',
+  summary: 'sets to -inf every logit whose probability is below a share p of the best one’s',
+  arguments: [logits, input('p', 'f32', 'samples'), i32('vocabulary')],
+  grid: [{ of: 'samples' }],
+  tolerance: EDGE,
+});
+
+export const penalties = defineKernel({
+  name: 'penalties',
+  source: 'penalties.hip',
+  summary: 'repetition, frequency and presence penalties on the tokens a sequence holds',
+  arguments: [
+    logits,
+    ...sampled,
+    slots,
+    input('history', 'i32', 'slot_count', '1 + 2 * entries'),
+    i32('slot_words'),
+    i32('entries'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: elementwise,
+});
+
+export const tokenHistory = defineKernel({
+  name: 'token_history',
+  source: 'token_history.hip',
+  summary: 'counts the token each row has just sampled in its slot’s history',
+  arguments: [
+    ...sampled,
+    slots,
+    inout('history', 'i32', 'slot_count', '1 + 2 * entries'),
+    i32('slot_words'),
+    i32('entries'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: exact('integers'),
+});
+
+export const logitBias = defineKernel({
+  name: 'logit_bias',
+  source: 'logit_bias.hip',
+  summary: 'logits[token] += bias, for the tokens that a row’s slot names',
+  arguments: [
+    logits,
+    ...sampled,
+    input('biases', 'i32', 'slot_count', '1 + 2 * entries'),
+    i32('entries'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: exact('one rounding, the same as the reference rounded to f32'),
+});
+
+/** Blocks that share a sampled row; `SAMPLE_PARTS` of `forge/sampling.h`. */
+export const SAMPLE_PARTS = 64;
+
+/** Words that each of them leaves; `SAMPLE_PART_WORDS`. */
+export const SAMPLE_PART_WORDS = 4;
+
+const biases = input('biases', 'i32', 'slot_count', '1 + 2 * entries');
+
+const drawnFrom = [
+  input('logits', 'f32', 'samples', 'vocabulary'),
+  input('adjusted', 'f32', 'samples', 'vocabulary'),
+  ...sampled,
+] as const;
+
+const parts = inout('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
+
+const rowPosition = input('row_position', 'i32', 'tokens');
+
+const adjustSizes = [i32('slot_words'), i32('entries'), i32('vocabulary')] as const;
+
+const partGrid = [{ of: `${SAMPLE_PARTS}` }, { of: 'samples' }] as const;
+
+const SAME = exact('the tokens of sample');
+
+export const sample = defineKernel({
+  name: 'sample',
+  source: 'sample.hip',
+  on: 'host',
+  summary: 'next token: temperature, top_k, top_p, min_p, then argmax of logit / temperature + Gumbel noise',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    input('sample_row', 'i32', 'samples'),
+    input('row_position', 'i32', 'tokens'),
+    input('row_slot', 'i32', 'tokens'),
+    inout('slots', 'i32', 'slot_count', 'slot_words'),
+    inout('output', 'i32', 'samples', 'output_words'),
+    i32('slot_words'),
+    i32('output_words'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: exact('where the reference is not within rounding of a tie or of a filter’s edge'),
+});
+
+/** What penalties and logit_bias then change. */
+export const copyAdjusted = defineKernel({
+  name: 'copy_adjusted',
+  source: 'copy_adjusted.hip',
+  on: 'gpu',
+  summary: 'adjusted[s] = logits[s], for the rows whose slot has penalties or biases',
+  arguments: [
+    input('logits', 'f32', 'samples', 'vocabulary'),
+    inout('adjusted', 'f32', 'samples', 'vocabulary'),
+    ...sampled,
+    slots,
+    biases,
+    ...adjustSizes,
+  ],
+  grid: partGrid,
+  tolerance: moved,
+});
+
+/** The first of three launches that together are sample: rows with penalties or biases are read from `adjusted`. */
+export const sampleBest = defineKernel({
+  name: 'sample_best',
+  source: 'sample_best.hip',
+  on: 'gpu',
+  summary: 'the largest logit of each part of each sampled row',
+  arguments: [...drawnFrom, slots, biases, parts, ...adjustSizes],
+  grid: partGrid,
+  tolerance: SAME,
+});
+
+/** The second; rows that are greedy or filter are not its affair. */
+export const sampleDraw = defineKernel({
+  name: 'sample_draw',
+  source: 'sample_draw.hip',
+  on: 'gpu',
+  summary: 'the best logit with its noise of each part of each sampled row',
+  arguments: [...drawnFrom, rowPosition, slots, biases, parts, ...adjustSizes],
+  grid: partGrid,
+  tolerance: SAME,
+});
+
+/** The third. */
+export const samplePick = defineKernel({
+  name: 'sample_pick',
+  source: 'sample_pick.hip',
+  on: 'gpu',
+  summary: 'next token of each sampled row from its parts',
+  arguments: [
+    ...drawnFrom,
+    rowPosition,
+    inout('slots', 'i32', 'slot_count', 'slot_words'),
+    biases,
+    input('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`),
+    inout('output', 'i32', 'samples', 'output_words'),
+    i32('slot_words'),
+    i32('output_words'),
+    i32('entries'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: 'samples' }],
+  tolerance: SAME,
+});
+
+/**
+ * Draws the rows' tokens: a launch on the host; on a GPU many blocks share a row, since one alone would take longer than a
+ * whole layer. `adjusted` holds what penalties and biases have made of `logits`.
+ */
+export function launchSample(
+  launch: Launch,
+  isHost: boolean,
+  { logits: raw, adjusted, biases: bias, entries, parts: left, ...values }: SampleValues,
+  dims: Readonly<Record<string, number | StepCount>>,
+): void {
+  if (isHost) {
+    launch(sample, { ...values, logits: adjusted }, dims);
+    return;
+  }
+  const { output, output_words, row_position, ...shared } = values;
+  const from = { ...shared, logits: raw, adjusted, biases: bias, entries, parts: left };
+  launch(sampleBest, from, dims);
+  launch(sampleDraw, { ...from, row_position }, dims);
+  launch(samplePick, { ...from, row_position, output, output_words }, dims);
+}
+type SampleValues = ValuesOf<typeof samplePick>;
+
+export const samplingOperations = {
+  penalties: [penalties],
+  'logit-bias': [logitBias],
+  sample: [sample, copyAdjusted, sampleBest, sampleDraw, samplePick],
+  'top-k': [topK],
+  'top-p': [topP],
+  'min-p': [minP],
+  'token-history': [tokenHistory],
+} satisfies Readonly<Record<string, readonly KernelContract[]>>;

@@ -1,0 +1,56 @@
+import { aligned, defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
+import { elementwise, exact, stored } from './tolerance.js';
+
+/** Elements of a row that one block of swiglu_quantize and swiglu_convert writes. */
+export const SWIGLU_PART = 1024;
+
+export const swiglu = defineKernel({
+  name: 'swiglu',
+  source: 'swiglu.hip',
+  summary: 'y = silu(gate) * up',
+  arguments: [input('gate_up', 'f32', 'rows', '2', 'ffn'), output('y', 'f32', 'rows', 'ffn'), i32('ffn')],
+  grid: [{ of: 'rows' }],
+  tolerance: elementwise,
+});
+
+const gateUp = input('gate_up', 'f32', 'rows', '2', 'ffn');
+
+/** Dimension `blocks`: ffn / 32. */
+export const swigluQuantize = defineKernel({
+  name: 'swiglu_quantize',
+  source: 'swiglu_quantize.hip',
+  on: 'gpu',
+  summary: 'swiglu, then quantize_q8',
+  arguments: [aligned(16, gateUp), aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), i32('ffn')],
+  grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
+  multiples: [['ffn', `${Q8_BLOCK}`]],
+  tolerance: exact('the very bits of swiglu and quantize_q8'),
+});
+
+export const swigluConvert = (type: TileType) =>
+  defineKernel({
+    name: `swiglu_convert_${type}`,
+    source: 'swiglu_convert.hip',
+    on: 'gpu',
+    summary: 'swiglu, stored as 16-bit floats',
+    arguments: [gateUp, aligned(8, output('y', type, 'rows', 'ffn')), i32('ffn')],
+    grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
+    tolerance: stored(type, swiglu.tolerance),
+  });
+
+export const swigluF16 = defineKernel({
+  name: 'swiglu_f16',
+  source: 'twins/swiglu_f16.hip',
+  summary: 'y = silu(gate) * up',
+  arguments: [input('gate_up', 'f16', 'rows', '2', 'ffn'), output('y', 'f16', 'rows', 'ffn'), i32('ffn')],
+  grid: [{ of: 'rows' }],
+  tolerance: stored('f16', elementwise),
+});
+
+export const swigluContracts: readonly KernelContract[] = [
+  swiglu,
+  swigluQuantize,
+  ...TILE_TYPES.map(swigluConvert),
+  swigluF16,
+];

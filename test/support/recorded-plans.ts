@@ -1,0 +1,94 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { readBandwidth } from '../../src/cli/bench/read-bandwidth.js';
+import { MIXTURES, UNIFORM_TYPES } from '../../src/cli/synth/mixtures.js';
+import type { ModelShape } from '../../src/cli/synth/shapes.js';
+import { synth } from '../../src/cli/synth.js';
+import type { NativeLaunch } from '../../src/executor/device/addon.js';
+import { Device } from '../../src/executor/device/device.js';
+import { HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import { loadModel } from '../../src/executor/model/loaded-model.js';
+import { selfTest } from '../../src/executor/self-test.js';
+import { FakeNativeDevice } from '../doubles/native-device.js';
+import { writeRandomModel } from './random-model.js';
+
+/** A device that keeps the names of the kernels that its plans launch. */
+class RecordingDevice extends FakeNativeDevice {
+  readonly launched = new Set<string>();
+  override readonly properties;
+
+  constructor({ wave, block }: { readonly wave: number; readonly block: number }) {
+    super(2 ** 40);
+    this.properties = { description: 'no device', wave, block };
+  }
+
+  override createPlan(launches: readonly NativeLaunch[]): number {
+    for (const { kernel } of launches) this.launched.add(kernel);
+    return super.createPlan(launches);
+  }
+}
+
+/** Devices on which what is launched may differ. */
+const DEVICES = [
+  { kind: 'host', wave: 1, block: 1 },
+  { kind: 'hip', wave: 32, block: 256 },
+  { kind: 'hip', wave: 64, block: 256 },
+  { kind: 'cuda', wave: 32, block: 256 },
+] as const;
+
+const WIDE = { hidden: 256, ffn: 256, layers: 1, heads: 1, kvHeads: 1, headDim: 64, vocabulary: 600, context: 512 };
+const family = { architecture: 'llama', preTokenizer: 'llama-bpe', ropeBase: 10_000, tied: false } as const;
+const shapeOf = (shape: Partial<ModelShape>): ModelShape => ({ ...family, ...WIDE, ...shape });
+
+/** Every type of weights, in shapes that take each of its forms, then every head size and group. */
+function* models(): Generator<{ readonly type: string; readonly shape: ModelShape }> {
+  for (const type of [...UNIFORM_TYPES, ...Object.keys(MIXTURES)]) {
+    yield { type, shape: shapeOf({ layers: 3 }) };
+    yield { type, shape: shapeOf({ tied: true, architecture: 'qwen2', preTokenizer: 'qwen2' }) };
+    // Rows that are no multiple of what packed weights take, or matrix units.
+    yield { type, shape: shapeOf(type.startsWith('Q') ? { hidden: 96, ffn: 96 } : { hidden: 100, ffn: 100 }) };
+  }
+  for (const headDim of HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ headDim }) };
+  // More heads of a group than a tile of queries holds.
+  for (const [headDim, heads] of [
+    [64, 129],
+    [128, 65],
+  ] as const) {
+    yield { type: 'F16', shape: shapeOf({ headDim, heads }) };
+  }
+}
+
+/**
+ * The kernels that something launches on the host, and those on GPUs: the plans of every family, type of weights and of
+ * cache, head size and form of attention, what brings weights to a device, the self-test, and what measures a device.
+ */
+export async function launchedKernels(): Promise<{ readonly host: Set<string>; readonly gpu: Set<string> }> {
+  const launched = { host: new Set<string>(), gpu: new Set<string>() };
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+  const files = [...models()].map(({ type, shape }, i) => {
+    const file = path.join(folder, `${i}.gguf`);
+    synth({ shape, type, output: file });
+    return file;
+  });
+  files.push(...(['llama', 'qwen2', 'qwen3'] as const).map((architecture) => writeRandomModel({ architecture })));
+  for (const { kind, ...sizes } of DEVICES) {
+    const native = new RecordingDevice(sizes);
+    const device = new Device(native, kind, 'double');
+    const options = { maxContext: 512, maxSequences: 2, maxStepTokens: 160, kvMemoryBytes: 0, fingerprint: '' };
+    for (const file of files) {
+      for (const kvCacheType of ['f32', 'f16'] as const) {
+        for (const attention of ['fused', 'unfused'] as const) {
+          const model = await loadModel(device, { ...options, path: file, kvCacheType, attention }, () => undefined);
+          model.release();
+        }
+      }
+    }
+    // Nothing is computed, which the self-test notices when everything is launched.
+    await selfTest(device).catch(() => undefined);
+    await readBandwidth(device, { bytes: 1 << 20, hostAddress: 2 ** 30 });
+    for (const kernel of native.launched) launched[kind === 'host' ? 'host' : 'gpu'].add(kernel);
+  }
+  rmSync(folder, { recursive: true });
+  return launched;
+}

@@ -1,0 +1,75 @@
+// The text of kernels/forge/contract.h: the numbers that kernels and TypeScript share, from where TypeScript states them.
+
+/** Constants of src/executor/kernels/ that kernels take as they are. */
+const NUMBERS = [
+  ['tokens of a KV block', 'KV_BLOCK_TOKENS'],
+  ['set in the token of an output row that no token could be drawn for', 'OUTPUT_NON_FINITE'],
+  ['positions of a split of a context', 'ATTENTION_SPLIT'],
+  ['the most rows of a tile of flash_attention', 'FLASH_QUERIES'],
+  ['elements of quantized activations that share a scale, and their bytes', 'Q8_BLOCK', 'Q8_BLOCK_BYTES'],
+  ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART'],
+  ['rows of x', 'MATMUL_TOKENS', 'PACKED_TOKENS'],
+  ['rows of the weight, and of x', 'MATMUL_QUANTIZED_ROWS', 'MATMUL_QUANTIZED_TOKENS'],
+  ['rows of the weight', 'MATMUL_PACKED_ROWS'],
+  ['rows of the weight and of x', 'PACKED_TILE', 'GEMM_TILE'],
+  ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],
+];
+
+/** @param kernels src/executor/kernels/index.ts, compiled @param slotWords `SlotWord` of src/executor/model/slot-layout.ts */
+export function contractHeader(kernels, slotWords) {
+  const constant = (name, value) => `constexpr int ${name} = ${value === -(2 ** 31) ? '-2147483647 - 1' : value};`;
+  const macro = (name, uses) => [`#define ${name}(macro) \\`, `  ${uses.join(' ')}`];
+  const formats = kernels.BLOCK_TYPES.map((type) => ({ type, name: type.toUpperCase(), ...kernels.blockFormat(type) }));
+  return `${[
+    '// The numbers that kernels and TypeScript share. Written by tools/build-kernels.mjs from src/executor/; do not edit.',
+    '#pragma once',
+    '',
+    'namespace forge {',
+    '',
+    '// int32 words of a slot; src/shared/sampling-schema.ts says what they mean.',
+    'enum SlotWord {',
+    ...Object.entries(slotWords).map(([name, at]) => `  SLOT_${upperSnake(name)} = ${at},`),
+    '};',
+    '',
+    ...NUMBERS.flatMap(([what, ...names]) => [
+      `// ${what[0].toUpperCase()}${what.slice(1)}.`,
+      ...names.map((name) => constant(name, number(kernels, name))),
+    ]),
+    '// Rows of the weight and of x that a block of each form of the matrix unit kernels computes.',
+    ...Object.entries(kernels.TILE_FORMS).flatMap(([form, { rows, tokens }]) => [
+      constant(`TILE_${form.toUpperCase()}_ROWS`, rows),
+      constant(`TILE_${form.toUpperCase()}_TOKENS`, tokens),
+    ]),
+    '',
+    '// Block formats of GGUF files.',
+    ...formats.map(
+      ({ name, blockElements, blockBytes }) =>
+        `struct Format${name} {\n  static constexpr int ELEMENTS = ${blockElements}, BYTES = ${blockBytes};\n};`,
+    ),
+    '',
+    '}  // namespace forge',
+    '',
+    '// `macro(type, Name)` for each block format: as kernels are called, and as its struct is.',
+    ...macro(
+      'FORGE_BLOCK_FORMATS',
+      formats.map(({ type, name }) => `macro(${type}, ${name})`),
+    ),
+    '// `macro(d)` for each head size that attention, and attention on matrix units, is built for.',
+    ...macro(
+      'FORGE_HEAD_DIMS',
+      kernels.HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_TILE_HEAD_DIMS',
+      kernels.TILE_HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+  ].join('\n')}\n`;
+}
+
+const upperSnake = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+
+function number(kernels, name) {
+  const value = kernels[name];
+  if (!Number.isInteger(value)) throw new Error(`src/executor/kernels states no ${name}`);
+  return value;
+}
