@@ -20,8 +20,10 @@ interface Connection {
 /** The least bytes of a client that speaks HTTP/2: the preface and the head of its settings. */
 const HANDSHAKE_BYTES = 24 + 9;
 const SWEEP_INTERVAL_MS = 1000;
-/** Files that are left for executors, model files and logs. */
-const RESERVED_FILES = 64;
+/** The most connections of those who read metrics, which are beside these. */
+export const METRICS_CONNECTIONS = 16;
+/** Files that are left for executors, model files and logs, and for metrics. */
+const RESERVED_FILES = 64 + METRICS_CONNECTIONS;
 const FEWEST_CONNECTIONS = 8;
 
 /**
