@@ -1,4 +1,3 @@
-import type { Server as MetricsServer } from 'node:http';
 import { HealthImplementation } from 'grpc-health-check';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
@@ -6,7 +5,8 @@ import { createLogger } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
 import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
-import { Metrics, serveMetrics } from './metrics.js';
+import { Metrics } from './metrics.js';
+import { type MetricsServer, serveMetrics } from './metrics-server.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
@@ -146,7 +146,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     return closed;
   };
   try {
-    if (options.metricsListen) metricsServer = await serveMetrics(metrics, options.metricsListen);
+    if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
     encoder.warm();
     await router.start();
   } catch (error) {

@@ -1,6 +1,4 @@
-import { createServer, type Server } from 'node:http';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { RocmForgeError } from '../shared/errors.js';
 import type { ReplicaCounts } from './replica/replica.js';
 import type { RequestObserver } from './request/runner.js';
 
@@ -131,31 +129,4 @@ export class Metrics implements RequestObserver {
 /** Part of the KV blocks in use, 0 to 1. */
 function kvUsage({ kvBlocks, freeKvBlocks }: ReplicaCounts): number {
   return kvBlocks === 0 ? 0 : 1 - freeKvBlocks / kvBlocks;
-}
-
-/**
- * Serves `GET /metrics` over HTTP.
- *
- * @param address `HOST:PORT`
- * @throws RocmForgeError `INVALID_OPTION`, `ADDRESS_IN_USE`
- */
-export async function serveMetrics(metrics: Metrics, address: string): Promise<Server> {
-  const match = /^(.+):(\d{1,5})$/.exec(address);
-  if (!match) throw new RocmForgeError('INVALID_OPTION', `"${address}" is no address for metrics; use HOST:PORT`);
-  const server = createServer((request, response) => {
-    if (request.url !== '/metrics') {
-      response.writeHead(404).end();
-      return;
-    }
-    metrics.registry.metrics().then(
-      (text) => response.writeHead(200, { 'content-type': metrics.registry.contentType }).end(text),
-      (error: Error) => response.writeHead(500).end(`${error.message}\n`),
-    );
-  });
-  return await new Promise((resolve, reject) => {
-    server.once('error', (error) =>
-      reject(new RocmForgeError('ADDRESS_IN_USE', `cannot serve metrics on ${address}: ${error.message}`)),
-    );
-    server.listen(Number(match[2]), match[1], () => resolve(server));
-  });
 }

@@ -24,6 +24,7 @@ interface Surroundings {
   readonly stderr?: number | 'pipe';
   /** Of the shell that starts it, such as `ulimit -n 64`. */
   readonly shell?: string;
+  readonly metricsPort?: number;
   readonly stateFolder?: string;
 }
 
@@ -37,10 +38,12 @@ interface Served {
 }
 
 /** A gateway as a process among scarce things. */
-async function serve({ env = {}, stderr = 'pipe', shell = 'true', stateFolder }: Surroundings = {}): Promise<Served> {
+async function serve(surroundings: Surroundings = {}): Promise<Served> {
+  const { env = {}, stderr = 'pipe', shell = 'true', stateFolder, metricsPort } = surroundings;
   const state = stateFolder ?? mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
   const command = [process.execPath, path.join(packageRoot, 'dist', 'cli', 'main.js'), 'serve'];
   const args = ['--model', model, '--listen', '127.0.0.1:0', '--device', 'host', '--step-delay-ms', '5'];
+  if (metricsPort !== undefined) args.push('--metrics-listen', `127.0.0.1:${metricsPort}`);
   const child = spawn('bash', ['-c', `${shell}; exec "$@"`, 'bash', ...command, ...args, '--state-dir', state], {
     env: { ...process.env, ROCMFORGE_LOG_LEVEL: 'info', ...env },
     stdio: ['ignore', 'pipe', stderr],
@@ -123,6 +126,30 @@ describe('a gateway whose executor is killed', () => {
           const socket = net.connect(server.port, '127.0.0.1');
           socket.on('error', () => undefined);
           sockets.push(socket);
+        }
+        await new Promise((resolve) => setTimeout(resolve, 300));
+      });
+      expect(again.tokenIds).toEqual(tokenIds);
+      expect(server.child.exitCode).toBeNull();
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await server.stop();
+    }
+  });
+
+  it('when connections to its metrics take all files that they can goes on', async () => {
+    const metricsPort = 20_000 + (process.pid % 20_000);
+    const server = await serve({ shell: 'ulimit -n 112', metricsPort });
+    const sockets: net.Socket[] = [];
+    try {
+      const { tokenIds } = await generate(server.client, message);
+      const again = await disturbed(server, async () => {
+        for (const port of [metricsPort, server.port]) {
+          for (let i = 0; i < 200; i++) {
+            const socket = net.connect(port, '127.0.0.1');
+            socket.on('error', () => undefined);
+            sockets.push(socket);
+          }
         }
         await new Promise((resolve) => setTimeout(resolve, 300));
       });

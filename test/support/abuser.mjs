@@ -1,4 +1,5 @@
 // A client that misbehaves, as a thread of its own: it is told what to send and how often, and answers when all is over.
+import { connect } from 'node:net';
 import { parentPort, workerData } from 'node:worker_threads';
 import { credentials } from '@grpc/grpc-js';
 import {
@@ -32,10 +33,23 @@ const ABUSES = {
     stream({ n, stop: { maxTokens: 200, strings: repeated(count, (i) => `${i}`.padEnd(length, 'x')) } }),
   'a long request id': ({ length }) => stream({ requestId: 'r'.repeat(length), stop: { maxTokens: 200 } }),
   'a template that loops': () => stream({ stop: { maxTokens: 5 } }, chat({ messages: [turn('loop')] })),
+  'metrics in one write': ({ port, count }) => {
+    const words = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(count);
+    return () =>
+      new Promise((resolve) => {
+        const socket = connect(port, '127.0.0.1', () => socket.write(words));
+        socket.on('error', () => undefined);
+        socket.on('close', () => resolve('closed'));
+        socket.resume();
+      });
+  },
   'a flood': ({ maxTokens }) => stream({ stop: { maxTokens, ignoreEos: true } }),
 };
 
-function send([method, message]) {
+/** Sends a method's message; whatever else an abuse does, it does itself. */
+function send(what) {
+  if (typeof what === 'function') return what();
+  const [method, message] = what;
   return new Promise((resolve) => {
     const over = (error) => resolve(error === null ? 'OK' : error.details);
     if (method !== 'generateStream') {

@@ -49,17 +49,17 @@ class ByteLevelModel implements TextModel {
     this.byteSymbols = Int32Array.from({ length: 256 }, (_, byte) => this.symbolOf(characterOfByte(byte)));
     this.longestToken = vocabulary.texts.reduce((longest, text) => Math.max(longest, text.length), 0);
     this.table = new MergeTable(merges.length);
-    merges.forEach((merge, rank) => {
-      // A token may begin with what looks like the separator, so the search starts behind its first character.
-      const cut = merge.indexOf(' ', 1);
-      if (cut < 0) {
-        throw new RocmForgeError(
-          'TOKENIZER_INVALID',
-          `merge ${rank} ("${merge}") is not two symbols with a space between`,
-        );
+    const pairs = merges.map(pairOf);
+    const made = new Set(
+      pairs.map(([left, right]) => left + right).filter((text) => vocabulary.idOf(text) === undefined),
+    );
+    pairs.forEach(([left, right], rank) => {
+      for (const symbol of [left, right]) {
+        // Single characters are bytes, whether or not they have a token.
+        if (vocabulary.idOf(symbol) !== undefined || made.has(symbol) || symbol.length === 1) continue;
+        const message = `merge ${rank} ("${left} ${right}") joins "${symbol}", which is no token and which no merge makes`;
+        throw new RocmForgeError('TOKENIZER_INVALID', message);
       }
-      const left = merge.slice(0, cut);
-      const right = merge.slice(cut + 1);
       this.table.add(this.symbolOf(left), this.symbolOf(right), rank, this.symbolOf(left + right));
     });
   }
@@ -113,4 +113,13 @@ class ByteLevelModel implements TextModel {
     }
     return extra;
   }
+}
+
+/** The two symbols of a merge. A token may begin with what looks like the separator: the search starts behind it. */
+function pairOf(merge: string, rank: number): readonly [left: string, right: string] {
+  const cut = merge.indexOf(' ', 1);
+  if (cut < 0 || cut === merge.length - 1) {
+    throw new RocmForgeError('TOKENIZER_INVALID', `merge ${rank} ("${merge}") is not two symbols with a space between`);
+  }
+  return [merge.slice(0, cut), merge.slice(cut + 1)];
 }

@@ -1,4 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { shown } from '../../shared/gguf/architecture-keys.js';
+import { isHarmlessTokenizerKey } from '../../shared/gguf/harmless.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { createByteLevelModel } from './byte-level-bpe.js';
 import { IdBuffer } from './id-buffer.js';
@@ -75,9 +77,23 @@ export interface Tokenizer {
  * Builds the tokenizer a model file describes.
  *
  * @throws RocmForgeError `TOKENIZER_UNSUPPORTED` for a kind or pre-tokenizer that is not known exactly,
- *   `TOKENIZER_INVALID` for missing or inconsistent data
+ *   or a key that nothing here computes with, `TOKENIZER_INVALID` for missing or inconsistent data
  */
 export function createTokenizer(metadata: GgufMetadata): Tokenizer {
+  const noted = metadata.fresh();
+  const tokenizer = tokenizerOf(noted);
+  for (const [key, value] of noted.unasked('tokenizer.')) {
+    if (isHarmlessTokenizerKey(key, value)) continue;
+    throw new RocmForgeError(
+      'TOKENIZER_UNSUPPORTED',
+      `metadata key "${key}" is ${shown(value)}, which is not understood here: without it texts may become other tokens`,
+      { key },
+    );
+  }
+  return tokenizer;
+}
+
+function tokenizerOf(metadata: GgufMetadata): Tokenizer {
   const kind = metadata.string('tokenizer.ggml.model');
   if (kind === 'llama') {
     const vocabulary = new Vocabulary(metadata, { bosId: 1, eosId: 2, unknownId: 0 });

@@ -46,6 +46,9 @@ const FILL_IN_THE_MIDDLE_MARKERS: readonly string[] = [
 /** gpt-oss writes its channels with these: control tokens on the way in, part of the text a client gets on the way out. */
 const HARMONY_VISIBLE_NAMES: readonly string[] = ['<|channel|>', '<|message|>', '<|start|>', '<|constrain|>'];
 
+/** "No such token", as a signed number and as converters write it into an unsigned one. */
+const NO_TOKEN: readonly number[] = [-1, 2 ** 32 - 1];
+
 /** The tokens of a model file: their texts, types and scores, and the ids that mean something. */
 export class Vocabulary {
   /** Token texts as the file spells them: byte-encoded for BPE, with `▁` for SentencePiece. */
@@ -76,8 +79,8 @@ export class Vocabulary {
       throw new RocmForgeError('TOKENIZER_INVALID', 'the model file has no "tokenizer.ggml.tokens"');
     }
     this.texts = texts;
-    this.types = Uint8Array.from(column(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal));
-    this.scores = Float32Array.from(column(metadata, 'tokenizer.ggml.scores', texts.length, 0));
+    this.types = typesOf(column(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal));
+    this.scores = scoresOf(column(metadata, 'tokenizer.ggml.scores', texts.length, 0));
     for (let id = 0; id < texts.length; id++) {
       const text = texts[id]!;
       if (text !== '' && !this.idByText.has(text)) this.idByText.set(text, id);
@@ -124,9 +127,13 @@ export class Vocabulary {
     );
   }
 
+  /** @throws RocmForgeError `TOKENIZER_INVALID` for what is no id of this vocabulary */
   private idFromMetadata(metadata: GgufMetadata, key: string, fallback: number | undefined): number | undefined {
     const id = metadata.number(key);
-    if (id !== undefined && id >= 0 && id < this.texts.length) return id;
+    if (id !== undefined && !NO_TOKEN.includes(id)) {
+      if (Number.isInteger(id) && id >= 0 && id < this.texts.length) return id;
+      invalid(key, `is ${id}, which is none of the ${this.texts.length} tokens`);
+    }
     return fallback !== undefined && fallback < this.texts.length ? fallback : undefined;
   }
 
@@ -183,13 +190,33 @@ export class Vocabulary {
   }
 }
 
+/** The types of all tokens; a number that is none of {@link TokenType} is damage, or of a kind that is not known here. */
+function typesOf(values: ArrayLike<number>): Uint8Array {
+  for (let id = 0; id < values.length; id++) {
+    const type = values[id] as number;
+    if (Number.isInteger(type) && type >= 0 && type <= TokenType.byte) continue;
+    invalid('tokenizer.ggml.token_type', `is ${type} for token ${id}; types are 0 to ${TokenType.byte}`);
+  }
+  return Uint8Array.from(values);
+}
+
+/** The scores of all tokens; what is no number has no place in their order. */
+function scoresOf(values: ArrayLike<number>): Float32Array {
+  for (let id = 0; id < values.length; id++) {
+    if (Number.isNaN(values[id])) invalid('tokenizer.ggml.scores', `is NaN for token ${id}`);
+  }
+  return Float32Array.from(values);
+}
+
+function invalid(key: string, problem: string): never {
+  throw new RocmForgeError('TOKENIZER_INVALID', `metadata key "${key}" ${problem}`, { key });
+}
+
 function column(metadata: GgufMetadata, key: string, length: number, fallback: number): ArrayLike<number> {
   const values = metadata.numbers(key);
   if (values === undefined) return new Float32Array(length).fill(fallback);
   if (values.length < length) {
-    throw new RocmForgeError('TOKENIZER_INVALID', `"${key}" has ${values.length} entries for ${length} tokens`, {
-      key,
-    });
+    invalid(key, `has ${values.length} entries for ${length} tokens`);
   }
   return values.length === length ? values : Array.prototype.slice.call(values, 0, length);
 }

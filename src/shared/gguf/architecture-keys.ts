@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../errors.js';
-import { isHarmlessKey } from './harmless.js';
+import { isHarmlessFileKey, isHarmlessKey } from './harmless.js';
 import type { GgufValue } from './metadata.js';
 import type { GgufFile } from './reader.js';
 
@@ -73,21 +73,20 @@ export class ArchitectureKeys {
   }
 
   /**
-   * Refuses a key that was not read so far and is not known to be harmless.
+   * Refuses a key that was not read so far and is not known to be harmless, under this architecture's name or another.
    *
    * @throws RocmForgeError `MODEL_UNSUPPORTED` naming it
    */
   refuseUnread(): void {
     const prefix = `${this.architecture}.`;
-    for (const fullKey of this.file.metadata.keys()) {
-      if (!fullKey.startsWith(prefix) || this.read.has(fullKey)) continue;
-      const key = fullKey.slice(prefix.length);
-      const value = this.file.metadata.get(fullKey) as GgufValue;
-      if (isHarmlessKey(key, value)) continue;
-      this.unsupported(
-        key,
-        `is ${shown(value)}, which is not understood here: without it the model may compute something else`,
-      );
+    for (const [fullKey, value] of this.file.metadata) {
+      const isOwn = fullKey.startsWith(prefix);
+      const isKnown = isOwn
+        ? this.read.has(fullKey) || isHarmlessKey(fullKey.slice(prefix.length), value)
+        : isHarmlessFileKey(fullKey, value);
+      if (isKnown) continue;
+      const problem = `is ${shown(value)}, which is not understood here: without it the model may compute something else`;
+      throw this.error('MODEL_UNSUPPORTED', fullKey, problem);
     }
   }
 
@@ -100,16 +99,15 @@ export class ArchitectureKeys {
 
   /** @throws RocmForgeError `GGUF_INVALID`: the file contradicts itself or the format */
   fail(key: string, problem: string): never {
-    throw this.error('GGUF_INVALID', key, problem);
+    throw this.error('GGUF_INVALID', `${this.architecture}.${key}`, problem);
   }
 
   /** @throws RocmForgeError `MODEL_UNSUPPORTED`: the file is fine, this project cannot run it */
   unsupported(key: string, problem: string): never {
-    throw this.error('MODEL_UNSUPPORTED', key, problem);
+    throw this.error('MODEL_UNSUPPORTED', `${this.architecture}.${key}`, problem);
   }
 
-  private error(reason: 'GGUF_INVALID' | 'MODEL_UNSUPPORTED', key: string, problem: string): RocmForgeError {
-    const fullKey = `${this.architecture}.${key}`;
+  private error(reason: 'GGUF_INVALID' | 'MODEL_UNSUPPORTED', fullKey: string, problem: string): RocmForgeError {
     return new RocmForgeError(reason, `${this.file.name}: metadata key "${fullKey}" ${problem}`, { key: fullKey });
   }
 }
@@ -117,7 +115,7 @@ export class ArchitectureKeys {
 const MOST_SHOWN = 16;
 
 /** A value in a few words. */
-function shown(value: GgufValue): string {
+export function shown(value: GgufValue): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 4 * MOST_SHOWN));
   if (typeof value !== 'object') return String(value);
   const count = value.length;

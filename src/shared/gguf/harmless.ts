@@ -15,7 +15,7 @@ const isZero = (value: GgufValue): boolean => Number(value) === 0;
  * scale or an expert that is passed over makes a model answer, fluently, something else.
  *
  * Keys without their architecture's prefix, as `gguf-py/gguf/constants.py` of llama.cpp names them and its converter writes
- * them for llama and qwen2.
+ * them for llama, qwen2 and qwen3.
  */
 const HARMLESS_KEYS: readonly Harmless[] = [
   {
@@ -32,6 +32,51 @@ const HARMLESS_KEYS: readonly Harmless[] = [
   { name: /^(attention\.sliding_window|nextn_predict_layers)$/, when: isZero, why: 'none' },
 ];
 
+/** Keys that are not under the file's own architecture; the first that matches decides. */
+const HARMLESS_FILE_KEYS: readonly Harmless[] = [
+  { name: /^general\.type$/, when: (value) => value === 'model', why: 'what a file without it is' },
+  {
+    name: /^general\.quantization_version$/,
+    when: (value) => value === 2,
+    why: 'the layout of quantized blocks that GGUF files have had from the beginning',
+  },
+  { name: /^general\./, why: 'names, origins and licences, and what to sample with when nobody says' },
+  { name: /^split\./, why: 'which part of a split model this is; that it is the only one is checked where it is read' },
+  { name: /^quantize\./, why: 'a note on how it was quantized' },
+  { name: /^tokenizer\./, why: 'not the model’s: whoever makes the tokenizer refuses what it does not know' },
+  { name: /^clip\./, why: 'a tower that encodes images, which no request can bring here' },
+];
+
+/** How a key ends that says what a model computes, or that the file is something other than a model. */
+const MODEL_KEY =
+  /^adapter\.|\.(attention|rope|ssm|wkv|altup|hyper_connection)\.|\.(vocab_size|context_length|block_count|pooling_type|tensor_data_layout)$|\.(embedding|feed_forward|expert|leading_dense|shared_kv|moe|nextn|dense|decoder|router|interleave)[a-z_]*$|\.[a-z_]*(_scale|_softcapping|_residual)$/;
+
+/** What may stand in a file that the tokenizer did not ask for. */
+const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
+  { name: /^tokenizer\.chat_templates?$/, why: 'read where conversations are rendered; the names of its variants' },
+  { name: /^tokenizer\.chat_template\./, why: 'a variant of the chat template' },
+  { name: /^tokenizer\.huggingface\.json$/, why: 'the same vocabulary in another form' },
+  {
+    name: /^tokenizer\.ggml\.(pre|merges)$/,
+    why: 'unread with SentencePiece, which cuts no text and merges by score; converters write both with it',
+  },
+  { name: /^tokenizer\.ggml\.add_space_prefix$/, why: 'unread with byte-level BPE, which adds none' },
+  {
+    name: /^tokenizer\.ggml\.(padding|seperator|separator|cls|mask)_token_id$/,
+    why: 'of encoders and of training: nothing is padded, separated or masked here',
+  },
+  {
+    name: /^tokenizer\.ggml\.(fim_(pre|suf|mid)|prefix|suffix|middle)_token_id$/,
+    why: 'markers of fill-in-the-middle, which clients write by name',
+  },
+  { name: /^tokenizer\.ggml\.token_type_count$/, when: (value) => value === 1, why: 'one kind of segment' },
+  {
+    name: /^tokenizer\.ggml\.(add_sep_token|remove_extra_whitespaces|normalizer\.lowercase)$/,
+    when: (value) => value === false,
+    why: 'off',
+  },
+];
+
 const HARMLESS_TENSORS: readonly Harmless[] = [
   {
     name: /^blk\.\d+\.attn_rot_embd$/,
@@ -43,6 +88,21 @@ const HARMLESS_TENSORS: readonly Harmless[] = [
 /** Whether a metadata key, without its architecture's prefix, changes nothing of what the model computes. */
 export function isHarmlessKey(key: string, value: GgufValue): boolean {
   return HARMLESS_KEYS.some(({ name, when }) => name.test(key) && (when === undefined || when(value)));
+}
+
+/**
+ * Whether a key that is not under the file's own architecture changes nothing of what the model computes. Quantizers leave
+ * notes under names of their own: what is unknown passes, but for what names a part of a model.
+ */
+export function isHarmlessFileKey(key: string, value: GgufValue): boolean {
+  const known = HARMLESS_FILE_KEYS.find(({ name }) => name.test(key));
+  if (known !== undefined) return known.when === undefined || known.when(value);
+  return !MODEL_KEY.test(key) || isHarmlessKey(key.slice(key.indexOf('.') + 1), value);
+}
+
+/** Whether a key that the tokenizer did not ask for changes nothing of what texts become. */
+export function isHarmlessTokenizerKey(key: string, value: GgufValue): boolean {
+  return HARMLESS_TOKENIZER_KEYS.some(({ name, when }) => name.test(key) && (when === undefined || when(value)));
 }
 
 /** Whether a tensor changes nothing of what the model computes from text. */

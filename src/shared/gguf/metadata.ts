@@ -23,6 +23,8 @@ export type GgufArray =
 
 /** Key-value pairs of a GGUF file with typed access; a value of the wrong type is `GGUF_INVALID`, naming the key. */
 export class GgufMetadata {
+  private readonly asked = new Set<string>();
+
   /** @param file what messages call the file these entries came from */
   constructor(
     private readonly entries: ReadonlyMap<string, GgufValue>,
@@ -30,15 +32,32 @@ export class GgufMetadata {
   ) {}
 
   has(key: string): boolean {
+    this.asked.add(key);
     return this.entries.has(key);
   }
 
   get(key: string): GgufValue | undefined {
+    this.asked.add(key);
     return this.entries.get(key);
   }
 
   keys(): Iterable<string> {
     return this.entries.keys();
+  }
+
+  /** All entries. Whoever goes through them asks for none. */
+  [Symbol.iterator](): Iterator<readonly [key: string, value: GgufValue]> {
+    return this.entries[Symbol.iterator]();
+  }
+
+  /** The same entries, none of which has been asked for. */
+  fresh(): GgufMetadata {
+    return new GgufMetadata(this.entries, this.file);
+  }
+
+  /** The entries whose keys begin so and that nobody has asked this object for. */
+  unasked(prefix: string): readonly (readonly [key: string, value: GgufValue])[] {
+    return [...this.entries].filter(([key]) => key.startsWith(prefix) && !this.asked.has(key));
   }
 
   string(key: string): string | undefined {
@@ -77,7 +96,7 @@ export class GgufMetadata {
     expected: string,
     is: (value: GgufValue) => value is T,
   ): T | undefined {
-    const value = this.entries.get(key);
+    const value = this.get(key);
     if (value === undefined) return undefined;
     if (!is(value)) {
       throw new RocmForgeError('GGUF_INVALID', `${this.file}: metadata key "${key}" is not ${expected}`, { key });

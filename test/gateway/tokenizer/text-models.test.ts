@@ -26,6 +26,8 @@ describe('byte-level BPE', () => {
   it('drops a byte that has no token, and never takes the unknown token for it', () => {
     const builder = smallBpe({
       'tokenizer.ggml.unknown_token_id': 0,
+      'tokenizer.ggml.bos_token_id': undefined,
+      'tokenizer.ggml.eos_token_id': undefined,
       'tokenizer.ggml.tokens': ['<|endoftext|>', 'a', 'b'],
     });
     const tokenizer = tokenizerOf(

@@ -71,8 +71,41 @@ test.each<[string, BuilderValue]>([
   expect(() => withKey(key, value)).toThrow(refused('MODEL_UNSUPPORTED', `"llama\\.${name}" is .*not understood`));
 });
 
-test('keys of other prefixes are nobody’s to compute', () => {
-  expect(() => servable({ metadata: { 'quantize.imatrix.entries_count': 7, 'general.tags': ['x'] } })).not.toThrow();
+test('what converters and quantizers note beside the model is taken', () => {
+  const metadata: Readonly<Record<string, BuilderValue>> = {
+    'general.type': 'model',
+    'general.quantization_version': 2,
+    'general.file_type': 15,
+    'general.tags': ['x'],
+    'general.base_model.0.repo_url': 'x',
+    'general.sampling.temp': typed.f32(0.6),
+    'general.license.link': 'x',
+    'split.no': 0,
+    'split.count': 0,
+    'split.tensors.count': 20,
+    'quantize.imatrix.entries_count': 7,
+    'mradermacher.quantize_version': '2',
+    'mradermacher.convert_type': 'hf',
+    'clip.has_vision_encoder': false,
+  };
+  expect(() => servable({ metadata })).not.toThrow();
+});
+
+test.each<[string, BuilderValue]>([
+  ['general.type', 'adapter'],
+  ['general.quantization_version', 99],
+  ['adapter.type', 'lora'],
+  ['qwen2.attention.sliding_window', 16],
+  ['gemma2.final_logit_softcapping', typed.f32(30)],
+  ['mistral3.rope.freq_base', typed.f32(1e6)],
+  ['qwen3moe.expert_count', 8],
+  ['llama4.interleave_moe_layer_step', 2],
+  ['granite.residual_scale', typed.f32(0.2)],
+  ['mamba.ssm.conv_kernel', 4],
+  ['phi3.context_length', 4096],
+])('a key that says this is something other than a llama is refused by name: %s', (key, value) => {
+  const message = `"${key.replaceAll('.', '\\.')}" is .*not understood`;
+  expect(() => servable({ metadata: { [key]: value } })).toThrow(refused('MODEL_UNSUPPORTED', message));
 });
 
 test('Mixtral is refused for its experts', () => {

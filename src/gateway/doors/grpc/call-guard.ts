@@ -21,6 +21,7 @@ export interface CallLimits {
 }
 
 const HEALTH_WATCH = '/grpc.health.v1.Health/Watch';
+const NO_CALLS: ConnectionCalls = { started: 0, working: 0 };
 const SWEEP_INTERVAL_MS = 250;
 const RETRY_MS = 1000;
 /** Of a path that nobody serves grpc-js sends back what it is told. */
@@ -31,6 +32,14 @@ const MAX_HEADER_BYTES = 8192;
 const PREFIX_BYTES = 5;
 /** The most that deflate packs into a byte. */
 const MOST_PACKED = 1032;
+
+/** Calls of one connection. */
+export interface ConnectionCalls {
+  /** All since it came. */
+  readonly started: number;
+  /** Those that are open, but for what costs nothing to keep open: requests that have not arrived, and watching health. */
+  readonly working: number;
+}
 
 /** One open call, from its headers to the end of its stream. */
 interface Call {
@@ -58,7 +67,7 @@ interface Call {
 export class CallGuard {
   private readonly calls = new Map<ServerHttp2Stream, Call>();
   private readonly ofPeer = new Map<string, number>();
-  private readonly ofConnection = new Map<string, { open: number; started: number }>();
+  private readonly ofConnection = new Map<string, { started: number; working: number }>();
   private unfinishedBytes = 0;
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0, slowSenders: 0, slowReaders: 0 };
@@ -75,9 +84,9 @@ export class CallGuard {
     server.on('stream', (stream, headers) => this.open(stream, headers));
   }
 
-  /** Calls of a connection, by its peer's address and port: those that are open, and all since it came. */
-  callsOf(connection: string): { readonly open: number; readonly started: number } {
-    return this.ofConnection.get(connection) ?? { open: 0, started: 0 };
+  /** Calls of a connection, by its peer's address and port. */
+  callsOf(connection: string): ConnectionCalls {
+    return this.ofConnection.get(connection) ?? NO_CALLS;
   }
 
   /** The connection is gone. */
@@ -109,14 +118,15 @@ export class CallGuard {
       received: 0,
       unfinished: 0,
       isCompressed: false,
-      hasArrived: stream.readableEnded,
+      hasArrived: false,
       unread: 0,
       progressAt: now,
     };
     this.calls.set(stream, call);
     count(this.ofPeer, peer, 1);
-    const { open, started } = this.callsOf(connection);
-    this.ofConnection.set(connection, { open: open + 1, started: started + 1 });
+    const { started, working } = this.callsOf(connection);
+    this.ofConnection.set(connection, { started: started + 1, working });
+    if (stream.readableEnded) this.arrived(call);
     stream.once('close', () => this.close(call));
     // Before grpc-js, which would keep what is too large; it has paused the stream, and this does not resume it.
     stream.prependListener('data', (data: Buffer) => this.arrive(call, data));
@@ -153,7 +163,9 @@ export class CallGuard {
   }
 
   private arrived(call: Call): void {
+    if (call.hasArrived || !this.calls.has(call.stream)) return;
     call.hasArrived = true;
+    this.countWorking(call, 1);
     if (!call.isCompressed) this.forgetUnfinished(call);
   }
 
@@ -166,11 +178,15 @@ export class CallGuard {
     if (!this.calls.delete(call.stream)) return;
     this.forgetUnfinished(call);
     count(this.ofPeer, call.peer, -1);
-    const connection = this.ofConnection.get(call.connection);
-    if (connection !== undefined) connection.open -= 1;
+    if (call.hasArrived) this.countWorking(call, -1);
     if (this.calls.size > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;
+  }
+
+  private countWorking({ connection, path }: Call, by: 1 | -1): void {
+    const calls = this.ofConnection.get(connection);
+    if (calls !== undefined && path !== HEALTH_WATCH) calls.working += by;
   }
 
   private shedUnfinished(): void {

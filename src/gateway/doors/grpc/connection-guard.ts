@@ -4,7 +4,7 @@ import type { CallGuard } from './call-guard.js';
 import { peerOf } from './peer.js';
 
 export interface ConnectionLimits {
-  /** The most connections; fewer where the process may open few files. */
+  /** The most connections, and half of them of one peer; fewer where the process may open few files. */
   readonly maxConnections: number;
   /** How long a connection may take to say that it speaks HTTP/2. */
   readonly handshakeTimeoutMs: number;
@@ -20,23 +20,27 @@ interface Connection {
 /** The least bytes of a client that speaks HTTP/2: the preface and the head of its settings. */
 const HANDSHAKE_BYTES = 24 + 9;
 const SWEEP_INTERVAL_MS = 1000;
-/** Files that are left for executors, model files and logs. */
-const RESERVED_FILES = 64;
+/** The most connections of those who read metrics, which are beside these. */
+export const METRICS_CONNECTIONS = 16;
+/** Files that are left for executors, model files and logs, and for metrics. */
+const RESERVED_FILES = 64 + METRICS_CONNECTIONS;
 const FEWEST_CONNECTIONS = 8;
 
 /**
- * Bounds connections. When there are too many, one without a call makes room for a new one: first those of which nothing
- * was ever heard, then of the peer that has the most, the oldest.
+ * Bounds connections. When there are too many, or too many of one peer, one that does nothing makes room for a new one: of
+ * the peer that has the most; of those, first what never spoke HTTP/2, then what never called, then the oldest. Nobody loses
+ * a connection to a peer that has as many.
  */
 export class ConnectionGuard {
   private readonly connections = new Map<Socket, Connection>();
+  private readonly ofPeer = new Map<string, number>();
   private readonly most: number;
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0, closed: 0 };
 
   constructor(
     private readonly limits: ConnectionLimits,
-    private readonly calls: CallGuard,
+    private readonly calls: Pick<CallGuard, 'callsOf' | 'forgetConnection'>,
   ) {
     this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, openFileLimit() - RESERVED_FILES));
   }
@@ -50,28 +54,39 @@ export class ConnectionGuard {
     const { remoteAddress = '', remotePort } = socket;
     const name = remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
     const peer = peerOf({ getPeer: () => name });
-    if (this.connections.size >= this.most && !this.makeRoom()) {
+    if (!this.hasRoom(peer)) {
       this.counters.refused += 1;
       return false;
     }
     this.connections.set(socket, { socket, name, peer, acceptedAt: performance.now() });
+    this.ofPeer.set(peer, this.countOf(peer) + 1);
     socket.once('close', () => this.forget(socket));
     this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
     return true;
   }
 
-  /** Closes a connection without a call, if there is one. */
-  private makeRoom(): boolean {
-    const counts = new Map<string, number>();
-    for (const { peer } of this.connections.values()) counts.set(peer, (counts.get(peer) ?? 0) + 1);
+  private countOf(peer: string): number {
+    return this.ofPeer.get(peer) ?? 0;
+  }
+
+  /** Whether one more of a peer has room, where need be by closing another. */
+  private hasRoom(peer: string): boolean {
+    const own = this.countOf(peer);
+    if (own >= this.most / 2) return this.closeIdle((other) => other.peer === peer);
+    if (this.connections.size < this.most) return true;
+    return this.closeIdle((other) => other.peer === peer || this.countOf(other.peer) > own);
+  }
+
+  /** Closes a connection that does nothing, if there is one among those that may be closed. */
+  private closeIdle(mayClose: (connection: Connection) => boolean): boolean {
     // What never spoke HTTP/2 goes before what never called, and that before what called once.
     const worth = ({ socket, name }: Connection) =>
       socket.bytesRead < HANDSHAKE_BYTES ? 0 : this.calls.callsOf(name).started === 0 ? 1 : 2;
     const byWorth = (a: Connection, b: Connection) =>
-      worth(a) - worth(b) || (counts.get(b.peer) ?? 0) - (counts.get(a.peer) ?? 0);
+      this.countOf(b.peer) - this.countOf(a.peer) || worth(a) - worth(b);
     let least: Connection | undefined;
     for (const connection of this.connections.values()) {
-      if (this.calls.callsOf(connection.name).open > 0) continue;
+      if (this.calls.callsOf(connection.name).working > 0 || !mayClose(connection)) continue;
       if (least === undefined || byWorth(connection, least) < 0) least = connection;
     }
     if (least === undefined) return false;
@@ -93,8 +108,14 @@ export class ConnectionGuard {
   }
 
   private forget(socket: Socket): void {
-    this.calls.forgetConnection(this.connections.get(socket)?.name ?? '');
+    const connection = this.connections.get(socket);
+    if (connection === undefined) return;
+    const { name, peer } = connection;
+    this.calls.forgetConnection(name);
     this.connections.delete(socket);
+    const left = this.countOf(peer) - 1;
+    if (left === 0) this.ofPeer.delete(peer);
+    else this.ofPeer.set(peer, left);
     if (this.connections.size > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;

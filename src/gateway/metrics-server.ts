@@ -1,0 +1,140 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { RocmForgeError } from '../shared/errors.js';
+import { METRICS_CONNECTIONS } from './doors/grpc/connection-guard.js';
+
+/** Metrics that are served over HTTP. */
+export interface MetricsServer {
+  readonly port: number;
+  close(): void;
+}
+
+/** What is served: a text, and its type. */
+export interface MetricsSource {
+  readonly contentType: string;
+  metrics(): Promise<string>;
+}
+
+export interface MetricsLimits {
+  /** From the first byte of a request to the last one of its answer. */
+  readonly timeoutMs: number;
+  /** How long one rendering is everybody's. */
+  readonly sharedMs: number;
+}
+
+const DEFAULT_LIMITS: MetricsLimits = { timeoutMs: 5000, sharedMs: 1000 };
+const MAX_HEAD_BYTES = 8192;
+const MAX_PORT = 65_535;
+
+/** Whoever asks while a rendering is made, or a while after, gets that one: it takes milliseconds in which no stream goes on. */
+class SharedRendering {
+  private latest: Promise<Buffer> | undefined;
+
+  constructor(
+    private readonly source: MetricsSource,
+    private readonly sharedMs: number,
+  ) {}
+
+  get(): Promise<Buffer> {
+    this.latest ??= this.render();
+    return this.latest;
+  }
+
+  private async render(): Promise<Buffer> {
+    try {
+      return answer('200 OK', await this.source.metrics(), this.source.contentType);
+    } catch (error) {
+      return answer('500 Internal Server Error', `${(error as Error).message}\n`);
+    } finally {
+      setTimeout(() => {
+        this.latest = undefined;
+      }, this.sharedMs).unref();
+    }
+  }
+}
+
+/**
+ * Serves `GET /metrics`, one request a connection. No HTTP server of Node's: that one parses all requests of a packet before
+ * it can be told that the first was enough, which held the event loop up for a second with 16 connections of 5,000 requests
+ * each.
+ *
+ * @param address `HOST:PORT`
+ * @throws RocmForgeError `INVALID_OPTION`, `ADDRESS_IN_USE`
+ */
+export async function serveMetrics(
+  source: MetricsSource,
+  address: string,
+  { timeoutMs, sharedMs }: MetricsLimits = DEFAULT_LIMITS,
+): Promise<MetricsServer> {
+  const match = /^(.+):(\d{1,5})$/.exec(address);
+  if (!match || Number(match[2]) > MAX_PORT) {
+    throw new RocmForgeError('INVALID_OPTION', `"${address}" is no address for metrics; use HOST:PORT`);
+  }
+  const rendering = new SharedRendering(source, sharedMs);
+  const open = new Set<Socket>();
+  const server = createServer({ noDelay: true }, (socket) => {
+    open.add(socket);
+    const timer = setTimeout(() => socket.destroy(), timeoutMs);
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      clearTimeout(timer);
+      open.delete(socket);
+    });
+    // What follows the first request is read, so that its end is seen, and thrown away.
+    readHead(socket, (head) => {
+      socket.resume();
+      answerTo(head, rendering).then((bytes) => {
+        if (socket.destroyed) return;
+        socket.end(bytes);
+        socket.once('finish', () => socket.destroy());
+      });
+    });
+  });
+  server.maxConnections = METRICS_CONNECTIONS;
+  await listen(server, Number(match[2]), (match[1] as string).replace(/^\[(.*)\]$/, '$1'), address);
+  const bound = server.address();
+  return {
+    port: typeof bound === 'object' && bound !== null ? bound.port : 0,
+    close: () => {
+      server.close();
+      for (const socket of open) socket.destroy();
+    },
+  };
+}
+
+/** Calls back once, with the first line of a request when its head is there as a whole. A head too long ends the connection. */
+function readHead(socket: Socket, heard: (line: string) => void): void {
+  let head = '';
+  const read = (data: Buffer): void => {
+    head += data.toString('latin1', 0, MAX_HEAD_BYTES);
+    if (head.search(/\r?\n\r?\n/) < 0) {
+      if (head.length >= MAX_HEAD_BYTES) socket.destroy();
+      return;
+    }
+    socket.off('data', read);
+    heard(head.slice(0, head.search(/\r?\n/)));
+  };
+  socket.on('data', read);
+}
+
+async function answerTo(line: string, rendering: SharedRendering): Promise<Buffer> {
+  const [, method, path] = /^([A-Z]+) ([^ ?]+)(?:\?[^ ]*)? HTTP\/1\.[01]$/.exec(line) ?? [];
+  if (method === undefined) return answer('400 Bad Request', '');
+  if (method !== 'GET') return answer('405 Method Not Allowed', '');
+  if (path !== '/metrics') return answer('404 Not Found', '');
+  return rendering.get();
+}
+
+function answer(status: string, text: string, contentType = 'text/plain'): Buffer {
+  const body = Buffer.from(text);
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: ${contentType}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`;
+  return Buffer.concat([Buffer.from(head), body]);
+}
+
+function listen(server: Server, port: number, host: string, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error) =>
+      reject(new RocmForgeError('ADDRESS_IN_USE', `cannot serve metrics on ${address}: ${error.message}`)),
+    );
+    server.listen(port, host, () => resolve());
+  });
+}

@@ -1,0 +1,123 @@
+import { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import { beforeEach, expect, it } from 'vitest';
+import type { ConnectionCalls } from '../../../../src/gateway/doors/grpc/call-guard.js';
+import { ConnectionGuard } from '../../../../src/gateway/doors/grpc/connection-guard.js';
+
+const MOST = 16;
+/** Bytes of a connection that has said that it speaks HTTP/2. */
+const SPOKE = 100;
+
+/** What {@link ConnectionGuard} sees of a socket. */
+class FakeSocket extends EventEmitter {
+  isOpen = true;
+  constructor(
+    readonly remoteAddress: string,
+    readonly remotePort: number,
+    public bytesRead: number,
+  ) {
+    super();
+  }
+  destroy(): void {
+    this.isOpen = false;
+    this.emit('close');
+  }
+}
+
+let calls: Map<string, ConnectionCalls>;
+let guard: ConnectionGuard;
+let port = 0;
+beforeEach(() => {
+  calls = new Map();
+  guard = new ConnectionGuard(
+    { maxConnections: MOST, handshakeTimeoutMs: 1e9 },
+    {
+      callsOf: (name) => calls.get(name) ?? { started: 0, working: 0 },
+      forgetConnection: (name) => void calls.delete(name),
+    },
+  );
+});
+
+interface Manner {
+  readonly bytesRead?: number;
+  readonly calls?: ConnectionCalls;
+}
+const WORKS: Manner = { calls: { started: 1, working: 1 } };
+/** It called once; or it watches health, or sends a request that never arrives: that works no more. */
+const CALLED: Manner = { calls: { started: 1, working: 0 } };
+
+/** A new connection; undefined when it is refused. */
+function come(address: string, { bytesRead = SPOKE, calls: made }: Manner = {}): FakeSocket | undefined {
+  const socket = new FakeSocket(address, ++port, bytesRead);
+  if (!guard.admit(socket as unknown as Socket)) return undefined;
+  if (made) calls.set(`${address}:${port}`, made);
+  return socket;
+}
+const many = (count: number, address: string, manner?: Manner) =>
+  Array.from({ length: count }, () => come(address, manner));
+const open = (sockets: readonly (FakeSocket | undefined)[]) => sockets.filter((socket) => socket?.isOpen).length;
+
+it('lets one peer have half of all connections, and no more while each of them works', () => {
+  const own = many(MOST, '127.0.0.1', WORKS);
+  expect(open(own)).toBe(MOST / 2);
+  expect(guard.counters).toEqual({ refused: MOST / 2, closed: 0 });
+  expect(open(many(4, '127.0.0.9', WORKS))).toBe(4);
+});
+
+it('closes an idle connection of a peer that has half of all for another of the same peer, not for itself', () => {
+  const idle = many(MOST / 2, '127.0.0.1', CALLED);
+  const others = many(MOST / 2 - 1, '127.0.0.9', CALLED);
+  expect(open(many(20, '127.0.0.1', WORKS))).toBe(MOST / 2);
+  expect(open(idle)).toBe(0);
+  expect(open(others)).toBe(MOST / 2 - 1);
+});
+
+it('does not let connections that only watch health or send nothing keep others out', () => {
+  const watching = [...many(MOST / 2, '127.0.0.1', CALLED), ...many(MOST / 2, '127.0.0.2', CALLED)];
+  for (let i = 0; i < 5; i++) expect(come('127.0.0.9', WORKS)).toBeDefined();
+  expect(open(watching)).toBe(MOST - 5);
+});
+
+it('takes room from the peer that has the most, however much the others’ connections are worth', () => {
+  const few = many(2, '127.0.0.2', { bytesRead: 0 });
+  const most = many(MOST / 2, '127.0.0.1', CALLED);
+  const some = many(MOST / 2 - 2, '127.0.0.3', CALLED);
+  expect(come('127.0.0.9')).toBeDefined();
+  expect([few, most, some].map(open)).toEqual([2, MOST / 2 - 1, MOST / 2 - 2]);
+});
+
+it('of one peer takes what never spoke, then what never called, then the oldest', () => {
+  const oldest = come('127.0.0.1', CALLED);
+  const sockets = [oldest, come('127.0.0.1', CALLED), come('127.0.0.1'), come('127.0.0.1', { bytesRead: 5 })];
+  many(4, '127.0.0.1', WORKS);
+  many(MOST / 2, '127.0.0.2', WORKS);
+  const gone: (FakeSocket | undefined)[] = [];
+  for (let i = 0; i < 3; i++) {
+    come('127.0.0.9');
+    gone.push(sockets.find((socket) => !socket?.isOpen && !gone.includes(socket)));
+  }
+  expect(gone).toEqual([sockets[3], sockets[2], oldest]);
+});
+
+it('closes nothing of a peer for one that has as many', () => {
+  many(MOST / 2, '127.0.0.1', WORKS);
+  const busy = many(4, '127.0.0.2', WORKS);
+  const idle = many(4, '127.0.0.3', CALLED);
+  expect(come('127.0.0.2')).toBeUndefined();
+  expect(open(busy)).toBe(4);
+  expect(open(idle)).toBe(4);
+});
+
+it('on a Unix socket, where each connection is a peer, takes the idlest and then the oldest', () => {
+  const idle = Array.from({ length: MOST }, (_, i) => come(`unix:${i}`, i === 7 ? { bytesRead: 0 } : CALLED));
+  come('unix:100', WORKS);
+  expect(idle.findIndex((socket) => !socket?.isOpen)).toBe(7);
+  come('unix:101', WORKS);
+  expect(idle.findIndex((socket) => !socket?.isOpen)).toBe(0);
+});
+
+it('counts a connection no more when it has gone', () => {
+  for (let i = 0; i < 5 * MOST; i++) come('127.0.0.1', WORKS)?.destroy();
+  expect(guard.open).toBe(0);
+  expect(open(many(MOST, '127.0.0.1', WORKS))).toBe(MOST / 2);
+});
