@@ -88,7 +88,8 @@ export class FakeExecutor {
       maxContext,
       maxSequences,
       maxStepTokens,
-      kvBlocks: this.options.kvBlocks,
+      // As many as were put there, and no more than all sequences could fill, as a real one has it.
+      kvBlocks: Math.min(this.options.kvBlocks, 1 + maxSequences * Math.ceil(maxContext / 16)),
       kvBlockTokens: 16,
       epoch,
       fingerprint,
