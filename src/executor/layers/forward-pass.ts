@@ -10,15 +10,7 @@ import { emptySlots, type SlotArena, slotArena } from '../model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
 import { StepTables } from '../model/step-tables.js';
 import type { Weights } from '../model/weights.js';
-import {
-  ADDED_PRODUCT,
-  FUSIONS,
-  type Fusion,
-  type FusionSite,
-  GATED_FUSIONS,
-  GATED_PRODUCT,
-  NORM_FUSIONS,
-} from './fusions.js';
+import { ADDED_PRODUCT, FUSIONS, type Fusion, GATED_FUSIONS, GATED_PRODUCT, NORM_FUSIONS } from './fusions.js';
 import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
 import { type Activation, asForm, type InputForm, Products, roomInAnyForm } from './products.js';
 import { UnfusedAttention } from './unfused-attention.js';
@@ -264,7 +256,7 @@ export class ForwardPass {
     const y = asForm(this.normed.other, form);
     const weight = this.recorded.weights.vector(value.weight);
     const input = { x, weight, columns: value.weight.length, epsilon: value.epsilon };
-    rule.launch(this.site(stream), input, form, y);
+    rule.launch({ plan: this.plan, rows: stream.rows }, input, form, y);
     return { [form]: y };
   }
 
@@ -294,7 +286,7 @@ export class ForwardPass {
       this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
-    rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
+    rule.launch({ plan: this.plan, rows: stream.rows }, { gateUp: this.gateUp, ffn }, form, y, few);
     if (isOne) {
       const x = this.products.inForm(input, form);
       const values = { weight: both.buffer, x, y, ffn, hidden: input.columns };
@@ -347,9 +339,5 @@ export class ForwardPass {
       this.attentions.set(key, form);
     }
     return form;
-  }
-
-  private site({ rows }: Stream): FusionSite {
-    return { plan: this.plan, rows };
   }
 }
