@@ -61,7 +61,8 @@ function messageTable(message, comment, place) {
 async function apiPage() {
   const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/request/unimplemented.js');
   const { ERRORS } = await fromDist('shared/errors.js');
-  const { describeLimits, MAX_LOGPROBS_OF_MESSAGE } = await fromDist('gateway/request/limits.js');
+  const { describeLimits, MAX_ANSWER_TEXT_BYTES, MAX_LOGPROBS_OF_MESSAGE } =
+    await fromDist('gateway/request/limits.js');
   const { describeMethodBytes } = await fromDist('gateway/doors/grpc/method-bytes.js');
   const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
   const comment = commentsOf(file);
@@ -89,6 +90,10 @@ async function apiPage() {
     '',
     `One message has at most ${MAX_LOGPROBS_OF_MESSAGE.toLocaleString('en')} log probabilities: tokens of the prompt × (1 +`,
     '`output.prompt_logprobs`), and for `Generate` `n` × `max_tokens` × (1 + `output.logprobs`).',
+    '',
+    `\`n\` × the bytes of a prompt that is echoed (\`output.echo\`), streamed or not, are at most ${MAX_ANSWER_TEXT_BYTES.toLocaleString('en')}: more is`,
+    'refused with `INVALID_FIELD`. The texts of all completions of one `Generate` are at most as many: it ends with',
+    '`MESSAGE_TOO_LARGE` when they become more, and is to be streamed instead.',
     '',
     'A larger request is refused with `MESSAGE_TOO_LARGE` when its first bytes arrive:',
     '',

@@ -78,12 +78,17 @@ async function tried(options: DeviceOptions): Promise<string> {
 
 /** The last executors that ended without being asked to, latest first. */
 function lastFaults(stateFolder: string): Finding[] {
-  const faults = readFaults(stateFolder);
-  if (faults.length === 0) return [{ check: 'faults', state: 'ok', detail: `none kept in ${stateFolder}` }];
-  return faults
+  const { faults, unreadable } = readFaults(stateFolder);
+  const findings: Finding[] = faults
     .slice(-FAULTS_SHOWN)
     .reverse()
     .map((fault) => ({ check: `fault ${fault.at}`, state: 'noted', detail: describeFault(fault) }));
+  if (unreadable > 0) {
+    const detail = `${unreadable} unreadable in ${stateFolder}: no gateway wrote them so`;
+    findings.push({ check: 'faults', state: 'noted', detail });
+  }
+  if (findings.length > 0) return findings;
+  return [{ check: 'faults', state: 'ok', detail: `none kept in ${stateFolder}` }];
 }
 
 /** The findings as a table. */

@@ -85,7 +85,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
       .default(60_000),
   )
   .addOption(
-    new Option('--drain-timeout-ms <ms>', 'how long streams may go on after SIGTERM')
+    new Option('--drain-timeout-ms <ms>', 'how long streams may go on after SIGTERM, SIGINT or SIGHUP')
       .argParser(wholeNumber(0))
       .default(30_000),
   )
@@ -117,8 +117,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
       stopping = true;
       void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
     };
-    process.on('SIGTERM', stop);
-    process.on('SIGINT', stop);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
   });
 
 command('executor', [...deviceOptions, ...testOptions])

@@ -1,12 +1,13 @@
 import { HealthImplementation } from 'grpc-health-check';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { createLogger } from '../shared/log.js';
+import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
 import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
+import { faultCounters } from './replica/link/fault-reports.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
@@ -132,6 +133,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const runner = new RequestRunner(tokenizer, router, metrics, log);
   const service = new InferenceService(model, encoder, runner, readiness);
   const server = await openPublicServer(options.listen, service, health, options, log);
+  metrics.watchDoor(
+    { connections: server.connections.counters, calls: server.calls.counters },
+    () => logSink.dropped,
+    () => faultCounters.notKept,
+  );
   let metricsServer: MetricsServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();

@@ -5,6 +5,12 @@ import type { RequestObserver } from './request/runner.js';
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
 
+/** What a door's guards have counted. */
+export interface GuardCounts {
+  readonly connections: { readonly refused: number; readonly closed: number };
+  readonly calls: { readonly refused: number; readonly slowSenders: number; readonly slowReaders: number };
+}
+
 /** Prometheus metrics, named as vLLM's users know them, with the prefix `rocmforge_`. */
 export class Metrics implements RequestObserver {
   readonly registry = new Registry();
@@ -32,17 +38,7 @@ export class Metrics implements RequestObserver {
         },
       });
     };
-    const total = (name: string, help: string, read: () => number): void => {
-      new Counter({
-        name: `rocmforge_${name}`,
-        help,
-        registers,
-        collect() {
-          this.reset();
-          this.inc(read());
-        },
-      });
-    };
+    const total = this.total.bind(this);
     const counter = (name: string, help: string) => new Counter({ name: `rocmforge_${name}`, help, registers });
     const histogram = (name: string, help: string, buckets: number[]) =>
       new Histogram({ name: `rocmforge_${name}`, help, buckets, registers });
@@ -91,6 +87,30 @@ export class Metrics implements RequestObserver {
     this.interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
     this.requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
     this.recovery = histogram('executor_recovery_seconds', 'From an executor’s loss to the next step', LATENCY_BUCKETS);
+  }
+
+  /** Tells of a count that somebody else keeps. */
+  total(name: string, help: string, read: () => number): void {
+    new Counter({
+      name: `rocmforge_${name}`,
+      help,
+      registers: [this.registry],
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  }
+
+  /** Tells of what is turned away before a request knows of it, and of what this process could not write down. */
+  watchDoor({ connections, calls }: GuardCounts, droppedLines: () => number, lostFaults: () => number): void {
+    this.total('connections_refused_total', 'Connections that found no room', () => connections.refused);
+    this.total('connections_closed_total', 'Connections closed for others, or for silence', () => connections.closed);
+    this.total('calls_refused_total', 'Calls refused as too many or too large', () => calls.refused);
+    this.total('slow_senders_total', 'Requests given up that did not arrive', () => calls.slowSenders);
+    this.total('slow_readers_total', 'Answers given up that nobody read', () => calls.slowReaders);
+    this.total('log_lines_dropped_total', 'Lines of the log that nobody took', droppedLines);
+    this.total('faults_not_kept_total', 'Executor faults that the state folder did not take', lostFaults);
   }
 
   requestStarted(promptTokens: number): void {

@@ -1,4 +1,5 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import { mkdir, open, rename, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import type { FaultRecord } from './fault-record.js';
@@ -26,25 +27,116 @@ export function defaultStateFolder(): string {
   return path.join(process.env.XDG_STATE_HOME ?? path.join(os.homedir(), '.local', 'state'), 'rocmforge');
 }
 
-/** The faults kept in a state folder, oldest first; none when there is no such folder. */
-export function readFaults(folder: string): readonly Fault[] {
+/** What a state folder has kept. */
+export interface KeptFaults {
+  /** Oldest first. */
+  readonly faults: readonly Fault[];
+  /** Entries, or a whole file, that are not what a gateway writes. */
+  readonly unreadable: number;
+}
+
+const NOTHING_KEPT: KeptFaults = { faults: [], unreadable: 0 };
+/** Opening a pipe would wait for whoever writes to it. */
+const WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK;
+/** Many times what a gateway writes. */
+const MAX_FILE_BYTES = 16 << 20;
+
+/** The faults kept in a state folder; none when there is no such folder. */
+export function readFaults(folder: string): KeptFaults {
+  const file = path.join(folder, FILE);
   try {
-    const faults: unknown = JSON.parse(readFileSync(path.join(folder, FILE), 'utf8'));
-    return Array.isArray(faults) ? (faults as Fault[]) : [];
-  } catch {
-    return [];
+    const descriptor = openSync(file, WITHOUT_WAITING);
+    try {
+      checkFile(fstatSync(descriptor), file);
+      return parseFaults(readFileSync(descriptor, 'utf8'));
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch (error) {
+    return isMissing(error) ? NOTHING_KEPT : { faults: [], unreadable: 1 };
   }
 }
 
-/** Adds a fault to those kept in a state folder, of which the oldest goes when there are too many. */
-export function keepFault(folder: string, fault: Fault): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+let keeping: Promise<void> = Promise.resolve();
+
+/**
+ * Adds a fault to those kept in a state folder, of which the oldest goes when there are too many. One at a time, and never
+ * waited for by who serves: a folder may lie on a disk that does not answer.
+ */
+export function keepFault(folder: string, fault: Fault): Promise<void> {
+  const kept = keeping.then(() => addFault(folder, fault));
+  keeping = kept.catch(() => undefined);
+  return kept;
+}
+
+async function addFault(folder: string, fault: Fault): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   const file = path.join(folder, FILE);
-  const faults = [...readFaults(folder), fault].slice(-FAULTS_KEPT);
+  const faults = [...(await readForAdding(file)).faults, fault].slice(-FAULTS_KEPT);
   // Whole or not at all: another gateway of this user may read it now.
   const written = `${file}.${process.pid}`;
-  writeFileSync(written, `${JSON.stringify(faults, null, 2)}\n`, { mode: 0o600 });
-  renameSync(written, file);
+  await writeFile(written, `${JSON.stringify(faults, null, 2)}\n`, {
+    mode: 0o600,
+    flag: constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NONBLOCK,
+  });
+  await rename(written, file);
+}
+
+async function readForAdding(file: string): Promise<KeptFaults> {
+  let opened: Awaited<ReturnType<typeof open>>;
+  try {
+    opened = await open(file, WITHOUT_WAITING);
+  } catch (error) {
+    if (isMissing(error)) return NOTHING_KEPT;
+    throw error;
+  }
+  try {
+    checkFile(await opened.stat(), file);
+    return parseFaults(await opened.readFile('utf8'));
+  } finally {
+    await opened.close();
+  }
+}
+
+const isMissing = (error: unknown): boolean =>
+  ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '');
+
+function checkFile(stats: { isFile(): boolean; readonly size: number }, file: string): void {
+  if (!stats.isFile()) throw new Error(`${file} is no regular file`);
+  if (stats.size > MAX_FILE_BYTES) throw new Error(`${file} has ${stats.size} bytes, more than a gateway writes`);
+}
+
+function parseFaults(text: string): KeptFaults {
+  let entries: unknown;
+  try {
+    entries = JSON.parse(text);
+  } catch {
+    return { faults: [], unreadable: 1 };
+  }
+  if (!Array.isArray(entries)) return { faults: [], unreadable: 1 };
+  const faults = entries.filter(isFault);
+  return { faults, unreadable: entries.length - faults.length };
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null;
+const areTexts = (...values: readonly unknown[]): boolean => values.every((value) => typeof value === 'string');
+
+/** Whether an entry has what {@link describeFault} tells of. */
+function isFault(value: unknown): value is Fault {
+  if (!isObject(value)) return false;
+  const { at, cause, lastLine, exitCode, signal, record } = value;
+  if (!areTexts(at, cause, lastLine)) return false;
+  if (exitCode !== null && typeof exitCode !== 'number') return false;
+  if (signal !== null && typeof signal !== 'string') return false;
+  if (record === undefined) return true;
+  if (!isObject(record) || !areTexts(record.phase)) return false;
+  const { steps, launch, error } = record;
+  return (
+    (steps === undefined || (Array.isArray(steps) && steps.length === 2)) &&
+    (launch === undefined || (isObject(launch) && areTexts(launch.kernel) && Array.isArray(launch.grid))) &&
+    (error === undefined || (isObject(error) && areTexts(error.message)))
+  );
 }
 
 /** A fault in one line: how it ended, in what, and its last words. */

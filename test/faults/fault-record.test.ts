@@ -69,7 +69,8 @@ describe('the record of an executor that was ended in the middle of a step', () 
     expect(fault.record?.signal?.name).toBe(signal === 'SIGKILL' ? undefined : signal);
 
     // It outlives the gateway, and doctor tells of it.
-    expect(readFaults(stateFolder)).toEqual([JSON.parse(JSON.stringify(fault))]);
+    const kept = { faults: [JSON.parse(JSON.stringify(fault))], unreadable: 0 };
+    await expect.poll(() => readFaults(stateFolder)).toEqual(kept);
     const { stdout } = await rocmforge('doctor', '--state-dir', stateFolder);
     expect(stdout).toContain(`fault ${fault.at}`);
     expect(stdout).toContain(`${signal}; serving; in step 1`);

@@ -48,3 +48,26 @@ describe('a gateway that is killed', () => {
     client.close();
   });
 });
+
+describe('a gateway that is told to end', () => {
+  it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('by %s lets its streams come to their end', async (signal) => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+    const address = `unix:${path.join(folder, 'gateway.sock')}`;
+    const args = ['--model', writeRandomModel(), '--listen', address, '--device', 'host', '--step-delay-ms', '5'];
+    const { child } = await startRocmforge(/^serving /, 'serve', ...args, '--state-dir', folder);
+    const client = new InferenceServiceClient(address, credentials.createInsecure());
+    const call = client.generateStream(request({ text: 'the', stop: { maxTokens: 60, ignoreEos: true } }));
+    let tokens = 0;
+    const ended = new Promise<void>((resolve, reject) => call.on('end', resolve).on('error', reject));
+    const begun = new Promise<void>((resolve) => call.once('data', () => resolve()));
+    call.on('data', ({ event }) => {
+      if (event?.$case === 'chunk') tokens += event.value.tokenIds.length;
+    });
+    await begun;
+    const code = endProcess(child, signal);
+    await ended;
+    client.close();
+    expect(tokens).toBe(60);
+    expect(await code).toBe(0);
+  });
+});

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -196,6 +196,19 @@ describe('a gateway whose executor is killed', () => {
       expect((await disturbed(server, () => undefined)).tokenIds).toEqual(tokenIds);
       server.client.close();
       expect(await endProcess(server.child, 'SIGTERM')).toBe(0);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it('when what it keeps of faults is a pipe that nobody writes to goes on', async () => {
+    const stateFolder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+    execFileSync('mkfifo', [path.join(stateFolder, 'faults.json')]);
+    const server = await serve({ stateFolder });
+    try {
+      server.child.stderr?.resume();
+      const { tokenIds } = await generate(server.client, message);
+      expect((await disturbed(server, () => undefined)).tokenIds).toEqual(tokenIds);
     } finally {
       await server.stop();
     }

@@ -11,8 +11,9 @@ import type { Loss } from './link/loss.js';
 import { encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { PausedReaders } from './paused-readers.js';
-import { checkQueue, type QueueLimits } from './queue-limits.js';
+import { type QueueLimits, queueFull, roomFor } from './queue-limits.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
+import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
 import type { PlannedSlice } from './scheduler/step-plan.js';
 
@@ -48,7 +49,8 @@ export class Engine implements Backend {
   private session: ExecutorSession | undefined;
   private readonly generations = new Map<Sequence, Generation>();
   /** Sequences that came before the first executor had told what it can hold. */
-  private early: Sequence[] = [];
+  private readonly early = new PeerQueue();
+  private earlyArrivals = 0;
   private stopped: RocmForgeError | undefined;
   private isDraining = false;
   private readonly blame = new Blame();
@@ -93,26 +95,29 @@ export class Engine implements Backend {
   submit(generation: Generation): void {
     if (this.stopped) throw this.stopped;
     const { promptIds, stop } = generation.parameters;
-    this.checkQueue(generation);
     if (this.scheduler && !this.scheduler.canEverRun(promptIds.length + stop.maxTokens)) {
       throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
+    }
+    const queue = this.scheduler?.queue ?? this.early;
+    for (const other of roomFor(generation, queue, (sequence) => this.waitingRequest(sequence), this.options)) {
+      this.failGeneration(other, queueFull('', { sequences: queue.size, tokens: queue.tokens }));
     }
     for (const sequence of generation.sequences) {
       this.generations.set(sequence, generation);
       this.queuedAt.set(sequence, performance.now());
       if (this.scheduler) this.scheduler.add(sequence);
-      else this.early.push(sequence);
+      else {
+        sequence.arrival = ++this.earlyArrivals;
+        this.early.add(sequence);
+      }
     }
     this.pump();
   }
 
-  /** @throws RocmForgeError `QUEUE_FULL`, with when to try again */
-  private checkQueue({ sequences, context }: Generation): void {
-    const all = {
-      sequences: this.scheduler?.waitingCount ?? this.early.length,
-      tokens: this.scheduler?.waitingTokens ?? 0,
-    };
-    checkQueue(sequences.length, all, this.scheduler?.queue.waitingOf(context.principal) ?? all, this.options);
+  /** The generation of a sequence none of which ever had a slot. */
+  private waitingRequest(sequence: Sequence): Generation | undefined {
+    const generation = this.generations.get(sequence);
+    return generation?.sequences.every((other) => this.queuedAt.has(other)) ? generation : undefined;
   }
 
   cancel(generation: Generation): void {
@@ -144,7 +149,7 @@ export class Engine implements Backend {
     const { maxSequences, maxStepTokens, kvBlocks } = session.model;
     const { prefixCache } = this.options;
     const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, prefixCache });
-    for (const sequence of this.early.splice(0)) scheduler.add(sequence);
+    for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
       const control = controlSequence();
       scheduler.add(control);
@@ -181,15 +186,9 @@ export class Engine implements Backend {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');
     this.suspicions = [];
     if (!loss.isEvidence || !this.blame.faulted(suspicions)) return false;
-    this.fail(
-      new RocmForgeError(
-        'EXECUTOR_UNAVAILABLE',
-        'the executor faults whatever it is given; it is tried more slowly now',
-        {
-          retry_delay_ms: String(PROBE_INTERVAL_MS),
-        },
-      ),
-    );
+    const message = 'the executor faults whatever it is given; it is tried more slowly now';
+    const retry = { retry_delay_ms: String(PROBE_INTERVAL_MS) };
+    this.fail(new RocmForgeError('EXECUTOR_UNAVAILABLE', message, retry));
     return true;
   }
 
@@ -256,13 +255,9 @@ export class Engine implements Backend {
   private endNonFinite(generation: Generation): void {
     this.counters.nonFinite += 1;
     this.log.error(logFields(generation.context), 'logits are not finite');
-    this.failGeneration(
-      generation,
-      new RocmForgeError(
-        'NON_FINITE_LOGITS',
-        'the model gives no finite logits for this request: a value overflows in it, or in its penalties and biases',
-      ),
-    );
+    const message =
+      'the model gives no finite logits for this request: a value overflows in it, or in its penalties and biases';
+    this.failGeneration(generation, new RocmForgeError('NON_FINITE_LOGITS', message));
   }
 
   private drop(sequence: Sequence): void {
@@ -273,8 +268,8 @@ export class Engine implements Backend {
     this.generations.delete(sequence);
     this.queuedAt.delete(sequence);
     this.blame.ended(sequence);
-    this.early = this.early.filter((other) => other !== sequence);
-    this.scheduler?.end(sequence);
+    if (this.scheduler) this.scheduler.end(sequence);
+    else this.early.remove(sequence);
   }
 
   private pump(): void {

@@ -1,4 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import type { Generation } from '../request/generation.js';
+import type { Sequence } from '../request/sequence.js';
+import type { PeerQueue, Waiting } from './scheduler/peer-queue.js';
 
 /** How much may wait. */
 export interface QueueLimits {
@@ -10,32 +13,89 @@ export interface QueueLimits {
   readonly maxQueuedRequestsPerPeer?: number | undefined;
 }
 
-/** What waits already. */
-export interface Waiting {
-  readonly sequences: number;
-  /** Of their prompts. */
-  readonly tokens: number;
-}
-
 const QUEUE_RETRY_MS = 1000;
 
+/** A request as the queue sees it. */
+export type QueuedRequest = Pick<Generation, 'parameters' | 'context' | 'sequences'>;
+
 /**
- * Refuses a request for which the queue has no room.
+ * Who has to leave a queue so that a request finds room in it. What leaves is the newest of the peer that has the most
+ * waiting, as a whole, and only for a peer that will have less: so what peers hold becomes more equal with each exchange, and
+ * nobody is sent to and fro. Of sequences and tokens counts whichever is the larger part of what may wait. Pure.
  *
- * @param adding its sequences
- * @param all what waits in all
- * @param own what waits of the same peer
+ * @param waitingRequest the request of a waiting sequence; undefined when some of it has had a slot, which nobody loses
  * @throws RocmForgeError `QUEUE_FULL`, with when to try again
  */
-export function checkQueue(adding: number, all: Waiting, own: Waiting, limits: QueueLimits): void {
+export function roomFor<Request extends QueuedRequest>(
+  newcomer: QueuedRequest,
+  queue: PeerQueue,
+  waitingRequest: (sequence: Sequence) => Request | undefined,
+  limits: QueueLimits,
+): ReadonlySet<Request> {
   const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer = maxQueuedRequests } = limits;
-  if (all.sequences + adding > maxQueuedRequests || all.tokens > maxQueuedTokens) throw full('', all);
+  const peer = newcomer.context.principal;
+  const adding = sizeOf(newcomer);
+  const own = queue.waitingOf(peer);
   const ownTokens = (maxQueuedTokens * maxQueuedRequestsPerPeer) / maxQueuedRequests;
-  if (own.sequences + adding > maxQueuedRequestsPerPeer || own.tokens > ownTokens) throw full(' of this peer', own);
+  if (own.sequences + adding.sequences > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
+    throw queueFull(' of this peer', own);
+  }
+  const share = ({ sequences, tokens }: Waiting) => Math.max(sequences / maxQueuedRequests, tokens / maxQueuedTokens);
+  const wanted = share({ sequences: own.sequences + adding.sequences, tokens: own.tokens + adding.tokens });
+  const leaving = new Set<Request>();
+  const all: Waiting = { sequences: queue.size, tokens: queue.tokens };
+  let left = all;
+  let holdings: Map<string, Waiting> | undefined;
+  while (left.sequences + adding.sequences > maxQueuedRequests || left.tokens > maxQueuedTokens) {
+    holdings ??= new Map(queue.holdings());
+    const [greediest, held] = mostOf(holdings, share);
+    if (share(held) <= wanted) throw queueFull('', all);
+    const request = newestOf(queue.waitingSequences(greediest), newcomer.parameters.priority, leaving, waitingRequest);
+    if (request === undefined) {
+      holdings.delete(greediest);
+      continue;
+    }
+    leaving.add(request);
+    left = less(left, sizeOf(request));
+    holdings.set(greediest, less(held, sizeOf(request)));
+  }
+  return leaving;
 }
 
-function full(who: string, { sequences, tokens }: Waiting): RocmForgeError {
+/** What those who leave a queue for others are told, and those who do not get in. */
+export function queueFull(who: string, { sequences, tokens }: Waiting): RocmForgeError {
   return new RocmForgeError('QUEUE_FULL', `${sequences} sequences${who} wait already, ${tokens} tokens of prompts`, {
     retry_delay_ms: String(QUEUE_RETRY_MS),
   });
+}
+
+const NOTHING: Waiting = { sequences: 0, tokens: 0 };
+
+function mostOf(holdings: Iterable<readonly [string, Waiting]>, share: (held: Waiting) => number) {
+  let most: readonly [peer: string, held: Waiting] = ['', NOTHING];
+  for (const holding of holdings) if (share(holding[1]) > share(most[1])) most = holding;
+  return most;
+}
+
+/** The last in its peer's order that may leave for a request of some priority. */
+function newestOf<Request extends QueuedRequest>(
+  waiting: readonly Sequence[],
+  priority: number,
+  leaving: ReadonlySet<Request>,
+  waitingRequest: (sequence: Sequence) => Request | undefined,
+): Request | undefined {
+  for (const sequence of waiting.toReversed()) {
+    if (sequence.options.priority > priority) return undefined;
+    const request = waitingRequest(sequence);
+    if (request !== undefined && !leaving.has(request)) return request;
+  }
+  return undefined;
+}
+
+function sizeOf({ sequences }: QueuedRequest): Waiting {
+  return { sequences: sequences.length, tokens: sequences.reduce((sum, { known }) => sum + known, 0) };
+}
+
+function less(from: Waiting, by: Waiting): Waiting {
+  return { sequences: from.sequences - by.sequences, tokens: from.tokens - by.tokens };
 }

@@ -135,6 +135,12 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
 export const MAX_LOGPROBS_OF_MESSAGE = 1 << 18;
 
 /**
+ * The most bytes of text that all completions of `Generate` have together, and of prompts that are echoed, streamed or not:
+ * what most clients take as one message.
+ */
+export const MAX_ANSWER_TEXT_BYTES = 4 << 20;
+
+/**
  * Refuses a request of which some field holds too much.
  *
  * @throws RocmForgeError `INVALID_FIELD` (`PROMPT_TOO_LONG` for token ids), naming the field and the limit

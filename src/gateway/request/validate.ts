@@ -5,7 +5,13 @@ import { SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { GenerationParameters } from './generation.js';
-import { checkLimits, checkModelName, type LimitFacts, MAX_LOGPROBS_OF_MESSAGE } from './limits.js';
+import {
+  checkLimits,
+  checkModelName,
+  type LimitFacts,
+  MAX_ANSWER_TEXT_BYTES,
+  MAX_LOGPROBS_OF_MESSAGE,
+} from './limits.js';
 import { refuseUnimplemented } from './unimplemented.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
@@ -83,6 +89,13 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   }
   const values = samplingOf(sampling);
   const n = request.n ?? 1;
+  const echoed = n * Buffer.byteLength(promptText ?? '');
+  const limit = MAX_ANSWER_TEXT_BYTES;
+  check(
+    echoed <= limit,
+    'output.echo',
+    `asks for ${echoed} bytes of prompt, n times it, more than the ${limit} at most`,
+  );
   const maxTokens = Math.min(stop?.maxTokens ?? room, room);
   const minTokens = stop?.minTokens ?? 0;
   check(minTokens <= maxTokens, 'stop.min_tokens', `is ${minTokens}, more than the ${maxTokens} that may be generated`);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import { RocmForgeError } from '../../../shared/errors.js';
 import {
   type DetokenizeRequest,
   type DetokenizeResponse,
@@ -24,7 +25,7 @@ import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { OpenedGeneration } from '../../request/encoding/text-jobs.js';
 import type { Requester } from '../../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../../request/generation.js';
-import { checkLimits, checkModelName } from '../../request/limits.js';
+import { checkLimits, checkModelName, MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
 import type { RequestRunner } from '../../request/runner.js';
 import type { ServedModel } from '../../request/served-model.js';
 import { checkGeneration, generationParameters } from '../../request/validate.js';
@@ -118,8 +119,8 @@ export class InferenceService {
     callback: sendUnaryData<GenerateResponse>,
   ): Promise<void> {
     try {
-      const caller = callerOf(call);
-      const opened = await this.open(call.request, caller, { isUnary: true });
+      const gone = abortWith(call);
+      const opened = await this.open(call.request, callerOf(call, gone), { isUnary: true });
       if (opened === undefined) return;
       const { parameters, context } = opened;
       const response = GenerateResponse.fromPartial({ requestId: context.id, model: this.model.name });
@@ -134,10 +135,18 @@ export class InferenceService {
       }));
       const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
       response.usage = usage;
+      let textBytes = 0;
       const sink: GenerationSink = {
         chunk: (index, tokenIds, text, logprobs) => {
           const completion = response.completions[index];
-          if (completion === undefined) return;
+          if (completion === undefined || gone.signal.aborted) return;
+          textBytes += Buffer.byteLength(text);
+          if (textBytes > MAX_ANSWER_TEXT_BYTES) {
+            const message = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
+            callback(toStatus(new RocmForgeError('MESSAGE_TOO_LARGE', message)), null);
+            gone.abort();
+            return;
+          }
           completion.text += text;
           completion.tokenIds.push(...tokenIds);
           completion.logprobs.push(...logprobs.map(tokenLogprobs));
@@ -157,7 +166,7 @@ export class InferenceService {
         },
         error: (error) => callback(toStatus(error), null),
       };
-      const running = this.runner.run(parameters, sink, caller.signal, context);
+      const running = this.runner.run(parameters, sink, gone.signal, context);
     } catch (error) {
       callback(toStatus(error), null);
     }

@@ -27,13 +27,15 @@ export function faultOf({ pid, generation, cause, exit }: EndedExecutor): Fault 
   };
 }
 
+/** For metrics: faults that could not be kept. */
+export const faultCounters = { notKept: 0 };
+
 /** Logs a fault and keeps it, where there is a folder for that. */
 export function reportFault(fault: Fault, stateFolder: string | undefined, log: Logger): void {
   log.error({ fault }, `executor fault: ${describeFault(fault)}`);
   if (stateFolder === undefined) return;
-  try {
-    keepFault(stateFolder, fault);
-  } catch (error) {
+  keepFault(stateFolder, fault).catch((error: unknown) => {
+    faultCounters.notKept += 1;
     log.warn({ err: error }, `the fault could not be kept in ${stateFolder}`);
-  }
+  });
 }

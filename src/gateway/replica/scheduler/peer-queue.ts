@@ -1,5 +1,12 @@
 import type { Sequence } from '../../request/sequence.js';
 
+/** What waits. */
+export interface Waiting {
+  readonly sequences: number;
+  /** That are known of them. */
+  readonly tokens: number;
+}
+
 /** What one peer has in the scheduler. */
 interface Peer {
   /** By urgency. */
@@ -40,9 +47,19 @@ export class PeerQueue {
   }
 
   /** How many sequences of a peer wait, and how many tokens are known of them. */
-  waitingOf(peer: string): { readonly sequences: number; readonly tokens: number } {
+  waitingOf(peer: string): Waiting {
     const { waiting, tokens } = this.peers.get(peer) ?? { waiting: [], tokens: 0 };
     return { sequences: waiting.length, tokens };
+  }
+
+  /** What waits of each peer. */
+  *holdings(): Generator<readonly [peer: string, held: Waiting]> {
+    for (const peer of this.peers.keys()) yield [peer, this.waitingOf(peer)];
+  }
+
+  /** The sequences of a peer that wait, most urgent first. */
+  waitingSequences(peer: string): readonly Sequence[] {
+    return this.peers.get(peer)?.waiting ?? [];
   }
 
   slotsOf(peer: string): number {
