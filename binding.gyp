@@ -12,6 +12,7 @@
         "native/host_device.cc",
         "native/mapped_file.cc",
         "native/nvml.cc",
+        "native/probe_gpu.cc",
         "native/thread_pool.cc"
       ],
       "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],

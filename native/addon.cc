@@ -8,6 +8,7 @@
 #include "host_device.h"
 #include "mapped_file.h"
 #include "nvml.h"
+#include "probe_gpu.h"
 
 namespace {
 

@@ -51,7 +51,4 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   std::unique_ptr<DeviceThread> completion_, thread_;
 };
 
-// probeGpu(platform): what the driver of that platform finds, without holding on to any of it.
-Napi::Value probe_gpu(const Napi::CallbackInfo& info);
-
 }  // namespace rocmforge

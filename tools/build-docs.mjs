@@ -146,7 +146,7 @@ async function apiPage() {
 const check = process.argv.includes('--check');
 const { allContracts, operations } = await fromDist('executor/kernels/index.js');
 const { SEED_NAMES } = await fromDist('executor/kernels/seed-names.js');
-const { INDEX_RULE } = await fromDist('executor/kernels/contract.js');
+const { INDEX_RULE } = await fromDist('executor/device/contract.js');
 const pages = [
   ['docs/api.md', await apiPage()],
   ['docs/kernels.md', kernelsPage(operations, SEED_NAMES)],

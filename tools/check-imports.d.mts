@@ -1,1 +1,1 @@
-export function importComplaints(sources: ReadonlyMap<string, string>, knownCycles?: readonly string[]): string[];
+export function importComplaints(sources: ReadonlyMap<string, string>): string[];

@@ -13,19 +13,15 @@ const MAY_IMPORT = {
   cli: ['shared', 'executor', 'gateway'],
 };
 
-/** Cycles that were there before this check. The list only gets shorter. */
-const KNOWN_CYCLES = ['executor/device, executor/kernels', 'executor/layers, executor/model, executor/models'];
-
 /**
  * What is wrong with the imports of a source tree, a sentence each.
  *
  * @param {ReadonlyMap<string, string>} sources TypeScript by its path from the repository's root
- * @param {readonly string[]} knownCycles cycles that are allowed, and must be there
  * @returns {string[]}
  */
-export function importComplaints(sources, knownCycles = KNOWN_CYCLES) {
+export function importComplaints(sources) {
   const imports = [...sources].flatMap(([file, source]) => importsOf(file, source));
-  return [...imports.flatMap(complaintsOf), ...cycleComplaints(imports, knownCycles)];
+  return [...imports.flatMap(complaintsOf), ...cycleComplaints(imports)];
 }
 
 /** All that a file imports: a path from the root, or a package's name; and what it takes from there, where that is told. */
@@ -91,7 +87,7 @@ function mayBeServer(names) {
 }
 
 /** Folders that import one another, by way of others too. Within one folder files may. */
-function cycleComplaints(imports, knownCycles) {
+function cycleComplaints(imports) {
   const name = ({ area, folder }) => (folder === undefined ? area : `${area}/${folder}`);
   const graph = new Map();
   for (const { file, target, isPackage } of imports) {
@@ -110,16 +106,10 @@ function cycleComplaints(imports, knownCycles) {
     const cycle = [...reachable].filter((other) => reached.get(other)?.has(folder)).sort();
     cycles.set(cycle.join(', '), cycle);
   }
-  const unknown = [...cycles].filter(([joined]) => !knownCycles.includes(joined));
-  return [
-    ...unknown.map(([joined, cycle]) => {
-      const edges = cycle.flatMap((from) => cycle.map((to) => graph.get(from)?.get(to)));
-      return `${joined} import one another: ${edges.filter((edge) => edge !== undefined).join('; ')}`;
-    }),
-    ...knownCycles
-      .filter((joined) => !cycles.has(joined))
-      .map((joined) => `${joined} import one another no more: take them off the list in tools/check-imports.mjs`),
-  ];
+  return [...cycles].map(([joined, cycle]) => {
+    const edges = cycle.flatMap((from) => cycle.map((to) => graph.get(from)?.get(to)));
+    return `${joined} import one another: ${edges.filter((edge) => edge !== undefined).join('; ')}`;
+  });
 }
 
 function reachableFrom(start, graph) {

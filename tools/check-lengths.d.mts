@@ -1,1 +1,1 @@
-export function lengthComplaints(sources: ReadonlyMap<string, string>, knownLong?: readonly string[]): string[];
+export function lengthComplaints(sources: ReadonlyMap<string, string>): string[];

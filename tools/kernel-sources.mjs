@@ -27,7 +27,7 @@ export class KernelSources {
    */
   static async open(options) {
     const kernels = await fromDist('kernels', 'index.js');
-    const { launchedOn } = await fromDist('kernels', 'contract.js');
+    const { launchedOn } = await fromDist('device', 'contract.js');
     const { SlotWord } = await fromDist('model', 'slot-layout.js');
     const file = path.join(options.kernels, 'forge', 'contract.h');
     const text = contractHeader(kernels, SlotWord);

@@ -121,9 +121,8 @@ DEVICE SampledRow sampled_row(const SampledRows& rows, int sample) {
   return {slot, logits + static_cast<size_t>(sample) * rows.vocabulary, row};
 }
 
-// How many blocks share a row, and what each leaves of its part: [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS].
-constexpr int SAMPLE_PARTS = 64;
-enum SamplePartWord { PART_BEST_VALUE, PART_BEST_INDEX, PART_DRAWN_VALUE, PART_DRAWN_INDEX, SAMPLE_PART_WORDS };
+// What each of the blocks that share a row leaves of its part: [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS].
+enum SamplePartWord { PART_BEST_VALUE, PART_BEST_INDEX, PART_DRAWN_VALUE, PART_DRAWN_INDEX };
 
 DEVICE void store_part(int32_t* parts, int sample, int part, SamplePartWord word, Indexed value) {
   int32_t* target = parts + (static_cast<size_t>(sample) * SAMPLE_PART_WORDS + word) * SAMPLE_PARTS + part;

@@ -256,7 +256,7 @@ const kernelBench = benchCommand
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     const [{ openDevice }, { benchKernels, formatKernelPairs }] = await Promise.all([
-      import('../executor/device/open-device.js'),
+      import('../executor/open-device.js'),
       import('./bench/kernel-bench.js'),
     ]);
     const { device: kind, gpu, threads, kernels } = options;

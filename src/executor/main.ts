@@ -5,9 +5,9 @@ import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
 import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
-import { type DeviceOptions, openDevice } from './device/open-device.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
-import type { LoadOptions } from './model/loaded-model.js';
+import type { LoadOptions } from './loaded-model.js';
+import { type DeviceOptions, openDevice } from './open-device.js';
 import { ExecutorService } from './service.js';
 
 /** How an executor process is started. */

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../shared/errors.js';
+import type { Argument, KernelContract } from './device/contract.js';
 import { type Device, type DeviceBuffer, DeviceScope } from './device/device.js';
-import type { Argument, KernelContract } from './kernels/contract.js';
 import * as kernels from './kernels/index.js';
 import { type LaunchArguments, LaunchPlanRecorder } from './kernels/launch-plan.js';
 

@@ -25,7 +25,7 @@ import type { FaultInjector } from './fault-injection.js';
 import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import { Lease } from './lease.js';
 import { checkRelease, loadOptions } from './load-request.js';
-import { type LoadedModel, type LoadOptions, loadModel } from './model/loaded-model.js';
+import { type LoadedModel, type LoadOptions, loadModel } from './loaded-model.js';
 import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
 

@@ -5,9 +5,9 @@ import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
+import { countsOf } from './graph-buckets.js';
 import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX, tileRows } from './kernels/index.js';
-import { countsOf } from './model/graph-buckets.js';
-import type { LoadedModel } from './model/loaded-model.js';
+import type { LoadedModel } from './loaded-model.js';
 import {
   COUNT_DRAWS,
   COUNT_PROMPT_ROWS,

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/executor/device/device.js';
-import { openDevice } from '../../src/executor/device/open-device.js';
-import { type LoadedModel, loadModel } from '../../src/executor/model/loaded-model.js';
+import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
+import { openDevice } from '../../src/executor/open-device.js';
 import { StepRunner } from '../../src/executor/step-runner.js';
 import { encodeStep } from '../../src/gateway/replica/link/step-encoding.js';
 import { Scheduler } from '../../src/gateway/replica/scheduler/scheduler.js';

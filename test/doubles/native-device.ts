@@ -1,6 +1,6 @@
 import type { NativeDevice, NativeLaunch, NativeStep } from '../../src/executor/device/addon.js';
+import { argumentBytes } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
-import { argumentBytes } from '../../src/executor/kernels/contract.js';
 import { allContracts } from '../../src/executor/kernels/index.js';
 
 const BASE = 2 ** 40;

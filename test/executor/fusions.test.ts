@@ -5,9 +5,9 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { openDevice } from '../../src/executor/device/open-device.js';
 import { FUSIONS, type Fusion, TURNED_APPEND } from '../../src/executor/layers/fusions.js';
-import { loadModel } from '../../src/executor/model/loaded-model.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
+import { openDevice } from '../../src/executor/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 
 const missing = doubleIsMissing();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countsOf, GraphBuckets } from '../../src/executor/model/graph-buckets.js';
+import { countsOf, GraphBuckets } from '../../src/executor/graph-buckets.js';
 import {
   COUNT_DRAWS,
   COUNT_SAMPLES,

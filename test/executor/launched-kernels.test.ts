@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { isTwin, type KernelContract, launchedOn } from '../../src/executor/kernels/contract.js';
+import { isTwin, type KernelContract, launchedOn } from '../../src/executor/device/contract.js';
 import { allContracts } from '../../src/executor/kernels/index.js';
 import { launchedKernels } from '../support/recorded-plans.js';
 

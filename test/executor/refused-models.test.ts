@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadModel } from '../../src/executor/model/loaded-model.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
 import { readServedModel } from '../../src/gateway/request/served-model.js';
 import { fakeGpu } from '../doubles/native-device.js';
 import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { loadModel } from '../../src/executor/model/loaded-model.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
 import { ChatTemplate } from '../../src/gateway/chat/chat-template.js';
 import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../src/shared/errors.js';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { openDevice } from '../../src/executor/device/open-device.js';
+import { openDevice } from '../../src/executor/open-device.js';
 import { selfTest } from '../../src/executor/self-test.js';
 
 it('the self-test of kernels delays a start by less than 100 ms', async () => {

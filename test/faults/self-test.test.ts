@@ -3,7 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openDevice } from '../../src/executor/device/open-device.js';
+import { openDevice } from '../../src/executor/open-device.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { startTestGateway } from '../support/gateway.js';

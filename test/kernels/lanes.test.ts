@@ -4,9 +4,9 @@ import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../src/executor/device/addon.js';
+import { defineKernel, output } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
-import { defineKernel, output } from '../../src/executor/kernels/contract.js';
-import { exact } from '../../src/executor/kernels/tolerance.js';
+import { exact } from '../../src/executor/device/tolerance.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { launch } from './support/launch.js';
 

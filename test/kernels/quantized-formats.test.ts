@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { HOST_LEVELS, openDevice } from '../../src/executor/device/open-device.js';
 import {
   BLOCK_TYPES,
   blockFormat,
   embeddingGatherQuantized,
   matmulQuantized,
 } from '../../src/executor/kernels/index.js';
+import { HOST_LEVELS, openDevice } from '../../src/executor/open-device.js';
 import { readBlocks } from './reference/blocks.js';
 import { packRow, quantizeQ8 } from './reference/quantize_q8.js';
 import { randomBlocks } from './support/blocks.js';

@@ -8,7 +8,7 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { HEAD_DIMS } from '../../src/executor/kernels/index.js';
-import { loadModel } from '../../src/executor/model/loaded-model.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 import { writeRandomModel } from './random-model.js';

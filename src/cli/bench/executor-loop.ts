@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Device } from '../../executor/device/device.js';
 import type { DeviceStats } from '../../executor/device/device-stats.js';
-import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
 import { ATTENTION_SPLIT } from '../../executor/kernels/index.js';
-import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
+import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
 import { StepRunner } from '../../executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';

@@ -9,11 +9,11 @@ import {
   type RopeTables,
 } from '../../executor/layers/paged-attention.js';
 import { UnfusedAttention } from '../../executor/layers/unfused-attention.js';
-import type { Rope } from '../../executor/layers/values.js';
 import { KvCache } from '../../executor/model/kv-cache.js';
 import { blocksFor, SlotWord, slotArena } from '../../executor/model/slot-layout.js';
 import { COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepTables } from '../../executor/model/step-tables.js';
+import type { Rope } from '../../executor/model/values.js';
 
 /** One fused form and what it replaces, in the shapes of an 8B llama. */
 export interface KernelPair {

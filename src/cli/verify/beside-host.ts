@@ -1,8 +1,8 @@
 import type { Device } from '../../executor/device/device.js';
-import { openDevice } from '../../executor/device/open-device.js';
 import { isBlockType } from '../../executor/kernels/index.js';
-import { valuesOf } from '../../executor/layers/values.js';
-import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/loaded-model.js';
+import { valuesOf } from '../../executor/model/values.js';
+import { openDevice } from '../../executor/open-device.js';
 import { promptOf } from './invariance.js';
 import { StepDriver } from './step-driver.js';
 

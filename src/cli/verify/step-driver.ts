@@ -1,5 +1,5 @@
 import type { Device } from '../../executor/device/device.js';
-import type { LoadedModel } from '../../executor/model/loaded-model.js';
+import type { LoadedModel } from '../../executor/loaded-model.js';
 import { StepRunner } from '../../executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../shared/sampling-schema.js';

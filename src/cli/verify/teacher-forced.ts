@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { type DeviceOptions, openDevice } from '../../executor/device/open-device.js';
-import { type LoadOptions, loadModel } from '../../executor/model/loaded-model.js';
+import { type LoadOptions, loadModel } from '../../executor/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
+import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
 import { type Slice, StepDriver } from './step-driver.js';
 
 /** What llama.cpp answered to one prompt: a token a step, and its five likeliest where the token was not forced. */

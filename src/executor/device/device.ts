@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { KernelContract } from '../kernels/contract.js';
-import { argumentBytes } from '../kernels/contract.js';
 import type { GpuProperties, NativeDevice } from './addon.js';
+import type { KernelContract } from './contract.js';
+import { argumentBytes } from './contract.js';
 import { type DeviceStats, readDeviceStats } from './device-stats.js';
 
 /** Element types of device memory; `u8` are bytes whose layout a kernel's contract states, such as quantized blocks. */

@@ -1,5 +1,5 @@
-import { defineKernel, i32, input, type KernelContract, output } from './contract.js';
-import { exact } from './tolerance.js';
+import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
 
 export const argmax = defineKernel({
   name: 'argmax',

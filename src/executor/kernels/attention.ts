@@ -1,5 +1,6 @@
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from './contract.js';
+import { roundings, type Tolerance } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
@@ -12,7 +13,6 @@ import {
   slotArguments,
 } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
-import { roundings, type Tolerance } from './tolerance.js';
 
 /** Tokens of one split of a context. */
 export const ATTENTION_SPLIT = 256;

@@ -1,6 +1,6 @@
-import { aligned, defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { aligned, defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
-import { exact } from './tolerance.js';
 
 /** Elements of a row that one block rounds. */
 export const CONVERT_PART = 1024;

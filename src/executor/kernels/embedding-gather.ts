@@ -1,4 +1,5 @@
-import { defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { exact, moved } from '../device/tolerance.js';
 import {
   BLOCK_TYPES,
   type BlockType,
@@ -9,7 +10,6 @@ import {
 } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { slotArguments } from './paged-cache.js';
-import { exact, moved } from './tolerance.js';
 
 /** What embedding_gather takes beside its table. */
 export const embeddingArguments = [

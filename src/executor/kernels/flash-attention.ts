@@ -1,5 +1,5 @@
+import { defineKernel, f32, i32, input, type KernelContract, output } from '../device/contract.js';
 import { attentionPaged } from './attention.js';
-import { defineKernel, f32, i32, input, type KernelContract, output } from './contract.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import { HEAD_DIMS, qkvOf, readCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';

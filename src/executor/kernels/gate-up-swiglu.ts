@@ -1,4 +1,5 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { exact, roundings, stored } from '../device/tolerance.js';
 import {
   BLOCK_TYPES,
   type BlockType,
@@ -21,7 +22,6 @@ import {
   tileSuffix,
 } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
-import { exact, roundings, stored } from './tolerance.js';
 
 export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
   defineKernel({

@@ -1,5 +1,5 @@
-import { defineKernel, i32, input, type KernelContract, output } from './contract.js';
-import { moved } from './tolerance.js';
+import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { moved } from '../device/tolerance.js';
 
 export const gatherRows = defineKernel({
   name: 'gather_rows',

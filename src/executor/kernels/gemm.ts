@@ -1,8 +1,8 @@
-import { defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { type FloatType, WEIGHT_FLOAT_TYPES } from './formats.js';
 import { matmul } from './matmul.js';
 import { ORDER } from './reduction-order.js';
-import { roundings } from './tolerance.js';
 
 /** Rows and columns of y that one block of gemm computes. */
 export const GEMM_TILE = 64;

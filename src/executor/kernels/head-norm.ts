@@ -1,6 +1,6 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract } from './contract.js';
+import { defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { ORDER } from './reduction-order.js';
-import { roundings } from './tolerance.js';
 
 export const headNorm = defineKernel({
   name: 'head_norm',

@@ -1,7 +1,7 @@
+import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { biasAddContracts } from './bias-add.js';
-import type { KernelContract } from './contract.js';
 import { convertContracts } from './convert.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
 import { flashAttentionContracts } from './flash-attention.js';

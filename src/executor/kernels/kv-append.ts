@@ -1,8 +1,8 @@
-import { aligned, defineKernel, i32, type KernelContract } from './contract.js';
+import { aligned, defineKernel, i32, type KernelContract } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import { pagedCache, q8Cache, qkvOf, rowArguments } from './paged-cache.js';
 import { QUANTIZED } from './rope-kv-append.js';
-import { exact } from './tolerance.js';
 
 export const kvAppend = (type: FloatType) =>
   defineKernel({

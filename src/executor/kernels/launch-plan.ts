@@ -1,5 +1,4 @@
 import type { NativeGridDim, NativeLaunch } from '../device/addon.js';
-import { type Device, type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
 import {
   type Argument,
   type BufferArgument,
@@ -8,8 +7,9 @@ import {
   type GridDim,
   type KernelContract,
   requiredElements,
-} from './contract.js';
-import { evaluate } from './expression.js';
+} from '../device/contract.js';
+import { type Device, type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
+import { evaluate } from '../device/expression.js';
 
 /** Values of a launch's arguments, by name. */
 export type LaunchArguments<A extends readonly Argument[]> = {

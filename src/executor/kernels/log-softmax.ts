@@ -1,8 +1,8 @@
 import { TOP_LOGPROBS_MAX } from '../../shared/sampling-schema.js';
-import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { elementwise } from '../device/tolerance.js';
 import { slotArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
-import { elementwise } from './tolerance.js';
 
 export { TOP_LOGPROBS_MAX };
 

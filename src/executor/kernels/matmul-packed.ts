@@ -1,9 +1,9 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { BLOCK_TYPES, type BlockType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
 import type { Launch, Rows, ValuesOf } from './launch-plan.js';
 import { ORDER } from './reduction-order.js';
 import { PACKED_WIDTH, packedRowBytes } from './repack.js';
-import { roundings } from './tolerance.js';
 
 /** Rows of x for which one block of matmul_packed reads the weight once, and rows of the weight that it reads. */
 export const PACKED_TOKENS = 8;

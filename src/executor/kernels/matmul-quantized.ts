@@ -1,7 +1,7 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
 import { ORDER } from './reduction-order.js';
-import { roundings } from './tolerance.js';
 
 /** Rows of the weight and of x that one block multiplies. */
 export const MATMUL_QUANTIZED_ROWS = 32;

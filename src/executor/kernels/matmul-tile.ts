@@ -1,8 +1,8 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
 import { ORDER } from './reduction-order.js';
-import { roundings } from './tolerance.js';
 
 /**
  * Which form of a linear layer on matrix units to launch. All forms give the same bits; they differ in what is fast:

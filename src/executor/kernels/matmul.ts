@@ -1,7 +1,7 @@
-import { defineKernel, i32, inout, input, type KernelContract, rowsApart } from './contract.js';
+import { defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { WEIGHT_FLOAT_TYPES, type WeightFloatType } from './formats.js';
 import { ORDER } from './reduction-order.js';
-import { roundings } from './tolerance.js';
 
 /** Rows of x that one block multiplies. */
 export const MATMUL_TOKENS = 64;

@@ -1,4 +1,4 @@
-import { aligned, i32, inout, input } from './contract.js';
+import { aligned, i32, inout, input } from '../device/contract.js';
 import type { FloatType } from './formats.js';
 
 /** Tokens a KV block holds. */

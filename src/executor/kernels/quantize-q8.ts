@@ -1,6 +1,6 @@
-import { aligned, defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { aligned, defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
-import { exact } from './tolerance.js';
 
 /** Elements of a row that one block quantizes. */
 export const QUANTIZE_PART = 2048;

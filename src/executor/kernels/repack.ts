@@ -1,6 +1,6 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
 import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK } from './formats.js';
-import { exact } from './tolerance.js';
 
 /** The width of packed weights is a multiple of this. */
 export const PACKED_WIDTH = 64;

@@ -1,5 +1,5 @@
-import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
-import { exact } from './tolerance.js';
+import { defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
 
 export const residualAdd = defineKernel({
   name: 'residual_add',

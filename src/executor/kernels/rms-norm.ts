@@ -1,7 +1,7 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from './contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import { exact, roundings, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import { ORDER } from './reduction-order.js';
-import { exact, roundings, stored } from './tolerance.js';
 
 export const rmsNorm = defineKernel({
   name: 'rms_norm',

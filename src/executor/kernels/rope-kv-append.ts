@@ -1,7 +1,7 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { exact, roundings, stored } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import { KV_BLOCK_TOKENS, q8Cache, rowArguments, slotArguments } from './paged-cache.js';
-import { exact, roundings, stored } from './tolerance.js';
 
 export const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
 

@@ -1,4 +1,4 @@
-import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { ropeKvAppend } from './rope-kv-append.js';
 
 export const rope = defineKernel({

@@ -1,7 +1,7 @@
-import { defineKernel, i32, inout, input, type KernelContract } from './contract.js';
+import { defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { elementwise, exact, moved } from '../device/tolerance.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { TOP_LOGPROBS_MAX } from './log-softmax.js';
-import { elementwise, exact, moved } from './tolerance.js';
 
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
 export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;

@@ -1,5 +1,5 @@
-import { defineKernel, inout, input, type KernelContract } from './contract.js';
-import { moved } from './tolerance.js';
+import { defineKernel, inout, input, type KernelContract } from '../device/contract.js';
+import { moved } from '../device/tolerance.js';
 
 export const slotWrite = defineKernel({
   name: 'slot_write',

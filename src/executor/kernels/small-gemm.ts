@@ -1,6 +1,6 @@
-import { defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { roundings } from '../device/tolerance.js';
 import { ORDER } from './reduction-order.js';
-import { roundings } from './tolerance.js';
 
 export const smallGemm = defineKernel({
   name: 'small_gemm',

@@ -1,6 +1,6 @@
-import { aligned, defineKernel, i32, input, type KernelContract, output } from './contract.js';
+import { aligned, defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { elementwise, exact, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
-import { elementwise, exact, stored } from './tolerance.js';
 
 /** Elements of a row that one block of swiglu_quantize and swiglu_convert writes. */
 export const SWIGLU_PART = 1024;

@@ -1,8 +1,8 @@
-import { defineKernel, f32, i32, inout, input, type KernelContract, output } from './contract.js';
+import { defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import { exact, moved, roundings, stored } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import { qkvOf, readCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
-import { exact, moved, roundings, stored } from './tolerance.js';
 
 const DOT = roundings(
   '(head_dim / 32 + 24) · 2⁻²⁴ · sum |q · k|: 32 or more partial sums, and a tail of at most 15',

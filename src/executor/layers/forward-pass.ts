@@ -9,11 +9,6 @@ import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, slotArena } from '../model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
 import { StepTables } from '../model/step-tables.js';
-import type { Weights } from '../model/weights.js';
-import { ADDED_PRODUCT, FUSIONS, type Fusion, GATED_FUSIONS, GATED_PRODUCT, NORM_FUSIONS } from './fusions.js';
-import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
-import { type Activation, asForm, type InputForm, Products, roomInAnyForm } from './products.js';
-import { UnfusedAttention } from './unfused-attention.js';
 import {
   type Attention,
   columnsOf,
@@ -25,7 +20,12 @@ import {
   type Residual,
   type Value,
   valuesOf,
-} from './values.js';
+} from '../model/values.js';
+import type { Weights } from '../model/weights.js';
+import { ADDED_PRODUCT, FUSIONS, type Fusion, GATED_FUSIONS, GATED_PRODUCT, NORM_FUSIONS } from './fusions.js';
+import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
+import { type Activation, asForm, type InputForm, Products, roomInAnyForm } from './products.js';
+import { UnfusedAttention } from './unfused-attention.js';
 
 /** What a model is recorded with. */
 export interface RecordedModel {

@@ -6,8 +6,8 @@ import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
 import { COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
+import type { Attention, Rope } from '../model/values.js';
 import { type Fusion, TURNED_APPEND } from './fusions.js';
-import type { Attention, Rope } from './values.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {

@@ -1,8 +1,8 @@
 import type { DeviceScope } from '../device/device.js';
 import { ropeTable } from '../model/rope-table.js';
+import { type ModelGraph, type Rope, valuesOf } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { RopeTables } from './paged-attention.js';
-import { type ModelGraph, type Rope, valuesOf } from './values.js';
 
 /**
  * The rotations of a model's layers on the device, one pair of tables a kind.

@@ -1,6 +1,7 @@
 import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
+import type { Rope } from '../model/values.js';
 import {
   type AttentionForm,
   type AttentionSite,
@@ -8,7 +9,6 @@ import {
   type RopeTables,
   turnAndAppend,
 } from './paged-attention.js';
-import type { Rope } from './values.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;

@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { Rope } from '../layers/values.js';
+import type { Rope } from './values.js';
 
 /** Cosines and sines of RoPE, each `[positions, rotary / 2]`. */
 export interface RopeTable {

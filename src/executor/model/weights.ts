@@ -12,9 +12,9 @@ import {
   repack,
 } from '../kernels/index.js';
 import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
-import { type ModelGraph, valuesOf } from '../layers/values.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
+import { type ModelGraph, valuesOf } from './values.js';
 
 const CHUNK_BYTES = 64 << 20;
 /** Where a tensor may begin in a GPU's memory. */

@@ -1,4 +1,5 @@
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
   type Gated,
@@ -10,8 +11,7 @@ import {
   type Rope,
   type Value,
   x,
-} from '../layers/values.js';
-import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
+} from '../model/values.js';
 
 /** A model family: how its layers are composed. */
 export interface Family {

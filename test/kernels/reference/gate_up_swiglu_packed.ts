@@ -1,4 +1,4 @@
-import { F32_ROUNDING } from '../../../src/executor/kernels/tolerance.js';
+import { F32_ROUNDING } from '../../../src/executor/device/tolerance.js';
 import type { Reference } from '../support/compare.js';
 import type { Weights } from './blocks.js';
 import { matmulPacked } from './matmul_packed.js';

@@ -1,6 +1,6 @@
 import path from 'node:path';
-import type { KernelContract } from '../../../src/executor/kernels/contract.js';
-import type { Sizes } from '../../../src/executor/kernels/tolerance.js';
+import type { KernelContract } from '../../../src/executor/device/contract.js';
+import type { Sizes } from '../../../src/executor/device/tolerance.js';
 
 /** A kernel's result in float64. */
 export interface Reference {

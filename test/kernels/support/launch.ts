@@ -1,8 +1,8 @@
+import { type Argument, type KernelContract, requiredElements } from '../../../src/executor/device/contract.js';
 import type { Dtype } from '../../../src/executor/device/device.js';
 import { type Device, type DeviceBuffer, DTYPE_BYTES } from '../../../src/executor/device/device.js';
-import { type Argument, type KernelContract, requiredElements } from '../../../src/executor/kernels/contract.js';
+import type { Sizes } from '../../../src/executor/device/tolerance.js';
 import { type LaunchArguments, LaunchPlanRecorder } from '../../../src/executor/kernels/launch-plan.js';
-import type { Sizes } from '../../../src/executor/kernels/tolerance.js';
 
 export type TypedArray = Float32Array | Int32Array | Uint16Array | Uint8Array;
 

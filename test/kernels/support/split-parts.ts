@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { KernelContract } from '../../../src/executor/kernels/contract.js';
+import type { KernelContract } from '../../../src/executor/device/contract.js';
 import { ATTENTION_SPLIT } from '../../../src/executor/kernels/index.js';
 import { expectClose } from './compare.js';
 import type { PagedStep } from './paged-cases.js';

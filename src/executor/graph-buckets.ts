@@ -1,6 +1,13 @@
-import type { AttentionSplits } from '../layers/paged-attention.js';
-import type { Limits } from './limits.js';
-import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from './step-counts.js';
+import type { AttentionSplits } from './layers/paged-attention.js';
+import type { Limits } from './model/limits.js';
+import {
+  COUNT_DRAWS,
+  COUNT_SAMPLES,
+  COUNT_SPLITS,
+  COUNT_TILES,
+  COUNT_TOKENS,
+  STEP_COUNTS,
+} from './model/step-counts.js';
 
 /** The most graphs of one plan: each takes a few milliseconds of the load, and memory. */
 const MOST_GRAPHS = 100;

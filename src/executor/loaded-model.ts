@@ -1,24 +1,24 @@
-import { RocmForgeError } from '../../shared/errors.js';
-import { FileByteSource } from '../../shared/gguf/byte-source.js';
-import { contentIdentity } from '../../shared/gguf/content-identity.js';
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
-import { readServableModel } from '../../shared/gguf/servable-model.js';
-import type { MappedFile } from '../device/addon.js';
-import { type Device, DeviceScope } from '../device/device.js';
-import { KV_BLOCK_TOKENS } from '../kernels/index.js';
-import { ForwardPass } from '../layers/forward-pass.js';
-import type { Fusion } from '../layers/fusions.js';
-import { uploadRopes } from '../layers/rope.js';
-import type { ModelGraph } from '../layers/values.js';
-import { families } from '../models/index.js';
+import { RocmForgeError } from '../shared/errors.js';
+import { FileByteSource } from '../shared/gguf/byte-source.js';
+import { contentIdentity } from '../shared/gguf/content-identity.js';
+import type { ModelParameters } from '../shared/gguf/model-parameters.js';
+import { type GgufFile, readGguf } from '../shared/gguf/reader.js';
+import { readServableModel } from '../shared/gguf/servable-model.js';
+import type { MappedFile } from './device/addon.js';
+import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
-import { KvCache, kvBlockBytes } from './kv-cache.js';
-import type { Limits } from './limits.js';
-import { blocksFor } from './slot-layout.js';
-import { COUNT_DRAWS, COUNT_SAMPLES } from './step-counts.js';
-import { TensorCatalog, tensorBytes } from './tensors.js';
-import { mapModelFile, Weights } from './weights.js';
+import { KV_BLOCK_TOKENS } from './kernels/index.js';
+import { ForwardPass } from './layers/forward-pass.js';
+import type { Fusion } from './layers/fusions.js';
+import { uploadRopes } from './layers/rope.js';
+import { KvCache, kvBlockBytes } from './model/kv-cache.js';
+import type { Limits } from './model/limits.js';
+import { blocksFor } from './model/slot-layout.js';
+import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
+import { TensorCatalog, tensorBytes } from './model/tensors.js';
+import type { ModelGraph } from './model/values.js';
+import { mapModelFile, Weights } from './model/weights.js';
+import { families } from './models/index.js';
 
 /** What a gateway asks of a load. */
 export interface LoadOptions {

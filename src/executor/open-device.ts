@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { RocmForgeError } from '../../shared/errors.js';
-import { packageRoot } from '../../shared/package.js';
-import { launchedOn } from '../kernels/contract.js';
-import { allContracts } from '../kernels/index.js';
-import { type GpuPlatform, type GpuProperties, loadAddon } from './addon.js';
-import { checkArguments, Device } from './device.js';
+import { RocmForgeError } from '../shared/errors.js';
+import { packageRoot } from '../shared/package.js';
+import { type GpuPlatform, type GpuProperties, loadAddon } from './device/addon.js';
+import { launchedOn } from './device/contract.js';
+import { checkArguments, Device } from './device/device.js';
+import { allContracts } from './kernels/index.js';
 
 /** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
 export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;

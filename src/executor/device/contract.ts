@@ -1,4 +1,4 @@
-import type { Dtype } from '../device/device.js';
+import type { Dtype } from './device.js';
 import { evaluate } from './expression.js';
 import type { Tolerance } from './tolerance.js';
 

@@ -1,4 +1,4 @@
-import type { MatrixRef, VectorRef } from '../model/tensors.js';
+import type { MatrixRef, VectorRef } from './tensors.js';
 
 /**
  * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
