@@ -8,6 +8,7 @@ import { type ConnectionOptions, openPublicServer, type PublicServer } from './d
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
 import { faultCounters } from './replica/link/fault-reports.js';
+import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
@@ -94,6 +95,8 @@ const FAULTS_KEPT = 32;
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const log = createLogger('gateway');
+  const left = removeLeftFolders();
+  if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
