@@ -12,13 +12,18 @@ export interface OracleCase {
 
 export type Rendered = { readonly text: string } | { readonly error: string };
 
+/** The Python that has Jinja: the first one found may be another than the distribution's. */
+const python = ['python3', '/usr/bin/python3'].find(
+  (program) => spawnSync(program, ['-c', 'import jinja2.sandbox']).status === 0,
+);
+
 /** Whether Python's own Jinja is here to be asked. */
-export const hasJinja = spawnSync('python3', ['-c', 'import jinja2.sandbox']).status === 0;
+export const hasJinja = python !== undefined;
 
 /** What Jinja renders, in the order of the cases. */
 export function renderWithJinja(cases: readonly OracleCase[]): Rendered[] {
   const script = fileURLToPath(new URL('jinja_oracle.py', import.meta.url));
-  const { status, stdout, stderr } = spawnSync('python3', [script], {
+  const { status, stdout, stderr } = spawnSync(python as string, [script], {
     input: JSON.stringify({ now: NOW, cases }),
     encoding: 'utf8',
     maxBuffer: 2 ** 28,
