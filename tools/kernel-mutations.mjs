@@ -168,16 +168,23 @@ export const MUTATIONS = [
   {
     name: 'top-p cut off by one',
     file: 'forge/select.h',
-    from: 'return max_of(least, select_threshold<uint64_t>(logits, n, max_of<uint64_t>(target, 1), mass));',
-    to: 'return max_of(least, select_threshold<uint64_t>(logits, n, max_of<uint64_t>(target, 1), mass) + 1);',
+    from: 'n, target, [&](int i) { return rank_of(logits[i], i); }, mass);',
+    to: 'n, target, [&](int i) { return rank_of(logits[i], i); }, mass) + 1;',
     test: 'top_p',
   },
   {
     name: 'top-k keeps one more',
     file: 'forge/select.h',
-    from: 'select_threshold<int>(logits, n, k, [](int)',
-    to: 'select_threshold<int>(logits, n, k + 1, [](int)',
+    from: 'n, k, [&](int i)',
+    to: 'n, k + 1, [&](int i)',
     test: 'top_k',
+  },
+  {
+    name: 'typical_p keeps what holds as much as p',
+    file: 'forge/select.h',
+    from: 'share_of(total, p) + 1',
+    to: 'share_of(total, p)',
+    test: 'sample',
   },
   {
     name: 'fully masked row gives NaN',
