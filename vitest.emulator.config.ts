@@ -1,7 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 // The kernel tests on AMD code objects, run by an instruction set emulator: `ROCMFORGE_EMULATOR_TARGETS` (default
-// gfx1100,gfx942) from `ROCMFORGE_TEST_KERNELS` (default build/all-kernels). Writes build/docs/verification.md.
+// gfx1100,gfx942) from `ROCMFORGE_TEST_KERNELS` (default build/all-kernels), each property for `ROCMFORGE_EMULATED_SECONDS`
+// (default 15). Writes build/docs/verification.md.
 const available = Boolean(process.env.TINYGRAD_DIR);
 if (!available) console.log('emulator tests skipped: TINYGRAD_DIR is not set (see tools/emulator/run_hsaco.py)');
 

@@ -20,7 +20,7 @@ const LANE_ORDERS = 3;
 /** Generated cases of a property on the emulator. */
 const EMULATED_RUNS = 20;
 /** After this time a property on the emulator draws no more cases; what passed until then counts. */
-const EMULATED_MS = 15_000;
+const EMULATED_MS = 1000 * Number(process.env.ROCMFORGE_EMULATED_SECONDS ?? 15);
 
 declare module 'vitest' {
   interface TaskMeta {
