@@ -81,7 +81,7 @@ export class StepRunner {
    */
   async submit(step: ExecuteRequest): Promise<ExecuteResponse> {
     if (step.epoch !== this.epoch) {
-      throw protocolError(`it is of another epoch`);
+      throw protocolError('it is of another epoch');
     }
     if (this.lastStepId !== undefined && step.stepId !== this.lastStepId + 1n) {
       throw protocolError(`number ${step.stepId} after ${this.lastStepId}`);
@@ -109,7 +109,10 @@ export class StepRunner {
         output: new Uint8Array(staging.output.buffer, 0, samples * OUTPUT_WORDS * 4),
         deviceOutput: forward.tables.output.address,
       });
-      const [deviceUs] = await Promise.all([running, ...this.ahead.splice(0)]).finally(() => this.watch.end());
+      const ahead = this.ahead.splice(0);
+      // Both use this step's memory until they have ended; the device runs them in order.
+      const deviceUs = await running.finally(() => this.watch.end());
+      await Promise.all(ahead);
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
@@ -220,17 +223,18 @@ export class StepRunner {
     input[offsets.writes] = writes;
     const counts = new Int32Array(STEP_COUNTS);
     counts[COUNT_WRITES] = writes;
-    this.ahead.push(
-      this.device.native.run({
-        plan,
-        counts,
-        recurring: false,
-        input: new Uint8Array(input.buffer),
-        deviceInput: device.address,
-        output: new Uint8Array(0),
-        deviceOutput: forward.tables.output.address,
-      }),
-    );
+    const running = this.device.native.run({
+      plan,
+      counts,
+      recurring: false,
+      input: new Uint8Array(input.buffer),
+      deviceInput: device.address,
+      output: new Uint8Array(0),
+      deviceOutput: forward.tables.output.address,
+    });
+    // Its failure is told with the step's; a frame that is refused further on has no step, and must not leave one unhandled.
+    running.catch(() => undefined);
+    this.ahead.push(running);
   }
 
   /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */

@@ -190,9 +190,7 @@ export function equals(left: Value, right: Value, work: Work): boolean {
   work.charge(1);
   if (left === right) return true;
   const [x, y] = [numeric(left), numeric(right)];
-  // `==` of a number and a bigint compares their values.
-  // biome-ignore lint/suspicious/noDoubleEquals: an int and a float may be equal
-  if (x !== undefined && y !== undefined) return x == y;
+  if (x !== undefined && y !== undefined) return isSameNumber(x, y);
   const a = asText(left);
   if (a !== undefined) return a === asText(right);
   if (left instanceof Undefined) return right instanceof Undefined;
@@ -211,14 +209,18 @@ export function equals(left: Value, right: Value, work: Work): boolean {
   return false;
 }
 
+/** An int, which is a bigint, and a float may be equal; NaN is equal to nothing. */
+function isSameNumber(x: number | bigint, y: number | bigint): boolean {
+  return x <= y && x >= y;
+}
+
 /** Below 0, 0 or above 0, as `left` is less than, equal to or more than `right`; NaN where neither. */
 export function order(left: Value, right: Value, work: Work): number {
   work.charge(1);
   if (left instanceof Undefined) left.fail();
   if (right instanceof Undefined) right.fail();
   const [x, y] = [numeric(left), numeric(right)];
-  // biome-ignore lint/suspicious/noDoubleEquals: an int and a float may be equal
-  if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : x == y ? 0 : Number.NaN;
+  if (x !== undefined && y !== undefined) return x < y ? -1 : x > y ? 1 : isSameNumber(x, y) ? 0 : Number.NaN;
   const [a, b] = [asText(left), asText(right)];
   if (a !== undefined && b !== undefined) return compareText(a, b);
   if (left instanceof Sequence && right instanceof Sequence && left.kind === right.kind) {

@@ -49,7 +49,8 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
   if (topIds.length !== expected || topLogprobs.length !== expected) {
     throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
   }
-  const odd = [output.logprob, ...topLogprobs].find((logprob) => !(logprob <= MOST_LOGPROB));
+  const isOdd = (logprob: number) => !(logprob <= MOST_LOGPROB);
+  const odd = isOdd(output.logprob) ? output.logprob : topLogprobs.find(isOdd);
   if (odd !== undefined) throw wrong(`a log probability of ${odd}`, 'one of at most 0');
   const unknown = topIds.find((id) => id >= vocabularySize);
   if (unknown !== undefined) throw wrong(`token ${unknown} among the likeliest`, `one below ${vocabularySize}`);
