@@ -4,6 +4,7 @@ import { contentIdentity } from '../shared/gguf/content-identity.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
 import { type GgufFile, readGguf } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
+import { MOST_STEP_TOKENS } from '../shared/step-limits.js';
 import type { MappedFile } from './device/addon.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
@@ -231,7 +232,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
 }
 
 /** What may be asked for: the blocks of a grid, and tables that JavaScript can hold. */
-const MOST = { maxContext: 2 ** 24, maxSequences: 4096, maxStepTokens: 65_535 } as const;
+const MOST = { maxContext: 2 ** 24, maxSequences: 4096, maxStepTokens: MOST_STEP_TOKENS } as const;
 
 function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks'> {
   const { maxContext, maxSequences, kvCacheType, attention = 'fused' } = options;

@@ -16,22 +16,12 @@ import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { typed } from '../support/gguf-builder.js';
+import { Random } from '../support/random.js';
 import { randomModel, writeRandomModel } from '../support/random-model.js';
 
 const MUTANTS = 10_000;
 const TEMPLATE = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}';
 const folder = () => mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-
-/** The same numbers each time: mulberry32. */
-function mulberry(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
-}
 
 /** Files whose headers are damaged: two architectures, every key that is read. */
 const GOOD = (['llama', 'qwen2'] as const).map((architecture) => {
@@ -70,7 +60,8 @@ const FLOATS = [0, -1, 1e-45, 1e-30, 1, 2, 1e6, 1e38, Number.NaN, Number.POSITIV
 
 /** A file with one to three damages in its header. */
 function mutant(number: number): Buffer {
-  const below = mulberry(number);
+  const random = new Random(number);
+  const below = (n: number) => random.below(n);
   const { bytes, dataOffset, places } = GOOD[number % GOOD.length]!;
   let copy = Buffer.from(bytes);
   for (let damages = 1 + below(3); damages > 0; damages--) {

@@ -17,32 +17,22 @@ import { packageVersion } from '../../src/shared/package.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
+import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const MESSAGES = 10_000;
 const CONCURRENT = 32;
 
-/** mulberry32 */
-function randomOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
 /** A message with a few bytes flipped, cut out, doubled or appended. */
-function mutate(bytes: Uint8Array, random: () => number): Buffer {
+function mutate(bytes: Uint8Array, random: Random): Buffer {
   let message = Buffer.from(bytes);
-  const at = () => Math.floor(random() * message.length);
-  for (let i = 0; i <= random() * 3; i++) {
-    const kind = random();
-    if (kind < 0.6) message[at()] = Math.floor(random() * 256);
+  const at = () => random.below(message.length);
+  for (let i = 0; i <= random.next() * 3; i++) {
+    const kind = random.next();
+    if (kind < 0.6) message[at()] = random.below(256);
     else if (kind < 0.75) message = Buffer.concat([message.subarray(0, at()), message.subarray(at())]);
     else if (kind < 0.9) message = Buffer.concat([message, message.subarray(at())]);
-    else message = Buffer.concat([message, Buffer.from([Math.floor(random() * 256)])]);
+    else message = Buffer.concat([message, Buffer.from([random.below(256)])]);
     if (message.length === 0) message = Buffer.from([0]);
   }
   return message;
@@ -61,7 +51,7 @@ it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async 
   const server = await startTestGateway(writeRandomModel({ contextLength: 48 }), { maxQueuedRequests: 4096 });
   const raw = new Client(server.address, credentials.createInsecure());
   const { path: method, responseDeserialize } = InferenceServiceService.generateStream;
-  const random = randomOf(7);
+  const random = new Random(7);
   const seeds = [
     request({
       text: 'the fox',
@@ -122,7 +112,7 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, as
   const { child } = await startRocmforge(/executor listening/, 'executor', '--listen', address);
   const client = new ExecutorServiceClient(address, credentials.createInsecure());
   const { path: method, responseDeserialize } = ExecutorServiceService.execute;
-  const random = randomOf(11);
+  const random = new Random(11);
   let epoch = 0n;
   const load = () =>
     new Promise<void>((resolve, reject) => {

@@ -3,6 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
+import { Random } from './random.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
@@ -125,16 +126,10 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   return builder;
 }
 
-/** Standard normal numbers (Box-Muller over mulberry32). */
+/** Standard normal numbers (Box-Muller). */
 function gaussian(seed: number): () => number {
-  let state = seed;
-  const uniform = (): number => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+  const random = new Random(seed);
+  return () => Math.sqrt(-2 * Math.log(1 - random.next())) * Math.cos(2 * Math.PI * random.next());
 }
 
 /** f32 to f16 bits, rounded to nearest even; the values here are normal numbers of moderate size. */

@@ -1,6 +1,7 @@
 // A libamdhip64.so over host memory, for tests: the module API that native/driver_symbols.h names, strict about what it is
 // given, with streams that run behind the caller's back as a GPU's do. A launch runs the simulated-lanes build of the same
-// kernel, or, with an emulator, the code object itself.
+// kernel, or, with an emulator, the code object itself. One file because it is built as one library by one command, and
+// all of it is the state of one device.
 //
 //   ROCMFORGE_DOUBLE_ARCH       gfx1100 (default) or another target that the kernels are built for
 //   ROCMFORGE_DOUBLE_KERNELS    folder of built kernels that holds lanes32 and lanes64

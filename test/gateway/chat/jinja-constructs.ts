@@ -1,3 +1,5 @@
+// One file because it is one list, whose renderings are committed in its order.
+
 /** Variables of the constructs, as JSON: ints and floats as they are written. */
 export const VARIABLES = `{
   "text": "  xaxx\\n", "name": "Ada", "empty": "", "emoji": "a😀é", "quoted": "it's \\"so\\"", "lines": "a\\nb\\r\\n\\nc",

@@ -13,6 +13,7 @@ import { MAX_MESSAGE_BYTES } from '../../../shared/grpc/message-bytes.js';
 import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
 import type { Pace } from '../../../shared/pace.js';
 import { packageVersion } from '../../../shared/package.js';
+import { MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { StepWatch } from '../../../shared/step-watch.js';
 import { BLOCK_TOKENS } from '../scheduler/block-manager.js';
 
@@ -48,8 +49,6 @@ export interface SessionOpening {
   onProgress(doneBytes: number, totalBytes: number): void;
 }
 
-/** No executor takes longer steps. */
-const MAX_STEP_TOKENS = 65_535;
 /** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
 const HEARTBEAT_MS = 500;
 /** How long an executor may take to answer what it had been given, once nothing more comes. */
@@ -213,7 +212,11 @@ function checkModel(model: LoadedModel, { load: asked, vocabularySize }: Session
     ['vocabulary', model.vocabularySize, model.vocabularySize >= vocabularySize],
     ['context', maxContext, maxContext === asked.maxContext],
     ['slots', maxSequences, maxSequences >= 1 && maxSequences <= asked.maxSequences],
-    ['rows a step', maxStepTokens, maxStepTokens >= maxSequences && maxStepTokens <= MAX_STEP_TOKENS],
+    [
+      'rows a step',
+      maxStepTokens,
+      maxStepTokens >= maxSequences && maxStepTokens <= (asked.maxStepTokens || MOST_STEP_TOKENS),
+    ],
     ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
     // More than all sequences could fill would be tables that nothing bounds.
     ['KV blocks', kvBlocks, kvBlocks >= 2 && kvBlocks <= 1 + maxSequences * Math.ceil(maxContext / BLOCK_TOKENS)],
