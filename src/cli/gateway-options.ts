@@ -35,8 +35,8 @@ export function gatewayOptions(
         ? { spawn: { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } }
         : { address: options.executor },
     maxContext: options.maxContext,
-    maxSequences: options.maxSequences,
-    maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences),
+    maxSequences: options.maxSequences ?? 0,
+    maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences ?? 0),
     kvMemoryBytes: options.kvMemory ?? 0,
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,

@@ -107,7 +107,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
     const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
     const address = options.listen.startsWith('unix:') ? options.listen : options.listen.replace(/\d+$/, gateway.port);
     process.stdout.write(
-      `serving ${gateway.modelName} on ${address}: ${options.maxSequences} sequences of ${gateway.contextLength} tokens, ` +
+      `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
         `${options.kvCacheType} KV cache\n`,
     );
     let stopping = false;

@@ -59,10 +59,13 @@ export const modelOptions = [
   new Option('--max-context <tokens>', 'most tokens of one sequence (default: the model’s, at most 8192)').argParser(
     wholeNumber(1),
   ),
-  new Option('--max-sequences <count>', 'most sequences that run at once').argParser(wholeNumber(1)).default(4),
+  new Option(
+    '--max-sequences <count>',
+    'most sequences that run at once (default: 4 on the host; on a GPU up to 256, each with room for 2048 tokens)',
+  ).argParser(wholeNumber(1)),
   new Option(
     '--max-step-tokens <count>',
-    'most token positions of one step (default: 2048, on the host 512)',
+    'most token positions of one step (default: 512, or one a sequence where that is more)',
   ).argParser(wholeNumber(1)),
   new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
     byteCount,
@@ -95,7 +98,7 @@ export const testOptions = [
 /** What {@link modelOptions} and {@link deviceOptions} give. */
 export interface ModelOptionValues {
   readonly maxContext?: number;
-  readonly maxSequences: number;
+  readonly maxSequences?: number;
   readonly maxStepTokens?: number;
   readonly kvMemory?: number;
   readonly kvCacheType: 'f16' | 'f32';

@@ -4,7 +4,7 @@ import { contentIdentity } from '../shared/gguf/content-identity.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
 import { type GgufFile, readGguf } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
-import { MOST_STEP_TOKENS } from '../shared/step-limits.js';
+import { MOST_SEQUENCES, MOST_STEP_TOKENS } from '../shared/step-limits.js';
 import type { MappedFile } from './device/addon.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
@@ -28,7 +28,9 @@ export interface LoadOptions {
   readonly openPath?: string | undefined;
   readonly kvCacheType: 'f32' | 'f16';
   readonly maxContext: number;
+  /** 0: as fits the device. */
   readonly maxSequences: number;
+  /** 0: 512, or maxSequences when that is more. */
   readonly maxStepTokens: number;
   /** 0: room for maxContext × maxSequences tokens. */
   readonly kvMemoryBytes: number;
@@ -60,9 +62,16 @@ export interface LoadedModel {
   release(): void;
 }
 
-/** Rows of a step where nobody says otherwise. On the host a longer one would hold up those that generate for seconds. */
-const STEP_TOKENS = 2048;
-const HOST_STEP_TOKENS = 512;
+/** Rows of a step where nobody says otherwise: a longer one would hold up those that generate. */
+const STEP_TOKENS = 512;
+
+/**
+ * Sequences at once where nobody says how many: on the host few, for which it has the processors; on a GPU the first of
+ * these that leaves each of them room for {@link EXPECTED_CONTEXT} positions, or for as many as it may have.
+ */
+const HOST_SEQUENCES = 4;
+const GPU_SEQUENCES: readonly number[] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
+const EXPECTED_CONTEXT = 2048;
 
 /**
  * Loads a GGUF file and records its launch plan. A load that fails leaves nothing on the device.
@@ -111,6 +120,12 @@ export async function loadModel(
   }
 }
 
+/** What is granted but for the KV blocks, whose number depends on what the rest leaves. */
+type OwnLimits = Omit<Limits, 'kvBlocks'>;
+
+/** Records the forward pass for such limits. */
+type RecordPass = (within: DeviceScope, limits: Limits) => ForwardPass;
+
 /** One load; everything of it on the device is in one scope. */
 class ModelLoader {
   private readonly device: Device;
@@ -127,23 +142,25 @@ class ModelLoader {
   async load(mapping: MappedFile, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
     const { device, memory, file, options } = this;
     const parameters = readServableModel(file);
-    const limits = limitsFor(device, options);
-    checkContext(parameters, limits.maxContext);
+    const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
+    checkContext(parameters, own.maxContext);
     const blocks = new BlockBudget(options, parameters);
     if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
     const tensors = new TensorCatalog(file);
     const graph = families[parameters.architecture].build(parameters, tensors);
     tensors.refuseUnread();
     const weights = await Weights.load(memory, file, mapping, graph, onProgress);
-    const ropes = uploadRopes(memory, graph, weights, limits.maxContext);
-    const record = (within: DeviceScope, kvBlocks: number): ForwardPass => {
-      const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks);
+    const ropes = uploadRopes(memory, graph, weights, own.maxContext);
+    const record: RecordPass = (within, limits) => {
+      const cache = new KvCache(within, parameters, options.kvCacheType, limits.kvBlocks);
       const { without } = options;
-      const recorded = { graph, parameters, weights, ropes, limits: { ...limits, kvBlocks }, cache };
+      const recorded = { graph, parameters, weights, ropes, limits, cache };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
-    const kvBlocks = device.isHost ? blocks.wanted : blocks.within(await this.freeAfterWarmUp(record));
-    const forward = record(memory, kvBlocks);
+    const limits = device.isHost
+      ? { ...own, kvBlocks: blocks.wanted(own.maxSequences) }
+      : await this.limitsOfGpu(blocks, parameters, record);
+    const forward = record(memory, limits);
     const plan = forward.finish();
     const buckets = new GraphBuckets(limits, forward.splits);
     const captureMs = device.isHost ? 0 : captureGraphs(device, plan, buckets);
@@ -171,17 +188,41 @@ class ModelLoader {
    * loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
    * launches; the final one can only be recorded when the cache has its place.
    */
-  private async freeAfterWarmUp(record: (within: DeviceScope, kvBlocks: number) => ForwardPass): Promise<number> {
+  private async freeAfterWarmUp(limits: OwnLimits, record: RecordPass): Promise<number> {
     const { device } = this;
     const within = this.memory.child();
-    // All rows are those of the null slot, whose positions lie in the null block.
-    const forward = record(within, 1);
-    const plan = forward.finish();
-    await runNullStep(device, forward, plan, forward.limits.maxStepTokens);
-    captureGraphs(device, plan, new GraphBuckets(forward.limits, forward.splits));
+    try {
+      // All rows are those of the null slot, whose positions lie in the null block.
+      const forward = record(within, { ...limits, kvBlocks: 1 });
+      const plan = forward.finish();
+      await runNullStep(device, forward, plan, limits.maxStepTokens);
+      captureGraphs(device, plan, new GraphBuckets(limits, forward.splits));
+      return device.native.memory().freeBytes - RESERVED_BYTES;
+    } finally {
+      within.release();
+    }
+  }
+
+  /** What is granted on a GPU: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
+  private async limitsOfGpu(blocks: BlockBudget, model: ModelParameters, record: RecordPass): Promise<Limits> {
+    const { options, device } = this;
+    const perSequence = blocks.expectedBytes + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const { freeBytes } = device.native.memory();
-    within.release();
-    return freeBytes - RESERVED_BYTES;
+    const mayFit = (count: number): boolean =>
+      count === 1 ||
+      (count * perSequence + RESERVED_BYTES <= freeBytes && count <= (options.maxStepTokens || STEP_TOKENS));
+    const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
+    for (const [i, count] of choices.entries()) {
+      const limits = limitsFor(options, count);
+      try {
+        const free = await this.freeAfterWarmUp(limits, record);
+        const isLast = i === choices.length - 1;
+        if (isLast || blocks.holds(count, free)) return { ...limits, kvBlocks: blocks.within(free, count) };
+      } catch (error) {
+        if (i === choices.length - 1 || !(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
+      }
+    }
+    throw new Error('there is always a choice');
   }
 }
 
@@ -232,12 +273,13 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
 }
 
 /** What may be asked for: the blocks of a grid, and tables that JavaScript can hold. */
-const MOST = { maxContext: 2 ** 24, maxSequences: 4096, maxStepTokens: MOST_STEP_TOKENS } as const;
+const MOST = { maxContext: 2 ** 24, maxSequences: MOST_SEQUENCES, maxStepTokens: MOST_STEP_TOKENS } as const;
 
-function limitsFor(device: Device, options: LoadOptions): Omit<Limits, 'kvBlocks'> {
-  const { maxContext, maxSequences, kvCacheType, attention = 'fused' } = options;
-  const ownStepTokens = Math.max(maxSequences, device.isHost ? HOST_STEP_TOKENS : STEP_TOKENS);
-  const maxStepTokens = options.maxStepTokens === 0 ? ownStepTokens : options.maxStepTokens;
+/** @param sequences where none are asked for */
+function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
+  const { maxContext, kvCacheType, attention = 'fused' } = options;
+  const maxSequences = options.maxSequences || Math.min(sequences, options.maxStepTokens || sequences);
+  const maxStepTokens = options.maxStepTokens || Math.max(maxSequences, STEP_TOKENS);
   for (const [name, value] of Object.entries({ maxContext, maxSequences, maxStepTokens })) {
     const most = MOST[name as keyof typeof MOST];
     if (value < 1) throw new RocmForgeError('INVALID_OPTION', `${name} must be at least 1`);
@@ -262,14 +304,12 @@ function checkContext({ contextLength }: ModelParameters, maxContext: number): v
 /** How many KV blocks a model gets: at most those of every sequence at its longest, and never less than one's. */
 class BlockBudget {
   private readonly blockBytes: number;
-  private readonly most: number;
 
   constructor(
     private readonly options: LoadOptions,
     model: ModelParameters,
   ) {
     this.blockBytes = kvBlockBytes(model, options.kvCacheType);
-    this.most = options.maxSequences * blocksFor(options.maxContext);
   }
 
   /** Bytes without which not even one sequence fits. */
@@ -277,16 +317,26 @@ class BlockBudget {
     return this.blockBytes * (1 + blocksFor(this.options.maxContext));
   }
 
+  /** Bytes of a sequence of {@link EXPECTED_CONTEXT} positions, or of as many as one may have. */
+  get expectedBytes(): number {
+    return this.blockBytes * this.expectedBlocks;
+  }
+
   /** Blocks as the options ask, the null block included: nobody owns block 0. */
-  get wanted(): number {
+  wanted(sequences: number): number {
     const { kvMemoryBytes } = this.options;
-    return kvMemoryBytes === 0 ? 1 + this.most : this.within(kvMemoryBytes);
+    return kvMemoryBytes === 0 ? 1 + this.most(sequences) : this.within(kvMemoryBytes, sequences);
+  }
+
+  /** Whether each of so many sequences has room for what is expected of it. */
+  holds(sequences: number, bytes: number): boolean {
+    return this.granted(bytes) >= sequences * this.expectedBlocks;
   }
 
   /** Blocks that fit in so many bytes, and in what the options ask. */
-  within(bytes: number): number {
-    const { kvMemoryBytes, maxContext } = this.options;
-    const granted = Math.floor((kvMemoryBytes === 0 ? bytes : Math.min(bytes, kvMemoryBytes)) / this.blockBytes) - 1;
+  within(bytes: number, sequences: number): number {
+    const { maxContext } = this.options;
+    const granted = this.granted(bytes);
     if (granted < blocksFor(maxContext)) {
       throw new RocmForgeError(
         'OUT_OF_MEMORY',
@@ -294,6 +344,19 @@ class BlockBudget {
           `${maxContext}; give it more or lower the context`,
       );
     }
-    return 1 + Math.min(granted, this.most);
+    return 1 + Math.min(granted, this.most(sequences));
+  }
+
+  private get expectedBlocks(): number {
+    return blocksFor(Math.min(EXPECTED_CONTEXT, this.options.maxContext));
+  }
+
+  private most(sequences: number): number {
+    return sequences * blocksFor(this.options.maxContext);
+  }
+
+  private granted(bytes: number): number {
+    const { kvMemoryBytes } = this.options;
+    return Math.floor((kvMemoryBytes === 0 ? bytes : Math.min(bytes, kvMemoryBytes)) / this.blockBytes) - 1;
   }
 }

@@ -25,6 +25,7 @@ export interface GatewayOptions extends ConnectionOptions {
   readonly listen: string;
   readonly executor: SupervisorOptions['executor'];
   readonly maxContext?: number | undefined;
+  /** 0: as the executor chooses for its device. */
   readonly maxSequences: number;
   /** 0: as the executor chooses for its device. */
   readonly maxStepTokens: number;
@@ -58,6 +59,8 @@ export interface Gateway {
   readonly port: number;
   readonly modelName: string;
   readonly contextLength: number;
+  /** The most sequences that run at once. */
+  readonly sequences: number;
   /** The executor's process id, where this gateway started it. */
   executorPid(): number | undefined;
   /** Where the executor listens. */
@@ -166,6 +169,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     port: server.port,
     modelName: model.name,
     contextLength: model.contextLength,
+    sequences: replica.sequences,
     executorPid: () => replica.pid,
     executorAddress: () => replica.address,
     executorState: () => replica.state,

@@ -1,2 +1,5 @@
 /** The most rows of one step: a dimension of a launch's grid. Executors grant no more, gateways believe no more. */
 export const MOST_STEP_TOKENS = 65_535;
+
+/** The most sequences that are open at once, likewise. */
+export const MOST_SEQUENCES = 4096;

@@ -178,8 +178,8 @@ export function tileRows(shape: AttentionShape, cacheType: FloatType): number | 
 }
 
 /** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
-const PART_BYTES = 64 << 20;
-const MOST_SPLIT_ROWS = 64;
+const PART_BYTES = 256 << 20;
+const MOST_SPLIT_ROWS = 256;
 
 /** Up to how many rows contexts are split on matrix units, into how many parts, and the f32 that these are. */
 export interface ContextParts {

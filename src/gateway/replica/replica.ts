@@ -58,6 +58,7 @@ export class Replica implements Backend {
   private readonly supervisor: Supervisor;
   /** The device of the executor that serves or served last. */
   private deviceName = '';
+  private slots = 0;
   /** Why no executor can go on with this model file; absent while one can. */
   private unservable: RocmForgeError | undefined;
 
@@ -81,6 +82,7 @@ export class Replica implements Backend {
         progress: (done, total) => listener.progress(done, total),
         serving: (session) => {
           this.deviceName = session.info.device;
+          this.slots = session.model.maxSequences;
           this.unservable = undefined;
           this.engine.serve(session);
         },
@@ -149,6 +151,11 @@ export class Replica implements Backend {
 
   get device(): string {
     return this.deviceName;
+  }
+
+  /** The most sequences that run at once on the executor that serves or served last. */
+  get sequences(): number {
+    return this.slots;
   }
 
   /** The executor's process id, where this gateway started it. */
