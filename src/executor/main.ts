@@ -6,7 +6,7 @@ import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
-import type { LoadOptions } from './loaded-model.js';
+import type { LoadOptions } from './load-options.js';
 import { type DeviceOptions, openDevice } from './open-device.js';
 import { ExecutorService } from './service.js';
 

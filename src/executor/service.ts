@@ -24,8 +24,9 @@ import type { Device } from './device/device.js';
 import type { FaultInjector } from './fault-injection.js';
 import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import { Lease } from './lease.js';
+import type { LoadOptions } from './load-options.js';
 import { checkRelease, loadOptions } from './load-request.js';
-import { type LoadedModel, type LoadOptions, loadModel } from './loaded-model.js';
+import { type LoadedModel, loadModel } from './loaded-model.js';
 import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
 

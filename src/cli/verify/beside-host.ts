@@ -1,6 +1,7 @@
 import type { Device } from '../../executor/device/device.js';
 import { isBlockType } from '../../executor/kernels/index.js';
-import { type LoadedModel, type LoadOptions, loadModel } from '../../executor/loaded-model.js';
+import type { LoadOptions } from '../../executor/load-options.js';
+import { type LoadedModel, loadModel } from '../../executor/loaded-model.js';
 import { valuesOf } from '../../executor/model/values.js';
 import { openDevice } from '../../executor/open-device.js';
 import { promptOf } from './invariance.js';

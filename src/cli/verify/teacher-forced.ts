@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { type LoadOptions, loadModel } from '../../executor/loaded-model.js';
+import type { LoadOptions } from '../../executor/load-options.js';
+import { loadModel } from '../../executor/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
 import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
 import { type Slice, StepDriver } from './step-driver.js';
