@@ -73,7 +73,9 @@ std::unique_ptr<Device> open_gpu(const Napi::Object& options) {
     KernelEntry& kernel = kernels[entry.Get("name").As<Napi::String>()];
     kernel.file = entry.Get("file").As<Napi::String>();
     kernel.argument_bytes = numbers(entry.Get("argumentBytes"));
-    kernel.dynamic_shared_bytes = entry.Get("dynamicSharedBytes").As<Napi::Number>();
+    if (entry.Has("threads")) kernel.threads = entry.Get("threads").As<Napi::Number>();
+    if (entry.Has("dynamicSharedBytes"))
+      kernel.dynamic_shared_bytes = entry.Get("dynamicSharedBytes").As<Napi::Number>();
   }
   return std::make_unique<GpuDevice>(load_driver(options.Get("platform").As<Napi::String>()),
                                      options.Get("ordinal").As<Napi::Number>(), std::move(kernels),

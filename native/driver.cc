@@ -97,6 +97,7 @@ struct CudaDriver : Driver {
   DriverResult (*get_error_name)(DriverResult, const char**) = nullptr;
   DriverResult (*get_error_string)(DriverResult, const char**) = nullptr;
   DriverResult (*launch_kernel_ex)(const LaunchConfig*, DriverHandle function, void** params, void** extra) = nullptr;
+  DriverResult (*set_function_attribute)(DriverHandle function, int attribute, int value) = nullptr;
   DriverHandle context_ = nullptr;
   int device_ = 0;
   bool can_overlap_ = false;
@@ -120,6 +121,10 @@ struct CudaDriver : Driver {
     const LaunchConfig config = {
         {grid[0], grid[1], grid[2]}, {block, 1, 1}, dynamic_shared_bytes, stream, &attribute, 1};
     return launch_kernel_ex(&config, function, params, nullptr);
+  }
+  DriverResult allow_shared_bytes(DriverHandle function, unsigned bytes) override {
+    constexpr int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
+    return set_function_attribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes));
   }
   DriverResult bind_thread() override { return set_current_context(context_); }
   DriverResult close_device() override { return release_primary_context(device_); }
@@ -183,6 +188,7 @@ Driver* load_cuda_driver() {
   from("cuCtxSetCurrent", &driver->set_current_context);
   from("cuGetErrorName", &driver->get_error_name);
   from("cuGetErrorString", &driver->get_error_string);
+  from("cuFuncSetAttribute", &driver->set_function_attribute);
   // Since CUDA 11.8.
   driver->launch_kernel_ex = reinterpret_cast<decltype(driver->launch_kernel_ex)>(dlsym(library, "cuLaunchKernelEx"));
   return driver.release();

@@ -75,6 +75,8 @@ struct Driver {
     return launch_kernel(function, grid[0], grid[1], grid[2], block, 1, 1, dynamic_shared_bytes, stream, params,
                          nullptr);
   }
+  // Lets a kernel ask for so much shared memory at its launch.
+  virtual DriverResult allow_shared_bytes(DriverHandle, unsigned) { return DRIVER_SUCCESS; }
   // "gfx1100" or "sm_90": the target whose code objects it runs.
   virtual DriverResult architecture(int ordinal, std::string* name) = 0;
   virtual std::string error_text(DriverResult result) const = 0;

@@ -11,10 +11,12 @@ namespace {
 constexpr size_t STAGING_BYTES = size_t{32} << 20;
 constexpr unsigned NON_BLOCKING_STREAM = 1;  // the same bit in both drivers
 constexpr int CAPTURE_RELAXED = 2;
+// What a block may ask for at its launch without more ado.
+constexpr unsigned FREE_SHARED_BYTES = 48 * 1024;
 
 struct GpuKernel : Kernel {
   DriverHandle function = nullptr;
-  unsigned dynamic_shared_bytes = 0;
+  unsigned threads = 0, dynamic_shared_bytes = 0;
 };
 
 DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
@@ -162,9 +164,13 @@ const Kernel* GpuDevice::kernel(const std::string& name) {
   }
   auto kernel = std::make_unique<GpuKernel>();
   kernel->name = name;
+  kernel->threads = entry->second.threads > 0 ? entry->second.threads : block_;
   kernel->dynamic_shared_bytes = entry->second.dynamic_shared_bytes;
   check(driver_->module_get_function(&kernel->function, module, name.c_str()),
         entry->second.file + " holds no kernel " + name);
+  if (kernel->dynamic_shared_bytes > FREE_SHARED_BYTES) {
+    check(driver_->allow_shared_bytes(kernel->function, kernel->dynamic_shared_bytes), "cannot launch " + name);
+  }
   kernel->argument_bytes = entry->second.argument_bytes;
   known = std::move(kernel);
   return known.get();
@@ -172,7 +178,7 @@ const Kernel* GpuDevice::kernel(const std::string& name) {
 
 void GpuDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
   const auto* gpu_kernel = static_cast<const GpuKernel*>(kernel);
-  check_launch(driver_->launch_kernel(gpu_kernel->function, grid.x, grid.y, grid.z, block_, 1, 1,
+  check_launch(driver_->launch_kernel(gpu_kernel->function, grid.x, grid.y, grid.z, gpu_kernel->threads, 1, 1,
                                       gpu_kernel->dynamic_shared_bytes, stream_, const_cast<void**>(params), nullptr),
                kernel);
 }
@@ -181,8 +187,8 @@ void GpuDevice::launch_behind(const Kernel* kernel, Dim3 grid, void* const* para
   const auto* gpu_kernel = static_cast<const GpuKernel*>(kernel);
   const unsigned blocks[3] = {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
                               static_cast<unsigned>(grid.z)};
-  check_launch(driver_->launch_behind(gpu_kernel->function, blocks, block_, gpu_kernel->dynamic_shared_bytes, stream_,
-                                      const_cast<void**>(params)),
+  check_launch(driver_->launch_behind(gpu_kernel->function, blocks, gpu_kernel->threads,
+                                      gpu_kernel->dynamic_shared_bytes, stream_, const_cast<void**>(params)),
                kernel);
 }
 

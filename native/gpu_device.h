@@ -18,6 +18,7 @@ namespace rocmforge {
 struct KernelEntry {
   std::string file;  // path of the code object
   std::vector<int> argument_bytes;
+  int threads = 0;  // of a block; 0: the device's
   int dynamic_shared_bytes = 0;
 };
 

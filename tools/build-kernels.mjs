@@ -256,7 +256,7 @@ async function buildHost() {
 
 async function buildLanes() {
   for (const wave of [32, 64]) {
-    const kernels = kernelSources.of('gpu', true);
+    const kernels = kernelSources.of('portable', true);
     await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
       { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
     ]);
@@ -265,7 +265,7 @@ async function buildLanes() {
 
 /** Builds one code object a source. */
 async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
-  const kernels = kernelSources.of('gpu');
+  const kernels = kernelSources.of(target === 'sm_90' ? 'hopper' : 'portable');
   const { sources } = kernels;
   await build(target, kernels, compiler, flags, symbolSuffix, async (folder, version) => {
     const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);
@@ -297,9 +297,15 @@ async function buildAmd(target) {
   await buildCodeObjects(target, compiler, flags, '.hsaco', '.kd');
 }
 
+/** Of sm_90 the instructions that no later processor has, too. */
+function architectureFlags(target) {
+  if (target !== 'sm_90') return [`-arch=${target}`];
+  return ['-gencode', 'arch=compute_90a,code=sm_90a'];
+}
+
 async function buildNvidia(target) {
   const compiler = chooseCompiler('NVCC', ['nvcc'], 'CUDA compiler', 'install the CUDA toolkit');
-  await buildCodeObjects(target, compiler, [...NVIDIA_FLAGS, `-arch=${target}`], '.cubin', '');
+  await buildCodeObjects(target, compiler, [...NVIDIA_FLAGS, ...architectureFlags(target)], '.cubin', '');
 }
 
 trimCache();

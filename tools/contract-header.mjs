@@ -13,6 +13,12 @@ const NUMBERS = [
   ['rows of the weight, and of x', 'MATMUL_QUANTIZED_ROWS', 'MATMUL_QUANTIZED_TOKENS'],
   ['rows of the weight', 'MATMUL_PACKED_ROWS'],
   ['rows of the weight and of x', 'PACKED_TILE', 'GEMM_TILE'],
+  [
+    'elements of a chunk of columns and fragments, and what a block that writes columns takes of a row',
+    'FRAGMENT_CHUNK',
+    'COLUMNS_PART',
+  ],
+  ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
   ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],
 ];
 

@@ -27,7 +27,7 @@ export class KernelSources {
    */
   static async open(options) {
     const kernels = await fromDist('kernels', 'index.js');
-    const { launchedOn } = await fromDist('device', 'contract.js');
+    const { launchedOn, isOn } = await fromDist('device', 'contract.js');
     const { SlotWord } = await fromDist('model', 'slot-layout.js');
     const file = path.join(options.kernels, 'forge', 'contract.h');
     const text = contractHeader(kernels, SlotWord);
@@ -36,24 +36,27 @@ export class KernelSources {
       writeFileSync(`${file}.${process.pid}`, text);
       renameSync(`${file}.${process.pid}`, file);
     }
-    return new KernelSources(options, kernels.allContracts, launchedOn);
+    return new KernelSources(options, kernels.allContracts, { launchedOn, isOn });
   }
 
-  constructor(options, allContracts, launchedOn) {
+  constructor(options, allContracts, { launchedOn, isOn }) {
     this.options = options;
     this.allContracts = allContracts;
     this.launchedOn = launchedOn;
+    this.isOn = isOn;
   }
 
   /**
-   * What is built for a device class, `host` or `gpu`; `all` adds the twins and what another class launches.
+   * What is built for a device class; `all` adds the twins and what another class launches, but for Hopper's own kernels.
    *
    * @returns the contracts, the files that hold them, a hash of both, and where what is built goes
    */
   of(deviceClass, all = this.options.twins) {
     const { kernels, output } = this.options;
     const only = this.options.only?.split(',');
-    const contracts = (all ? this.allContracts : this.launchedOn(this.allContracts, deviceClass)).filter(
+    const isOwn = (contract) =>
+      this.isOn(contract, deviceClass) || this.isOn(contract, 'host') || this.isOn(contract, 'portable');
+    const contracts = (all ? this.allContracts.filter(isOwn) : this.launchedOn(this.allContracts, deviceClass)).filter(
       ({ source }) => only === undefined || only.includes(path.basename(source)),
     );
     const held = contracts.map(({ source }) => source);

@@ -82,6 +82,9 @@ DEVICE void shared_add(uint64_t& element, uint64_t value) {
 
 #define BLOCK_INDEX forge::workgroup_in_turn()
 #define BLOCK_INDEX_AHEAD forge::workgroup()
+// One whose blocks are of another number of threads.
+#define KERNEL_OF(threads, blocks, name, ...) \
+  extern "C" __global__ __launch_bounds__(threads, blocks) void name(__VA_ARGS__)
 #define KERNEL(name, ...) extern "C" __global__ __launch_bounds__(BLOCK) void name(__VA_ARGS__)
 // A kernel of which a multiprocessor is to hold `blocks` blocks at a time: a bound on its registers.
 #define KERNEL_RESIDENT(blocks, name, ...) extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)

@@ -70,7 +70,7 @@ async function gpus(platform: GpuPlatform): Promise<Finding[]> {
 /** Opens a device, holds its kernels against their contracts, and runs some. */
 async function tried(options: DeviceOptions): Promise<string> {
   const device = openDevice(options);
-  const launched = launchedOn(allContracts, device.isHost ? 'host' : 'gpu');
+  const launched = launchedOn(allContracts, device.deviceClass);
   for (const contract of launched) device.checkKernel(contract);
   await selfTest(device);
   return `${device.description}, ${launched.length} kernels match their contracts, self-test passed`;

@@ -6,7 +6,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import { packageRoot } from '../shared/package.js';
 import { type GpuPlatform, type GpuProperties, loadAddon } from './device/addon.js';
 import { launchedOn } from './device/contract.js';
-import { checkArguments, Device } from './device/device.js';
+import { checkArguments, Device, HOPPER } from './device/device.js';
 import { allContracts } from './kernels/index.js';
 
 /** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
@@ -84,16 +84,22 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
   const folder = path.join(root, target);
   const files = readManifest(folder, target);
   for (const { file } of files) verifiedFile(folder, file, target, files);
+  const launchSizes = new Map(
+    allContracts.map(({ name, threads = GPU_BLOCK, dynamicSharedBytes = 0 }) => [
+      name,
+      { threads, dynamicSharedBytes },
+    ]),
+  );
   const kernels = files.flatMap(({ file, kernels: described = [] }) =>
     described.map((kernel) => ({
       name: kernel.name,
       file: path.join(folder, file),
       argumentBytes: kernel.arguments.map(({ bytes }) => bytes),
-      dynamicSharedBytes: 0,
+      ...launchSizes.get(kernel.name),
     })),
   );
   const known = new Map(kernels.map(({ name, argumentBytes: bytes }) => [name, bytes]));
-  for (const contract of launchedOn(allContracts, 'gpu')) {
+  for (const contract of launchedOn(allContracts, target === HOPPER ? 'hopper' : 'portable')) {
     const bytes = known.get(contract.name);
     if (bytes === undefined) {
       throw new RocmForgeError(

@@ -34,8 +34,9 @@ export async function selfTest(device: Device): Promise<void> {
     test.residualAdd();
     test.swiglu();
     test.matmul();
-    if (!device.isHost) test.matmulTile();
-    test.matmulQuantized();
+    if (device.deviceClass === 'portable') test.matmulTile();
+    if (device.deviceClass === 'hopper') test.linear();
+    else test.matmulQuantized();
     await test.run();
   } finally {
     test.release();
@@ -116,6 +117,27 @@ class SelfTest {
     const bound = { weight: this.halves(weight), x: this.halves(x), y, tokens: this.rows, ...shapes };
     const { values, magnitudes } = product(weight, x);
     this.launch(kernels.matmulTile('f16', 'few'), bound, { rows: ROWS }, y, values, magnitudes);
+  }
+
+  /** Hopper's matrix units: packed weights, columns, and the forms for few rows and for many. */
+  linear(): void {
+    const [weight, x] = [this.integers(OUT * INNER, 8), this.integers(ROWS * INNER, 8)];
+    const [tiles, chunks] = [kernels.tilesOf(OUT), kernels.chunksOf(INNER)];
+    const target = this.memory.allocate('u8', kernels.fragmentBytes('f16', OUT, INNER));
+    const overflow = this.memory.upload(Int32Array.of(0));
+    const packed = { source: this.halves(weight), target, overflow, out: OUT, in: INNER };
+    this.plan.launch(kernels.packFragments('f16'), packed, { tiles, chunks });
+    const y_rows = kernels.columnRows(ROWS);
+    const columns = this.memory.allocate('f16', chunks * y_rows * kernels.FRAGMENT_CHUNK);
+    const converted = { x: this.memory.upload(x), y: columns, in: INNER, y_rows };
+    this.plan.launch(kernels.convertColumns('f16'), converted, { rows: ROWS, chunks });
+    const { values, magnitudes } = product(weight, x);
+    for (const form of ['few', 'wide16', 'many'] as const) {
+      const y = this.memory.allocate('f32', ROWS * OUT);
+      const shapes = { tiles, out: OUT, in: INNER, x_rows: y_rows, y_stride: OUT, accumulate: 0 };
+      const bound = { weight: target, x: columns, y, tokens: this.rows, ...shapes };
+      this.launch(kernels.linear('f16', form), bound, { rows: ROWS, chunks }, y, values, magnitudes);
+    }
   }
 
   /** Quantization of activations, and integer dot products of blocks. */

@@ -11,13 +11,13 @@ describe('the kernels that a device must have', () => {
     launched = await launchedKernels();
   }, 300_000);
 
-  it.each(['host', 'gpu'] as const)('are those that some plan launches: %s', (device) => {
+  it.each(['host', 'portable', 'hopper'] as const)('are those that some plan launches: %s', (device) => {
     expect(names(launchedOn(allContracts, device))).toEqual([...launched[device]].sort());
   });
 
   it('are no twins, which nothing launches', () => {
     const twins = allContracts.filter(isTwin);
     expect(twins.length).toBeGreaterThan(0);
-    expect(twins.filter(({ name }) => launched.host.has(name) || launched.gpu.has(name))).toEqual([]);
+    expect(twins.filter(({ name }) => Object.values(launched).some((names) => names.has(name)))).toEqual([]);
   });
 });

@@ -6,6 +6,7 @@ import { MIXTURES, UNIFORM_TYPES } from '../../src/cli/synth/mixtures.js';
 import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
+import type { DeviceClass } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
 import { HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
@@ -35,6 +36,7 @@ const DEVICES = [
   { kind: 'hip', wave: 32, block: 256 },
   { kind: 'hip', wave: 64, block: 256 },
   { kind: 'cuda', wave: 32, block: 256 },
+  { kind: 'cuda', wave: 32, block: 256, target: 'sm_90' },
 ] as const;
 
 const WIDE = { hidden: 256, ffn: 256, layers: 1, heads: 1, kvHeads: 1, headDim: 64, vocabulary: 600, context: 512 };
@@ -60,11 +62,11 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
 }
 
 /**
- * The kernels that something launches on the host, and those on GPUs: the plans of every family, type of weights and of
+ * The kernels that something launches on each class of devices: the plans of every family, type of weights and of
  * cache, head size and form of attention, what brings weights to a device, the self-test, and what measures a device.
  */
-export async function launchedKernels(): Promise<{ readonly host: Set<string>; readonly gpu: Set<string> }> {
-  const launched = { host: new Set<string>(), gpu: new Set<string>() };
+export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Set<string>>>> {
+  const launched = { host: new Set<string>(), portable: new Set<string>(), hopper: new Set<string>() };
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
   const files = [...models()].map(({ type, shape }, i) => {
     const file = path.join(folder, `${i}.gguf`);
@@ -73,8 +75,9 @@ export async function launchedKernels(): Promise<{ readonly host: Set<string>; r
   });
   files.push(...(['llama', 'qwen2', 'qwen3'] as const).map((architecture) => writeRandomModel({ architecture })));
   for (const { kind, ...sizes } of DEVICES) {
+    const target = 'target' in sizes ? sizes.target : 'double';
     const native = new RecordingDevice(sizes);
-    const device = new Device(native, kind, 'double');
+    const device = new Device(native, kind, target);
     const options = { maxContext: 512, maxSequences: 2, maxStepTokens: 160, kvMemoryBytes: 0, fingerprint: '' };
     for (const file of files) {
       for (const kvCacheType of ['f32', 'f16'] as const) {
@@ -87,7 +90,7 @@ export async function launchedKernels(): Promise<{ readonly host: Set<string>; r
     // Nothing is computed, which the self-test notices when everything is launched.
     await selfTest(device).catch(() => undefined);
     await readBandwidth(device, { bytes: 1 << 20, hostAddress: 2 ** 30 });
-    for (const kernel of native.launched) launched[kind === 'host' ? 'host' : 'gpu'].add(kernel);
+    for (const kernel of native.launched) launched[device.deviceClass].add(kernel);
   }
   rmSync(folder, { recursive: true });
   return launched;

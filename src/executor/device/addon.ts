@@ -44,7 +44,9 @@ export interface NativeGpuOptions {
     /** Path of the code object. */
     readonly file: string;
     readonly argumentBytes: readonly number[];
-    readonly dynamicSharedBytes: number;
+    /** Of a block; absent: as the device's. */
+    readonly threads?: number;
+    readonly dynamicSharedBytes?: number;
   }[];
 }
 

@@ -13,7 +13,10 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   /** File under `kernels/`: in `twins/` when nothing launches it, and tests alone hold others against it. */
   readonly source: string;
   /** Which devices launch it, if not all do. `test/executor/launched-kernels.test.ts` holds this against every plan. */
-  readonly on?: DeviceClass;
+  readonly on?: DeviceClass | 'gpu' | readonly DeviceClass[];
+  /** Threads of a block, where they are not the device's; and LDS that is asked for at the launch. */
+  readonly threads?: number;
+  readonly dynamicSharedBytes?: number;
   /** One line: the formula. */
   readonly summary: string;
   /** In the kernel's order. */
@@ -35,8 +38,8 @@ export interface KernelContract<A extends readonly Argument[] = readonly Argumen
   readonly tolerance: Tolerance;
 }
 
-/** Devices that differ in which kernels they launch. */
-export type DeviceClass = 'host' | 'gpu';
+/** Devices that differ in which kernels they launch: Hopper's GPUs (sm_90) have matrix instructions of their own. */
+export type DeviceClass = 'host' | 'portable' | 'hopper';
 
 export type Argument = BufferArgument | ScalarArgument;
 
@@ -100,9 +103,16 @@ export function isTwin({ source }: Pick<KernelContract, 'source'>): boolean {
   return source.startsWith('twins/');
 }
 
+/** Whether devices of this class launch the kernel. */
+export function isOn({ on }: Pick<KernelContract, 'on'>, device: DeviceClass): boolean {
+  if (on === undefined) return true;
+  if (on === 'gpu') return device !== 'host';
+  return typeof on === 'string' ? on === device : on.includes(device);
+}
+
 /** The kernels that something launches on a device of this class: what such a device must have. */
 export function launchedOn<C extends KernelContract>(contracts: readonly C[], device: DeviceClass): readonly C[] {
-  return contracts.filter((contract) => !isTwin(contract) && (contract.on ?? device) === device);
+  return contracts.filter((contract) => !isTwin(contract) && isOn(contract, device));
 }
 
 /** Bytes an argument takes in the kernel's parameter list. */

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GpuProperties, NativeDevice } from './addon.js';
-import type { KernelContract } from './contract.js';
+import type { DeviceClass, KernelContract } from './contract.js';
 import { argumentBytes } from './contract.js';
 import { type DeviceStats, readDeviceStats } from './device-stats.js';
 
@@ -88,6 +88,9 @@ export class DeviceScope implements Allocator {
   }
 }
 
+/** The target whose code objects have Hopper's own instructions. */
+export const HOPPER = 'sm_90';
+
 /** One device: memory, and kernels whose arguments were checked against their contracts. */
 export class Device implements Allocator {
   readonly wave: number;
@@ -115,6 +118,12 @@ export class Device implements Allocator {
 
   get isHost(): boolean {
     return this.kind === 'host';
+  }
+
+  /** Which kernels it launches. */
+  get deviceClass(): DeviceClass {
+    if (this.isHost) return 'host';
+    return this.target === HOPPER ? 'hopper' : 'portable';
   }
 
   /** Memory in all; 0 where it is the host's. */

@@ -27,7 +27,7 @@ export const gateUpSwigluTile = (type: TileType, form: TileForm) =>
   defineKernel({
     name: `gate_up_swiglu_tile_${tileSuffix(form, type)}`,
     source: form === 'few' ? 'twins/gate_up_swiglu_tile_few.hip' : 'gate_up_swiglu_tile.hip',
-    on: 'gpu',
+    on: 'portable',
     summary: 'y[t][n] = silu(gate[n] · x[t]) * (up[n] · x[t]) in 16 bits',
     arguments: [
       aligned(16, input('weight', type, '2', 'ffn', 'hidden')),

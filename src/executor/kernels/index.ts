@@ -2,14 +2,17 @@ import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { biasAddContracts } from './bias-add.js';
+import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
 import { flashAttentionContracts } from './flash-attention.js';
+import { fragmentsContracts } from './fragments.js';
 import { gateUpSwigluContracts } from './gate-up-swiglu.js';
 import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
+import { linearContracts } from './linear.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
@@ -31,15 +34,18 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 export * from './argmax.js';
 export * from './attention.js';
 export * from './bias-add.js';
+export * from './columns.js';
 export * from './convert.js';
 export * from './embedding-gather.js';
 export * from './flash-attention.js';
 export * from './formats.js';
+export * from './fragments.js';
 export * from './gate-up-swiglu.js';
 export * from './gather-rows.js';
 export * from './gemm.js';
 export * from './head-norm.js';
 export * from './kv-append.js';
+export * from './linear.js';
 export * from './log-softmax.js';
 export * from './matmul.js';
 export * from './matmul-packed.js';
@@ -73,6 +79,9 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   repack: repackContracts,
   'matmul-packed': matmulPackedContracts,
   'matmul-tile': matmulTileContracts,
+  fragments: fragmentsContracts,
+  columns: columnsContracts,
+  linear: linearContracts,
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,
   'residual-add': residualAddContracts,

@@ -27,7 +27,7 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `matmul_packed_${packedInfix(rows)}${type}`,
     source: 'matmul_packed.hip',
-    on: 'gpu',
+    on: 'portable',
     summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it',
     arguments: [
       aligned(16, input('weight', 'u8', 'out', 'row_bytes')),
@@ -62,7 +62,7 @@ export const matmulPackedTile = (type: BlockType) => {
   return defineKernel({
     name: `matmul_packed_tile_${type}`,
     source: 'matmul_packed_tile.hip',
-    on: 'gpu',
+    on: 'portable',
     summary,
     arguments: taken,
     grid: [

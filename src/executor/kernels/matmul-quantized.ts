@@ -12,8 +12,8 @@ export const matmulQuantized = (type: BlockType) => {
   return defineKernel({
     name: `matmul_${type}`,
     source: 'matmul_quantized.hip',
-    // Rows of whole K blocks can always be packed for a GPU.
-    ...(blockElements > Q8_BLOCK && { on: 'host' as const }),
+    // Rows of whole K blocks can always be packed for a GPU, and all for Hopper's.
+    on: blockElements > Q8_BLOCK ? 'host' : ['host', 'portable'],
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], weight in blocks, x as quantize_q8 makes it',
     arguments: [
       input('weight', 'u8', 'out', 'blocks', `${blockBytes}`),

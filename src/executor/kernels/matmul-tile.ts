@@ -42,7 +42,7 @@ export const matmulTile = (type: TileType, form: TileForm) =>
   defineKernel({
     name: `matmul_tile_${tileSuffix(form, type)}`,
     source: 'matmul_tile.hip',
-    on: 'gpu',
+    on: 'portable',
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], or y[t][n] += that when accumulate is 1',
     arguments: [
       aligned(16, input('weight', type, 'out', 'in')),

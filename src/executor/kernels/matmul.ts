@@ -10,6 +10,8 @@ export const matmul = (type: WeightFloatType) =>
   defineKernel({
     name: `matmul_${type}`,
     source: 'matmul.hip',
+    // In fragments on Hopper's.
+    ...(type === 'bf16' && { on: ['host', 'portable'] as const }),
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k]',
     arguments: [
       input('weight', type, 'out', 'in'),

@@ -6,6 +6,9 @@ export const ORDER = {
   packed:
     'lane l of 32 the blocks l, l + 32, … (of a wave of 64, the sums of l and l + 32 first); then the lanes in order',
   tile: 'eight runs of whole chunks, each in rising order; then the runs in order; inside a product of tiles the hardware’s',
+  halves:
+    'eight runs of whole chunks of 64, each in rising order; then the runs of each half in order; then the halves; inside ' +
+    'a product of tiles the hardware’s',
   context:
     'a wave its own KV blocks of a split of 256 positions, rising, then the waves in order; then the splits in order',
   keys: 'keys in tiles of 16, rising; dot products as lanes by halves',

@@ -31,7 +31,7 @@ const normSizes = [i32('hidden'), f32('eps')] as const;
 export const rmsNormQuantize = defineKernel({
   name: 'rms_norm_quantize',
   source: 'rms_norm_quantize.hip',
-  on: 'gpu',
+  on: 'portable',
   summary: 'rms_norm, then quantize_q8',
   arguments: [...normed, aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), ...normSizes],
   grid: [{ of: 'rows' }],
@@ -44,7 +44,7 @@ export const rmsNormConvert = (type: TileType) =>
   defineKernel({
     name: `rms_norm_convert_${type}`,
     source: 'rms_norm_convert.hip',
-    on: 'gpu',
+    on: 'portable',
     summary: 'rms_norm, stored as 16-bit floats',
     arguments: [...normed, aligned(8, output('y', type, 'rows', 'hidden')), ...normSizes],
     grid: [{ of: 'rows' }],

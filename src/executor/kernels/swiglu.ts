@@ -20,7 +20,7 @@ const gateUp = input('gate_up', 'f32', 'rows', '2', 'ffn');
 export const swigluQuantize = defineKernel({
   name: 'swiglu_quantize',
   source: 'swiglu_quantize.hip',
-  on: 'gpu',
+  on: 'portable',
   summary: 'swiglu, then quantize_q8',
   arguments: [aligned(16, gateUp), aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), i32('ffn')],
   grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],
@@ -32,7 +32,7 @@ export const swigluConvert = (type: TileType) =>
   defineKernel({
     name: `swiglu_convert_${type}`,
     source: 'swiglu_convert.hip',
-    on: 'gpu',
+    on: 'portable',
     summary: 'swiglu, stored as 16-bit floats',
     arguments: [gateUp, aligned(8, output('y', type, 'rows', 'ffn')), i32('ffn')],
     grid: [{ of: 'ffn', per: SWIGLU_PART }, { of: 'rows' }],

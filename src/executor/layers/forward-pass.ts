@@ -22,9 +22,17 @@ import {
   valuesOf,
 } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
-import { ADDED_PRODUCT, FUSIONS, type Fusion, GATED_FUSIONS, GATED_PRODUCT, NORM_FUSIONS } from './fusions.js';
+import {
+  ADDED_PRODUCT,
+  FUSIONS,
+  type Fusion,
+  type FusionSite,
+  GATED_FUSIONS,
+  GATED_PRODUCT,
+  NORM_FUSIONS,
+} from './fusions.js';
 import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
-import { type Activation, asForm, type InputForm, Products, roomInAnyForm } from './products.js';
+import { type Activation, asForm, type InputForm, Products } from './products.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
 /** What a model is recorded with. */
@@ -113,9 +121,15 @@ export class ForwardPass {
     this.qkv = f32(rows * widest('attention', qkvColumns));
     this.attended = f32(rows * widest('attention'));
     this.gateUp = f32(rows * 2 * widest('gated'));
+    this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
+    const widestInput = Math.max(hiddenSize, widest('norm'), widest('attention'), widest('gated'));
+    this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
     const inBoth = (columns: number) => {
       const inF32 = f32(rows * columns);
-      return { f32: inF32, other: this.device.isHost ? inF32 : roomInAnyForm(this.memory, rows, columns) };
+      return {
+        f32: inF32,
+        other: this.device.isHost ? inF32 : this.products.roomInAnyForm(this.memory, rows, columns),
+      };
     };
     this.normed = inBoth(widest('norm'));
     this.gated = inBoth(widest('gated'));
@@ -124,9 +138,6 @@ export class ForwardPass {
     this.logits = f32(maxSequences * vocabularySize);
     this.slots = this.memory.upload(emptySlots(this.arena));
     this.tables = new StepTables(this.memory, limits);
-    this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
-    const widestInput = Math.max(hiddenSize, widest('norm'), widest('attention'), widest('gated'));
-    this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const slots = { buffer: this.slots, arena: this.arena };
@@ -256,8 +267,13 @@ export class ForwardPass {
     const y = asForm(this.normed.other, form);
     const weight = this.recorded.weights.vector(value.weight);
     const input = { x, weight, columns: value.weight.length, epsilon: value.epsilon };
-    rule.launch({ plan: this.plan, rows: stream.rows }, input, form, y);
+    rule.launch(this.site(stream), input, form, y);
     return { [form]: y };
+  }
+
+  /** What a fused launch is recorded with. */
+  private site({ rows }: Stream): FusionSite {
+    return { plan: this.plan, rows, columnRows: this.products.columnRows };
   }
 
   private plainNorm({ weight, epsilon }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
@@ -280,17 +296,25 @@ export class ForwardPass {
       both !== undefined &&
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
-    const few = isOne ? kernels.gateUpApart(stream.rows, ffn) : undefined;
+    const inFragments = both?.layout === 'fragments';
+    const apart = () => (inFragments ? kernels.linearGatedApart(stream.rows) : kernels.gateUpApart(stream.rows, ffn));
+    const few = isOne ? apart() : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, few);
     if (rule === undefined) {
       this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
-    rule.launch({ plan: this.plan, rows: stream.rows }, { gateUp: this.gateUp, ffn }, form, y, few);
+    rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
     if (isOne) {
       const x = this.products.inForm(input, form);
       const values = { weight: both.buffer, x, y, ffn, hidden: input.columns };
-      kernels.launchGateUpSwigluTile(this.launch, form as kernels.TileType, stream.rows, values);
+      if (inFragments) {
+        const x_rows = this.products.columnRows as number;
+        const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
+        kernels.launchLinearGated(this.launch, format, stream.rows, { ...values, x_rows });
+      } else {
+        kernels.launchGateUpSwigluTile(this.launch, form as kernels.TileType, stream.rows, values);
+      }
     }
     return { [form]: y };
   }

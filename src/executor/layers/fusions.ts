@@ -20,6 +20,8 @@ export interface Fusion {
 export interface FusionSite {
   readonly plan: LaunchPlanRecorder;
   readonly rows: Rows;
+  /** Rows of columns, where 16-bit floats are written so. */
+  readonly columnRows: number | undefined;
 }
 
 /** A value written in the form that its consumer takes, rather than in f32 for another launch to convert. */
@@ -59,12 +61,15 @@ export const NORM_FUSIONS: readonly FormFusion<NormInput>[] = [
     replaces: 'rms_norm, convert',
     on: 'gpu',
     into: ['f16', 'bf16'],
-    launch: ({ plan, rows }, { x, weight, columns, epsilon }, form, y) =>
-      plan.launch(
-        kernels.rmsNormConvert(form as kernels.TileType),
-        { x, weight, y, hidden: columns, eps: epsilon },
-        { rows: rows.count },
-      ),
+    launch: ({ plan, rows, columnRows: y_rows }, { x, weight, columns, epsilon }, form, y) => {
+      const type = form as kernels.TileType;
+      const values = { x, weight, y, hidden: columns, eps: epsilon };
+      if (y_rows === undefined) plan.launch(kernels.rmsNormConvert(type), values, { rows: rows.count });
+      else {
+        const sizes = { rows: rows.count, chunks: kernels.chunksOf(columns) };
+        plan.launch(kernels.rmsNormColumns(type), { ...values, y_rows }, sizes);
+      }
+    },
   },
 ];
 
@@ -85,8 +90,15 @@ export const GATED_FUSIONS: readonly FormFusion<GatedInput>[] = [
     replaces: 'swiglu, convert',
     on: 'gpu',
     into: ['f16', 'bf16'],
-    launch: ({ plan, rows }, { gateUp: gate_up, ffn }, form, y, when) =>
-      plan.launch(kernels.swigluConvert(form as kernels.TileType), { gate_up, y, ffn }, { rows: rows.count }, when),
+    launch: ({ plan, rows, columnRows: y_rows }, { gateUp: gate_up, ffn }, form, y, when) => {
+      const type = form as kernels.TileType;
+      const values = { gate_up, y, ffn };
+      if (y_rows === undefined) plan.launch(kernels.swigluConvert(type), values, { rows: rows.count }, when);
+      else {
+        const sizes = { rows: rows.count, chunks: kernels.chunksOf(ffn) };
+        plan.launch(kernels.swigluColumns(type), { ...values, y_rows }, sizes, when);
+      }
+    },
   },
 ];
 
@@ -101,7 +113,7 @@ export const GATED_PRODUCT: Fusion & { readonly into: readonly kernels.TileType[
 export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): boolean } = {
   replaces: 'matmul, residual_add',
   on: 'gpu',
-  when: (weight, form) => form !== 'f32' && (weight.packed || !kernels.isBlockType(weight.type)),
+  when: (weight, form) => form !== 'f32' && (weight.layout !== 'file' || !kernels.isBlockType(weight.type)),
 };
 
 /** Keys are turned on their way into the cache. */

@@ -30,6 +30,8 @@ export class Products {
   /** What `converted` holds. */
   private latest: { readonly x: Activation; readonly form: InputForm; readonly y: DeviceBuffer } | undefined;
   private readonly usesTiles: boolean;
+  /** Rows of columns, where 16-bit floats are multiplied so: on Hopper. */
+  readonly columnRows: number | undefined;
 
   /** @param widest the most columns of any input */
   constructor(
@@ -40,7 +42,8 @@ export class Products {
     widest: number,
   ) {
     this.usesTiles = !device.isHost;
-    this.converted = roomInAnyForm(memory, maxRows, widest);
+    this.columnRows = device.deviceClass === 'hopper' ? kernels.columnRows(maxRows) : undefined;
+    this.converted = this.roomInAnyForm(memory, maxRows, widest);
   }
 
   /** Products of one input, side by side in each row of y. Matrices that lie side by side take one launch. */
@@ -73,9 +76,12 @@ export class Products {
       if (both !== 'never') this.plan.launch(contract, values, sizes, both);
     };
     const added = { ...shared, accumulate: Number(accumulate) };
-    if (form === 'f16' || form === 'bf16') {
+    if (weight.layout === 'fragments') {
+      const format = kernels.fragmentFormat(type as kernels.FragmentType);
+      kernels.launchLinear(launch, format, x.rows, { ...added, in: columns, x_rows: this.columnRows as number });
+    } else if (form === 'f16' || form === 'bf16') {
       kernels.launchMatmulTile(launch, form, x.rows, { ...added, in: columns });
-    } else if (kernels.isBlockType(type) && weight.packed) {
+    } else if (kernels.isBlockType(type) && weight.layout === 'planes') {
       kernels.launchMatmulPacked(launch, type, columns, x.rows, added);
     } else if (kernels.isBlockType(type)) {
       const blocks = columns / kernels.blockFormat(type).blockElements;
@@ -87,6 +93,7 @@ export class Products {
 
   /** The form in which a matrix takes its input. */
   formOf(weight: Matrix): InputForm {
+    if (weight.layout === 'fragments') return weight.type === 'bf16' ? 'bf16' : 'f16';
     if (kernels.isBlockType(weight.type)) return 'q8';
     if (!this.usesTiles || weight.type === 'f32') return 'f32';
     return weight.columns % kernels.TILE_INPUT_MULTIPLE === 0 ? weight.type : 'f32';
@@ -110,18 +117,24 @@ export class Products {
     if (form === 'q8') {
       const blocks = columns / kernels.Q8_BLOCK;
       this.plan.launch(kernels.quantizeQ8, { x: source, y, in: columns }, { rows: rows.count, blocks });
-    } else {
+    } else if (this.columnRows === undefined) {
       this.plan.launch(kernels.convert(form as kernels.TileType), { x: source, y, in: columns }, { rows: rows.count });
+    } else {
+      const values = { x: source, y, in: columns, y_rows: this.columnRows };
+      const sizes = { rows: rows.count, chunks: kernels.chunksOf(columns) };
+      this.plan.launch(kernels.convertColumns(form as kernels.TileType), values, sizes);
     }
     this.latest = { x, form, y };
     return y;
   }
-}
 
-/** Room for rows of so many columns in any form but f32. */
-export function roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
-  const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
-  return memory.allocate('u8', maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns));
+  /** Room for rows of so many columns in any form but f32. */
+  roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
+    const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
+    const inRows = maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns);
+    const inColumns = (this.columnRows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
+    return memory.allocate('u8', Math.max(inRows, inColumns));
+  }
 }
 
 /** Memory as elements of a form. */

@@ -1,11 +1,13 @@
 import { type DeviceBuffer, DTYPE_BYTES } from '../device/device.js';
-import type { BlockType, WeightFloatType } from '../kernels/index.js';
+import { type BlockType, FRAGMENT_TILE_ROWS, type WeightFloatType } from '../kernels/index.js';
+
+/** As rows lie in the file; blocks in planes, for GPUs; or in the fragments of Hopper's matrix instructions. */
+export type MatrixLayout = 'file' | 'planes' | 'fragments';
 
 /** A weight matrix `[rows, columns]` on the device, in the element type or the blocks the file gives it. */
 export interface Matrix {
   readonly type: WeightFloatType | BlockType;
-  /** Blocks as they lie in the file, or repacked for GPUs. */
-  readonly packed: boolean;
+  readonly layout: MatrixLayout;
   readonly buffer: DeviceBuffer;
   readonly rows: number;
   readonly columns: number;
@@ -16,9 +18,11 @@ export function joined(matrices: readonly Matrix[]): Matrix | undefined {
   const [first, ...others] = matrices as readonly [Matrix, ...Matrix[]];
   let rows = first.rows;
   let elements = first.buffer.elements;
-  for (const { type, packed, buffer, rows: more, columns } of others) {
+  for (const { type, layout, buffer, rows: more, columns } of others) {
     const follows = first.buffer.address + elements * DTYPE_BYTES[first.buffer.dtype] === buffer.address;
-    if (!follows || type !== first.type || packed !== first.packed || columns !== first.columns) return undefined;
+    if (!follows || type !== first.type || layout !== first.layout || columns !== first.columns) return undefined;
+    // Tiles are of one matrix.
+    if (layout === 'fragments' && rows % FRAGMENT_TILE_ROWS !== 0) return undefined;
     rows += more;
     elements += buffer.elements;
   }
@@ -27,6 +31,8 @@ export function joined(matrices: readonly Matrix[]): Matrix | undefined {
 
 /** The first rows of a matrix. */
 export function firstRows(matrix: Matrix, rows: number): Matrix {
+  // What tiles have beyond the rows is not computed.
+  if (matrix.layout === 'fragments') return { ...matrix, rows };
   const elements = (matrix.buffer.elements / matrix.rows) * rows;
   return { ...matrix, rows, buffer: { ...matrix.buffer, elements } };
 }

@@ -2,17 +2,9 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
 import { loadAddon, type MappedFile } from '../device/addon.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
-import {
-  BLOCK_TYPES,
-  type BlockType,
-  blockFormat,
-  canPack,
-  isBlockType,
-  packedRowBytes,
-  repack,
-} from '../kernels/index.js';
-import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import { isBlockType } from '../kernels/index.js';
 import { firstRows, type Matrix } from './matrix.js';
+import { type Packing, packingOf } from './packing.js';
 import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
 import { type ModelGraph, valuesOf } from './values.js';
 
@@ -27,14 +19,23 @@ const ALIGNMENT = 256;
 export class Weights {
   /** Of each tensor as it lies in the file. */
   private readonly addresses = new Map<string, number>();
-  /** Of each tensor that was repacked. */
+  /** Of each tensor that lies otherwise on this device than in the file. */
   private readonly packed = new Map<string, DeviceBuffer>();
+  /** What each tensor is multiplied together with. */
+  private readonly products = new Map<GgufTensor, readonly GgufTensor[]>();
 
   private constructor(
     private readonly file: GgufFile,
     private readonly mapping: MappedFile,
     private readonly graph: ModelGraph,
-  ) {}
+    private readonly packing: Packing,
+  ) {
+    for (const value of valuesOf(graph)) {
+      if (value.kind !== 'linear') continue;
+      const tensors = value.weights.map(({ tensor }) => tensor);
+      for (const tensor of tensors) this.products.set(tensor, tensors);
+    }
+  }
 
   /**
    * Brings the tensors to the device.
@@ -54,7 +55,7 @@ export class Weights {
   ): Promise<Weights> {
     if (mapping.size < file.size) throw fileChanged(file.name);
     const { device } = memory;
-    const weights = new Weights(file, mapping, graph);
+    const weights = new Weights(file, mapping, graph, packingOf(device));
     const total = weights.bytes;
     let done = 0;
     const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
@@ -85,13 +86,15 @@ export class Weights {
   ): Promise<void> {
     const { device } = memory;
     const scratch = memory.child();
+    const { packing } = this;
+    const embedding = this.graph.embedding.tensor;
+    // What is read by rows stays as the file has it.
+    const packedBytes = (tensor: GgufTensor) =>
+      tensor === embedding || !this.products.has(tensor) ? undefined : packing.bytes(tensor);
     const packable = wantedTensors(this.file).filter((tensor) => packedBytes(tensor) !== undefined);
     const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
-    const embedding = this.graph.embedding.tensor;
     for (const group of this.groups()) {
-      // What is read by rows stays as the file has it.
-      const isTable = group[0] === embedding;
-      const sizes = group.map((tensor) => (isTable ? undefined : packedBytes(tensor)) ?? tensor.bytes);
+      const sizes = group.map((tensor) => packedBytes(tensor) ?? tensor.bytes);
       const buffer = memory.allocate(
         'u8',
         sizes.reduce((sum, bytes) => sum + bytes, 0),
@@ -102,51 +105,47 @@ export class Weights {
         const place = { ...bufferFrom(buffer, offset), elements: bytes };
         offset += bytes;
         const source = this.mapping.address + tensor.offset;
-        const isPacked = !isTable && packedBytes(tensor) !== undefined;
+        const isPacked = packedBytes(tensor) !== undefined;
         const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
         await bring(tensor, (at, length) => device.native.upload(target.address + at, source + at, length));
-        if (isPacked) await this.repack(device, tensor, raw, place);
+        if (isPacked) await this.pack(device, tensor, raw, place);
       }
     }
     // A tied embedding is read by rows as the file has it, and multiplied as GPUs read it.
-    const bytes = packedBytes(embedding);
+    const bytes = packing.bytes(embedding);
     if (bytes !== undefined && this.graph.logits.weights.some(({ tensor }) => tensor === embedding)) {
       const address = this.addresses.get(embedding.name) as number;
       const table = { address, dtype: 'u8', elements: embedding.bytes } as const;
-      await this.repack(device, embedding, table, memory.allocate('u8', bytes));
+      await this.pack(device, embedding, table, memory.allocate('u8', bytes));
     }
     scratch.release();
   }
 
-  private async repack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void> {
-    const type = tensor.type.toLowerCase() as BlockType;
-    const [columns = 0, out = 0] = tensor.dims;
-    const blocks = columns / blockFormat(type).blockElements;
-    const recorder = new LaunchPlanRecorder(device, 0);
-    recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
-    await recorder.run();
+  private async pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void> {
+    await this.packing.pack(device, tensor, source, target);
     this.packed.set(tensor.name, target);
   }
 
   /** All tensors, those that are multiplied together side by side: same type, and nothing between them. */
   private groups(): GgufTensor[][] {
-    const products = new Map<GgufTensor, readonly GgufTensor[]>();
-    for (const value of valuesOf(this.graph)) {
-      if (value.kind !== 'linear') continue;
-      const tensors = value.weights.map(({ tensor }) => tensor);
-      for (const tensor of tensors) products.set(tensor, tensors);
-    }
     const grouped = new Set<GgufTensor>();
     const groups: GgufTensor[][] = [];
     for (const tensor of wantedTensors(this.file)) {
       if (grouped.has(tensor)) continue;
-      const members = (products.get(tensor) ?? []).filter((member) => member.type === tensor.type && fits(member));
+      const members = (this.products.get(tensor) ?? []).filter(
+        (member) => member.type === tensor.type && this.fits(member),
+      );
       const group = members.includes(tensor) ? members : [tensor];
       for (const member of group) grouped.add(member);
       groups.push(group);
     }
     return groups;
+  }
+
+  /** Whether what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
+  private fits(tensor: GgufTensor): boolean {
+    return (this.packing.bytes(tensor) ?? tensor.bytes) % ALIGNMENT === 0;
   }
 
   /** Bytes of the tensors that were brought here. */
@@ -188,7 +187,7 @@ export class Weights {
     const { tensor, rows, columns, type } = ref;
     const buffer = this.packed.get(tensor.name);
     if (buffer === undefined) return this.table(ref);
-    return firstRows({ type, packed: true, buffer, rows: tensor.dims[1] as number, columns }, rows);
+    return firstRows({ type, layout: this.packing.layout, buffer, rows: tensor.dims[1] as number, columns }, rows);
   }
 
   /** A matrix as the file has it, whose rows are read one by one. */
@@ -196,7 +195,7 @@ export class Weights {
     const all = tensor.dims[1] as number;
     const [dtype, elements] = isBlockType(type) ? (['u8', tensor.bytes] as const) : ([type, all * columns] as const);
     const buffer = { address: this.addresses.get(tensor.name) as number, dtype, elements };
-    return firstRows({ type, packed: false, buffer, rows: all, columns }, rows);
+    return firstRows({ type, layout: 'file', buffer, rows: all, columns }, rows);
   }
 
   vector({ tensor, length }: VectorRef): DeviceBuffer {
@@ -216,17 +215,4 @@ export function mapModelFile(path: string): MappedFile {
 /** The weights are not those any more that were loaded. */
 function fileChanged(name: string): RocmForgeError {
   return new RocmForgeError('MODEL_FILE_CHANGED', `${name} was written to while its weights were in use`);
-}
-
-/** Bytes of a tensor repacked for GPUs; undefined for one whose kernels read it as it is. */
-function packedBytes(tensor: GgufTensor): number | undefined {
-  const type = BLOCK_TYPES.find((candidate) => candidate.toUpperCase() === tensor.type);
-  const [columns = 0, rows] = tensor.dims;
-  if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
-  return rows * packedRowBytes(type, columns);
-}
-
-/** Whether what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
-function fits(tensor: GgufTensor): boolean {
-  return (packedBytes(tensor) ?? tensor.bytes) % ALIGNMENT === 0;
 }

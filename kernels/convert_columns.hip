@@ -1,0 +1,27 @@
+// convert_columns: y = x in 16 bits, in the columns that Hopper's matrix units take
+#include "forge/contract.h"
+#include "forge/to_columns.h"
+
+namespace {
+using namespace forge;
+
+constexpr int PART = forge::COLUMNS_PART;
+
+// Grid: x = ceil(in / PART), y = rows.
+template <class T>
+DEVICE void convert_columns(Dim3 block, const float* __restrict x, T* __restrict y, int in, int y_rows) {
+  const float* source = x + static_cast<size_t>(block.y) * in;
+  const int first = block.x * PART;
+  store_columns(y, block.y, y_rows, in, first, min_of(in, first + PART), [&](int i) { return source[i]; });
+}
+}  // namespace
+
+KERNEL(convert_columns_f16, const float* __restrict x,  // [rows, in]
+       forge::half_t* __restrict y,                     // [chunks, y_rows, CHUNK]
+       int in, int y_rows) {
+  convert_columns(BLOCK_INDEX, x, y, in, y_rows);
+}
+
+KERNEL(convert_columns_bf16, const float* __restrict x, forge::bfloat_t* __restrict y, int in, int y_rows) {
+  convert_columns(BLOCK_INDEX, x, y, in, y_rows);
+}

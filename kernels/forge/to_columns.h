@@ -1,0 +1,34 @@
+// Rows that are written as the columns of columns.h.
+#pragma once
+
+#include "columns.h"
+#include "words.h"
+
+namespace forge {
+
+// What f16 cannot hold becomes the largest number that it does: an infinity would make all that it is multiplied with
+// NaN or infinite. A NaN stays one.
+DEVICE void store_column(half_t* p, float value) {
+  constexpr float LARGEST = 65504.0f;
+  *p = to_half(value > LARGEST ? LARGEST : value < -LARGEST ? -LARGEST : value);
+}
+DEVICE void store_column(bfloat_t* p, float value) { store(p, value); }
+
+// Stores element i = value(i) of the row for first <= i < end, and zeros behind its `length` elements up to the end of
+// a chunk: all threads of a block together, a piece each. `first` is a multiple of a chunk, and so is `end` unless it
+// is the row's.
+template <class T, class Value>
+DEVICE void store_columns(T* columns, int row, int rows, int length, int first, int end, Value value) {
+  struct alignas(16) Eight {
+    T elements[8];
+  };
+  const int padded = (end + CHUNK - 1) / CHUNK * CHUNK;
+  for (int i = first + 8 * thread_id(); i < padded; i += 8 * BLOCK) {
+    Eight eight;
+    UNROLL
+    for (int j = 0; j < 8; j++) store_column(&eight.elements[j], i + j < length ? value(i + j) : 0.0f);
+    store_aligned(columns + column_place(row, i, rows), eight);
+  }
+}
+
+}  // namespace forge

@@ -1,0 +1,54 @@
+// linear: y[t][n] = sum_k weight[n][k] * x[t][k], or that added to y, weights as pack_fragments makes them
+//
+// Forms by the number of tokens, with the same bits: an element depends on its row of the weight, its column of x and
+// their length alone.
+#include "forge/linear_hopper.h"
+
+namespace {
+using namespace forge;
+
+template <class T>
+struct Linear {
+  const uint8_t* weight;
+  const T* x;
+  float* y;
+  const int32_t* tokens;
+  int tiles, out, in, x_rows, y_stride, accumulate;
+};
+template <class T>
+DEVICE void finish(const Linear<T>& job, int t, int n, float sum) {
+  float* y = job.y + static_cast<size_t>(t) * job.y_stride + n;
+  *y = job.accumulate ? *y + sum : sum;
+}
+}  // namespace
+
+// Grid: x = ceil(tokens / columns), y = ceil(out / rows) of a wide form; ceil(out / 16) of the others.
+#define LINEAR(threads, resident, name, type, call)                                                    \
+  KERNEL_OF(threads, resident, name, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
+            const type* __restrict x,                                  /* [chunks, x_rows, CHUNK] */   \
+            float* __restrict y,                                       /* [tokens, out], y_stride */   \
+            const int32_t* __restrict tokens,                          /* [1] */                       \
+            int tiles, int out, int in, int x_rows, int y_stride, int accumulate) {                    \
+    const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                                       \
+    const Linear<type> job{weight, x, y, tokens, tiles, out, in, x_rows, y_stride, accumulate};        \
+    call;                                                                                              \
+  }
+#define LINEAR_WIDE(name, type, Format, columns, sharing) \
+  LINEAR(WIDE_BLOCK, 1, name, type, (linear_wide<Format, columns, Sharing::sharing>(job, block.y, block.x * columns)))
+#define LINEAR_FORMAT(suffix, Format, type, depth)                                          \
+  LINEAR(BLOCK, 3, linear_one_##suffix, type, (linear_few<Format, 1, depth>(job, block.x))) \
+  LINEAR(BLOCK, 3, linear_few_##suffix, type, (linear_few<Format, 8, depth>(job, block.x))) \
+  LINEAR_WIDE(linear_wide16_##suffix, type, Format, 16, HALVES)                             \
+  LINEAR_WIDE(linear_wide32_##suffix, type, Format, 32, HALVES)                             \
+  LINEAR_WIDE(linear_wide64_##suffix, type, Format, 64, HALVES)                             \
+  LINEAR_WIDE(linear_wide128_##suffix, type, Format, 128, HALVES)                           \
+  LINEAR_WIDE(linear_many_##suffix, type, Format, 128, PAIRS)
+
+#ifndef LINEAR_ONLY
+LINEAR_FORMAT(f16, Floats<half_t>, half_t, 2)
+LINEAR_FORMAT(bf16, Floats<bfloat_t>, bfloat_t, 2)
+LINEAR_FORMAT(q4, Quant4, half_t, 4)
+LINEAR_FORMAT(q5, Quant5, half_t, 4)
+LINEAR_FORMAT(q6, Quant6, half_t, 2)
+LINEAR_FORMAT(q8, Quant8, half_t, 2)
+#endif

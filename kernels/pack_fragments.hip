@@ -1,0 +1,219 @@
+// pack_fragments: weights from rows of a file to the fragments of fragments.h
+//
+// Once, at load. A thread writes what a lane brings to a unit. Rows of several matrices may lie behind each other in
+// one target where all but the last are of whole groups.
+#include "forge/blocks.h"
+#include "forge/fragments.h"
+
+namespace {
+using namespace forge;
+
+// A row group's rows past the end of the matrix, and a row's elements past its own, are zeros.
+struct Where {
+  int group, chunk, lane, out, in;
+  int32_t* overflow;
+};
+DEVICE int row_of(const Where& at, int a) { return at.group * GROUP_ROWS + part_row(at.lane, a); }
+DEVICE int element_of(const Where& at, int step, int a) {
+  return at.chunk * CHUNK + step * STEP + part_element(at.lane, a);
+}
+DEVICE bool has(const Where& at, int row, int k) { return row < at.out && k < at.in; }
+
+template <class T>
+DEVICE void pack(const Where& at, const T* __restrict source, uint8_t* unit) {
+  UNROLL
+  for (int s = 0; s < STEPS; s++) {
+    T elements[8];
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+      const int row = row_of(at, i / 2), k = element_of(at, s, i / 2) + i % 2;
+      if (has(at, row, k)) {
+        elements[i] = source[static_cast<size_t>(row) * at.in + k];
+      } else {
+        const uint16_t zero = 0;
+        __builtin_memcpy(&elements[i], &zero, 2);
+      }
+    }
+    Words4 words;
+    __builtin_memcpy(&words, elements, 16);
+    store_aligned(unit + s * 512 + at.lane * 16, words);
+  }
+}
+
+// ZERO: by how much quants are too large. Source: of blocks.h.
+template <class Source, int ZERO>
+struct Blocks {
+  const uint8_t* source;
+  Where at;
+};
+template <class Source, int ZERO>
+DEVICE const uint8_t* block_of(const Blocks<Source, ZERO>& b, int row, int k) {
+  const size_t block = static_cast<size_t>(row) * (b.at.in / Source::ELEMENTS) + k / Source::ELEMENTS;
+  return b.source + block * Source::BYTES;
+}
+template <class Source, int ZERO>
+DEVICE int quant_of(const Blocks<Source, ZERO>& b, int row, int k) {
+  if (!has(b.at, row, k)) return 0;
+  const int e = k % Source::ELEMENTS;
+  return static_cast<int8_t>(Source::quants4(block_of(b, row, k), e & ~3) >> (8 * (e & 3))) + ZERO;
+}
+template <class Source, int ZERO>
+DEVICE float scale_of(const Blocks<Source, ZERO>& b, int row, int k) {
+  return has(b.at, row, k) ? Source::scale(block_of(b, row, k), k % Source::ELEMENTS) : 0.0f;
+}
+// How much the scale of a row carries for a format whose quants stand at bit TURN, or four above: see fragments.h.
+template <class F>
+DEVICE float carried(int row) {
+  return static_cast<float>(1 << (24 - F::TURN - row % 16 / 8 * 4)) / F::SCALE;
+}
+// What is added to scale * quant.
+template <class Source, int ZERO>
+DEVICE float offset_of(const Blocks<Source, ZERO>& b, int row, int k) {
+  if (!has(b.at, row, k)) return 0.0f;
+  return -Source::minimum(block_of(b, row, k), k % Source::ELEMENTS) - ZERO * scale_of(b, row, k);
+}
+
+// Nibbles, and what of `high` bits each of them has beside; then scales. Where two offsets are given, a lane with t = 0
+// writes scale and offset of the four blocks of 32 of rows g and g + 8.
+template <class F, class B>
+DEVICE void pack_nibbles(const B& blocks, uint8_t* unit) {
+  const Where& at = blocks.at;
+  Words4 words;
+  UNROLL
+  for (int s = 0; s < STEPS; s++) {
+    words.w[s] = 0;
+    UNROLL
+    for (int i = 0; i < 8; i++) {
+      const int quant = quant_of(blocks, row_of(at, i / 2), element_of(at, s, i / 2) + i % 2);
+      words.w[s] |= static_cast<uint32_t>(quant & 15) << (i % 2 * 16 + i / 2 * 4);
+    }
+    words.w[s] = words.w[s] << F::TURN | words.w[s] >> (32 - F::TURN);
+  }
+  store_aligned(unit + at.lane * 16, words);
+}
+// Where a scale is more than f16 holds, the flag is raised.
+DEVICE void store_halves(uint8_t* target, float low, float high, int32_t* overflow) {
+  constexpr float LARGEST = 65504.0f;
+  if (!(low <= LARGEST && low >= -LARGEST && high <= LARGEST && high >= -LARGEST)) *overflow = 1;
+  const half_t both[2] = {to_half(low), to_half(high)};
+  uint32_t word;
+  __builtin_memcpy(&word, both, 4);
+  store_aligned(target, word);
+}
+template <class F, class B>
+DEVICE void pack_scales(const B& blocks, uint8_t* scales) {
+  const Where& at = blocks.at;
+  if (at.lane % 4 != 0) return;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const int row = row_of(at, i / 2), k = at.chunk * CHUNK + i % 2 * 32;
+    // Scale and offset are rounded once each; where the offset is a multiple of the scale, of the rounded one.
+    const float scale = scale_of(blocks, row, k) * carried<F>(row);
+    store_halves(scales + at.lane * 4 + i * 4, scale, offset_of(blocks, row, k) / F::SCALE, at.overflow);
+  }
+}
+
+template <class B>
+DEVICE void pack(Quant4, const B& blocks, uint8_t* unit) {
+  pack_nibbles<Quant4>(blocks, unit);
+  pack_scales<Quant4>(blocks, unit + 512);
+}
+template <class B>
+DEVICE void pack(Quant5, const B& blocks, uint8_t* unit) {
+  const Where& at = blocks.at;
+  pack_nibbles<Quant5>(blocks, unit);
+  uint32_t high = 0;
+  UNROLL
+  for (int i = 0; i < STEPS * 8; i++) {
+    const int s = i / 8, a = i % 8 / 2, e = i % 2;
+    high |= static_cast<uint32_t>(quant_of(blocks, row_of(at, a), element_of(at, s, a) + e) >> 4 & 1)
+            << (e * 16 + 4 * s + a);
+  }
+  store_aligned(unit + 512 + at.lane * 4, high);
+  pack_scales<Quant5>(blocks, unit + 640);
+}
+template <class B>
+DEVICE void pack(Quant6, const B& blocks, uint8_t* unit) {
+  const Where& at = blocks.at;
+  pack_nibbles<Quant6>(blocks, unit);
+  Words2 high{{0, 0}};
+  UNROLL
+  for (int i = 0; i < STEPS * 8; i++) {
+    const int s = i / 8, a = i % 8 / 2, e = i % 2;
+    const uint32_t bits = static_cast<uint32_t>(quant_of(blocks, row_of(at, a), element_of(at, s, a) + e) >> 4 & 3);
+    high.w[s / 2] |= bits << (e * 16 + 8 * (s % 2) + 2 * a);
+  }
+  store_aligned(unit + 512 + at.lane * 8, high);
+  if (at.lane % 4 != 0) return;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const int row = row_of(at, i / 2), k = at.chunk * CHUNK + i % 2 * 32;
+    const float by = carried<Quant6>(row);
+    store_halves(unit + 768 + at.lane * 4 + i * 4, scale_of(blocks, row, k) * by, scale_of(blocks, row, k + 16) * by,
+                 at.overflow);
+  }
+}
+template <class B>
+DEVICE void pack(Quant8, const B& blocks, uint8_t* unit) {
+  const Where& at = blocks.at;
+  UNROLL
+  for (int half = 0; half < 2; half++) {
+    Words4 words{{0, 0, 0, 0}};
+    UNROLL
+    for (int i = 0; i < 16; i++) {
+      const int a = i % 8 / 2, e = i % 2;
+      const int quant = quant_of(blocks, row_of(at, a), element_of(at, 2 * half + i / 8, a) + e) + 128;
+      words.w[i / 4] |= static_cast<uint32_t>(quant) << (i % 4 * 8);
+    }
+    store_aligned(unit + half * 512 + at.lane * 16, words);
+  }
+  if (at.lane % 4 != 0) return;
+  const int k = at.chunk * CHUNK;
+  UNROLL
+  for (int i = 0; i < 2; i++) {
+    store_halves(unit + 1024 + at.lane * 2 + i * 4, scale_of(blocks, row_of(at, i), k),
+                 scale_of(blocks, row_of(at, i), k + 32), at.overflow);
+  }
+}
+
+// Grid: ceil(tiles * chunks * TILE_GROUPS * 32 / BLOCK). Calls body(where, unit).
+template <class F, class Body>
+DEVICE void pack_units(int block, uint8_t* target, int32_t* overflow, int out, int in, Body body) {
+  const int tiles = (out + TILE_ROWS - 1) / TILE_ROWS, chunks = (in + CHUNK - 1) / CHUNK;
+  const int64_t thread = static_cast<int64_t>(block) * BLOCK + thread_id(), unit = thread / 32;
+  if (unit >= static_cast<int64_t>(tiles) * chunks * TILE_GROUPS) return;
+  const int tile = static_cast<int>(unit / TILE_GROUPS / chunks), chunk = static_cast<int>(unit / TILE_GROUPS % chunks);
+  const int group = tile * TILE_GROUPS + static_cast<int>(unit % TILE_GROUPS);
+  body(Where{group, chunk, static_cast<int>(thread % 32), out, in, overflow},
+       target + static_cast<size_t>(unit) * F::BYTES);
+}
+}  // namespace
+
+#define PACK_FLOATS(suffix, type)                                                                     \
+  KERNEL(pack_fragments_##suffix, const type* __restrict source, /* [out, in] */                      \
+         uint8_t* __restrict target,                             /* [tiles, chunks, 4, unit_bytes] */ \
+         int32_t* __restrict overflow,                           /* [1] */                            \
+         int out, int in) {                                                                           \
+    pack_units<Floats<type>>(BLOCK_INDEX.x, target, overflow, out, in,                                \
+                             [&](const Where& at, uint8_t* unit) { pack(at, source, unit); });        \
+  }
+#define PACK_BLOCKS(suffix, Format, Source, zero)                                                        \
+  KERNEL(pack_fragments_##suffix, const uint8_t* __restrict source, /* [out, blocks], of the file */     \
+         uint8_t* __restrict target,                                /* [tiles, chunks, 4, unit_bytes] */ \
+         int32_t* __restrict overflow,                              /* [1] */                            \
+         int out, int in) {                                                                              \
+    pack_units<Format>(BLOCK_INDEX.x, target, overflow, out, in, [&](const Where& at, uint8_t* unit) {   \
+      pack(Format{}, Blocks<Source, zero>{source, at}, unit);                                            \
+    });                                                                                                  \
+  }
+
+PACK_FLOATS(f16, forge::half_t)
+PACK_FLOATS(bf16, forge::bfloat_t)
+PACK_BLOCKS(q4_0, Quant4, BlockQ4_0, 8)
+PACK_BLOCKS(q4_1, Quant4, BlockQ4_1, 0)
+PACK_BLOCKS(q4_k, Quant4, BlockQ4_K, 0)
+PACK_BLOCKS(q5_0, Quant5, BlockQ5_0, 16)
+PACK_BLOCKS(q5_1, Quant5, BlockQ5_1, 0)
+PACK_BLOCKS(q5_k, Quant5, BlockQ5_K, 0)
+PACK_BLOCKS(q6_k, Quant6, BlockQ6_K, 32)
+PACK_BLOCKS(q8_0, Quant8, BlockQ8_0, 0)

@@ -1,0 +1,77 @@
+import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
+import { BLOCK_TYPES, type BlockType, blockFormat, isBlockType, TILE_TYPES, type TileType } from './formats.js';
+
+/** Elements of a chunk of weights in fragments and of activations in columns, and rows of a tile of weights. */
+export const FRAGMENT_CHUNK = 64;
+export const FRAGMENT_TILE_ROWS = 64;
+
+/** How weights lie for Hopper's matrix units: `kernels/forge/fragments.h`. */
+export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q4', 'q5', 'q6', 'q8'] as const;
+export type FragmentFormat = (typeof FRAGMENT_FORMATS)[number];
+
+/** Types of weights that become fragments. */
+export type FragmentType = TileType | BlockType;
+
+/** Bytes of sixteen rows of a chunk. */
+const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
+  f16: 2048,
+  bf16: 2048,
+  q4: 640,
+  q5: 768,
+  q6: 896,
+  q8: 1088,
+};
+
+const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
+  q4_0: 'q4',
+  q4_1: 'q4',
+  q4_k: 'q4',
+  q5_0: 'q5',
+  q5_1: 'q5',
+  q5_k: 'q5',
+  q6_k: 'q6',
+  q8_0: 'q8',
+};
+
+export function fragmentFormat(type: FragmentType): FragmentFormat {
+  return isBlockType(type) ? FORMATS[type] : type;
+}
+
+/** Element type of what is multiplied with such weights. */
+export const fragmentInput = (format: FragmentFormat): TileType => (format === 'bf16' ? 'bf16' : 'f16');
+
+export const chunksOf = (columns: number): number => Math.ceil(columns / FRAGMENT_CHUNK);
+export const tilesOf = (rows: number): number => Math.ceil(rows / FRAGMENT_TILE_ROWS);
+
+/** Bytes of a tile and chunk, as contracts' shapes have them. */
+export const tileBytes = (format: FragmentFormat): number => (FRAGMENT_TILE_ROWS / 16) * UNIT_BYTES[format];
+
+/** Bytes of a matrix in fragments. */
+export function fragmentBytes(type: FragmentType, rows: number, columns: number): number {
+  return tilesOf(rows) * chunksOf(columns) * tileBytes(fragmentFormat(type));
+}
+
+const ROUNDED = 'what the tests hold is the product: docs/verification.md';
+
+/** Dimensions `tiles` and `chunks` of the target; `blocks` of a row of the source, if it is in blocks. */
+export const packFragments = (type: FragmentType) =>
+  defineKernel({
+    name: `pack_fragments_${type}`,
+    source: 'pack_fragments.hip',
+    on: 'hopper',
+    summary: 'weights from rows of a file to the fragments of matrix instructions',
+    arguments: [
+      isBlockType(type)
+        ? input('source', 'u8', 'out', 'blocks', `${blockFormat(type).blockBytes}`)
+        : input('source', type, 'out', 'in'),
+      aligned(16, inout('target', 'u8', 'tiles', 'chunks', `${tileBytes(fragmentFormat(type))}`)),
+      inout('overflow', 'i32', '1'),
+      i32('out'),
+      i32('in'),
+    ],
+    grid: [{ of: 'tiles * chunks * 128', per: 'block' }],
+    tolerance: exact(ROUNDED),
+  });
+
+export const fragmentsContracts: readonly KernelContract[] = [...TILE_TYPES, ...BLOCK_TYPES].map(packFragments);

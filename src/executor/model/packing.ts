@@ -1,0 +1,94 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufTensor } from '../../shared/gguf/reader.js';
+import type { Device, DeviceBuffer } from '../device/device.js';
+import {
+  BLOCK_TYPES,
+  type BlockType,
+  blockFormat,
+  canPack,
+  chunksOf,
+  type FragmentType,
+  fragmentBytes,
+  isBlockType,
+  packedRowBytes,
+  packFragments,
+  repack,
+  TILE_TYPES,
+  tilesOf,
+} from '../kernels/index.js';
+import { LaunchPlanRecorder } from '../kernels/launch-plan.js';
+import type { MatrixLayout } from './matrix.js';
+
+/** How a device's kernels read matrices that are multiplied. */
+export interface Packing {
+  readonly layout: MatrixLayout;
+  /** Bytes of a tensor packed; undefined for one whose kernels read it as the file has it. */
+  bytes(tensor: GgufTensor): number | undefined;
+  /**
+   * Packs a tensor.
+   *
+   * @param source its bytes in the file, on the device
+   * @throws RocmForgeError `MODEL_UNSUPPORTED`: a scale is more than the packed form can hold
+   */
+  pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void>;
+}
+
+/** Of any GPU but Hopper's: blocks in planes that lanes read by 16 bytes. */
+const planes: Packing = {
+  layout: 'planes',
+  bytes: (tensor) => {
+    const type = typeOf(tensor, BLOCK_TYPES);
+    const [columns = 0, rows] = tensor.dims;
+    if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
+    return rows * packedRowBytes(type, columns);
+  },
+  pack: async (device, tensor, source, target) => {
+    const type = typeOf(tensor, BLOCK_TYPES) as BlockType;
+    const [columns = 0, out = 0] = tensor.dims;
+    const blocks = columns / blockFormat(type).blockElements;
+    const recorder = new LaunchPlanRecorder(device, 0);
+    recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
+    await recorder.run();
+  },
+};
+
+const FRAGMENT_TYPES: readonly FragmentType[] = [...TILE_TYPES, ...BLOCK_TYPES];
+
+/** Of Hopper's: what lanes bring to matrix instructions. */
+const fragments: Packing = {
+  layout: 'fragments',
+  bytes: (tensor) => {
+    const type = typeOf(tensor, FRAGMENT_TYPES);
+    const [columns = 0, rows] = tensor.dims;
+    return type === undefined || rows === undefined ? undefined : fragmentBytes(type, rows, columns);
+  },
+  pack: async (device, tensor, source, target) => {
+    const type = typeOf(tensor, FRAGMENT_TYPES) as FragmentType;
+    const [columns = 0, out = 0] = tensor.dims;
+    const overflow = device.upload(Int32Array.of(0));
+    try {
+      const recorder = new LaunchPlanRecorder(device, 0);
+      const elements = isBlockType(type) ? source : { ...source, dtype: type, elements: columns * out };
+      const blocks = isBlockType(type) ? { blocks: columns / blockFormat(type).blockElements } : {};
+      const dims = { ...blocks, tiles: tilesOf(out), chunks: chunksOf(columns) };
+      recorder.launch(packFragments(type), { source: elements, target, overflow, out, in: columns }, dims);
+      await recorder.run();
+      const [flag = 0] = new Int32Array(device.native.read(overflow.address, 4).slice().buffer);
+      if (flag !== 1) return;
+      throw new RocmForgeError(
+        'MODEL_UNSUPPORTED',
+        `${tensor.name} has blocks with a scale of 0.5 or more, which this GPU's kernels do not hold`,
+      );
+    } finally {
+      device.release(overflow);
+    }
+  },
+};
+
+export function packingOf(device: Device): Packing {
+  return device.deviceClass === 'hopper' ? fragments : planes;
+}
+
+function typeOf<T extends string>(tensor: GgufTensor, types: readonly T[]): T | undefined {
+  return types.find((candidate) => candidate.toUpperCase() === tensor.type);
+}
