@@ -105,7 +105,8 @@ async function run(load: Load, profileFolder?: string): Promise<Run> {
   const fromUs = Number(process.hrtime.bigint() / 1000n);
   const report = await offer(stack, { ...offered, seed: 2 });
   await stack.stop();
-  if (report.tokens !== requests * tokens) throw new Error(`${report.tokens} tokens came: ${JSON.stringify(report.failed)}`);
+  if (report.tokens !== requests * tokens)
+    throw new Error(`${report.tokens} tokens came: ${JSON.stringify(report.failed)}`);
   const us = report.gateway?.cpuUsPerToken ?? Number.NaN;
   return { us, joined: report.tokensPerChunk, perSecond: report.tokensPerSecond, tokens: report.tokens, fromUs };
 }
