@@ -6,6 +6,13 @@ const NUMBERS = [
   ['set in the token of an output row that no token could be drawn for', 'OUTPUT_NON_FINITE'],
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['blocks that share a sampled row, and what each leaves of its part', 'SAMPLE_PARTS', 'SAMPLE_PART_WORDS'],
+  ['blocks that share a row’s filtering, and the bins of each', 'FILTER_PARTS', 'FILTER_BINS'],
+  [
+    'the most candidates of such a block and of a row, and words that filtering leaves',
+    'PART_CANDIDATES',
+    'ROW_CANDIDATES',
+    'FILTER_WORDS',
+  ],
   ['the most rows of a tile of flash_attention', 'FLASH_QUERIES'],
   ['elements of quantized activations that share a scale, and their bytes', 'Q8_BLOCK', 'Q8_BLOCK_BYTES'],
   ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART'],

@@ -21,6 +21,7 @@ export interface StackOptions {
   readonly kvBlocks?: number;
   readonly prefixCache?: boolean;
   readonly maxStepTokens?: number;
+  readonly streamInterval?: number;
   /** Listens at a port of loopback in place of a socket file. */
   readonly isLoopback?: boolean;
   /** Where the gateway leaves a profile of its processor time when it ends; absent: none is made. */
@@ -65,6 +66,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   gatewayArguments.push('--max-context', '65536', '--max-step-tokens', String(options.maxStepTokens ?? 2048));
   gatewayArguments.push('--pipeline-depth', String(pipelineDepth), '--max-queued-requests', '100000');
   gatewayArguments.push('--max-queued-requests-per-peer', '100000');
+  if (options.streamInterval) gatewayArguments.push('--stream-interval', String(options.streamInterval));
   if (!prefixCache) gatewayArguments.push('--no-prefix-cache');
   const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn' };
   const { profileFolder } = options;

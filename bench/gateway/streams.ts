@@ -21,11 +21,13 @@ interface Load {
   readonly prompt: string;
   readonly tokens: number;
   readonly requests: number;
+  readonly streamInterval?: number;
 }
 
 const LOADS: Readonly<Record<string, Load>> = {
   full: { streams: 128, connections: 4, stepMs: 0, prompt: '16', tokens: 1500, requests: 128 },
   paced: { streams: 128, connections: 4, stepMs: 8, prompt: '16', tokens: 1000, requests: 128 },
+  joined: { streams: 128, connections: 4, stepMs: 8, prompt: '16', tokens: 1000, requests: 128, streamInterval: 4 },
   alone: { streams: 128, connections: 128, stepMs: 8, prompt: '16', tokens: 1000, requests: 128 },
   prompts: { streams: 128, connections: 4, stepMs: 24, prompt: '128:512', tokens: 128, requests: 768 },
   few: { streams: 8, connections: 4, stepMs: 5, prompt: '16', tokens: 2000, requests: 8 },
@@ -97,8 +99,9 @@ interface Run {
 }
 
 async function run(load: Load, profileFolder?: string): Promise<Run> {
-  const { streams, connections, stepMs, prompt, tokens, requests } = load;
-  const stack = await startStack({ stepMs, maxSequences: streams, isLoopback: true, profileFolder });
+  const { streams, connections, stepMs, prompt, tokens, requests, streamInterval } = load;
+  const shape = { stepMs, maxSequences: streams, ...(streamInterval !== undefined && { streamInterval }) };
+  const stack = await startStack({ ...shape, isLoopback: true, profileFolder });
   const offered = { clients: streams, 'prompt-tokens': prompt, connections, tokens, requests };
   // As long as it takes until what runs often is compiled.
   await offer(stack, { ...offered, requests: Math.max(streams, requests / 2) });

@@ -20,6 +20,8 @@ export class Sampling {
   private readonly everySample: DeviceBuffer;
   /** What the blocks that share a row leave, `[max_sequences, SAMPLE_PART_WORDS, SAMPLE_PARTS]`. */
   private readonly parts: DeviceBuffer;
+  /** What the blocks that filter a row leave, `[max_sequences, FILTER_WORDS]`. */
+  private readonly filters: DeviceBuffer;
   private readonly draws: StepCount;
   private readonly samples: StepCount;
   private readonly maxStepTokens: number;
@@ -36,6 +38,7 @@ export class Sampling {
     this.adjusted = memory.allocate('f32', maxSequences * vocabulary);
     this.everySample = memory.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
     this.parts = memory.allocate('i32', maxSequences * kernels.SAMPLE_PART_WORDS * kernels.SAMPLE_PARTS);
+    this.filters = memory.allocate('i32', device.isHost ? 1 : maxSequences * kernels.FILTER_WORDS);
     this.maxStepTokens = maxStepTokens;
     this.draws = { index: COUNT_DRAWS, max: maxSequences };
     this.samples = { index: COUNT_SAMPLES, max: maxSequences };
@@ -69,7 +72,16 @@ export class Sampling {
     plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
 
     const answer = { output: tables.output, output_words: kernels.OUTPUT_WORDS };
-    const drawn = { logits, adjusted, ...withSlots, biases, parts: this.parts, ...sizes, ...answer };
+    const drawn = {
+      logits,
+      adjusted,
+      ...withSlots,
+      biases,
+      parts: this.parts,
+      filters: this.filters,
+      ...sizes,
+      ...answer,
+    };
     const launch: Launch = (...launched) => plan.launch(...launched);
     kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims);
     plan.launch(kernels.tokenHistory, { ...withSlots, history, entries: historyEntries }, dims);

@@ -1,9 +1,13 @@
 import {
   copyAdjusted,
+  FILTER_WORDS,
   SAMPLE_PART_WORDS,
   SAMPLE_PARTS,
   sampleBest,
+  sampleBins,
+  sampleCandidates,
   sampleDraw,
+  sampleFilter,
   samplePick,
 } from '../../../src/executor/kernels/index.js';
 import { SlotWord } from '../../../src/executor/model/slot-layout.js';
@@ -95,13 +99,19 @@ export class SampledStep {
   /** What sample_best and sample_draw leave. */
   async drawn(target: Target): Promise<Int32Array> {
     const parts = await this.best(target);
-    const values = { ...this.shared, row_position: this.rowPosition, parts };
+    let filters = new Int32Array(this.rows.length * FILTER_WORDS).fill(-7);
+    for (const filtering of [sampleBins, sampleCandidates, sampleFilter]) {
+      const result = await target.launch(filtering, { ...this.shared, parts, filters }, this.dimensions);
+      filters = result.filters as Int32Array<ArrayBuffer>;
+    }
+    const values = { ...this.shared, row_position: this.rowPosition, parts, filters };
     return (await target.launch(sampleDraw, values, this.dimensions)).parts as Int32Array;
   }
 
   /** The tokens that the three kernels choose, and each slot's last token. */
   async pick(target: Target): Promise<{ readonly tokens: number[]; readonly lastTokens: number[] }> {
-    const values = { ...this.shared, row_position: this.rowPosition, parts: await this.drawn(target) };
+    const { sample_row, row_slot, slots, slot_words } = this.shared;
+    const values = { sample_row, row_slot, slots, slot_words, parts: await this.drawn(target) };
     const output = new Int32Array(this.rows.length * OUTPUT_WORDS).fill(-9);
     const result = await target.launch(samplePick, { ...values, output, output_words: OUTPUT_WORDS }, this.dimensions);
     return {
