@@ -6,6 +6,7 @@ const NUMBERS = [
   ['set in the token of an output row that no token could be drawn for', 'OUTPUT_NON_FINITE'],
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['blocks that share a sampled row, and what each leaves of its part', 'SAMPLE_PARTS', 'SAMPLE_PART_WORDS'],
+  ['the most of the likeliest tokens that come with a sampled one', 'TOP_LOGPROBS_MAX'],
   ['blocks that share a row’s filtering, and the bins of each', 'FILTER_PARTS', 'FILTER_BINS'],
   [
     'the most candidates of such a block and of a row, and words that filtering leaves',

@@ -2,6 +2,9 @@ import { defineKernel, i32, inout, input, type KernelContract } from '../device/
 import { elementwise, exact, moved } from '../device/tolerance.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { TOP_LOGPROBS_MAX } from './log-softmax.js';
+import { SAMPLE_PARTS } from './sample-parts.js';
+
+export { SAMPLE_PARTS };
 
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
 export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
@@ -90,9 +93,6 @@ export const logitBias = defineKernel({
   grid: [{ of: 'samples' }],
   tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
-
-/** Blocks that share a sampled row; `SAMPLE_PARTS` of `forge/sampling.h`. */
-export const SAMPLE_PARTS = 64;
 
 /** Words that each of them leaves; `SAMPLE_PART_WORDS`. */
 export const SAMPLE_PART_WORDS = 4;

@@ -22,6 +22,8 @@ export class Sampling {
   private readonly parts: DeviceBuffer;
   /** What the blocks that filter a row leave, `[max_sequences, FILTER_WORDS]`. */
   private readonly filters: DeviceBuffer;
+  /** The likeliest tokens of each row's parts, `[max_sequences, SAMPLE_PARTS, TOP_LOGPROBS_MAX]`. */
+  private readonly likeliest: DeviceBuffer;
   private readonly draws: StepCount;
   private readonly samples: StepCount;
   private readonly maxStepTokens: number;
@@ -39,6 +41,8 @@ export class Sampling {
     this.everySample = memory.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
     this.parts = memory.allocate('i32', maxSequences * kernels.SAMPLE_PART_WORDS * kernels.SAMPLE_PARTS);
     this.filters = memory.allocate('i32', device.isHost ? 1 : maxSequences * kernels.FILTER_WORDS);
+    const likeliest = maxSequences * kernels.SAMPLE_PARTS * kernels.TOP_LOGPROBS_MAX;
+    this.likeliest = memory.allocate('i32', device.isHost ? 1 : likeliest);
     this.maxStepTokens = maxStepTokens;
     this.draws = { index: COUNT_DRAWS, max: maxSequences };
     this.samples = { index: COUNT_SAMPLES, max: maxSequences };
@@ -87,7 +91,12 @@ export class Sampling {
     plan.launch(kernels.tokenHistory, { ...withSlots, history, entries: historyEntries }, dims);
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
-    plan.launch(kernels.logSoftmaxTop, { ...withSlots, logits, output: tables.output, ...top }, dims);
+    const likely = { ...withSlots, logits, ...top };
+    if (this.device.isHost) plan.launch(kernels.logSoftmaxTop, { ...likely, output: tables.output }, dims);
+    else {
+      plan.launch(kernels.likeliestParts, { ...likely, likeliest: this.likeliest }, dims);
+      plan.launch(kernels.logSoftmaxMerge, { ...likely, likeliest: this.likeliest, output: tables.output }, dims);
+    }
     plan.launch(
       kernels.promptLogprobs,
       { logits, draws: tables.at('draws'), target: tables.at('promptTarget'), output: tables.output, ...top },
