@@ -1,3 +1,4 @@
+import type { KernelContract } from '../../../src/executor/device/contract.js';
 import {
   copyAdjusted,
   FILTER_WORDS,
@@ -96,14 +97,19 @@ export class SampledStep {
     return result.parts as Int32Array;
   }
 
+  /** What sample_bins, sample_candidates and sample_filter leave, after sample_best left `parts`. */
+  async filters(target: Target, parts: Int32Array): Promise<Record<'bins' | 'candidates' | 'filtered', Int32Array>> {
+    const launch = async (contract: KernelContract, filters: Int32Array): Promise<Int32Array> =>
+      (await target.launch(contract, { ...this.shared, parts, filters }, this.dimensions)).filters as Int32Array;
+    const bins = await launch(sampleBins, new Int32Array(this.rows.length * FILTER_WORDS).fill(-7));
+    const candidates = await launch(sampleCandidates, bins);
+    return { bins, candidates, filtered: await launch(sampleFilter, candidates) };
+  }
+
   /** What sample_best and sample_draw leave. */
   async drawn(target: Target): Promise<Int32Array> {
     const parts = await this.best(target);
-    let filters = new Int32Array(this.rows.length * FILTER_WORDS).fill(-7);
-    for (const filtering of [sampleBins, sampleCandidates, sampleFilter]) {
-      const result = await target.launch(filtering, { ...this.shared, parts, filters }, this.dimensions);
-      filters = result.filters as Int32Array<ArrayBuffer>;
-    }
+    const filters = (await this.filters(target, parts)).filtered;
     const values = { ...this.shared, row_position: this.rowPosition, parts, filters };
     return (await target.launch(sampleDraw, values, this.dimensions)).parts as Int32Array;
   }
