@@ -4,15 +4,15 @@
 #include "forge/sampling.h"
 
 // One block a sampled row.
-KERNEL_RESIDENT(4, sample_filter, const float* __restrict logits,  // [samples, vocabulary]
-                const float* __restrict adjusted,                  // the same: of rows with penalties or biases
-                const int32_t* __restrict sample_row,              // [samples], which row of the step
-                const int32_t* __restrict row_slot,                // [tokens]
-                const int32_t* __restrict slots,                   // [slots, slot_words]
-                const int32_t* __restrict biases,                  // [slots, 1 + 2 * entries], see logit_bias
-                const int32_t* __restrict parts,                   // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
-                int32_t* __restrict filters,                       // [samples, FILTER_WORDS]
-                int slot_words, int entries, int vocabulary) {
+KERNEL(sample_filter, const float* __restrict logits,  // [samples, vocabulary]
+       const float* __restrict adjusted,               // the same: of rows with penalties or biases
+       const int32_t* __restrict sample_row,           // [samples], which row of the step
+       const int32_t* __restrict row_slot,             // [tokens]
+       const int32_t* __restrict slots,                // [slots, slot_words]
+       const int32_t* __restrict biases,               // [slots, 1 + 2 * entries], see logit_bias
+       const int32_t* __restrict parts,                // [samples, SAMPLE_PART_WORDS, SAMPLE_PARTS]
+       int32_t* __restrict filters,                    // [samples, FILTER_WORDS]
+       int slot_words, int entries, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.x;
   const SampledRow row =
