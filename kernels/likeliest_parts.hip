@@ -21,6 +21,8 @@ KERNEL(likeliest_parts, const float* __restrict logits,  // [samples, vocabulary
   const PartRange range = part_range(part, vocabulary);
   likeliest_of(
       range.end - range.first, min_of(wanted, top_max),
-      [&](int i) { return Indexed{l[range.first + i], range.first + i}; },
+      [&](int i) {
+        return Indexed{l[range.first + i], range.first + i};
+      },
       [&](int n, const Indexed& best) { ids[n] = best.index; });
 }

@@ -22,8 +22,8 @@ KERNEL(log_softmax_merge, const float* __restrict logits,  // [samples, vocabula
 
   const int of_part = min_of(asked, top_max);
   if (of_part == 0) return;
-  SHARED(float, best_logits, SAMPLE_PARTS * TOP_LOGPROBS_MAX);
-  SHARED(int, best_ids, SAMPLE_PARTS * TOP_LOGPROBS_MAX);
+  SHARED(float, best_logits, SAMPLE_PARTS* TOP_LOGPROBS_MAX);
+  SHARED(int, best_ids, SAMPLE_PARTS* TOP_LOGPROBS_MAX);
   const int count = SAMPLE_PARTS * of_part;
   for (int i = thread_id(); i < count; i += BLOCK) {
     const int id = likeliest[(static_cast<size_t>(sample) * SAMPLE_PARTS + i / of_part) * top_max + i % of_part];
@@ -32,7 +32,10 @@ KERNEL(log_softmax_merge, const float* __restrict logits,  // [samples, vocabula
   }
   block_sync();
   likeliest_of(
-      count, min_of(of_part, vocabulary), [&](int i) { return Indexed{best_logits[i], best_ids[i]}; },
+      count, min_of(of_part, vocabulary),
+      [&](int i) {
+        return Indexed{best_logits[i], best_ids[i]};
+      },
       [&](int n, const Indexed& best) {
         out[2 + n] = best.index;
         values[2 + top_max + n] = best.value - log_sum;

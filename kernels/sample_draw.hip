@@ -24,9 +24,8 @@ KERNEL(sample_draw, const float* __restrict logits,  // [samples, vocabulary]
   if (!is_finite(best)) return;
   const PartRange range = part_range(part, vocabulary);
   const int position = row_position[row.row] + 1;
-  const Kept kept = filters_any(sampling, vocabulary) ? load_kept(filter_of(filters, sample))
-                                                      : all_kept(sampling, best.value);
-  const Indexed drawn =
-      block_argmax(draw(row.logits, range.first, range.end, sampling, kept, position, best.index));
+  const Kept kept =
+      filters_any(sampling, vocabulary) ? load_kept(filter_of(filters, sample)) : all_kept(sampling, best.value);
+  const Indexed drawn = block_argmax(draw(row.logits, range.first, range.end, sampling, kept, position, best.index));
   if (thread_id() == 0) store_part(parts, sample, part, PART_DRAWN_VALUE, drawn);
 }

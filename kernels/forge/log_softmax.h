@@ -45,7 +45,10 @@ DEVICE void log_softmax_row(const float* l, int32_t* out, int wanted, int top_ma
   float* values = reinterpret_cast<float*>(out);
   if (thread_id() == 0) values[1] = l[out[0] & ~OUTPUT_NON_FINITE] - log_sum;
   likeliest_of(
-      vocabulary, min_of(wanted, min_of(top_max, vocabulary)), [&](int i) { return Indexed{l[i], i}; },
+      vocabulary, min_of(wanted, min_of(top_max, vocabulary)),
+      [&](int i) {
+        return Indexed{l[i], i};
+      },
       [&](int n, const Indexed& best) {
         out[2 + n] = best.index;
         values[2 + top_max + n] = best.value - log_sum;

@@ -149,8 +149,8 @@ DEVICE PartRange part_range(int part, int vocabulary, int parts = SAMPLE_PARTS) 
   return {min_of(part * size, vocabulary), min_of((part + 1) * size, vocabulary)};
 }
 
-// What the blocks that filter a row leave for the next ones: [samples, FILTER_WORDS]. First the row's Kept, then what is
-// known of its candidates, then how many each part has, then their ids, then each part's bins.
+// What the blocks that filter a row leave for the next ones: [samples, FILTER_WORDS]. First the row's Kept, then what
+// is known of its candidates, then how many each part has, then their ids, then each part's bins.
 enum FilterWord {
   FILTER_KEPT = 0,
   FILTER_TARGET = 8,  // the weight that candidates from the largest on have to reach
@@ -183,8 +183,8 @@ DEVICE Kept load_kept(const int32_t* filter) {
           as_float(words[4])};
 }
 
-// Whether a row's threshold is searched by many blocks: in bins first, then among the candidates in few of them. What is
-// typical is not found so.
+// Whether a row's threshold is searched by many blocks: in bins first, then among the candidates in few of them. What
+// is typical is not found so.
 DEVICE bool has_bins(const Sampling& s, int vocabulary) {
   return draws(s) && filters_any(s, vocabulary) && s.typical_p >= 1.0f;
 }

@@ -165,7 +165,7 @@ describe('a reader that does not read', () => {
     await server?.stop();
     server = undefined;
   });
-  /** A client that takes few bytes while it does not read, however many tokens are joined. */
+  /** A client that takes few bytes while it does not read. */
   const readerOf = ({ address }: FakeGateway): InferenceServiceClient => {
     reader = new InferenceServiceClient(address, credentials.createInsecure(), {
       'grpc-node.flow_control_window': 512,
@@ -175,8 +175,9 @@ describe('a reader that does not read', () => {
   };
   const prompt = Array.from({ length: 20 }, (_, i) => 259 + i);
   const tokens = 12_000;
-  // More than that client's window takes, and less than what pauses a generation.
+  // Far more than that client takes, in steps slow enough that hardly any are joined, and less than what pauses a generation.
   const UNREAD = 900;
+  const unread = request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } });
   const long = request({ tokens: prompt, stop: { maxTokens: tokens, ignoreEos: true } });
   const room = { model: { contextLength: 16_384 }, maxContext: 16_384, kvBlocks: 3000 };
 
@@ -216,11 +217,9 @@ describe('a reader that does not read', () => {
   });
 
   it('is waited for by a gateway that drains, though nothing is computed for it any more', async () => {
-    server = await startFakeGateway({ ...room, stepMs: 0 });
+    server = await startFakeGateway({ ...room, stepMs: 2 });
     const { gateway } = server;
-    const call = readerOf(server).generateStream(
-      request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } }),
-    );
+    const call = readerOf(server).generateStream(unread);
     const ids: number[] = [];
     call.on('data', ({ event }: GenerateStreamResponse) => {
       if (event?.$case === 'chunk') ids.push(...event.value.tokenIds);
@@ -228,7 +227,7 @@ describe('a reader that does not read', () => {
     const ended = new Promise((resolve, reject) => call.on('end', resolve).on('error', reject));
     call.pause();
     await expect.poll(() => gateway.replica.active).toBe(1);
-    await expect.poll(() => gateway.replica.active).toBe(0);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(0);
     let isOver = false;
     const drained = gateway.drain(20_000).then((finished) => {
       isOver = true;
@@ -243,15 +242,13 @@ describe('a reader that does not read', () => {
   });
 
   it('is cut by a gateway whose time to drain is over, which tells so', async () => {
-    server = await startFakeGateway({ ...room, stepMs: 0 });
-    const call = readerOf(server).generateStream(
-      request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } }),
-    );
+    server = await startFakeGateway({ ...room, stepMs: 2 });
+    const call = readerOf(server).generateStream(unread);
     call.on('data', () => undefined).on('error', () => undefined);
     call.pause();
     const { gateway } = server;
     await expect.poll(() => gateway.replica.active).toBe(1);
-    await expect.poll(() => gateway.replica.active).toBe(0);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(0);
     expect(await gateway.drain(300)).toBe(false);
   });
 
