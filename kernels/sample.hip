@@ -25,7 +25,7 @@ KERNEL(sample, const float* __restrict logits,  // [samples, vocabulary]
   const Sampling sampling = sampling_of(slot);
   int token = best.index;
   if (draws(sampling) && is_finite(best)) {
-    const Kept kept = filter(l, vocabulary, sampling, best.value);
+    const Kept kept = filtered(l, vocabulary, sampling, best.value);
     token = block_argmax(draw(l, 0, vocabulary, sampling, kept, row_position[row] + 1, token)).index;
   }
   if (thread_id() == 0) {

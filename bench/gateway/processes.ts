@@ -21,6 +21,11 @@ export interface StackOptions {
   readonly kvBlocks?: number;
   readonly prefixCache?: boolean;
   readonly maxStepTokens?: number;
+  readonly streamInterval?: number;
+  /** Listens at a port of loopback in place of a socket file. */
+  readonly isLoopback?: boolean;
+  /** Where the gateway leaves a profile of its processor time when it ends; absent: none is made. */
+  readonly profileFolder?: string | undefined;
 }
 
 /** Servers in processes of their own, and the addresses of the one that clients talk to. */
@@ -51,16 +56,22 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { stepMs, maxSequences, pipelineDepth = 2, kvBlocks = 100_000, prefixCache = true } = options;
   const number = ++stacks;
   const executorAddress = `unix:${path.join(folder, `executor-${number}.sock`)}`;
-  const address = `unix:${path.join(folder, `gateway-${number}.sock`)}`;
+  const address = options.isLoopback
+    ? `127.0.0.1:${metricsPort(number + 10_000)}`
+    : `unix:${path.join(folder, `gateway-${number}.sock`)}`;
   const metrics = `127.0.0.1:${metricsPort(number)}`;
   const { process: executor } = await startFake({ listen: executorAddress, stepMs, kvBlocks });
   const gatewayArguments = ['serve', '--model', model, '--listen', address, '--executor', executorAddress];
   gatewayArguments.push('--metrics-listen', metrics, '--max-sequences', String(maxSequences));
   gatewayArguments.push('--max-context', '65536', '--max-step-tokens', String(options.maxStepTokens ?? 2048));
   gatewayArguments.push('--pipeline-depth', String(pipelineDepth), '--max-queued-requests', '100000');
+  gatewayArguments.push('--max-queued-requests-per-peer', '100000');
+  if (options.streamInterval) gatewayArguments.push('--stream-interval', String(options.streamInterval));
   if (!prefixCache) gatewayArguments.push('--no-prefix-cache');
   const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn' };
-  const gateway = await started(spawn(process.execPath, [CLI, ...gatewayArguments], { env }), /serving/);
+  const { profileFolder } = options;
+  const profile = profileFolder === undefined ? [] : ['--cpu-prof', '--cpu-prof-dir', profileFolder];
+  const gateway = await started(spawn(process.execPath, [...profile, CLI, ...gatewayArguments], { env }), /serving/);
   return {
     address,
     metrics,

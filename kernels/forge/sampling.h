@@ -20,9 +20,11 @@ DEVICE Sampling sampling_of(const int32_t* slot) {
 // Below this a temperature is an argmax: its inverse would be infinite for some, and 0 * inf is no logit.
 constexpr float LEAST_TEMPERATURE = 1e-6f;
 DEVICE bool draws(const Sampling& s) { return s.temperature >= LEAST_TEMPERATURE; }
-// Whether a top_k, typical_p, top_p or min_p may leave tokens out of the draw.
-DEVICE bool filters(const Sampling& s, int vocabulary) {
-  return (s.top_k > 0 && s.top_k < vocabulary) || s.typical_p < 1.0f || s.top_p < 1.0f || s.min_p > 0.0f;
+DEVICE bool has_top_k(const Sampling& s, int vocabulary) { return s.top_k > 0 && s.top_k < vocabulary; }
+// Whether a top_k, typical_p or top_p may leave tokens out of the draw. What min_p leaves out is known of each token by
+// itself.
+DEVICE bool filters_any(const Sampling& s, int vocabulary) {
+  return has_top_k(s, vocabulary) || s.typical_p < 1.0f || s.top_p < 1.0f;
 }
 
 // This thread's largest of the elements first .. end - 1. NaN counts as +inf, before any index: so the largest of a row
@@ -61,7 +63,7 @@ DEVICE bool is_kept(const Kept& kept, float logit, int id) {
 DEVICE Kept all_kept(const Sampling& s, float largest) { return {0, {largest, s.inverse, 0.0f, 0}, largest}; }
 
 // What top_k, then typical_p, then top_p leave: all threads of a block together.
-DEVICE Kept filter(const float* logits, int vocabulary, const Sampling& s, float largest) {
+DEVICE Kept filtered(const float* logits, int vocabulary, const Sampling& s, float largest) {
   Kept kept = all_kept(s, largest);
   kept.threshold = top_k_threshold(logits, vocabulary, s.top_k);
   if (s.typical_p < 1.0f) {
@@ -142,9 +144,103 @@ DEVICE Indexed best_part(const int32_t* parts, int sample, SamplePartWord word) 
 struct PartRange {
   int first, end;
 };
-DEVICE PartRange part_range(int part, int vocabulary) {
-  const int size = (vocabulary + SAMPLE_PARTS - 1) / SAMPLE_PARTS;
+DEVICE PartRange part_range(int part, int vocabulary, int parts = SAMPLE_PARTS) {
+  const int size = (vocabulary + parts - 1) / parts;
   return {min_of(part * size, vocabulary), min_of((part + 1) * size, vocabulary)};
+}
+
+// What the blocks that filter a row leave for the next ones: [samples, FILTER_WORDS]. First the row's Kept, then what
+// is known of its candidates, then how many each part has, then their ids, then each part's bins.
+enum FilterWord {
+  FILTER_KEPT = 0,
+  FILTER_TARGET = 8,  // the weight that candidates from the largest on have to reach
+  FILTER_COUNTS = 10,
+  FILTER_IDS = FILTER_COUNTS + FILTER_PARTS,
+  FILTER_PART_BINS = FILTER_IDS + FILTER_PARTS * PART_CANDIDATES,
+};
+static_assert(FILTER_PART_BINS % 2 == 0 && FILTER_PART_BINS + 2 * FILTER_PARTS * FILTER_BINS == FILTER_WORDS, "");
+
+template <class Word>
+DEVICE Word* filter_of(Word* filters, int sample) {
+  return filters + static_cast<size_t>(sample) * FILTER_WORDS;
+}
+DEVICE void store_u64(int32_t* words, uint64_t value) { __builtin_memcpy(words, &value, 8); }
+DEVICE uint64_t load_u64(const int32_t* words) {
+  uint64_t value;
+  __builtin_memcpy(&value, words, 8);
+  return value;
+}
+DEVICE void store_kept(int32_t* filter, const Kept& kept) {
+  const float floats[] = {kept.largest, kept.typical.largest, kept.typical.inverse, kept.typical.expected};
+  store_u64(filter + FILTER_KEPT, kept.threshold);
+  store_u64(filter + FILTER_KEPT + 2, kept.typical.least);
+  __builtin_memcpy(filter + FILTER_KEPT + 4, floats, 16);
+}
+DEVICE Kept load_kept(const int32_t* filter) {
+  const int32_t* words = filter + FILTER_KEPT;
+  return {load_u64(words),
+          {as_float(words[5]), as_float(words[6]), as_float(words[7]), load_u64(words + 2)},
+          as_float(words[4])};
+}
+
+// Whether a row's threshold is searched by many blocks: in bins first, then among the candidates in few of them. What
+// is typical is not found so.
+DEVICE bool has_bins(const Sampling& s, int vocabulary) {
+  return draws(s) && filters_any(s, vocabulary) && s.typical_p >= 1.0f;
+}
+// Which bin an element is in, the largest in the first: equal ones in the same, larger ones in none that comes later.
+struct FilterBins {
+  float largest, scale;
+};
+DEVICE FilterBins filter_bins(const Sampling& s, int vocabulary, float largest) {
+  // top_p is about probabilities, so its bins are as fine as these are steep.
+  constexpr float PER_UNIT = 16.0f;
+  return {largest, has_top_k(s, vocabulary) ? PER_UNIT : PER_UNIT * max_of(s.inverse, 1.0f)};
+}
+DEVICE int bin_of(const FilterBins& bins, float logit) {
+  return static_cast<int>(min_of((bins.largest - logit) * bins.scale, FILTER_BINS - 1.0f));
+}
+
+// What the threads before this one count, and all of them: all threads of a block together.
+struct CountBefore {
+  int threads, total;
+};
+DEVICE CountBefore count_before(int own) {
+  constexpr int GROUP = 16, GROUPS = (BLOCK + GROUP - 1) / GROUP;
+  SHARED(int, counts, BLOCK);
+  SHARED(int, groups, GROUPS);
+  const int thread = thread_id(), group = thread / GROUP;
+  counts[thread] = own;
+  block_sync();
+  for (int g = thread; g < GROUPS; g += BLOCK) {
+    int sum = 0;
+    for (int i = g * GROUP; i < min_of((g + 1) * GROUP, BLOCK); i++) sum += counts[i];
+    groups[g] = sum;
+  }
+  block_sync();
+  CountBefore before{0, 0};
+  for (int g = 0; g < GROUPS; g++) {
+    before.total += groups[g];
+    if (g < group) before.threads += groups[g];
+  }
+  for (int i = group * GROUP; i < thread; i++) before.threads += counts[i];
+  block_sync();
+  return before;
+}
+
+// The threshold of the row's top_k or top_p among its candidates, and of its top_p among those that top_k leaves.
+// ranks: the candidates'.
+template <class Ranks>
+DEVICE uint64_t candidate_threshold(const Ranks& ranks, int count, const Sampling& s, int vocabulary, float largest,
+                                    uint64_t target) {
+  const auto rank = [&](int i) -> uint64_t { return ranks[i]; };
+  const auto mass = [&](int i) { return mass_of((logit_of(ranks[i]) - largest) * s.inverse); };
+  if (!has_top_k(s, vocabulary)) return select_threshold<uint64_t>(count, target, rank, mass);
+  const uint64_t least = select_threshold<int>(count, target, rank, [](int) { return 1; });
+  if (s.top_p >= 1.0f) return least;
+  const auto left = [&](int i) -> uint64_t { return ranks[i] >= least ? mass(i) : 0; };
+  const uint64_t share = max_of<uint64_t>(share_of(block_total(count, left), s.top_p), 1);
+  return max_of(least, select_threshold<uint64_t>(count, share, rank, left));
 }
 
 }  // namespace forge

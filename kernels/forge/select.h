@@ -18,6 +18,48 @@ DEVICE uint64_t rank_of(float logit, int id) {
   return static_cast<uint64_t>(bits) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
 
+// Where the weights of bins, added from the last one down or from the first one up, first reach `target`.
+struct Reached {
+  int bin;
+  uint64_t before;  // the weight of the bins before it
+};
+// Thread 0 looks at sums of 16 bins first: one after the other, all of them would take longer than filling them.
+// `sums` has room for COUNT / 16. All threads of a block together; what is returned holds for thread 0.
+template <int COUNT, class Bins, class Sums>
+DEVICE Reached bin_reaching(const Bins& bins, Sums& sums, uint64_t target, uint64_t before, bool from_last) {
+  constexpr int GROUP = 16, GROUPS = COUNT / GROUP;
+  const auto place = [&](int i, int count) { return from_last ? count - 1 - i : i; };
+  for (int g = thread_id(); g < GROUPS; g += BLOCK) {
+    uint64_t sum = 0;
+    for (int i = 0; i < GROUP; i++) sum += static_cast<uint64_t>(bins[g * GROUP + i]);
+    sums[g] = sum;
+  }
+  block_sync();
+  if (thread_id() != 0) return {0, 0};
+  int g = 0;
+  for (; g < GROUPS - 1; g++) {
+    const uint64_t sum = before + sums[place(g, GROUPS)];
+    if (sum >= target) break;
+    before = sum;
+  }
+  int i = 0;
+  for (; i < GROUP - 1; i++) {
+    const uint64_t sum = before + static_cast<uint64_t>(bins[place(g * GROUP + i, COUNT)]);
+    if (sum >= target) break;
+    before = sum;
+  }
+  return {place(g * GROUP + i, COUNT), before};
+}
+
+// The logit of a rank; of the zeros the positive one.
+DEVICE float logit_of(uint64_t rank) {
+  uint32_t bits = static_cast<uint32_t>(rank >> 32);
+  bits = bits & 0x80000000u ? bits & 0x7fffffffu : ~bits;
+  float logit;
+  __builtin_memcpy(&logit, &bits, 4);
+  return logit;
+}
+
 // The largest rank r such that the weights of all elements ranked r or better sum to at least `target`; 0 when all of
 // them together do not. `rank(i)` differs for any two; `weight(i)` is a whole number, and the sum must fit in a Sum:
 // the narrower, the faster GPUs add.
@@ -25,6 +67,7 @@ template <class Sum, class Rank, class Weight>
 DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight weight) {
   constexpr int BITS = 8, BINS = 1 << BITS;
   SHARED(Sum, bins, BINS);
+  SHARED(uint64_t, sums, BINS / 16);
   SHARED(uint64_t, found, 2);
   uint64_t prefix = 0, mask = 0, above = 0;  // `above`: the weight of everything ranked over the current prefix
   for (int shift = 64 - BITS; shift >= 0; shift -= BITS) {
@@ -37,12 +80,10 @@ DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight we
       if (own != 0) shared_add(bins[(rank >> shift) & (BINS - 1)], own);
     }
     block_sync();
+    const Reached reached = bin_reaching<BINS>(bins, sums, target, above, true);
     if (thread_id() == 0) {
-      int b = BINS - 1;
-      uint64_t sum = above;
-      while (b > 0 && sum + static_cast<uint64_t>(bins[b]) < target) sum += static_cast<uint64_t>(bins[b--]);
-      found[0] = sum;
-      found[1] = static_cast<uint64_t>(b);
+      found[0] = reached.before;
+      found[1] = static_cast<uint64_t>(reached.bin);
     }
     block_sync();
     above = found[0];

@@ -11,6 +11,7 @@ export function gatewayOptions(
     readonly executor?: string;
     readonly pipelineDepth?: number;
     readonly prefixCache?: boolean;
+    readonly streamInterval?: number;
     readonly stepTimeoutMs?: number;
     readonly maxQueuedRequests?: number;
     readonly maxQueuedTokens?: number;
@@ -41,6 +42,7 @@ export function gatewayOptions(
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,
     prefixCache: options.prefixCache ?? true,
+    streamInterval: options.streamInterval,
     stepTimeoutMs: options.stepTimeoutMs ?? 2000,
     maxQueuedRequests: options.maxQueuedRequests ?? 1024,
     maxQueuedTokens: options.maxQueuedTokens ?? 1 << 20,

@@ -48,6 +48,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
   .option('--executor <address>', 'use the executor at this address instead of starting one')
   .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once').argParser(wholeNumber(1)).default(2))
   .option('--no-prefix-cache', 'compute every prompt from its start')
+  .addOption(new Option('--stream-interval <tokens>', 'that come together').argParser(wholeNumber(1)).default(1))
   .addOption(
     new Option('--step-timeout-ms <ms>', 'the least time a step gets before the executor counts as hung')
       .argParser(wholeNumber(1))

@@ -34,6 +34,8 @@ export interface GatewayOptions extends ConnectionOptions {
   readonly kvCacheType: 'f32' | 'f16';
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
+  /** Tokens of a completion that a stream gets together, after its first; default 1. */
+  readonly streamInterval?: number | undefined;
   /** See {@link ReplicaOptions}. */
   readonly checkEveryStep?: boolean | undefined;
   readonly pauseLimitMs?: number | undefined;
@@ -137,7 +139,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
   const runner = new RequestRunner(tokenizer, router, metrics, log);
-  const service = new InferenceService(model, encoder, runner, readiness);
+  const service = new InferenceService(model, encoder, runner, readiness, options.streamInterval);
   const server = await openPublicServer(options.listen, service, health, options, log);
   metrics.watchDoor(
     { connections: server.connections.counters, calls: server.calls.counters },

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { logSoftmaxTop as contract } from '../../src/executor/kernels/index.js';
+import {
+  logSoftmaxTop as contract,
+  likeliestParts,
+  logSoftmaxMerge,
+  SAMPLE_PARTS,
+} from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
 import { logSoftmax, logSoftmaxTop } from './reference/log_softmax_top.js';
 import { expectClose } from './support/compare.js';
@@ -23,11 +28,18 @@ async function checkRows(target: Target, rows: Float32Array[], wanted: number[],
     logits.set(row, i * vocabulary);
   });
   const order = Int32Array.from(rows, (_, i) => i);
-  const result = await target.launch(
-    contract,
-    { logits, sample_row: order, row_slot: order, slots, output, slot_words, top_max, vocabulary },
-    { samples: rows.length, tokens: rows.length, slot_count: rows.length },
+  const values = { logits, sample_row: order, row_slot: order, slots, slot_words, top_max, vocabulary };
+  const dimensions = { samples: rows.length, tokens: rows.length, slot_count: rows.length };
+  const result = await target.launch(contract, { ...values, output }, dimensions);
+  // Many blocks' work, and the same bits.
+  const room = new Int32Array(rows.length * SAMPLE_PARTS * top_max).fill(UNTOUCHED);
+  const parts = await target.launch(likeliestParts, { ...values, likeliest: room }, dimensions);
+  const merged = await target.launch(
+    logSoftmaxMerge,
+    { ...values, likeliest: parts.likeliest as Int32Array, output },
+    dimensions,
   );
+  expect(merged.output).toEqual(result.output);
   rows.forEach((row, i) => {
     const ids = (result.output as Int32Array).slice(i * width, (i + 1) * width);
     const floats = new Float32Array(ids.buffer);

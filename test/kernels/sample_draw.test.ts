@@ -8,7 +8,7 @@ import { onEachTarget } from './support/targets.js';
 import { Random, seed, size } from './support/values.js';
 
 onEachTarget('sample_draw', (target) => {
-  it('leaves the best of each part with its noise, of rows that draw from all tokens', () =>
+  it('leaves the best of each part with its noise, of rows that are not greedy', () =>
     target.check(
       fc.tuple(size(5), size(target.simulated ? 700 : 3000), fc.constantFrom(0.1, 0.7, 1, 2), seed),
       async ([count, vocabulary, temperature, start]) => {
@@ -26,7 +26,7 @@ onEachTarget('sample_draw', (target) => {
             (row + 1) * SAMPLE_PART_WORDS * SAMPLE_PARTS,
           );
           const values = [...words.subarray(2 * SAMPLE_PARTS, 3 * SAMPLE_PARTS)].map(fromBits);
-          if (sampling.temperature === 0 || (sampling.topK > 0 && sampling.topK < vocabulary)) {
+          if (sampling.temperature === 0) {
             expect(words.subarray(2 * SAMPLE_PARTS).every((word) => word === -7)).toBe(true);
             return;
           }

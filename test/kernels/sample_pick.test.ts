@@ -45,6 +45,36 @@ onEachTarget('sample_pick', (target) => {
       },
     ));
 
+  it('chooses what sample chooses where candidates are few, many, and too many', async () => {
+    const vocabulary = target.simulated ? 9000 : 40_000;
+    const plain = { temperature: 1, topK: 0, typicalP: 1, topP: 1, minP: 0, seed: [3, 4], sampleIndex: 0 } as const;
+    const samplings = [
+      { ...plain, topK: 40, topP: Math.fround(0.95) },
+      { ...plain, topP: Math.fround(0.95), temperature: 100 },
+      { ...plain, topK: 6000 },
+      { ...plain, topP: 0.5, minP: Math.fround(0.05) },
+    ];
+    const spread = fill('normal', vocabulary, new Random(1));
+    // All in one bin, and all in one part of the row.
+    const narrow = spread.map((value) => 1e-3 * value);
+    const sorted = spread.map((value) => 8 * value).sort();
+    const rows = [spread, narrow, sorted].flatMap((logits) =>
+      samplings.map((sampling) => ({ logits, sampling, position: 7, adjusts: 'no' as const })),
+    );
+    const step = new SampledStep(rows);
+    const { slots, sample_row, row_slot, slot_words } = step.shared;
+    const output = new Int32Array(rows.length);
+    const whole = await target.launch(
+      sample,
+      {
+        ...{ logits: step.logits, slots, sample_row, row_slot, slot_words, vocabulary },
+        ...{ row_position: step.rowPosition, output, output_words: 1 },
+      },
+      step.dimensions,
+    );
+    expect((await step.pick(target)).tokens).toEqual([...whole.output!]);
+  });
+
   it('tells, as sample does, of a row that no token can be drawn for', async () => {
     const greedy = { temperature: 0, topK: 0, typicalP: 1, topP: 1, minP: 0, seed: [1, 2], sampleIndex: 0 } as const;
     const parameters = [greedy, { ...greedy, temperature: 1 }, { ...greedy, temperature: 1, topK: 3 }];

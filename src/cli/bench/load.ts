@@ -79,8 +79,9 @@ function run(
 ): Promise<void> {
   return new Promise((resolve) => {
     let last = 0;
+    // A stream that ends with an error may end twice, in either order.
     const end = (error: string): void => {
-      record.error = error;
+      record.error ||= error;
       record.endedAt = performance.now() - began;
       resolve();
     };

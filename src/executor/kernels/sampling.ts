@@ -2,6 +2,9 @@ import { defineKernel, i32, inout, input, type KernelContract } from '../device/
 import { elementwise, exact, moved } from '../device/tolerance.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { TOP_LOGPROBS_MAX } from './log-softmax.js';
+import { SAMPLE_PARTS } from './sample-parts.js';
+
+export { SAMPLE_PARTS };
 
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
 export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
@@ -91,11 +94,17 @@ export const logitBias = defineKernel({
   tolerance: exact('one rounding, the same as the reference rounded to f32'),
 });
 
-/** Blocks that share a sampled row; `SAMPLE_PARTS` of `forge/sampling.h`. */
-export const SAMPLE_PARTS = 64;
-
 /** Words that each of them leaves; `SAMPLE_PART_WORDS`. */
 export const SAMPLE_PART_WORDS = 4;
+
+/** Blocks that share a row's filtering, the bins of each, and the candidates of each and of all together. */
+export const FILTER_PARTS = 16;
+export const FILTER_BINS = 512;
+export const PART_CANDIDATES = 512;
+export const ROW_CANDIDATES = 4096;
+
+/** Words that filtering a row leaves; `FilterWord` of `forge/sampling.h` says what they are. */
+export const FILTER_WORDS = 10 + FILTER_PARTS * (1 + PART_CANDIDATES + 2 * FILTER_BINS);
 
 const biases = input('biases', 'i32', 'slot_count', '1 + 2 * entries');
 
@@ -107,11 +116,17 @@ const drawnFrom = [
 
 const parts = inout('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
 
+const partsLeft = input('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
+
+const filters = inout('filters', 'i32', 'samples', `${FILTER_WORDS}`);
+
 const rowPosition = input('row_position', 'i32', 'tokens');
 
 const adjustSizes = [i32('slot_words'), i32('entries'), i32('vocabulary')] as const;
 
 const partGrid = [{ of: `${SAMPLE_PARTS}` }, { of: 'samples' }] as const;
+
+const filterGrid = [{ of: `${FILTER_PARTS}` }, { of: 'samples' }] as const;
 
 const SAME = exact('the tokens of sample');
 
@@ -153,7 +168,7 @@ export const copyAdjusted = defineKernel({
   tolerance: moved,
 });
 
-/** The first of three launches that together are sample: rows with penalties or biases are read from `adjusted`. */
+/** The first of six launches that together are sample: rows with penalties or biases are read from `adjusted`. */
 export const sampleBest = defineKernel({
   name: 'sample_best',
   source: 'sample_best.hip',
@@ -164,34 +179,71 @@ export const sampleBest = defineKernel({
   tolerance: SAME,
 });
 
-/** The second; rows that are greedy or filter are not its affair. */
+/** The second; rows without top_k and top_p, and those with typical_p, are not its affair. */
+export const sampleBins = defineKernel({
+  name: 'sample_bins',
+  source: 'sample_bins.hip',
+  on: 'gpu',
+  summary: 'tokens or mass of each part of each filtered row, by distance from the largest logit',
+  arguments: [...drawnFrom, slots, biases, partsLeft, filters, ...adjustSizes],
+  grid: filterGrid,
+  tolerance: SAME,
+});
+
+/** The third. */
+export const sampleCandidates = defineKernel({
+  name: 'sample_candidates',
+  source: 'sample_candidates.hip',
+  on: 'gpu',
+  summary: 'the tokens among which the threshold of each filtered row lies',
+  arguments: [...drawnFrom, slots, biases, partsLeft, filters, ...adjustSizes],
+  grid: filterGrid,
+  tolerance: SAME,
+});
+
+/** The fourth; those with typical_p it filters alone. */
+export const sampleFilter = defineKernel({
+  name: 'sample_filter',
+  source: 'sample_filter.hip',
+  on: 'gpu',
+  summary: 'what top_k, typical_p and top_p leave of each filtered row',
+  arguments: [...drawnFrom, slots, biases, partsLeft, filters, ...adjustSizes],
+  grid: [{ of: 'samples' }],
+  tolerance: SAME,
+});
+
+/** The fifth; rows that are greedy are not its affair. */
 export const sampleDraw = defineKernel({
   name: 'sample_draw',
   source: 'sample_draw.hip',
   on: 'gpu',
   summary: 'the best logit with its noise of each part of each sampled row',
-  arguments: [...drawnFrom, rowPosition, slots, biases, parts, ...adjustSizes],
+  arguments: [
+    ...drawnFrom,
+    rowPosition,
+    slots,
+    biases,
+    parts,
+    input('filters', 'i32', 'samples', `${FILTER_WORDS}`),
+    ...adjustSizes,
+  ],
   grid: partGrid,
   tolerance: SAME,
 });
 
-/** The third. */
+/** The sixth. */
 export const samplePick = defineKernel({
   name: 'sample_pick',
   source: 'sample_pick.hip',
   on: 'gpu',
   summary: 'next token of each sampled row from its parts',
   arguments: [
-    ...drawnFrom,
-    rowPosition,
+    ...sampled,
     inout('slots', 'i32', 'slot_count', 'slot_words'),
-    biases,
-    input('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`),
+    partsLeft,
     inout('output', 'i32', 'samples', 'output_words'),
     i32('slot_words'),
     i32('output_words'),
-    i32('entries'),
-    i32('vocabulary'),
   ],
   grid: [{ of: 'samples' }],
   tolerance: SAME,
@@ -204,25 +256,28 @@ export const samplePick = defineKernel({
 export function launchSample(
   launch: Launch,
   isHost: boolean,
-  { logits: raw, adjusted, biases: bias, entries, parts: left, ...values }: SampleValues,
+  values: SampleValues,
   dims: Readonly<Record<string, number | StepCount>>,
 ): void {
+  const { logits, adjusted, sample_row, row_slot, row_position, slots, biases, entries } = values;
+  const { parts, filters, output, slot_words, output_words, vocabulary } = values;
+  const rows = { sample_row, row_slot, slots, slot_words };
   if (isHost) {
-    launch(sample, { ...values, logits: adjusted }, dims);
+    launch(sample, { ...rows, logits: adjusted, row_position, output, output_words, vocabulary }, dims);
     return;
   }
-  const { output, output_words, row_position, ...shared } = values;
-  const from = { ...shared, logits: raw, adjusted, biases: bias, entries, parts: left };
+  const from = { ...rows, logits, adjusted, biases, entries, vocabulary, parts };
   launch(sampleBest, from, dims);
-  launch(sampleDraw, { ...from, row_position }, dims);
-  launch(samplePick, { ...from, row_position, output, output_words }, dims);
+  for (const filtering of [sampleBins, sampleCandidates, sampleFilter]) launch(filtering, { ...from, filters }, dims);
+  launch(sampleDraw, { ...from, row_position, filters }, dims);
+  launch(samplePick, { ...rows, parts, output, output_words }, dims);
 }
-type SampleValues = ValuesOf<typeof samplePick>;
+type SampleValues = ValuesOf<typeof sampleDraw> & ValuesOf<typeof samplePick>;
 
 export const samplingOperations = {
   penalties: [penalties],
   'logit-bias': [logitBias],
-  sample: [sample, copyAdjusted, sampleBest, sampleDraw, samplePick],
+  sample: [sample, copyAdjusted, sampleBest, sampleBins, sampleCandidates, sampleFilter, sampleDraw, samplePick],
   'top-k': [topK],
   'top-p': [topP],
   'min-p': [minP],

@@ -110,7 +110,7 @@ export const SEED_NAMES: readonly SeedName[] = [
   { seed: 'top_p_kernel', kernels: ['top_p'] },
   {
     seed: 'sample_kernel',
-    kernels: ['sample', 'sample_best', 'sample_draw', 'sample_pick'],
+    kernels: ['sample', 'sample_best', 'sample_filter', 'sample_draw', 'sample_pick'],
     why: 'and a form of many blocks',
   },
   {

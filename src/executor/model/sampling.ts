@@ -20,6 +20,10 @@ export class Sampling {
   private readonly everySample: DeviceBuffer;
   /** What the blocks that share a row leave, `[max_sequences, SAMPLE_PART_WORDS, SAMPLE_PARTS]`. */
   private readonly parts: DeviceBuffer;
+  /** What the blocks that filter a row leave, `[max_sequences, FILTER_WORDS]`. */
+  private readonly filters: DeviceBuffer;
+  /** The likeliest tokens of each row's parts, `[max_sequences, SAMPLE_PARTS, TOP_LOGPROBS_MAX]`. */
+  private readonly likeliest: DeviceBuffer;
   private readonly draws: StepCount;
   private readonly samples: StepCount;
   private readonly maxStepTokens: number;
@@ -36,6 +40,9 @@ export class Sampling {
     this.adjusted = memory.allocate('f32', maxSequences * vocabulary);
     this.everySample = memory.upload(Int32Array.from({ length: maxSequences }, (_, i) => i));
     this.parts = memory.allocate('i32', maxSequences * kernels.SAMPLE_PART_WORDS * kernels.SAMPLE_PARTS);
+    this.filters = memory.allocate('i32', device.isHost ? 1 : maxSequences * kernels.FILTER_WORDS);
+    const likeliest = maxSequences * kernels.SAMPLE_PARTS * kernels.TOP_LOGPROBS_MAX;
+    this.likeliest = memory.allocate('i32', device.isHost ? 1 : likeliest);
     this.maxStepTokens = maxStepTokens;
     this.draws = { index: COUNT_DRAWS, max: maxSequences };
     this.samples = { index: COUNT_SAMPLES, max: maxSequences };
@@ -69,13 +76,27 @@ export class Sampling {
     plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
 
     const answer = { output: tables.output, output_words: kernels.OUTPUT_WORDS };
-    const drawn = { logits, adjusted, ...withSlots, biases, parts: this.parts, ...sizes, ...answer };
+    const drawn = {
+      logits,
+      adjusted,
+      ...withSlots,
+      biases,
+      parts: this.parts,
+      filters: this.filters,
+      ...sizes,
+      ...answer,
+    };
     const launch: Launch = (...launched) => plan.launch(...launched);
     kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims);
     plan.launch(kernels.tokenHistory, { ...withSlots, history, entries: historyEntries }, dims);
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
-    plan.launch(kernels.logSoftmaxTop, { ...withSlots, logits, output: tables.output, ...top }, dims);
+    const likely = { ...withSlots, logits, ...top };
+    if (this.device.isHost) plan.launch(kernels.logSoftmaxTop, { ...likely, output: tables.output }, dims);
+    else {
+      plan.launch(kernels.likeliestParts, { ...likely, likeliest: this.likeliest }, dims);
+      plan.launch(kernels.logSoftmaxMerge, { ...likely, likeliest: this.likeliest, output: tables.output }, dims);
+    }
     plan.launch(
       kernels.promptLogprobs,
       { logits, draws: tables.at('draws'), target: tables.at('promptTarget'), output: tables.output, ...top },

@@ -324,10 +324,11 @@ export class Engine implements Backend {
   private pushPrompts(slices: readonly PlannedSlice[], { promptOutputs }: ExecuteResponse): void {
     let next = 0;
     for (const slice of slices) {
+      if (!slice.promptLogprobs) continue;
       const outputs = promptOutputs.slice(next, next + promptOutputsOf(slice));
       next += outputs.length;
       // A prompt of one token has none, which is an answer too.
-      const generation = slice.promptLogprobs ? this.generations.get(slice.sequence) : undefined;
+      const generation = this.generations.get(slice.sequence);
       if (generation === undefined) continue;
       if (outputs.some(({ nonFinite }) => nonFinite)) this.endNonFinite(generation);
       else this.guard(generation, () => generation.pushPrompt(slice.position + 1, outputs));

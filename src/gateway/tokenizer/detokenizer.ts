@@ -17,6 +17,8 @@ export interface DetokenizerOptions {
 export class Detokenizer {
   // A byte order mark that a model writes is text, not a signature.
   private readonly decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  /** Whether the decoder holds nothing back. */
+  private isAtBoundary = true;
   private dropsSpace: boolean;
   private readonly includeSpecial: boolean;
 
@@ -41,13 +43,34 @@ export class Detokenizer {
       this.dropsSpace = false;
       if (bytes[0] === 0x20) bytes = bytes.subarray(1);
     }
+    // Most tokens are ASCII, and nothing is cheaper to decode; what the decoder holds back must come first.
+    if (isAscii(bytes)) {
+      if (this.isAtBoundary) return asciiText(bytes);
+      this.isAtBoundary = true;
+    } else this.isAtBoundary = false;
     return this.decoder.decode(bytes, { stream: true });
   }
 
   /** What is left: U+FFFD for a character that never became whole. Ends the text; the next `push` starts another. */
   finish(): string {
+    this.isAtBoundary = true;
     return this.decoder.decode();
   }
+}
+
+/** The longest token that is looked through. */
+const ASCII_BYTES = 16;
+
+function isAscii(bytes: Uint8Array): boolean {
+  if (bytes.length > ASCII_BYTES) return false;
+  for (let i = 0; i < bytes.length; i++) if ((bytes[i] as number) >= 0x80) return false;
+  return true;
+}
+
+function asciiText(bytes: Uint8Array): string {
+  let text = '';
+  for (let i = 0; i < bytes.length; i++) text += String.fromCharCode(bytes[i] as number);
+  return text;
 }
 
 /**

@@ -1,9 +1,14 @@
+import type { KernelContract } from '../../../src/executor/device/contract.js';
 import {
   copyAdjusted,
+  FILTER_WORDS,
   SAMPLE_PART_WORDS,
   SAMPLE_PARTS,
   sampleBest,
+  sampleBins,
+  sampleCandidates,
   sampleDraw,
+  sampleFilter,
   samplePick,
 } from '../../../src/executor/kernels/index.js';
 import { SlotWord } from '../../../src/executor/model/slot-layout.js';
@@ -92,16 +97,27 @@ export class SampledStep {
     return result.parts as Int32Array;
   }
 
+  /** What sample_bins, sample_candidates and sample_filter leave, after sample_best left `parts`. */
+  async filters(target: Target, parts: Int32Array): Promise<Record<'bins' | 'candidates' | 'filtered', Int32Array>> {
+    const launch = async (contract: KernelContract, filters: Int32Array): Promise<Int32Array> =>
+      (await target.launch(contract, { ...this.shared, parts, filters }, this.dimensions)).filters as Int32Array;
+    const bins = await launch(sampleBins, new Int32Array(this.rows.length * FILTER_WORDS).fill(-7));
+    const candidates = await launch(sampleCandidates, bins);
+    return { bins, candidates, filtered: await launch(sampleFilter, candidates) };
+  }
+
   /** What sample_best and sample_draw leave. */
   async drawn(target: Target): Promise<Int32Array> {
     const parts = await this.best(target);
-    const values = { ...this.shared, row_position: this.rowPosition, parts };
+    const filters = (await this.filters(target, parts)).filtered;
+    const values = { ...this.shared, row_position: this.rowPosition, parts, filters };
     return (await target.launch(sampleDraw, values, this.dimensions)).parts as Int32Array;
   }
 
   /** The tokens that the three kernels choose, and each slot's last token. */
   async pick(target: Target): Promise<{ readonly tokens: number[]; readonly lastTokens: number[] }> {
-    const values = { ...this.shared, row_position: this.rowPosition, parts: await this.drawn(target) };
+    const { sample_row, row_slot, slots, slot_words } = this.shared;
+    const values = { sample_row, row_slot, slots, slot_words, parts: await this.drawn(target) };
     const output = new Int32Array(this.rows.length * OUTPUT_WORDS).fill(-9);
     const result = await target.launch(samplePick, { ...values, output, output_words: OUTPUT_WORDS }, this.dimensions);
     return {

@@ -34,6 +34,7 @@ import { abortWith, callerOf } from './caller.js';
 import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
 import { INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
+import { WriteRounds } from './write-rounds.js';
 
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
 
@@ -54,11 +55,14 @@ interface OpenedRequest {
 
 /** The public gRPC API over one model. */
 export class InferenceService {
+  private readonly rounds = new WriteRounds();
+
   constructor(
     private readonly model: ServedModel,
     private readonly encoder: EncodeService,
     private readonly runner: RequestRunner,
     private readonly readiness: () => Readiness,
+    private readonly streamInterval = 1,
   ) {}
 
   /** The handlers to register with a server. */
@@ -96,6 +100,8 @@ export class InferenceService {
       const writer = new StreamWriter(call, {
         requestId: context.id,
         maxHeldTokens: MAX_HELD_TOKENS,
+        streamInterval: this.streamInterval,
+        rounds: this.rounds,
         onSlow: (slow) => running.pause(slow),
         onBroken: () => gone.abort(),
       });

@@ -5,6 +5,7 @@ import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
 import { CallGuard } from './call-guard.js';
+import { encodeStreamResponse } from './chunk-encoding.js';
 import { ConnectionGuard } from './connection-guard.js';
 import type { InferenceService } from './inference-service.js';
 
@@ -77,7 +78,9 @@ export async function openPublicServer(
     // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
     ...(options.maxConnectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': options.maxConnectionAgeMs }),
   });
-  server.addService(strictService(InferenceServiceService, service.requestBytes), service.handlers);
+  const generateStream = { ...InferenceServiceService.generateStream, responseSerialize: encodeStreamResponse };
+  const methods = { ...InferenceServiceService, generateStream };
+  server.addService(strictService(methods, service.requestBytes), service.handlers);
   health.addToServer(server);
   const calls = new CallGuard(
     {

@@ -7,6 +7,7 @@ import type {
   TokenLogprobs,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { toStatus } from '../../../shared/grpc/status.js';
+import type { DueWriter, WriteRounds } from './write-rounds.js';
 
 /** What a writer needs of its stream. */
 export type ResponseStream = Pick<
@@ -18,33 +19,22 @@ export interface StreamWriterOptions {
   readonly requestId: string;
   /** Tokens held back above which the reader counts as slow; each log probability counts as one, too. */
   readonly maxHeldTokens: number;
+  /** Tokens of a completion that are written together; default 1. */
+  readonly streamInterval?: number;
+  /** When streams are written; all of a server's share them. */
+  readonly rounds: WriteRounds;
   /** The reader has become slow, or has caught up again. */
   onSlow(slow: boolean): void;
   /** Something could not be written: nobody need compute more. The writer ends the stream. */
   onBroken(): void;
 }
 
-/** Writers whose flush is due when the event loop has handled what has arrived. */
-const due = new Set<StreamWriter>();
-
-function flushDue(): void {
-  const writers = [...due];
-  due.clear();
-  for (const writer of writers) {
-    try {
-      writer.flush();
-    } catch (error) {
-      // What cannot be written is one stream's misfortune.
-      writer.abandon(error);
-    }
-  }
-}
-
 /**
  * Writes one generation's stream. A token is written as soon as the event loop has handled what arrived with it; while
- * the loop or the stream's socket is behind, tokens are joined into one chunk. Nothing waits for the sake of joining.
+ * the loop or the stream's socket is behind, or until `streamInterval` of a completion have come, tokens are joined into
+ * one chunk. The first one of a stream never waits, and neither does what ends a completion.
  */
-export class StreamWriter {
+export class StreamWriter implements DueWriter {
   private readonly held = new Map<number, GenerateChunk>();
   private heldTokens = 0;
   private completes: GenerateComplete[] = [];
@@ -53,6 +43,7 @@ export class StreamWriter {
   private isOver = false;
   private draining = false;
   private slow = false;
+  private hasWritten = false;
 
   constructor(
     private readonly stream: ResponseStream,
@@ -64,8 +55,9 @@ export class StreamWriter {
     chunk.tokenIds.push(...tokenIds);
     chunk.text += text;
     chunk.logprobs.push(...logprobs);
-    this.heldTokens += tokenIds.length + logprobs.reduce((sum, { top }) => sum + top.length, 0);
-    this.schedule();
+    this.heldTokens += tokenIds.length;
+    for (const { top } of logprobs) this.heldTokens += top.length;
+    if (!this.hasWritten || chunk.tokenIds.length >= (this.options.streamInterval ?? 1)) this.schedule();
   }
 
   /** Log probabilities of the prompt, for the first chunk of completion 0. */
@@ -113,8 +105,7 @@ export class StreamWriter {
       this.draining = true;
       this.stream.once('drain', () => {
         this.draining = false;
-        due.add(this);
-        flushDue();
+        this.options.rounds.flush(this);
       });
       this.tellSlow(this.heldTokens > this.options.maxHeldTokens);
       return;
@@ -128,6 +119,7 @@ export class StreamWriter {
 
   private writeHeld(): void {
     const { requestId } = this.options;
+    this.hasWritten ||= this.held.size > 0;
     for (const chunk of this.held.values()) this.stream.write({ requestId, event: { $case: 'chunk', value: chunk } });
     this.held.clear();
     this.heldTokens = 0;
@@ -151,8 +143,7 @@ export class StreamWriter {
       this.tellSlow(this.heldTokens > this.options.maxHeldTokens);
       return;
     }
-    if (due.size === 0) setImmediate(flushDue);
-    due.add(this);
+    this.options.rounds.add(this, !this.hasWritten || this.completes.length > 0 || this.ended);
   }
 
   private tellSlow(slow: boolean): void {

@@ -1,8 +1,12 @@
 import { EventEmitter } from 'node:events';
-import { type ServiceError, status } from '@grpc/grpc-js';
+import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type ResponseStream, StreamWriter } from '../../../../src/gateway/doors/grpc/stream-writer.js';
-import type { GenerateStreamResponse } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
+import { WriteRounds } from '../../../../src/gateway/doors/grpc/write-rounds.js';
+import {
+  type GenerateStreamResponse,
+  InferenceServiceClient,
+} from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { errorInfo } from '../../../../src/shared/grpc/status.js';
 import { fakeTokens } from '../../../doubles/fake-device.js';
 import { FAKE_VOCABULARY, type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
@@ -32,12 +36,14 @@ const loopTurn = () => new Promise((resolve) => setImmediate(resolve));
 describe('the writer of a stream', () => {
   const slow: boolean[] = [];
   let broken = 0;
-  const writerOf = (stream: Stream) => {
+  const writerOf = (stream: Stream, streamInterval = 1) => {
     slow.length = 0;
     broken = 0;
     return new StreamWriter(stream as unknown as ResponseStream, {
       requestId: 'r',
       maxHeldTokens: 3,
+      streamInterval,
+      rounds: new WriteRounds(() => 0),
       onSlow: (isSlow) => slow.push(isSlow),
       onBroken: () => {
         broken += 1;
@@ -65,6 +71,19 @@ describe('the writer of a stream', () => {
     expect(stream.chunks).toEqual([[1, 2], [7]]);
     const first = stream.written[0]?.event;
     expect(first?.$case === 'chunk' && first.value.text).toBe('ab');
+  });
+
+  it('joins as many tokens as the stream interval says, but the first comes at once, and the last with the end', async () => {
+    const stream = new Stream();
+    const writer = writerOf(stream, 3);
+    for (const token of [1, 2, 3, 4, 5, 6]) {
+      writer.chunk(0, [token], 'x', []);
+      await loopTurn();
+    }
+    writer.end();
+    await loopTurn();
+    expect(stream.chunks).toEqual([[1], [2, 3, 4], [5, 6]]);
+    expect(stream.ended).toBe(true);
   });
 
   it('joins everything while the socket is behind, tells that the reader is slow, and that it caught up', async () => {
@@ -124,6 +143,7 @@ describe('the writer of a stream with log probabilities', () => {
     const options = {
       requestId: 'r',
       maxHeldTokens: 20,
+      rounds: new WriteRounds(() => 0),
       onSlow: (isSlow: boolean) => slow.push(isSlow),
       onBroken: () => undefined,
     };
@@ -138,14 +158,26 @@ describe('the writer of a stream with log probabilities', () => {
 
 describe('a reader that does not read', () => {
   let server: FakeGateway | undefined;
+  let reader: InferenceServiceClient | undefined;
   afterEach(async () => {
+    reader?.close();
+    reader = undefined;
     await server?.stop();
     server = undefined;
   });
+  /** A client that takes few bytes while it does not read. */
+  const readerOf = ({ address }: FakeGateway): InferenceServiceClient => {
+    reader = new InferenceServiceClient(address, credentials.createInsecure(), {
+      'grpc-node.flow_control_window': 512,
+      'grpc.use_local_subchannel_pool': 1,
+    });
+    return reader;
+  };
   const prompt = Array.from({ length: 20 }, (_, i) => 259 + i);
   const tokens = 12_000;
-  // More than the client's window takes, and less than what pauses a generation.
-  const UNREAD = 2600;
+  // Far more than that client takes, in steps slow enough that hardly any are joined, and less than what pauses a generation.
+  const UNREAD = 900;
+  const unread = request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } });
   const long = request({ tokens: prompt, stop: { maxTokens: tokens, ignoreEos: true } });
   const room = { model: { contextLength: 16_384 }, maxContext: 16_384, kvBlocks: 3000 };
 
@@ -185,9 +217,9 @@ describe('a reader that does not read', () => {
   });
 
   it('is waited for by a gateway that drains, though nothing is computed for it any more', async () => {
-    server = await startFakeGateway({ ...room, stepMs: 0 });
-    const { client, gateway } = server;
-    const call = client.generateStream(request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } }));
+    server = await startFakeGateway({ ...room, stepMs: 2 });
+    const { gateway } = server;
+    const call = readerOf(server).generateStream(unread);
     const ids: number[] = [];
     call.on('data', ({ event }: GenerateStreamResponse) => {
       if (event?.$case === 'chunk') ids.push(...event.value.tokenIds);
@@ -195,7 +227,7 @@ describe('a reader that does not read', () => {
     const ended = new Promise((resolve, reject) => call.on('end', resolve).on('error', reject));
     call.pause();
     await expect.poll(() => gateway.replica.active).toBe(1);
-    await expect.poll(() => gateway.replica.active).toBe(0);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(0);
     let isOver = false;
     const drained = gateway.drain(20_000).then((finished) => {
       isOver = true;
@@ -210,15 +242,13 @@ describe('a reader that does not read', () => {
   });
 
   it('is cut by a gateway whose time to drain is over, which tells so', async () => {
-    server = await startFakeGateway({ ...room, stepMs: 0 });
-    const call = server.client.generateStream(
-      request({ tokens: prompt, stop: { maxTokens: UNREAD, ignoreEos: true } }),
-    );
+    server = await startFakeGateway({ ...room, stepMs: 2 });
+    const call = readerOf(server).generateStream(unread);
     call.on('data', () => undefined).on('error', () => undefined);
     call.pause();
     const { gateway } = server;
     await expect.poll(() => gateway.replica.active).toBe(1);
-    await expect.poll(() => gateway.replica.active).toBe(0);
+    await expect.poll(() => gateway.replica.active, { timeout: 20_000 }).toBe(0);
     expect(await gateway.drain(300)).toBe(false);
   });
 

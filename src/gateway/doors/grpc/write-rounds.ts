@@ -1,0 +1,78 @@
+/** The part of the event loop's time that writing tokens may take: what comes meanwhile is joined, and costs no write. */
+const SHARE = 0.25;
+/** Waits are neither shorter than what a round of few streams needs, nor longer than what a reader sees. */
+const LEAST_WAIT_MS = 4;
+const MOST_WAIT_MS = 20;
+
+/** What has something to write. */
+export interface DueWriter {
+  /** Writes what is held. */
+  flush(): void;
+  /** Is told what `flush` threw. */
+  abandon(error: unknown): void;
+}
+
+/**
+ * When streams are written: all that have something in one round, as soon as the event loop has handled what arrived. A
+ * round that took long, the system calls that follow it included, puts the next one off in proportion: so a gateway with
+ * little to do joins nothing, and one with much to do joins as many tokens as leave it time. Nobody's first token waits,
+ * and nobody's last.
+ */
+export class WriteRounds {
+  private readonly urgent = new Set<DueWriter>();
+  private readonly others = new Set<DueWriter>();
+  private next: NodeJS.Immediate | undefined;
+  private waiting: NodeJS.Timeout | undefined;
+  private notBefore = 0;
+
+  /** @param now milliseconds of a clock that never goes back */
+  constructor(private readonly now: () => number = () => performance.now()) {}
+
+  add(writer: DueWriter, isUrgent: boolean): void {
+    (isUrgent ? this.urgent : this.others).add(writer);
+    if (this.next !== undefined || (this.waiting !== undefined && !isUrgent)) return;
+    const waitMs = isUrgent ? 0 : this.waitMs;
+    if (waitMs === 0) this.next = setImmediate(() => this.run());
+    else this.waiting = setTimeout(() => this.run(), waitMs);
+  }
+
+  /** Flushes one writer out of turn. */
+  flush(writer: DueWriter): void {
+    try {
+      writer.flush();
+    } catch (error) {
+      // What cannot be written is one stream's misfortune.
+      writer.abandon(error);
+    }
+  }
+
+  /** 0: the next round may begin. */
+  private get waitMs(): number {
+    const left = this.notBefore - this.now();
+    return left < LEAST_WAIT_MS / 2 ? 0 : left;
+  }
+
+  private run(): void {
+    this.next = undefined;
+    const isRound = this.waitMs === 0;
+    const writers = [...this.urgent, ...(isRound ? this.others : [])];
+    this.urgent.clear();
+    if (isRound) {
+      this.others.clear();
+      clearTimeout(this.waiting);
+      this.waiting = undefined;
+    } else if (this.others.size > 0) {
+      this.waiting ??= setTimeout(() => this.run(), this.waitMs);
+    }
+    const began = this.now();
+    for (const writer of writers) this.flush(writer);
+    // HTTP/2 hands what was written to the system before the loop comes here again.
+    if (isRound) setImmediate(() => this.putOff(began));
+  }
+
+  private putOff(began: number): void {
+    const now = this.now();
+    const waitMs = (now - began) * (1 / SHARE - 1);
+    if (waitMs >= LEAST_WAIT_MS) this.notBefore = now + Math.min(waitMs, MOST_WAIT_MS);
+  }
+}

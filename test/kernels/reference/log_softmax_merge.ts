@@ -1,0 +1,1 @@
+export { logSoftmax, logSoftmaxTop as mergedTop } from './log_softmax_top.js';

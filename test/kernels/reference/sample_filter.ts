@@ -1,0 +1,1 @@
+export { filtered as keptBy } from './sample.js';
