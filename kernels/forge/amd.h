@@ -71,6 +71,8 @@ DEVICE float exp_of(float x) {
   if (x > 88.7f) return __builtin_inff();
   return x < -87.3f ? 0.0f : __builtin_amdgcn_exp2f(high) * (1.0f + low * 0.69314718f);
 }
+// 2^x, 0 for what would be denormal: one instruction.
+DEVICE float exp2_of(float x) { return __builtin_amdgcn_exp2f(x); }
 // v_log_f32 is log2.
 DEVICE float log_of(float x) { return __builtin_amdgcn_logf(x) * 0.69314718f; }
 

@@ -86,6 +86,7 @@ DEVICE float exp_of(float x) {
   std::memcpy(&scale, &exponent, 4);
   return x < -87.3f ? 0.0f : (x != x ? x : (x > 88.7f ? __builtin_inff() : p * scale));
 }
+DEVICE float exp2_of(float x) { return exp_of(x * 0.693147181f); }
 DEVICE float log_of(float x) { return std::log(x); }
 
 DEVICE int same_in_wave(int value) { return value; }

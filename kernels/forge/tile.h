@@ -8,6 +8,20 @@
 //   b[c][j][k];
 //                                     all lanes of a wave together
 //
+// For attention, whose scores become an operand where they lie:
+//   multiply_scores(scores, first, query, keys)
+//                                     scores[first + c] += the products of sixteen queries and the sixteen keys of
+//                                     keys[c], in the order of multiply_tiles. Value i of such a sum is of query
+//                                     score_query(i) and key score_key(i)
+//   QUERIES_HELD                      queries that a lane has scores of: held_query(h); value i is of held_index(i).
+//                                     Lanes that hold the same ones differ in QUERY_LANES steps of QUERY_LANE_STEP
+//   WeightTile, to_weights(scores)    scores of sixteen keys, rounded to f16, as the operand of a product over keys
+//   ValueTile, load_value_tile        sixteen elements of the values of sixteen keys, from LDS, as the other operand
+//   multiply_values(sums, weights, values)
+//                                     sums[c] += the sum over sixteen keys of weight * value; value i of it is of
+//                                     query score_query(i) and element score_key(i)
+//   add_weights(sums, weights)        the same for values of 1; weight_sum(sums, h) is that of held query h
+//
 // Which lane holds what is each target's own affair: a lane holds FRAGMENT_PIECES runs of eight elements, run p from
 // row piece_row(p) and element piece_k(p) on, and TILE_VALUES sums, the i-th of row value_row(i) of a and row
 // value_column(i) of b. So every lane loads sixteen bytes at once. The unit takes the elements of a and b in another
@@ -27,6 +41,18 @@ struct alignas(16) Piece {
   uint32_t words[4];
 };
 constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
+
+// Keys and values lie in LDS as strips of STRIP elements of some positions. Where piece p of a position's strip lies:
+// two neighbouring rows of four pieces each, and one piece of eight neighbouring rows, meet no bank twice.
+constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;
+DEVICE int strip_slot(int position, int p) {
+  return position * STRIP_PIECES + (p ^ (position % 2 * 4 + position / 2 % 4));
+}
+// Where units of a product take eight positions of one element, values lie turned: `positions` of each of STRIP
+// elements. Eight neighbouring elements, and every fourth of 32, meet no bank twice.
+DEVICE int turned_slot(int positions, int element, int p) {
+  return element * (positions / PIECE) + (p ^ ((element ^ element / 8 % 4) % 8));
+}
 
 }  // namespace forge
 

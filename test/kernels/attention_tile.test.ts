@@ -67,7 +67,7 @@ onEachTarget('attention_tile', (target) => {
       async ([shape, most]) => {
         const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
         const { cache, rows, heads, scale } = step;
-        const tileRows = Math.min(most, attentionTileRows(shape.headDim, shape.group));
+        const tileRows = Math.min(most, attentionTileRows(shape.group));
         const out = await run(target, step, tileRows);
         const contract = contractOf('f16', shape.headDim);
         rows.forEach(({ slot, position }, row) => {
@@ -86,7 +86,7 @@ onEachTarget('attention_tile', (target) => {
   it('gives a row the same bits in any tile', async () => {
     const shape = { type: 'f16', headDim: 64, kvHeads: 1, group: 3, lengths: [300], kind: 'normal', start: 1 } as const;
     const step = new PagedStep(shape, () => Array.from({ length: 40 }, (_, i) => ({ slot: 0, position: 230 + i })));
-    const whole = await run(target, step, attentionTileRows(64, 3));
+    const whole = await run(target, step, attentionTileRows(3));
     for (const most of [1, 7, 16]) expect(await run(target, step, most)).toEqual(whole);
     expect(await runSplits(target, step)).toEqual(whole);
   });
@@ -114,7 +114,7 @@ onEachTarget('attention_tile', (target) => {
             }
           }
         }
-        const tiles = tilesOf(rows, attentionTileRows(headDim, shape.group));
+        const tiles = tilesOf(rows, attentionTileRows(shape.group));
         const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
         const parts = new Float32Array(rows.length * heads * splits * (headDim + 2));
         const run = async (type: 'f16' | 'q8_0') => {

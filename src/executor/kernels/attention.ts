@@ -14,8 +14,8 @@ import {
 } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
-/** Tokens of one split of a context. */
-export const ATTENTION_SPLIT = 256;
+/** Tokens of one split of a context; on matrix units what is multiplied as one. */
+export const ATTENTION_SPLIT = 128;
 
 export const attentionPaged = (type: FloatType, headDim: number) =>
   defineKernel({
@@ -91,9 +91,12 @@ export const attentionCombine = defineKernel({
 /** Head sizes that attention on matrix units is built for. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
 
+/** Queries of one tile of attention_tile: query heads of a KV head, of each of its rows. */
+export const ATTENTION_TILE_QUERIES = 128;
+
 /** The most rows of one tile of attention_tile. */
-export function attentionTileRows(headDim: number, group: number): number {
-  return Math.floor(8192 / headDim / group);
+export function attentionTileRows(group: number): number {
+  return Math.floor(ATTENTION_TILE_QUERIES / group);
 }
 
 const TILE_TOLERANCE: Tolerance = {
@@ -173,13 +176,13 @@ export interface AttentionShape {
 /** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
 export function tileRows(shape: AttentionShape, cacheType: FloatType): number | undefined {
   if (cacheType !== 'f16' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
-  const rows = attentionTileRows(shape.headDim, shape.heads / shape.kvHeads);
+  const rows = attentionTileRows(shape.heads / shape.kvHeads);
   return rows >= 1 ? rows : undefined;
 }
 
 /** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
-const PART_BYTES = 64 << 20;
-const MOST_SPLIT_ROWS = 64;
+const PART_BYTES = 256 << 20;
+const MOST_SPLIT_ROWS = 128;
 
 /** Up to how many rows contexts are split on matrix units, into how many parts, and the f32 that these are. */
 export interface ContextParts {
