@@ -64,6 +64,8 @@ DEVICE float shuffle_xor(float value, int mask) {
 DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+// Of two numbers, in one instruction; of a number and a NaN either.
+DEVICE float larger_of(float a, float b) { return __builtin_fmaxf(a, b); }
 // v_exp_f32 is 2^x. The product's rounding error is put back, or large |x| would lose bits.
 DEVICE float exp_of(float x) {
   const float high = x * 1.44269502f;

@@ -36,13 +36,15 @@ DEVICE void clear(QueryStats& stats) {
   }
 }
 
-// Masks scores of keys `key` .. key + 15 of a context outside the query's range.
+// Masks the scores of sixteen keys, from position `key` on, that lie outside the queries' ranges.
 DEVICE void mask_scores(TileSum& scores, int key, const KeyRange (&ranges)[QUERIES_HELD]) {
   UNROLL
   for (int i = 0; i < TILE_VALUES; i++) {
-    const int at = key + score_key(i);
+    // From the first of the lane's keys: the same in every lane, which the compiler sees.
+    const int at = score_key(i) - score_key(0);
     const KeyRange& range = ranges[held_index(i)];
-    scores.values[i] = at >= range.first && at < range.end ? scores.values[i] : LOWEST;
+    const bool is_inside = at >= range.first - key - score_key(0) && at < range.end - key - score_key(0);
+    scores.values[i] = is_inside ? scores.values[i] : LOWEST;
   }
 }
 // The largest of the scores of each query, in all lanes that have scores of it.
@@ -54,14 +56,14 @@ DEVICE void find_largest(float (&largest)[QUERIES_HELD], const TileSum (&scores)
   for (int c = 0; c < N; c++) {
     UNROLL
     for (int i = 0; i < TILE_VALUES; i++) {
-      largest[held_index(i)] = max_of(largest[held_index(i)], scores[c].values[i]);
+      largest[held_index(i)] = larger_of(largest[held_index(i)], scores[c].values[i]);
     }
   }
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) {
     UNROLL
     for (int mask = QUERY_LANE_STEP; mask < QUERY_LANE_STEP * QUERY_LANES; mask <<= 1) {
-      largest[h] = max_of(largest[h], shuffle_xor(largest[h], mask));
+      largest[h] = larger_of(largest[h], shuffle_xor(largest[h], mask));
     }
   }
 }
@@ -108,17 +110,17 @@ DEVICE Piece to_piece(const float* p) {
   return piece;
 }
 
-// Writes what a lane has of sixteen elements of its queries: `place(h)` is where element 0 of held query h goes.
-template <class Place, class Value>
-DEVICE void store_elements(Place place, Value value) {
+// Writes what a lane has of sixteen elements of its queries: to[h] is where the first of held query h goes, or null.
+template <class Value>
+DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int element, Value value) {
   UNROLL
   for (int i = 0; i < TILE_VALUES; i += VALUES_PAIRED ? 2 : 1) {
-    float* to = place(i);
-    if (to == nullptr) continue;
+    if (to[held_index(i)] == nullptr) continue;
+    float* place = to[held_index(i)] + element + score_key(i);
     if constexpr (VALUES_PAIRED) {
-      store_aligned(to + score_key(i), Floats2{{value(i), value(i + 1)}});
+      store_aligned(place, Floats2{{value(i), value(i + 1)}});
     } else {
-      to[score_key(i)] = value(i);
+      *place = value(i);
     }
   }
 }
@@ -147,17 +149,19 @@ struct TileCache {
   const int32_t* block_table;
   int kv_heads, kv_head, length;
 };
-// Eight elements of the key or, where `from` is cache.v, of the value of a position in the context.
+// Where the key or, `from` being cache.v, the value of a position lies. The last of the context stands for those behind
+// it: their scores are masked, and their values multiplied by 0 must be finite.
 template <int HEAD_DIM>
 DEVICE const half_t* vector_at(const TileCache<half_t>& cache, const half_t* from, int position) {
-  return from + kv_offset(cache.block_table, position, cache.kv_heads, cache.kv_head, HEAD_DIM);
+  const auto at = static_cast<unsigned>(min_of(position, cache.length - 1));
+  const int block = cache.block_table[at / KV_BLOCK_TOKENS] * cache.kv_heads + cache.kv_head;
+  return from + static_cast<size_t>(block) * (KV_BLOCK_TOKENS * HEAD_DIM) + at % KV_BLOCK_TOKENS * HEAD_DIM;
 }
 template <int HEAD_DIM>
 DEVICE Piece load_vector(const TileCache<half_t>& cache, const half_t* from, int position, int element) {
   return load_aligned<Piece>(vector_at<HEAD_DIM>(cache, from, position) + element);
 }
-// Four elements of the values of eight positions. The last value stands for those behind the context: they are
-// multiplied by 0, and must be finite.
+// Four elements of the values of eight positions.
 template <int HEAD_DIM>
 DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int element) {
   const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
@@ -174,10 +178,11 @@ DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int
 // The same of a cache in q8_0: quant * scale, rounded to f16.
 template <int HEAD_DIM>
 DEVICE Piece load_vector(const TileCache<KvQ8>& cache, const KvQ8* from, int position, int element) {
-  const KvQ8* block = kv_q8_block<HEAD_DIM>(from, cache.block_table, position, cache.kv_heads, cache.kv_head);
+  const int at = min_of(position, cache.length - 1);
+  const KvQ8* block = kv_q8_block<HEAD_DIM>(from, cache.block_table, at, cache.kv_heads, cache.kv_head);
   Piece piece;
-  const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element),
-                            load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element + 4)};
+  const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, at % KV_BLOCK_TOKENS, element),
+                            load_kv_q8<HEAD_DIM>(block, at % KV_BLOCK_TOKENS, element + 4)};
   UNROLL
   for (int i = 0; i < 4; i++) piece.words[i] = halves[i / 2].w[i % 2];
   return piece;
@@ -195,8 +200,7 @@ DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int e
   return corner;
 }
 
-// A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share. What
-// lies behind the context is 0 there, or the last value.
+// A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share.
 constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK, CHUNK_STRIP = CHUNK * STRIP_PIECES;
 static_assert(SHARE * BLOCK == CHUNK_STRIP, "whole shares");
 
@@ -213,10 +217,9 @@ DEVICE void start_strip(StripOnItsWay<half_t>& way, Lds strip, const TileCache<h
                         int start, int element) {
   UNROLL
   for (int i = 0; i < SHARE; i++) {
-    const int at = i * BLOCK + thread_id(), position = start + at / STRIP_PIECES, p = at % STRIP_PIECES;
-    const half_t* vector = vector_at<HEAD_DIM>(cache, from, min_of(position, cache.length - 1));
-    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE,
-                position < cache.length);
+    const int at = i * BLOCK + thread_id(), p = at % STRIP_PIECES;
+    const half_t* vector = vector_at<HEAD_DIM>(cache, from, start + at / STRIP_PIECES);
+    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE, true);
   }
 }
 template <class Lds>
@@ -232,9 +235,8 @@ DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& ca
                         int element) {
   UNROLL
   for (int i = 0; i < SHARE; i++) {
-    const int at = i * BLOCK + thread_id(), position = start + at / STRIP_PIECES, p = at % STRIP_PIECES;
-    way.pieces[i] = position < cache.length ? load_vector<HEAD_DIM>(cache, from, position, element + p * PIECE)
-                                            : zero_piece();
+    const int at = i * BLOCK + thread_id(), p = at % STRIP_PIECES;
+    way.pieces[i] = load_vector<HEAD_DIM>(cache, from, start + at / STRIP_PIECES, element + p * PIECE);
   }
 }
 template <class Lds>

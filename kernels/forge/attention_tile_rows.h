@@ -15,7 +15,7 @@ namespace forge {
 constexpr int ITEMS = ATTENTION_TILE_QUERIES / TILE, OWNED = ITEMS / WAVES;
 constexpr int STRIP_STAGES = FETCH_STAGES - 1, AHEAD = STRIP_STAGES - 1;
 // Tiles of keys whose products are one run of instructions, left out as one where nobody attends to them.
-constexpr int KEY_GROUP = 4;
+constexpr int KEY_GROUP = 2;
 static_assert(OWNED * WAVES == ITEMS && KEY_TILES % KEY_GROUP == 0, "whole items, whole groups");
 
 // Sixteen queries of a wave.
@@ -214,18 +214,17 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     const Item<HEAD_DIM>& item = items[o];
     const int first_query = (o * WAVES + wave_id()) * TILE;
     float inverse[QUERIES_HELD];
+    float* to[QUERIES_HELD];
     UNROLL
-    for (int h = 0; h < QUERIES_HELD; h++) inverse[h] = inverse_of(item.stats.sum[h]);
+    for (int h = 0; h < QUERIES_HELD; h++) {
+      const int at = first_query + held_query(h);
+      const size_t place = static_cast<size_t>(first_row + at / group) * heads + kv_head * group + at % group;
+      to[h] = at < queries ? out + place * HEAD_DIM : nullptr;
+      inverse[h] = inverse_of(item.stats.sum[h]);
+    }
     UNROLL
     for (int e = 0; e < HEAD_DIM / TILE; e++) {
-      store_elements(
-          [&](int i) -> float* {
-            const int at = first_query + score_query(i);
-            if (at >= queries) return nullptr;
-            const size_t place = static_cast<size_t>(first_row + at / group) * heads + kv_head * group + at % group;
-            return out + place * HEAD_DIM + e * TILE;
-          },
-          [&](int i) { return item.values[e].values[i] * inverse[held_index(i)]; });
+      store_elements(to, e * TILE, [&](int i) { return item.values[e].values[i] * inverse[held_index(i)]; });
     }
   }
 }

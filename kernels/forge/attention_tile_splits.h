@@ -31,17 +31,17 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
   SHARED(float, largest, (KEY_TILES * TILE));
 
-  // All that the block reads is asked for at once, keys first. Those behind the context are masked.
+  // All that the block reads is asked for at once, keys first.
   Fragment<half_t> keys[DEPTHS][OWN_KEYS];
   UNROLL
   for (int k = 0; k < OWN_KEYS; k++) {
     const int first_key = start + (k * WAVES + wave_id()) * TILE;
     UNROLL
     for (int p = 0; p < FRAGMENT_PIECES; p++) {
-      const int key = min_of(first_key + piece_row(p), length - 1);
       UNROLL
       for (int d = 0; d < DEPTHS; d++) {
-        keys[d][k].pieces[p] = load_vector<HEAD_DIM>(cache, cache.k, key, d * TILE_DEPTH + piece_k(p));
+        const int element = d * TILE_DEPTH + piece_k(p);
+        keys[d][k].pieces[p] = load_vector<HEAD_DIM>(cache, cache.k, first_key + piece_row(p), element);
       }
     }
   }
@@ -52,6 +52,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   }
   fetch_group();
 
+  const bool is_first_of_query = lane_id() / QUERY_LANE_STEP % QUERY_LANES == 0;
   KeyRange ranges[QUERIES_HELD];
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) ranges[h] = attended(position);
@@ -73,7 +74,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
       float most[QUERIES_HELD];
       const TileSum own[1] = {scores[k]};
       find_largest(most, own);
-      if (lane_id() % (QUERY_LANE_STEP * QUERY_LANES) < QUERY_LANE_STEP) {
+      if (is_first_of_query) {
         UNROLL
         for (int h = 0; h < QUERIES_HELD; h++) largest[tile * TILE + held_query(h)] = most[h];
       }
@@ -84,7 +85,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     for (int h = 0; h < QUERIES_HELD; h++) {
       most[h] = LOWEST;
       UNROLL
-      for (int c = 0; c < KEY_TILES; c++) most[h] = max_of<float>(most[h], largest[c * TILE + held_query(h)]);
+      for (int c = 0; c < KEY_TILES; c++) most[h] = larger_of(most[h], largest[c * TILE + held_query(h)]);
     }
     UNROLL
     for (int k = 0; k < OWN_KEYS; k++) {
@@ -99,9 +100,13 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     block_sync();
 
     const size_t place = static_cast<size_t>(row) * heads + kv_head * group + first_head;
-    const auto part_of = [&](int query) {
-      return query < queries ? parts + ((place + query) * splits + split) * (HEAD_DIM + 2) : nullptr;
-    };
+    float *part[QUERIES_HELD], *part_values[QUERIES_HELD];
+    UNROLL
+    for (int h = 0; h < QUERIES_HELD; h++) {
+      const int query = held_query(h);
+      part[h] = parts + ((place + query) * splits + split) * (HEAD_DIM + 2);
+      part_values[h] = query < queries ? part[h] + 2 : nullptr;
+    }
     WeightTile weight[KEY_TILES];
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) weight[c] = weights[c * WAVE + lane_id()];
@@ -112,10 +117,9 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
       for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weight[c]);
       UNROLL
       for (int h = 0; h < QUERIES_HELD; h++) {
-        float* part = part_of(held_query(h));
-        if (part == nullptr || lane_id() % (QUERY_LANE_STEP * QUERY_LANES) >= QUERY_LANE_STEP) continue;
-        part[0] = most[h] * scale;
-        part[1] = weight_sum(sums, h);
+        if (part_values[h] == nullptr || !is_first_of_query) continue;
+        part[h][0] = most[h] * scale;
+        part[h][1] = weight_sum(sums, h);
       }
     }
     for (int e = wave_id(); e < COLUMNS; e += WAVES) {
@@ -127,12 +131,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
         const ValueTile value[1] = {load_value_tile(strip, CHUNK, c * TILE, e % (STRIP / TILE) * TILE)};
         multiply_values(sums, weight[c], value);
       }
-      store_elements(
-          [&](int i) -> float* {
-            float* part = part_of(score_query(i));
-            return part == nullptr ? nullptr : part + 2 + e * TILE;
-          },
-          [&](int i) { return sums[0].values[i]; });
+      store_elements(part_values, e * TILE, [&](int i) { return sums[0].values[i]; });
     }
     if (first_head + TILE < group) block_sync();
   }

@@ -58,6 +58,8 @@ DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xfffff
 DEVICE float sqrt_of(float x) { return __fsqrt_rn(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __fsqrt_rn(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+// Of two numbers, in one instruction; of a number and a NaN either.
+DEVICE float larger_of(float a, float b) { return fmaxf(a, b); }
 DEVICE float exp_of(float x) { return expf(x); }
 // 2^x, 0 for what would be denormal: one instruction.
 DEVICE float exp2_of(float x) {

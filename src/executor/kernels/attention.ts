@@ -67,6 +67,10 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
     tolerance: attentionPaged(type, headDim).tolerance,
   });
 
+/** Heads of a row that a block of attention_combine folds, and the splits for each of which another block shares them. */
+export const COMBINE_HEADS = 2;
+export const COMBINE_SPLITS = 16;
+
 export const attentionCombine = defineKernel({
   name: 'attention_combine',
   source: 'attention_combine.hip',
@@ -80,7 +84,7 @@ export const attentionCombine = defineKernel({
     i32('head_dim'),
     i32('splits'),
   ],
-  grid: [{ of: 'heads' }, { of: 'tokens' }],
+  grid: [{ of: 'heads', per: COMBINE_HEADS }, { of: 'tokens' }, { of: 'splits', per: COMBINE_SPLITS }],
   order: ORDER.splits,
   tolerance: roundings(
     '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
@@ -229,7 +233,12 @@ export function launchAttentionTile(
     few,
   );
   const { row_position, heads } = both;
-  launch(attentionCombine, { parts: buffer, out, row_position, heads, head_dim: headDim, splits }, { tokens }, few);
+  launch(
+    attentionCombine,
+    { parts: buffer, out, row_position, heads, head_dim: headDim, splits },
+    { tokens, splits: counts.splits },
+    few,
+  );
   launch(
     attentionTile('f16', headDim),
     values,
