@@ -8,7 +8,7 @@ namespace {
 using namespace forge;
 
 // Elements that a block folds at a time, and splits that it brings to LDS for them.
-constexpr int STRIP = min_of(BLOCK, 32), BATCH = 128;
+constexpr int WIDTH = BLOCK < 32 ? BLOCK : 32, BATCH = 128;
 // Splits whose values a thread asks for before it folds them.
 constexpr int ASKED = 8;
 
@@ -37,22 +37,22 @@ DEVICE void fold_few(const float* parts, float* out, int row, int first_head, in
   }
 }
 
-// The elements element .. element + STRIP - 1 of a head: all threads of a block together.
-DEVICE void fold_strip(const float* first, float* out, int element, int head_dim, int used) {
-  SHARED(float, values, (BATCH * STRIP));
+// The elements element .. element + WIDTH - 1 of a head: all threads of a block together.
+DEVICE void fold_shared(const float* first, float* out, int element, int head_dim, int used) {
+  SHARED(float, values, (BATCH * WIDTH));
   SHARED(float, largest, BATCH);
   SHARED(float, sums, BATCH);
   SHARED(float, largest_yet, BATCH);
   SHARED(float, total_factors, BATCH);
   SHARED(float, next_factors, BATCH);
-  const int width = min_of(STRIP, head_dim - element), e = thread_id();
+  const int width = min_of(WIDTH, head_dim - element), e = thread_id();
   float most = LOWEST, sum = 0.0f, total = 0.0f;
   for (int s = 0; s < used; s += BATCH) {
     const int count = min_of(BATCH, used - s);
     UNROLL
-    for (int i = thread_id(); i < BATCH * STRIP; i += BLOCK) {
-      const float* part = first + static_cast<size_t>(s + min_of(i / STRIP, count - 1)) * (head_dim + 2);
-      values[i] = part[2 + element + min_of(i % STRIP, width - 1)];
+    for (int i = thread_id(); i < BATCH * WIDTH; i += BLOCK) {
+      const float* part = first + static_cast<size_t>(s + min_of(i / WIDTH, count - 1)) * (head_dim + 2);
+      values[i] = part[2 + element + min_of(i % WIDTH, width - 1)];
     }
     for (int t = thread_id(); t < count; t += BLOCK) {
       const float* part = first + static_cast<size_t>(s + t) * (head_dim + 2);
@@ -73,7 +73,7 @@ DEVICE void fold_strip(const float* first, float* out, int element, int head_dim
     most = largest_yet[count - 1];
     if (e < width) {
       for (int t = 0; t < count; t++) {
-        total = multiply_add(total, total_factors[t], values[t * STRIP + e] * next_factors[t]);
+        total = multiply_add(total, total_factors[t], values[t * WIDTH + e] * next_factors[t]);
         sum = multiply_add(sum, total_factors[t], sums[t] * next_factors[t]);
       }
     }
@@ -98,9 +98,9 @@ KERNEL(attention_combine, const float* __restrict parts,  // [tokens, heads, spl
     fold_few(parts, out, row, first_head, heads, head_dim, splits, used);
     return;
   }
-  const int strips = (head_dim + STRIP - 1) / STRIP;
+  const int strips = (head_dim + WIDTH - 1) / WIDTH;
   for (int i = block.z; i < strips * min_of(COMBINE_HEADS, heads - first_head); i += blocks) {
     const size_t place = static_cast<size_t>(row) * heads + first_head + i / strips;
-    fold_strip(parts + place * splits * (head_dim + 2), out + place * head_dim, i % strips * STRIP, head_dim, used);
+    fold_shared(parts + place * splits * (head_dim + 2), out + place * head_dim, i % strips * WIDTH, head_dim, used);
   }
 }

@@ -7,6 +7,7 @@ const NUMBERS = [
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
   ['what a block of attention_combine folds, and splits a block', 'COMBINE_HEADS', 'COMBINE_SPLITS'],
+  ['heads that a block of rope_kv_append takes', 'ROPE_HEADS'],
   ['blocks that share a sampled row, and what each leaves of its part', 'SAMPLE_PARTS', 'SAMPLE_PART_WORDS'],
   ['the most rows of a tile of flash_attention', 'FLASH_QUERIES'],
   ['elements of quantized activations that share a scale, and their bytes', 'Q8_BLOCK', 'Q8_BLOCK_BYTES'],
