@@ -28,10 +28,10 @@ struct Item {
   TileSum values[HEAD_DIM / TILE];
 };
 
-// Whether any query attends to one of the chunk's keys, and whether all do to all of them.
+// How many tiles of a chunk's keys queries attend to: from there on none is. And whether all attend to all keys.
 template <int HEAD_DIM>
-DEVICE bool reaches(const Item<HEAD_DIM>& item, int start) {
-  return start < item.last.end && start + CHUNK > item.first.first;
+DEVICE int tiles_reached(const Item<HEAD_DIM>& item, int start) {
+  return start + CHUNK <= item.first.first ? 0 : (min_of(item.last.end - start, CHUNK) + TILE - 1) / TILE;
 }
 template <int HEAD_DIM>
 DEVICE bool attends_to_all(const Item<HEAD_DIM>& item, int start) {
@@ -183,9 +183,15 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   }
 
   for (int start = 0; start < length; start += CHUNK) {
+    // An item that no key of the chunk is for folds zeros: a branch around all of it would keep its registers.
     TileSum scores[OWNED][KEY_TILES];
     WeightTile weights[OWNED][KEY_TILES];
     FoldFactors factors[OWNED][QUERIES_HELD];
+    UNROLL
+    for (int o = 0; o < OWNED; o++) {
+      UNROLL
+      for (int c = 0; c < KEY_TILES; c++) clear(scores[o][c]);
+    }
     UNROLL
     for (int s = 0; s < STEPS; s++) {
       fetch_wait<AHEAD - 1>();
@@ -194,12 +200,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       UNROLL
       for (int o = 0; o < OWNED; o++) {
         Item<HEAD_DIM>& item = items[o];
-        if (!reaches(item, start)) continue;
-        const int reached = (min_of(item.last.end - start, CHUNK) + TILE - 1) / TILE;
-        if (s == 0) {
-          UNROLL
-          for (int c = 0; c < KEY_TILES; c++) clear(scores[o][c]);
-        }
+        const int reached = tiles_reached(item, start);
         if (s < STRIPS) score_strip(scores[o], item, stage_at(0), s, reached);
         if (s == STRIPS - 1) weigh_chunk(weights[o], factors[o], scores[o], item, start, scale);
         if (s >= STRIPS) fold_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
