@@ -149,11 +149,10 @@ struct TileCache {
   const int32_t* block_table;
   int kv_heads, kv_head, length;
 };
-// Where the key or, `from` being cache.v, the value of a position lies. The last of the context stands for those behind
-// it: their scores are masked, and their values multiplied by 0 must be finite.
+// Where the key or, `from` being cache.v, the value of a position lies, in one of the context's blocks.
 template <int HEAD_DIM>
 DEVICE const half_t* vector_at(const TileCache<half_t>& cache, const half_t* from, int position) {
-  const auto at = static_cast<unsigned>(min_of(position, cache.length - 1));
+  const auto at = static_cast<unsigned>(position);
   const int block = cache.block_table[at / KV_BLOCK_TOKENS] * cache.kv_heads + cache.kv_head;
   return from + static_cast<size_t>(block) * (KV_BLOCK_TOKENS * HEAD_DIM) + at % KV_BLOCK_TOKENS * HEAD_DIM;
 }
@@ -161,7 +160,8 @@ template <int HEAD_DIM>
 DEVICE Piece load_vector(const TileCache<half_t>& cache, const half_t* from, int position, int element) {
   return load_aligned<Piece>(vector_at<HEAD_DIM>(cache, from, position) + element);
 }
-// Four elements of the values of eight positions.
+// Four elements of the values of eight positions. The last value stands for those behind the context: they are
+// multiplied by 0, and must be finite.
 template <int HEAD_DIM>
 DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int element) {
   const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
@@ -178,11 +178,10 @@ DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int
 // The same of a cache in q8_0: quant * scale, rounded to f16.
 template <int HEAD_DIM>
 DEVICE Piece load_vector(const TileCache<KvQ8>& cache, const KvQ8* from, int position, int element) {
-  const int at = min_of(position, cache.length - 1);
-  const KvQ8* block = kv_q8_block<HEAD_DIM>(from, cache.block_table, at, cache.kv_heads, cache.kv_head);
+  const KvQ8* block = kv_q8_block<HEAD_DIM>(from, cache.block_table, position, cache.kv_heads, cache.kv_head);
   Piece piece;
-  const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, at % KV_BLOCK_TOKENS, element),
-                            load_kv_q8<HEAD_DIM>(block, at % KV_BLOCK_TOKENS, element + 4)};
+  const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element),
+                            load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element + 4)};
   UNROLL
   for (int i = 0; i < 4; i++) piece.words[i] = halves[i / 2].w[i % 2];
   return piece;
@@ -200,7 +199,8 @@ DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int e
   return corner;
 }
 
-// A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share.
+// A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share. The
+// last of the context stands for what lies behind it.
 constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK, CHUNK_STRIP = CHUNK * STRIP_PIECES;
 static_assert(SHARE * BLOCK == CHUNK_STRIP, "whole shares");
 
@@ -218,7 +218,7 @@ DEVICE void start_strip(StripOnItsWay<half_t>& way, Lds strip, const TileCache<h
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread_id(), p = at % STRIP_PIECES;
-    const half_t* vector = vector_at<HEAD_DIM>(cache, from, start + at / STRIP_PIECES);
+    const half_t* vector = vector_at<HEAD_DIM>(cache, from, min_of(start + at / STRIP_PIECES, cache.length - 1));
     fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE, true);
   }
 }
@@ -236,7 +236,8 @@ DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& ca
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread_id(), p = at % STRIP_PIECES;
-    way.pieces[i] = load_vector<HEAD_DIM>(cache, from, start + at / STRIP_PIECES, element + p * PIECE);
+    const int position = min_of(start + at / STRIP_PIECES, cache.length - 1);
+    way.pieces[i] = load_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
   }
 }
 template <class Lds>
@@ -297,12 +298,12 @@ DEVICE void load_queries(Fragment<half_t> (&query)[DEPTHS], RowOf row_of) {
   }
 }
 
-// The fragment of TILE_DEPTH elements of sixteen keys of a strip in LDS.
+// The fragment of TILE_DEPTH elements of sixteen rows, keys or queries, of a strip in LDS.
 template <class Lds>
-DEVICE void load_keys(Fragment<half_t>& fragment, Lds strip, int key, int element) {
+DEVICE void load_strip(Fragment<half_t>& fragment, Lds strip, int row, int element) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    fragment.pieces[p] = strip[strip_slot(key + piece_row(p), (element + piece_k(p)) / PIECE)];
+    fragment.pieces[p] = strip[strip_slot(row + piece_row(p), (element + piece_k(p)) / PIECE)];
   }
 }
 

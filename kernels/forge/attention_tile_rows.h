@@ -48,8 +48,9 @@ DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item
     for (int d = 0; d < STRIP / TILE_DEPTH; d++) {
       Fragment<half_t> key[KEY_GROUP];
       UNROLL
-      for (int g = 0; g < KEY_GROUP; g++) load_keys(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
+      for (int g = 0; g < KEY_GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
       multiply_scores(scores, c, item.query[strip * (STRIP / TILE_DEPTH) + d], key);
+      if (HOARDS_LOADS) schedule_fence();
     }
   }
 }
@@ -97,6 +98,7 @@ DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TIL
       UNROLL
       for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, CHUNK, (c + g) * TILE, e * TILE);
       multiply_values(sums, weights[c + g], value);
+      if (HOARDS_LOADS) schedule_fence();
     }
   }
   UNROLL

@@ -14,28 +14,38 @@ namespace forge {
 constexpr int OWN_KEYS = KEY_TILES / WAVES;
 static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 
-// Grid: x = KV heads, y = tokens, z = splits. Splits past the row's position are not written.
+// Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not written.
 template <int HEAD_DIM, class T>
 DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
                                  const T* __restrict v_cache, float* __restrict parts,
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-                                 const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int splits,
-                                 float scale) {
-  constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE;
-  const int kv_head = block.x, row = block.y, split = block.z, group = heads / kv_heads;
+                                 const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_tiles,
+                                 int splits, float scale) {
+  constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE,
+                PIECES = HEAD_DIM / PIECE;
+  const int row = block.y, split = block.z, group = heads / kv_heads;
+  const int kv_head = block.x / head_tiles, first_head = block.x % head_tiles * TILE;
   const int start = split * CHUNK, position = row_position[row], length = position + 1;
   if (start >= length) return;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[row], slot_words),
                            kv_heads, kv_head, length};
   SHARED(Piece, values, (STRIPS * CHUNK_STRIP));
+  SHARED(Piece, query_strips, (TILE * PIECES));
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
   SHARED(float, largest, (KEY_TILES * TILE));
 
+  const bool is_first_of_query = lane_id() / QUERY_LANE_STEP % QUERY_LANES == 0;
+  KeyRange ranges[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) ranges[h] = attended(position);
+  // A tile of keys is a KV block; those behind the context may be anything, the scores are masked.
+  static_assert(TILE == KV_BLOCK_TOKENS, "keys of a tile in one KV block");
+  const int queries = min_of(group - first_head, TILE);
   // All that the block reads is asked for at once, keys first.
   Fragment<half_t> keys[DEPTHS][OWN_KEYS];
   UNROLL
   for (int k = 0; k < OWN_KEYS; k++) {
-    const int first_key = start + (k * WAVES + wave_id()) * TILE;
+    const int first_key = min_of(start + (k * WAVES + wave_id()) * TILE, (length - 1) / TILE * TILE);
     UNROLL
     for (int p = 0; p < FRAGMENT_PIECES; p++) {
       UNROLL
@@ -51,89 +61,85 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     start_values<HEAD_DIM>(ways[s], values + s * CHUNK_STRIP, cache, start, s * STRIP);
   }
   fetch_group();
+  const float* q =
+      qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
+  for (int i = thread_id(); i < TILE * PIECES; i += BLOCK) {
+    const int query = i / PIECES, p = i % PIECES;
+    query_strips[p / STRIP_PIECES * TILE * STRIP_PIECES + strip_slot(query, p % STRIP_PIECES)] =
+        query < queries ? to_piece(q + query * HEAD_DIM + p * PIECE) : zero_piece();
+  }
+  block_sync();
 
-  const bool is_first_of_query = lane_id() / QUERY_LANE_STEP % QUERY_LANES == 0;
-  KeyRange ranges[QUERIES_HELD];
+  TileSum scores[OWN_KEYS];
   UNROLL
-  for (int h = 0; h < QUERIES_HELD; h++) ranges[h] = attended(position);
-  for (int first_head = 0; first_head < group; first_head += TILE) {
-    const int queries = min_of(group - first_head, TILE);
-    const size_t first_query = static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head;
-    Fragment<half_t> query[DEPTHS];
-    load_queries(query, [&](int i) { return i < queries ? qkv + (first_query + i) * HEAD_DIM : nullptr; });
-
-    TileSum scores[OWN_KEYS];
-    UNROLL
-    for (int k = 0; k < OWN_KEYS; k++) clear(scores[k]);
-    UNROLL
-    for (int d = 0; d < DEPTHS; d++) multiply_scores(scores, 0, query[d], keys[d]);
-    UNROLL
-    for (int k = 0; k < OWN_KEYS; k++) {
-      const int tile = k * WAVES + wave_id();
-      mask_scores(scores[k], start + tile * TILE, ranges);
-      float most[QUERIES_HELD];
-      const TileSum own[1] = {scores[k]};
-      find_largest(most, own);
-      if (is_first_of_query) {
-        UNROLL
-        for (int h = 0; h < QUERIES_HELD; h++) largest[tile * TILE + held_query(h)] = most[h];
-      }
-    }
-    block_sync();
+  for (int k = 0; k < OWN_KEYS; k++) clear(scores[k]);
+  UNROLL
+  for (int d = 0; d < DEPTHS; d++) {
+    constexpr int STRIP_DEPTHS = STRIP / TILE_DEPTH;
+    Fragment<half_t> query;
+    load_strip(query, query_strips + d / STRIP_DEPTHS * TILE * STRIP_PIECES, 0, d % STRIP_DEPTHS * TILE_DEPTH);
+    multiply_scores(scores, 0, query, keys[d]);
+  }
+  UNROLL
+  for (int k = 0; k < OWN_KEYS; k++) {
+    const int tile = k * WAVES + wave_id();
+    mask_scores(scores[k], start + tile * TILE, ranges);
     float most[QUERIES_HELD];
-    UNROLL
-    for (int h = 0; h < QUERIES_HELD; h++) {
-      most[h] = LOWEST;
+    const TileSum own[1] = {scores[k]};
+    find_largest(most, own);
+    if (is_first_of_query) {
       UNROLL
-      for (int c = 0; c < KEY_TILES; c++) most[h] = larger_of(most[h], largest[c * TILE + held_query(h)]);
+      for (int h = 0; h < QUERIES_HELD; h++) largest[tile * TILE + held_query(h)] = most[h];
     }
+  }
+  block_sync();
+  float most[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) {
+    most[h] = LOWEST;
     UNROLL
-    for (int k = 0; k < OWN_KEYS; k++) {
-      weigh(scores[k], most, scale);
-      weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = to_weights(scores[k]);
-    }
-    if (first_head == 0) {
-      UNROLL
-      for (int s = 0; s < STRIPS; s++) finish_values(ways[s], values + s * CHUNK_STRIP);
-      fetch_wait<0>();
-    }
-    block_sync();
+    for (int c = 0; c < KEY_TILES; c++) most[h] = larger_of(most[h], largest[c * TILE + held_query(h)]);
+  }
+  UNROLL
+  for (int k = 0; k < OWN_KEYS; k++) {
+    weigh(scores[k], most, scale);
+    weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = to_weights(scores[k]);
+  }
+  UNROLL
+  for (int s = 0; s < STRIPS; s++) finish_values(ways[s], values + s * CHUNK_STRIP);
+  fetch_wait<0>();
+  block_sync();
 
-    const size_t place = static_cast<size_t>(row) * heads + kv_head * group + first_head;
-    float *part[QUERIES_HELD], *part_values[QUERIES_HELD];
+  const size_t place = static_cast<size_t>(row) * heads + kv_head * group + first_head;
+  float *part[QUERIES_HELD], *part_values[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) {
+    const int query = held_query(h);
+    part[h] = parts + ((place + query) * splits + split) * (HEAD_DIM + 2);
+    part_values[h] = query < queries ? part[h] + 2 : nullptr;
+  }
+  if (wave_id() == 0) {
+    TileSum sums;
+    clear(sums);
+    UNROLL
+    for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weights[c * WAVE + lane_id()]);
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) {
-      const int query = held_query(h);
-      part[h] = parts + ((place + query) * splits + split) * (HEAD_DIM + 2);
-      part_values[h] = query < queries ? part[h] + 2 : nullptr;
+      if (part_values[h] == nullptr || !is_first_of_query) continue;
+      part[h][0] = most[h] * scale;
+      part[h][1] = weight_sum(sums, h);
     }
-    WeightTile weight[KEY_TILES];
+  }
+  for (int e = wave_id(); e < COLUMNS; e += WAVES) {
+    const auto strip = values + e / (STRIP / TILE) * CHUNK_STRIP;
+    TileSum sums[1];
+    clear(sums[0]);
     UNROLL
-    for (int c = 0; c < KEY_TILES; c++) weight[c] = weights[c * WAVE + lane_id()];
-    if (wave_id() == 0) {
-      TileSum sums;
-      clear(sums);
-      UNROLL
-      for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weight[c]);
-      UNROLL
-      for (int h = 0; h < QUERIES_HELD; h++) {
-        if (part_values[h] == nullptr || !is_first_of_query) continue;
-        part[h][0] = most[h] * scale;
-        part[h][1] = weight_sum(sums, h);
-      }
+    for (int c = 0; c < KEY_TILES; c++) {
+      const ValueTile value[1] = {load_value_tile(strip, CHUNK, c * TILE, e % (STRIP / TILE) * TILE)};
+      multiply_values(sums, weights[c * WAVE + lane_id()], value);
     }
-    for (int e = wave_id(); e < COLUMNS; e += WAVES) {
-      const auto strip = values + e / (STRIP / TILE) * CHUNK_STRIP;
-      TileSum sums[1];
-      clear(sums[0]);
-      UNROLL
-      for (int c = 0; c < KEY_TILES; c++) {
-        const ValueTile value[1] = {load_value_tile(strip, CHUNK, c * TILE, e % (STRIP / TILE) * TILE)};
-        multiply_values(sums, weight[c], value);
-      }
-      store_elements(part_values, e * TILE, [&](int i) { return sums[0].values[i]; });
-    }
-    if (first_head + TILE < group) block_sync();
+    store_elements(part_values, e * TILE, [&](int i) { return sums[0].values[i]; });
   }
 }
 
@@ -141,13 +147,13 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
 
 #define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                  \
   KERNEL_RESIDENT(                                                                                                  \
-      forge::FETCH_BLOCKS, name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \
+      forge::STREAM_BLOCKS, name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \
       const type* __restrict k_cache,       /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */  \
       const type* __restrict v_cache,       /* the same */                                                          \
       float* __restrict parts,              /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */       \
       const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                    \
       const int32_t* __restrict slots,                                            /* [slots, slot_words] */         \
-      int slot_words, int heads, int kv_heads, int splits, float scale) {                                           \
+      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                                           \
     forge::attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots, \
-                                          slot_words, heads, kv_heads, splits, scale);                              \
+                                          slot_words, heads, kv_heads, head_tiles, splits, scale);                              \
   }

@@ -95,6 +95,9 @@ export const attentionCombine = defineKernel({
 /** Head sizes that attention on matrix units is built for. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
 
+/** Tiles of the query heads of a KV head: each is a block of attention_tile_split. */
+export const headTiles = (group: number): number => Math.ceil(group / 16);
+
 /** Queries of one tile of attention_tile: query heads of a KV head, of each of its rows. */
 export const ATTENTION_TILE_QUERIES = 128;
 
@@ -134,10 +137,11 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
       ...rowArguments,
       i32('heads'),
       i32('kv_heads'),
+      i32('head_tiles'),
       i32('splits'),
       f32('scale'),
     ],
-    grid: [{ of: 'kv_heads' }, { of: 'tokens' }, { of: 'splits' }],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
     multiples: [['heads', 'kv_heads']],
     order: ORDER.chunks,
     tolerance: TILE_TOLERANCE,
@@ -216,7 +220,7 @@ export interface AttentionCounts {
  */
 export function launchAttentionTile(
   launch: Launch,
-  { headDim }: AttentionShape,
+  { heads, kvHeads, headDim }: AttentionShape,
   parts: ContextParts & { readonly buffer: DeviceBuffer },
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
@@ -228,11 +232,11 @@ export function launchAttentionTile(
   const tokens = { ...counts.tokens, max: rows };
   launch(
     attentionTileSplit('f16', headDim),
-    { ...both, parts: buffer, splits },
+    { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits },
     { ...dims, tokens, splits: counts.splits },
     few,
   );
-  const { row_position, heads } = both;
+  const { row_position } = both;
   launch(
     attentionCombine,
     { parts: buffer, out, row_position, heads, head_dim: headDim, splits },

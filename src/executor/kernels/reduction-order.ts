@@ -7,8 +7,8 @@ export const ORDER = {
     'lane l of 32 the blocks l, l + 32, … (of a wave of 64, the sums of l and l + 32 first); then the lanes in order',
   tile: 'eight runs of whole chunks, each in rising order; then the runs in order; inside a product of tiles the hardware’s',
   context:
-    'a wave its own KV blocks of a split of 256 positions, rising, then the waves in order; then the splits in order',
+    'a wave its own KV blocks of a split of 128 positions, rising, then the waves in order; then the splits in order',
   keys: 'keys in tiles of 16, rising; dot products as lanes by halves',
-  chunks: 'chunks of 32 positions, rising, inside a product of tiles the hardware’s; then the splits of 256 in order',
+  chunks: 'the sixteens of a split of 128 positions, rising, inside a product the hardware’s; then the splits in order',
   splits: 'the splits in order',
 } as const;
