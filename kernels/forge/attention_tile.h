@@ -201,8 +201,12 @@ DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int e
 
 // A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share. The
 // last of the context stands for what lies behind it.
-constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK, CHUNK_STRIP = CHUNK * STRIP_PIECES;
-static_assert(SHARE * BLOCK == CHUNK_STRIP, "whole shares");
+constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK;
+static_assert(SHARE * BLOCK == CHUNK * STRIP_PIECES, "whole shares");
+// Pieces that it takes in LDS.
+constexpr int TURNED_PITCH = CHUNK / PIECE + 1;
+constexpr int KEY_STRIP = CHUNK * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TURNED_PITCH : KEY_STRIP;
+constexpr int CHUNK_STRIP = KEY_STRIP > VALUE_STRIP ? KEY_STRIP : VALUE_STRIP;
 
 template <class T>
 struct StripOnItsWay {
@@ -278,7 +282,7 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
       Piece pieces[4];
       turn(pieces, values.way.corners[i]);
       UNROLL
-      for (int j = 0; j < 4; j++) strip[turned_slot(CHUNK, e + j, p)] = pieces[j];
+      for (int j = 0; j < 4; j++) strip[(e + j) * TURNED_PITCH + p] = pieces[j];
     }
   } else {
     finish_strip(values.way, strip);
@@ -287,14 +291,20 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
 
 // Sixteen queries as f16. row_of(i): where query i lies, null where there is none.
 template <int DEPTHS, class RowOf>
-DEVICE void load_queries(Fragment<half_t> (&query)[DEPTHS], RowOf row_of) {
+DEVICE void load_queries(QueryTile (&queries)[DEPTHS], RowOf row_of) {
+  const float* rows[FRAGMENT_ROWS];
   UNROLL
-  for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    const float* row = row_of(piece_row(p));
+  for (int r = 0; r < FRAGMENT_ROWS; r++) rows[r] = row_of(piece_row(r * (FRAGMENT_PIECES / FRAGMENT_ROWS)));
+  UNROLL
+  for (int d = 0; d < DEPTHS; d++) {
+    Fragment<half_t> query;
     UNROLL
-    for (int d = 0; d < DEPTHS; d++) {
-      query[d].pieces[p] = row == nullptr ? zero_piece() : to_piece(row + d * TILE_DEPTH + piece_k(p));
+    for (int p = 0; p < FRAGMENT_PIECES; p++) {
+      const float* row = rows[p / (FRAGMENT_PIECES / FRAGMENT_ROWS)];
+      query.pieces[p] = row == nullptr ? zero_piece() : to_piece(row + d * TILE_DEPTH + piece_k(p));
     }
+    queries[d] = hold_query(query);
+    if (HOARDS_LOADS) schedule_fence();
   }
 }
 

@@ -21,7 +21,7 @@ static_assert(OWNED * WAVES == ITEMS && KEY_TILES % KEY_GROUP == 0, "whole items
 // Sixteen queries of a wave.
 template <int HEAD_DIM>
 struct Item {
-  Fragment<half_t> query[HEAD_DIM / TILE_DEPTH];
+  QueryTile query[HEAD_DIM / TILE_DEPTH];
   KeyRange ranges[QUERIES_HELD];
   KeyRange first, last;  // of the first query and of the last; empty where there is no query
   QueryStats stats;
@@ -96,7 +96,7 @@ DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TIL
     for (int g = 0; g < KEY_GROUP; g++) {
       ValueTile value[COLUMNS];
       UNROLL
-      for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, CHUNK, (c + g) * TILE, e * TILE);
+      for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, TURNED_PITCH, (c + g) * TILE, e * TILE);
       multiply_values(sums, weights[c + g], value);
       if (HOARDS_LOADS) schedule_fence();
     }
@@ -131,7 +131,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   struct Way {
     StripOnItsWay<T> keys;
     ValuesOnTheirWay<T> values;
-  } ways[AHEAD];
+  };
   int stage = 0;
   const auto stage_at = [&](int ahead) {
     const int at = stage + ahead;
@@ -160,8 +160,9 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 
   UNROLL
   for (int s = 0; s < AHEAD; s++) {
-    start_step(ways[s], 0, s, s);
-    finish_step(ways[s], 0, s, s);
+    Way way;
+    start_step(way, 0, s, s);
+    finish_step(way, 0, s, s);
   }
   Item<HEAD_DIM> items[OWNED];
   UNROLL
@@ -178,7 +179,8 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) item.ranges[h] = attended(position_of(first_query + held_query(h)));
     item.first = attended(position_of(first_query));
-    item.last = first_query < queries ? attended(position_of(first_query + TILE - 1)) : KeyRange{0, 0};
+    item.last = attended(position_of(first_query + TILE - 1));
+    if (first_query >= queries) item.last.end = 0;
     clear(item.stats);
     UNROLL
     for (int e = 0; e < HEAD_DIM / TILE; e++) clear(item.values[e]);
@@ -198,7 +200,8 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     for (int s = 0; s < STEPS; s++) {
       fetch_wait<AHEAD - 1>();
       block_sync();
-      start_step(ways[0], start, s + AHEAD, AHEAD);
+      Way way;
+      start_step(way, start, s + AHEAD, AHEAD);
       UNROLL
       for (int o = 0; o < OWNED; o++) {
         Item<HEAD_DIM>& item = items[o];
@@ -207,7 +210,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
         if (s == STRIPS - 1) weigh_chunk(weights[o], factors[o], scores[o], item, start, scale);
         if (s >= STRIPS) fold_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
       }
-      finish_step(ways[0], start, s + AHEAD, AHEAD);
+      finish_step(way, start, s + AHEAD, AHEAD);
       stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
     }
   }

@@ -22,15 +22,15 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
                                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_tiles,
                                  int splits, float scale) {
   constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE,
-                PIECES = HEAD_DIM / PIECE;
+                PIECES = HEAD_DIM / PIECE, QUERY_STRIP = TILE * STRIP_PITCH;
   const int row = block.y, split = block.z, group = heads / kv_heads;
   const int kv_head = block.x / head_tiles, first_head = block.x % head_tiles * TILE;
   const int start = split * CHUNK, position = row_position[row], length = position + 1;
   if (start >= length) return;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[row], slot_words),
                            kv_heads, kv_head, length};
-  SHARED(Piece, values, (STRIPS * CHUNK_STRIP));
-  SHARED(Piece, query_strips, (TILE * PIECES));
+  SHARED(Piece, values, (STRIPS * VALUE_STRIP));
+  SHARED(Piece, query_strips, (STRIPS * QUERY_STRIP));
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
   SHARED(float, largest, (KEY_TILES * TILE));
 
@@ -58,14 +58,14 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   ValuesOnTheirWay<T> ways[STRIPS];
   UNROLL
   for (int s = 0; s < STRIPS; s++) {
-    start_values<HEAD_DIM>(ways[s], values + s * CHUNK_STRIP, cache, start, s * STRIP);
+    start_values<HEAD_DIM>(ways[s], values + s * VALUE_STRIP, cache, start, s * STRIP);
   }
   fetch_group();
   const float* q =
       qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
   for (int i = thread_id(); i < TILE * PIECES; i += BLOCK) {
     const int query = i / PIECES, p = i % PIECES;
-    query_strips[p / STRIP_PIECES * TILE * STRIP_PIECES + strip_slot(query, p % STRIP_PIECES)] =
+    query_strips[p / STRIP_PIECES * QUERY_STRIP + strip_slot(query, p % STRIP_PIECES)] =
         query < queries ? to_piece(q + query * HEAD_DIM + p * PIECE) : zero_piece();
   }
   block_sync();
@@ -77,8 +77,8 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   for (int d = 0; d < DEPTHS; d++) {
     constexpr int STRIP_DEPTHS = STRIP / TILE_DEPTH;
     Fragment<half_t> query;
-    load_strip(query, query_strips + d / STRIP_DEPTHS * TILE * STRIP_PIECES, 0, d % STRIP_DEPTHS * TILE_DEPTH);
-    multiply_scores(scores, 0, query, keys[d]);
+    load_strip(query, query_strips + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH);
+    multiply_scores(scores, 0, hold_query(query), keys[d]);
   }
   UNROLL
   for (int k = 0; k < OWN_KEYS; k++) {
@@ -106,7 +106,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     weights[(k * WAVES + wave_id()) * WAVE + lane_id()] = to_weights(scores[k]);
   }
   UNROLL
-  for (int s = 0; s < STRIPS; s++) finish_values(ways[s], values + s * CHUNK_STRIP);
+  for (int s = 0; s < STRIPS; s++) finish_values(ways[s], values + s * VALUE_STRIP);
   fetch_wait<0>();
   block_sync();
 
@@ -131,12 +131,12 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     }
   }
   for (int e = wave_id(); e < COLUMNS; e += WAVES) {
-    const auto strip = values + e / (STRIP / TILE) * CHUNK_STRIP;
+    const auto strip = values + e / (STRIP / TILE) * VALUE_STRIP;
     TileSum sums[1];
     clear(sums[0]);
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) {
-      const ValueTile value[1] = {load_value_tile(strip, CHUNK, c * TILE, e % (STRIP / TILE) * TILE)};
+      const ValueTile value[1] = {load_value_tile(strip, TURNED_PITCH, c * TILE, e % (STRIP / TILE) * TILE)};
       multiply_values(sums, weights[c * WAVE + lane_id()], value);
     }
     store_elements(part_values, e * TILE, [&](int i) { return sums[0].values[i]; });

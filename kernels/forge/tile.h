@@ -13,6 +13,7 @@
 //                                     scores[first + c] += the products of sixteen queries and the sixteen keys of
 //                                     keys[c], in the order of multiply_tiles. Value i of such a sum is of query
 //                                     score_query(i) and key score_key(i)
+//   QueryTile, hold_query(fragment)   queries as they stay in registers
 //   QUERIES_HELD                      queries that a lane has scores of: held_query(h); value i is of held_index(i).
 //                                     Lanes that hold the same ones differ in QUERY_LANES steps of QUERY_LANE_STEP
 //   WeightTile, to_weights(scores)    scores of sixteen keys, rounded to f16, as the operand of a product over keys
@@ -42,17 +43,19 @@ struct alignas(16) Piece {
 };
 constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
 
-// Keys and values lie in LDS as strips of STRIP elements of some positions. Where piece p of a position's strip lies:
-// two neighbouring rows of four pieces each, and one piece of eight neighbouring rows, meet no bank twice.
+// Keys and values lie in LDS as strips of STRIP elements of some positions, and values turned, as rows of positions,
+// where units of a product take neighbouring positions of one element. Rows are padded by a piece, or else, where
+// asynchronous copies fill LDS to its last byte, pieces change places: eight neighbouring rows meet no bank twice.
 constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;
-DEVICE int strip_slot(int position, int p) {
-  return position * STRIP_PIECES + (p ^ (position % 2 * 4 + position / 2 % 4));
-}
-// Where units of a product take eight positions of one element, values lie turned: `positions` of each of STRIP
-// elements. Eight neighbouring elements, and every fourth of 32, meet no bank twice.
-DEVICE int turned_slot(int positions, int element, int p) {
-  return element * (positions / PIECE) + (p ^ ((element ^ element / 8 % 4) % 8));
-}
+#if defined(__CUDACC__) || WAVE == 1 || (defined(FORGE_LANES) && WAVE == 32)
+constexpr bool TURNS_VALUES = false;
+constexpr int STRIP_PITCH = STRIP_PIECES;
+DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + (p ^ (row % 2 * 4 + row / 2 % 4)); }
+#else
+constexpr bool TURNS_VALUES = true;
+constexpr int STRIP_PITCH = STRIP_PIECES + 1;
+DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + p; }
+#endif
 
 }  // namespace forge
 

@@ -97,71 +97,117 @@ DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], con
 // Attention. Products are of keys and queries, and of values and weights, in this order: what a lane holds of the sums
 // then lies as the second operand of the next product does, and is all of one query.
 constexpr int QUERIES_HELD = 1, QUERY_LANES = WAVE / 16, QUERY_LANE_STEP = 16;
-constexpr bool TURNS_VALUES = true;
 DEVICE int score_query(int i) { return value_column(i); }
 DEVICE int score_key(int i) { return value_row(i); }
 DEVICE constexpr int held_index(int) { return 0; }
 DEVICE int held_query(int) { return lane_id() % 16; }
 
-template <int N, int C>
-DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half_t>& query,
-                            const Fragment<half_t> (&keys)[C]) {
-  struct Halves {
-    VectorOf<half_t, PRODUCT_ELEMENTS> half[2];
-  };
-  const Halves right = __builtin_bit_cast(Halves, query);
-  UNROLL
-  for (int half = 0; half < 2; half++) {
-    UNROLL
-    for (int c = 0; c < C; c++) {
-      const Halves left = __builtin_bit_cast(Halves, keys[c]);
-      TileSum& sum = scores[first + c];
-      sum = __builtin_bit_cast(TileSum,
-                               product(left.half[half], right.half[half], __builtin_bit_cast(Sums, sum)));
-    }
-  }
-}
-
 // Elements of an operand of sixteen keys that a lane holds.
-struct WeightTile {
+struct ValueTile {
   VectorOf<half_t, PRODUCT_ELEMENTS> elements;
 };
-using ValueTile = WeightTile;
 #if defined(__GFX11__)
 constexpr bool VALUES_PAIRED = false;
-// A lane has every other key's weight and needs them all: the lane sixteen further has the others.
-DEVICE WeightTile to_weights(const TileSum& scores) {
-  const bool is_odd = lane_id() >= 16;
-  uint32_t words[8];
+// Lanes l and l + 16 hold the same operand: what stays in registers is kept in two halves, a lane the other's when it
+// is used.
+DEVICE uint32_t others(uint32_t word) {
+  return __builtin_amdgcn_permlanex16(word, word, 0x76543210, 0xfedcba98, true, false);
+}
+struct QueryTile {
+  Piece pieces[2];
+};
+DEVICE QueryTile hold_query(const Fragment<half_t>& query) {
+  const bool is_high = lane_id() >= 16;
+  QueryTile held;
   UNROLL
-  for (int i = 0; i < 8; i += 2) {
-    const VectorOf<half_t, 2> pair = {to_half(scores.values[i]), to_half(scores.values[i + 1])};
-    const auto own = __builtin_bit_cast(uint32_t, pair);
-    const uint32_t other = __builtin_amdgcn_permlanex16(own, own, 0x76543210, 0xfedcba98, true, false);
-    const uint32_t even = is_odd ? other : own, odd = is_odd ? own : other;
-    words[i] = (even & 0xffffu) | odd << 16;
-    words[i + 1] = even >> 16 | (odd & 0xffff0000u);
+  for (int i = 0; i < 8; i++) {
+    const Piece &low = query.pieces[i / 4 * 2], &high = query.pieces[i / 4 * 2 + 1];
+    held.pieces[i / 4].words[i % 4] = is_high ? high.words[i % 4] : low.words[i % 4];
   }
-  return __builtin_bit_cast(WeightTile, words);
+  return held;
+}
+DEVICE VectorOf<half_t, 16> query_half(const QueryTile& held, int half) {
+  const bool is_high = lane_id() >= 16;
+  VectorOf<uint32_t, 8> words;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const uint32_t own = held.pieces[half].words[i], other = others(own);
+    words[i] = is_high ? other : own;
+    words[4 + i] = is_high ? own : other;
+  }
+  return __builtin_bit_cast(VectorOf<half_t, 16>, words);
+}
+// Every other key's weight.
+struct WeightTile {
+  VectorOf<uint32_t, 4> words;
+};
+DEVICE WeightTile to_weights(const TileSum& scores) {
+  WeightTile weights;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const VectorOf<half_t, 2> pair = {to_half(scores.values[2 * i]), to_half(scores.values[2 * i + 1])};
+    weights.words[i] = __builtin_bit_cast(uint32_t, pair);
+  }
+  return weights;
+}
+DEVICE VectorOf<half_t, 16> weight_operand(const WeightTile& weights) {
+  const bool is_odd = lane_id() >= 16;
+  VectorOf<uint32_t, 8> words;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const uint32_t own = weights.words[i], other = others(own);
+    const uint32_t even = is_odd ? other : own, odd = is_odd ? own : other;
+    words[2 * i] = (even & 0xffffu) | odd << 16;
+    words[2 * i + 1] = even >> 16 | (odd & 0xffff0000u);
+  }
+  return __builtin_bit_cast(VectorOf<half_t, 16>, words);
 }
 #else
 constexpr bool VALUES_PAIRED = true;
+using QueryTile = Fragment<half_t>;
+DEVICE const QueryTile& hold_query(const Fragment<half_t>& query) { return query; }
+DEVICE VectorOf<half_t, PRODUCT_ELEMENTS> query_half(const QueryTile& held, int half) {
+  struct Halves {
+    VectorOf<half_t, PRODUCT_ELEMENTS> half[2];
+  };
+  return __builtin_bit_cast(Halves, held).half[half];
+}
+using WeightTile = ValueTile;
 DEVICE WeightTile to_weights(const TileSum& scores) {
   WeightTile weights;
   UNROLL
   for (int i = 0; i < TILE_VALUES; i++) weights.elements[i] = to_half(scores.values[i]);
   return weights;
 }
+DEVICE VectorOf<half_t, PRODUCT_ELEMENTS> weight_operand(const WeightTile& weights) { return weights.elements; }
 #endif
 
+template <int N, int C>
+DEVICE void multiply_scores(TileSum (&scores)[N], int first, const QueryTile& query,
+                            const Fragment<half_t> (&keys)[C]) {
+  struct Halves {
+    VectorOf<half_t, PRODUCT_ELEMENTS> half[2];
+  };
+  UNROLL
+  for (int half = 0; half < 2; half++) {
+    const auto right = query_half(query, half);
+    UNROLL
+    for (int c = 0; c < C; c++) {
+      const Halves left = __builtin_bit_cast(Halves, keys[c]);
+      TileSum& sum = scores[first + c];
+      sum = __builtin_bit_cast(TileSum, product(left.half[half], right, __builtin_bit_cast(Sums, sum)));
+    }
+  }
+}
+
 template <class Lds>
-DEVICE ValueTile load_value_tile(Lds turned, int positions, int key, int element) {
+DEVICE ValueTile load_value_tile(Lds turned, int turned_pitch, int key, int element) {
   const int row = element + lane_id() % 16, group = WAVE == 64 ? lane_id() / 32 : PRODUCT_ELEMENTS == 8 ? lane_id() / 16 : 0;
   ValueTile tile;
   UNROLL
   for (int p = 0; p < (PRODUCT_ELEMENTS + PIECE - 1) / PIECE; p++) {
     const auto* from =
-        reinterpret_cast<const char*>(&turned[turned_slot(positions, row, key / PIECE + group + p)]);
+        reinterpret_cast<const char*>(&turned[row * turned_pitch + key / PIECE + group + p]);
     if (WAVE == 64) from += lane_id() / 16 % 2 * sizeof(tile);
     __builtin_memcpy(reinterpret_cast<char*>(&tile) + p * sizeof(Piece), __builtin_assume_aligned(from, 8),
                      min_of(sizeof(tile), sizeof(Piece)));
@@ -171,9 +217,10 @@ DEVICE ValueTile load_value_tile(Lds turned, int positions, int key, int element
 
 template <int C>
 DEVICE void multiply_values(TileSum (&sums)[C], const WeightTile& weights, const ValueTile (&values)[C]) {
+  const auto right = weight_operand(weights);
   UNROLL
   for (int c = 0; c < C; c++) {
-    const Sums sum = product(values[c].elements, weights.elements, __builtin_bit_cast(Sums, sums[c]));
+    const Sums sum = product(values[c].elements, right, __builtin_bit_cast(Sums, sums[c]));
     sums[c] = __builtin_bit_cast(TileSum, sum);
   }
 }
@@ -181,7 +228,7 @@ DEVICE void add_weights(TileSum& sums, const WeightTile& weights) {
   ValueTile ones;
   UNROLL
   for (int i = 0; i < PRODUCT_ELEMENTS; i++) ones.elements[i] = static_cast<half_t>(1.0f);
-  sums = __builtin_bit_cast(TileSum, product(ones.elements, weights.elements, __builtin_bit_cast(Sums, sums)));
+  sums = __builtin_bit_cast(TileSum, product(ones.elements, weight_operand(weights), __builtin_bit_cast(Sums, sums)));
 }
 DEVICE float weight_sum(const TileSum& sums, int) { return sums.values[0]; }
 

@@ -112,14 +112,12 @@ inline void multiply_tiles_at(int site, TileSum (&sums)[C][R], const Fragment<T>
 // Attention: who holds what is as on NVIDIA in waves of 32, as on CDNA in waves of 64.
 #if WAVE == 64
 constexpr int QUERIES_HELD = 1, QUERY_LANE_STEP = 16;
-constexpr bool TURNS_VALUES = true;
 DEVICE int score_query(int i) { return value_column(i); }
 DEVICE int score_key(int i) { return value_row(i); }
 DEVICE int held_index(int) { return 0; }
 DEVICE int held_query(int) { return lane_id() % 16; }
 #else
 constexpr int QUERIES_HELD = FRAGMENT_ROWS, QUERY_LANE_STEP = 1;
-constexpr bool TURNS_VALUES = false;
 DEVICE int score_query(int i) { return value_row(i); }
 DEVICE int score_key(int i) { return value_column(i); }
 DEVICE int held_index(int i) { return WAVE == 1 ? i / TILE : i / 2 % 2; }
@@ -141,16 +139,19 @@ DEVICE WeightTile to_weights(const TileSum& scores) {
   return weights;
 }
 template <class Lds>
-DEVICE ValueTile load_value_tile(Lds strip, int positions, int key, int element) {
+DEVICE ValueTile load_value_tile(Lds strip, int turned_pitch, int key, int element) {
   ValueTile tile;
   for (int i = 0; i < TILE_VALUES; i++) {
     const int k = key + score_key(i), e = element + score_query(i);
-    const Piece piece = TURNS_VALUES ? strip[turned_slot(positions, e, k / PIECE)] : strip[strip_slot(k, e / PIECE)];
+    const Piece piece = TURNS_VALUES ? strip[e * turned_pitch + k / PIECE] : strip[strip_slot(k, e / PIECE)];
     std::memcpy(&tile.elements[i], reinterpret_cast<const half_t*>(&piece) + (TURNS_VALUES ? k : e) % PIECE,
                 sizeof(half_t));
   }
   return tile;
 }
+
+using QueryTile = Fragment<half_t>;
+DEVICE const QueryTile& hold_query(const Fragment<half_t>& query) { return query; }
 
 // A lane's share in a product of sixteen queries with the sixteen keys, or elements, of C tiles.
 template <int C>
