@@ -41,6 +41,12 @@ DEVICE half_t to_half(float f) {
 }
 
 DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
+// The same, of which the compiler does not know it: what is computed of it stays in a loop, and takes no registers there.
+DEVICE int thread_id_anew() {
+  int id = thread_id();
+  asm volatile("" : "+v"(id));
+  return id;
+}
 // A number that all lanes of a wave have alike, in a scalar register: what depends on it takes no vector registers.
 DEVICE int same_in_wave(int value) { return __builtin_amdgcn_readfirstlane(value); }
 DEVICE Dim3 workgroup() {

@@ -219,36 +219,40 @@ struct StripOnItsWay<half_t> {
 template <int HEAD_DIM, class Lds>
 DEVICE void start_strip(StripOnItsWay<half_t>& way, Lds strip, const TileCache<half_t>& cache, const half_t* from,
                         int start, int element) {
+  const int thread = thread_id_anew();
   UNROLL
   for (int i = 0; i < SHARE; i++) {
-    const int at = i * BLOCK + thread_id(), p = at % STRIP_PIECES;
+    const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
     const half_t* vector = vector_at<HEAD_DIM>(cache, from, min_of(start + at / STRIP_PIECES, cache.length - 1));
     fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE, true);
   }
 }
 template <class Lds>
 DEVICE void finish_strip(const StripOnItsWay<half_t>& way, Lds strip) {
+  const int thread = thread_id_anew();
   UNROLL
   for (int i = 0; i < SHARE; i++) {
-    const int at = i * BLOCK + thread_id();
+    const int at = i * BLOCK + thread;
     fetch_finish(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, at % STRIP_PIECES));
   }
 }
 template <int HEAD_DIM, class Lds>
 DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& cache, const KvQ8* from, int start,
                         int element) {
+  const int thread = thread_id_anew();
   UNROLL
   for (int i = 0; i < SHARE; i++) {
-    const int at = i * BLOCK + thread_id(), p = at % STRIP_PIECES;
+    const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
     const int position = min_of(start + at / STRIP_PIECES, cache.length - 1);
     way.pieces[i] = load_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
   }
 }
 template <class Lds>
 DEVICE void finish_strip(const StripOnItsWay<KvQ8>& way, Lds strip) {
+  const int thread = thread_id_anew();
   UNROLL
   for (int i = 0; i < SHARE; i++) {
-    const int at = i * BLOCK + thread_id();
+    const int at = i * BLOCK + thread;
     strip[strip_slot(at / STRIP_PIECES, at % STRIP_PIECES)] = way.pieces[i];
   }
 }
@@ -264,9 +268,10 @@ struct ValuesOnTheirWay {
 template <int HEAD_DIM, class T, class Lds>
 DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache<T>& cache, int start, int element) {
   if constexpr (TURNS_VALUES) {
+    const int thread = thread_id_anew();
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {
-      const int at = i * BLOCK + thread_id(), p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
+      const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
       values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, element + e);
     }
   } else {
@@ -276,9 +281,10 @@ DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache
 template <class T, class Lds>
 DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
   if constexpr (TURNS_VALUES) {
+    const int thread = thread_id_anew();
     UNROLL
     for (int i = 0; i < SHARE / 4; i++) {
-      const int at = i * BLOCK + thread_id(), p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
+      const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
       Piece pieces[4];
       turn(pieces, values.way.corners[i]);
       UNROLL
@@ -289,22 +295,29 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
   }
 }
 
-// Sixteen queries as f16. row_of(i): where query i lies, null where there is none.
+// Sixteen queries as f16, in registers. row_of(i): where query i lies, null where there is none.
 template <int DEPTHS, class RowOf>
-DEVICE void load_queries(QueryTile (&queries)[DEPTHS], RowOf row_of) {
-  const float* rows[FRAGMENT_ROWS];
+DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], RowOf row_of) {
   UNROLL
-  for (int r = 0; r < FRAGMENT_ROWS; r++) rows[r] = row_of(piece_row(r * (FRAGMENT_PIECES / FRAGMENT_ROWS)));
-  UNROLL
-  for (int d = 0; d < DEPTHS; d++) {
-    Fragment<half_t> query;
+  for (int p = 0; p < FRAGMENT_PIECES; p++) {
+    const float* row = row_of(piece_row(p));
     UNROLL
-    for (int p = 0; p < FRAGMENT_PIECES; p++) {
-      const float* row = rows[p / (FRAGMENT_PIECES / FRAGMENT_ROWS)];
-      query.pieces[p] = row == nullptr ? zero_piece() : to_piece(row + d * TILE_DEPTH + piece_k(p));
+    for (int d = 0; d < DEPTHS; d++) {
+      queries[d].pieces[p] = row == nullptr ? zero_piece() : to_piece(row + d * TILE_DEPTH + piece_k(p));
     }
-    queries[d] = hold_query(query);
-    if (HOARDS_LOADS) schedule_fence();
+  }
+}
+// TILES times sixteen, in LDS, as strips: all threads of a block together. Those of tile t begin at
+// t * HEAD_DIM / STRIP * QUERY_STRIP.
+constexpr int QUERY_STRIP = TILE * STRIP_PITCH;
+template <int HEAD_DIM, int TILES, class Lds, class RowOf>
+DEVICE void bring_queries(Lds strips, RowOf row_of) {
+  constexpr int PIECES = HEAD_DIM / PIECE;
+  for (int i = thread_id(); i < TILES * TILE * PIECES; i += BLOCK) {
+    const int query = i / PIECES, p = i % PIECES, strip = query / TILE * (HEAD_DIM / STRIP) + p / STRIP_PIECES;
+    const float* row = row_of(query);
+    strips[strip * QUERY_STRIP + strip_slot(query % TILE, p % STRIP_PIECES)] =
+        row == nullptr ? zero_piece() : to_piece(row + p * PIECE);
   }
 }
 

@@ -11,17 +11,19 @@
 namespace forge {
 
 // A block takes ITEMS tiles of sixteen queries, a wave OWNED of them. Strips of keys and values pass through LDS, of
-// which AHEAD are on their way while one is computed on.
+// which AHEAD are on their way while one is computed on; where queries lie there, too, one has to make room first.
 constexpr int ITEMS = ATTENTION_TILE_QUERIES / TILE, OWNED = ITEMS / WAVES;
-constexpr int STRIP_STAGES = FETCH_STAGES - 1, AHEAD = STRIP_STAGES - 1;
+constexpr int STRIP_STAGES = HOLDS_QUERIES ? FETCH_STAGES - 1 : 1;
+constexpr int AHEAD = STRIP_STAGES > 1 ? STRIP_STAGES - 1 : 1;
 // Tiles of keys whose products are one run of instructions, left out as one where nobody attends to them.
-constexpr int KEY_GROUP = 2;
-static_assert(OWNED * WAVES == ITEMS && KEY_TILES % KEY_GROUP == 0, "whole items, whole groups");
+template <int HEAD_DIM>
+constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : 4;
+static_assert(OWNED * WAVES == ITEMS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
 // Sixteen queries of a wave.
 template <int HEAD_DIM>
 struct Item {
-  QueryTile query[HEAD_DIM / TILE_DEPTH];
+  Fragment<half_t> query[HOLDS_QUERIES ? HEAD_DIM / TILE_DEPTH : 1];
   KeyRange ranges[QUERIES_HELD];
   KeyRange first, last;  // of the first query and of the last; empty where there is no query
   QueryStats stats;
@@ -40,17 +42,24 @@ DEVICE bool attends_to_all(const Item<HEAD_DIM>& item, int start) {
 
 // Adds a strip of the head to the scores.
 template <int HEAD_DIM, class Lds>
-DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item, Lds keys, int strip, int tiles) {
+DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item, Lds queries, Lds keys, int strip,
+                        int tiles) {
+  constexpr int GROUP = KEY_GROUP<HEAD_DIM>;
   UNROLL
-  for (int c = 0; c < KEY_TILES; c += KEY_GROUP) {
+  for (int c = 0; c < KEY_TILES; c += GROUP) {
     if (c >= tiles) continue;
     UNROLL
     for (int d = 0; d < STRIP / TILE_DEPTH; d++) {
-      Fragment<half_t> key[KEY_GROUP];
+      Fragment<half_t> key[GROUP];
       UNROLL
-      for (int g = 0; g < KEY_GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
-      multiply_scores(scores, c, item.query[strip * (STRIP / TILE_DEPTH) + d], key);
-      if (HOARDS_LOADS) schedule_fence();
+      for (int g = 0; g < GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
+      if constexpr (HOLDS_QUERIES) {
+        multiply_scores(scores, c, item.query[strip * (STRIP / TILE_DEPTH) + d], key);
+      } else {
+        Fragment<half_t> query;
+        load_strip(query, queries + strip * QUERY_STRIP, 0, d * TILE_DEPTH);
+        multiply_scores(scores, c, query, key);
+      }
     }
   }
 }
@@ -85,20 +94,19 @@ DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], FoldFactors (&factors)
 template <int HEAD_DIM, class Lds>
 DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
                        const FoldFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
-  constexpr int COLUMNS = STRIP / TILE;
+  constexpr int COLUMNS = STRIP / TILE, GROUP = KEY_GROUP<HEAD_DIM>;
   TileSum sums[COLUMNS];
   UNROLL
   for (int e = 0; e < COLUMNS; e++) clear(sums[e]);
   UNROLL
-  for (int c = 0; c < KEY_TILES; c += KEY_GROUP) {
+  for (int c = 0; c < KEY_TILES; c += GROUP) {
     if (c >= tiles) continue;
     UNROLL
-    for (int g = 0; g < KEY_GROUP; g++) {
+    for (int g = 0; g < GROUP; g++) {
       ValueTile value[COLUMNS];
       UNROLL
       for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, TURNED_PITCH, (c + g) * TILE, e * TILE);
       multiply_values(sums, weights[c + g], value);
-      if (HOARDS_LOADS) schedule_fence();
     }
   }
   UNROLL
@@ -126,6 +134,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
                            kv_heads, kv_head, length};
   SHARED(Piece, ring, (STRIP_STAGES * CHUNK_STRIP));
+  SHARED(Piece, query_strips, (HOLDS_QUERIES ? 1 : ITEMS * STRIPS * QUERY_STRIP));
 
   // The strip of step `step` of the chunk from `start` on, which may be a step of the next.
   struct Way {
@@ -135,7 +144,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   int stage = 0;
   const auto stage_at = [&](int ahead) {
     const int at = stage + ahead;
-    return ring + (at < STRIP_STAGES ? at : at - STRIP_STAGES) * CHUNK_STRIP;
+    return ring + (STRIP_STAGES == 1 ? 0 : at < STRIP_STAGES ? at : at - STRIP_STAGES) * CHUNK_STRIP;
   };
   const auto start_step = [&](Way& way, int start, int step, int ahead) {
     start += step / STEPS * CHUNK;
@@ -164,22 +173,23 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     start_step(way, 0, s, s);
     finish_step(way, 0, s, s);
   }
+  const auto query_at = [&](int at) -> const float* {
+    if (at >= queries) return nullptr;
+    const size_t head = static_cast<size_t>(first_row + at / group) * (heads + 2 * kv_heads) + kv_head * group;
+    return qkv + (head + at % group) * HEAD_DIM;
+  };
+  if constexpr (!HOLDS_QUERIES) bring_queries<HEAD_DIM, ITEMS>(query_strips, query_at);
   Item<HEAD_DIM> items[OWNED];
   UNROLL
   for (int o = 0; o < OWNED; o++) {
     Item<HEAD_DIM>& item = items[o];
     const int first_query = (o * WAVES + wave_id()) * TILE;
     const auto position_of = [&](int query) { return first_position + min_of(query, queries - 1) / group; };
-    load_queries(item.query, [&](int i) -> const float* {
-      const int at = first_query + i;
-      if (at >= queries) return nullptr;
-      const size_t head = static_cast<size_t>(first_row + at / group) * (heads + 2 * kv_heads) + kv_head * group;
-      return qkv + (head + at % group) * HEAD_DIM;
-    });
+    if constexpr (HOLDS_QUERIES) load_queries(item.query, [&](int i) { return query_at(first_query + i); });
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) item.ranges[h] = attended(position_of(first_query + held_query(h)));
-    item.first = attended(position_of(first_query));
-    item.last = attended(position_of(first_query + TILE - 1));
+    item.first = attended(same_in_wave(position_of(first_query)));
+    item.last = attended(same_in_wave(position_of(first_query + TILE - 1)));
     if (first_query >= queries) item.last.end = 0;
     clear(item.stats);
     UNROLL
@@ -206,10 +216,12 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       for (int o = 0; o < OWNED; o++) {
         Item<HEAD_DIM>& item = items[o];
         const int reached = tiles_reached(item, start);
-        if (s < STRIPS) score_strip(scores[o], item, stage_at(0), s, reached);
+        const auto own_queries = query_strips + (HOLDS_QUERIES ? 0 : (o * WAVES + wave_id()) * STRIPS * QUERY_STRIP);
+        if (s < STRIPS) score_strip(scores[o], item, own_queries, stage_at(0), s, reached);
         if (s == STRIPS - 1) weigh_chunk(weights[o], factors[o], scores[o], item, start, scale);
         if (s >= STRIPS) fold_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
       }
+      if (STRIP_STAGES == 1) block_sync();
       finish_step(way, start, s + AHEAD, AHEAD);
       stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
     }

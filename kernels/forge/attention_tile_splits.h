@@ -21,8 +21,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_tiles,
                                  int splits, float scale) {
-  constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE,
-                PIECES = HEAD_DIM / PIECE, QUERY_STRIP = TILE * STRIP_PITCH;
+  constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE;
   const int row = block.y, split = block.z, group = heads / kv_heads;
   const int kv_head = block.x / head_tiles, first_head = block.x % head_tiles * TILE;
   const int start = split * CHUNK, position = row_position[row], length = position + 1;
@@ -63,11 +62,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   fetch_group();
   const float* q =
       qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
-  for (int i = thread_id(); i < TILE * PIECES; i += BLOCK) {
-    const int query = i / PIECES, p = i % PIECES;
-    query_strips[p / STRIP_PIECES * QUERY_STRIP + strip_slot(query, p % STRIP_PIECES)] =
-        query < queries ? to_piece(q + query * HEAD_DIM + p * PIECE) : zero_piece();
-  }
+  bring_queries<HEAD_DIM, 1>(query_strips, [&](int i) { return i < queries ? q + i * HEAD_DIM : nullptr; });
   block_sync();
 
   TileSum scores[OWN_KEYS];
@@ -78,7 +73,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     constexpr int STRIP_DEPTHS = STRIP / TILE_DEPTH;
     Fragment<half_t> query;
     load_strip(query, query_strips + d / STRIP_DEPTHS * QUERY_STRIP, 0, d % STRIP_DEPTHS * TILE_DEPTH);
-    multiply_scores(scores, 0, hold_query(query), keys[d]);
+    multiply_scores(scores, 0, query, keys[d]);
   }
   UNROLL
   for (int k = 0; k < OWN_KEYS; k++) {

@@ -13,7 +13,7 @@
 //                                     scores[first + c] += the products of sixteen queries and the sixteen keys of
 //                                     keys[c], in the order of multiply_tiles. Value i of such a sum is of query
 //                                     score_query(i) and key score_key(i)
-//   QueryTile, hold_query(fragment)   queries as they stay in registers
+//   HOLDS_QUERIES                     whether there are registers for queries, all the time
 //   QUERIES_HELD                      queries that a lane has scores of: held_query(h); value i is of held_index(i).
 //                                     Lanes that hold the same ones differ in QUERY_LANES steps of QUERY_LANE_STEP
 //   WeightTile, to_weights(scores)    scores of sixteen keys, rounded to f16, as the operand of a product over keys

@@ -124,7 +124,7 @@ DEVICE int held_index(int i) { return WAVE == 1 ? i / TILE : i / 2 % 2; }
 DEVICE int held_query(int h) { return WAVE == 1 ? h : lane_id() / 4 + 8 * h; }
 #endif
 constexpr int QUERY_LANES = TILE_COLUMN_LANES == 16 ? WAVE / 16 : TILE_COLUMN_LANES;
-constexpr bool VALUES_PAIRED = true;
+constexpr bool VALUES_PAIRED = true, HOLDS_QUERIES = true;
 
 // Element i of weights is of the query and key of score i; of values, of the element score_query(i) and that key.
 struct WeightTile {
@@ -149,9 +149,6 @@ DEVICE ValueTile load_value_tile(Lds strip, int turned_pitch, int key, int eleme
   }
   return tile;
 }
-
-using QueryTile = Fragment<half_t>;
-DEVICE const QueryTile& hold_query(const Fragment<half_t>& query) { return query; }
 
 // A lane's share in a product of sixteen queries with the sixteen keys, or elements, of C tiles.
 template <int C>

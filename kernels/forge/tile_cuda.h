@@ -74,14 +74,12 @@ DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], con
 
 // Attention. The sums of a product of queries and keys lie as the first operand of the next product does.
 constexpr int QUERIES_HELD = 2, QUERY_LANES = 4, QUERY_LANE_STEP = 1;
-constexpr bool VALUES_PAIRED = true;
+constexpr bool VALUES_PAIRED = true, HOLDS_QUERIES = true;
 DEVICE int score_query(int i) { return value_row(i); }
 DEVICE int score_key(int i) { return value_column(i); }
 DEVICE constexpr int held_index(int i) { return i / 2 % 2; }
 DEVICE int held_query(int h) { return lane_id() / 4 + 8 * h; }
 
-using QueryTile = Fragment<half_t>;
-DEVICE const QueryTile& hold_query(const Fragment<half_t>& query) { return query; }
 template <int N, int C>
 DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half_t>& query,
                             const Fragment<half_t> (&keys)[C]) {
