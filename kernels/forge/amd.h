@@ -41,7 +41,8 @@ DEVICE half_t to_half(float f) {
 }
 
 DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
-// The same, of which the compiler does not know it: what is computed of it stays in a loop, and takes no registers there.
+// The same, of which the compiler does not know it: what is computed of it stays in a loop, and takes no registers
+// there.
 DEVICE int thread_id_anew() {
   int id = thread_id();
   asm volatile("" : "+v"(id));

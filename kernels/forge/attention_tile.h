@@ -1,9 +1,9 @@
 // Attention on matrix units, for caches of f16 and q8_0. Queries that share a KV head, of one row or of many, are the
 // sixteen queries of a tile; q and the weights are rounded to f16, sums are f32.
 //
-// A query's bits depend on its own context alone. A context is cut in chunks of CHUNK positions at absolute places. Of a
-// chunk: the scores, a chain of products over the head; their largest; the weights e^(score - largest), rounded to f16;
-// their sum, and that of weight * value, each one chain of products over rising keys: so the sum is of the rounded
+// A query's bits depend on its own context alone. A context is cut in chunks of CHUNK positions at absolute places. Of
+// a chunk: the scores, a chain of products over the head; their largest; the weights e^(score - largest), rounded to
+// f16; their sum, and that of weight * value, each one chain of products over rising keys: so the sum is of the rounded
 // weights, and adds up alike wherever keys are shared out. Chunks are folded in order. Every form does just this; keys
 // that no query of a tile attends to may be left out, because they add zeros.
 #pragma once

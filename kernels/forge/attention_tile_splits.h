@@ -14,13 +14,14 @@ namespace forge {
 constexpr int OWN_KEYS = KEY_TILES / WAVES;
 static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 
-// Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not written.
+// Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not
+// written.
 template <int HEAD_DIM, class T>
 DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
                                  const T* __restrict v_cache, float* __restrict parts,
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
-                                 const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_tiles,
-                                 int splits, float scale) {
+                                 const int32_t* __restrict slots, int slot_words, int heads, int kv_heads,
+                                 int head_tiles, int splits, float scale) {
   constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE;
   const int row = block.y, split = block.z, group = heads / kv_heads;
   const int kv_head = block.x / head_tiles, first_head = block.x % head_tiles * TILE;
@@ -60,8 +61,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     start_values<HEAD_DIM>(ways[s], values + s * VALUE_STRIP, cache, start, s * STRIP);
   }
   fetch_group();
-  const float* q =
-      qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
+  const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
   bring_queries<HEAD_DIM, 1>(query_strips, [&](int i) { return i < queries ? q + i * HEAD_DIM : nullptr; });
   block_sync();
 
@@ -142,13 +142,14 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
 
 #define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                  \
   KERNEL_RESIDENT(                                                                                                  \
-      forge::STREAM_BLOCKS, name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */               \
-      const type* __restrict k_cache,       /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */  \
-      const type* __restrict v_cache,       /* the same */                                                          \
-      float* __restrict parts,              /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */       \
+      forge::STREAM_BLOCKS, name,                                                                                   \
+      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                     \
+      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */        \
+      const type* __restrict v_cache, /* the same */                                                                \
+      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */             \
       const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                    \
       const int32_t* __restrict slots,                                            /* [slots, slot_words] */         \
-      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                                           \
+      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                           \
     forge::attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots, \
-                                          slot_words, heads, kv_heads, head_tiles, splits, scale);                              \
+                                          slot_words, heads, kv_heads, head_tiles, splits, scale);                  \
   }

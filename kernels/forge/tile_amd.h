@@ -170,12 +170,13 @@ DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half
 
 template <class Lds>
 DEVICE ValueTile load_value_tile(Lds turned, int turned_pitch, int key, int element) {
-  const int row = element + thread_id_anew() % 16, group = WAVE == 64 ? lane_id() / 32 : PRODUCT_ELEMENTS == 8 ? lane_id() / 16 : 0;
+  const int row = element + thread_id_anew() % 16, group = WAVE == 64              ? lane_id() / 32
+                                                           : PRODUCT_ELEMENTS == 8 ? lane_id() / 16
+                                                                                   : 0;
   ValueTile tile;
   UNROLL
   for (int p = 0; p < (PRODUCT_ELEMENTS + PIECE - 1) / PIECE; p++) {
-    const auto* from =
-        reinterpret_cast<const char*>(&turned[row * turned_pitch + key / PIECE + group + p]);
+    const auto* from = reinterpret_cast<const char*>(&turned[row * turned_pitch + key / PIECE + group + p]);
     if (WAVE == 64) from += lane_id() / 16 % 2 * sizeof(tile);
     __builtin_memcpy(reinterpret_cast<char*>(&tile) + p * sizeof(Piece), __builtin_assume_aligned(from, 8),
                      min_of(sizeof(tile), sizeof(Piece)));

@@ -89,8 +89,8 @@ DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half
     UNROLL
     for (int i = 0; i < 2 * C; i++) {
       const Piece& key = keys[i / 2].pieces[i % 2];
-      FORGE_MMA("f16", scores[first + i / 2].values + i % 2 * 4, low.words[half], high.words[half],
-                low.words[half + 1], high.words[half + 1], key.words[half], key.words[half + 1]);
+      FORGE_MMA("f16", scores[first + i / 2].values + i % 2 * 4, low.words[half], high.words[half], low.words[half + 1],
+                high.words[half + 1], key.words[half], key.words[half + 1]);
     }
   }
 }

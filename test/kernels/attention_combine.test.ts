@@ -10,7 +10,12 @@ onEachTarget('attention_combine', (target) => {
   it('folds the splits that a row reaches, and no other', () =>
     target.check(
       fc.tuple(
-        fc.record({ tokens: size(4), heads: size(4), head_dim: size(200), splits: fc.oneof(size(6), fc.constantFrom(COMBINE_SPLITS, COMBINE_SPLITS + 1, 127, 128, 129, 150)) }),
+        fc.record({
+          tokens: size(4),
+          heads: size(4),
+          head_dim: size(200),
+          splits: fc.oneof(size(6), fc.constantFrom(COMBINE_SPLITS, COMBINE_SPLITS + 1, 127, 128, 129, 150)),
+        }),
         fills('normal', 'zeros', 'denormal'),
         seed,
       ),
@@ -46,8 +51,13 @@ onEachTarget('attention_combine', (target) => {
     const parts = fill('normal', heads * few * (head_dim + 2), random).map(Math.abs);
     const position = (splits: number) => Int32Array.of(splits * ATTENTION_SPLIT - 1);
     const combine = async (splits: number, own: Float32Array) =>
-      (await target.launch(contract, { parts: own, row_position: position(splits), heads, head_dim, splits }, { tokens: 1 }))
-        .out;
+      (
+        await target.launch(
+          contract,
+          { parts: own, row_position: position(splits), heads, head_dim, splits },
+          { tokens: 1 },
+        )
+      ).out;
     // Splits whose largest score is so small that they count for nothing.
     const many = 140;
     const padded = new Float32Array(heads * many * (head_dim + 2)).fill(-1e30);
