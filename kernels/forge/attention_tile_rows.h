@@ -84,9 +84,10 @@ DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], FoldFactors (&factors)
   }
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) {
-    factors[h] = FoldFactors{1.0f, 0.0f};
-    if (largest[h] == LOWEST) continue;
-    factors[h] = fold_stats(item.stats.largest[h], item.stats.sum[h], largest[h] * scale, weight_sum(sums, h));
+    // Nothing is folded into a query that attends to no key here. Without a branch: within one, compilers multiply
+    // tiles with some of the lanes.
+    const float most = largest[h] == LOWEST ? LOWEST : largest[h] * scale;
+    factors[h] = fold_stats(item.stats.largest[h], item.stats.sum[h], most, weight_sum(sums, h));
   }
 }
 

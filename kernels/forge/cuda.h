@@ -31,6 +31,13 @@ DEVICE float to_float(half_t h) { return __half2float(h); }
 DEVICE half_t to_half(float f) { return __float2half_rn(f); }
 
 DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
+// The same, of which the compiler does not know it: what is computed of it stays in a loop, and takes no registers
+// there.
+DEVICE int thread_id_anew() {
+  int id = thread_id();
+  asm volatile("" : "+r"(id));
+  return id;
+}
 DEVICE int same_in_wave(int value) { return value; }
 DEVICE Dim3 workgroup() {
   return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};

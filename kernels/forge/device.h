@@ -36,10 +36,6 @@ DEVICE void wait_for_inputs() {}
 DEVICE void check_alignment(const void*, size_t) {}
 #endif
 
-#ifndef __HIP__
-DEVICE int thread_id_anew() { return thread_id(); }
-#endif
-
 constexpr int WAVES = BLOCK / WAVE;
 
 // Scores of masked positions, and the identity of max. Finite, so that (-MASKED) - (-MASKED) is 0 and never NaN.
