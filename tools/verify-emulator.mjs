@@ -20,7 +20,7 @@ const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).h
 
 const PREFILL_TOKENS = 16;
 /** More rows than attention splits: from here on they share the keys and values of their sequence. */
-const TILED_TOKENS = 80;
+const TILED_TOKENS = 144;
 const GREEDY_TOKENS = 8;
 
 /** The kernels on matrix units that a prefill must have launched. */
@@ -128,7 +128,7 @@ async function prefill() {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const file = path.join(folder, 'tiny-f16.gguf');
   synth({ shape: 'tiny', type: 'F16', output: file, random: seededBytes(1) });
-  const limits = { maxContext: 96, maxStepTokens: TILED_TOKENS, kvCacheType: 'f16' };
+  const limits = { maxContext: 160, maxStepTokens: TILED_TOKENS, kvCacheType: 'f16' };
   const [onHost, onDevice] = [await load(file, { ...limits, kind: 'host' }), await load(file, limits)];
   rmSync(folder, { recursive: true });
   const { layers, vocabularySize } = onHost.model.forward.model;

@@ -41,6 +41,13 @@ DEVICE half_t to_half(float f) {
 }
 
 DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
+// The same, of which the compiler does not know it: what is computed of it stays in a loop, and takes no registers
+// there.
+DEVICE int thread_id_anew() {
+  int id = thread_id();
+  asm volatile("" : "+v"(id));
+  return id;
+}
 // A number that all lanes of a wave have alike, in a scalar register: what depends on it takes no vector registers.
 DEVICE int same_in_wave(int value) { return __builtin_amdgcn_readfirstlane(value); }
 DEVICE Dim3 workgroup() {
@@ -64,6 +71,8 @@ DEVICE float shuffle_xor(float value, int mask) {
 DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+// Of two numbers, in one instruction; of a number and a NaN either.
+DEVICE float larger_of(float a, float b) { return __builtin_fmaxf(a, b); }
 // v_exp_f32 is 2^x. The product's rounding error is put back, or large |x| would lose bits.
 DEVICE float exp_of(float x) {
   const float high = x * 1.44269502f;
@@ -71,6 +80,8 @@ DEVICE float exp_of(float x) {
   if (x > 88.7f) return __builtin_inff();
   return x < -87.3f ? 0.0f : __builtin_amdgcn_exp2f(high) * (1.0f + low * 0.69314718f);
 }
+// 2^x, 0 for what would be denormal: one instruction.
+DEVICE float exp2_of(float x) { return __builtin_amdgcn_exp2f(x); }
 // v_log_f32 is log2.
 DEVICE float log_of(float x) { return __builtin_amdgcn_logf(x) * 0.69314718f; }
 

@@ -1,81 +1,84 @@
 // Attention on matrix units, for caches of f16 and q8_0. Queries that share a KV head, of one row or of many, are the
-// sixteen rows of a tile; q and the weights e^(score - largest) are rounded to f16, sums are f32.
+// sixteen queries of a tile; q and the weights are rounded to f16, sums are f32.
 //
-// A query's bits depend on its own context alone: chunks of CHUNK positions at absolute places, each with its own
-// largest score; the chunks of a split are folded in order, and so are the splits. Every form does just this.
+// A query's bits depend on its own context alone. A context is cut in chunks of CHUNK positions at absolute places. Of
+// a chunk: the scores, a chain of products over the head; their largest; the weights e^(score - largest), rounded to
+// f16; their sum, and that of weight * value, each one chain of products over rising keys: so the sum is of the rounded
+// weights, and adds up alike wherever keys are shared out. Chunks are folded in order. Every form does just this; keys
+// that no query of a tile attends to may be left out, because they add zeros.
 #pragma once
 
 #include "attention.h"
+#include "fetch.h"
 #include "kv_q8.h"
-#include "tile.h"
 #include "words.h"
 
 namespace forge {
 
-constexpr int CHUNK = TILE_DEPTH;
-static_assert(SPLIT % CHUNK == 0 && CHUNK % KV_BLOCK_TOKENS == 0 && KV_BLOCK_TOKENS == TILE,
-              "chunks are two KV blocks");
+constexpr int CHUNK = SPLIT, KEY_TILES = CHUNK / TILE;
+static_assert(CHUNK % TILE_DEPTH == 0 && KV_BLOCK_TOKENS % PIECE == 0, "whole products; pieces in one KV block");
 
-// Largest score and sum of weights of the queries that a lane holds values of; entry i is of query value_row(i).
-struct TileStats {
-  float largest[TILE_VALUES], sum[TILE_VALUES];
+// The positions that a query attends to: first .. end - 1.
+struct KeyRange {
+  int first, end;
 };
-DEVICE void clear(TileStats& stats) {
+DEVICE KeyRange attended(int position) { return KeyRange{0, position + 1}; }
+
+// Largest score, and sum of weights, of the queries that a lane has scores of.
+struct QueryStats {
+  float largest[QUERIES_HELD], sum[QUERIES_HELD];
+};
+DEVICE void clear(QueryStats& stats) {
   UNROLL
-  for (int i = 0; i < TILE_VALUES; i++) {
-    stats.largest[i] = LOWEST;
-    stats.sum[i] = 0.0f;
+  for (int h = 0; h < QUERIES_HELD; h++) {
+    stats.largest[h] = LOWEST;
+    stats.sum[h] = 0.0f;
   }
 }
 
-// `combine` over all values of a query: values[i] becomes that of query value_row(i).
-template <class Combine>
-DEVICE void combine_rows(float (&values)[TILE_VALUES], Combine combine) {
+// Masks the scores of sixteen keys, from position `key` on, that lie outside the queries' ranges.
+DEVICE void mask_scores(TileSum& scores, int key, const KeyRange (&ranges)[QUERIES_HELD]) {
   UNROLL
   for (int i = 0; i < TILE_VALUES; i++) {
-    // The rows of two values differ by the same in every lane: the compiler decides this.
-    int first = i;
+    // From the first of the lane's keys: the same in every lane, which the compiler sees.
+    const int at = score_key(i) - score_key(0);
+    const KeyRange& range = ranges[held_index(i)];
+    const bool is_inside = at >= range.first - key - score_key(0) && at < range.end - key - score_key(0);
+    scores.values[i] = is_inside ? scores.values[i] : LOWEST;
+  }
+}
+// The largest of the scores of each query, in all lanes that have scores of it.
+template <int N>
+DEVICE void find_largest(float (&largest)[QUERIES_HELD], const TileSum (&scores)[N]) {
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) largest[h] = LOWEST;
+  UNROLL
+  for (int c = 0; c < N; c++) {
     UNROLL
-    for (int j = TILE_VALUES - 1; j >= 0; j--) {
-      if (j < i && value_row(j) == value_row(i)) first = j;
+    for (int i = 0; i < TILE_VALUES; i++) {
+      largest[held_index(i)] = larger_of(largest[held_index(i)], scores[c].values[i]);
     }
-    if (first < i) {
-      values[i] = values[first];
-      continue;
-    }
+  }
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) {
     UNROLL
-    for (int j = 0; j < TILE_VALUES; j++) {
-      if (j > i && value_row(j) == value_row(i)) values[i] = combine(values[i], values[j]);
+    for (int mask = QUERY_LANE_STEP; mask < QUERY_LANE_STEP * QUERY_LANES; mask <<= 1) {
+      largest[h] = larger_of(largest[h], shuffle_xor(largest[h], mask));
     }
-    UNROLL
-    for (int mask = 1; mask < TILE_COLUMN_LANES; mask <<= 1)
-      values[i] = combine(values[i], shuffle_xor(values[i], mask));
   }
 }
 
-// The scores of a chunk become weights, whose largest score and sum go to `stats`. `ends[i]` is how many of the chunk's
-// positions query value_row(i) attends to.
-DEVICE void weigh(TileSum (&scores)[2][1], TileStats& stats, const int (&ends)[TILE_VALUES], float scale) {
+// Scores become weights, e^(scale * (score - largest)) as a power of two; those of masked scores are 0, and so are all
+// of a query that attends to no key of the chunk, whose largest score is LOWEST.
+DEVICE void weigh(TileSum& scores, const float (&largest)[QUERIES_HELD], float scale) {
+  const float factor = scale * 1.44269504f;  // log2 e
+  float most[QUERIES_HELD];
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) most[h] = largest[h] == LOWEST ? 0.0f : largest[h] * factor;
   UNROLL
   for (int i = 0; i < TILE_VALUES; i++) {
-    UNROLL
-    for (int c = 0; c < 2; c++) {
-      const bool is_masked = c * TILE + value_column(i) >= ends[i];
-      scores[c][0].values[i] = is_masked ? LOWEST : scores[c][0].values[i] * scale;
-    }
-    stats.largest[i] = max_of(scores[0][0].values[i], scores[1][0].values[i]);
+    scores.values[i] = exp2_of(multiply_add(scores.values[i], factor, -most[held_index(i)]));
   }
-  combine_rows(stats.largest, [](float a, float b) { return max_of(a, b); });
-  UNROLL
-  for (int i = 0; i < TILE_VALUES; i++) {
-    UNROLL
-    for (int c = 0; c < 2; c++) {
-      const bool is_masked = c * TILE + value_column(i) >= ends[i];
-      scores[c][0].values[i] = is_masked ? 0.0f : exp_of(scores[c][0].values[i] - stats.largest[i]);
-    }
-    stats.sum[i] = scores[0][0].values[i] + scores[1][0].values[i];
-  }
-  combine_rows(stats.sum, [](float a, float b) { return a + b; });
 }
 
 // How two partial results are put together: see fold in attention.h, whose bits these are.
@@ -93,31 +96,6 @@ DEVICE float fold_value(float total, float next, FoldFactors factors) {
   return multiply_add(total, factors.total, next * factors.next);
 }
 
-// The weights of a chunk as halves, where load_fragment finds them: [TILE * ROW_PIECES] pieces.
-template <class Halves>
-DEVICE void store_weights(Halves halves, const TileSum (&weights)[2][1]) {
-  UNROLL
-  for (int c = 0; c < 2; c++) {
-    UNROLL
-    for (int i = 0; i < TILE_VALUES; i++) {
-      const int position = c * TILE + value_column(i);
-      const int slot = piece_slot(value_row(i), position / PIECE);
-      halves[slot * PIECE + position % PIECE] = to_half(weights[c][0].values[i]);
-    }
-  }
-}
-// load_fragment, from halves.
-template <class Halves>
-DEVICE void load_fragment_of_halves(Fragment<half_t>& fragment, Halves halves, int first) {
-  UNROLL
-  for (int p = 0; p < FRAGMENT_PIECES; p++) {
-    const int slot = piece_slot(first + piece_row(p), piece_k(p) / PIECE);
-    half_t elements[PIECE];
-    for (int e = 0; e < PIECE; e++) elements[e] = halves[slot * PIECE + e];
-    __builtin_memcpy(&fragment.pieces[p], elements, sizeof(Piece));
-  }
-}
-
 // Eight neighbouring f32 as a piece of halves.
 DEVICE Piece to_piece(const float* p) {
   half_t elements[PIECE];
@@ -130,6 +108,21 @@ DEVICE Piece to_piece(const float* p) {
   Piece piece;
   __builtin_memcpy(&piece, elements, sizeof(Piece));
   return piece;
+}
+
+// Writes what a lane has of sixteen elements of its queries: to[h] is where the first of held query h goes, or null.
+template <class Value>
+DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int element, Value value) {
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i += VALUES_PAIRED ? 2 : 1) {
+    if (to[held_index(i)] == nullptr) continue;
+    float* place = to[held_index(i)] + element + score_key(i);
+    if constexpr (VALUES_PAIRED) {
+      store_aligned(place, Floats2{{value(i), value(i + 1)}});
+    } else {
+      *place = value(i);
+    }
+  }
 }
 
 // Four elements of a value vector at each of eight positions, and the same turned: eight positions of each element.
@@ -156,33 +149,36 @@ struct TileCache {
   const int32_t* block_table;
   int kv_heads, kv_head, length;
 };
-// Eight elements of a key. What lies behind the context is garbage: its scores are masked.
+// Where the key or, `from` being cache.v, the value of a position lies, in one of the context's blocks.
 template <int HEAD_DIM>
-DEVICE Piece load_key(const TileCache<half_t>& cache, int position, int element) {
-  const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-  const size_t at = kv_offset(cache.block_table, block_first, cache.kv_heads, cache.kv_head, HEAD_DIM);
-  return load_aligned<Piece>(cache.k + at + position % KV_BLOCK_TOKENS * HEAD_DIM + element);
+DEVICE const half_t* vector_at(const TileCache<half_t>& cache, const half_t* from, int position) {
+  const auto at = static_cast<unsigned>(position);
+  const int block = cache.block_table[at / KV_BLOCK_TOKENS] * cache.kv_heads + cache.kv_head;
+  return from + static_cast<size_t>(block) * (KV_BLOCK_TOKENS * HEAD_DIM) + at % KV_BLOCK_TOKENS * HEAD_DIM;
+}
+template <int HEAD_DIM>
+DEVICE Piece load_vector(const TileCache<half_t>& cache, const half_t* from, int position, int element) {
+  return load_aligned<Piece>(vector_at<HEAD_DIM>(cache, from, position) + element);
 }
 // Four elements of the values of eight positions. The last value stands for those behind the context: they are
 // multiplied by 0, and must be finite.
 template <int HEAD_DIM>
 DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int element) {
   const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-  const size_t at = kv_offset(cache.block_table, block_first, cache.kv_heads, cache.kv_head, HEAD_DIM) + element;
+  const half_t* values = vector_at<HEAD_DIM>(cache, cache.v, block_first) + element;
   ValueCorner corner;
   UNROLL
   for (int i = 0; i < PIECE; i++) {
     const int row = min_of(position + i, cache.length - 1) - block_first;
-    corner.positions[i] = load_aligned<Words2>(cache.v + at + static_cast<size_t>(row) * HEAD_DIM);
+    corner.positions[i] = load_aligned<Words2>(values + static_cast<size_t>(row) * HEAD_DIM);
   }
   return corner;
 }
 
 // The same of a cache in q8_0: quant * scale, rounded to f16.
 template <int HEAD_DIM>
-DEVICE Piece load_key(const TileCache<KvQ8>& cache, int position, int element) {
-  const KvQ8* block = kv_q8_block<HEAD_DIM>(cache.k, cache.block_table, min_of(position, cache.length - 1),
-                                            cache.kv_heads, cache.kv_head);
+DEVICE Piece load_vector(const TileCache<KvQ8>& cache, const KvQ8* from, int position, int element) {
+  const KvQ8* block = kv_q8_block<HEAD_DIM>(from, cache.block_table, position, cache.kv_heads, cache.kv_head);
   Piece piece;
   const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element),
                             load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element + 4)};
@@ -201,6 +197,137 @@ DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int e
     corner.positions[i] = load_kv_q8<HEAD_DIM>(block, min_of(position + i, last) % KV_BLOCK_TOKENS, element);
   }
   return corner;
+}
+
+// A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share. The
+// last of the context stands for what lies behind it.
+constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK;
+static_assert(SHARE * BLOCK == CHUNK * STRIP_PIECES, "whole shares");
+// Pieces that it takes in LDS.
+constexpr int TURNED_PITCH = CHUNK / PIECE + 1;
+constexpr int KEY_STRIP = CHUNK * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TURNED_PITCH : KEY_STRIP;
+constexpr int CHUNK_STRIP = KEY_STRIP > VALUE_STRIP ? KEY_STRIP : VALUE_STRIP;
+
+template <class T>
+struct StripOnItsWay {
+  Piece pieces[SHARE];
+};
+template <>
+struct StripOnItsWay<half_t> {
+  Fetches<SHARE> fetches;
+};
+template <int HEAD_DIM, class Lds>
+DEVICE void start_strip(StripOnItsWay<half_t>& way, Lds strip, const TileCache<half_t>& cache, const half_t* from,
+                        int start, int element) {
+  const int thread = thread_id_anew();
+  UNROLL
+  for (int i = 0; i < SHARE; i++) {
+    const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
+    const half_t* vector = vector_at<HEAD_DIM>(cache, from, min_of(start + at / STRIP_PIECES, cache.length - 1));
+    fetch_start(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, p), vector + element + p * PIECE, true);
+  }
+}
+template <class Lds>
+DEVICE void finish_strip(const StripOnItsWay<half_t>& way, Lds strip) {
+  const int thread = thread_id_anew();
+  UNROLL
+  for (int i = 0; i < SHARE; i++) {
+    const int at = i * BLOCK + thread;
+    fetch_finish(way.fetches, i, strip, strip_slot(at / STRIP_PIECES, at % STRIP_PIECES));
+  }
+}
+template <int HEAD_DIM, class Lds>
+DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& cache, const KvQ8* from, int start,
+                        int element) {
+  const int thread = thread_id_anew();
+  UNROLL
+  for (int i = 0; i < SHARE; i++) {
+    const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
+    const int position = min_of(start + at / STRIP_PIECES, cache.length - 1);
+    way.pieces[i] = load_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
+  }
+}
+template <class Lds>
+DEVICE void finish_strip(const StripOnItsWay<KvQ8>& way, Lds strip) {
+  const int thread = thread_id_anew();
+  UNROLL
+  for (int i = 0; i < SHARE; i++) {
+    const int at = i * BLOCK + thread;
+    strip[strip_slot(at / STRIP_PIECES, at % STRIP_PIECES)] = way.pieces[i];
+  }
+}
+
+// Values on their way to where load_value_tile finds them.
+struct TurnedOnTheirWay {
+  ValueCorner corners[SHARE / 4];
+};
+template <class T>
+struct ValuesOnTheirWay {
+  typename Choose<TURNS_VALUES, TurnedOnTheirWay, StripOnItsWay<T>>::Type way;
+};
+template <int HEAD_DIM, class T, class Lds>
+DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache<T>& cache, int start, int element) {
+  if constexpr (TURNS_VALUES) {
+    const int thread = thread_id_anew();
+    UNROLL
+    for (int i = 0; i < SHARE / 4; i++) {
+      const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
+      values.way.corners[i] = load_values<HEAD_DIM>(cache, start + p * PIECE, element + e);
+    }
+  } else {
+    start_strip<HEAD_DIM>(values.way, strip, cache, cache.v, start, element);
+  }
+}
+template <class T, class Lds>
+DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
+  if constexpr (TURNS_VALUES) {
+    const int thread = thread_id_anew();
+    UNROLL
+    for (int i = 0; i < SHARE / 4; i++) {
+      const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
+      Piece pieces[4];
+      turn(pieces, values.way.corners[i]);
+      UNROLL
+      for (int j = 0; j < 4; j++) strip[(e + j) * TURNED_PITCH + p] = pieces[j];
+    }
+  } else {
+    finish_strip(values.way, strip);
+  }
+}
+
+// Sixteen queries as f16, in registers. row_of(i): where query i lies, null where there is none.
+template <int DEPTHS, class RowOf>
+DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], RowOf row_of) {
+  UNROLL
+  for (int p = 0; p < FRAGMENT_PIECES; p++) {
+    const float* row = row_of(piece_row(p));
+    UNROLL
+    for (int d = 0; d < DEPTHS; d++) {
+      queries[d].pieces[p] = row == nullptr ? zero_piece() : to_piece(row + d * TILE_DEPTH + piece_k(p));
+    }
+  }
+}
+// TILES times sixteen, in LDS, as strips: all threads of a block together. Those of tile t begin at
+// t * HEAD_DIM / STRIP * QUERY_STRIP.
+constexpr int QUERY_STRIP = TILE * STRIP_PITCH;
+template <int HEAD_DIM, int TILES, class Lds, class RowOf>
+DEVICE void bring_queries(Lds strips, RowOf row_of) {
+  constexpr int PIECES = HEAD_DIM / PIECE;
+  for (int i = thread_id(); i < TILES * TILE * PIECES; i += BLOCK) {
+    const int query = i / PIECES, p = i % PIECES, strip = query / TILE * (HEAD_DIM / STRIP) + p / STRIP_PIECES;
+    const float* row = row_of(query);
+    strips[strip * QUERY_STRIP + strip_slot(query % TILE, p % STRIP_PIECES)] =
+        row == nullptr ? zero_piece() : to_piece(row + p * PIECE);
+  }
+}
+
+// The fragment of TILE_DEPTH elements of sixteen rows, keys or queries, of a strip in LDS.
+template <class Lds>
+DEVICE void load_strip(Fragment<half_t>& fragment, Lds strip, int row, int element) {
+  UNROLL
+  for (int p = 0; p < FRAGMENT_PIECES; p++) {
+    fragment.pieces[p] = strip[strip_slot(row + piece_row(p), (element + piece_k(p)) / PIECE)];
+  }
 }
 
 }  // namespace forge

@@ -1,46 +1,122 @@
 // attention_tile: causal attention of tiles of prompt rows over the paged KV cache, on matrix units
 //
-// Dao et al., "FlashAttention" (2022). The rows of a tile are consecutive positions of one slot; they and the query
-// heads of a KV head share each chunk of keys and values. A row's bits depend on its own context alone: they are those
-// of attention_tile_split and attention_combine.
+// Dao, "FlashAttention-2" (2023). The rows of a tile are consecutive positions of one slot; they and the query heads of
+// a KV head share each chunk of keys and values. A wave owns sixteen queries with all of their head: scores become
+// weights in its own registers. A row's bits depend on its own context alone: they are those of attention_tile_split
+// and attention_combine.
 #pragma once
 
 #include "attention_tile.h"
 
 namespace forge {
 
-// A wave owns sixteen queries and ELEMENTS of their result; a block, eight such items.
-constexpr int ITEMS = 8, OWNED = ITEMS / WAVES, ELEMENTS = 64, COLUMNS = ELEMENTS / TILE;
+// A block takes ITEMS tiles of sixteen queries, a wave OWNED of them. Strips of keys and values pass through LDS, of
+// which AHEAD are on their way while one is computed on; where queries lie there, too, one has to make room first.
+constexpr int ITEMS = ATTENTION_TILE_QUERIES / TILE, OWNED = ITEMS / WAVES;
+constexpr int STRIP_STAGES = HOLDS_QUERIES ? FETCH_STAGES - 1 : 1;
+constexpr int AHEAD = STRIP_STAGES > 1 ? STRIP_STAGES - 1 : 1;
+// Tiles of keys whose products are one run of instructions, left out as one where nobody attends to them.
+template <int HEAD_DIM>
+constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : 4;
+static_assert(OWNED * WAVES == ITEMS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
-// Results of sixteen queries, chunk by chunk, split by split.
-struct Totals {
-  TileStats stats;
-  TileSum values[COLUMNS];
+// Sixteen queries of a wave.
+template <int HEAD_DIM>
+struct Item {
+  Fragment<half_t> query[HOLDS_QUERIES ? HEAD_DIM / TILE_DEPTH : 1];
+  KeyRange ranges[QUERIES_HELD];
+  KeyRange first, last;  // of the first query and of the last; empty where there is no query
+  QueryStats stats;
+  TileSum values[HEAD_DIM / TILE];
 };
-DEVICE void clear(Totals& totals) {
-  clear(totals.stats);
-  UNROLL
-  for (int c = 0; c < COLUMNS; c++) forge::clear(totals.values[c]);
+
+// How many tiles of a chunk's keys queries attend to: from there on none is. And whether all attend to all keys.
+template <int HEAD_DIM>
+DEVICE int tiles_reached(const Item<HEAD_DIM>& item, int start) {
+  return start + CHUNK <= item.first.first ? 0 : (min_of(item.last.end - start, CHUNK) + TILE - 1) / TILE;
 }
-// How what comes next is folded into totals: their statistics are, by this; queries that it does not reach stay as they
-// are.
-struct FoldTile {
-  FoldFactors factors[TILE_VALUES];
-};
-DEVICE FoldTile fold_tile(TileStats& total, const TileStats& next, const int (&positions)[TILE_VALUES], int start) {
-  FoldTile tile;
+template <int HEAD_DIM>
+DEVICE bool attends_to_all(const Item<HEAD_DIM>& item, int start) {
+  return start + CHUNK <= item.first.end && start >= item.last.first;
+}
+
+// Adds a strip of the head to the scores.
+template <int HEAD_DIM, class Lds>
+DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item, Lds queries, Lds keys, int strip,
+                        int tiles) {
+  constexpr int GROUP = KEY_GROUP<HEAD_DIM>;
   UNROLL
-  for (int i = 0; i < TILE_VALUES; i++) {
-    tile.factors[i] = FoldFactors{1.0f, 0.0f};
-    if (start > positions[i]) continue;
-    tile.factors[i] = fold_stats(total.largest[i], total.sum[i], next.largest[i], next.sum[i]);
+  for (int c = 0; c < KEY_TILES; c += GROUP) {
+    if (c >= tiles) continue;
+    UNROLL
+    for (int d = 0; d < STRIP / TILE_DEPTH; d++) {
+      Fragment<half_t> key[GROUP];
+      UNROLL
+      for (int g = 0; g < GROUP; g++) load_strip(key[g], keys, (c + g) * TILE, d * TILE_DEPTH);
+      if constexpr (HOLDS_QUERIES) {
+        multiply_scores(scores, c, item.query[strip * (STRIP / TILE_DEPTH) + d], key);
+      } else {
+        Fragment<half_t> query;
+        load_strip(query, queries + strip * QUERY_STRIP, 0, d * TILE_DEPTH);
+        multiply_scores(scores, c, query, key);
+      }
+    }
   }
-  return tile;
 }
-DEVICE void fold_values(TileSum& total, const TileSum& next, const FoldTile& tile) {
+
+// Makes weights of the scores of a chunk, and folds its statistics; values are folded by `factors`.
+template <int HEAD_DIM>
+DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], FoldFactors (&factors)[QUERIES_HELD],
+                        TileSum (&scores)[KEY_TILES], Item<HEAD_DIM>& item, int start, float scale) {
+  if (!attends_to_all(item, start)) {
+    UNROLL
+    for (int c = 0; c < KEY_TILES; c++) mask_scores(scores[c], start + c * TILE, item.ranges);
+  }
+  float largest[QUERIES_HELD];
+  find_largest(largest, scores);
+  TileSum sums;
+  clear(sums);
   UNROLL
-  for (int i = 0; i < TILE_VALUES; i++) {
-    total.values[i] = fold_value(total.values[i], next.values[i], tile.factors[i]);
+  for (int c = 0; c < KEY_TILES; c++) {
+    weigh(scores[c], largest, scale);
+    weights[c] = to_weights(scores[c]);
+    add_weights(sums, weights[c]);
+  }
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) {
+    // Nothing is folded into a query that attends to no key here. Without a branch: within one, compilers multiply
+    // tiles with some of the lanes.
+    const float most = largest[h] == LOWEST ? LOWEST : largest[h] * scale;
+    factors[h] = fold_stats(item.stats.largest[h], item.stats.sum[h], most, weight_sum(sums, h));
+  }
+}
+
+// Folds a strip of the chunk's result into the item's.
+template <int HEAD_DIM, class Lds>
+DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TILES],
+                       const FoldFactors (&factors)[QUERIES_HELD], Lds values, int strip, int tiles) {
+  constexpr int COLUMNS = STRIP / TILE, GROUP = KEY_GROUP<HEAD_DIM>;
+  TileSum sums[COLUMNS];
+  UNROLL
+  for (int e = 0; e < COLUMNS; e++) clear(sums[e]);
+  UNROLL
+  for (int c = 0; c < KEY_TILES; c += GROUP) {
+    if (c >= tiles) continue;
+    UNROLL
+    for (int g = 0; g < GROUP; g++) {
+      ValueTile value[COLUMNS];
+      UNROLL
+      for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, TURNED_PITCH, (c + g) * TILE, e * TILE);
+      multiply_values(sums, weights[c + g], value);
+    }
+  }
+  UNROLL
+  for (int e = 0; e < COLUMNS; e++) {
+    TileSum& total = item.values[strip * COLUMNS + e];
+    UNROLL
+    for (int i = 0; i < TILE_VALUES; i++) {
+      total.values[i] = fold_value(total.values[i], sums[e].values[i], factors[held_index(i)]);
+    }
   }
 }
 
@@ -50,115 +126,124 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
                            const T* __restrict v_cache, float* __restrict out, const int32_t* __restrict tiles,
                            const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                            const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, float scale) {
-  constexpr int PARTS = HEAD_DIM / ELEMENTS, DEPTHS = HEAD_DIM / TILE_DEPTH;
-  // Not wave_id(): held in a scalar register it makes clang 19 run out of the others on RDNA 3.
-  const int wave = thread_id() / WAVE;
+  // Steps of a chunk: strips of its keys, then strips of its values.
+  constexpr int STRIPS = HEAD_DIM / STRIP, STEPS = 2 * STRIPS;
+  static_assert(AHEAD <= STEPS, "what is on its way is of this chunk or the next");
   const int kv_head = block.x, group = heads / kv_heads;
   const int first_row = tiles[2 * block.y], rows = tiles[2 * block.y + 1], queries = rows * group;
   const int first_position = row_position[first_row], length = first_position + rows;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[first_row], slot_words),
                            kv_heads, kv_head, length};
-  SHARED(Piece, keys, (CHUNK * DEPTHS * ROW_PIECES));
-  SHARED(Piece, values, (HEAD_DIM * ROW_PIECES));
-  SHARED(half_t, weights, (ITEMS * TILE * CHUNK));
-  SHARED(Piece, query_tiles, (ITEMS / PARTS * TILE * DEPTHS * ROW_PIECES));
+  SHARED(Piece, ring, (STRIP_STAGES * CHUNK_STRIP));
+  SHARED(Piece, query_strips, (HOLDS_QUERIES ? 1 : ITEMS * STRIPS * QUERY_STRIP));
 
-  for (int i = thread_id(); i < ITEMS / PARTS * TILE * DEPTHS * ROW_PIECES; i += BLOCK) {
-    const int at = i / (DEPTHS * ROW_PIECES), piece = i % (DEPTHS * ROW_PIECES), used = min_of(at, queries - 1);
-    const size_t head = static_cast<size_t>(first_row + used / group) * (heads + 2 * kv_heads) + kv_head * group;
-    query_tiles[(at / TILE * DEPTHS + piece / ROW_PIECES) * TILE * ROW_PIECES +
-                piece_slot(at % TILE, piece % ROW_PIECES)] =
-        to_piece(qkv + (head + used % group) * HEAD_DIM + piece * PIECE);
+  // The strip of step `step` of the chunk from `start` on, which may be a step of the next.
+  struct Way {
+    StripOnItsWay<T> keys;
+    ValuesOnTheirWay<T> values;
+  };
+  int stage = 0;
+  const auto stage_at = [&](int ahead) {
+    const int at = stage + ahead;
+    return ring + (STRIP_STAGES == 1 ? 0 : at < STRIP_STAGES ? at : at - STRIP_STAGES) * CHUNK_STRIP;
+  };
+  const auto start_step = [&](Way& way, int start, int step, int ahead) {
+    start += step / STEPS * CHUNK;
+    const int strip = step % STEPS;
+    if (start < length) {
+      if (strip < STRIPS) {
+        start_strip<HEAD_DIM>(way.keys, stage_at(ahead), cache, cache.k, start, strip * STRIP);
+      } else {
+        start_values<HEAD_DIM>(way.values, stage_at(ahead), cache, start, (strip - STRIPS) * STRIP);
+      }
+    }
+    fetch_group();
+  };
+  const auto finish_step = [&](const Way& way, int start, int step, int ahead) {
+    if (start + step / STEPS * CHUNK >= length) return;
+    if (step % STEPS < STRIPS) {
+      finish_strip(way.keys, stage_at(ahead));
+    } else {
+      finish_values(way.values, stage_at(ahead));
+    }
+  };
+
+  UNROLL
+  for (int s = 0; s < AHEAD; s++) {
+    Way way;
+    start_step(way, 0, s, s);
+    finish_step(way, 0, s, s);
   }
-  Totals totals[OWNED], splits[OWNED];
-  FoldTile into_split[OWNED];
-  int positions[OWNED][TILE_VALUES], last_position[OWNED];
+  const auto query_at = [&](int at) -> const float* {
+    if (at >= queries) return nullptr;
+    const size_t head = static_cast<size_t>(first_row + at / group) * (heads + 2 * kv_heads) + kv_head * group;
+    return qkv + (head + at % group) * HEAD_DIM;
+  };
+  if constexpr (!HOLDS_QUERIES) bring_queries<HEAD_DIM, ITEMS>(query_strips, query_at);
+  Item<HEAD_DIM> items[OWNED];
   UNROLL
   for (int o = 0; o < OWNED; o++) {
-    const int first_query = (o * WAVES + wave) / PARTS * TILE;
-    clear(totals[o]);
+    Item<HEAD_DIM>& item = items[o];
+    const int first_query = (o * WAVES + wave_id()) * TILE;
+    const auto position_of = [&](int query) { return first_position + min_of(query, queries - 1) / group; };
+    if constexpr (HOLDS_QUERIES) load_queries(item.query, [&](int i) { return query_at(first_query + i); });
     UNROLL
-    for (int i = 0; i < TILE_VALUES; i++) {
-      positions[o][i] = first_position + min_of(first_query + value_row(i), queries - 1) / group;
-    }
-    last_position[o] = first_query < queries ? first_position + (min_of(first_query + TILE, queries) - 1) / group : -1;
+    for (int h = 0; h < QUERIES_HELD; h++) item.ranges[h] = attended(position_of(first_query + held_query(h)));
+    item.first = attended(same_in_wave(position_of(first_query)));
+    item.last = attended(same_in_wave(position_of(first_query + TILE - 1)));
+    if (first_query >= queries) item.last.end = 0;
+    clear(item.stats);
+    UNROLL
+    for (int e = 0; e < HEAD_DIM / TILE; e++) clear(item.values[e]);
   }
 
   for (int start = 0; start < length; start += CHUNK) {
-    for (int i = thread_id(); i < CHUNK * DEPTHS * ROW_PIECES; i += BLOCK) {
-      const int position = i / (DEPTHS * ROW_PIECES), piece = i % (DEPTHS * ROW_PIECES);
-      keys[piece / ROW_PIECES * CHUNK * ROW_PIECES + piece_slot(position, piece % ROW_PIECES)] =
-          load_key<HEAD_DIM>(cache, start + position, piece * PIECE);
-    }
-    for (int i = thread_id(); i < HEAD_DIM / 4 * ROW_PIECES; i += BLOCK) {
-      const int p = i / (HEAD_DIM / 4), e = i % (HEAD_DIM / 4) * 4;
-      Piece pieces[4];
-      turn(pieces, load_values<HEAD_DIM>(cache, start + p * PIECE, e));
-      UNROLL
-      for (int j = 0; j < 4; j++) values[piece_slot(e + j, p)] = pieces[j];
-    }
-    block_sync();
+    // An item that no key of the chunk is for folds zeros: a branch around all of it would keep its registers.
+    TileSum scores[OWNED][KEY_TILES];
+    WeightTile weights[OWNED][KEY_TILES];
+    FoldFactors factors[OWNED][QUERIES_HELD];
     UNROLL
     for (int o = 0; o < OWNED; o++) {
-      if (start > last_position[o]) continue;
-      TileSum scores[2][1];
-      forge::clear(scores[0][0]);
-      forge::clear(scores[1][0]);
-      ROLLED
-      for (int d = 0; d < DEPTHS; d++) {
-        Fragment<half_t> query[1], key[2];
-        load_fragment(query[0], query_tiles + ((o * WAVES + wave) / PARTS * DEPTHS + d) * TILE * ROW_PIECES);
-        UNROLL
-        for (int c = 0; c < 2; c++) load_fragment(key[c], keys + (d * CHUNK + c * TILE) * ROW_PIECES);
-        multiply_tiles(scores, query, key);
-      }
-      int ends[TILE_VALUES];
       UNROLL
-      for (int i = 0; i < TILE_VALUES; i++) ends[i] = positions[o][i] + 1 - start;
-      TileStats part;
-      weigh(scores, part, ends, scale);
-      if (start % SPLIT == 0) clear(splits[o]);
-      into_split[o] = fold_tile(splits[o].stats, part, positions[o], start);
-      store_weights(weights + (o * WAVES + wave) * TILE * CHUNK, scores);
+      for (int c = 0; c < KEY_TILES; c++) clear(scores[o][c]);
     }
-    block_sync();
     UNROLL
-    for (int o = 0; o < OWNED; o++) {
-      if (start > last_position[o]) continue;
-      const int item = o * WAVES + wave;
-      Fragment<half_t> weight[1];
-      load_fragment_of_halves(weight[0], weights + item * TILE * CHUNK, 0);
+    for (int s = 0; s < STEPS; s++) {
+      fetch_wait<AHEAD - 1>();
+      block_sync();
+      Way way;
+      start_step(way, start, s + AHEAD, AHEAD);
       UNROLL
-      for (int c = 0; c < COLUMNS; c++) {
-        Fragment<half_t> value[1];
-        load_fragment(value[0], values + (item % PARTS * ELEMENTS + c * TILE) * ROW_PIECES);
-        TileSum product[1][1];
-        forge::clear(product[0][0]);
-        multiply_tiles(product, weight, value);
-        fold_values(splits[o].values[c], product[0][0], into_split[o]);
+      for (int o = 0; o < OWNED; o++) {
+        Item<HEAD_DIM>& item = items[o];
+        const int reached = tiles_reached(item, start);
+        const auto own_queries = query_strips + (HOLDS_QUERIES ? 0 : (o * WAVES + wave_id()) * STRIPS * QUERY_STRIP);
+        if (s < STRIPS) score_strip(scores[o], item, own_queries, stage_at(0), s, reached);
+        if (s == STRIPS - 1) weigh_chunk(weights[o], factors[o], scores[o], item, start, scale);
+        if (s >= STRIPS) fold_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
       }
-      if ((start + CHUNK) % SPLIT != 0 && start + CHUNK <= last_position[o]) continue;
-      const FoldTile into_total = fold_tile(totals[o].stats, splits[o].stats, positions[o], start / SPLIT * SPLIT);
-      UNROLL
-      for (int c = 0; c < COLUMNS; c++) fold_values(totals[o].values[c], splits[o].values[c], into_total);
+      if (STRIP_STAGES == 1) block_sync();
+      finish_step(way, start, s + AHEAD, AHEAD);
+      stage = stage + 1 < STRIP_STAGES ? stage + 1 : 0;
     }
-    block_sync();
   }
 
   UNROLL
   for (int o = 0; o < OWNED; o++) {
-    const int item = o * WAVES + wave, first_query = item / PARTS * TILE;
+    const Item<HEAD_DIM>& item = items[o];
+    const int first_query = (o * WAVES + wave_id()) * TILE;
+    float inverse[QUERIES_HELD];
+    float* to[QUERIES_HELD];
     UNROLL
-    for (int i = 0; i < TILE_VALUES; i++) {
-      const int at = first_query + value_row(i);
-      if (at >= queries) continue;
+    for (int h = 0; h < QUERIES_HELD; h++) {
+      const int at = first_query + held_query(h);
       const size_t place = static_cast<size_t>(first_row + at / group) * heads + kv_head * group + at % group;
-      const float inverse = inverse_of(totals[o].stats.sum[i]);
-      UNROLL
-      for (int c = 0; c < COLUMNS; c++) {
-        out[place * HEAD_DIM + item % PARTS * ELEMENTS + c * TILE + value_column(i)] =
-            totals[o].values[c].values[i] * inverse;
-      }
+      to[h] = at < queries ? out + place * HEAD_DIM : nullptr;
+      inverse[h] = inverse_of(item.stats.sum[h]);
+    }
+    UNROLL
+    for (int e = 0; e < HEAD_DIM / TILE; e++) {
+      store_elements(to, e * TILE, [&](int i) { return item.values[e].values[i] * inverse[held_index(i)]; });
     }
   }
 }
@@ -166,7 +251,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
 }  // namespace forge
 
 // Of a tile [first row, rows]: its rows are of one slot, at positions that rise by 1, and no more than
-// 8192 / head_dim * kv_heads / heads.
+// ATTENTION_TILE_QUERIES * kv_heads / heads.
 #define ATTENTION_TILE(name, type, head_dim)                                                                       \
   KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \
          const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */ \

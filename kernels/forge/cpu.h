@@ -67,6 +67,9 @@ DEVICE float sqrt_of(float x) { return __builtin_sqrtf(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __builtin_sqrtf(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
+// Of two numbers, in one instruction; of a number and a NaN either.
+DEVICE float larger_of(float a, float b) { return a > b ? a : b; }
+
 // e^x within 2 ulp, branch-free so that loops over it vectorize; 0 below -87.3, infinite above 88.7.
 DEVICE float exp_of(float x) {
   const float y = x < -87.0f ? -87.0f : (x > 88.7f ? 88.7f : x);
@@ -86,6 +89,7 @@ DEVICE float exp_of(float x) {
   std::memcpy(&scale, &exponent, 4);
   return x < -87.3f ? 0.0f : (x != x ? x : (x > 88.7f ? __builtin_inff() : p * scale));
 }
+DEVICE float exp2_of(float x) { return exp_of(x * 0.693147181f); }
 DEVICE float log_of(float x) { return std::log(x); }
 
 DEVICE int same_in_wave(int value) { return value; }

@@ -31,6 +31,13 @@ DEVICE float to_float(half_t h) { return __half2float(h); }
 DEVICE half_t to_half(float f) { return __float2half_rn(f); }
 
 DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
+// The same, of which the compiler does not know it: what is computed of it stays in a loop, and takes no registers
+// there.
+DEVICE int thread_id_anew() {
+  int id = thread_id();
+  asm volatile("" : "+r"(id));
+  return id;
+}
 DEVICE int same_in_wave(int value) { return value; }
 DEVICE Dim3 workgroup() {
   return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y), static_cast<int>(blockIdx.z)};
@@ -58,7 +65,15 @@ DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xfffff
 DEVICE float sqrt_of(float x) { return __fsqrt_rn(x); }
 DEVICE float rsqrt_of(float x) { return 1.0f / __fsqrt_rn(x); }
 DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+// Of two numbers, in one instruction; of a number and a NaN either.
+DEVICE float larger_of(float a, float b) { return fmaxf(a, b); }
 DEVICE float exp_of(float x) { return expf(x); }
+// 2^x, 0 for what would be denormal: one instruction.
+DEVICE float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 DEVICE float log_of(float x) { return logf(x); }
 
 // c plus the products of the four signed bytes of a and b.

@@ -50,6 +50,16 @@ struct Constant {
   static constexpr auto value = N;
 };
 
+// The first type if CONDITION holds, else the second.
+template <bool CONDITION, class First, class Second>
+struct Choose {
+  using Type = First;
+};
+template <class First, class Second>
+struct Choose<false, First, Second> {
+  using Type = Second;
+};
+
 template <class T>
 DEVICE constexpr T min_of(T a, T b) {
   return a < b ? a : b;

@@ -12,6 +12,8 @@ namespace forge {
 // How many tiles of LDS take turns: one is computed on, the next has arrived, the others are on their way. And how many
 // blocks with 48 KiB of such tiles a multiprocessor holds.
 constexpr int FETCH_STAGES = 4, FETCH_BLOCKS = 2;
+// Blocks that read all they need at once, of which others are to compute meanwhile.
+constexpr int STREAM_BLOCKS = 3;
 
 template <int N>
 struct Fetches {};
@@ -33,7 +35,7 @@ DEVICE void fetch_wait() {
 
 #else
 
-constexpr int FETCH_STAGES = 3, FETCH_BLOCKS = 1;
+constexpr int FETCH_STAGES = 3, FETCH_BLOCKS = 1, STREAM_BLOCKS = 1;
 
 template <int N>
 struct Fetches {

@@ -20,6 +20,7 @@ DEVICE void block_sync() {}
 DEVICE float shuffle_xor(float value, int) { return value; }
 DEVICE int shuffle_xor(int value, int) { return value; }
 DEVICE constexpr int thread_id() { return 0; }
+DEVICE constexpr int thread_id_anew() { return 0; }
 
 // Adds to an element of block-shared memory. Only ever used on integers, so that the order of lanes cannot matter.
 template <class T>

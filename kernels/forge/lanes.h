@@ -253,6 +253,7 @@ inline void run_block(Body body) {
 }
 
 inline int thread_id() { return lanes::block.current; }
+inline int thread_id_anew() { return thread_id(); }
 // Real GPUs fault on a wide access that is not aligned, or round its address down; this CPU does neither.
 inline void check_alignment(const void* p, size_t alignment) {
   if (reinterpret_cast<uintptr_t>(p) % alignment == 0) return;

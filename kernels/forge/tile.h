@@ -8,6 +8,21 @@
 //   b[c][j][k];
 //                                     all lanes of a wave together
 //
+// For attention, whose scores become an operand where they lie:
+//   multiply_scores(scores, first, query, keys)
+//                                     scores[first + c] += the products of sixteen queries and the sixteen keys of
+//                                     keys[c], in the order of multiply_tiles. Value i of such a sum is of query
+//                                     score_query(i) and key score_key(i)
+//   HOLDS_QUERIES                     whether there are registers for queries, all the time
+//   QUERIES_HELD                      queries that a lane has scores of: held_query(h); value i is of held_index(i).
+//                                     Lanes that hold the same ones differ in QUERY_LANES steps of QUERY_LANE_STEP
+//   WeightTile, to_weights(scores)    scores of sixteen keys, rounded to f16, as the operand of a product over keys
+//   ValueTile, load_value_tile        sixteen elements of the values of sixteen keys, from LDS, as the other operand
+//   multiply_values(sums, weights, values)
+//                                     sums[c] += the sum over sixteen keys of weight * value; value i of it is of
+//                                     query score_query(i) and element score_key(i)
+//   add_weights(sums, weights)        the same for values of 1; weight_sum(sums, h) is that of held query h
+//
 // Which lane holds what is each target's own affair: a lane holds FRAGMENT_PIECES runs of eight elements, run p from
 // row piece_row(p) and element piece_k(p) on, and TILE_VALUES sums, the i-th of row value_row(i) of a and row
 // value_column(i) of b. So every lane loads sixteen bytes at once. The unit takes the elements of a and b in another
@@ -27,6 +42,20 @@ struct alignas(16) Piece {
   uint32_t words[4];
 };
 constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
+
+// Keys and values lie in LDS as strips of STRIP elements of some positions, and values turned, as rows of positions,
+// where units of a product take neighbouring positions of one element. Rows are padded by a piece, or else, where
+// asynchronous copies fill LDS to its last byte, pieces change places: eight neighbouring rows meet no bank twice.
+constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;
+#if defined(__CUDACC__) || WAVE == 1 || (defined(FORGE_LANES) && WAVE == 32)
+constexpr bool TURNS_VALUES = false;
+constexpr int STRIP_PITCH = STRIP_PIECES;
+DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + (p ^ (row % 2 * 4 + row / 2 % 4)); }
+#else
+constexpr bool TURNS_VALUES = true;
+constexpr int STRIP_PITCH = STRIP_PIECES + 1;
+DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + p; }
+#endif
 
 }  // namespace forge
 

@@ -9,19 +9,19 @@ using VectorOf = Element __attribute__((ext_vector_type(N)));
 #if defined(__GFX11__)
 // Lanes l and l + 16 both hold row l % 16, sixteen elements an instruction.
 constexpr int FRAGMENT_PIECES = 4, TILE_VALUES = 8, PRODUCT_ELEMENTS = 16;
-DEVICE int piece_row(int) { return lane_id() % 16; }
+DEVICE int piece_row(int) { return thread_id_anew() % 16; }
 DEVICE int piece_k(int p) { return p * PIECE; }
 DEVICE int value_row(int i) { return 2 * i + lane_id() / 16; }
 #elif defined(__GFX12__)
 // The first sixteen lanes hold eight of the sixteen elements of an instruction, the others the other eight.
 constexpr int FRAGMENT_PIECES = 2, TILE_VALUES = 8, PRODUCT_ELEMENTS = 8;
-DEVICE int piece_row(int) { return lane_id() % 16; }
+DEVICE int piece_row(int) { return thread_id_anew() % 16; }
 DEVICE int piece_k(int p) { return (2 * p + lane_id() / 16) * PIECE; }
 DEVICE int value_row(int i) { return i + lane_id() / 16 * 8; }
 #else
 // Each sixteen lanes hold eight elements of all rows; one instruction takes the first four of each eight.
 constexpr int FRAGMENT_PIECES = 1, TILE_VALUES = 4, PRODUCT_ELEMENTS = 4;
-DEVICE int piece_row(int) { return lane_id() % 16; }
+DEVICE int piece_row(int) { return thread_id_anew() % 16; }
 DEVICE int piece_k(int) { return lane_id() / 16 * PIECE; }
 DEVICE int value_row(int i) { return lane_id() / 16 * 4 + i; }
 #endif
@@ -32,8 +32,10 @@ template <class T>
 struct Fragment {
   Piece pieces[FRAGMENT_PIECES];
 };
+using Sums = VectorOf<float, TILE_VALUES>;
+// A vector as the unit takes it: single floats would be put together again after every branch.
 struct TileSum {
-  float values[TILE_VALUES];
+  Sums values;
 };
 
 DEVICE Piece load_piece(const void* p) { return *static_cast<const Piece*>(p); }
@@ -43,7 +45,6 @@ DEVICE Piece stream_piece(const void* p) {
   return __builtin_bit_cast(Piece, __builtin_nontemporal_load(static_cast<const Words*>(p)));
 }
 
-using Sums = VectorOf<float, TILE_VALUES>;
 #if defined(__GFX11__)
 DEVICE Sums product(VectorOf<half_t, 16> a, VectorOf<half_t, 16> b, Sums c) {
   return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c);
@@ -88,10 +89,115 @@ DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], con
     for (int i = 0; i < C * R; i++) {
       const int r = i % R, c = i / R;
       const Halves left = __builtin_bit_cast(Halves, a[r]), right = __builtin_bit_cast(Halves, b[c]);
-      const Sums sum = product(left.half[half], right.half[half], __builtin_bit_cast(Sums, sums[c][r]));
-      sums[c][r] = __builtin_bit_cast(TileSum, sum);
+      sums[c][r].values = product(left.half[half], right.half[half], sums[c][r].values);
     }
   }
 }
+
+// Attention. Products are of keys and queries, and of values and weights, in this order: what a lane holds of the sums
+// then lies as the second operand of the next product does, and is all of one query.
+constexpr int QUERIES_HELD = 1, QUERY_LANES = WAVE / 16, QUERY_LANE_STEP = 16;
+// RDNA has 256 registers a lane: too few for the queries beside scores and results.
+constexpr bool HOLDS_QUERIES = WAVE == 64;
+DEVICE int score_query(int i) { return value_column(i); }
+DEVICE int score_key(int i) { return value_row(i); }
+DEVICE constexpr int held_index(int) { return 0; }
+DEVICE int held_query(int) { return lane_id() % 16; }
+
+// Elements of an operand of sixteen keys that a lane holds.
+struct ValueTile {
+  VectorOf<half_t, PRODUCT_ELEMENTS> elements;
+};
+#if defined(__GFX11__)
+constexpr bool VALUES_PAIRED = false;
+// Lanes l and l + 16 hold the same operand: weights, which stay in registers, in halves until they are used.
+DEVICE uint32_t others(uint32_t word) {
+  return __builtin_amdgcn_permlanex16(word, word, 0x76543210, 0xfedcba98, true, false);
+}
+// Every other key's weight.
+struct WeightTile {
+  VectorOf<uint32_t, 4> words;
+};
+DEVICE WeightTile to_weights(const TileSum& scores) {
+  WeightTile weights;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const VectorOf<half_t, 2> pair = {to_half(scores.values[2 * i]), to_half(scores.values[2 * i + 1])};
+    weights.words[i] = __builtin_bit_cast(uint32_t, pair);
+  }
+  return weights;
+}
+DEVICE VectorOf<half_t, 16> weight_operand(const WeightTile& weights) {
+  const bool is_odd = lane_id() >= 16;
+  VectorOf<uint32_t, 8> words;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const uint32_t own = weights.words[i], other = others(own);
+    const uint32_t even = is_odd ? other : own, odd = is_odd ? own : other;
+    words[2 * i] = (even & 0xffffu) | odd << 16;
+    words[2 * i + 1] = even >> 16 | (odd & 0xffff0000u);
+  }
+  return __builtin_bit_cast(VectorOf<half_t, 16>, words);
+}
+#else
+constexpr bool VALUES_PAIRED = true;
+using WeightTile = ValueTile;
+DEVICE WeightTile to_weights(const TileSum& scores) {
+  WeightTile weights;
+  UNROLL
+  for (int i = 0; i < TILE_VALUES; i++) weights.elements[i] = to_half(scores.values[i]);
+  return weights;
+}
+DEVICE VectorOf<half_t, PRODUCT_ELEMENTS> weight_operand(const WeightTile& weights) { return weights.elements; }
+#endif
+
+template <int N, int C>
+DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half_t>& query,
+                            const Fragment<half_t> (&keys)[C]) {
+  struct Halves {
+    VectorOf<half_t, PRODUCT_ELEMENTS> half[2];
+  };
+  const Halves right = __builtin_bit_cast(Halves, query);
+  UNROLL
+  for (int half = 0; half < 2; half++) {
+    UNROLL
+    for (int c = 0; c < C; c++) {
+      const Halves left = __builtin_bit_cast(Halves, keys[c]);
+      scores[first + c].values = product(left.half[half], right.half[half], scores[first + c].values);
+    }
+  }
+}
+
+template <class Lds>
+DEVICE ValueTile load_value_tile(Lds turned, int turned_pitch, int key, int element) {
+  const int row = element + thread_id_anew() % 16, group = WAVE == 64              ? lane_id() / 32
+                                                           : PRODUCT_ELEMENTS == 8 ? lane_id() / 16
+                                                                                   : 0;
+  ValueTile tile;
+  UNROLL
+  for (int p = 0; p < (PRODUCT_ELEMENTS + PIECE - 1) / PIECE; p++) {
+    const auto* from = reinterpret_cast<const char*>(&turned[row * turned_pitch + key / PIECE + group + p]);
+    if (WAVE == 64) from += lane_id() / 16 % 2 * sizeof(tile);
+    __builtin_memcpy(reinterpret_cast<char*>(&tile) + p * sizeof(Piece), __builtin_assume_aligned(from, 8),
+                     min_of(sizeof(tile), sizeof(Piece)));
+  }
+  return tile;
+}
+
+template <int C>
+DEVICE void multiply_values(TileSum (&sums)[C], const WeightTile& weights, const ValueTile (&values)[C]) {
+  const auto right = weight_operand(weights);
+  UNROLL
+  for (int c = 0; c < C; c++) {
+    sums[c].values = product(values[c].elements, right, sums[c].values);
+  }
+}
+DEVICE void add_weights(TileSum& sums, const WeightTile& weights) {
+  ValueTile ones;
+  UNROLL
+  for (int i = 0; i < PRODUCT_ELEMENTS; i++) ones.elements[i] = static_cast<half_t>(1.0f);
+  sums.values = product(ones.elements, weight_operand(weights), sums.values);
+}
+DEVICE float weight_sum(const TileSum& sums, int) { return sums.values[0]; }
 
 }  // namespace forge

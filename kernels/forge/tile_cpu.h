@@ -109,8 +109,141 @@ inline void multiply_tiles_at(int site, TileSum (&sums)[C][R], const Fragment<T>
 }
 #endif
 
+// Attention: who holds what is as on NVIDIA in waves of 32, as on CDNA in waves of 64.
+#if WAVE == 64
+constexpr int QUERIES_HELD = 1, QUERY_LANE_STEP = 16;
+DEVICE int score_query(int i) { return value_column(i); }
+DEVICE int score_key(int i) { return value_row(i); }
+DEVICE int held_index(int) { return 0; }
+DEVICE int held_query(int) { return lane_id() % 16; }
+#else
+constexpr int QUERIES_HELD = FRAGMENT_ROWS, QUERY_LANE_STEP = 1;
+DEVICE int score_query(int i) { return value_row(i); }
+DEVICE int score_key(int i) { return value_column(i); }
+DEVICE int held_index(int i) { return WAVE == 1 ? i / TILE : i / 2 % 2; }
+DEVICE int held_query(int h) { return WAVE == 1 ? h : lane_id() / 4 + 8 * h; }
+#endif
+constexpr int QUERY_LANES = TILE_COLUMN_LANES == 16 ? WAVE / 16 : TILE_COLUMN_LANES;
+constexpr bool VALUES_PAIRED = true, HOLDS_QUERIES = true;
+
+// Element i of weights is of the query and key of score i; of values, of the element score_query(i) and that key.
+struct WeightTile {
+  half_t elements[TILE_VALUES];
+};
+struct ValueTile {
+  half_t elements[TILE_VALUES];
+};
+DEVICE WeightTile to_weights(const TileSum& scores) {
+  WeightTile weights;
+  for (int i = 0; i < TILE_VALUES; i++) weights.elements[i] = to_half(scores.values[i]);
+  return weights;
+}
+template <class Lds>
+DEVICE ValueTile load_value_tile(Lds strip, int turned_pitch, int key, int element) {
+  ValueTile tile;
+  for (int i = 0; i < TILE_VALUES; i++) {
+    const int k = key + score_key(i), e = element + score_query(i);
+    const Piece piece = TURNS_VALUES ? strip[e * turned_pitch + k / PIECE] : strip[strip_slot(k, e / PIECE)];
+    std::memcpy(&tile.elements[i], reinterpret_cast<const half_t*>(&piece) + (TURNS_VALUES ? k : e) % PIECE,
+                sizeof(half_t));
+  }
+  return tile;
+}
+
+// A lane's share in a product of sixteen queries with the sixteen keys, or elements, of C tiles.
+template <int C>
+struct ScoreOperands {
+  TileSum* scores;
+  const Fragment<half_t>& query;
+  const Fragment<half_t> (&keys)[C];
+  static constexpr int DEPTH = TILE_DEPTH;
+  void put(float (&a)[DEPTH][TILE], float (&b)[DEPTH][TILE], int c) const {
+    for (int p = 0; p < FRAGMENT_PIECES; p++) {
+      half_t q[PIECE], k[PIECE];
+      std::memcpy(q, &query.pieces[p], sizeof(q));
+      std::memcpy(k, &keys[c].pieces[p], sizeof(k));
+      for (int e = 0; e < PIECE; e++) {
+        a[piece_k(p) + e][piece_row(p)] = to_float(q[e]);
+        b[piece_k(p) + e][piece_row(p)] = to_float(k[e]);
+      }
+    }
+  }
+  TileSum& sum(int c) const { return scores[c]; }
+};
+template <int C>
+struct ValueOperands {
+  TileSum* sums;
+  const WeightTile& weights;
+  const ValueTile* values;
+  static constexpr int DEPTH = TILE;
+  void put(float (&a)[DEPTH][TILE], float (&b)[DEPTH][TILE], int c) const {
+    for (int i = 0; i < TILE_VALUES; i++) {
+      a[score_key(i)][score_query(i)] = to_float(weights.elements[i]);
+      b[score_key(i)][score_query(i)] = values ? to_float(values[c].elements[i]) : 1.0f;
+    }
+  }
+  TileSum& sum(int c) const { return sums[c]; }
+};
+// `each_lane(body)` calls body with each lane's operands.
+template <class Operands, int C, class EachLane>
+DEVICE void attention_product(EachLane each_lane) {
+  for (int c = 0; c < C; c++) {
+    float a[Operands::DEPTH][TILE], b[Operands::DEPTH][TILE], sums[TILE][TILE];
+    each_lane([&](const Operands& own) {
+      own.put(a, b, c);
+      for (int i = 0; i < TILE_VALUES; i++) sums[score_query(i)][score_key(i)] = own.sum(c).values[i];
+    });
+    for (int i = 0; i < TILE; i++) {
+      for (int k = 0; k < Operands::DEPTH; k++) {
+        for (int j = 0; j < TILE; j++) sums[i][j] = multiply_add(a[k][i], b[k][j], sums[i][j]);
+      }
+    }
+    each_lane([&](const Operands& own) {
+      for (int i = 0; i < TILE_VALUES; i++) own.sum(c).values[i] = sums[score_query(i)][score_key(i)];
+    });
+  }
+}
+#if WAVE == 1
+template <class Operands, int C>
+DEVICE void run_attention_product(const Operands& operands, int) {
+  attention_product<Operands, C>([&](auto body) { body(operands); });
+}
+#else
+template <class Operands, int C>
+void attention_product_of_wave(void* const* operands) {
+  attention_product<Operands, C>([&](auto body) {
+    for (int lane = 0; lane < WAVE; lane++) {
+      lanes::block.current = lane;
+      body(*static_cast<const Operands*>(operands[lane]));
+    }
+  });
+}
+template <class Operands, int C>
+inline void run_attention_product(const Operands& operands, int site) {
+  lanes::run_together(attention_product_of_wave<Operands, C>, const_cast<Operands*>(&operands), site);
+}
+#endif
+template <int N, int C>
+inline void multiply_scores_at(int site, TileSum (&scores)[N], int first, const Fragment<half_t>& query,
+                               const Fragment<half_t> (&keys)[C]) {
+  run_attention_product<ScoreOperands<C>, C>(ScoreOperands<C>{scores + first, query, keys}, site);
+}
+template <int C>
+inline void multiply_values_at(int site, TileSum (&sums)[C], const WeightTile& weights, const ValueTile (&values)[C]) {
+  run_attention_product<ValueOperands<C>, C>(ValueOperands<C>{sums, weights, values}, site);
+}
+inline void add_weights_at(int site, TileSum& sums, const WeightTile& weights) {
+  run_attention_product<ValueOperands<1>, 1>(ValueOperands<1>{&sums, weights, nullptr}, site);
+}
+DEVICE float weight_sum(const TileSum& sums, int h) {
+  return sums.values[WAVE == 1 ? h * TILE : WAVE == 32 ? 2 * h : 0];
+}
+
 }  // namespace forge
 
 #if WAVE != 1
 #define multiply_tiles(...) multiply_tiles_at(__COUNTER__, __VA_ARGS__)
 #endif
+#define multiply_scores(...) multiply_scores_at(__COUNTER__, __VA_ARGS__)
+#define multiply_values(...) multiply_values_at(__COUNTER__, __VA_ARGS__)
+#define add_weights(...) add_weights_at(__COUNTER__, __VA_ARGS__)

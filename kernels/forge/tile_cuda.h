@@ -71,6 +71,74 @@ DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], con
     }
   }
 }
+
+// Attention. The sums of a product of queries and keys lie as the first operand of the next product does.
+constexpr int QUERIES_HELD = 2, QUERY_LANES = 4, QUERY_LANE_STEP = 1;
+constexpr bool VALUES_PAIRED = true, HOLDS_QUERIES = true;
+DEVICE int score_query(int i) { return value_row(i); }
+DEVICE int score_key(int i) { return value_column(i); }
+DEVICE constexpr int held_index(int i) { return i / 2 % 2; }
+DEVICE int held_query(int h) { return lane_id() / 4 + 8 * h; }
+
+template <int N, int C>
+DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half_t>& query,
+                            const Fragment<half_t> (&keys)[C]) {
+  const Piece &low = query.pieces[0], &high = query.pieces[1];
+  UNROLL
+  for (int half = 0; half < 4; half += 2) {
+    UNROLL
+    for (int i = 0; i < 2 * C; i++) {
+      const Piece& key = keys[i / 2].pieces[i % 2];
+      FORGE_MMA("f16", scores[first + i / 2].values + i % 2 * 4, low.words[half], high.words[half], low.words[half + 1],
+                high.words[half + 1], key.words[half], key.words[half + 1]);
+    }
+  }
+}
+
+struct WeightTile {
+  uint32_t words[4];
+};
+DEVICE WeightTile to_weights(const TileSum& scores) {
+  WeightTile weights;
+  UNROLL
+  for (int i = 0; i < 4; i++) {
+    const __half2 pair = __floats2half2_rn(scores.values[2 * i], scores.values[2 * i + 1]);
+    __builtin_memcpy(&weights.words[i], &pair, 4);
+  }
+  return weights;
+}
+
+struct ValueTile {
+  uint32_t words[4];
+};
+// Values of positions key .. key + 15 and elements element .. element + 15 of a strip.
+DEVICE ValueTile load_value_tile(const Piece* strip, int, int key, int element) {
+  const int lane = lane_id();
+  const Piece* from = strip + strip_slot(key + lane % 16, element / PIECE + lane / 16);
+  const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(from));
+  ValueTile tile;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(tile.words[0]), "=r"(tile.words[1]), "=r"(tile.words[2]), "=r"(tile.words[3])
+               : "r"(at)
+               : "memory");
+  return tile;
+}
+
+template <int C>
+DEVICE void multiply_values(TileSum (&sums)[C], const WeightTile& weights, const ValueTile (&values)[C]) {
+  const uint32_t(&w)[4] = weights.words;
+  UNROLL
+  for (int i = 0; i < 2 * C; i++) {
+    const uint32_t* v = values[i / 2].words + i % 2 * 2;
+    FORGE_MMA("f16", sums[i / 2].values + i % 2 * 4, w[0], w[1], w[2], w[3], v[0], v[1]);
+  }
+}
+DEVICE void add_weights(TileSum& sums, const WeightTile& weights) {
+  const uint32_t(&w)[4] = weights.words;
+  const uint32_t ones = 0x3c003c00;
+  FORGE_MMA("f16", sums.values, w[0], w[1], w[2], w[3], ones, ones);
+}
+DEVICE float weight_sum(const TileSum& sums, int h) { return sums.values[2 * h]; }
 #undef FORGE_MMA
 
 }  // namespace forge

@@ -14,6 +14,9 @@ struct alignas(8) Words2 {
 struct alignas(16) Floats4 {
   float f[4];
 };
+struct alignas(8) Floats2 {
+  float f[2];
+};
 
 template <class T>
 DEVICE T load_aligned(const void* p) {

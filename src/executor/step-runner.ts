@@ -194,6 +194,7 @@ export class StepRunner {
       this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
       words[offsets.sampleRow + samples++] = row - 1;
     }
+    if (tiles < row) longestFirst(words.subarray(offsets.tiles, offsets.tiles + 2 * tiles), words, offsets.rowPosition);
     const draws = samples;
     for (const { row: promptRow, target, top } of this.promptRows) {
       if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
@@ -266,6 +267,19 @@ export class StepRunner {
     return true;
   }
 }
+
+/**
+ * Orders a step's tiles, [first row, rows], by how far their context reaches, the longest first: blocks start in this
+ * order, and one that starts last should not run longest.
+ */
+function longestFirst(tiles: Int32Array, words: Int32Array, rowPosition: number): void {
+  const pairs = Array.from({ length: tiles.length / 2 }, (_, i) => tiles.slice(2 * i, 2 * i + 2) as unknown as Tile);
+  const end = ([first, rows]: Tile) => (words[rowPosition + first] as number) + rows;
+  pairs.sort((a, b) => end(b) - end(a));
+  tiles.set(pairs.flatMap(([first, rows]) => [first, rows]));
+}
+
+type Tile = readonly [first: number, rows: number];
 
 function readOutput(
   staging: Staging,

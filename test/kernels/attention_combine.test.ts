@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { it } from 'vitest';
-import { ATTENTION_SPLIT, attentionCombine as contract } from '../../src/executor/kernels/index.js';
+import { expect, it } from 'vitest';
+import { ATTENTION_SPLIT, COMBINE_SPLITS, attentionCombine as contract } from '../../src/executor/kernels/index.js';
 import { attentionCombine } from './reference/attention_combine.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
@@ -10,7 +10,12 @@ onEachTarget('attention_combine', (target) => {
   it('folds the splits that a row reaches, and no other', () =>
     target.check(
       fc.tuple(
-        fc.record({ tokens: size(4), heads: size(4), head_dim: size(300), splits: size(6) }),
+        fc.record({
+          tokens: size(4),
+          heads: size(4),
+          head_dim: size(200),
+          splits: fc.oneof(size(6), fc.constantFrom(COMBINE_SPLITS, COMBINE_SPLITS + 1, 127, 128, 129, 150)),
+        }),
         fills('normal', 'zeros', 'denormal'),
         seed,
       ),
@@ -24,10 +29,10 @@ onEachTarget('attention_combine', (target) => {
         for (let place = 0; place < tokens * heads; place++) {
           const used = Math.floor(row_position[Math.floor(place / heads)]! / ATTENTION_SPLIT) + 1;
           const own = Array.from({ length: used }, (_, split) => {
-            // Largest score, a sum of up to 256 weights of which one is 1, and values.
+            // Largest score, a sum of up to 128 weights of which one is 1, and values.
             const part = fill(kind, width, random);
             part[0] = random.next() * 40 - 20;
-            part[1] = 1 + random.next() * 255;
+            part[1] = 1 + random.next() * 127;
             parts.set(part, (place * splits + split) * width);
             return part;
           });
@@ -39,4 +44,28 @@ onEachTarget('attention_combine', (target) => {
         expectClose(contract, out!, { values, magnitudes }, { splits });
       },
     ));
+
+  it('folds many splits to the bits that it folds few to', async () => {
+    const random = new Random(5);
+    const [heads, head_dim, few] = [3, 40, COMBINE_SPLITS];
+    const parts = fill('normal', heads * few * (head_dim + 2), random).map(Math.abs);
+    const position = (splits: number) => Int32Array.of(splits * ATTENTION_SPLIT - 1);
+    const combine = async (splits: number, own: Float32Array) =>
+      (
+        await target.launch(
+          contract,
+          { parts: own, row_position: position(splits), heads, head_dim, splits },
+          { tokens: 1 },
+        )
+      ).out;
+    // Splits whose largest score is so small that they count for nothing.
+    const many = 140;
+    const padded = new Float32Array(heads * many * (head_dim + 2)).fill(-1e30);
+    for (let head = 0; head < heads; head++) {
+      const own = parts.subarray(head * few * (head_dim + 2), (head + 1) * few * (head_dim + 2));
+      padded.set(own, head * many * (head_dim + 2));
+      for (let split = few; split < many; split++) padded[(head * many + split) * (head_dim + 2) + 1] = 1;
+    }
+    expect(await combine(many, padded)).toEqual(await combine(few, parts));
+  });
 });

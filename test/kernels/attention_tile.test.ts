@@ -6,6 +6,7 @@ import {
   attentionTileRows,
   attentionTileSplit,
   attentionTile as contractOf,
+  headTiles,
   kvQ8Bytes,
 } from '../../src/executor/kernels/index.js';
 import { attentionTile } from './reference/attention_tile.js';
@@ -45,6 +46,7 @@ async function runSplits(target: Target, step: PagedStep): Promise<Float32Array>
     attentionTileSplit('f16', cache.headDim),
     {
       ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
+      head_tiles: headTiles(step.shape.group),
       parts: new Float32Array(rows.length * heads * splits * (cache.headDim + 2)),
     },
     dimensions,
@@ -67,7 +69,7 @@ onEachTarget('attention_tile', (target) => {
       async ([shape, most]) => {
         const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
         const { cache, rows, heads, scale } = step;
-        const tileRows = Math.min(most, attentionTileRows(shape.headDim, shape.group));
+        const tileRows = Math.min(most, attentionTileRows(shape.group));
         const out = await run(target, step, tileRows);
         const contract = contractOf('f16', shape.headDim);
         rows.forEach(({ slot, position }, row) => {
@@ -83,10 +85,20 @@ onEachTarget('attention_tile', (target) => {
       target.simulated ? target.runs : Math.ceil(target.runs / 2),
     ));
 
-  it('gives a row the same bits in any tile', async () => {
-    const shape = { type: 'f16', headDim: 64, kvHeads: 1, group: 3, lengths: [300], kind: 'normal', start: 1 } as const;
-    const step = new PagedStep(shape, () => Array.from({ length: 40 }, (_, i) => ({ slot: 0, position: 230 + i })));
-    const whole = await run(target, step, attentionTileRows(64, 3));
+  it.each([
+    ['within a chunk and past its end', 230, 40],
+    ['from the first position on', 0, 20],
+    ['at the border of the ninth chunk', 1_018, 12],
+  ])('gives a row the same bits in any tile, %s', async (_, first, count) => {
+    const length = first + count;
+    const shape = {
+      ...({ type: 'f16', headDim: 64, kvHeads: 1, group: 3, kind: 'normal', start: 1 } as const),
+      lengths: [length],
+    };
+    const step = new PagedStep(shape, () =>
+      Array.from({ length: count }, (_, i) => ({ slot: 0, position: first + i })),
+    );
+    const whole = await run(target, step, attentionTileRows(3));
     for (const most of [1, 7, 16]) expect(await run(target, step, most)).toEqual(whole);
     expect(await runSplits(target, step)).toEqual(whole);
   });
@@ -114,7 +126,7 @@ onEachTarget('attention_tile', (target) => {
             }
           }
         }
-        const tiles = tilesOf(rows, attentionTileRows(headDim, shape.group));
+        const tiles = tilesOf(rows, attentionTileRows(shape.group));
         const splits = Math.ceil(Math.max(...cache.lengths) / ATTENTION_SPLIT);
         const parts = new Float32Array(rows.length * heads * splits * (headDim + 2));
         const run = async (type: 'f16' | 'q8_0') => {
@@ -127,7 +139,7 @@ onEachTarget('attention_tile', (target) => {
           );
           const split = await target.launch(
             attentionTileSplit(type, headDim),
-            { ...values, parts, splits },
+            { ...values, parts, head_tiles: headTiles(shape.group), splits },
             dimensions,
           );
           return { out: whole.out, parts: split.parts };

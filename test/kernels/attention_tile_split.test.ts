@@ -1,5 +1,5 @@
 import { it } from 'vitest';
-import { ATTENTION_SPLIT, attentionTileSplit as contractOf } from '../../src/executor/kernels/index.js';
+import { ATTENTION_SPLIT, attentionTileSplit as contractOf, headTiles } from '../../src/executor/kernels/index.js';
 import { attentionTileSplit } from './reference/attention_tile_split.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, tileCases } from './support/paged-cases.js';
@@ -18,6 +18,7 @@ onEachTarget('attention_tile_split', (target) => {
         contract,
         {
           ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits },
+          head_tiles: headTiles(shape.group),
           parts: new Float32Array(rows.length * heads * splits * width).fill(UNTOUCHED),
         },
         dimensions,
@@ -33,7 +34,10 @@ onEachTarget('attention_tile_split', (target) => {
     const { cache, qkv, scale, placement, dimensions } = step;
     const { parts } = await target.launch(
       contractOf('f16', 64),
-      { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale, splits: 1, parts: new Float32Array(18 * 66) },
+      {
+        ...{ ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale },
+        ...{ head_tiles: 2, splits: 1, parts: new Float32Array(18 * 66) },
+      },
       dimensions,
     );
     for (let head = 0; head < 18; head++) {

@@ -14,8 +14,8 @@ import {
 } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
-/** Tokens of one split of a context. */
-export const ATTENTION_SPLIT = 256;
+/** Tokens of one split of a context; on matrix units what is multiplied as one. */
+export const ATTENTION_SPLIT = 128;
 
 export const attentionPaged = (type: FloatType, headDim: number) =>
   defineKernel({
@@ -67,6 +67,10 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
     tolerance: attentionPaged(type, headDim).tolerance,
   });
 
+/** Heads of a row that a block of attention_combine folds, and the splits for each of which another block shares them. */
+export const COMBINE_HEADS = 2;
+export const COMBINE_SPLITS = 16;
+
 export const attentionCombine = defineKernel({
   name: 'attention_combine',
   source: 'attention_combine.hip',
@@ -80,7 +84,7 @@ export const attentionCombine = defineKernel({
     i32('head_dim'),
     i32('splits'),
   ],
-  grid: [{ of: 'heads' }, { of: 'tokens' }],
+  grid: [{ of: 'heads', per: COMBINE_HEADS }, { of: 'tokens' }, { of: 'splits', per: COMBINE_SPLITS }],
   order: ORDER.splits,
   tolerance: roundings(
     '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
@@ -91,9 +95,15 @@ export const attentionCombine = defineKernel({
 /** Head sizes that attention on matrix units is built for. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
 
+/** Tiles of the query heads of a KV head: each is a block of attention_tile_split. */
+export const headTiles = (group: number): number => Math.ceil(group / 16);
+
+/** Queries of one tile of attention_tile: query heads of a KV head, of each of its rows. */
+export const ATTENTION_TILE_QUERIES = 128;
+
 /** The most rows of one tile of attention_tile. */
-export function attentionTileRows(headDim: number, group: number): number {
-  return Math.floor(8192 / headDim / group);
+export function attentionTileRows(group: number): number {
+  return Math.floor(ATTENTION_TILE_QUERIES / group);
 }
 
 const TILE_TOLERANCE: Tolerance = {
@@ -127,10 +137,11 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
       ...rowArguments,
       i32('heads'),
       i32('kv_heads'),
+      i32('head_tiles'),
       i32('splits'),
       f32('scale'),
     ],
-    grid: [{ of: 'kv_heads' }, { of: 'tokens' }, { of: 'splits' }],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
     multiples: [['heads', 'kv_heads']],
     order: ORDER.chunks,
     tolerance: TILE_TOLERANCE,
@@ -173,13 +184,13 @@ export interface AttentionShape {
 /** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
 export function tileRows(shape: AttentionShape, cacheType: FloatType): number | undefined {
   if (cacheType !== 'f16' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
-  const rows = attentionTileRows(shape.headDim, shape.heads / shape.kvHeads);
+  const rows = attentionTileRows(shape.heads / shape.kvHeads);
   return rows >= 1 ? rows : undefined;
 }
 
 /** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
 const PART_BYTES = 256 << 20;
-const MOST_SPLIT_ROWS = 256;
+const MOST_SPLIT_ROWS = 128;
 
 /** Up to how many rows contexts are split on matrix units, into how many parts, and the f32 that these are. */
 export interface ContextParts {
@@ -209,7 +220,7 @@ export interface AttentionCounts {
  */
 export function launchAttentionTile(
   launch: Launch,
-  { headDim }: AttentionShape,
+  { heads, kvHeads, headDim }: AttentionShape,
   parts: ContextParts & { readonly buffer: DeviceBuffer },
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
@@ -221,12 +232,17 @@ export function launchAttentionTile(
   const tokens = { ...counts.tokens, max: rows };
   launch(
     attentionTileSplit('f16', headDim),
-    { ...both, parts: buffer, splits },
+    { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits },
     { ...dims, tokens, splits: counts.splits },
     few,
   );
-  const { row_position, heads } = both;
-  launch(attentionCombine, { parts: buffer, out, row_position, heads, head_dim: headDim, splits }, { tokens }, few);
+  const { row_position } = both;
+  launch(
+    attentionCombine,
+    { parts: buffer, out, row_position, heads, head_dim: headDim, splits },
+    { tokens, splits: counts.splits },
+    few,
+  );
   launch(
     attentionTile('f16', headDim),
     values,

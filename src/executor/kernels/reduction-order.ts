@@ -10,8 +10,8 @@ export const ORDER = {
     'eight runs of whole chunks of 64, each in rising order; then the runs of each half in order; then the halves; inside ' +
     'a product of tiles the hardware’s',
   context:
-    'a wave its own KV blocks of a split of 256 positions, rising, then the waves in order; then the splits in order',
+    'a wave its own KV blocks of a split of 128 positions, rising, then the waves in order; then the splits in order',
   keys: 'keys in tiles of 16, rising; dot products as lanes by halves',
-  chunks: 'chunks of 32 positions, rising, inside a product of tiles the hardware’s; then the splits of 256 in order',
+  chunks: 'the sixteens of a split of 128 positions, rising, inside a product the hardware’s; then the splits in order',
   splits: 'the splits in order',
 } as const;

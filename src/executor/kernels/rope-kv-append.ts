@@ -5,17 +5,20 @@ import { KV_BLOCK_TOKENS, q8Cache, rowArguments, slotArguments } from './paged-c
 
 export const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
 
+/** Heads of a row that a block of rope_kv_append takes. */
+export const ROPE_HEADS = 16;
+
 export const ropeKvAppend = (type: FloatType) =>
   defineKernel({
     name: `rope_kv_append_${type}`,
     source: 'rope_kv_append.hip',
     summary: 'rotates q in place and k into the cache by their position; stores v as it is',
     arguments: [
-      inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
-      inout('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim'),
-      inout('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim'),
-      input('cosine', 'f32', 'max_position', 'half_rotary'),
-      input('sine', 'f32', 'max_position', 'half_rotary'),
+      aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
+      aligned(16, inout('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
+      aligned(16, inout('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
+      aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
+      aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
       input('row_position', 'i32', 'tokens'),
       input('row_slot', 'i32', 'tokens'),
       ...slotArguments,
@@ -26,8 +29,11 @@ export const ropeKvAppend = (type: FloatType) =>
       i32('rotary'),
       i32('adjacent'),
     ],
-    grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
-    multiples: [['rotary', '2']],
+    grid: [{ of: 'heads + 2 * kv_heads', per: ROPE_HEADS }, { of: 'tokens' }],
+    multiples: [
+      ['head_dim', '8'],
+      ['rotary', '2'],
+    ],
     tolerance: stored(
       type,
       roundings('3 · 2⁻²⁴ · (|a| + |b|) of the pair (a, b): two products and their sum', () => 3),

@@ -3,10 +3,12 @@ import { HEAD_DIMS, TILE_HEAD_DIMS } from '../../../src/executor/kernels/index.j
 import { PagedCache } from './paged.js';
 import { type Fill, fill, fills, Random, seed } from './values.js';
 
-/** Context lengths around the borders of KV blocks (16) and splits (256). */
+/** Context lengths around the borders of KV blocks (16) and splits (128). */
 const lengthUpTo = (max: number) =>
   fc.oneof(
-    fc.constantFrom(...[1, 2, 15, 16, 17, 31, 33, 128, 255, 256, 257, 272, 511, 512, 513].filter((n) => n <= max)),
+    fc.constantFrom(
+      ...[1, 2, 15, 16, 17, 31, 33, 127, 128, 129, 144, 255, 256, 257, 272, 511, 512, 513].filter((n) => n <= max),
+    ),
     fc.integer({ min: 1, max }),
   );
 
