@@ -164,7 +164,7 @@ for (const length of prefills) {
     rate: rate(length, median(times)),
   });
   const rows = Math.min(length, limits.maxStepTokens);
-  const counts = countsOf({ rows, splits: 1 });
+  const counts = countsOf({ rows, splits: 0 });
   counts[COUNT_SAMPLES] = 1;
   counts[COUNT_TILES] = Math.ceil(rows / (tileRows(model.forward.model, 'f16') ?? 1));
   profile(`prefill ${length}`, counts);

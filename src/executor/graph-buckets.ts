@@ -3,6 +3,7 @@ import type { Limits } from './model/limits.js';
 import {
   COUNT_DRAWS,
   COUNT_SAMPLES,
+  COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
   COUNT_TOKENS,
@@ -12,10 +13,10 @@ import {
 /** The most graphs of one plan: each takes a few milliseconds of the load, and memory. */
 const MOST_GRAPHS = 100;
 
-/** Rows and splits of a captured graph. */
+/** Rows and splits of a captured graph; 0 splits where contexts are not split. */
 export interface GraphBucket {
   readonly rows: number;
-  /** Of each context; 1 where none is split. */
+  /** Of each context; 0 where none is split. */
   readonly splits: number;
 }
 
@@ -51,7 +52,7 @@ export class GraphBuckets {
   }
 
   private splitsOf(rows: number): readonly number[] {
-    return this.split !== undefined && rows <= this.split.rows ? this.splits : [1];
+    return this.split !== undefined && rows <= this.split.rows ? this.splits : [0];
   }
 
   private count(splits: readonly number[]): number {
@@ -63,7 +64,8 @@ export class GraphBuckets {
 /** The counts of a step of that size. */
 export function countsOf({ rows, splits }: GraphBucket): Int32Array {
   const counts = new Int32Array(STEP_COUNTS);
-  for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_TILES]) counts[index] = rows;
+  for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS]) counts[index] = rows;
+  counts[splits === 0 ? COUNT_TILES : COUNT_SPLIT_ROWS] = rows;
   counts[COUNT_SPLITS] = splits;
   return counts;
 }

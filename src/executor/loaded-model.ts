@@ -229,7 +229,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   input[tables.offsets.tokens] = rows;
   input[tables.offsets.samples] = samples;
   input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
-  const counts = countsOf({ rows, splits: 1 });
+  const counts = countsOf({ rows, splits: 0 });
   counts[COUNT_SAMPLES] = samples;
   counts[COUNT_DRAWS] = samples;
   for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);

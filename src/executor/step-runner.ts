@@ -6,12 +6,20 @@ import { StepWatch } from '../shared/step-watch.js';
 import { protocolError, SlotTable } from './cache/slots.js';
 import type { Device } from './device/device.js';
 import { countsOf } from './graph-buckets.js';
-import { ATTENTION_SPLIT, OUTPUT_NON_FINITE, OUTPUT_WORDS, TOP_LOGPROBS_MAX, tileRows } from './kernels/index.js';
+import {
+  ATTENTION_SPLIT,
+  OUTPUT_NON_FINITE,
+  OUTPUT_WORDS,
+  splitsContexts,
+  TOP_LOGPROBS_MAX,
+  tileRows,
+} from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import {
   COUNT_DRAWS,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
+  COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
   COUNT_TOKENS,
@@ -211,8 +219,11 @@ export class StepRunner {
     this.counts[COUNT_DRAWS] = draws;
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
+    const most = this.model.forward.splits?.rows ?? 0;
+    const isSplit = splitsContexts(row, tiles, most);
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
-    this.counts[COUNT_TILES] = tiles;
+    this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
+    this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
     return offsets.writePairs + 2 * writes;
   }
 

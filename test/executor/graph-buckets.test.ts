@@ -4,6 +4,7 @@ import { countsOf, GraphBuckets } from '../../src/executor/graph-buckets.js';
 import {
   COUNT_DRAWS,
   COUNT_SAMPLES,
+  COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
   COUNT_TOKENS,
@@ -19,19 +20,19 @@ describe('the sizes of captured graphs', () => {
         .all()
         .map(({ rows, splits }) => [rows, splits]),
     ).toEqual([
-      [1, 1],
-      [2, 1],
-      [4, 1],
-      [8, 1],
-      [12, 1],
+      [1, 0],
+      [2, 0],
+      [4, 0],
+      [8, 0],
+      [12, 0],
     ]);
-    expect(buckets(1).all()).toEqual([{ rows: 1, splits: 1 }]);
+    expect(buckets(1).all()).toEqual([{ rows: 1, splits: 0 }]);
   });
 
   it('times powers of two of splits, for as many rows as are split', () => {
     const some = buckets(128, { rows: 64, most: 32 }).all();
     expect(some.filter(({ rows }) => rows === 64).map(({ splits }) => splits)).toEqual([1, 2, 4, 8, 16, 32]);
-    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 1 }]);
+    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 0 }]);
     expect(some).toHaveLength(7 * 6 + 1);
   });
 
@@ -76,8 +77,11 @@ describe('the sizes of captured graphs', () => {
 
   it('are counts of a step whose rows are all drawn from', () => {
     const counts = countsOf({ rows: 8, splits: 4 });
-    for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_TILES]) expect(counts[index]).toBe(8);
+    for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SPLIT_ROWS]) expect(counts[index]).toBe(8);
     expect(counts[COUNT_SPLITS]).toBe(4);
+    expect(counts[COUNT_TILES]).toBe(0);
+    const tiled = countsOf({ rows: 8, splits: 0 });
+    expect([COUNT_TILES, COUNT_SPLIT_ROWS, COUNT_SPLITS].map((index) => tiled[index])).toEqual([8, 0, 0]);
     expect(counts.reduce((sum, count) => sum + count)).toBe(36);
   });
 });

@@ -11,7 +11,7 @@ import {
 import { UnfusedAttention } from '../../executor/layers/unfused-attention.js';
 import { KvCache } from '../../executor/model/kv-cache.js';
 import { blocksFor, SlotWord, slotArena } from '../../executor/model/slot-layout.js';
-import { COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
+import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { StepTables } from '../../executor/model/step-tables.js';
 import type { Rope } from '../../executor/model/values.js';
 
@@ -111,7 +111,9 @@ class KernelBench {
     device.native.write(tables.device.address, new Uint8Array(step.buffer));
     this.counts[COUNT_TOKENS] = rows;
     this.counts[COUNT_SPLITS] = Math.ceil(context / kernels.ATTENTION_SPLIT);
-    this.counts[COUNT_TILES] = tiles;
+    const isSplit = kernels.splitsContexts(rows, tiles, kernels.contextParts(shape, context, rows).rows);
+    this.counts[COUNT_SPLIT_ROWS] = isSplit ? rows : 0;
+    this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
   }
 
   release(): void {

@@ -189,8 +189,15 @@ export function tileRows(shape: AttentionShape, cacheType: FloatType): number | 
 }
 
 /** Memory for the parts of split contexts, and the most rows that are split: more rows fill a device by themselves. */
-const PART_BYTES = 256 << 20;
-const MOST_SPLIT_ROWS = 128;
+const PART_BYTES = 512 << 20;
+const MOST_SPLIT_ROWS = 256;
+/** Up to so many rows are split whatever they are of; more of them if most are of slots of their own, and share no keys. */
+const SPLIT_ROWS_OF_PROMPTS = 64;
+
+/** Whether the contexts of a step's rows are split, of which `most` may be. */
+export function splitsContexts(rows: number, tiles: number, most: number): boolean {
+  return rows <= most && (rows <= SPLIT_ROWS_OF_PROMPTS || 2 * tiles > rows);
+}
 
 /** Up to how many rows contexts are split on matrix units, into how many parts, and the f32 that these are. */
 export interface ContextParts {
@@ -210,6 +217,8 @@ export function contextParts({ heads, headDim }: AttentionShape, maxContext: num
 /** How a step's rows, splits of their contexts and tiles are counted. */
 export interface AttentionCounts {
   readonly tokens: StepCount;
+  /** Rows whose contexts are split: 0 where tiles are taken, of which there are none elsewhere. */
+  readonly splitRows: StepCount;
   readonly splits: StepCount;
   readonly tiles: StepCount;
 }
@@ -228,27 +237,19 @@ export function launchAttentionTile(
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
-  const few = { count: counts.tokens, atMost: rows };
-  const tokens = { ...counts.tokens, max: rows };
+  const tokens = { ...counts.splitRows, max: rows };
   launch(
     attentionTileSplit('f16', headDim),
     { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits },
     { ...dims, tokens, splits: counts.splits },
-    few,
   );
   const { row_position } = both;
   launch(
     attentionCombine,
     { parts: buffer, out, row_position, heads, head_dim: headDim, splits },
     { tokens, splits: counts.splits },
-    few,
   );
-  launch(
-    attentionTile('f16', headDim),
-    values,
-    { ...dims, tokens: counts.tokens, tiles: counts.tiles },
-    { count: counts.tokens, atLeast: rows + 1 },
-  );
+  launch(attentionTile('f16', headDim), values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
 }
 
 export const attentionContracts: readonly KernelContract[] = [

@@ -32,7 +32,7 @@ import {
   NORM_FUSIONS,
 } from './fusions.js';
 import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
-import { type Activation, asForm, type InputForm, Products } from './products.js';
+import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
 /** What a model is recorded with. */
@@ -296,26 +296,14 @@ export class ForwardPass {
       both !== undefined &&
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
-    const inFragments = both?.layout === 'fragments';
-    const apart = () => (inFragments ? kernels.linearGatedApart(stream.rows) : kernels.gateUpApart(stream.rows, ffn));
-    const few = isOne ? apart() : undefined;
+    const few = isOne ? gatedApart(both, stream.rows) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, few);
     if (rule === undefined) {
       this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
     rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
-    if (isOne) {
-      const x = this.products.inForm(input, form);
-      const values = { weight: both.buffer, x, y, ffn, hidden: input.columns };
-      if (inFragments) {
-        const x_rows = this.products.columnRows as number;
-        const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
-        kernels.launchLinearGated(this.launch, format, stream.rows, { ...values, x_rows });
-      } else {
-        kernels.launchGateUpSwigluTile(this.launch, form as kernels.TileType, stream.rows, values);
-      }
-    }
+    if (isOne) this.products.multiplyGated(both, input, form as kernels.TileType, y);
     return { [form]: y };
   }
 

@@ -4,7 +4,7 @@ import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-pl
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
-import { COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
+import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
 import { type Fusion, TURNED_APPEND } from './fusions.js';
@@ -109,7 +109,8 @@ export class PagedAttention implements AttentionForm {
     }
     const counts = {
       tokens,
-      splits: { index: COUNT_SPLITS, max: this.parts.splits },
+      splitRows: { index: COUNT_SPLIT_ROWS, max: this.parts.rows },
+      splits: { index: COUNT_SPLIT_ROWS, COUNT_SPLITS, max: this.parts.splits },
       tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
     const launch: Launch = (...launched) => plan.launch(...launched);

@@ -91,6 +91,19 @@ export class Products {
     }
   }
 
+  /** y = silu(gate · x) * (up · x) of gate and up side by side, in all steps but those of {@link gatedApart}. */
+  multiplyGated(both: Matrix, input: Activation, form: kernels.TileType, y: DeviceBuffer): void {
+    const launch: Launch = (...launched) => this.plan.launch(...launched);
+    const x = this.inForm(input, form);
+    const values = { weight: both.buffer, x, y, ffn: both.rows / 2, hidden: input.columns };
+    if (both.layout === 'fragments') {
+      const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
+      kernels.launchLinearGated(launch, format, input.rows, { ...values, x_rows: this.columnRows as number });
+    } else {
+      kernels.launchGateUpSwigluTile(launch, form, input.rows, values);
+    }
+  }
+
   /** The form in which a matrix takes its input. */
   formOf(weight: Matrix): InputForm {
     if (weight.layout === 'fragments') return weight.type === 'bf16' ? 'bf16' : 'f16';
@@ -135,6 +148,11 @@ export class Products {
     const inColumns = (this.columnRows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
     return memory.allocate('u8', Math.max(inRows, inColumns));
   }
+}
+
+/** The steps in which a launch each of gate, up and SwiGLU is the fastest. */
+export function gatedApart(both: Matrix, rows: Rows): LaunchCondition {
+  return both.layout === 'fragments' ? kernels.linearGatedApart(rows) : kernels.gateUpApart(rows, both.rows / 2);
 }
 
 /** Memory as elements of a form. */

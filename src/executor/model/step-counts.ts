@@ -7,7 +7,9 @@ export const COUNT_WRITES = 2;
 export const COUNT_SPLITS = 3;
 export const COUNT_DRAWS = 4;
 export const COUNT_PROMPT_ROWS = 5;
-/** Tiles of consecutive rows of one slot. */
+/** Tiles of consecutive rows of one slot, where their contexts are not split. */
 export const COUNT_TILES = 6;
+/** Rows whose contexts are split among blocks: all of the step and no tiles, or none. */
+export const COUNT_SPLIT_ROWS = 7;
 /** How many there are. */
-export const STEP_COUNTS = 7;
+export const STEP_COUNTS = 8;
