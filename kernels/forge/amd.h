@@ -46,6 +46,7 @@ DEVICE int thread_id() { return __builtin_amdgcn_workitem_id_x(); }
 DEVICE int thread_id_anew() {
   int id = thread_id();
   asm volatile("" : "+v"(id));
+  __builtin_assume(id >= 0 && id < BLOCK);
   return id;
 }
 // A number that all lanes of a wave have alike, in a scalar register: what depends on it takes no vector registers.

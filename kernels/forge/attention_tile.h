@@ -110,12 +110,13 @@ DEVICE Piece to_piece(const float* p) {
   return piece;
 }
 
-// Writes what a lane has of sixteen elements of its queries: to[h] is where the first of held query h goes, or null.
+// Writes what a lane has of sixteen elements of its queries, of which there are `count`: to[h] is where the head of
+// held query h begins.
 template <class Value>
-DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int element, Value value) {
+DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int count, int element, Value value) {
   UNROLL
   for (int i = 0; i < TILE_VALUES; i += VALUES_PAIRED ? 2 : 1) {
-    if (to[held_index(i)] == nullptr) continue;
+    if (held_query(held_index(i)) >= count) continue;
     float* place = to[held_index(i)] + element + score_key(i);
     if constexpr (VALUES_PAIRED) {
       store_aligned(place, Floats2{{value(i), value(i + 1)}});
@@ -295,15 +296,15 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
   }
 }
 
-// Sixteen queries as f16, in registers. row_of(i): where query i lies, null where there is none.
+// Sixteen queries as f16, in registers. row_of(i): where query i < `count` lies.
 template <int DEPTHS, class RowOf>
-DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], RowOf row_of) {
+DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], int count, RowOf row_of) {
   UNROLL
   for (int p = 0; p < FRAGMENT_PIECES; p++) {
     const float* row = row_of(piece_row(p));
     UNROLL
     for (int d = 0; d < DEPTHS; d++) {
-      queries[d].pieces[p] = row == nullptr ? zero_piece() : to_piece(row + d * TILE_DEPTH + piece_k(p));
+      queries[d].pieces[p] = piece_row(p) < count ? to_piece(row + d * TILE_DEPTH + piece_k(p)) : zero_piece();
     }
   }
 }
@@ -311,13 +312,13 @@ DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], RowOf row_of) {
 // t * HEAD_DIM / STRIP * QUERY_STRIP.
 constexpr int QUERY_STRIP = TILE * STRIP_PITCH;
 template <int HEAD_DIM, int TILES, class Lds, class RowOf>
-DEVICE void bring_queries(Lds strips, RowOf row_of) {
+DEVICE void bring_queries(Lds strips, int count, RowOf row_of) {
   constexpr int PIECES = HEAD_DIM / PIECE;
   for (int i = thread_id(); i < TILES * TILE * PIECES; i += BLOCK) {
     const int query = i / PIECES, p = i % PIECES, strip = query / TILE * (HEAD_DIM / STRIP) + p / STRIP_PIECES;
     const float* row = row_of(query);
     strips[strip * QUERY_STRIP + strip_slot(query % TILE, p % STRIP_PIECES)] =
-        row == nullptr ? zero_piece() : to_piece(row + p * PIECE);
+        query < count ? to_piece(row + p * PIECE) : zero_piece();
   }
 }
 

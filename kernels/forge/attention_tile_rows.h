@@ -174,19 +174,19 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     start_step(way, 0, s, s);
     finish_step(way, 0, s, s);
   }
-  const auto query_at = [&](int at) -> const float* {
-    if (at >= queries) return nullptr;
+  const auto query_at = [&](int at) {
     const size_t head = static_cast<size_t>(first_row + at / group) * (heads + 2 * kv_heads) + kv_head * group;
     return qkv + (head + at % group) * HEAD_DIM;
   };
-  if constexpr (!HOLDS_QUERIES) bring_queries<HEAD_DIM, ITEMS>(query_strips, query_at);
+  if constexpr (!HOLDS_QUERIES) bring_queries<HEAD_DIM, ITEMS>(query_strips, queries, query_at);
   Item<HEAD_DIM> items[OWNED];
   UNROLL
   for (int o = 0; o < OWNED; o++) {
     Item<HEAD_DIM>& item = items[o];
     const int first_query = (o * WAVES + wave_id()) * TILE;
     const auto position_of = [&](int query) { return first_position + min_of(query, queries - 1) / group; };
-    if constexpr (HOLDS_QUERIES) load_queries(item.query, [&](int i) { return query_at(first_query + i); });
+    if constexpr (HOLDS_QUERIES)
+      load_queries(item.query, queries - first_query, [&](int i) { return query_at(first_query + i); });
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) item.ranges[h] = attended(position_of(first_query + held_query(h)));
     item.first = attended(same_in_wave(position_of(first_query)));
@@ -238,12 +238,13 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     for (int h = 0; h < QUERIES_HELD; h++) {
       const int at = first_query + held_query(h);
       const size_t place = static_cast<size_t>(first_row + at / group) * heads + kv_head * group + at % group;
-      to[h] = at < queries ? out + place * HEAD_DIM : nullptr;
+      to[h] = out + place * HEAD_DIM;
       inverse[h] = inverse_of(item.stats.sum[h]);
     }
     UNROLL
     for (int e = 0; e < HEAD_DIM / TILE; e++) {
-      store_elements(to, e * TILE, [&](int i) { return item.values[e].values[i] * inverse[held_index(i)]; });
+      store_elements(to, queries - first_query, e * TILE,
+                     [&](int i) { return item.values[e].values[i] * inverse[held_index(i)]; });
     }
   }
 }

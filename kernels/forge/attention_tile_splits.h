@@ -62,7 +62,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   }
   fetch_group();
   const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
-  bring_queries<HEAD_DIM, 1>(query_strips, [&](int i) { return i < queries ? q + i * HEAD_DIM : nullptr; });
+  bring_queries<HEAD_DIM, 1>(query_strips, queries, [&](int i) { return q + i * HEAD_DIM; });
   block_sync();
 
   TileSum scores[OWN_KEYS];
@@ -106,12 +106,10 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   block_sync();
 
   const size_t place = static_cast<size_t>(row) * heads + kv_head * group + first_head;
-  float *part[QUERIES_HELD], *part_values[QUERIES_HELD];
+  float* part[QUERIES_HELD];
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) {
-    const int query = held_query(h);
-    part[h] = parts + ((place + query) * splits + split) * (HEAD_DIM + 2);
-    part_values[h] = query < queries ? part[h] + 2 : nullptr;
+    part[h] = parts + ((place + held_query(h)) * splits + split) * (HEAD_DIM + 2);
   }
   if (wave_id() == 0) {
     TileSum sums;
@@ -120,12 +118,15 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weights[c * WAVE + lane_id()]);
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) {
-      if (part_values[h] == nullptr || !is_first_of_query) continue;
+      if (held_query(h) >= queries || !is_first_of_query) continue;
       part[h][0] = most[h] * scale;
       part[h][1] = weight_sum(sums, h);
     }
   }
-  for (int e = wave_id(); e < COLUMNS; e += WAVES) {
+  UNROLL
+  for (int k = 0; k < (COLUMNS + WAVES - 1) / WAVES; k++) {
+    const int e = k * WAVES + wave_id();
+    if (e >= COLUMNS) continue;
     const auto strip = values + e / (STRIP / TILE) * VALUE_STRIP;
     TileSum sums[1];
     clear(sums[0]);
@@ -134,7 +135,7 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
       const ValueTile value[1] = {load_value_tile(strip, TURNED_PITCH, c * TILE, e % (STRIP / TILE) * TILE)};
       multiply_values(sums, weights[c * WAVE + lane_id()], value);
     }
-    store_elements(part_values, e * TILE, [&](int i) { return sums[0].values[i]; });
+    store_elements(part, queries, 2 + e * TILE, [&](int i) { return sums[0].values[i]; });
   }
 }
 

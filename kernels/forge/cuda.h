@@ -36,6 +36,7 @@ DEVICE int thread_id() { return static_cast<int>(threadIdx.x); }
 DEVICE int thread_id_anew() {
   int id = thread_id();
   asm volatile("" : "+r"(id));
+  __builtin_assume(id >= 0 && id < BLOCK);
   return id;
 }
 DEVICE int same_in_wave(int value) { return value; }
