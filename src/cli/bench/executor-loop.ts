@@ -5,7 +5,13 @@ import { ATTENTION_SPLIT } from '../../executor/kernels/index.js';
 import type { LoadOptions } from '../../executor/load-options.js';
 import { type LoadedModel, loadModel } from '../../executor/loaded-model.js';
 import { blocksFor } from '../../executor/model/slot-layout.js';
-import { COUNT_SAMPLES, COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
+import {
+  COUNT_SAMPLES,
+  COUNT_SPLIT_ROWS,
+  COUNT_SPLITS,
+  COUNT_TOKENS,
+  STEP_COUNTS,
+} from '../../executor/model/step-counts.js';
 import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
 import { StepRunner } from '../../executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';

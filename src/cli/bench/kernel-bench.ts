@@ -11,7 +11,13 @@ import {
 import { UnfusedAttention } from '../../executor/layers/unfused-attention.js';
 import { KvCache } from '../../executor/model/kv-cache.js';
 import { blocksFor, SlotWord, slotArena } from '../../executor/model/slot-layout.js';
-import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
+import {
+  COUNT_SPLIT_ROWS,
+  COUNT_SPLITS,
+  COUNT_TILES,
+  COUNT_TOKENS,
+  STEP_COUNTS,
+} from '../../executor/model/step-counts.js';
 import { StepTables } from '../../executor/model/step-tables.js';
 import type { Rope } from '../../executor/model/values.js';
 

@@ -124,15 +124,8 @@ export class ForwardPass {
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const widestInput = Math.max(hiddenSize, widest('norm'), widest('attention'), widest('gated'));
     this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
-    const inBoth = (columns: number) => {
-      const inF32 = f32(rows * columns);
-      return {
-        f32: inF32,
-        other: this.device.isHost ? inF32 : this.products.roomInAnyForm(this.memory, rows, columns),
-      };
-    };
-    this.normed = inBoth(widest('norm'));
-    this.gated = inBoth(widest('gated'));
+    this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
+    this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);

@@ -141,8 +141,14 @@ export class Products {
     return y;
   }
 
+  /** Room for rows of so many columns in f32, and in the form that their matrices take. */
+  roomInBoth(memory: Allocator, maxRows: number, columns: number): { f32: DeviceBuffer; other: DeviceBuffer } {
+    const f32 = memory.allocate('f32', maxRows * columns);
+    return { f32, other: this.usesTiles ? this.roomInAnyForm(memory, maxRows, columns) : f32 };
+  }
+
   /** Room for rows of so many columns in any form but f32. */
-  roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
+  private roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
     const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
     const inRows = maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns);
     const inColumns = (this.columnRows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
