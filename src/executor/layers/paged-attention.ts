@@ -110,7 +110,7 @@ export class PagedAttention implements AttentionForm {
     const counts = {
       tokens,
       splitRows: { index: COUNT_SPLIT_ROWS, max: this.parts.rows },
-      splits: { index: COUNT_SPLIT_ROWS, COUNT_SPLITS, max: this.parts.splits },
+      splits: { index: COUNT_SPLITS, max: this.parts.splits },
       tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
