@@ -44,11 +44,9 @@ DEVICE void finish(const Linear<T>& job, int t, int n, float sum) {
   LINEAR_WIDE(linear_wide128_##suffix, type, Format, 128, HALVES)                           \
   LINEAR_WIDE(linear_many_##suffix, type, Format, 128, PAIRS)
 
-#ifndef LINEAR_ONLY
 LINEAR_FORMAT(f16, Floats<half_t>, half_t, 2)
 LINEAR_FORMAT(bf16, Floats<bfloat_t>, bfloat_t, 2)
 LINEAR_FORMAT(q4, Quant4, half_t, 4)
 LINEAR_FORMAT(q5, Quant5, half_t, 4)
 LINEAR_FORMAT(q6, Quant6, half_t, 2)
 LINEAR_FORMAT(q8, Quant8, half_t, 2)
-#endif

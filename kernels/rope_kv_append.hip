@@ -28,8 +28,8 @@ DEVICE void turn(Floats4& a, Floats4& b, const Floats4& c, const Floats4& s, int
     Floats4& pair = i < 2 ? a : b;
     float &x = adjacent ? pair.f[i % 2 * 2] : a.f[i], &y = adjacent ? pair.f[i % 2 * 2 + 1] : b.f[i];
     const float from_x = x, from_y = y;
-    x = from_x * c.f[i] - from_y * s.f[i];
-    y = from_x * s.f[i] + from_y * c.f[i];
+    x = multiply_add(from_x, c.f[i], -(from_y * s.f[i]));
+    y = multiply_add(from_x, s.f[i], from_y * c.f[i]);
   }
 }
 

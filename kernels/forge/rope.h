@@ -16,8 +16,9 @@ DEVICE void rotate(const float* from, T* to, const float* cosine, const float* s
     const int a = adjacent ? 2 * j : j;
     const int b = adjacent ? 2 * j + 1 : j + half;
     const float x = from[a], y = from[b];
-    store(to + a, x * cosine[j] - y * sine[j]);
-    store(to + b, x * sine[j] + y * cosine[j]);
+    // Written out, so that every kernel that turns gets the same bits.
+    store(to + a, multiply_add(x, cosine[j], -(y * sine[j])));
+    store(to + b, multiply_add(x, sine[j], y * cosine[j]));
   }
   for (int i = rotary + thread_id(); i < head_dim; i += BLOCK) store(to + i, from[i]);
 }

@@ -55,7 +55,7 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
   // More heads of a group than a tile of queries holds.
   for (const [headDim, heads] of [
     [64, 129],
-    [128, 65],
+    [128, 129],
   ] as const) {
     yield { type: 'F16', shape: shapeOf({ headDim, heads }) };
   }
