@@ -28,8 +28,8 @@ const { values: options } = parseArgs({
 const MISTAKES = {
   'out-of-range-store': {
     source: 'rope_kv_append.hip',
-    from: 'kv_offset(block_table, position, kv_heads, kv_head, head_dim)',
-    to: `kv_offset(block_table, position, kv_heads, kv_head, head_dim) + (position == ${Number(options.position)} ? size_t{1} << 42 : 0)`,
+    from: 'kv_offset(block_table, position, kv_heads, (head - heads) % kv_heads, head_dim)',
+    to: `kv_offset(block_table, position, kv_heads, (head - heads) % kv_heads, head_dim) + (position == ${Number(options.position)} ? size_t{1} << 42 : 0)`,
   },
   'wrong-norm': {
     source: 'rms_norm.hip',
