@@ -20,6 +20,9 @@ DEVICE void finish(const Linear<T>& job, int t, int n, float sum) {
   float* y = job.y + static_cast<size_t>(t) * job.y_stride + n;
   *y = job.accumulate ? *y + sum : sum;
 }
+static_assert(LINEAR_ONE_ROWS == GROUP_ROWS && LINEAR_FEW_ROWS == GROUP_ROWS && LINEAR_ONE_COLUMNS == 1);
+static_assert(LINEAR_WIDE16_ROWS == TILE_ROWS && LINEAR_WIDE32_ROWS == TILE_ROWS && LINEAR_WIDE64_ROWS == TILE_ROWS);
+static_assert(LINEAR_WIDE128_ROWS == TILE_ROWS && LINEAR_MANY_ROWS == 2 * TILE_ROWS);
 }  // namespace
 
 // Grid: x = ceil(tokens / columns), y = ceil(out / rows) of a wide form; ceil(out / 16) of the others.
@@ -35,14 +38,14 @@ DEVICE void finish(const Linear<T>& job, int t, int n, float sum) {
   }
 #define LINEAR_WIDE(name, type, Format, columns, sharing) \
   LINEAR(WIDE_BLOCK, 1, name, type, (linear_wide<Format, columns, Sharing::sharing>(job, block.y, block.x * columns)))
-#define LINEAR_FORMAT(suffix, Format, type, depth)                                          \
-  LINEAR(BLOCK, 3, linear_one_##suffix, type, (linear_few<Format, 1, depth>(job, block.x))) \
-  LINEAR(BLOCK, 3, linear_few_##suffix, type, (linear_few<Format, 8, depth>(job, block.x))) \
-  LINEAR_WIDE(linear_wide16_##suffix, type, Format, 16, HALVES)                             \
-  LINEAR_WIDE(linear_wide32_##suffix, type, Format, 32, HALVES)                             \
-  LINEAR_WIDE(linear_wide64_##suffix, type, Format, 64, HALVES)                             \
-  LINEAR_WIDE(linear_wide128_##suffix, type, Format, 128, HALVES)                           \
-  LINEAR_WIDE(linear_many_##suffix, type, Format, 128, PAIRS)
+#define LINEAR_FORMAT(suffix, Format, type, depth)                                                           \
+  LINEAR(BLOCK, 3, linear_one_##suffix, type, (linear_few<Format, 1, depth>(job, block.x)))                  \
+  LINEAR(BLOCK, 3, linear_few_##suffix, type, (linear_few<Format, LINEAR_FEW_COLUMNS, depth>(job, block.x))) \
+  LINEAR_WIDE(linear_wide16_##suffix, type, Format, LINEAR_WIDE16_COLUMNS, HALVES)                           \
+  LINEAR_WIDE(linear_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS, HALVES)                           \
+  LINEAR_WIDE(linear_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS, HALVES)                           \
+  LINEAR_WIDE(linear_wide128_##suffix, type, Format, LINEAR_WIDE128_COLUMNS, HALVES)                         \
+  LINEAR_WIDE(linear_many_##suffix, type, Format, LINEAR_MANY_COLUMNS, PAIRS)
 
 LINEAR_FORMAT(f16, Floats<half_t>, half_t, 2)
 LINEAR_FORMAT(bf16, Floats<bfloat_t>, bfloat_t, 2)

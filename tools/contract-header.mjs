@@ -29,6 +29,7 @@ const NUMBERS = [
     'FRAGMENT_CHUNK',
     'COLUMNS_PART',
   ],
+  ['rows of a tile of weights in fragments', 'FRAGMENT_TILE_ROWS'],
   ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
   ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],
 ];
@@ -57,6 +58,15 @@ export function contractHeader(kernels, slotWords) {
     ...Object.entries(kernels.TILE_FORMS).flatMap(([form, { rows, tokens }]) => [
       constant(`TILE_${form.toUpperCase()}_ROWS`, rows),
       constant(`TILE_${form.toUpperCase()}_TOKENS`, tokens),
+    ]),
+    '// Bytes of sixteen rows of a chunk of weights in fragments.',
+    ...Object.entries(kernels.UNIT_BYTES).map(([format, bytes]) =>
+      constant(`FRAGMENT_${format.toUpperCase()}_BYTES`, bytes),
+    ),
+    '// Rows of the weight and of x that a block of each form of linear computes.',
+    ...Object.entries(kernels.LINEAR_FORMS).flatMap(([form, { rows, columns }]) => [
+      constant(`LINEAR_${form.toUpperCase()}_ROWS`, rows),
+      constant(`LINEAR_${form.toUpperCase()}_COLUMNS`, columns),
     ]),
     '',
     '// Block formats of GGUF files.',

@@ -8,10 +8,8 @@
 // that no query of a tile attends to may be left out, because they add zeros.
 #pragma once
 
-#include "attention.h"
 #include "fetch.h"
-#include "kv_q8.h"
-#include "words.h"
+#include "tile_cache.h"
 
 namespace forge {
 
@@ -126,80 +124,6 @@ DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int count, int elem
   }
 }
 
-// Four elements of a value vector at each of eight positions, and the same turned: eight positions of each element.
-struct ValueCorner {
-  Words2 positions[PIECE];
-};
-DEVICE void turn(Piece (&pieces)[4], const ValueCorner& corner) {
-  UNROLL
-  for (int word = 0; word < 4; word++) {
-    UNROLL
-    for (int pair = 0; pair < 2; pair++) {
-      const uint32_t even = corner.positions[2 * word].w[pair], odd = corner.positions[2 * word + 1].w[pair];
-      pieces[2 * pair].words[word] = (even & 0xffffu) | odd << 16;
-      pieces[2 * pair + 1].words[word] = even >> 16 | (odd & 0xffff0000u);
-    }
-  }
-}
-
-// One sequence's part of a KV cache for one KV head, of which `length` positions are filled. T: half_t, or KvQ8 of
-// kv_q8.h.
-template <class T>
-struct TileCache {
-  const T *k, *v;
-  const int32_t* block_table;
-  int kv_heads, kv_head, length;
-};
-// Where the key or, `from` being cache.v, the value of a position lies, in one of the context's blocks.
-template <int HEAD_DIM>
-DEVICE const half_t* vector_at(const TileCache<half_t>& cache, const half_t* from, int position) {
-  const auto at = static_cast<unsigned>(position);
-  const int block = cache.block_table[at / KV_BLOCK_TOKENS] * cache.kv_heads + cache.kv_head;
-  return from + static_cast<size_t>(block) * (KV_BLOCK_TOKENS * HEAD_DIM) + at % KV_BLOCK_TOKENS * HEAD_DIM;
-}
-template <int HEAD_DIM>
-DEVICE Piece load_vector(const TileCache<half_t>& cache, const half_t* from, int position, int element) {
-  return load_aligned<Piece>(vector_at<HEAD_DIM>(cache, from, position) + element);
-}
-// Four elements of the values of eight positions. The last value stands for those behind the context: they are
-// multiplied by 0, and must be finite.
-template <int HEAD_DIM>
-DEVICE ValueCorner load_values(const TileCache<half_t>& cache, int position, int element) {
-  const int block_first = min_of(position, cache.length - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-  const half_t* values = vector_at<HEAD_DIM>(cache, cache.v, block_first) + element;
-  ValueCorner corner;
-  UNROLL
-  for (int i = 0; i < PIECE; i++) {
-    const int row = min_of(position + i, cache.length - 1) - block_first;
-    corner.positions[i] = load_aligned<Words2>(values + static_cast<size_t>(row) * HEAD_DIM);
-  }
-  return corner;
-}
-
-// The same of a cache in q8_0: quant * scale, rounded to f16.
-template <int HEAD_DIM>
-DEVICE Piece load_vector(const TileCache<KvQ8>& cache, const KvQ8* from, int position, int element) {
-  const KvQ8* block = kv_q8_block<HEAD_DIM>(from, cache.block_table, position, cache.kv_heads, cache.kv_head);
-  Piece piece;
-  const Words2 halves[2] = {load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element),
-                            load_kv_q8<HEAD_DIM>(block, position % KV_BLOCK_TOKENS, element + 4)};
-  UNROLL
-  for (int i = 0; i < 4; i++) piece.words[i] = halves[i / 2].w[i % 2];
-  return piece;
-}
-template <int HEAD_DIM>
-DEVICE ValueCorner load_values(const TileCache<KvQ8>& cache, int position, int element) {
-  const int last = cache.length - 1;
-  const KvQ8* block =
-      kv_q8_block<HEAD_DIM>(cache.v, cache.block_table, min_of(position, last), cache.kv_heads, cache.kv_head);
-  ValueCorner corner;
-  UNROLL
-  for (int i = 0; i < PIECE; i++) {
-    corner.positions[i] = load_kv_q8<HEAD_DIM>(block, min_of(position + i, last) % KV_BLOCK_TOKENS, element);
-  }
-  return corner;
-}
-
 // A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share. The
 // last of the context stands for what lies behind it.
 constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK;
@@ -211,7 +135,7 @@ constexpr int CHUNK_STRIP = KEY_STRIP > VALUE_STRIP ? KEY_STRIP : VALUE_STRIP;
 
 template <class T>
 struct StripOnItsWay {
-  Piece pieces[SHARE];
+  KvQ8Piece pieces[SHARE];
 };
 template <>
 struct StripOnItsWay<half_t> {
@@ -245,7 +169,7 @@ DEVICE void start_strip(StripOnItsWay<KvQ8>& way, Lds, const TileCache<KvQ8>& ca
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread, p = at % STRIP_PIECES;
     const int position = min_of(start + at / STRIP_PIECES, cache.length - 1);
-    way.pieces[i] = load_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
+    way.pieces[i] = fetch_vector<HEAD_DIM>(cache, from, position, element + p * PIECE);
   }
 }
 template <class Lds>
@@ -254,17 +178,22 @@ DEVICE void finish_strip(const StripOnItsWay<KvQ8>& way, Lds strip) {
   UNROLL
   for (int i = 0; i < SHARE; i++) {
     const int at = i * BLOCK + thread;
-    strip[strip_slot(at / STRIP_PIECES, at % STRIP_PIECES)] = way.pieces[i];
+    strip[strip_slot(at / STRIP_PIECES, at % STRIP_PIECES)] = unpack(way.pieces[i]);
   }
 }
 
 // Values on their way to where load_value_tile finds them.
+template <class T>
 struct TurnedOnTheirWay {
-  ValueCorner corners[SHARE / 4];
+  ValueCorner<KvQ8Four> corners[SHARE / 4];
+};
+template <>
+struct TurnedOnTheirWay<half_t> {
+  ValueCorner<Words2> corners[SHARE / 4];
 };
 template <class T>
 struct ValuesOnTheirWay {
-  typename Choose<TURNS_VALUES, TurnedOnTheirWay, StripOnItsWay<T>>::Type way;
+  typename Choose<TURNS_VALUES, TurnedOnTheirWay<T>, StripOnItsWay<T>>::Type way;
 };
 template <int HEAD_DIM, class T, class Lds>
 DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache<T>& cache, int start, int element) {

@@ -25,7 +25,7 @@
 namespace forge {
 
 constexpr int STEP = 16, STEPS = CHUNK / STEP, GROUP_ROWS = 16;
-constexpr int TILE_GROUPS = 4, TILE_ROWS = TILE_GROUPS * GROUP_ROWS;
+constexpr int TILE_ROWS = FRAGMENT_TILE_ROWS, TILE_GROUPS = TILE_ROWS / GROUP_ROWS;
 
 // Where the unit of a row group and a chunk lies.
 template <class F>
@@ -53,11 +53,22 @@ DEVICE LaneUnit unit_after(const LaneUnit& unit, int bytes) {
 DEVICE int part_row(int lane, int a) { return lane / 4 + a % 2 * 8; }
 DEVICE int part_element(int lane, int a) { return lane % 4 * 2 + a / 2 * 8; }
 
+// unit.parts[s][a] = part(s, a) for all of a unit.
+template <class Part>
+DEVICE void fill_unit(UnitFragments& unit, Part part) {
+  UNROLL
+  for (int s = 0; s < STEPS; s++) {
+    UNROLL
+    for (int a = 0; a < 4; a++) unit.parts[s][a] = part(s, a);
+  }
+}
+
+static_assert(FRAGMENT_F16_BYTES == FRAGMENT_BF16_BYTES, "Floats is both");
 template <class T>
 struct Floats {
   using Element = T;
   static constexpr float SCALE = 1.0f;
-  static constexpr int BYTES = 2048, SCALES = 0, SCALE_BYTES = 0, HIGH_BYTES = 0;
+  static constexpr int BYTES = FRAGMENT_F16_BYTES, SCALES = 0, SCALE_BYTES = 0, HIGH_BYTES = 0;
   struct Raw {
     Words4 steps[STEPS];
   };
@@ -69,11 +80,7 @@ struct Floats {
     return raw;
   }
   DEVICE void unpack(UnitFragments& unit, const Raw& raw) {
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
-      UNROLL
-      for (int a = 0; a < 4; a++) unit.parts[s][a] = raw.steps[s].w[a];
-    }
+    fill_unit(unit, [&](int s, int a) { return raw.steps[s].w[a]; });
   }
 };
 
@@ -95,7 +102,7 @@ struct Quant4 {
   using Element = half_t;
   static constexpr int TURN = 2;
   static constexpr float SCALE = 64.0f;
-  static constexpr int BYTES = 640, SCALES = 512, SCALE_BYTES = 16, HIGH_BYTES = 0;
+  static constexpr int BYTES = FRAGMENT_Q4_BYTES, SCALES = 512, SCALE_BYTES = 16, HIGH_BYTES = 0;
   struct Raw {
     Words4 quants, scales;
   };
@@ -104,15 +111,10 @@ struct Quant4 {
     return {load(unit.pieces, Words4{}), load(unit.scales, Words4{})};
   }
   DEVICE void unpack(UnitFragments& unit, const Raw& raw) {
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
-      UNROLL
-      for (int a = 0; a < 4; a++) {
-        const uint32_t scale = raw.scales.w[a % 2 * 2 + s / 2];
-        unit.parts[s][a] =
-            multiply_add_halves(quants_of<TURN>(raw.quants.w[s], a), low_halves(scale), high_halves(scale));
-      }
-    }
+    fill_unit(unit, [&](int s, int a) {
+      const uint32_t scale = raw.scales.w[a % 2 * 2 + s / 2];
+      return multiply_add_halves(quants_of<TURN>(raw.quants.w[s], a), low_halves(scale), high_halves(scale));
+    });
   }
 };
 
@@ -120,7 +122,7 @@ struct Quant5 {
   using Element = half_t;
   static constexpr int TURN = 2;
   static constexpr float SCALE = 64.0f;
-  static constexpr int BYTES = 768, SCALES = 640, SCALE_BYTES = 16, HIGH_BYTES = 4;
+  static constexpr int BYTES = FRAGMENT_Q5_BYTES, SCALES = 640, SCALE_BYTES = 16, HIGH_BYTES = 4;
   struct Raw {
     Words4 quants, scales;
     uint32_t high;
@@ -131,15 +133,11 @@ struct Quant5 {
   }
   // Bit 4 s + a of each half is the fifth of part a of step s.
   DEVICE void unpack(UnitFragments& unit, const Raw& raw) {
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
-      UNROLL
-      for (int a = 0; a < 4; a++) {
-        const uint32_t scale = raw.scales.w[a % 2 * 2 + s / 2];
-        const uint32_t quants = quants_of<TURN>(raw.quants.w[s], a) | high_of<TURN, 1>(raw.high, 4 * s + a, a);
-        unit.parts[s][a] = multiply_add_halves(quants, low_halves(scale), high_halves(scale));
-      }
-    }
+    fill_unit(unit, [&](int s, int a) {
+      const uint32_t scale = raw.scales.w[a % 2 * 2 + s / 2];
+      const uint32_t quants = quants_of<TURN>(raw.quants.w[s], a) | high_of<TURN, 1>(raw.high, 4 * s + a, a);
+      return multiply_add_halves(quants, low_halves(scale), high_halves(scale));
+    });
   }
 };
 
@@ -150,7 +148,7 @@ struct Quant6 {
   static constexpr float SCALE = 64.0f;
   // -32 2^-23 and -32 2^-19.
   static constexpr uint32_t ZEROS_OF_EVEN = 0x80408040u, ZEROS_OF_ODD = 0x84008400u;
-  static constexpr int BYTES = 896, SCALES = 768, SCALE_BYTES = 16, HIGH_BYTES = 8;
+  static constexpr int BYTES = FRAGMENT_Q6_BYTES, SCALES = 768, SCALE_BYTES = 16, HIGH_BYTES = 8;
   struct Raw {
     Words4 quants, scales;
     Words2 high;
@@ -161,19 +159,15 @@ struct Quant6 {
   }
   // Bits 8 (s % 2) + 2 a and the next of each half of word s / 2 are the top ones of part a of step s.
   DEVICE void unpack(UnitFragments& unit, const Raw& raw) {
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
-      UNROLL
-      for (int a = 0; a < 4; a++) {
-        const uint32_t both = raw.scales.w[a % 2 * 2 + s / 2];
-        const uint32_t scale = s % 2 == 0 ? low_halves(both) : high_halves(both);
-        // 32 less: exact, as the scale is multiplied by a power of two.
-        const uint32_t offset = multiply_halves(scale, a % 2 == 0 ? ZEROS_OF_EVEN : ZEROS_OF_ODD);
-        const uint32_t quants =
-            quants_of<TURN>(raw.quants.w[s], a) | high_of<TURN, 2>(raw.high.w[s / 2], 8 * (s % 2) + 2 * a, a);
-        unit.parts[s][a] = multiply_add_halves(quants, scale, offset);
-      }
-    }
+    fill_unit(unit, [&](int s, int a) {
+      const uint32_t both = raw.scales.w[a % 2 * 2 + s / 2];
+      const uint32_t scale = s % 2 == 0 ? low_halves(both) : high_halves(both);
+      // 32 less: exact, as the scale is multiplied by a power of two.
+      const uint32_t offset = multiply_halves(scale, a % 2 == 0 ? ZEROS_OF_EVEN : ZEROS_OF_ODD);
+      const uint32_t quants =
+          quants_of<TURN>(raw.quants.w[s], a) | high_of<TURN, 2>(raw.high.w[s / 2], 8 * (s % 2) + 2 * a, a);
+      return multiply_add_halves(quants, scale, offset);
+    });
   }
 };
 
@@ -181,7 +175,7 @@ struct Quant6 {
 struct Quant8 {
   using Element = half_t;
   static constexpr float SCALE = 1.0f;
-  static constexpr int BYTES = 1088, SCALES = 1024, SCALE_BYTES = 8, HIGH_BYTES = 0;
+  static constexpr int BYTES = FRAGMENT_Q8_BYTES, SCALES = 1024, SCALE_BYTES = 8, HIGH_BYTES = 0;
   struct Raw {
     Words4 quants[2];
     Words2 scales;
@@ -191,15 +185,11 @@ struct Quant8 {
     return {{load(unit.pieces, Words4{}), load(unit.pieces + 512, Words4{})}, load(unit.scales, Words2{})};
   }
   DEVICE void unpack(UnitFragments& unit, const Raw& raw) {
-    UNROLL
-    for (int s = 0; s < STEPS; s++) {
-      UNROLL
-      for (int a = 0; a < 4; a++) {
-        const uint32_t word = raw.quants[s / 2].w[s % 2 * 2 + a / 2], scale = raw.scales.w[a % 2];
-        const uint32_t quants = subtract_halves(halves_of_bytes(word, a % 2), 0x64806480u);
-        unit.parts[s][a] = multiply_halves(quants, s / 2 == 0 ? low_halves(scale) : high_halves(scale));
-      }
-    }
+    fill_unit(unit, [&](int s, int a) {
+      const uint32_t word = raw.quants[s / 2].w[s % 2 * 2 + a / 2], scale = raw.scales.w[a % 2];
+      const uint32_t quants = subtract_halves(halves_of_bytes(word, a % 2), 0x64806480u);
+      return multiply_halves(quants, s / 2 == 0 ? low_halves(scale) : high_halves(scale));
+    });
   }
 };
 

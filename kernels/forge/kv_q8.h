@@ -28,16 +28,25 @@ DEVICE const KvQ8* kv_q8_block(const KvQ8* cache, const int32_t* block_table, in
   return cache + kv_q8_offset(block_table, position, kv_heads, kv_head, HEAD_DIM);
 }
 
-// Elements element .. element + 3 of a block's vector `token`, a multiple of 4, as f16.
+// Four neighbouring elements as they lie, and as f16: who has other work to do while they are on their way holds them
+// so.
+struct KvQ8Four {
+  uint32_t quants;
+  half_t scale;
+};
+// Elements element .. element + 3 of a block's vector `token`, a multiple of 4.
 template <int HEAD_DIM>
-DEVICE Words2 load_kv_q8(const KvQ8* block, int token, int element) {
-  const auto quants = load_aligned<uint32_t>(block + token * HEAD_DIM + element);
+DEVICE KvQ8Four fetch_kv_q8(const KvQ8* block, int token, int element) {
   const int group = token * (HEAD_DIM / KV_Q8_GROUP) + element / KV_Q8_GROUP;
-  const float scale = to_float(load_aligned<half_t>(block + KV_BLOCK_TOKENS * HEAD_DIM + 2 * group));
+  return {load_aligned<uint32_t>(block + token * HEAD_DIM + element),
+          load_aligned<half_t>(block + KV_BLOCK_TOKENS * HEAD_DIM + 2 * group)};
+}
+DEVICE Words2 unpack(const KvQ8Four& four) {
+  const float scale = to_float(four.scale);
   half_t values[4];
   UNROLL
   for (int i = 0; i < 4; i++) {
-    values[i] = to_half(static_cast<float>(static_cast<int8_t>(quants >> (8 * i))) * scale);
+    values[i] = to_half(static_cast<float>(static_cast<int8_t>(four.quants >> (8 * i))) * scale);
   }
   Words2 words;
   __builtin_memcpy(&words, values, sizeof(words));

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
-import { MOST_SEQUENCES, MOST_STEP_TOKENS } from '../shared/step-limits.js';
+import { MOST_CHOSEN_SEQUENCES, MOST_SEQUENCES, MOST_STEP_TOKENS } from '../shared/step-limits.js';
 import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import type { Fusion } from './layers/fusions.js';
 import { kvBlockBytes } from './model/kv-cache.js';
@@ -36,7 +36,7 @@ export const STEP_TOKENS = 512;
  * these that leaves each of them room for {@link EXPECTED_CONTEXT} positions, or for as many as it may have.
  */
 export const HOST_SEQUENCES = 4;
-export const GPU_SEQUENCES: readonly number[] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
+export const GPU_SEQUENCES: readonly number[] = [MOST_CHOSEN_SEQUENCES, 128, 64, 32, 16, 8, 4, 2, 1];
 const EXPECTED_CONTEXT = 2048;
 
 /** What is granted but for the KV blocks, whose number depends on what the rest leaves. */

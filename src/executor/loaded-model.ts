@@ -22,9 +22,9 @@ import {
 import { KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
-import { TensorCatalog, tensorBytes } from './model/tensors.js';
+import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
-import { mapModelFile, Weights } from './model/weights.js';
+import { bytesOnGpu, mapModelFile, Weights } from './model/weights.js';
 import { families } from './models/index.js';
 
 /** A model whose plan is recorded: ready to run steps. */
@@ -116,10 +116,10 @@ class ModelLoader {
     const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
     const blocks = new BlockBudget(options, parameters);
-    if (!device.isHost) refuseWhatCannotFit(device, file, blocks.leastBytes);
     const tensors = new TensorCatalog(file);
     const graph = families[parameters.architecture].build(parameters, tensors);
     tensors.refuseUnread();
+    if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes);
     const weights = await Weights.load(memory, file, mapping, graph, onProgress);
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);
     const record: RecordPass = (within, limits) => {
@@ -183,18 +183,18 @@ class ModelLoader {
       count === 1 ||
       (count * perSequence + RESERVED_BYTES <= freeBytes && count <= (options.maxStepTokens || STEP_TOKENS));
     const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
-    for (const [i, count] of choices.entries()) {
+    for (const count of choices.slice(0, -1)) {
       const limits = limitsFor(options, count);
       try {
         const free = await this.freeAfterWarmUp(limits, record);
-        const isLast = i === choices.length - 1;
-        if (isLast || blocks.holds(count, free)) return { ...limits, kvBlocks: blocks.within(free, count) };
+        if (blocks.holds(count, free)) return { ...limits, kvBlocks: blocks.within(free, count) };
       } catch (error) {
-        if (i === choices.length - 1 || !(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY'))
-          throw error;
+        if (!(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
       }
     }
-    throw new Error('there is always a choice');
+    const count = choices.at(-1) as number;
+    const limits = limitsFor(options, count);
+    return { ...limits, kvBlocks: blocks.within(await this.freeAfterWarmUp(limits, record), count) };
   }
 }
 
@@ -209,9 +209,9 @@ function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): num
 const RESERVED_BYTES = 256 << 20;
 
 /** Refuses a model before anything of it is uploaded. */
-function refuseWhatCannotFit(device: Device, file: GgufFile, leastKvBytes: number): void {
+function refuseWhatCannotFit(device: Device, file: GgufFile, graph: ModelGraph, leastKvBytes: number): void {
   const { freeBytes, totalBytes } = device.native.memory();
-  const weightBytes = tensorBytes(file);
+  const weightBytes = bytesOnGpu(device, file, graph);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
   const giga = (bytes: number) => `${(bytes / 1e9).toFixed(2)} GB`;
   throw new RocmForgeError(

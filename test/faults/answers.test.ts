@@ -117,6 +117,14 @@ describe('an executor that is not what was asked for', () => {
     await expect(startFakeGateway({ claims })).rejects.toMatchObject({ reason: 'EXECUTOR_PROTOCOL' });
   });
 
+  it('but chooses more slots than it may is refused', async () => {
+    const refused = startFakeGateway({ claims: { maxSequences: 257, maxStepTokens: 512 }, maxSequences: 0 });
+    await expect(refused).rejects.toMatchObject({
+      reason: 'EXECUTOR_PROTOCOL',
+      message: expect.stringContaining('other slots than asked: 257'),
+    });
+  });
+
   it('but of another release is refused, with both versions', async () => {
     const refused = startFakeGateway({ info: { version: '0.0.9', platform: 'fake', target: 'fake' } });
     await expect(refused).rejects.toMatchObject({

@@ -14,7 +14,7 @@ export type FragmentFormat = (typeof FRAGMENT_FORMATS)[number];
 export type FragmentType = TileType | BlockType;
 
 /** Bytes of sixteen rows of a chunk. */
-const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
+export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
   f16: 2048,
   bf16: 2048,
   q4: 640,
@@ -52,7 +52,7 @@ export function fragmentBytes(type: FragmentType, rows: number, columns: number)
   return tilesOf(rows) * chunksOf(columns) * tileBytes(fragmentFormat(type));
 }
 
-const ROUNDED = 'what the tests hold is the product: docs/verification.md';
+const ROUNDED = 'a scale’s rounding to f16 shows in the product, which bench/gpu/linear.cu holds';
 
 /** Dimensions `tiles` and `chunks` of the target; `blocks` of a row of the source, if it is in blocks. */
 export const packFragments = (type: FragmentType) =>

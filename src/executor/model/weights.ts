@@ -21,21 +21,13 @@ export class Weights {
   private readonly addresses = new Map<string, number>();
   /** Of each tensor that lies otherwise on this device than in the file. */
   private readonly packed = new Map<string, DeviceBuffer>();
-  /** What each tensor is multiplied together with. */
-  private readonly products = new Map<GgufTensor, readonly GgufTensor[]>();
 
   private constructor(
     private readonly file: GgufFile,
     private readonly mapping: MappedFile,
     private readonly graph: ModelGraph,
-    private readonly packing: Packing,
-  ) {
-    for (const value of valuesOf(graph)) {
-      if (value.kind !== 'linear') continue;
-      const tensors = value.weights.map(({ tensor }) => tensor);
-      for (const tensor of tensors) this.products.set(tensor, tensors);
-    }
-  }
+    private readonly places: Places,
+  ) {}
 
   /**
    * Brings the tensors to the device.
@@ -55,7 +47,7 @@ export class Weights {
   ): Promise<Weights> {
     if (mapping.size < file.size) throw fileChanged(file.name);
     const { device } = memory;
-    const weights = new Weights(file, mapping, graph, packingOf(device));
+    const weights = new Weights(file, mapping, graph, new Places(device, graph));
     const total = weights.bytes;
     let done = 0;
     const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
@@ -86,15 +78,11 @@ export class Weights {
   ): Promise<void> {
     const { device } = memory;
     const scratch = memory.child();
-    const { packing } = this;
-    const embedding = this.graph.embedding.tensor;
-    // What is read by rows stays as the file has it.
-    const packedBytes = (tensor: GgufTensor) =>
-      tensor === embedding || !this.products.has(tensor) ? undefined : packing.bytes(tensor);
-    const packable = wantedTensors(this.file).filter((tensor) => packedBytes(tensor) !== undefined);
+    const { places } = this;
+    const packable = wantedTensors(this.file).filter((tensor) => places.packedBytes(tensor) !== undefined);
     const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
     for (const group of this.groups()) {
-      const sizes = group.map((tensor) => packedBytes(tensor) ?? tensor.bytes);
+      const sizes = group.map((tensor) => places.bytes(tensor));
       const buffer = memory.allocate(
         'u8',
         sizes.reduce((sum, bytes) => sum + bytes, 0),
@@ -105,25 +93,24 @@ export class Weights {
         const place = { ...bufferFrom(buffer, offset), elements: bytes };
         offset += bytes;
         const source = this.mapping.address + tensor.offset;
-        const isPacked = packedBytes(tensor) !== undefined;
+        const isPacked = places.packedBytes(tensor) !== undefined;
         const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
         await bring(tensor, (at, length) => device.native.upload(target.address + at, source + at, length));
         if (isPacked) await this.pack(device, tensor, raw, place);
       }
     }
-    // A tied embedding is read by rows as the file has it, and multiplied as GPUs read it.
-    const bytes = packing.bytes(embedding);
-    if (bytes !== undefined && this.graph.logits.weights.some(({ tensor }) => tensor === embedding)) {
+    if (places.tiedBytes > 0) {
+      const embedding = this.graph.embedding.tensor;
       const address = this.addresses.get(embedding.name) as number;
       const table = { address, dtype: 'u8', elements: embedding.bytes } as const;
-      await this.pack(device, embedding, table, memory.allocate('u8', bytes));
+      await this.pack(device, embedding, table, memory.allocate('u8', places.tiedBytes));
     }
     scratch.release();
   }
 
   private async pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void> {
-    await this.packing.pack(device, tensor, source, target);
+    await this.places.packing.pack(device, tensor, source, target);
     this.packed.set(tensor.name, target);
   }
 
@@ -133,9 +120,9 @@ export class Weights {
     const groups: GgufTensor[][] = [];
     for (const tensor of wantedTensors(this.file)) {
       if (grouped.has(tensor)) continue;
-      const members = (this.products.get(tensor) ?? []).filter(
-        (member) => member.type === tensor.type && this.fits(member),
-      );
+      const members = this.places
+        .multipliedWith(tensor)
+        .filter((member) => member.type === tensor.type && this.fits(member));
       const group = members.includes(tensor) ? members : [tensor];
       for (const member of group) grouped.add(member);
       groups.push(group);
@@ -145,7 +132,7 @@ export class Weights {
 
   /** Whether what follows the tensor in memory still begins where kernels may read 16 bytes at once. */
   private fits(tensor: GgufTensor): boolean {
-    return (this.packing.bytes(tensor) ?? tensor.bytes) % ALIGNMENT === 0;
+    return this.places.bytes(tensor) % ALIGNMENT === 0;
   }
 
   /** Bytes of the tensors that were brought here. */
@@ -187,7 +174,10 @@ export class Weights {
     const { tensor, rows, columns, type } = ref;
     const buffer = this.packed.get(tensor.name);
     if (buffer === undefined) return this.table(ref);
-    return firstRows({ type, layout: this.packing.layout, buffer, rows: tensor.dims[1] as number, columns }, rows);
+    return firstRows(
+      { type, layout: this.places.packing.layout, buffer, rows: tensor.dims[1] as number, columns },
+      rows,
+    );
   }
 
   /** A matrix as the file has it, whose rows are read one by one. */
@@ -200,6 +190,52 @@ export class Weights {
 
   vector({ tensor, length }: VectorRef): DeviceBuffer {
     return { address: this.addresses.get(tensor.name) as number, dtype: 'f32', elements: length };
+  }
+}
+
+/** Bytes that a file's tensors take in a GPU's memory. */
+export function bytesOnGpu(device: Device, file: GgufFile, graph: ModelGraph): number {
+  const places = new Places(device, graph);
+  return wantedTensors(file).reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
+}
+
+/** How a model's tensors lie in a GPU's memory. */
+class Places {
+  readonly packing: Packing;
+  /** What each tensor is multiplied together with. */
+  private readonly products = new Map<GgufTensor, readonly GgufTensor[]>();
+
+  constructor(
+    device: Device,
+    private readonly graph: ModelGraph,
+  ) {
+    this.packing = packingOf(device);
+    for (const value of valuesOf(graph)) {
+      if (value.kind !== 'linear') continue;
+      const tensors = value.weights.map(({ tensor }) => tensor);
+      for (const tensor of tensors) this.products.set(tensor, tensors);
+    }
+  }
+
+  multipliedWith(tensor: GgufTensor): readonly GgufTensor[] {
+    return this.products.get(tensor) ?? [];
+  }
+
+  /** Undefined where it lies as the file has it: what is read by rows does, and what is not multiplied. */
+  packedBytes(tensor: GgufTensor): number | undefined {
+    if (tensor === this.graph.embedding.tensor || !this.products.has(tensor)) return undefined;
+    return this.packing.bytes(tensor);
+  }
+
+  bytes(tensor: GgufTensor): number {
+    return this.packedBytes(tensor) ?? tensor.bytes;
+  }
+
+  /** Of a tied embedding, which is read by rows as the file has it, and multiplied packed: of the second; else 0. */
+  get tiedBytes(): number {
+    const { embedding, logits } = this.graph;
+    const isTied = logits.weights.some(({ tensor }) => tensor === embedding.tensor);
+    return isTied ? (this.packing.bytes(embedding.tensor) ?? 0) : 0;
   }
 }
 

@@ -13,7 +13,7 @@ import { MAX_MESSAGE_BYTES } from '../../../shared/grpc/message-bytes.js';
 import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
 import type { Pace } from '../../../shared/pace.js';
 import { packageVersion } from '../../../shared/package.js';
-import { MOST_SEQUENCES, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
+import { MOST_CHOSEN_SEQUENCES, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { StepWatch } from '../../../shared/step-watch.js';
 import { BLOCK_TOKENS } from '../scheduler/block-manager.js';
 
@@ -211,7 +211,7 @@ function checkModel(model: LoadedModel, { load: asked, vocabularySize }: Session
     ['fingerprint', fingerprint, fingerprint === asked.fingerprint],
     ['vocabulary', model.vocabularySize, model.vocabularySize >= vocabularySize],
     ['context', maxContext, maxContext === asked.maxContext],
-    ['slots', maxSequences, maxSequences >= 1 && maxSequences <= (asked.maxSequences || MOST_SEQUENCES)],
+    ['slots', maxSequences, maxSequences >= 1 && maxSequences <= (asked.maxSequences || MOST_CHOSEN_SEQUENCES)],
     [
       'rows a step',
       maxStepTokens,

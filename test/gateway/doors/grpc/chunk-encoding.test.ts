@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { encodeStreamResponse } from '../../../../src/gateway/doors/grpc/chunk-encoding.js';
-import { type GenerateChunk, GenerateStreamResponse } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
+import { GenerateChunk, GenerateStreamResponse } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 
 const plain: GenerateChunk = { index: 0, tokenIds: [], text: '', logprobs: [], promptLogprobs: [] };
 
@@ -16,6 +16,9 @@ const complete = GenerateStreamResponse.fromPartial({
 });
 
 describe('a message of a stream', () => {
+  it('has a chunk of no other fields than are written by hand', () => {
+    expect(Object.keys(GenerateChunk.create()).sort()).toEqual(Object.keys(plain).sort());
+  });
   it.each([
     ['an empty chunk', chunk('', {})],
     ['a token', chunk('8f14e45f-ceea-467f-a8d4-0d1c2f3b4a5c', { tokenIds: [128_255], text: ' fox' })],
