@@ -299,7 +299,7 @@ export const MUTATIONS = [
   },
   {
     name: 'attention tiles: values behind the context read',
-    file: 'forge/attention_tile.h',
+    file: 'forge/tile_cache.h',
     from: 'const int row = min_of(position + i, cache.length - 1) - block_first;',
     to: 'const int row = position % KV_BLOCK_TOKENS + i;',
     test: 'attention_tile',
