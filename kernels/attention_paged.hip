@@ -1,4 +1,5 @@
-// attention_paged: out = softmax(scale * q kᵀ) v over the positions 0 .. row_position of the row's slot
+// attention_paged: out = softmax(scale * q kᵀ) v over the positions 0 .. row_position of the row's slot, or over the
+// last `window` of them
 //
 // Causal attention of any row, prompt or generated, over the paged KV cache; query heads share KV heads in groups
 // (GQA). One block does all splits of a row's context in order: attention_split and attention_combine in one launch.
@@ -12,17 +13,18 @@ template <int HEAD_DIM, class T>
 DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
                             const T* __restrict v_cache, float* __restrict out, const int32_t* __restrict row_position,
                             const int32_t* __restrict row_slot, const int32_t* __restrict slots, int slot_words,
-                            int heads, int kv_heads, float scale) {
+                            int heads, int kv_heads, int window, float scale, float softcap) {
   const int head = block.x, row = block.y;
-  const int length = row_position[row] + 1;
+  const int length = row_position[row] + 1, begin = window == 0 ? 0 : max_of(0, length - window);
   const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + head) * HEAD_DIM;
   const PagedHead<T> cache{k_cache, v_cache, block_table_of(slots, row_slot[row], slot_words), kv_heads,
                            head / (heads / kv_heads)};
 
   Partial<lane_elements(HEAD_DIM)> total;
   clear(total);
-  for (int first = 0; first < length; first += SPLIT) {
-    fold(total, attend_split<HEAD_DIM>(cache, q, first, min_of(length, first + SPLIT), scale));
+  for (int split = begin / SPLIT * SPLIT; split < length; split += SPLIT) {
+    const int first = max_of(split, begin), end = min_of(length, split + SPLIT);
+    fold(total, attend_split<HEAD_DIM>(cache, q, split, first, end, {scale, softcap}));
   }
   if (wave_id() == 0) write_result<HEAD_DIM>(total, out + (static_cast<size_t>(row) * heads + head) * HEAD_DIM);
 }
@@ -35,9 +37,9 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
          float* __restrict out,             /* [tokens, heads, head_dim] */                                       \
          const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */               \
          const int32_t* __restrict slots,                                            /* [slots, slot_words] */    \
-         int slot_words, int heads, int kv_heads, float scale) {                                                  \
+         int slot_words, int heads, int kv_heads, int window, float scale, float softcap) {                       \
     attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words, \
-                              heads, kv_heads, scale);                                                            \
+                              heads, kv_heads, window, scale, softcap);                                           \
   }
 #define ATTENTION_PAGED_TYPES(head_dim)                             \
   ATTENTION_PAGED(attention_paged_f32_d##head_dim, float, head_dim) \

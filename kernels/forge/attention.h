@@ -39,13 +39,22 @@ DEVICE void fold(Partial<E>& total, const Partial<E>& next) {
 // 1 / sum of the weights; 0 for a row that may attend to nothing, whose result is then 0.
 DEVICE float inverse_of(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
+// How q · k becomes a score: times scale, and softcapped where softcap is not 0.
+struct Scoring {
+  float scale, softcap;
+};
+DEVICE float score_of(float product, Scoring scoring) {
+  const float score = product * scoring.scale;
+  return scoring.softcap == 0.0f ? score : softcapped(score, scoring.softcap);
+}
+
 // Adds `count` tokens, at most KV_BLOCK_TOKENS, whose keys and values follow each other: all lanes of a wave together.
 template <int HEAD_DIM, int E, class Vectors>
-DEVICE void add_tokens(Partial<E>& p, const float* q, Vectors k, Vectors v, int count, float scale) {
+DEVICE void add_tokens(Partial<E>& p, const float* q, Vectors k, Vectors v, int count, Scoring scoring) {
   float weight[KV_BLOCK_TOKENS];
   float largest = p.largest;
   for (int j = 0; j < count; j++) {
-    weight[j] = wave_sum(dot(k + j * HEAD_DIM, q, HEAD_DIM)) * scale;
+    weight[j] = score_of(wave_sum(dot(k + j * HEAD_DIM, q, HEAD_DIM)), scoring);
     largest = max_of(largest, weight[j]);
   }
   const float correction = exp_of(p.largest - largest);
@@ -68,18 +77,19 @@ struct PagedHead {
   int kv_heads, kv_head;
 };
 
-// Attention over the positions first .. end - 1, at most SPLIT of them: all threads of a block together. The waves take
-// KV blocks in turn and are then folded in order; every wave gets the whole.
+// Attention over the positions first .. end - 1 of the split that begins at `split`: all threads of a block together.
+// The waves take KV blocks in turn and are then folded in order; every wave gets the whole.
 template <int HEAD_DIM, class T>
-DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, const float* q, int first, int end,
-                                                     float scale) {
+DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, const float* q, int split, int first,
+                                                     int end, Scoring scoring) {
   constexpr int E = lane_elements(HEAD_DIM);
   Partial<E> part;
   clear(part);
-  for (int token = first + wave_id() * KV_BLOCK_TOKENS; token < end; token += WAVES * KV_BLOCK_TOKENS) {
+  for (int block = split + wave_id() * KV_BLOCK_TOKENS; block < end; block += WAVES * KV_BLOCK_TOKENS) {
+    const int token = max_of(block, first), count = min_of(block + KV_BLOCK_TOKENS, end) - token;
+    if (count <= 0) continue;
     const size_t offset = kv_offset(cache.block_table, token, cache.kv_heads, cache.kv_head, HEAD_DIM);
-    add_tokens<HEAD_DIM>(part, q, cache.k_cache + offset, cache.v_cache + offset, min_of(KV_BLOCK_TOKENS, end - token),
-                         scale);
+    add_tokens<HEAD_DIM>(part, q, cache.k_cache + offset, cache.v_cache + offset, count, scoring);
   }
   if (WAVES == 1) return part;
 

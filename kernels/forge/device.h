@@ -92,6 +92,11 @@ DEVICE void store(bfloat_t* p, float value) {
 }
 
 DEVICE float silu(float v) { return v / (1.0f + exp_of(-v)); }
+// The form with tanh, Hendrycks & Gimpel (2016), as tanh(u) = 2 / (1 + e^-2u) - 1: v / (1 + e^(-2 √(2/π) (v + 0.044715
+// v³))).
+DEVICE float gelu(float v) { return v / (1.0f + exp_of(-1.59576912f * (v + 0.044715f * v * v * v))); }
+// cap * tanh(x / cap): what is small stays, and nothing is beyond the cap.
+DEVICE float softcapped(float x, float cap) { return cap - 2.0f * cap / (1.0f + exp_of(2.0f * x / cap)); }
 
 // Sum and maximum over the lanes of a wave. The butterfly gives every lane the same bits.
 DEVICE float wave_sum(float value) {

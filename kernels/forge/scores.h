@@ -23,12 +23,22 @@ DEVICE void scale_row(int row, T* __restrict x, int columns, float factor) {
   for (int i = thread_id(); i < columns; i += BLOCK) store(target + i, to_float(target[i]) * factor);
 }
 
-// Grid: x = heads, y = rows.
+// One block a row.
+DEVICE void softcap_row(int row, float* __restrict x, int columns, float cap) {
+  float* target = x + static_cast<size_t>(row) * columns;
+  SIMD
+  for (int i = thread_id(); i < columns; i += BLOCK) target[i] = softcapped(target[i], cap);
+}
+
+// Grid: x = heads, y = rows. window: a row's position and those before it that are not masked, 0 for all.
 template <class T>
 DEVICE void mask_row(Dim3 block, T* __restrict scores, const int32_t* __restrict row_position, int heads, int columns,
-                     float value) {
+                     int window, float value) {
   T* row = scores + (static_cast<size_t>(block.y) * heads + block.x) * columns;
-  for (int c = row_position[block.y] + 1 + thread_id(); c < columns; c += BLOCK) store(row + c, value);
+  const int end = row_position[block.y] + 1;
+  for (int c = end + thread_id(); c < columns; c += BLOCK) store(row + c, value);
+  if (window == 0) return;
+  for (int c = thread_id(); c < min_of(end - window, columns); c += BLOCK) store(row + c, value);
 }
 
 // One block a row. y may be x: a thread reads and writes its own elements. A row of nothing but -inf, masked from end

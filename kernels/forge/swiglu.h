@@ -1,4 +1,4 @@
-// SwiGLU: Shazeer, "GLU Variants Improve Transformer" (2020). The activation is on the gate.
+// SwiGLU and GEGLU: Shazeer, "GLU Variants Improve Transformer" (2020). The activation is on the gate.
 #pragma once
 
 #include "device.h"
@@ -6,13 +6,13 @@
 namespace forge {
 
 // One block a row. gate and up are the two halves of one row of gate_up.
-template <class T>
-DEVICE void activate(int row, const T* __restrict gate_up, T* __restrict y, int ffn) {
+template <class T, class Activation>
+DEVICE void activate(int row, const T* __restrict gate_up, T* __restrict y, int ffn, Activation activation) {
   const T* gate = gate_up + static_cast<size_t>(row) * 2 * ffn;
   const T* up = gate + ffn;
   T* out = y + static_cast<size_t>(row) * ffn;
   SIMD
-  for (int i = thread_id(); i < ffn; i += BLOCK) store(out + i, silu(to_float(gate[i])) * to_float(up[i]));
+  for (int i = thread_id(); i < ffn; i += BLOCK) store(out + i, activation(to_float(gate[i])) * to_float(up[i]));
 }
 
 }  // namespace forge

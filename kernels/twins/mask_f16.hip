@@ -2,6 +2,6 @@
 #include "forge/scores.h"
 
 KERNEL(mask_f16, forge::half_t* __restrict scores, const int32_t* __restrict row_position, int heads, int columns,
-       float value) {
-  forge::mask_row(BLOCK_INDEX, scores, row_position, heads, columns, value);
+       int window, float value) {
+  forge::mask_row(BLOCK_INDEX, scores, row_position, heads, columns, window, value);
 }

@@ -34,7 +34,7 @@ onEachTarget('attention_paged', (target) => {
     const contract = attentionPaged(type, headDim);
     const { out } = await target.launch(
       contract,
-      { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale },
+      { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, window: 0, scale, softcap: 0 },
       dimensions,
     );
     expectClose(contract, out!, pagedReference(qkv, cache, rows, heads, scale), {});

@@ -51,7 +51,7 @@ function failingHost(): { device: Device; plant(at: number): void; calls(): numb
 describe('a load that fails leaves nothing on the device', () => {
   it('of a GPU, whichever call fails', async () => {
     for (const architecture of ['llama', 'qwen2'] as const) {
-      const path = writeRandomModel({ type: 'F16', architecture });
+      const path = writeRandomModel({ type: 'F16', family: architecture });
       const whole = new FakeNativeDevice();
       const model = await load(fakeGpu(whole), path);
       expect(whole.held.bytes).toBeGreaterThan(0);
@@ -87,7 +87,7 @@ describe('a load that fails leaves nothing on the device', () => {
   });
 
   it('of the host, whichever call fails', async () => {
-    const path = writeRandomModel({ architecture: 'qwen2' });
+    const path = writeRandomModel({ family: 'qwen2' });
     const host = failingHost();
     const model = await load(host.device, path);
     const calls = host.calls();

@@ -58,8 +58,8 @@ describe.skipIf(!hasData)('the parity test fails', () => {
   it('when a token does not see itself', async () => {
     const kernels = await buildMutated(
       'attention_paged.hip',
-      'length = row_position[row] + 1;',
-      'length = max_of(1, row_position[row]);',
+      'length = row_position[row] + 1,',
+      'length = max_of(1, row_position[row]),',
     );
     expect((await deviationOf('tiny-qwen2-q8_0', kernels)).mean).toBeGreaterThan(BOUNDS['tiny-qwen2-q8_0'].mean);
   });

@@ -15,7 +15,7 @@ it.each([
   'a random qwen3 with heads of %d, fed llama.cpp’s tokens, gives its probabilities and each of its tokens',
   async (headDim, file) => {
     const cases = readParityCases(path.join(packageRoot, 'test', 'fixtures', file));
-    const model = writeRandomModel({ architecture: 'qwen3', headDim, layers: 3, seed: 7 });
+    const model = writeRandomModel({ family: 'qwen3', headDim, layers: 3, seed: 7 });
     const deviation = await teacherForced(model, cases);
     console.log(`qwen3, heads of ${headDim}:`, deviation);
     expect(deviation.steps).toBe(3 * 48);

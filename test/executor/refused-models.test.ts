@@ -27,7 +27,7 @@ const withTensor = (name: string, dims: readonly number[], options: RandomModelO
   randomModel({ ...options, tensors: { [name]: { dims } } });
 
 describe('a model that cannot run is refused', () => {
-  it.each(['glm4', 'gpt2', 'mamba'])('by the name of its architecture: %s', async (architecture) => {
+  it.each(['starcoder2', 'gpt2', 'mamba'])('by the name of its architecture: %s', async (architecture) => {
     const builder = randomModel({ metadata: { 'general.architecture': architecture } });
     const refusal = {
       reason: 'MODEL_UNSUPPORTED',
@@ -47,21 +47,13 @@ describe('a model that cannot run is refused', () => {
 
   it('when it is whole, it is not', async () => {
     for (const architecture of ['llama', 'qwen2'] as const) {
-      (await load(randomModel({ architecture }))).release();
-      serve(randomModel({ architecture })).file.close();
+      (await load(randomModel({ family: architecture }))).release();
+      serve(randomModel({ family: architecture })).file.close();
     }
   });
 
   // What llama.cpp computes with, or refuses; each was passed over once.
-  it.each<[string, readonly number[], RandomModelOptions['architecture']]>([
-    ['blk.0.attn_q.bias', [64], 'llama'],
-    ['blk.1.attn_k.bias', [32], 'llama'],
-    ['blk.1.attn_v.bias', [32], 'llama'],
-    ['blk.1.attn_output.bias', [64], 'llama'],
-    ['blk.1.attn_output.bias', [64], 'qwen2'],
-    ['blk.0.ffn_gate.bias', [128], 'llama'],
-    ['blk.0.ffn_up.bias', [128], 'llama'],
-    ['blk.0.ffn_down.bias', [64], 'qwen2'],
+  it.each<[string, readonly number[], RandomModelOptions['family']]>([
     ['output.bias', [299], 'qwen2'],
     ['blk.0.attn_q.scale', [1], 'llama'],
     ['blk.0.attn_q_norm.weight', [16], 'llama'],
@@ -70,14 +62,25 @@ describe('a model that cannot run is refused', () => {
     ['blk.1.post_attention_norm.weight', [64], 'llama'],
     ['blk.0.ffn_gate_inp.weight', [64, 8], 'llama'],
     ['blk.0.ffn_gate_exps.weight', [64, 128, 8], 'llama'],
-    ['rope_factors_long.weight', [8], 'llama'],
     ['token_types.weight', [64, 2], 'llama'],
     ['tensor_of_next_year', [1], 'qwen2'],
   ])('for a tensor that nothing reads: %s %j (%s)', async (name, dims, architecture) => {
-    await expect(load(withTensor(name, dims, { architecture: architecture ?? 'llama' }))).rejects.toMatchObject({
+    await expect(load(withTensor(name, dims, { family: architecture ?? 'llama' }))).rejects.toMatchObject({
       reason: 'MODEL_UNSUPPORTED',
       message: expect.stringContaining(`nothing here uses tensor ${name} [${dims.join(', ')}]`),
       metadata: { tensor: name },
+    });
+  });
+
+  it.each<[string, readonly number[], string]>([
+    ['blk.0.attn_q.bias', [64], 'blk.0.attn_k.bias'],
+    ['blk.1.attn_v.bias', [32], 'blk.1.attn_q.bias'],
+    ['blk.0.ffn_up.bias', [128], 'blk.0.ffn_gate.bias'],
+    ['rope_factors_long.weight', [8], 'rope_factors_short.weight'],
+  ])('for %s without what belongs to it', async (name, dims, missing) => {
+    await expect(load(withTensor(name, dims))).rejects.toMatchObject({
+      reason: 'GGUF_INVALID',
+      message: expect.stringContaining(`holds no tensor ${missing}`),
     });
   });
 

@@ -27,7 +27,7 @@ const folder = () => mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const GOOD = (['llama', 'qwen2'] as const).map((architecture) => {
   const key = (name: string) => `${architecture}.${name}`;
   const builder = randomModel({
-    architecture,
+    family: architecture,
     type: 'F16',
     chatTemplate: TEMPLATE,
     metadata: {

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { attentionPaged as contractOf } from '../../src/executor/kernels/index.js';
 import { attentionPaged } from './reference/attention_paged.js';
@@ -6,7 +7,11 @@ import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';
 
 /** Runs the step, or only its rows `first` .. `end` - 1. */
-async function run(target: Target, step: PagedStep, first = 0, end = step.rows.length, scale = step.scale) {
+async function run(
+  target: Target,
+  step: PagedStep,
+  { first = 0, end = step.rows.length, scale = step.scale, window = 0, softcap = 0 } = {},
+) {
   const { cache, qkv, rows, placement, dimensions } = step;
   const width = qkv.length / rows.length;
   const { out } = await target.launch(
@@ -18,7 +23,9 @@ async function run(target: Target, step: PagedStep, first = 0, end = step.rows.l
       qkv: qkv.slice(first * width, end * width),
       k_cache: cache.k,
       v_cache: cache.v,
+      window,
       scale,
+      softcap,
     },
     { ...dimensions, tokens: end - first },
   );
@@ -35,9 +42,24 @@ onEachTarget('attention_paged', (target) => {
       expectClose(contractOf(shape.type, shape.headDim), await run(target, step), expected, {});
     }));
 
+  it('sees the latest positions alone where there is a window, and caps scores', () =>
+    target.check(
+      fc.tuple(
+        pagedCases(target.simulated ? 300 : 600),
+        fc.constantFrom(0, 1, 5, 16, 100, 128, 200),
+        fc.constantFrom(0, 0.5, 20),
+      ),
+      async ([shape, window, softcap]) => {
+        const step = new PagedStep(shape, lastAndInner);
+        const expected = attentionPaged(step.qkv, step.cache, step.rows, step.heads, step.scale, { window, softcap });
+        const out = await run(target, step, { window, softcap });
+        expectClose(contractOf(shape.type, shape.headDim), out, expected, {});
+      },
+    ));
+
   it('survives scores far apart', async () => {
     const step = new PagedStep({ ...plain, lengths: [40] }, lastAndInner);
-    const out = await run(target, step, 0, 2, 500);
+    const out = await run(target, step, { end: 2, scale: 500 });
     expectClose(contractOf('f32', 32), out, attentionPaged(step.qkv, step.cache, step.rows, 4, 500), {});
   });
 
@@ -48,7 +70,9 @@ onEachTarget('attention_paged', (target) => {
     ]);
     const together = await run(target, step);
     for (const row of step.rows.keys()) {
-      expect(await run(target, step, row, row + 1)).toEqual(together.slice(row * 4 * 32, (row + 1) * 4 * 32));
+      expect(await run(target, step, { first: row, end: row + 1 })).toEqual(
+        together.slice(row * 4 * 32, (row + 1) * 4 * 32),
+      );
     }
   });
 });

@@ -39,7 +39,7 @@ onEachTarget('flash_attention_causal', (target) => {
       const { placement, cache, qkv, scale, dimensions } = step;
       const rowByRow = await target.launch(
         attentionPaged(shape.type, shape.headDim),
-        { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, scale },
+        { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, window: 0, scale, softcap: 0 },
         dimensions,
       );
       const values = Float64Array.from(rowByRow.out!);

@@ -8,23 +8,27 @@ import { onEachTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
 onEachTarget('mask', (target) => {
-  it('masks the columns past each row’s position', () =>
+  it('masks the columns past each row’s position, and those that a window leaves behind', () =>
     target.check(
       fc.tuple(
         fc.constantFrom('f32' as const, 'f16' as const),
-        fc.record({ rows: size(20), heads: size(4), columns: size(300) }),
+        fc.record({ rows: size(20), heads: size(4), columns: size(300), window: fc.constantFrom(0, 1, 7, 64, 400) }),
         fc.constantFrom(Number.NEGATIVE_INFINITY, -1e4, 0),
         fills('normal', 'special', 'denormal'),
         seed,
       ),
-      async ([type, { rows, heads, columns }, value, kind, start]) => {
+      async ([type, { rows, heads, columns, window }, value, kind, start]) => {
         const random = new Random(start);
         const scores = encode(type, fill(kind, rows * heads * columns, random));
         // From "nothing is seen", -1, to past the last column.
         const row_position = Int32Array.from({ length: rows }, () => random.below(columns + 4) - 1);
-        const result = await target.launch(contractOf(type), { scores, row_position, heads, columns, value }, { rows });
+        const result = await target.launch(
+          contractOf(type),
+          { scores, row_position, heads, columns, window, value },
+          { rows },
+        );
         const stored = decode(type, encode(type, Float32Array.of(value)))[0]!;
-        const values = mask(decode(type, scores), row_position, heads, columns, stored);
+        const values = mask(decode(type, scores), row_position, heads, columns, stored, window);
         expectClose(contractOf(type), decode(type, result.scores as FloatArray), { values }, {});
       },
     ));
@@ -32,7 +36,7 @@ onEachTarget('mask', (target) => {
   it('stores the mask value as -inf in f16 where f16 cannot hold it', async () => {
     const result = await target.launch(
       contractOf('f16'),
-      { scores: new Uint16Array(3), row_position: Int32Array.of(0), heads: 1, columns: 3, value: -1e9 },
+      { scores: new Uint16Array(3), row_position: Int32Array.of(0), heads: 1, columns: 3, window: 0, value: -1e9 },
       { rows: 1 },
     );
     const infinite = toHalf(Number.NEGATIVE_INFINITY);

@@ -4,10 +4,11 @@ import path from 'node:path';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { type BuilderValue, GgufBuilder, typed } from './gguf-builder.js';
 import { Random } from './random.js';
+import { architectureOf, RANDOM_FAMILIES, type RandomFamily, type RandomFamilyName } from './random-families.js';
 
 export interface RandomModelOptions {
   readonly type?: 'F32' | 'F16';
-  readonly architecture?: 'llama' | 'qwen2' | 'qwen3';
+  readonly family?: RandomFamilyName;
   readonly contextLength?: number;
   readonly layers?: number;
   /** 64: attention on a GPU is in matrix tiles, and split. */
@@ -24,7 +25,6 @@ export interface RandomModelOptions {
   readonly scaled?: Readonly<Record<string, number>>;
 }
 
-const HIDDEN = 64;
 /** Query and key heads for each size of a head. */
 const HEADS = { 16: [4, 2], 64: [2, 1] } as const;
 const FFN = 128;
@@ -37,21 +37,22 @@ export function writeRandomModel(options: RandomModelOptions = {}): string {
   return file;
 }
 
+/** The model of a family that test/fixtures/families has llama.cpp's answers of. @returns the file's path */
+export const writeRandomFamily = (family: RandomFamilyName, options: RandomModelOptions = {}): string =>
+  writeRandomModel({ family, layers: family === 'gemma3' ? 7 : 4, seed: 7, ...options });
+
 /**
  * A model of random weights that runs: a SentencePiece vocabulary of bytes and a few words, two layers, grouped KV heads. Its
  * text means nothing; the same seed gives the same file.
  */
 export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
-  const {
-    type = 'F32',
-    contextLength = 512,
-    layers = 2,
-    architecture = 'llama',
-    paddedRows = 0,
-    scaled = {},
-  } = options;
-  const { headDim = 16 } = options;
-  const [heads, kvHeads] = HEADS[headDim];
+  const { type = 'F32', contextLength = 512, layers = 2, family: familyName = 'llama', paddedRows = 0 } = options;
+  const architecture = architectureOf(familyName);
+  const family: RandomFamily = RANDOM_FAMILIES[familyName];
+  const scaled: Readonly<Record<string, number>> = { ...family.scaled, ...options.scaled };
+  const { hidden = 64 } = family;
+  const [heads, kvHeads, headDim] =
+    options.headDim === undefined ? (family.heads ?? [4, 2, 16]) : [...HEADS[options.headDim], options.headDim];
   const random = gaussian(options.seed ?? 1);
   const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   // Every printable character stands for itself too, so that prompts are not spelled in bytes alone.
@@ -61,14 +62,15 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const builder = new GgufBuilder({ name: 'random.gguf' });
   const metadata = {
     'general.architecture': architecture,
-    'general.name': `random ${architecture}`,
+    // llama.cpp looks for tokens of Phi 3 in a file of that name.
+    'general.name': `random ${architecture === 'phi3' ? 'phi' : architecture}`,
     [`${architecture}.block_count`]: layers,
     [`${architecture}.context_length`]: contextLength,
-    [`${architecture}.embedding_length`]: HIDDEN,
+    [`${architecture}.embedding_length`]: hidden,
     [`${architecture}.feed_forward_length`]: FFN,
     [`${architecture}.attention.head_count`]: heads,
     [`${architecture}.attention.head_count_kv`]: kvHeads,
-    ...(headDim !== 16 && {
+    ...(heads * headDim !== hidden && {
       [`${architecture}.attention.key_length`]: headDim,
       [`${architecture}.attention.value_length`]: headDim,
     }),
@@ -83,6 +85,9 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     'tokenizer.ggml.token_type': typed.arrayOf(typed.i32, types),
     'tokenizer.ggml.bos_token_id': 1,
     'tokenizer.ggml.eos_token_id': 2,
+    ...Object.fromEntries(
+      Object.entries(family.metadata ?? {}).map(([key, value]) => [`${architecture}.${key}`, value]),
+    ),
     ...(options.chatTemplate !== undefined && { 'tokenizer.chat_template': options.chatTemplate }),
     ...options.metadata,
   };
@@ -90,7 +95,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const matrix = (name: string, columns: number, rows: number, scale = 1 / Math.sqrt(columns), padded = 0): void => {
     // Padding is large: whoever computes with it notices.
     const values = new Float32Array(columns * (rows + padded)).fill(3);
-    for (let i = 0; i < columns * rows; i++) values[i] = random() * scale * (scaled[name] ?? 1);
+    for (let i = 0; i < columns * rows; i++) values[i] = random() * scale * (scaled[name] ?? scaled[kindOf(name)] ?? 1);
     const data = type === 'F32' ? new Uint8Array(values.buffer) : new Uint8Array(toHalves(values).buffer);
     builder.tensor(name, { type, dims: [columns, rows + padded], data });
   };
@@ -98,33 +103,45 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     const data = new Uint8Array(Float32Array.from({ length }, () => mean + 0.1 * random()).buffer);
     builder.tensor(name, { type: 'F32', dims: [length], data });
   };
-  const norm = (name: string): void => vector(name, HIDDEN, 1);
-  matrix('token_embd.weight', HIDDEN, tokens.length, 1, paddedRows);
+  const norm = (name: string): void => vector(name, hidden, 1);
+  matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
+  const project = (name: string, columns: number, rows: number): void => {
+    matrix(`${name}.weight`, columns, rows);
+    if (family.biases?.includes(kindOf(name))) vector(`${name}.bias`, rows, 0);
+  };
+  const norms = family.norms ?? ['attn_norm', 'ffn_norm'];
   for (let layer = 0; layer < layers; layer++) {
-    norm(`blk.${layer}.attn_norm.weight`);
-    matrix(`blk.${layer}.attn_q.weight`, HIDDEN, heads * headDim);
-    matrix(`blk.${layer}.attn_k.weight`, HIDDEN, kvHeads * headDim);
-    matrix(`blk.${layer}.attn_v.weight`, HIDDEN, kvHeads * headDim);
-    matrix(`blk.${layer}.attn_output.weight`, heads * headDim, HIDDEN);
-    if (architecture === 'qwen3') {
-      vector(`blk.${layer}.attn_q_norm.weight`, headDim, 1);
-      vector(`blk.${layer}.attn_k_norm.weight`, headDim, 1);
+    const block = `blk.${layer}`;
+    const kvWidth = kvHeads * headDim;
+    if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
+    if (family.joined?.includes('qkv')) project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
+    else {
+      project(`${block}.attn_q`, hidden, heads * headDim);
+      project(`${block}.attn_k`, hidden, kvWidth);
+      project(`${block}.attn_v`, hidden, kvWidth);
     }
-    if (architecture === 'qwen2') {
-      vector(`blk.${layer}.attn_q.bias`, heads * headDim, 0);
-      vector(`blk.${layer}.attn_k.bias`, kvHeads * headDim, 0);
-      vector(`blk.${layer}.attn_v.bias`, kvHeads * headDim, 0);
+    project(`${block}.attn_output`, heads * headDim, hidden);
+    if (family.headNorms !== undefined) {
+      vector(`${block}.attn_q_norm.weight`, family.headNorms === 'head' ? headDim : heads * headDim, 1);
+      vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
     }
-    norm(`blk.${layer}.ffn_norm.weight`);
-    matrix(`blk.${layer}.ffn_gate.weight`, HIDDEN, FFN);
-    matrix(`blk.${layer}.ffn_up.weight`, HIDDEN, FFN);
-    matrix(`blk.${layer}.ffn_down.weight`, FFN, HIDDEN);
+    for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
+    if (family.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * FFN);
+    else {
+      project(`${block}.ffn_gate`, hidden, FFN);
+      project(`${block}.ffn_up`, hidden, FFN);
+    }
+    project(`${block}.ffn_down`, FFN, hidden);
   }
   norm('output_norm.weight');
-  matrix('output.weight', HIDDEN, tokens.length, undefined, paddedRows);
+  if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);
+  for (const [name, { length, mean }] of Object.entries(family.vectors ?? {})) vector(name, length, mean);
   for (const [name, spec] of Object.entries(options.tensors ?? {})) builder.tensor(name, spec);
   return builder;
 }
+
+/** What a tensor is, in any block: attn_q of blk.0.attn_q.weight. */
+const kindOf = (name: string): string => name.replace(/^blk\.\d+\./, '').replace(/\.weight$/, '');
 
 /** Standard normal numbers (Box-Muller). */
 function gaussian(seed: number): () => number {

@@ -12,6 +12,7 @@ import { HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
+import { RANDOM_FAMILY_NAMES } from './random-families.js';
 import { writeRandomModel } from './random-model.js';
 
 /** A device that keeps the names of the kernels that its plans launch. */
@@ -73,7 +74,7 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     synth({ shape, type, output: file });
     return file;
   });
-  files.push(...(['llama', 'qwen2', 'qwen3'] as const).map((architecture) => writeRandomModel({ architecture })));
+  files.push(...RANDOM_FAMILY_NAMES.map((family) => writeRandomModel({ family })));
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
     const native = new RecordingDevice(sizes);

@@ -103,6 +103,7 @@ class KernelBench {
     this.ropes = {
       cosine: memory.allocate('f32', (context * headDim) / 2),
       sine: memory.allocate('f32', (context * headDim) / 2),
+      queryFactors: undefined,
     };
     // The last positions of a full context.
     const step = new Int32Array(tables.words);

@@ -17,11 +17,13 @@ import { ORDER } from './reduction-order.js';
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
 export const ATTENTION_SPLIT = 128;
 
+/** `window`: how many positions a row attends to, 0 for all; `softcap`: 0 for none. */
 export const attentionPaged = (type: FloatType, headDim: number) =>
   defineKernel({
     name: `attention_paged_${type}_d${headDim}`,
     source: 'attention_paged.hip',
-    summary: 'out = softmax(scale · q kᵀ) v over positions 0 .. row_position',
+    summary:
+      'out = softmax(scale · q kᵀ) v over positions 0 .. row_position, or the last `window` of them; scores softcapped',
     arguments: [
       input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', `${headDim}`),
       input('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, `${headDim}`),
@@ -33,13 +35,15 @@ export const attentionPaged = (type: FloatType, headDim: number) =>
       i32('slot_words'),
       i32('heads'),
       i32('kv_heads'),
+      i32('window'),
       f32('scale'),
+      f32('softcap'),
     ],
     grid: [{ of: 'heads' }, { of: 'tokens' }],
     multiples: [['heads', 'kv_heads']],
     order: ORDER.context,
     tolerance: roundings(
-      '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²)): weights sum to 1, a score’s error passes through e^x, and ' +
+      '32 · 2⁻²⁴ · max |v| · (1 + max scale · √(sum (q k)²) + softcap): weights sum to 1, a score’s error passes through e^x, and ' +
         'rounding errors of at most 256 terms in order stray by 2 · √256',
       () => 32,
     ),
@@ -179,11 +183,15 @@ export interface AttentionShape {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Absent in both: every earlier position is seen, and scores stay as they are. */
+  readonly window?: number | undefined;
+  readonly softcap?: number | undefined;
 }
 
 /** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
 export function tileRows(shape: AttentionShape, cacheType: FloatType): number | undefined {
   if (cacheType !== 'f16' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
+  if (shape.window !== undefined || shape.softcap !== undefined) return undefined;
   const rows = attentionTileRows(shape.heads / shape.kvHeads);
   return rows >= 1 ? rows : undefined;
 }

@@ -23,4 +23,25 @@ export const headNorm = defineKernel({
   ),
 });
 
-export const headNormContracts: readonly KernelContract[] = [headNorm];
+export const qkNorm = defineKernel({
+  name: 'qk_norm',
+  source: 'qk_norm.hip',
+  summary: 'x / sqrt(mean(x²) + eps) * weight, for q of all heads together and for k of all, in place',
+  arguments: [
+    inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim'),
+    input('query_weight', 'f32', 'heads', 'head_dim'),
+    input('key_weight', 'f32', 'kv_heads', 'head_dim'),
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+    f32('eps'),
+  ],
+  grid: [{ of: '2' }, { of: 'tokens' }],
+  order: ORDER.row,
+  tolerance: roundings(
+    '(heads · head_dim / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
+    (sizes) => (sizes.heads! * sizes.head_dim!) / 8 + 16,
+  ),
+});
+
+export const headNormContracts: readonly KernelContract[] = [headNorm, qkNorm];

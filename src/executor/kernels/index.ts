@@ -26,8 +26,10 @@ import { rmsNormContracts } from './rms-norm.js';
 import { ropeContracts } from './rope.js';
 import { ropeKvAppendContracts } from './rope-kv-append.js';
 import { samplingOperations } from './sampling.js';
+import { scaleQueriesContracts } from './scale-queries.js';
 import { slotWriteContracts } from './slot-write.js';
 import { smallGemmContracts } from './small-gemm.js';
+import { softcapContracts } from './softcap.js';
 import { swigluContracts } from './swiglu.js';
 import { unfusedAttentionOperations } from './unfused-attention.js';
 
@@ -60,8 +62,10 @@ export * from './rms-norm.js';
 export * from './rope.js';
 export * from './rope-kv-append.js';
 export * from './sampling.js';
+export * from './scale-queries.js';
 export * from './slot-write.js';
 export * from './small-gemm.js';
+export * from './softcap.js';
 export * from './swiglu.js';
 export * from './unfused-attention.js';
 
@@ -88,6 +92,8 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'bias-add': biasAddContracts,
   swiglu: swigluContracts,
   'gate-up-swiglu': gateUpSwigluContracts,
+  softcap: softcapContracts,
+  'scale-queries': scaleQueriesContracts,
   'rope-kv-append': ropeKvAppendContracts,
   rope: ropeContracts,
   'kv-append': kvAppendContracts,

@@ -14,6 +14,15 @@ export const swiglu = defineKernel({
   tolerance: elementwise,
 });
 
+export const geglu = defineKernel({
+  name: 'geglu',
+  source: 'geglu.hip',
+  summary: 'y = gelu(gate) * up, gelu in its form with tanh',
+  arguments: swiglu.arguments,
+  grid: [{ of: 'rows' }],
+  tolerance: elementwise,
+});
+
 const gateUp = input('gate_up', 'f32', 'rows', '2', 'ffn');
 
 /** Dimension `blocks`: ffn / 32. */
@@ -50,6 +59,7 @@ export const swigluF16 = defineKernel({
 
 export const swigluContracts: readonly KernelContract[] = [
   swiglu,
+  geglu,
   swigluQuantize,
   ...TILE_TYPES.map(swigluConvert),
   swigluF16,

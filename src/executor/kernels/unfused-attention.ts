@@ -96,12 +96,20 @@ export const scale = (type: FloatType) =>
     tolerance: exact('one rounding, to f32 and, in f16, one more, as in the reference'),
   });
 
+/** `window`: the positions up to a row's own that are not masked, 0 for all. */
 export const mask = (type: FloatType) =>
   defineKernel({
     name: `mask_${type}`,
     source: type === 'f32' ? 'mask.hip' : 'twins/mask_f16.hip',
-    summary: 'scores[r][h][c] = value for each column past the row’s position',
-    arguments: [scoresOf(type), input('row_position', 'i32', 'rows'), i32('heads'), i32('columns'), f32('value')],
+    summary: 'scores[r][h][c] = value for each column past the row’s position, or `window` before it',
+    arguments: [
+      scoresOf(type),
+      input('row_position', 'i32', 'rows'),
+      i32('heads'),
+      i32('columns'),
+      i32('window'),
+      f32('value'),
+    ],
     grid: [{ of: 'heads' }, { of: 'rows' }],
     tolerance: moved,
   });

@@ -1,7 +1,7 @@
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import { type Launch, LaunchPlanRecorder, type Rows, type StepCount } from '../kernels/launch-plan.js';
+import { LaunchPlanRecorder, type Rows, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
@@ -13,7 +13,6 @@ import {
   type Attention,
   columnsOf,
   type Gated,
-  type HeadNorms,
   type Linear,
   type ModelGraph,
   type Norm,
@@ -22,6 +21,7 @@ import {
   valuesOf,
 } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
+import { AttentionLayers } from './attention-layers.js';
 import {
   ADDED_PRODUCT,
   FUSIONS,
@@ -31,9 +31,8 @@ import {
   GATED_PRODUCT,
   NORM_FUSIONS,
 } from './fusions.js';
-import { type AttentionForm, type AttentionSplits, PagedAttention, type RopeTables } from './paged-attention.js';
+import type { AttentionSplits, RopeTables } from './paged-attention.js';
 import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
-import { UnfusedAttention } from './unfused-attention.js';
 
 /** What a model is recorded with. */
 export interface RecordedModel {
@@ -87,14 +86,12 @@ export class ForwardPass {
   private readonly arena: SlotArena;
   private readonly memory: DeviceScope;
   private readonly plan: LaunchPlanRecorder;
-  private readonly launch: Launch = (...launched) => this.plan.launch(...launched);
   private readonly products: Products;
   private readonly tokens: Rows;
   private readonly samples: Rows;
   private readonly sampling: Sampling;
   private readonly fusions: ReadonlySet<Fusion>;
-  private readonly attentions = new Map<string, AttentionForm>();
-  private readonly slotDims: { readonly slot_count: number };
+  private readonly attentions: AttentionLayers;
 
   /** @param within the scope that ends with it at the latest */
   constructor(
@@ -116,7 +113,6 @@ export class ForwardPass {
       Math.max(1, ...[...valuesOf(graph)].filter((value) => value.kind === kind).map(columns));
     const qkvColumns = (value: Value) => (value.kind === 'attention' ? columnsOf(value.qkv, hiddenSize) : 0);
     this.arena = slotArena(limits);
-    this.slotDims = { slot_count: this.arena.slots };
     this.x = f32(rows * hiddenSize);
     this.qkv = f32(rows * widest('attention', qkvColumns));
     this.attended = f32(rows * widest('attention'));
@@ -135,6 +131,9 @@ export class ForwardPass {
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const slots = { buffer: this.slots, arena: this.arena };
     this.sampling = new Sampling(this.device, this.memory, this.plan, this.tables, slots, limits, vocabularySize);
+    const { device, memory, plan, tables, fusions } = this;
+    const site = { device, memory, plan, tables, slots, limits, cache, fusions };
+    this.attentions = new AttentionLayers(site, recorded.weights, recorded.ropes, this.tokens);
     this.record(graph);
   }
 
@@ -145,8 +144,7 @@ export class ForwardPass {
 
   /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
   get splits(): AttentionSplits | undefined {
-    const [first] = this.attentions.values();
-    return first?.splits;
+    return this.attentions.splits;
   }
 
   /** Ends the recording. @returns the plan's number on the device */
@@ -159,17 +157,19 @@ export class ForwardPass {
     return this.plan.kernels;
   }
 
-  private record({ embedding, additions, logits }: ModelGraph): void {
+  private record(graph: ModelGraph): void {
+    const { embedding, embeddingScale, additions } = graph;
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
     this.plan.launch(
       kernels.slotWrite,
       { slots: this.slots, writes: this.tables.at('writePairs'), count: this.tables.at('writes') },
-      { ...this.slotDims, slot_words: this.arena.slotWords, writes },
+      { slot_count: this.arena.slots, slot_words: this.arena.slotWords, writes },
     );
     this.plan.captureFromHere();
     this.embed(this.recorded.weights.table(embedding));
+    if (embeddingScale !== undefined) this.scale(this.x, this.model.hiddenSize, embeddingScale, this.tokens);
     for (const value of additions) this.add(value, { x: this.x, rows: this.tokens });
-    this.sampleLogits(logits);
+    this.sampleLogits(graph);
   }
 
   /** x = table[token of each row] */
@@ -183,8 +183,8 @@ export class ForwardPass {
       slot_words: this.arena.slotWords,
       hidden: table.columns,
     };
-    const dims = { ...this.slotDims, vocabulary: table.rows, tokens: this.tokens.count };
-    kernels.launchEmbeddingGather(this.launch, table.type, values, dims);
+    const dims = { slot_count: this.arena.slots, vocabulary: table.rows, tokens: this.tokens.count };
+    kernels.launchEmbeddingGather((...launched) => this.plan.launch(...launched), table.type, values, dims);
   }
 
   /** x += value */
@@ -206,23 +206,28 @@ export class ForwardPass {
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
-  private sampleLogits(logits: Linear): void {
-    const { hiddenSize } = this.model;
+  private sampleLogits({ logits, logitsScale, logitsSoftcap: cap }: ModelGraph): void {
+    const { hiddenSize, vocabularySize: columns } = this.model;
     this.plan.launch(
       kernels.gatherRows,
       { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
       { tokens: this.tokens.count, samples: this.samples.count },
     );
     this.product(logits, this.logits, { x: this.sampled, rows: this.samples });
+    if (logitsScale !== undefined) this.scale(this.logits, columns, logitsScale, this.samples);
+    if (cap !== undefined)
+      this.plan.launch(kernels.softcap, { x: this.logits, columns, cap }, { rows: this.samples.count });
     this.sampling.record(this.logits);
   }
 
   /** The value as the input of matrices: in the form that they take if they all take one, else in f32. */
-  private activation(value: Value, matrices: readonly Matrix[], stream: Stream): Activation {
+  private activation(value: Residual | Value, matrices: readonly Matrix[], stream: Stream): Activation {
     const form = this.products.commonForm(matrices);
     const { rows } = stream;
     const columns = columnsOf(value, this.model.hiddenSize);
     switch (value.kind) {
+      case 'residual':
+        return { columns, rows, forms: { f32: stream.x } };
       case 'norm':
         return { columns, rows, forms: this.norm(value, form, stream) };
       case 'gated':
@@ -231,7 +236,8 @@ export class ForwardPass {
         this.attend(value, stream);
         return { columns, rows, forms: { f32: this.attended } };
       case 'linear':
-        this.product(value, this.delta, stream);
+      case 'scaled':
+        this.inF32(value, this.delta, stream);
         return { columns, rows, forms: { f32: this.delta } };
     }
   }
@@ -240,7 +246,15 @@ export class ForwardPass {
   private inF32(value: Value, y: DeviceBuffer, stream: Stream): void {
     if (value.kind === 'linear') this.product(value, y, stream);
     else if (value.kind === 'norm') this.plainNorm(value, this.source(value.of, stream), y, stream.rows);
-    else throw new Error(`${value.kind} is an input of matrices alone`);
+    else if (value.kind === 'scaled') {
+      this.inF32(value.of, y, stream);
+      this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
+    } else throw new Error(`${value.kind} is an input of matrices alone`);
+  }
+
+  /** x *= factor */
+  private scale(x: DeviceBuffer, columns: number, factor: number, { count }: Rows): void {
+    this.plan.launch(kernels.scale('f32'), { x, columns, factor }, { rows: count });
   }
 
   /** What a norm is taken of: the residual stream, or another value in f32. */
@@ -274,25 +288,32 @@ export class ForwardPass {
     this.plan.launch(kernels.rmsNorm, values, { rows: rows.count });
   }
 
-  private gate({ of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {
+  private gate({ activation, of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {
     const matrices = this.matricesOf(of);
     const both = joined(matrices);
     const ffn = columnsOf(of, this.model.hiddenSize) / 2;
     const input = this.activation(of.of, matrices, stream);
     const y = asForm(this.gated.other, form);
     const dims = { rows: stream.rows.count };
-    const rule = GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
+    const rule =
+      activation === 'silu'
+        ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
+        : undefined;
     const isOne =
       rule !== undefined &&
+      of.biases === undefined &&
       this.fusions.has(GATED_PRODUCT) &&
       GATED_PRODUCT.into.includes(form as kernels.TileType) &&
       both !== undefined &&
+      GATED_PRODUCT.when(both) &&
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
     const few = isOne ? gatedApart(both, stream.rows) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, few);
+    this.addBiases(of, this.gateUp, stream);
     if (rule === undefined) {
-      this.plan.launch(kernels.swiglu, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
+      const kernel = activation === 'silu' ? kernels.swiglu : kernels.geglu;
+      this.plan.launch(kernel, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
     rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
@@ -302,16 +323,7 @@ export class ForwardPass {
 
   private attend(value: Attention, stream: Stream): void {
     this.product(value.qkv, this.qkv, stream);
-    if (value.headNorms !== undefined) this.normalizeHeads(value, value.headNorms, stream);
-    const tables = this.recorded.ropes.get(value.rope) as RopeTables;
-    this.attentionFor(value).record(this.cache.layer(value.layer), value.rope, tables, this.qkv, this.attended);
-  }
-
-  private normalizeHeads({ heads, kvHeads, headDim }: Attention, norms: HeadNorms, { rows }: Stream): void {
-    const { weights } = this.recorded;
-    const [query_weight, key_weight] = [weights.vector(norms.query), weights.vector(norms.key)];
-    const sizes = { heads, kv_heads: kvHeads, head_dim: headDim, eps: norms.epsilon };
-    this.plan.launch(kernels.headNorm, { qkv: this.qkv, query_weight, key_weight, ...sizes }, { tokens: rows.count });
+    this.attentions.record(value, this.qkv, this.attended);
   }
 
   /** The products side by side in y, with their biases. */
@@ -319,6 +331,10 @@ export class ForwardPass {
     const matrices = this.matricesOf(value);
     const input = this.activation(value.of, matrices, stream);
     this.products.multiplyEach(matrices, input, y);
+    this.addBiases(value, y, stream);
+  }
+
+  private addBiases(value: Linear, y: DeviceBuffer, stream: Stream): void {
     if (value.biases === undefined) return;
     // They lie apart in the file and side by side in y: joined, one launch adds them.
     const parts = value.biases.map((bias) => this.device.readF32(this.recorded.weights.vector(bias)));
@@ -329,20 +345,5 @@ export class ForwardPass {
 
   private matricesOf({ weights }: Linear): readonly Matrix[] {
     return weights.map((weight) => this.recorded.weights.matrix(weight));
-  }
-
-  /** How layers of this shape attend. */
-  private attentionFor({ heads, kvHeads, headDim, scale }: Attention): AttentionForm {
-    const shape = { heads, kvHeads, headDim, scale };
-    const key = Object.values(shape).join();
-    let form = this.attentions.get(key);
-    if (form === undefined) {
-      const { device, memory, plan, tables, limits, cache, fusions } = this;
-      const slots = { buffer: this.slots, arena: this.arena };
-      const Form = limits.attention === 'unfused' ? UnfusedAttention : PagedAttention;
-      form = new Form({ device, memory, plan, tables, slots, shape, limits, cache, fusions });
-      this.attentions.set(key, form);
-    }
-    return form;
   }
 }

@@ -103,10 +103,16 @@ export const GATED_FUSIONS: readonly FormFusion<GatedInput>[] = [
 ];
 
 /** Gate, up and SwiGLU of float weights on matrix units: see {@link kernels.launchGateUpSwigluTile}. */
-export const GATED_PRODUCT: Fusion & { readonly into: readonly kernels.TileType[] } = {
+export const GATED_PRODUCT: Fusion & {
+  readonly into: readonly kernels.TileType[];
+  /** @param both gate and up below each other */
+  when(both: Matrix): boolean;
+} = {
   replaces: 'matmul_tile, swiglu, convert',
   on: 'gpu',
   into: ['f16', 'bf16'],
+  // Where a file has them as one matrix, the first of up's rows may lie within a tile.
+  when: ({ layout, rows }) => layout !== 'fragments' || rows % (2 * kernels.FRAGMENT_TILE_ROWS) === 0,
 };
 
 /** A product that is added to the residual stream where it is computed. */

@@ -16,7 +16,7 @@ export interface AttentionSite {
   readonly plan: LaunchPlanRecorder;
   readonly tables: StepTables;
   readonly slots: Slots;
-  readonly shape: Pick<Attention, 'heads' | 'kvHeads' | 'headDim' | 'scale'>;
+  readonly shape: Pick<Attention, 'heads' | 'kvHeads' | 'headDim' | 'scale' | 'window' | 'softcap'>;
   readonly limits: Limits;
   readonly cache: KvCache;
   readonly fusions: ReadonlySet<Fusion>;
@@ -26,6 +26,8 @@ export interface AttentionSite {
 export interface RopeTables {
   readonly cosine: DeviceBuffer;
   readonly sine: DeviceBuffer;
+  /** What queries are multiplied by, `[positions]`; undefined: nothing. */
+  readonly queryFactors: DeviceBuffer | undefined;
 }
 
 /** Keys and values of one layer. */
@@ -71,7 +73,7 @@ export class PagedAttention implements AttentionForm {
 
   record({ k, v }: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
     const { tables, plan, shape, limits, cache } = this.site;
-    const { heads, kvHeads: kv_heads, headDim, scale } = shape;
+    const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
     const { tokens } = this;
     const { arena, buffer: slots } = this.site.slots;
     const common = {
@@ -104,7 +106,7 @@ export class PagedAttention implements AttentionForm {
     }
     const values = { ...common, scale, out };
     if (this.parts === undefined) {
-      plan.launch(kernels.attentionPaged(cache.type, headDim), values, { ...dims, tokens });
+      plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, window, softcap }, { ...dims, tokens });
       return;
     }
     const counts = {

@@ -1,6 +1,7 @@
 import type { DeviceScope } from '../device/device.js';
 import { ropeTable } from '../model/rope-table.js';
-import { type ModelGraph, type Rope, valuesOf } from '../model/values.js';
+import type { VectorRef } from '../model/tensors.js';
+import { type ModelGraph, type Rope, type RopeDivisors, valuesOf } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { RopeTables } from './paged-attention.js';
 
@@ -19,9 +20,18 @@ export function uploadRopes(
   const tables = new Map<Rope, RopeTables>();
   for (const value of valuesOf(graph)) {
     if (value.kind !== 'attention' || tables.has(value.rope)) continue;
-    const { divisors, ...rope } = value.rope;
-    const { cosine, sine } = ropeTable(rope, positions, divisors && memory.device.readF32(weights.vector(divisors)));
-    tables.set(value.rope, { cosine: memory.upload(cosine), sine: memory.upload(sine) });
+    const { divisors, temperature, ...rope } = value.rope;
+    const vector = divisors && 'short' in divisors ? byContext(divisors, positions) : divisors;
+    const { cosine, sine } = ropeTable(rope, positions, vector && memory.device.readF32(weights.vector(vector)));
+    const queryFactors = temperature && memory.upload(temperatureFactors(temperature, positions));
+    tables.set(value.rope, { cosine: memory.upload(cosine), sine: memory.upload(sine), queryFactors });
   }
   return tables;
 }
+
+/** One vector for all of a served context: keys that were turned by the one would not fit queries turned by the other. */
+const byContext = ({ short, long, originalContextLength }: RopeDivisors, positions: number): VectorRef =>
+  positions > originalContextLength ? long : short;
+
+const temperatureFactors = ({ scale, length }: NonNullable<Rope['temperature']>, positions: number): Float32Array =>
+  Float32Array.from({ length: positions }, (_, position) => 1 + scale * Math.log(1 + Math.floor(position / length)));

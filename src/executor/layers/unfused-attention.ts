@@ -33,7 +33,7 @@ export class UnfusedAttention implements AttentionForm {
   record({ k, v }: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
     const { plan, tables, limits, cache } = this.site;
     const { arena, buffer: slots } = this.site.slots;
-    const { heads, kvHeads, headDim, scale } = this.site.shape;
+    const { heads, kvHeads, headDim, scale, window = 0, softcap } = this.site.shape;
     const columns = limits.maxContext;
     const row_position = tables.at('rowPosition');
     const rows = { row_position, row_slot: tables.at('rowSlot'), slots, slot_words: arena.slotWords };
@@ -56,10 +56,11 @@ export class UnfusedAttention implements AttentionForm {
         groupDims,
       );
       plan.launch(kernels.scale('f32'), { x: scores, columns, factor: scale }, { rows: vectors });
+      if (softcap !== undefined) plan.launch(kernels.softcap, { x: scores, columns, cap: softcap }, { rows: vectors });
       // Rows of a step are of many sequences: mask masks by each row's own position, where causal_mask would by the row.
       plan.launch(
         kernels.mask('f32'),
-        { scores, row_position: positions, heads, columns, value: Number.NEGATIVE_INFINITY },
+        { scores, row_position: positions, heads, columns, window, value: Number.NEGATIVE_INFINITY },
         { rows: group },
       );
       plan.launch(kernels.softmax('f32'), { x: scores, y: scores, columns }, { rows: vectors });

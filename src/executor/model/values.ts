@@ -1,10 +1,11 @@
+import type { Yarn } from '../../shared/gguf/model-parameters.js';
 import type { MatrixRef, VectorRef } from './tensors.js';
 
 /**
  * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
-export type Value = Norm | Linear | Attention | Gated;
+export type Value = Norm | Linear | Attention | Gated | Scaled;
 
 /** The residual stream as it is when the value is computed. */
 export const x = { kind: 'residual' } as const;
@@ -26,22 +27,38 @@ export interface Linear {
   readonly weights: readonly MatrixRef[];
   /** Added to the products, one a matrix. */
   readonly biases: readonly VectorRef[] | undefined;
-  readonly of: Value;
+  readonly of: Residual | Value;
 }
 
-/** Which angle turns a position: position / factor · base^(-2j / dimensions) / divisors[j]; Su et al. (2021). */
+/** Which angle turns a position: position · base^(-2j / dimensions) / divisors[j], scaled; Su et al. (2021). */
 export interface Rope {
   /** Elements of a head that are turned, from its first on. */
   readonly dimensions: number;
   /** Which of them turn together: (2j, 2j + 1) or (j, j + dimensions / 2). */
   readonly pairing: 'adjacent' | 'halves';
   readonly base: number;
-  /** Positions are divided by it. */
+  /** Positions are divided by it; infinite: nothing is turned. */
   readonly factor: number;
+  /** Frequencies that turn often enough within the original context are not divided. */
+  readonly yarn?: YarnRamp | undefined;
   /** Cosines and sines are multiplied by it. */
   readonly magnitude: number;
-  /** `[dimensions / 2]` */
-  readonly divisors: VectorRef | undefined;
+  /** `[dimensions / 2]`; by the served context: `long` beyond the original one. */
+  readonly divisors: VectorRef | RopeDivisors | undefined;
+  /** What queries are multiplied by: 1 + scale · ln(1 + ⌊position / length⌋). */
+  readonly temperature?: { readonly scale: number; readonly length: number } | undefined;
+}
+
+/** Peng et al. (2023), with the numbers of a file. */
+export interface YarnRamp extends Omit<Yarn, 'logMultiplier'> {
+  readonly originalContextLength: number;
+}
+
+/** Of longrope: Ding et al. (2024). */
+export interface RopeDivisors {
+  readonly short: VectorRef;
+  readonly long: VectorRef;
+  readonly originalContextLength: number;
 }
 
 /** softmax(scale · q kᵀ) v over a sequence's positions up to the row's own: `[rows, heads, head_dim]`. */
@@ -56,34 +73,54 @@ export interface Attention {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly scale: number;
-  /** Each head of q and k is normalized by itself before it is turned. */
+  /** Positions that a row sees, its own included; undefined: all. */
+  readonly window?: number | undefined;
+  /** Scores become softcap · tanh(score / softcap); undefined: they stay. */
+  readonly softcap?: number | undefined;
+  /** q and k are normalized before they are turned. */
   readonly headNorms: HeadNorms | undefined;
   readonly rope: Rope;
 }
 
-/** RMS norms of single heads. */
+/** RMS norms of q and k. */
 export interface HeadNorms {
-  /** `[head_dim]` each. */
+  /** Each head by itself, or all heads of q together and all of k. */
+  readonly over: 'head' | 'row';
+  /** `[head_dim]`, or `[heads, head_dim]`. */
   readonly query: VectorRef;
   readonly key: VectorRef;
   readonly epsilon: number;
 }
 
-/** silu(gate) · up: `[rows, ffn]`; Shazeer (2020). */
+/** activation(gate) · up: `[rows, ffn]`; Shazeer (2020). */
 export interface Gated {
   readonly kind: 'gated';
+  /** gelu: in its form with tanh. */
+  readonly activation: 'silu' | 'gelu';
   /** Gate and up of each row: `[rows, 2, ffn]`. */
   readonly of: Linear;
+}
+
+/** factor · of */
+export interface Scaled {
+  readonly kind: 'scaled';
+  readonly factor: number;
+  readonly of: Value;
 }
 
 /** A whole model, from token ids to logits. */
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
   readonly embedding: MatrixRef;
+  /** What its rows are multiplied by. */
+  readonly embeddingScale?: number | undefined;
   /** What is added to the residual stream, in order. */
   readonly additions: readonly Value[];
   /** Of the rows whose logits are wanted: `[rows, vocabulary]`. */
   readonly logits: Linear;
+  /** What logits are multiplied by, and then capped by: softcap · tanh(logit / softcap). */
+  readonly logitsScale?: number | undefined;
+  readonly logitsSoftcap?: number | undefined;
 }
 
 /** How wide a value's rows are. */
@@ -92,6 +129,7 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
     case 'residual':
       return hidden;
     case 'norm':
+    case 'scaled':
       return columnsOf(value.of, hidden);
     case 'linear':
       return value.weights.reduce((sum, { rows }) => sum + rows, 0);

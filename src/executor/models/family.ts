@@ -1,4 +1,4 @@
-import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
@@ -9,6 +9,7 @@ import {
   type Norm,
   type Residual,
   type Rope,
+  type Scaled,
   type Value,
   x,
 } from '../model/values.js';
@@ -17,13 +18,20 @@ import {
 export interface Family {
   /** `general.architecture` of its files. */
   readonly name: string;
-  build(model: ModelParameters, tensors: TensorCatalog): ModelGraph;
+  build(model: ServableModel, tensors: TensorCatalog): ModelGraph;
+}
+
+/** What an attention layer has beside its projections. */
+export interface AttentionOptions {
+  readonly headNorms?: HeadNorms;
+  /** Whether it sees the latest positions alone. */
+  readonly isWindowed?: boolean;
 }
 
 /** What a family composes its layers of; sizes that all layers share are filled in from the model's parameters. */
 export class Layers {
   constructor(
-    private readonly model: ModelParameters,
+    private readonly model: ServableModel,
     private readonly tensors: TensorCatalog,
   ) {}
 
@@ -43,77 +51,113 @@ export class Layers {
     return this.tensors.has(`${name}.weight`) ? this.matrix(name, vocabularyRows, hiddenSize) : this.embedding();
   }
 
-  /** The tensor `name`.bias. */
-  bias(name: string, length: number): VectorRef {
-    return this.tensors.vector(`${name}.bias`, length);
-  }
-
   /** RMS norm by the tensor `name`.weight. */
   rmsNorm(name: string, of: Residual | Value = x): Norm {
     const weight = this.tensors.vector(`${name}.weight`, this.model.hiddenSize);
     return { kind: 'norm', weight, epsilon: this.model.rmsNormEpsilon, of };
   }
 
-  /** RMS norms of each head of q and k. */
-  headNorms(query: string, key: string): HeadNorms {
-    const { headDim, rmsNormEpsilon } = this.model;
-    const weight = (name: string) => this.tensors.vector(`${name}.weight`, headDim);
-    return { query: weight(query), key: weight(key), epsilon: rmsNormEpsilon };
+  /** RMS norms of q and k by the block's `attn_q_norm` and `attn_k_norm`: of each head, or of all together. */
+  headNorms(block: string, over: HeadNorms['over'] = 'head'): HeadNorms {
+    const { heads, kvHeads, headDim, rmsNormEpsilon } = this.model;
+    const weight = (name: string, count: number) =>
+      this.tensors.vector(`${block}.${name}.weight`, over === 'head' ? headDim : count * headDim);
+    const [query, key] = [weight('attn_q_norm', heads), weight('attn_k_norm', kvHeads)];
+    return { over, query, key, epsilon: rmsNormEpsilon };
   }
 
-  /** The block's `attn_q`, `attn_k` and `attn_v` side by side. */
-  qkv(block: string, of: Value, { bias = false } = {}): Linear {
-    const { heads, kvHeads, headDim, hiddenSize } = this.model;
+  /** The block's `attn_q`, `attn_k` and `attn_v` side by side, or its `attn_qkv`, which is all three; biases if it has them. */
+  qkv(block: string, of: Residual | Value): Linear {
+    const { heads, kvHeads, headDim } = this.model;
+    if (this.tensors.has(`${block}.attn_qkv.weight`)) {
+      return this.project([[`${block}.attn_qkv`, (heads + 2 * kvHeads) * headDim]], this.model.hiddenSize, of);
+    }
     const parts = [
       [`${block}.attn_q`, heads * headDim],
       [`${block}.attn_k`, kvHeads * headDim],
       [`${block}.attn_v`, kvHeads * headDim],
     ] as const;
-    const weights = parts.map(([name, rows]) => this.matrix(name, rows, hiddenSize));
-    return this.linear(weights, of, bias ? parts.map(([name, rows]) => this.bias(name, rows)) : undefined);
+    return this.project(parts, this.model.hiddenSize, of);
   }
 
   /** The block's `attn_output` of what its heads attended to. */
   attended(block: string, of: Attention): Linear {
-    return this.linear([this.matrix(`${block}.attn_output`, this.model.hiddenSize, of.heads * of.headDim)], of);
+    return this.project([[`${block}.attn_output`, this.model.hiddenSize]], of.heads * of.headDim, of);
   }
 
-  /** The block's SwiGLU MLP of `ffn_gate`, `ffn_up` and `ffn_down`. */
-  mlp(block: string, of: Value): Linear {
+  /** The block's gated MLP of `ffn_gate`, `ffn_up` and `ffn_down`; without a gate `ffn_up` is gate and up below each other. */
+  mlp(block: string, of: Residual | Value, activation: Gated['activation'] = 'silu'): Linear {
     const { hiddenSize, ffnSize } = this.model;
-    const [gate, up] = ['gate', 'up'].map((name) => this.matrix(`${block}.ffn_${name}`, ffnSize, hiddenSize));
-    const gated = this.swiglu(this.linear([gate as MatrixRef, up as MatrixRef], of));
-    return this.linear([this.matrix(`${block}.ffn_down`, hiddenSize, ffnSize)], gated);
+    const parts = this.tensors.has(`${block}.ffn_gate.weight`)
+      ? ([
+          [`${block}.ffn_gate`, ffnSize],
+          [`${block}.ffn_up`, ffnSize],
+        ] as const)
+      : ([[`${block}.ffn_up`, 2 * ffnSize]] as const);
+    const gated: Gated = { kind: 'gated', activation, of: this.project(parts, hiddenSize, of) };
+    return this.project([[`${block}.ffn_down`, hiddenSize]], ffnSize, gated);
   }
 
-  linear(weights: readonly MatrixRef[], of: Value, biases?: readonly VectorRef[]): Linear {
+  linear(weights: readonly MatrixRef[], of: Residual | Value, biases?: readonly VectorRef[]): Linear {
     return { kind: 'linear', weights, biases, of };
   }
 
   /** Grouped-query attention with the model's heads. */
-  attention(layer: number, qkv: Linear, rope: Rope, headNorms?: HeadNorms): Attention {
-    const { heads, kvHeads, headDim } = this.model;
-    return { kind: 'attention', layer, qkv, heads, kvHeads, headDim, scale: 1 / Math.sqrt(headDim), rope, headNorms };
+  attention(
+    layer: number,
+    qkv: Linear,
+    rope: Rope,
+    { headNorms, isWindowed = false }: AttentionOptions = {},
+  ): Attention {
+    const { heads, kvHeads, headDim, traits } = this.model;
+    const scale = traits.attentionScale ?? 1 / Math.sqrt(headDim);
+    const window = isWindowed ? traits.window?.size : undefined;
+    const softcap = traits.attentionSoftcap;
+    return { kind: 'attention', layer, qkv, heads, kvHeads, headDim, scale, window, softcap, rope, headNorms };
   }
 
-  swiglu(gateUp: Linear): Gated {
-    return { kind: 'gated', of: gateUp };
+  isWindowed(layer: number): boolean {
+    return this.model.traits.window?.layers[layer] ?? false;
   }
 
-  /** The model's rotation; `rope_freqs.weight`, where there is one, divides its frequencies. */
+  /** What a block adds to the residual stream, by the model's scale for that. */
+  added(value: Value): Value | Scaled {
+    const factor = this.model.traits.residualScale;
+    return factor === undefined ? value : { kind: 'scaled', factor, of: value };
+  }
+
+  /**
+   * The model's rotation; `rope_freqs.weight`, where there is one, divides its frequencies, or one of `rope_factors_short`
+   * and `rope_factors_long`. Their scale is that of Peng et al. (2023) where yarn is used.
+   */
   rope(pairing: Rope['pairing']): Rope {
-    const { ropeDimensions, ropeFreqBase, ropeScaling, ropeAttentionFactor = 1 } = this.model;
-    const divisors = this.tensors.has('rope_freqs.weight')
-      ? this.tensors.vector('rope_freqs.weight', ropeDimensions / 2)
-      : undefined;
+    const { ropeDimensions, ropeFreqBase, ropeScaling, originalContextLength, traits } = this.model;
+    if (traits.isUnturned) return this.unturned(pairing);
+    const { factor = 1, yarn } = ropeScaling ?? {};
+    const grown = (multiplier: number): number => (factor <= 1 ? 1 : 1 + 0.1 * multiplier * Math.log(factor));
+    const mixes = yarn !== undefined && yarn.extrapolation !== 0;
+    const magnitude = mixes ? grown(1) / grown(yarn.logMultiplier) : 1;
     return {
       dimensions: ropeDimensions,
       pairing,
       base: ropeFreqBase,
-      factor: ropeScaling?.factor ?? 1,
-      magnitude: ropeAttentionFactor,
-      divisors,
+      factor,
+      yarn: yarn && { ...yarn, originalContextLength },
+      magnitude: magnitude * (this.model.ropeAttentionFactor ?? 1),
+      divisors: this.ropeDivisors(),
+      temperature: traits.temperature,
     };
+  }
+
+  /** The rotation of windowed layers: of its own base, and by positions as they are. */
+  windowRope(pairing: Rope['pairing']): Rope {
+    const base = this.model.traits.window?.ropeFreqBase ?? this.model.ropeFreqBase;
+    return { dimensions: this.model.ropeDimensions, pairing, base, factor: 1, magnitude: 1, divisors: undefined };
+  }
+
+  /** No rotation: all angles are 0. */
+  unturned(pairing: Rope['pairing']): Rope {
+    return { ...this.windowRope(pairing), factor: Number.POSITIVE_INFINITY };
   }
 
   /** The logits of the rows that are sampled; rows of the matrix that no token has are never computed. */
@@ -124,5 +168,30 @@ export class Layers {
   /** What each of the model's blocks adds to the residual stream. */
   eachBlock(adds: (block: string, index: number) => readonly Value[]): readonly Value[] {
     return Array.from({ length: this.model.layers }, (_, index) => adds(`blk.${index}`, index)).flat();
+  }
+
+  private ropeDivisors(): Rope['divisors'] {
+    const { ropeDimensions, originalContextLength } = this.model;
+    const vector = (name: string) => this.tensors.vector(name, ropeDimensions / 2);
+    if (this.tensors.has('rope_freqs.weight')) return vector('rope_freqs.weight');
+    const [short, long] = ['rope_factors_short.weight', 'rope_factors_long.weight'] as const;
+    if (!this.tensors.has(short) && !this.tensors.has(long)) return undefined;
+    return { short: vector(short), long: vector(long), originalContextLength };
+  }
+
+  /** Matrices of one input side by side, with their biases: the file has one of each or none. */
+  private project(
+    parts: readonly (readonly [name: string, rows: number])[],
+    columns: number,
+    of: Residual | Value,
+  ): Linear {
+    const weights = parts.map(([name, rows]) => this.matrix(name, rows, columns));
+    const isBiased = parts.some(([name]) => this.tensors.has(`${name}.bias`));
+    if (!isBiased) return this.linear(weights, of);
+    return this.linear(
+      weights,
+      of,
+      parts.map(([name, rows]) => this.tensors.vector(`${name}.bias`, rows)),
+    );
   }
 }

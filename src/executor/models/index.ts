@@ -1,8 +1,32 @@
-import type { ArchitectureName } from '../../shared/gguf/servable-model.js';
+import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js';
+import { chatglm } from './chatglm.js';
 import type { Family } from './family.js';
+import { gemma } from './gemma.js';
+import { gemma2 } from './gemma2.js';
+import { gemma3 } from './gemma3.js';
+import { glm4 } from './glm4.js';
+import { granite } from './granite.js';
 import { llama } from './llama.js';
+import { mistral3 } from './mistral3.js';
+import { olmo2 } from './olmo2.js';
+import { phi3 } from './phi3.js';
 import { qwen2 } from './qwen2.js';
 import { qwen3 } from './qwen3.js';
+import { smollm3 } from './smollm3.js';
 
 /** Every family, by the name that its files have. */
-export const families: Readonly<Record<ArchitectureName, Family>> = { llama, qwen2, qwen3 };
+export const families: Readonly<Record<ArchitectureName, Family>> = {
+  chatglm,
+  gemma,
+  gemma2,
+  gemma3,
+  glm4,
+  granite,
+  llama,
+  mistral3,
+  olmo2,
+  phi3,
+  qwen2,
+  qwen3,
+  smollm3,
+};

@@ -1,9 +1,9 @@
 import { type Family, Layers } from './family.js';
 
 /**
- * llama: pre-norm blocks of grouped-query attention and a SwiGLU MLP. RoPE turns adjacent pairs (GGUF files hold q and k
- * weights permuted for that); Llama 3.1 divides its frequencies. Without `output.weight` the embedding is the output
- * projection.
+ * llama: pre-norm blocks of grouped-query attention and a SwiGLU MLP, with the biases that a file has. RoPE turns adjacent
+ * pairs (GGUF files hold q and k weights permuted for that); Llama 3.1 divides its frequencies. Without `output.weight` the
+ * embedding is the output projection. Mistral, SmolLM2, Granite Code, InternLM and Bielik are stored as it.
  */
 export const llama: Family = {
   name: 'llama',

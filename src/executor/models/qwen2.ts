@@ -1,6 +1,6 @@
 import { type Family, Layers } from './family.js';
 
-/** qwen2: llama's blocks with a bias on q, k and v and RoPE over halves. Small models tie the output projection. */
+/** qwen2: llama's blocks, with a bias on q, k and v where the file has one, and RoPE over halves. */
 export const qwen2: Family = {
   name: 'qwen2',
 
@@ -10,7 +10,7 @@ export const qwen2: Family = {
     return {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => [
-        l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`), { bias: true }), rope)),
+        l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope)),
         l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
       ]),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),

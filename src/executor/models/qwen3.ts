@@ -10,9 +10,9 @@ export const qwen3: Family = {
     return {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => {
-        const norms = l.headNorms(`${block}.attn_q_norm`, `${block}.attn_k_norm`);
+        const headNorms = l.headNorms(block);
         return [
-          l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, norms)),
+          l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { headNorms })),
           l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),

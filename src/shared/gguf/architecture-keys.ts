@@ -68,6 +68,19 @@ export class ArchitectureKeys {
     return first;
   }
 
+  optionalBoolean(key: string): boolean | undefined {
+    return this.file.metadata.boolean(this.fullKey(key));
+  }
+
+  /** One number for all layers, or a boolean for each. */
+  numberOrBooleans(key: string): number | readonly boolean[] | undefined {
+    const value = this.file.metadata.get(`${this.architecture}.${key}`);
+    if (!Array.isArray(value)) return this.optionalNumber(key);
+    this.fullKey(key);
+    const flags = (value as readonly unknown[]).filter((flag): flag is boolean => typeof flag === 'boolean');
+    return flags.length === value.length ? flags : this.fail(key, 'is a list of something other than booleans');
+  }
+
   optionalString(key: string): string | undefined {
     return this.file.metadata.string(this.fullKey(key));
   }

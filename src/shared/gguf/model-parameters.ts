@@ -12,6 +12,7 @@ const BOUNDS = {
   freqBase: [1, 1e15],
   scalingFactor: [1e-3, 1e6],
   attentionFactor: [1e-3, 1e3],
+  yarn: [1e-6, 1e6],
 } as const;
 
 /** How positions beyond the trained context are squeezed into it. */
@@ -19,8 +20,19 @@ export interface RopeScaling {
   readonly type: (typeof ROPE_SCALING_TYPES)[number];
   /** Context stretch, > 0; 4 makes a 8k model a 32k one. */
   readonly factor: number;
-  /** Context the model was trained on before stretching, tokens. */
-  readonly originalContextLength: number;
+  /** Of type yarn. */
+  readonly yarn?: Yarn;
+}
+
+/** How yarn mixes positions that are stretched with such that are not: Peng et al. (2023). */
+export interface Yarn {
+  /** Share of the unstretched ones where they are mixed; 1 unless a file says otherwise. */
+  readonly extrapolation: number;
+  /** Rotations within the original context from which on frequencies are not stretched, and up to which they are. */
+  readonly betaFast: number;
+  readonly betaSlow: number;
+  /** Rotations are multiplied by (1 + 0.1 ln factor) / (1 + 0.1 · this · ln factor). */
+  readonly logMultiplier: number;
 }
 
 /** Routed experts of a mixture-of-experts FFN. */
@@ -57,6 +69,8 @@ export interface ModelParameters {
   readonly ropeDimensions: number;
   /** Base of RoPE's frequencies `base^(-2i/ropeDimensions)`, > 0. */
   readonly ropeFreqBase: number;
+  /** Context the model was trained on before it was stretched, tokens. */
+  readonly originalContextLength: number;
   /** Absent when positions are used as they are. */
   readonly ropeScaling?: RopeScaling;
   /** What every rotation's sine and cosine are multiplied by; absent: 1. */
@@ -85,7 +99,8 @@ export function readModelParameters(file: GgufFile, keys = new ArchitectureKeys(
   if (ropeDimensions > attention.headDim || ropeDimensions % 2 !== 0) {
     keys.fail('rope.dimension_count', `is ${ropeDimensions}, not an even number up to head_dim ${attention.headDim}`);
   }
-  const ropeScaling = readRopeScaling(keys, contextLength);
+  const ropeScaling = readRopeScaling(keys);
+  const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
   const experts = readExperts(keys);
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
@@ -100,6 +115,7 @@ export function readModelParameters(file: GgufFile, keys = new ArchitectureKeys(
     rmsNormEpsilon: keys.positive('attention.layer_norm_rms_epsilon', ...BOUNDS.epsilon),
     ropeDimensions,
     ropeFreqBase: keys.optionalPositive('rope.freq_base', ...BOUNDS.freqBase) ?? DEFAULT_ROPE_FREQ_BASE,
+    originalContextLength,
     ...(ropeScaling && { ropeScaling }),
     ...(ropeAttentionFactor !== undefined && ropeAttentionFactor !== 1 && { ropeAttentionFactor }),
     ...(experts && { experts }),
@@ -131,9 +147,8 @@ function readAttention(
 }
 
 /** As llama.cpp: a factor without a type is linear, and so is the old `rope.scale_linear`; linear without a factor is none. */
-function readRopeScaling(keys: ArchitectureKeys, contextLength: number): RopeScaling | undefined {
+function readRopeScaling(keys: ArchitectureKeys): RopeScaling | undefined {
   const named = keys.optionalString('rope.scaling.type');
-  const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const oldFactor = keys.optionalPositive('rope.scale_linear', ...BOUNDS.scalingFactor);
   const factor = keys.optionalPositive('rope.scaling.factor', ...BOUNDS.scalingFactor) ?? oldFactor;
   if (named === 'none') return undefined;
@@ -142,8 +157,24 @@ function readRopeScaling(keys: ArchitectureKeys, contextLength: number): RopeSca
     keys.unsupported('rope.scaling.type', `is "${named}"; known are none, ${ROPE_SCALING_TYPES.join(', ')}`);
   if (type === 'linear' && factor === undefined) return undefined;
   // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.
-  if (type === 'longrope') return { type, factor: 1, originalContextLength };
-  return { type, factor: factor ?? keys.fail('rope.scaling.factor', 'is missing'), originalContextLength };
+  if (type === 'longrope') return { type, factor: 1 };
+  const scaling = { type, factor: factor ?? keys.fail('rope.scaling.factor', 'is missing') };
+  return type === 'yarn' ? { ...scaling, yarn: readYarn(keys) } : scaling;
+}
+
+function readYarn(keys: ArchitectureKeys): Yarn {
+  const number = (key: string) => keys.optionalPositive(`rope.scaling.yarn_${key}`, ...BOUNDS.yarn);
+  const extrapolation = keys.optionalNumber('rope.scaling.yarn_ext_factor');
+  if (extrapolation !== undefined && Math.abs(extrapolation) > 1) {
+    keys.fail('rope.scaling.yarn_ext_factor', `is ${extrapolation}, which is no share`);
+  }
+  return {
+    // As llama.cpp: below 0 it is not set.
+    extrapolation: extrapolation === undefined || extrapolation < 0 ? 1 : extrapolation,
+    betaFast: number('beta_fast') ?? 32,
+    betaSlow: number('beta_slow') ?? 1,
+    logMultiplier: keys.optionalNumber('rope.scaling.yarn_log_multiplier') === 0 ? 0 : (number('log_multiplier') ?? 0),
+  };
 }
 
 function readExperts(keys: ArchitectureKeys): Experts | undefined {

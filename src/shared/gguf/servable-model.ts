@@ -1,23 +1,20 @@
 import { RocmForgeError } from '../errors.js';
 import { ArchitectureKeys } from './architecture-keys.js';
+import { ARCHITECTURES, type ArchitectureName, readTraits, type Traits } from './architecture-traits.js';
 import { type ModelParameters, readModelParameters } from './model-parameters.js';
 import type { GgufFile } from './reader.js';
-
-/** The architectures that can run, as `general.architecture` names them. */
-export const ARCHITECTURES = ['llama', 'qwen2', 'qwen3'] as const;
-export type ArchitectureName = (typeof ARCHITECTURES)[number];
 
 /** The shape of a model that can run, as far as a file's header tells. */
 export interface ServableModel extends ModelParameters {
   readonly architecture: ArchitectureName;
+  readonly traits: Traits;
 }
 
 /**
  * The model's shape, and the promise that every key about it was understood. What only the tensors tell is held against
  * them by whoever records the model.
  *
- * @throws RocmForgeError as {@link readModelParameters}; `MODEL_UNSUPPORTED` for an architecture, experts, a RoPE scaling
- *         or any other key that nothing here computes; `GGUF_INVALID` when the tensors contradict the keys
+ * @throws RocmForgeError as {@link readModelParameters}; `MODEL_UNSUPPORTED` for an architecture, experts or any other key that nothing here computes; `GGUF_INVALID` when the tensors contradict the keys
  */
 export function readServableModel(file: GgufFile): ServableModel {
   const keys = new ArchitectureKeys(file);
@@ -30,15 +27,13 @@ export function readServableModel(file: GgufFile): ServableModel {
     );
   }
   const model = readModelParameters(file, keys);
-  const { experts, ropeScaling } = model;
+  const { experts } = model;
   if (experts) keys.unsupported('expert_count', `is ${experts.count}: mixtures of experts are not built yet`);
-  if (ropeScaling && ropeScaling.type !== 'linear') {
-    keys.unsupported('rope.scaling.type', `is "${ropeScaling.type}", which is not built yet`);
-  }
+  const traits = readTraits(architecture, keys, model);
   keys.refuseUnread();
   refuseOtherBlocks(file, keys, model);
   refuseOtherSides(file, keys, model);
-  return { ...model, architecture };
+  return { ...model, architecture, traits };
 }
 
 /** A block without tensors cannot run, and tensors of a block that does not run would be passed over. */
@@ -62,14 +57,16 @@ function refuseOtherSides(file: GgufFile, keys: ArchitectureKeys, model: ModelPa
   const sides = new Set<number>();
   for (const { dims } of file.tensors.values()) for (const side of dims) sides.add(side);
   const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows } = model;
+  const joined = (heads + 2 * kvHeads) * headDim;
   const expected = [
-    ['embedding_length', hiddenSize, `${hiddenSize}`],
-    ['feed_forward_length', ffnSize, `${ffnSize}`],
-    ['attention.head_count', heads * headDim, `${heads} of ${headDim} elements`],
-    ['attention.head_count_kv', kvHeads * headDim, `${kvHeads} of ${headDim} elements`],
-    ['vocab_size', vocabularyRows, `${vocabularyRows}`],
+    ['embedding_length', [hiddenSize], `${hiddenSize}`],
+    ['feed_forward_length', [ffnSize], `${ffnSize}`],
+    ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`],
+    ['attention.head_count_kv', [kvHeads * headDim, joined], `${kvHeads} of ${headDim} elements`],
+    ['vocab_size', [vocabularyRows], `${vocabularyRows}`],
   ] as const;
-  for (const [key, side, shown] of expected) {
-    if (!sides.has(side)) keys.fail(key, `is ${shown}, but no tensor has a side of ${side}`);
+  for (const [key, accepted, shown] of expected) {
+    if (accepted.some((side) => sides.has(side))) continue;
+    keys.fail(key, `is ${shown}, but no tensor has a side of ${accepted.join(' or ')}`);
   }
 }

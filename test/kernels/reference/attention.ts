@@ -2,13 +2,15 @@ import type { Reference } from '../support/compare.js';
 
 /**
  * softmax(scale · q kᵀ) v of one query over `keys` and `values`, of which each entry is one token's head vector.
- * Nothing to attend to gives 0. Magnitude: max |v| · (1 + max scale · √(sum (q k)²)).
+ * Scores become softcap · tanh(score / softcap) where softcap is not 0. Nothing to attend to gives 0. Magnitude: max |v| ·
+ * (1 + max scale · √(sum (q k)²) + softcap).
  */
 export function attend(
   q: ArrayLike<number>,
   keys: readonly ArrayLike<number>[],
   values: readonly ArrayLike<number>[],
   scale: number,
+  softcap = 0,
 ): Required<Reference> {
   const dim = q.length;
   let spread = 0;
@@ -20,7 +22,7 @@ export function attend(
       squares += (q[i]! * k[i]!) ** 2;
     }
     spread = Math.max(spread, Math.abs(scale) * Math.sqrt(squares));
-    return sum * scale;
+    return softcap === 0 ? sum * scale : softcap * Math.tanh((sum * scale) / softcap);
   });
   const largest = Math.max(...scores);
   const weights = scores.map((score) => Math.exp(score - largest));
@@ -33,5 +35,5 @@ export function attend(
       largestValue = Math.max(largestValue, Math.abs(v[i]!));
     }
   });
-  return { values: result, magnitudes: new Float64Array(dim).fill(largestValue * (1 + spread)) };
+  return { values: result, magnitudes: new Float64Array(dim).fill(largestValue * (1 + spread + softcap)) };
 }

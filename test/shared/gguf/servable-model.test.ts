@@ -12,7 +12,7 @@ const refused = (reason: string, message: string | RegExp) =>
   expect.objectContaining({ reason, message: expect.stringMatching(message) });
 
 test.each(['llama', 'qwen2'] as const)('a %s whose every key is understood is taken', (architecture) => {
-  expect(servable({ architecture })).toMatchObject({
+  expect(servable({ family: architecture })).toMatchObject({
     architecture,
     layers: 2,
     vocabularySize: 299,

@@ -1,0 +1,7 @@
+// softcap: x = cap * tanh(x / cap)
+#include "forge/scores.h"
+
+KERNEL(softcap, float* __restrict x,  // [rows, columns]
+       int columns, float cap) {
+  forge::softcap_row(BLOCK_INDEX.x, x, columns, cap);
+}

@@ -1,0 +1,22 @@
+import { type Family, Layers } from './family.js';
+
+/** glm4: llama's blocks with a norm after attention and after the MLP too; RoPE turns a part of each head. */
+export const glm4: Family = {
+  name: 'glm4',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('adjacent');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const attention = l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope);
+        return [
+          l.rmsNorm(`${block}.post_attention_norm`, l.attended(block, attention)),
+          l.rmsNorm(`${block}.post_ffw_norm`, l.mlp(block, l.rmsNorm(`${block}.ffn_norm`))),
+        ];
+      }),
+      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
+    };
+  },
+};

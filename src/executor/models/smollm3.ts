@@ -1,0 +1,23 @@
+import { type Family, Layers } from './family.js';
+
+/** smollm3: llama's blocks; every fourth layer leaves positions out. */
+export const smollm3: Family = {
+  name: 'smollm3',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('adjacent');
+    const unturned = l.unturned('adjacent');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
+        return [
+          l.attended(block, l.attention(index, qkv, (index + 1) % 4 === 0 ? unturned : rope)),
+          l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
+        ];
+      }),
+      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
+    };
+  },
+};

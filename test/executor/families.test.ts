@@ -1,0 +1,85 @@
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type ParityCase, readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { type Float64Options, float64Forward } from '../support/float64-forward.js';
+import { RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../support/random-families.js';
+import { writeRandomFamily } from '../support/random-model.js';
+
+// f32 weights and an f32 cache; what differs is the order of sums.
+const BOUND = 1e-5;
+
+/** llama.cpp's answers, made by bench/peers/make-parity.mjs of the very files that the seed gives. */
+const llamaCases = (family: RandomFamilyName | 'gemma-1-layer'): readonly ParityCase[] =>
+  readParityCases(path.join(packageRoot, 'test', 'fixtures', 'families', `${family}.json`));
+
+/** The same texts with the log probabilities that double precision gives. */
+function float64Cases(file: string, cases: readonly ParityCase[], options: Float64Options = {}): ParityCase[] {
+  return cases.map((one) => {
+    const logits = float64Forward(file, [...one.prompt_tokens, ...one.tokens], options);
+    const top = one.top.map((reference, step) => {
+      const row = logits[one.prompt_tokens.length - 1 + step]!;
+      const largest = row.reduce((a, b) => Math.max(a, b));
+      const logSum = largest + Math.log(row.reduce((sum, logit) => sum + Math.exp(logit - largest), 0));
+      return reference!.map(([id]) => [id, row[id]! - logSum] as const);
+    });
+    return { ...one, top };
+  });
+}
+
+/** For each step the largest difference of the log probabilities that two references give the same tokens, in order. */
+function differences(a: readonly ParityCase[], b: readonly ParityCase[]): number[] {
+  const steps = a.flatMap(({ top }, i) =>
+    top.map((five, step) =>
+      Math.max(...five!.map(([, logprob], rank) => Math.abs(logprob - b[i]!.top[step]![rank]![1]))),
+    ),
+  );
+  return steps.sort((left, right) => left - right);
+}
+
+// llama.cpp takes their GELU from a table of f16, by the gate in f16. Where a gate lies between two f16, the order of sums
+// decides which it becomes, and what follows from it is another f16 elsewhere: layers, and positions, multiply that.
+const tabled = (family: RandomFamilyName): boolean => family.startsWith('gemma');
+const TABLED_BOUND = 1e-3;
+
+describe('double precision gives llama.cpp’s log probabilities', () => {
+  it.each(RANDOM_FAMILY_NAMES)('%s', (family) => {
+    const cases = llamaCases(family);
+    const options = { geluTable: tabled(family) };
+    const difference = differences(float64Cases(writeRandomFamily(family), cases, options), cases).at(-1)!;
+    console.log(`${family}: float64 and llama.cpp differ by ${difference.toExponential(1)}`);
+    expect(difference).toBeLessThanOrEqual(tabled(family) ? TABLED_BOUND : BOUND);
+  });
+
+  it('gemma of one layer, where no gate decides about another: but for the table there is no difference', () => {
+    const file = writeRandomFamily('gemma', { layers: 1 });
+    const cases = llamaCases('gemma-1-layer');
+    const [withTable, without] = [true, false].map((geluTable) =>
+      differences(float64Cases(file, cases, { geluTable }), cases),
+    );
+    const within = (list: readonly number[]) => list.filter((difference) => difference <= BOUND).length;
+    console.log(
+      `steps within ${BOUND} of 256: ${within(withTable!)} with llama.cpp’s table, ${within(without!)} without`,
+    );
+    expect(within(withTable!)).toBeGreaterThanOrEqual(240);
+    expect(within(without!)).toBeLessThanOrEqual(64);
+  });
+});
+
+describe('a random model of each family, fed llama.cpp’s tokens, gives its log probabilities', () => {
+  it.each(RANDOM_FAMILY_NAMES)('%s', async (family) => {
+    const file = writeRandomFamily(family);
+    const cases = tabled(family) ? float64Cases(file, llamaCases(family)) : llamaCases(family);
+    const deviation = await teacherForced(file, cases);
+    console.log(`${family}: mean ${deviation.mean.toExponential(1)}, largest ${deviation.max.toExponential(1)}`);
+    expect(deviation.steps).toBe(4 * 64);
+    expect(deviation.max).toBeLessThanOrEqual(BOUND);
+  });
+
+  it('phi3 with a window, which llama.cpp leaves out', async () => {
+    const file = writeRandomFamily('phi3', { metadata: { 'phi3.attention.sliding_window': 40 } });
+    const cases = float64Cases(file, llamaCases('phi3'), { phi3Window: true });
+    expect((await teacherForced(file, cases)).max).toBeLessThanOrEqual(BOUND);
+    expect((await teacherForced(file, float64Cases(file, llamaCases('phi3')))).max).toBeGreaterThan(100 * BOUND);
+  });
+});

@@ -1,0 +1,215 @@
+import { readFileSync } from 'node:fs';
+import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
+import { readGguf } from '../../src/shared/gguf/reader.js';
+import { gelu } from '../kernels/reference/geglu.js';
+import { silu } from '../kernels/reference/swiglu.js';
+import { fromHalf, toHalf } from '../kernels/support/half.js';
+
+type Row = Float64Array;
+
+export interface Float64Options {
+  /** llama.cpp takes GELU from a table of f16, by the gate rounded to f16. */
+  readonly geluTable?: boolean;
+  /** Whether phi3's window is seen; llama.cpp has switched it off. */
+  readonly phi3Window?: boolean;
+}
+
+/**
+ * A model in F32, computed in double from its file, as the published definitions have it: one row after the other, nothing
+ * fused, nothing shared with the executor. Slow.
+ *
+ * @returns the logits after each of the tokens
+ */
+export function float64Forward(path: string, tokens: readonly number[], options: Float64Options = {}): Row[] {
+  const { metadata, tensors } = readGguf(new FileByteSource(path));
+  const bytes = readFileSync(path);
+  const architecture = metadata.string('general.architecture')!;
+  const number = (key: string, otherwise?: number): number => {
+    const value = metadata.number(`${architecture}.${key}`) ?? otherwise;
+    if (value === undefined) throw new Error(`no ${key}`);
+    return value;
+  };
+  const has = (name: string) => tensors.has(name);
+  const weights = new Map<string, Float64Array>();
+  const tensor = (name: string): Float64Array => {
+    let values = weights.get(name);
+    if (values === undefined) {
+      const { offset, bytes: length, type } = tensors.get(name)!;
+      if (type !== 'F32') throw new Error(`${name} is ${type}`);
+      values = Float64Array.from(
+        new Float32Array(bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + length)),
+      );
+      weights.set(name, values);
+    }
+    return values;
+  };
+  const is = (...names: string[]) => names.includes(architecture);
+  const isGemma = is('gemma', 'gemma2', 'gemma3');
+
+  const hidden = number('embedding_length');
+  const heads = number('attention.head_count');
+  const kvHeads = number('attention.head_count_kv');
+  const headDim = number('attention.key_length', hidden / heads);
+  const epsilon = number('attention.layer_norm_rms_epsilon');
+  const layers = number('block_count');
+  const rotary = number('rope.dimension_count', headDim);
+  const base = number('rope.freq_base', 10_000);
+  const context = number('context_length');
+  const original = number('rope.scaling.original_context_length', context);
+  const scaling = metadata.string(`${architecture}.rope.scaling.type`);
+  const window = number('attention.sliding_window', 0);
+
+  const product = (name: string, x: Row): Row => {
+    const weight = tensor(`${name}.weight`);
+    const y = new Float64Array(weight.length / x.length);
+    const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
+    for (let row = 0; row < y.length; row++) {
+      let sum = bias?.[row] ?? 0;
+      for (let i = 0; i < x.length; i++) sum += weight[row * x.length + i]! * x[i]!;
+      y[row] = sum;
+    }
+    return y;
+  };
+  const norm = (name: string, x: Row): Row => {
+    const weight = tensor(`${name}.weight`);
+    const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + value * value, 0) / x.length + epsilon);
+    return x.map((value, i) => value * scale * weight[i]!);
+  };
+
+  /** Frequencies of a layer and what its rotations are multiplied by. */
+  const ropeOf = (isWindowed: boolean): { frequencies: number[]; magnitude: number } => {
+    const own = is('gemma3') && isWindowed ? 10_000 : base;
+    const plain = Array.from({ length: rotary / 2 }, (_, j) => own ** ((-2 * j) / rotary));
+    if (isWindowed && is('gemma3', 'olmo2')) return { frequencies: plain, magnitude: 1 };
+    const magnitude = number('rope.scaling.attn_factor', 1);
+    if (has('rope_factors_long.weight')) {
+      const divisors = tensor(context > original ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
+      return { frequencies: plain.map((frequency, j) => frequency / divisors[j]!), magnitude };
+    }
+    const factor = number('rope.scaling.factor', 1);
+    if (scaling === 'linear') return { frequencies: plain.map((frequency) => frequency / factor), magnitude };
+    if (scaling !== 'yarn') return { frequencies: plain, magnitude };
+    const place = (turns: number) => (rotary * Math.log(original / (turns * 2 * Math.PI))) / (2 * Math.log(own));
+    const low = Math.max(Math.floor(place(number('rope.scaling.yarn_beta_fast', 32))), 0);
+    const high = Math.min(Math.ceil(place(number('rope.scaling.yarn_beta_slow', 1))), rotary - 1);
+    const frequencies = plain.map((frequency, j) => {
+      const ramp = Math.min(Math.max((j - low) / Math.max(high - low, 0.001), 0), 1);
+      return (frequency / factor) * ramp + frequency * (1 - ramp);
+    });
+    const multiplier = number('rope.scaling.yarn_log_multiplier', 0);
+    const grown = (by: number) => 1 + 0.1 * by * Math.log(factor);
+    return { frequencies, magnitude: (magnitude * grown(1)) / grown(multiplier) };
+  };
+  const isAdjacent = is('llama', 'chatglm', 'glm4', 'granite', 'smollm3', 'mistral3');
+  const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
+    const y = head.slice();
+    for (const [j, frequency] of frequencies.entries()) {
+      const [first, second] = isAdjacent ? [2 * j, 2 * j + 1] : [j, j + rotary / 2];
+      const [cosine, sine] = [magnitude * Math.cos(position * frequency), magnitude * Math.sin(position * frequency)];
+      y[first] = head[first]! * cosine - head[second]! * sine;
+      y[second] = head[first]! * sine + head[second]! * cosine;
+    }
+    return y;
+  };
+
+  const windowed = (layer: number): boolean => {
+    if (window === 0) return false;
+    if (is('gemma2')) return layer % 2 === 0;
+    if (is('gemma3')) return layer % 6 < 5;
+    if (is('olmo2')) return layer % 4 < 3;
+    return is('phi3') && options.phi3Window === true;
+  };
+  const attentionScale = is('granite') ? number('attention.scale') : 1 / Math.sqrt(headDim);
+  const scoreCap = is('gemma2') ? number('attn_logit_softcapping') : undefined;
+  const cap = (value: number, by: number | undefined) => (by === undefined ? value : by * Math.tanh(value / by));
+  const temperature = (position: number) =>
+    is('mistral3') ? 1 + number('attention.temperature_scale') * Math.log(1 + Math.floor(position / original)) : 1;
+  const headsOf = (x: Row): Row[] =>
+    Array.from({ length: x.length / headDim }, (_, head) => x.slice(head * headDim, (head + 1) * headDim));
+
+  const attend = (layer: number, xs: readonly Row[]): Row[] => {
+    const block = `blk.${layer}`;
+    const rope = ropeOf(windowed(layer));
+    const isTurned = !(is('smollm3') && (layer + 1) % 4 === 0);
+    const wide = heads * headDim;
+    const narrow = kvHeads * headDim;
+    const rows = xs.map((x, position) => {
+      let [q, k, v] = has(`${block}.attn_qkv.weight`)
+        ? ((all) => [all.slice(0, wide), all.slice(wide, wide + narrow), all.slice(wide + narrow)])(
+            product(`${block}.attn_qkv`, x),
+          )
+        : ['q', 'k', 'v'].map((name) => product(`${block}.attn_${name}`, x));
+      if (is('olmo2')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
+      let [queries, keys] = [headsOf(q!), headsOf(k!)];
+      if (is('qwen3', 'gemma3')) {
+        queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
+        keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
+      }
+      const turned = (head: Row) => (isTurned ? turn(head, position, rope) : head);
+      return { queries: queries.map(turned), keys: keys.map(turned), values: headsOf(v!) };
+    });
+    return rows.map(({ queries }, position) => {
+      const out = new Float64Array(wide);
+      const first = windowed(layer) ? Math.max(0, position - window + 1) : 0;
+      for (const [head, q] of queries.entries()) {
+        const kvHead = Math.floor(head / (heads / kvHeads));
+        const seen = rows.slice(first, position + 1);
+        const scores = seen.map(({ keys }) => {
+          const dot = keys[kvHead]!.reduce((sum, value, i) => sum + value * q[i]!, 0);
+          return cap(dot * temperature(position) * attentionScale, scoreCap);
+        });
+        const largest = Math.max(...scores);
+        const exponentials = scores.map((score) => Math.exp(score - largest));
+        const total = exponentials.reduce((sum, value) => sum + value, 0);
+        for (const [i, { values }] of seen.entries()) {
+          for (let e = 0; e < headDim; e++)
+            out[head * headDim + e]! += (exponentials[i]! / total) * values[kvHead]![e]!;
+        }
+      }
+      return product(`${block}.attn_output`, out);
+    });
+  };
+
+  const activation = (gate: number): number => {
+    if (!isGemma) return silu(gate);
+    return options.geluTable ? fromHalf(toHalf(gelu(fromHalf(toHalf(gate))))) : gelu(gate);
+  };
+  const mlp = (layer: number, x: Row): Row => {
+    const block = `blk.${layer}`;
+    let [gate, up] = has(`${block}.ffn_gate.weight`)
+      ? [product(`${block}.ffn_gate`, x), product(`${block}.ffn_up`, x)]
+      : ((both) => [both.slice(0, both.length / 2), both.slice(both.length / 2)])(product(`${block}.ffn_up`, x));
+    gate = gate!.map(activation);
+    return product(
+      `${block}.ffn_down`,
+      gate.map((value, i) => value * up![i]!),
+    );
+  };
+
+  const embedding = tensor('token_embd.weight');
+  const embeddingScale = isGemma ? Math.sqrt(hidden) : is('granite') ? number('embedding_scale') : 1;
+  const residualScale = is('granite') ? number('residual_scale') : 1;
+  let xs = tokens.map((id) => embedding.slice(id * hidden, (id + 1) * hidden).map((value) => value * embeddingScale));
+  for (let layer = 0; layer < layers; layer++) {
+    const block = `blk.${layer}`;
+    const before = (name: string, x: Row) => (is('olmo2') ? x : norm(`${block}.${name}`, x));
+    const after = (name: string, x: Row) =>
+      is('gemma2', 'gemma3', 'glm4', 'olmo2') ? norm(`${block}.${name}`, x) : x.map((value) => value * residualScale);
+    const attended = attend(
+      layer,
+      xs.map((x) => before('attn_norm', x)),
+    );
+    xs = xs.map((x, row) => {
+      const added = after('post_attention_norm', attended[row]!);
+      return x.map((value, i) => value + added[i]!);
+    });
+    xs = xs.map((x) => {
+      const added = after('post_ffw_norm', mlp(layer, before('ffn_norm', x)));
+      return x.map((value, i) => value + added[i]!);
+    });
+  }
+  const output = has('output.weight') ? 'output' : 'token_embd';
+  const logitsScale = is('granite') ? 1 / number('logit_scale') : 1;
+  const logitsCap = is('gemma2') ? number('final_logit_softcapping') : undefined;
+  return xs.map((x) => product(output, norm('output_norm', x)).map((logit) => cap(logit * logitsScale, logitsCap)));
+}

@@ -1,0 +1,134 @@
+import { type BuilderValue, typed } from './gguf-builder.js';
+
+/** What a random model of a family has that llama's has not. Names of keys are without the architecture's prefix. */
+export interface RandomFamily {
+  readonly metadata?: Readonly<Record<string, BuilderValue>>;
+  /** Query heads, key heads and the size of a head. Default: four and two of 16. */
+  readonly heads?: readonly [heads: number, kvHeads: number, headDim: number];
+  /** Width of the residual stream. Default: 64. */
+  readonly hidden?: number;
+  /** q, k and v in one matrix, or gate and up. */
+  readonly joined?: readonly ('qkv' | 'gate_up')[];
+  /** Matrices of a block that have a bias. */
+  readonly biases?: readonly string[];
+  readonly headNorms?: 'head' | 'row';
+  /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
+  readonly norms?: readonly string[];
+  readonly isTied?: boolean;
+  /** Vectors of the file: their elements' mean. */
+  readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
+  /** What weights' standard deviation is multiplied by, by the matrix's name. */
+  readonly scaled?: Readonly<Record<string, number>>;
+}
+
+const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
+const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
+const MLP = ['ffn_gate', 'ffn_up', 'ffn_down'] as const;
+
+/**
+ * Of each family one model with every optional tensor and key that its real files have, sized so that a prompt of a hundred
+ * tokens goes past every window and past the context that RoPE was trained for.
+ */
+export const RANDOM_FAMILIES = {
+  llama: {},
+  // As Granite Code, whose every matrix has a bias.
+  'llama-biased': { biases: [...QKV, 'attn_output', ...MLP] },
+  'llama-yarn': {
+    metadata: {
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+    },
+  },
+  qwen2: { biases: QKV },
+  'qwen2-unbiased': {},
+  qwen3: { headNorms: 'head' },
+  gemma: { heads: [4, 1, 32], isTied: true, scaled: { token_embd: 0.04 } },
+  gemma2: {
+    heads: [4, 2, 32],
+    isTied: true,
+    norms: POST_NORMS,
+    metadata: {
+      attn_logit_softcapping: typed.f32(5),
+      final_logit_softcapping: typed.f32(3),
+      'attention.sliding_window': 24,
+    },
+    scaled: { attn_q: 3, attn_k: 3, token_embd: 0.04 },
+  },
+  gemma3: {
+    heads: [4, 1, 32],
+    isTied: true,
+    norms: POST_NORMS,
+    headNorms: 'head',
+    metadata: {
+      'attention.sliding_window': 24,
+      'rope.freq_base': typed.f32(1_000_000),
+      'rope.scaling.type': 'linear',
+      'rope.scaling.factor': typed.f32(8),
+    },
+    scaled: { token_embd: 0.04 },
+  },
+  phi3: {
+    heads: [2, 1, 96],
+    hidden: 192,
+    joined: ['qkv', 'gate_up'],
+    metadata: {
+      'rope.dimension_count': 96,
+      'rope.scaling.original_context_length': 64,
+      'rope.scaling.attn_factor': typed.f32(1.19),
+    },
+    vectors: {
+      'rope_factors_short.weight': { length: 48, mean: 1.2 },
+      'rope_factors_long.weight': { length: 48, mean: 3 },
+    },
+  },
+  glm4: {
+    heads: [4, 2, 32],
+    joined: ['gate_up'],
+    biases: QKV,
+    norms: POST_NORMS,
+    metadata: { 'rope.dimension_count': 16 },
+  },
+  chatglm: {
+    joined: ['qkv', 'gate_up'],
+    biases: ['attn_qkv'],
+    metadata: { 'rope.dimension_count': 8 },
+  },
+  granite: {
+    metadata: {
+      logit_scale: typed.f32(4),
+      residual_scale: typed.f32(0.4),
+      embedding_scale: typed.f32(3),
+      'attention.scale': typed.f32(0.4),
+    },
+  },
+  olmo2: {
+    heads: [4, 2, 16],
+    headNorms: 'row',
+    norms: ['post_attention_norm', 'post_ffw_norm'],
+    metadata: {
+      'attention.sliding_window': 24,
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+    },
+  },
+  smollm3: { isTied: true, scaled: { token_embd: 0.04 } },
+  mistral3: {
+    metadata: {
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+      'rope.scaling.yarn_beta_fast': typed.f32(24),
+      'rope.scaling.yarn_beta_slow': typed.f32(2),
+      'rope.scaling.yarn_log_multiplier': typed.f32(0.7),
+      'attention.temperature_scale': typed.f32(0.3),
+    },
+  },
+} as const satisfies Readonly<Record<string, RandomFamily>>;
+
+export type RandomFamilyName = keyof typeof RANDOM_FAMILIES;
+export const RANDOM_FAMILY_NAMES = Object.keys(RANDOM_FAMILIES) as readonly RandomFamilyName[];
+
+/** `general.architecture` of a random family. */
+export const architectureOf = (name: RandomFamilyName): string => name.replace(/-.*/, '');
