@@ -21,6 +21,8 @@ export interface RandomModelOptions {
   readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
   /** More tensors, all zero. */
   readonly tensors?: Readonly<Record<string, { readonly type?: TensorTypeName; readonly dims: readonly number[] }>>;
+  /** Where gate and up are one matrix: up comes first. */
+  readonly swapsGateAndUp?: boolean;
   /** Tensors that are multiplied by a number. */
   readonly scaled?: Readonly<Record<string, number>>;
 }
@@ -96,6 +98,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     // Padding is large: whoever computes with it notices.
     const values = new Float32Array(columns * (rows + padded)).fill(3);
     for (let i = 0; i < columns * rows; i++) values[i] = random() * scale * (scaled[name] ?? scaled[kindOf(name)] ?? 1);
+    if (options.swapsGateAndUp && kindOf(name) === 'ffn_up')
+      values.set([...values.subarray(values.length / 2), ...values.subarray(0, values.length / 2)]);
     const data = type === 'F32' ? new Uint8Array(values.buffer) : new Uint8Array(toHalves(values).buffer);
     builder.tensor(name, { type, dims: [columns, rows + padded], data });
   };

@@ -1,0 +1,177 @@
+import path from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
+import { type Attention, type ModelGraph, type Residual, type Value, x } from '../../src/executor/model/values.js';
+import { families } from '../../src/executor/models/index.js';
+import type { ArchitectureName } from '../../src/shared/gguf/architecture-traits.js';
+import type { ServableModel } from '../../src/shared/gguf/servable-model.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { architectureOf, type RandomFamilyName } from '../support/random-families.js';
+import { writeRandomFamily } from '../support/random-model.js';
+
+// Twice what llama.cpp's table of f16 makes of GELU (families.test.ts); every other family is within 1e-5.
+const SEEN = 2e-3;
+
+/** Another graph than a family builds. */
+type Mistake = (graph: ModelGraph, model: ServableModel) => ModelGraph;
+
+/** Every value of the graph, from the inside out, as `change` makes it. */
+const each =
+  (change: (value: Value) => Value): Mistake =>
+  (graph) => {
+    const inner = (value: Residual | Value): Residual | Value => (value.kind === 'residual' ? value : outer(value));
+    const outer = (value: Value): Value =>
+      change(
+        value.kind === 'attention'
+          ? { ...value, qkv: outer(value.qkv) as Attention['qkv'] }
+          : ({ ...value, of: inner(value.of) } as Value),
+      );
+    return { ...graph, additions: graph.additions.map(outer), logits: outer(graph.logits) as ModelGraph['logits'] };
+  };
+const attentions = (change: (attention: Attention) => Partial<Attention>): Mistake =>
+  each((value) => (value.kind === 'attention' ? { ...value, ...change(value) } : value));
+const ropes = (change: (rope: Attention['rope'], attention: Attention) => Partial<Attention['rope']>): Mistake => {
+  // Layers share a rotation, of which there is one pair of tables.
+  const changed = new Map<string, Attention['rope']>();
+  return attentions((attention) => {
+    const rope = { ...attention.rope, ...change(attention.rope, attention) };
+    const key = JSON.stringify(rope, (_, value) => (value === Number.POSITIVE_INFINITY ? 'infinite' : value));
+    return { rope: changed.get(key) ?? (changed.set(key, rope), rope) };
+  });
+};
+const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));
+const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
+/** Norms of what is added are taken for norms before the next layer: they are left out. */
+const noPostNorms: Mistake = (graph) => ({
+  ...graph,
+  additions: graph.additions.map((value) => (value.kind === 'norm' ? (value.of as Value) : value)),
+});
+const silu = each((value) => (value.kind === 'gated' ? { ...value, activation: 'silu' } : value));
+const unscaled = each((value) => (value.kind === 'scaled' ? value.of : value));
+
+const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake>>>> = {
+  llama: { 'pairs of halves': otherPairs },
+  'llama-biased': {
+    'no bias of gate and up': each((value) =>
+      value.kind === 'gated' ? { ...value, of: { ...value.of, biases: undefined } } : value,
+    ),
+    'no bias of the attention’s output': each((value) =>
+      value.kind === 'linear' && value.of.kind === 'attention' ? { ...value, biases: undefined } : value,
+    ),
+  },
+  'llama-yarn': {
+    'every frequency stretched': ropes(() => ({ yarn: undefined })),
+    'no magnitude': ropes(() => ({ magnitude: 1 })),
+  },
+  qwen2: {
+    'adjacent pairs': otherPairs,
+    'no biases': each((value) => (value.kind === 'linear' ? { ...value, biases: undefined } : value)),
+  },
+  qwen3: { 'no norms of heads': attentions(() => ({ headNorms: undefined })) },
+  gemma: {
+    'the embedding as it is': (graph) => ({ ...graph, embeddingScale: undefined }),
+    silu,
+    'adjacent pairs': otherPairs,
+  },
+  gemma2: {
+    'norms after attention and MLP left out': noPostNorms,
+    'scores not capped': attentions(() => ({ softcap: undefined })),
+    'logits not capped': (graph) => ({ ...graph, logitsSoftcap: undefined }),
+    'no window': attentions(() => ({ window: undefined })),
+    'a window one too long': attentions(({ window }) => ({ window: window && window + 1 })),
+    'the other layers windowed': attentions(({ layer }) => ({ window: layer % 2 === 0 ? undefined : 24 })),
+    'scores by the width of the residual stream': attentions(({ heads }) => ({ scale: 1 / Math.sqrt(64 / heads) })),
+  },
+  gemma3: {
+    'norms after attention and MLP left out': noPostNorms,
+    'windowed layers turned as the others are': (graph, model) => {
+      const [global] = [...attentionsOf(graph)].filter(({ window }) => window === undefined);
+      return attentions(() => ({ rope: global!.rope }))(graph, model);
+    },
+    'positions of windowed layers divided': ropes((_, { window }) => (window === undefined ? {} : { factor: 8 })),
+    'no window': attentions(() => ({ window: undefined })),
+    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+  },
+  phi3: {
+    'short factors for a long context': ropes(({ divisors }) => ({
+      divisors: divisors && 'short' in divisors ? divisors.short : divisors,
+    })),
+    'no magnitude': ropes(() => ({ magnitude: 1 })),
+    'adjacent pairs': otherPairs,
+  },
+  glm4: {
+    'norms after attention and MLP left out': noPostNorms,
+    'whole heads turned': wholeHeads,
+    'pairs of halves': otherPairs,
+  },
+  chatglm: { 'whole heads turned': wholeHeads, 'pairs of halves': otherPairs },
+  granite: {
+    'the embedding as it is': (graph) => ({ ...graph, embeddingScale: undefined }),
+    'what is added as it is': unscaled,
+    'logits multiplied': (graph) => ({ ...graph, logitsScale: 1 / graph.logitsScale! }),
+    'scores by the head’s size': attentions(({ headDim }) => ({ scale: 1 / Math.sqrt(headDim) })),
+    'pairs of halves': otherPairs,
+  },
+  olmo2: {
+    'norms after attention and MLP left out': noPostNorms,
+    'no norms of q and k': attentions(() => ({ headNorms: undefined })),
+    'windowed layers stretched by yarn': (graph, model) => {
+      const [global] = [...attentionsOf(graph)].filter(({ window }) => window === undefined);
+      return attentions(() => ({ rope: global!.rope }))(graph, model);
+    },
+    'the residual stream normalized before': (graph) => {
+      const weight = graph.additions.find((value) => value.kind === 'norm')!.weight;
+      const normed: Value = { kind: 'norm', weight, epsilon: 1e-5, of: x };
+      return each((value) =>
+        value.kind === 'linear' && value.of.kind === 'residual' ? { ...value, of: normed } : value,
+      )(graph, {} as ServableModel);
+    },
+  },
+  smollm3: {
+    'every layer turned': (graph, model) => {
+      const [first] = attentionsOf(graph);
+      return attentions(() => ({ rope: first!.rope }))(graph, model);
+    },
+  },
+  mistral3: {
+    'queries as they are': ropes(() => ({ temperature: undefined })),
+    'no share of the magnitude': ropes(({ magnitude }) => ({ magnitude: magnitude * (1 + 0.1 * 0.7 * Math.log(4)) })),
+    'frequencies mixed from other places': ropes(({ yarn }) => ({
+      yarn: yarn && { ...yarn, betaFast: 32, betaSlow: 1 },
+    })),
+  },
+};
+
+function* attentionsOf(graph: ModelGraph): Generator<Attention> {
+  const found: Attention[] = [];
+  each((value) => {
+    if (value.kind === 'attention') found.push(value);
+    return value;
+  })(graph, {} as ServableModel);
+  yield* found;
+}
+
+const planted = Object.entries(MISTAKES).flatMap(([family, mistakes]) =>
+  Object.entries(mistakes).map(([name, mistake]) => [family as RandomFamilyName, name, mistake] as const),
+);
+
+describe('what is easily mistaken in a family is seen in its log probabilities', () => {
+  afterEach(() => {
+    vi.restoreAllMocks();
+  });
+
+  it.each(planted)('%s: %s', async (name, _what, mistake) => {
+    const family = families[architectureOf(name) as ArchitectureName];
+    const build = family.build.bind(family);
+    vi.spyOn(family, 'build').mockImplementation((model, tensors) => mistake(build(model, tensors), model));
+    const cases = readParityCases(path.join(packageRoot, 'test', 'fixtures', 'families', `${name}.json`));
+    const { max } = await teacherForced(writeRandomFamily(name), cases);
+    expect(max).toBeGreaterThan(SEEN);
+  });
+
+  it.each(['phi3', 'glm4', 'chatglm'] as const)('%s: gate and up taken for one another', async (name) => {
+    const cases = readParityCases(path.join(packageRoot, 'test', 'fixtures', 'families', `${name}.json`));
+    const { max } = await teacherForced(writeRandomFamily(name, { swapsGateAndUp: true }), cases);
+    expect(max).toBeGreaterThan(SEEN);
+  });
+});
