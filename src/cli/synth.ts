@@ -46,6 +46,11 @@ export function synth(options: SynthOptions): number {
 function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
   const key = (suffix: string) => `${shape.architecture}.${suffix}`;
   const u32 = (value: number): GgufValue => ({ type: 'u32', value });
+  const f32 = (value: number): GgufValue => ({ type: 'f32', value });
+  const keys = Object.entries(shape.parts?.keys ?? {}).map(([name, value]): [string, GgufValue] => [
+    key(name),
+    name.endsWith('softcapping') ? f32(value) : u32(value),
+  ]);
   const { tokens, types, merges, bos, eos } = syntheticVocabulary(shape.vocabulary);
   return {
     'general.name': { type: 'string', value: name },
@@ -61,6 +66,7 @@ function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
     [key('rope.dimension_count')]: u32(shape.headDim),
     [key('rope.freq_base')]: { type: 'f32', value: shape.ropeBase },
     [key('vocab_size')]: u32(shape.vocabulary),
+    ...Object.fromEntries(keys),
     'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
     'tokenizer.ggml.pre': { type: 'string', value: shape.preTokenizer },
     'tokenizer.ggml.tokens': { type: 'strings', value: tokens },
@@ -86,7 +92,7 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
     dims: [values.length],
     data: () => [new Uint8Array(values.buffer)],
   });
-  const ones = (name: string) => vector(`${name}.weight`, new Float32Array(hidden).fill(1));
+  const ones = (name: string, length = hidden) => vector(`${name}.weight`, new Float32Array(length).fill(1));
   const bias = (name: string, length: number) =>
     vector(
       name,
@@ -95,23 +101,32 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
   const list = [matrix('token_embd', hidden, vocabulary), ones('output_norm')];
   if (!shape.tied) list.push(matrix('output', hidden, vocabulary));
   if (shape.ropeFactors) list.push(vector('rope_freqs.weight', ropeDivisors(shape, shape.ropeFactors)));
+  const { norms = ['attn_norm', 'ffn_norm'], joined, headNorms, biases } = shape.parts ?? {};
+  const [wide, narrow] = [heads * headDim, kvHeads * headDim];
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
-    list.push(
-      ones(`${block}.attn_norm`),
-      matrix('attn_q', hidden, heads * headDim, layer),
-      matrix('attn_k', hidden, kvHeads * headDim, layer),
-      matrix('attn_v', hidden, kvHeads * headDim, layer),
-      matrix('attn_output', heads * headDim, hidden, layer),
-      ones(`${block}.ffn_norm`),
-      matrix('ffn_gate', hidden, ffn, layer),
-      matrix('ffn_up', hidden, ffn, layer),
-      matrix('ffn_down', ffn, hidden, layer),
-    );
-    if (shape.architecture === 'qwen2') {
-      list.push(bias(`${block}.attn_q.bias`, heads * headDim));
-      list.push(bias(`${block}.attn_k.bias`, kvHeads * headDim), bias(`${block}.attn_v.bias`, kvHeads * headDim));
+    const project = (name: string, columns: number, rows: number) => {
+      list.push(matrix(name, columns, rows, layer));
+      if (biases?.includes(name)) list.push(bias(`${block}.${name}.bias`, rows));
+    };
+    for (const name of norms) list.push(ones(`${block}.${name}`));
+    if (headNorms !== undefined) {
+      list.push(ones(`${block}.attn_q_norm`, headNorms === 'head' ? headDim : wide));
+      list.push(ones(`${block}.attn_k_norm`, headNorms === 'head' ? headDim : narrow));
     }
+    if (joined?.includes('qkv')) project('attn_qkv', hidden, wide + 2 * narrow);
+    else {
+      project('attn_q', hidden, wide);
+      project('attn_k', hidden, narrow);
+      project('attn_v', hidden, narrow);
+    }
+    project('attn_output', wide, hidden);
+    if (joined?.includes('gate_up')) project('ffn_up', hidden, 2 * ffn);
+    else {
+      project('ffn_gate', hidden, ffn);
+      project('ffn_up', hidden, ffn);
+    }
+    project('ffn_down', ffn, hidden);
   }
   return list;
 }

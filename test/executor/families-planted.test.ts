@@ -36,7 +36,8 @@ const ropes = (change: (rope: Attention['rope'], attention: Attention) => Partia
   return attentions((attention) => {
     const rope = { ...attention.rope, ...change(attention.rope, attention) };
     const key = JSON.stringify(rope, (_, value) => (value === Number.POSITIVE_INFINITY ? 'infinite' : value));
-    return { rope: changed.get(key) ?? (changed.set(key, rope), rope) };
+    if (!changed.has(key)) changed.set(key, rope);
+    return { rope: changed.get(key) as Attention['rope'] };
   });
 };
 const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));

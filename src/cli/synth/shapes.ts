@@ -1,6 +1,23 @@
+import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js';
+
+/** What a family's files have that llama's have not. */
+interface FamilyParts {
+  /** Keys without the architecture's prefix. */
+  readonly keys?: Readonly<Record<string, number>>;
+  /** Matrices of a block that have a bias. */
+  readonly biases?: readonly string[];
+  /** q, k and v in one matrix, gate and up. */
+  readonly joined?: readonly ('qkv' | 'gate_up')[];
+  /** Norms of q and k: of each head, or over the row. */
+  readonly headNorms?: 'head' | 'row';
+  /** Norms of a block. Default: attn_norm, ffn_norm. */
+  readonly norms?: readonly string[];
+}
+
 /** What decides the tensors of a model. */
 export interface ModelShape {
-  readonly architecture: 'llama' | 'qwen2';
+  readonly architecture: ArchitectureName;
+  readonly parts?: FamilyParts;
   readonly layers: number;
   readonly hidden: number;
   readonly ffn: number;
@@ -32,10 +49,14 @@ const llama3 = {
 } as const;
 const qwen2 = {
   architecture: 'qwen2',
+  parts: { biases: ['attn_q', 'attn_k', 'attn_v'] },
   context: 32_768,
   ropeBase: 1_000_000,
   preTokenizer: 'qwen2',
 } as const;
+const qwen3 = { ...qwen2, architecture: 'qwen3', context: 40_960, parts: { headNorms: 'head' } } as const;
+const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
+const gemma = { ropeBase: 10_000, preTokenizer: 'llama-bpe', tied: true, headDim: 256 } as const;
 const scaled = (factor: number) => ({ factor, low: 1, high: 4, original: 8192 });
 const tiny = { layers: 2, hidden: 256, ffn: 768, heads: 4, kvHeads: 2, headDim: 64, vocabulary: 1024, context: 2048 };
 
@@ -67,6 +88,64 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
   'qwen2.5-7b': {
     ...qwen2,
     ...{ layers: 28, hidden: 3584, ffn: 18_944, heads: 28, kvHeads: 4, headDim: 128, vocabulary: 152_064, tied: false },
+  },
+  'qwen3-0.6b': {
+    ...qwen3,
+    ...{ layers: 28, hidden: 1024, ffn: 3072, heads: 16, kvHeads: 8, headDim: 128, vocabulary: 151_936, tied: true },
+  },
+  'qwen3-8b': {
+    ...qwen3,
+    ...{ layers: 36, hidden: 4096, ffn: 12_288, heads: 32, kvHeads: 8, headDim: 128, vocabulary: 151_936, tied: false },
+  },
+  'gemma-2b': {
+    ...gemma,
+    ...{ architecture: 'gemma', context: 8192, vocabulary: 256_000 },
+    ...{ layers: 18, hidden: 2048, ffn: 16_384, heads: 8, kvHeads: 1 },
+  },
+  'gemma-2-2b': {
+    ...gemma,
+    ...{ architecture: 'gemma2', context: 8192, vocabulary: 256_000 },
+    ...{ layers: 26, hidden: 2304, ffn: 9216, heads: 8, kvHeads: 4 },
+    parts: {
+      norms: POST_NORMS,
+      keys: { attn_logit_softcapping: 50, final_logit_softcapping: 30, 'attention.sliding_window': 4096 },
+    },
+  },
+  'gemma-3-1b': {
+    ...gemma,
+    ...{ architecture: 'gemma3', context: 32_768, vocabulary: 262_144, ropeBase: 1_000_000 },
+    ...{ layers: 26, hidden: 1152, ffn: 6912, heads: 4, kvHeads: 1 },
+    parts: { norms: POST_NORMS, headNorms: 'head', keys: { 'attention.sliding_window': 512 } },
+  },
+  'phi-3-mini-4k': {
+    ...{ architecture: 'phi3', context: 4096, vocabulary: 32_064, ropeBase: 10_000, preTokenizer: 'llama-bpe' },
+    ...{ layers: 32, hidden: 3072, ffn: 8192, heads: 32, kvHeads: 32, headDim: 96, tied: false },
+    parts: { joined: ['qkv', 'gate_up'], keys: { 'attention.sliding_window': 2047 } },
+  },
+  'glm-4-9b-0414': {
+    ...{ architecture: 'glm4', context: 32_768, vocabulary: 151_552, ropeBase: 10_000, preTokenizer: 'llama-bpe' },
+    ...{ layers: 40, hidden: 4096, ffn: 13_696, heads: 32, kvHeads: 2, headDim: 128, tied: false },
+    parts: {
+      norms: POST_NORMS,
+      joined: ['gate_up'],
+      biases: ['attn_q', 'attn_k', 'attn_v'],
+      keys: { 'rope.dimension_count': 64 },
+    },
+  },
+  'olmo-2-7b': {
+    ...{ architecture: 'olmo2', context: 4096, vocabulary: 100_352, ropeBase: 500_000, preTokenizer: 'llama-bpe' },
+    ...{ layers: 32, hidden: 4096, ffn: 11_008, heads: 32, kvHeads: 32, headDim: 128, tied: false },
+    parts: { norms: ['post_attention_norm', 'post_ffw_norm'], headNorms: 'row' },
+  },
+  'smollm3-3b': {
+    ...{
+      architecture: 'smollm3',
+      context: 65_536,
+      vocabulary: 128_256,
+      ropeBase: 5_000_000,
+      preTokenizer: 'llama-bpe',
+    },
+    ...{ layers: 36, hidden: 2048, ffn: 11_008, heads: 16, kvHeads: 4, headDim: 128, tied: true },
   },
   tiny: { ...llama3, ...tiny, tied: false },
   'tiny-qwen2': { ...qwen2, ...tiny, tied: true },
