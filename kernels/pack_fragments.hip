@@ -55,7 +55,7 @@ template <class Source, int ZERO>
 DEVICE int quant_of(const Blocks<Source, ZERO>& b, int row, int k) {
   if (!has(b.at, row, k)) return 0;
   const int e = k % Source::ELEMENTS;
-  return static_cast<int8_t>(Source::quants4(block_of(b, row, k), e & ~3) >> (8 * (e & 3))) + ZERO;
+  return static_cast<int8_t>(quants4<Source>(block_of(b, row, k), e & ~3) >> (8 * (e & 3))) + ZERO;
 }
 template <class Source, int ZERO>
 DEVICE float scale_of(const Blocks<Source, ZERO>& b, int row, int k) {

@@ -7,7 +7,7 @@ export const FRAGMENT_CHUNK = 64;
 export const FRAGMENT_TILE_ROWS = 64;
 
 /** How weights lie for Hopper's matrix units: `kernels/forge/fragments.h`. */
-export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q4', 'q5', 'q6', 'q8'] as const;
+export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q2', 'q4', 'q5', 'q6', 'q8'] as const;
 export type FragmentFormat = (typeof FRAGMENT_FORMATS)[number];
 
 /** Types of weights that become fragments. */
@@ -17,6 +17,7 @@ export type FragmentType = TileType | BlockType;
 export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
   f16: 2048,
   bf16: 2048,
+  q2: 512,
   q4: 640,
   q5: 768,
   q6: 896,
@@ -24,14 +25,18 @@ export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
 };
 
 const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
+  q2_k: 'q2',
   q4_0: 'q4',
   q4_1: 'q4',
   q4_k: 'q4',
   q5_0: 'q5',
   q5_1: 'q5',
   q5_k: 'q5',
+  q3_k: 'q6',
   q6_k: 'q6',
   q8_0: 'q8',
+  iq4_nl: 'q8',
+  iq4_xs: 'q8',
 };
 
 export function fragmentFormat(type: FragmentType): FragmentFormat {
