@@ -93,8 +93,8 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
           const InputPart& input = stage[u].input;
           UNROLL
           for (int p = 0; p < ROW_PIECES; p++) {
-            weights[place * ROW_PIECES + p] = Words2{{static_cast<uint32_t>(F::word(part.quants, p)),
-                                                      static_cast<uint32_t>(F::word(part.quants, p + 4))}};
+            weights[place * ROW_PIECES + p] = Words2{
+                {static_cast<uint32_t>(F::word(part.quants, p)), static_cast<uint32_t>(F::word(part.quants, p + 4))}};
             activations[place * ROW_PIECES + p] = Words2{{input.low.w[p], input.high.w[p]}};
           }
           weight_scales[place] = F::Scales::scale(part.scales, b);

@@ -1,5 +1,5 @@
-// The sixteen levels that nibbles of IQ4_NL and IQ4_XS name (llama.cpp's kvalues_iq4nl): closer together around zero, as
-// weights are.
+// The sixteen levels that nibbles of IQ4_NL and IQ4_XS name (llama.cpp's kvalues_iq4nl): closer together around zero,
+// as weights are.
 #pragma once
 
 #include "device.h"

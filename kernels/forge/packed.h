@@ -309,8 +309,8 @@ DEVICE float add_block(float sum, const WeightPart<F>& w, const InputPart& x, in
   int products, all_quants = x.sum_low + x.sum_high;
   if constexpr (F::HAS_HALF_SCALES) {
     const int halves = F::Scales::halves(w.scales, b);
-    products = (low - F::ZERO * x.sum_low) * half_scale(halves, 0) +
-               (high - F::ZERO * x.sum_high) * half_scale(halves, 1);
+    products =
+        (low - F::ZERO * x.sum_low) * half_scale(halves, 0) + (high - F::ZERO * x.sum_high) * half_scale(halves, 1);
     all_quants = x.sum_low * half_minimum(halves, 0) + x.sum_high * half_minimum(halves, 1);
   } else {
     products = low + high - F::ZERO * all_quants;
