@@ -49,7 +49,10 @@ static_assert(LINEAR_WIDE128_ROWS == TILE_ROWS && LINEAR_MANY_ROWS == 2 * TILE_R
 
 LINEAR_FORMAT(f16, Floats<half_t>, half_t, 2)
 LINEAR_FORMAT(bf16, Floats<bfloat_t>, bfloat_t, 2)
+LINEAR_FORMAT(q2, Quant2, half_t, 2)
+LINEAR_FORMAT(q3, Quant3, half_t, 4)
 LINEAR_FORMAT(q4, Quant4, half_t, 4)
 LINEAR_FORMAT(q5, Quant5, half_t, 4)
 LINEAR_FORMAT(q6, Quant6, half_t, 2)
 LINEAR_FORMAT(q8, Quant8, half_t, 2)
+LINEAR_FORMAT(iq4, Levels4, half_t, 4)

@@ -37,7 +37,10 @@ DEVICE void finish(const Gated<T>& job, int t, int n, float gated) {
 
 LINEAR_GATED(f16, Floats<half_t>, half_t)
 LINEAR_GATED(bf16, Floats<bfloat_t>, bfloat_t)
+LINEAR_GATED(q2, Quant2, half_t)
+LINEAR_GATED(q3, Quant3, half_t)
 LINEAR_GATED(q4, Quant4, half_t)
 LINEAR_GATED(q5, Quant5, half_t)
 LINEAR_GATED(q6, Quant6, half_t)
 LINEAR_GATED(q8, Quant8, half_t)
+LINEAR_GATED(iq4, Levels4, half_t)

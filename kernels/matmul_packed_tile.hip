@@ -32,7 +32,8 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
                                float* __restrict y, int tokens, int out, int blocks, int y_stride, int accumulate) {
   static_assert(OWNED * WAVES == TILES, "whole tiles a wave");
   // What unpacking takes the most registers for gets by with the sums of two leaves.
-  constexpr int LEAVES = min_of(LANE_SUMS, F::HAS_HIGH_PLANE && (F::HAS_MINIMUM || F::HAS_HALF_SCALES) ? 2 : 4);
+  constexpr bool TAKES_MOST = F::HAS_HALF_SCALES || (F::Quants::BITS == 5 && F::HAS_MINIMUM);
+  constexpr int LEAVES = min_of(LANE_SUMS, TAKES_MOST ? 2 : 4);
   constexpr int UNITS = LEAVES * ROWS, UNITS_A_THREAD = (UNITS + BLOCK - 1) / BLOCK;
   const int first_token = block.x * TOKENS, first_row = block.y * ROWS, in = blocks * Q8_BLOCK;
   const size_t row_bytes = packed_row_bytes<F>(blocks);
@@ -92,13 +93,13 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
           const InputPart& input = stage[u].input;
           UNROLL
           for (int p = 0; p < ROW_PIECES; p++) {
-            weights[place * ROW_PIECES + p] = Words2{{static_cast<uint32_t>(F::Quants::word(part.quants, p)),
-                                                      static_cast<uint32_t>(F::Quants::word(part.quants, p + 4))}};
+            weights[place * ROW_PIECES + p] = Words2{
+                {static_cast<uint32_t>(F::word(part.quants, p)), static_cast<uint32_t>(F::word(part.quants, p + 4))}};
             activations[place * ROW_PIECES + p] = Words2{{input.low.w[p], input.high.w[p]}};
           }
           weight_scales[place] = F::Scales::scale(part.scales, b);
           if (F::HAS_MINIMUM) weight_minimums[place] = F::Scales::minimum(part.scales, b);
-          if constexpr (F::HAS_HALF_SCALES) weight_halves[place] = part.scales.halves;
+          if constexpr (F::HAS_HALF_SCALES) weight_halves[place] = F::Scales::halves(part.scales, b);
           scales[place] = input.scale;
           if (F::USES_SUMS) sums[place] = (input.sum_low & 0xffff) | input.sum_high << 16;
         }
@@ -143,8 +144,8 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
               float products;
               if constexpr (F::HAS_HALF_SCALES) {
                 const int halves = weight_halves[n], both = sums_of(i);
-                const int lower = (low.values[i] - F::ZERO * static_cast<int16_t>(both)) * static_cast<int8_t>(halves);
-                const int upper = (high.values[i] - F::ZERO * (both >> 16)) * static_cast<int8_t>(halves >> 8);
+                const int lower = (low.values[i] - F::ZERO * static_cast<int16_t>(both)) * half_scale(halves, 0);
+                const int upper = (high.values[i] - F::ZERO * (both >> 16)) * half_scale(halves, 1);
                 products = static_cast<float>(lower + upper);
               } else {
                 products = biased_float(low.values[i]);
@@ -152,8 +153,13 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
               const float scale = scales[t];
               leaf.values[i] = multiply_add(products, weight_scales[n] * scale, leaf.values[i]);
               if (F::HAS_MINIMUM) {
-                const float sum = static_cast<float>(sum_of_block(sums_of(i)));
-                leaf.values[i] = multiply_add(-weight_minimums[n], scale * sum, leaf.values[i]);
+                const int both = sums_of(i);
+                int sum = sum_of_block(both);
+                if constexpr (F::HAS_HALF_SCALES) {
+                  const int halves = weight_halves[n];
+                  sum = static_cast<int16_t>(both) * half_minimum(halves, 0) + (both >> 16) * half_minimum(halves, 1);
+                }
+                leaf.values[i] = multiply_add(-weight_minimums[n], scale * static_cast<float>(sum), leaf.values[i]);
               }
             }
           }

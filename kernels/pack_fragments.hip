@@ -40,56 +40,74 @@ DEVICE void pack(const Where& at, const T* __restrict source, uint8_t* unit) {
   }
 }
 
-// ZERO: by how much quants are too large. Source: of blocks.h.
-template <class Source, int ZERO>
+// Source: of blocks.h.
+template <class Source>
 struct Blocks {
   const uint8_t* source;
   Where at;
 };
-template <class Source, int ZERO>
-DEVICE const uint8_t* block_of(const Blocks<Source, ZERO>& b, int row, int k) {
+template <class Source>
+DEVICE const uint8_t* block_of(const Blocks<Source>& b, int row, int k) {
   const size_t block = static_cast<size_t>(row) * (b.at.in / Source::ELEMENTS) + k / Source::ELEMENTS;
   return b.source + block * Source::BYTES;
 }
-template <class Source, int ZERO>
-DEVICE int quant_of(const Blocks<Source, ZERO>& b, int row, int k) {
+// As it is stored: ZERO more than the quant is, or the place of a level.
+template <class Source>
+DEVICE uint32_t stored_of(const Blocks<Source>& b, int row, int k) {
   if (!has(b.at, row, k)) return 0;
   const int e = k % Source::ELEMENTS;
-  return static_cast<int8_t>(Source::quants4(block_of(b, row, k), e & ~3) >> (8 * (e & 3))) + ZERO;
+  return Source::stored4(block_of(b, row, k), e & ~3) >> (8 * (e & 3)) & 255;
 }
-template <class Source, int ZERO>
-DEVICE float scale_of(const Blocks<Source, ZERO>& b, int row, int k) {
+template <class Source>
+DEVICE float scale_of(const Blocks<Source>& b, int row, int k) {
   return has(b.at, row, k) ? Source::scale(block_of(b, row, k), k % Source::ELEMENTS) : 0.0f;
 }
-// How much the scale of a row carries for a format whose quants stand at bit TURN, or four above: see fragments.h.
+// How much the scale of a row carries for a format whose quants stand at bit TURN, or APART above: see fragments.h.
 template <class F>
 DEVICE float carried(int row) {
-  return static_cast<float>(1 << (24 - F::TURN - row % 16 / 8 * 4)) / F::SCALE;
+  return static_cast<float>(1 << (24 - F::TURN - row % 16 / 8 * F::APART)) / F::SCALE;
 }
 // What is added to scale * quant.
-template <class Source, int ZERO>
-DEVICE float offset_of(const Blocks<Source, ZERO>& b, int row, int k) {
+template <class Source>
+DEVICE float offset_of(const Blocks<Source>& b, int row, int k) {
   if (!has(b.at, row, k)) return 0.0f;
-  return -Source::minimum(block_of(b, row, k), k % Source::ELEMENTS) - ZERO * scale_of(b, row, k);
+  return -Source::minimum(block_of(b, row, k), k % Source::ELEMENTS) - Source::ZERO * scale_of(b, row, k);
 }
 
-// Nibbles, and what of `high` bits each of them has beside; then scales. Where two offsets are given, a lane with t = 0
-// writes scale and offset of the four blocks of 32 of rows g and g + 8.
+// Calls body(s, a, e, stored) for what a lane brings to a unit: element e of part a of step s.
+template <class B, class Body>
+DEVICE void each_stored(const B& blocks, Body body) {
+  const Where& at = blocks.at;
+  UNROLL
+  for (int i = 0; i < STEPS * 8; i++) {
+    const int s = i / 8, a = i % 8 / 2, e = i % 2;
+    body(s, a, e, stored_of(blocks, row_of(at, a), element_of(at, s, a) + e));
+  }
+}
 template <class F, class B>
 DEVICE void pack_nibbles(const B& blocks, uint8_t* unit) {
-  const Where& at = blocks.at;
-  Words4 words;
+  Words4 words{{0, 0, 0, 0}};
+  each_stored(blocks, [&](int s, int a, int e, uint32_t stored) { words.w[s] |= (stored & 15) << (e * 16 + a * 4); });
   UNROLL
-  for (int s = 0; s < STEPS; s++) {
-    words.w[s] = 0;
-    UNROLL
-    for (int i = 0; i < 8; i++) {
-      const int quant = quant_of(blocks, row_of(at, i / 2), element_of(at, s, i / 2) + i % 2);
-      words.w[s] |= static_cast<uint32_t>(quant & 15) << (i % 2 * 16 + i / 2 * 4);
-    }
-    words.w[s] = words.w[s] << F::TURN | words.w[s] >> (32 - F::TURN);
-  }
-  store_aligned(unit + at.lane * 16, words);
+  for (int s = 0; s < STEPS; s++) words.w[s] = words.w[s] << F::TURN | words.w[s] >> (32 - F::TURN);
+  store_aligned(unit + blocks.at.lane * 16, words);
+}
+// Two bits of each quant, or one, from bit `from` on.
+template <class B>
+DEVICE void pack_pairs(const B& blocks, int from, uint8_t* pairs) {
+  Words2 words{{0, 0}};
+  each_stored(blocks, [&](int s, int a, int e, uint32_t stored) {
+    words.w[s / 2] |= (stored >> from & 3) << (e * 16 + pair_place(s, a));
+  });
+  store_aligned(pairs + blocks.at.lane * 8, words);
+}
+template <class B>
+DEVICE void pack_bits(const B& blocks, int from, uint8_t* bits) {
+  uint32_t word = 0;
+  each_stored(blocks, [&](int s, int a, int e, uint32_t stored) {
+    word |= (stored >> from & 1) << (e * 16 + bit_place(s, a));
+  });
+  store_aligned(bits + blocks.at.lane * 4, word);
 }
 // Where a scale is more than f16 holds, the flag is raised.
 DEVICE void store_halves(uint8_t* target, float low, float high, int32_t* overflow) {
@@ -100,6 +118,7 @@ DEVICE void store_halves(uint8_t* target, float low, float high, int32_t* overfl
   __builtin_memcpy(&word, both, 4);
   store_aligned(target, word);
 }
+// A lane with t = 0 writes what is of rows g and g + 8: scale and offset of blocks of 32.
 template <class F, class B>
 DEVICE void pack_scales(const B& blocks, uint8_t* scales) {
   const Where& at = blocks.at;
@@ -113,67 +132,85 @@ DEVICE void pack_scales(const B& blocks, uint8_t* scales) {
   }
 }
 
-template <class B>
-DEVICE void pack(Quant4, const B& blocks, uint8_t* unit) {
-  pack_nibbles<Quant4>(blocks, unit);
-  pack_scales<Quant4>(blocks, unit + 512);
-}
-template <class B>
-DEVICE void pack(Quant5, const B& blocks, uint8_t* unit) {
+// The scales of each step.
+template <class F, class B>
+DEVICE void pack_step_scales(const B& blocks, uint8_t* scales) {
   const Where& at = blocks.at;
-  pack_nibbles<Quant5>(blocks, unit);
-  uint32_t high = 0;
-  UNROLL
-  for (int i = 0; i < STEPS * 8; i++) {
-    const int s = i / 8, a = i % 8 / 2, e = i % 2;
-    high |= static_cast<uint32_t>(quant_of(blocks, row_of(at, a), element_of(at, s, a) + e) >> 4 & 1)
-            << (e * 16 + 4 * s + a);
-  }
-  store_aligned(unit + 512 + at.lane * 4, high);
-  pack_scales<Quant5>(blocks, unit + 640);
-}
-template <class B>
-DEVICE void pack(Quant6, const B& blocks, uint8_t* unit) {
-  const Where& at = blocks.at;
-  pack_nibbles<Quant6>(blocks, unit);
-  Words2 high{{0, 0}};
-  UNROLL
-  for (int i = 0; i < STEPS * 8; i++) {
-    const int s = i / 8, a = i % 8 / 2, e = i % 2;
-    const uint32_t bits = static_cast<uint32_t>(quant_of(blocks, row_of(at, a), element_of(at, s, a) + e) >> 4 & 3);
-    high.w[s / 2] |= bits << (e * 16 + 8 * (s % 2) + 2 * a);
-  }
-  store_aligned(unit + 512 + at.lane * 8, high);
   if (at.lane % 4 != 0) return;
   UNROLL
   for (int i = 0; i < 4; i++) {
     const int row = row_of(at, i / 2), k = at.chunk * CHUNK + i % 2 * 32;
-    const float by = carried<Quant6>(row);
-    store_halves(unit + 768 + at.lane * 4 + i * 4, scale_of(blocks, row, k) * by, scale_of(blocks, row, k + 16) * by,
+    const float by = carried<F>(row);
+    store_halves(scales + at.lane * 4 + i * 4, scale_of(blocks, row, k) * by, scale_of(blocks, row, k + 16) * by,
                  at.overflow);
   }
 }
+// The scales of blocks of 32, times `by`.
 template <class B>
-DEVICE void pack(Quant8, const B& blocks, uint8_t* unit) {
+DEVICE void pack_block_scales(const B& blocks, float by, uint8_t* scales) {
   const Where& at = blocks.at;
-  UNROLL
-  for (int half = 0; half < 2; half++) {
-    Words4 words{{0, 0, 0, 0}};
-    UNROLL
-    for (int i = 0; i < 16; i++) {
-      const int a = i % 8 / 2, e = i % 2;
-      const int quant = quant_of(blocks, row_of(at, a), element_of(at, 2 * half + i / 8, a) + e) + 128;
-      words.w[i / 4] |= static_cast<uint32_t>(quant) << (i % 4 * 8);
-    }
-    store_aligned(unit + half * 512 + at.lane * 16, words);
-  }
   if (at.lane % 4 != 0) return;
   const int k = at.chunk * CHUNK;
   UNROLL
   for (int i = 0; i < 2; i++) {
-    store_halves(unit + 1024 + at.lane * 2 + i * 4, scale_of(blocks, row_of(at, i), k),
-                 scale_of(blocks, row_of(at, i), k + 32), at.overflow);
+    const int row = row_of(at, i);
+    store_halves(scales + at.lane * 2 + i * 4, scale_of(blocks, row, k) * by, scale_of(blocks, row, k + 32) * by,
+                 at.overflow);
   }
+}
+
+template <class B>
+DEVICE void pack(Quant2, const B& blocks, uint8_t* unit) {
+  const Where& at = blocks.at;
+  pack_pairs(blocks, 0, unit);
+  if (at.lane % 4 != 0) return;
+  UNROLL
+  for (int i = 0; i < 8; i++) {
+    const int row = row_of(at, i / 4), k = at.chunk * CHUNK + i % 4 * STEP;
+    const float scale = scale_of(blocks, row, k) * carried<Quant2>(row);
+    store_halves(unit + Quant2::SCALES + at.lane * 8 + i * 4, scale, offset_of(blocks, row, k) / Quant2::SCALE,
+                 at.overflow);
+  }
+}
+template <class B>
+DEVICE void pack(Quant3, const B& blocks, uint8_t* unit) {
+  pack_pairs(blocks, 0, unit);
+  pack_bits(blocks, 2, unit + 256);
+  pack_step_scales<Quant3>(blocks, unit + Quant3::SCALES);
+}
+template <class B>
+DEVICE void pack(Quant4, const B& blocks, uint8_t* unit) {
+  pack_nibbles<Quant4>(blocks, unit);
+  pack_scales<Quant4>(blocks, unit + Quant4::SCALES);
+}
+template <class B>
+DEVICE void pack(Quant5, const B& blocks, uint8_t* unit) {
+  pack_nibbles<Quant5>(blocks, unit);
+  pack_bits(blocks, 4, unit + 512);
+  pack_scales<Quant5>(blocks, unit + Quant5::SCALES);
+}
+template <class B>
+DEVICE void pack(Quant6, const B& blocks, uint8_t* unit) {
+  pack_nibbles<Quant6>(blocks, unit);
+  pack_pairs(blocks, 4, unit + 512);
+  pack_step_scales<Quant6>(blocks, unit + Quant6::SCALES);
+}
+template <class B>
+DEVICE void pack(Quant8, const B& blocks, uint8_t* unit) {
+  Words4 words[2] = {{{0, 0, 0, 0}}, {{0, 0, 0, 0}}};
+  each_stored(blocks, [&](int s, int a, int e, uint32_t stored) {
+    words[s / 2].w[s % 2 * 2 + a / 2] |= (stored ^ 128) << (a % 2 * 16 + e * 8);
+  });
+  for (int half = 0; half < 2; half++) store_aligned(unit + half * 512 + blocks.at.lane * 16, words[half]);
+  pack_block_scales(blocks, 1.0f, unit + Quant8::SCALES);
+}
+template <class B>
+DEVICE void pack(Levels4, const B& blocks, uint8_t* unit) {
+  Words4 words{{0, 0, 0, 0}};
+  each_stored(blocks,
+              [&](int s, int a, int e, uint32_t stored) { words.w[s] |= stored << (a / 2 * 16 + e * 8 + a % 2 * 4); });
+  store_aligned(unit + blocks.at.lane * 16, words);
+  pack_block_scales(blocks, carried<Levels4>(0), unit + Levels4::SCALES);
 }
 
 // Grid: ceil(tiles * chunks * TILE_GROUPS * 32 / BLOCK). Calls body(where, unit).
@@ -197,23 +234,27 @@ DEVICE void pack_units(int block, uint8_t* target, int32_t* overflow, int out, i
     pack_units<Floats<type>>(BLOCK_INDEX.x, target, overflow, out, in,                                \
                              [&](const Where& at, uint8_t* unit) { pack(at, source, unit); });        \
   }
-#define PACK_BLOCKS(suffix, Format, Source, zero)                                                        \
+#define PACK_BLOCKS(suffix, Format, Source)                                                              \
   KERNEL(pack_fragments_##suffix, const uint8_t* __restrict source, /* [out, blocks], of the file */     \
          uint8_t* __restrict target,                                /* [tiles, chunks, 4, unit_bytes] */ \
          int32_t* __restrict overflow,                              /* [1] */                            \
          int out, int in) {                                                                              \
     pack_units<Format>(BLOCK_INDEX.x, target, overflow, out, in, [&](const Where& at, uint8_t* unit) {   \
-      pack(Format{}, Blocks<Source, zero>{source, at}, unit);                                            \
+      pack(Format{}, Blocks<Source>{source, at}, unit);                                                  \
     });                                                                                                  \
   }
 
 PACK_FLOATS(f16, forge::half_t)
 PACK_FLOATS(bf16, forge::bfloat_t)
-PACK_BLOCKS(q4_0, Quant4, BlockQ4_0, 8)
-PACK_BLOCKS(q4_1, Quant4, BlockQ4_1, 0)
-PACK_BLOCKS(q4_k, Quant4, BlockQ4_K, 0)
-PACK_BLOCKS(q5_0, Quant5, BlockQ5_0, 16)
-PACK_BLOCKS(q5_1, Quant5, BlockQ5_1, 0)
-PACK_BLOCKS(q5_k, Quant5, BlockQ5_K, 0)
-PACK_BLOCKS(q6_k, Quant6, BlockQ6_K, 32)
-PACK_BLOCKS(q8_0, Quant8, BlockQ8_0, 0)
+PACK_BLOCKS(q2_k, Quant2, BlockQ2_K)
+PACK_BLOCKS(q3_k, Quant3, BlockQ3_K)
+PACK_BLOCKS(q4_0, Quant4, BlockQ4_0)
+PACK_BLOCKS(q4_1, Quant4, BlockQ4_1)
+PACK_BLOCKS(q4_k, Quant4, BlockQ4_K)
+PACK_BLOCKS(q5_0, Quant5, BlockQ5_0)
+PACK_BLOCKS(q5_1, Quant5, BlockQ5_1)
+PACK_BLOCKS(q5_k, Quant5, BlockQ5_K)
+PACK_BLOCKS(q6_k, Quant6, BlockQ6_K)
+PACK_BLOCKS(q8_0, Quant8, BlockQ8_0)
+PACK_BLOCKS(iq4_nl, Levels4, BlockIQ4_NL)
+PACK_BLOCKS(iq4_xs, Levels4, BlockIQ4_XS)

@@ -20,8 +20,7 @@ DEVICE void repack(int block, const uint8_t* __restrict source, uint8_t* __restr
   uint8_t* row = target + at / blocks * packed_row_bytes<F>(blocks);
   uint8_t quants[Q8_BLOCK];
   for (int i = 0; i < Q8_BLOCK; i++) {
-    const int quant = static_cast<int8_t>(Source::quants4(from, first + (i & ~3)) >> (8 * (i & 3)));
-    quants[i] = static_cast<uint8_t>(quant + F::ZERO);
+    quants[i] = static_cast<uint8_t>(Source::stored4(from, first + (i & ~3)) >> (8 * (i & 3)));
   }
   F::Quants::store(row, b, blocks, quants);
   F::Scales::store(row + F::Quants::bytes(blocks), b, blocks, from);

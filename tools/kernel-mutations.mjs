@@ -1,6 +1,7 @@
 /**
  * Mistakes that tools/mutate-kernels.mjs plants, one at a time: in `file` of kernels/ the first `from` becomes `to`, and
  * the test of kernel `test` must fail. `with` names the other kernels that this test launches.
+ * One file because it is one list.
  */
 export const MUTATIONS = [
   {
@@ -331,9 +332,31 @@ export const MUTATIONS = [
   {
     name: 'packed tiles: minimum dropped',
     file: 'matmul_packed_tile.hip',
-    from: 'multiply_add(-weight_minimums[n], scale * sum, leaf.values[i])',
-    to: 'multiply_add(0.0f * weight_minimums[n], scale * sum, leaf.values[i])',
+    from: 'multiply_add(-weight_minimums[n], scale *',
+    to: 'multiply_add(0.0f * weight_minimums[n], scale *',
     test: 'matmul_packed_tile',
     with: ['matmul_packed'],
+  },
+  {
+    name: 'packed halves: minimum of the other half',
+    file: 'forge/packed.h',
+    from: 'x.sum_high * half_minimum(halves, 1)',
+    to: 'x.sum_high * half_minimum(halves, 0)',
+    test: 'matmul_packed',
+  },
+  {
+    name: 'host tile: minimum of the other half',
+    file: 'forge/host_tile.h',
+    from: 'load(&block.half_minimums[1][r * LANES])',
+    to: 'load(&block.half_minimums[0][r * LANES])',
+    test: 'matmul_quantized',
+    with: ['embedding_gather'],
+  },
+  {
+    name: 'levels: the upper eight are the lower',
+    file: 'forge/levels.h',
+    from: 'pick_bytes(LEVELS_8, LEVELS_12, places_of_eight)',
+    to: 'pick_bytes(LEVELS_0, LEVELS_4, places_of_eight)',
+    test: 'matmul_packed',
   },
 ];

@@ -6,7 +6,7 @@
 //     -o build/linear bench/gpu/linear.cu
 //   build/linear [check]
 //
-// Ends with 1 where a form differs or an error is too large. `check`: without the times.
+// One file because it is compiled by one command. Ends with 1 where a form differs or an error is too large. `check`: without the times.
 #include "linear.hip"
 #include "pack_fragments.hip"
 
@@ -98,6 +98,13 @@ __global__ void fillb(uint8_t* p, size_t blocks, int bytes, int kind, uint32_t s
       put(2, 0.0008f * r);
     }
     if (kind == 60) put(208, 0.00002f * r);
+    if (kind == 20) {
+      put(80, 0.002f * r);
+      put(82, 0.003f * r);
+    }
+    if (kind == 30) put(108, 0.0004f * r);
+    if (kind == 43) put(0, 0.0003f * r);
+    if (kind == 44) put(0, 0.00002f * r);
   }
 }
 template <class S>
@@ -125,6 +132,18 @@ __global__ void ref(const uint8_t* w, const uint16_t* x, double* y, int out, int
         case 16:
           memcpy(&h, &((const uint16_t*)w)[(size_t)o * K + k], 2);
           a = to_float(h);
+          break;
+        case 20:
+          a = dq<BlockQ2_K>(w, o, k, K);
+          break;
+        case 30:
+          a = dq<BlockQ3_K>(w, o, k, K);
+          break;
+        case 43:
+          a = dq<BlockIQ4_NL>(w, o, k, K);
+          break;
+        case 44:
+          a = dq<BlockIQ4_XS>(w, o, k, K);
           break;
         case 40:
           a = dq<BlockQ4_0>(w, o, k, K);
@@ -189,7 +208,11 @@ int main(int argc, char** argv) {
                              {"Q5_1", FORMS(q5, Quant5), pack_fragments_q5_1, 768, 32, 24, 51},
                              {"Q5_K", FORMS(q5, Quant5), pack_fragments_q5_k, 768, 256, 176, 52},
                              {"Q6_K", FORMS(q6, Quant6), pack_fragments_q6_k, 896, 256, 210, 60},
-                             {"Q8_0", FORMS(q8, Quant8), pack_fragments_q8_0, 1088, 32, 34, 80}};
+                             {"Q8_0", FORMS(q8, Quant8), pack_fragments_q8_0, 1088, 32, 34, 80},
+                             {"Q2_K", FORMS(q2, Quant2), pack_fragments_q2_k, 512, 256, 84, 20},
+                             {"Q3_K", FORMS(q3, Quant3), pack_fragments_q3_k, 512, 256, 110, 30},
+                             {"IQ4_NL", FORMS(iq4, Levels4), pack_fragments_iq4_nl, 576, 32, 18, 43},
+                             {"IQ4_XS", FORMS(iq4, Levels4), pack_fragments_iq4_xs, 576, 256, 136, 44}};
   const size_t POOL = (size_t)6 << 30;
   uint8_t *pool, *src;
   uint16_t* x;
@@ -271,7 +294,7 @@ int main(int argc, char** argv) {
           snprintf(b, 64, " %s %.1e/%zu", f.name, err, diff);
           line += b;
         }
-        printf("%-5s K %5d out %4d%s\n", ty.name, K, out, line.c_str());
+        printf("%-6s K %5d out %4d%s\n", ty.name, K, out, line.c_str());
       }
   printf("%s\n", ok ? "CHECK PASS" : "CHECK FAIL");
   fflush(stdout);
@@ -306,7 +329,7 @@ int main(int argc, char** argv) {
     std::sort(ms.begin(), ms.end());
     return ms[2] * 1e3 / n;
   };
-  for (int ti : {0, 4, 8, 9}) {
+  for (int ti : {0, 4, 8, 9, 10, 11, 13}) {
     auto& ty = types[ti];
     auto fs = ty.forms;
     std::vector<std::pair<std::string, double>> sum;
@@ -326,7 +349,7 @@ int main(int argc, char** argv) {
           if (many ? tokens < 128 : tokens != f.n) continue;
           if (si == 4 && tokens > 128) continue;
           const double us = time(ty, f, out, K, tokens);
-          printf("%-5s %-8s %-9s rows %4d %9.2f us %7.1f TFLOP/s %6.0f GB/s\n", ty.name, names[si], f.name, tokens, us,
+          printf("%-6s %-8s %-9s rows %4d %9.2f us %7.1f TFLOP/s %6.0f GB/s\n", ty.name, names[si], f.name, tokens, us,
                  2.0 * out * K * tokens / us / 1e6, wb / us / 1e3);
           const std::string key = std::string(f.name) + " rows " + std::to_string(tokens);
           bool found = false;
@@ -341,7 +364,7 @@ int main(int argc, char** argv) {
       fflush(stdout);
     }
     for (auto& s : sum)
-      printf("== %-5s 32 layers (+head to 128 rows) %-20s %9.3f ms\n", ty.name, s.first.c_str(), s.second / 1e3);
+      printf("== %-6s 32 layers (+head to 128 rows) %-20s %9.3f ms\n", ty.name, s.first.c_str(), s.second / 1e3);
   }
   CK(cudaDeviceSynchronize());
   return !ok;

@@ -94,6 +94,10 @@ DEVICE int dot4(int a, int b, int c) {
   return __builtin_amdgcn_sdot4(a, b, c, false);
 #endif
 }
+// Of the bytes of low, places 0 to 3, and of high, 4 to 7, those that the bytes of places name.
+DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
+  return __builtin_amdgcn_perm(high, low, places);
+}
 
 // No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take. This
 // one brings forward more than there are registers for.

@@ -3,15 +3,18 @@
 //
 //   ELEMENTS, BYTES        of a block
 //   HAS_MINIMUM            whether a minimum is subtracted
-//   quants4(block, i)      elements i .. i + 3 as four signed bytes, lowest first; i is a multiple of 4
-//   scale(block, i)        f32, of the sixteen elements around i
-//   minimum(block, i)      f32, of the thirty-two elements around i
+//   HAS_HALF_SCALES        whether sixteen elements have a whole-number scale (and minimum) of their own, else
+//   thirty-two stored4(block, i)      elements i .. i + 3 as they are stored, one a byte, lowest first; i is a multiple
+//   of 4 scale(block, i)        f32, of the sixteen elements around i minimum(block, i)      f32, of the sixteen
+//   elements around i
 //
-// Element i is scale * quant - minimum. Scale and minimum are exact in f32, and so is scale * quant.
+// Element i is scale * quant - minimum. Scale and minimum are exact in f32, and so is scale * quant. What is stored are
+// quants (Numbers<0>), quants and ZERO more (Numbers<ZERO>), or places in a table of them (Levels).
 #pragma once
 
 #include "contract.h"
 #include "device.h"
+#include "levels.h"
 
 namespace forge {
 
@@ -31,9 +34,20 @@ DEVICE int32_t subtract_bytes(uint32_t bytes, uint32_t zero) {
 // The lowest four bits of `bits`, each at bit 4 of its own byte.
 DEVICE uint32_t spread_fifth_bits(uint32_t bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
 
-struct BlockQ8_0 : FormatQ8_0 {
-  static constexpr bool HAS_MINIMUM = false;
-  DEVICE int32_t quants4(const uint8_t* b, int i) { return load_unaligned<int32_t>(b + 2 + i); }
+// What a product takes for what is stored, as signed bytes that are ZERO more than quants: who sums subtracts.
+template <int ZERO_>
+struct Numbers {
+  static constexpr int ZERO = ZERO_;
+  DEVICE uint32_t factors(uint32_t stored) { return stored; }
+};
+struct Levels {
+  static constexpr int ZERO = 0;
+  DEVICE uint32_t factors(uint32_t stored) { return levels_at(stored); }
+};
+
+struct BlockQ8_0 : FormatQ8_0, Numbers<0> {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return load_unaligned<uint32_t>(b + 2 + i); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
@@ -43,33 +57,33 @@ DEVICE uint32_t half_split_nibbles(const uint8_t* quants, int i) {
   return load_unaligned<uint32_t>(quants + i % 16) >> (i < 16 ? 0 : 4) & 0x0f0f0f0fu;
 }
 
-struct BlockQ4_0 : FormatQ4_0 {
-  static constexpr bool HAS_MINIMUM = false;
-  DEVICE int32_t quants4(const uint8_t* b, int i) { return subtract_bytes(half_split_nibbles(b + 2, i), 8); }
+struct BlockQ4_0 : FormatQ4_0, Numbers<8> {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 2, i); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 
-struct BlockQ4_1 : FormatQ4_1 {
-  static constexpr bool HAS_MINIMUM = true;
-  DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(half_split_nibbles(b + 4, i)); }
+struct BlockQ4_1 : FormatQ4_1, Numbers<0> {
+  static constexpr bool HAS_MINIMUM = true, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 4, i); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
 };
 
-struct BlockQ5_0 : FormatQ5_0 {
-  static constexpr bool HAS_MINIMUM = false;
-  DEVICE int32_t quants4(const uint8_t* b, int i) {
-    return subtract_bytes(half_split_nibbles(b + 6, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 2) >> i), 16);
+struct BlockQ5_0 : FormatQ5_0, Numbers<16> {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) {
+    return half_split_nibbles(b + 6, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 2) >> i);
   }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 
-struct BlockQ5_1 : FormatQ5_1 {
-  static constexpr bool HAS_MINIMUM = true;
-  DEVICE int32_t quants4(const uint8_t* b, int i) {
-    return static_cast<int32_t>(half_split_nibbles(b + 8, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 4) >> i));
+struct BlockQ5_1 : FormatQ5_1, Numbers<0> {
+  static constexpr bool HAS_MINIMUM = true, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) {
+    return half_split_nibbles(b + 8, i) | spread_fifth_bits(load_unaligned<uint32_t>(b + 4) >> i);
   }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
   DEVICE float minimum(const uint8_t* b, int) { return -load_half(b + 2); }
@@ -89,9 +103,9 @@ DEVICE uint32_t sub_block_nibbles(const uint8_t* quants, int i) {
   return load_unaligned<uint32_t>(quants + i / 64 * 32 + i % 32) >> (i % 64 < 32 ? 0 : 4) & 0x0f0f0f0fu;
 }
 
-struct BlockQ4_K : FormatQ4_K {
-  static constexpr bool HAS_MINIMUM = true;
-  DEVICE int32_t quants4(const uint8_t* b, int i) { return static_cast<int32_t>(sub_block_nibbles(b + 16, i)); }
+struct BlockQ4_K : FormatQ4_K, Numbers<0> {
+  static constexpr bool HAS_MINIMUM = true, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return sub_block_nibbles(b + 16, i); }
   DEVICE float scale(const uint8_t* b, int i) { return load_half(b) * static_cast<float>(packed_scale(b + 4, i / 32)); }
   DEVICE float minimum(const uint8_t* b, int i) {
     return load_half(b + 2) * static_cast<float>(packed_minimum(b + 4, i / 32));
@@ -99,11 +113,11 @@ struct BlockQ4_K : FormatQ4_K {
 };
 
 // Bit s of qh[j] is the fifth bit of element j of sub-block s.
-struct BlockQ5_K : FormatQ5_K {
-  static constexpr bool HAS_MINIMUM = true;
-  DEVICE int32_t quants4(const uint8_t* b, int i) {
+struct BlockQ5_K : FormatQ5_K, Numbers<0> {
+  static constexpr bool HAS_MINIMUM = true, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) {
     const uint32_t fifth = load_unaligned<uint32_t>(b + 16 + i % 32) >> (i / 32) & 0x01010101u;
-    return static_cast<int32_t>(sub_block_nibbles(b + 48, i) | fifth << 4);
+    return sub_block_nibbles(b + 48, i) | fifth << 4;
   }
   DEVICE float scale(const uint8_t* b, int i) { return BlockQ4_K::scale(b, i); }
   DEVICE float minimum(const uint8_t* b, int i) { return BlockQ4_K::minimum(b, i); }
@@ -111,13 +125,13 @@ struct BlockQ5_K : FormatQ5_K {
 
 // Two halves of 128 elements. Quarter q of a half: low four bits in the nibbles of 64 bytes (quarters 0 and 1 the low
 // ones), top two bits at bit 2q of 32 bytes. Sixteen elements share a signed 8-bit scale.
-struct BlockQ6_K : FormatQ6_K {
-  static constexpr bool HAS_MINIMUM = false;
-  DEVICE int32_t quants4(const uint8_t* b, int i) {
+struct BlockQ6_K : FormatQ6_K, Numbers<32> {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = true;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) {
     const int half = i / 128, quarter = i % 128 / 32;
     const uint32_t low = load_unaligned<uint32_t>(b + 64 * half + i % 64) >> (quarter < 2 ? 0 : 4);
     const uint32_t high = load_unaligned<uint32_t>(b + 128 + 32 * half + i % 32) >> (2 * quarter);
-    return subtract_bytes((low & 0x0f0f0f0fu) | (high & 0x03030303u) << 4, 32);
+    return (low & 0x0f0f0f0fu) | (high & 0x03030303u) << 4;
   }
   DEVICE float scale(const uint8_t* b, int i) {
     return load_half(b + 208) * static_cast<float>(static_cast<int8_t>(b[192 + i / 16]));
@@ -125,12 +139,68 @@ struct BlockQ6_K : FormatQ6_K {
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 
+// Two halves of 128 elements: quarter q of a half is bit 2q and the next of 32 bytes.
+DEVICE uint32_t quarter_pairs(const uint8_t* quants, int i) {
+  return load_unaligned<uint32_t>(quants + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 0x03030303u;
+}
+
+// Sixteen elements share a byte: a 4-bit scale, and a 4-bit minimum above it.
+struct BlockQ2_K : FormatQ2_K, Numbers<0> {
+  static constexpr bool HAS_MINIMUM = true, HAS_HALF_SCALES = true;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return quarter_pairs(b + 16, i); }
+  DEVICE float scale(const uint8_t* b, int i) { return load_half(b + 80) * static_cast<float>(b[i / 16] & 15); }
+  DEVICE float minimum(const uint8_t* b, int i) { return load_half(b + 82) * static_cast<float>(b[i / 16] >> 4); }
+};
+
+// Bit s of byte j is the third bit of element j of the s-th 32. Sixteen elements share a 6-bit scale, 32 too large: its
+// low four bits are a nibble of 8 bytes (the first eight scales have the low ones), its top two bits 2 (s / 4) and the
+// next of byte s % 4 of the four bytes behind those.
+struct BlockQ3_K : FormatQ3_K, Numbers<4> {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = true;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) {
+    const uint32_t third = load_unaligned<uint32_t>(b + i % 32) >> (i / 32) & 0x01010101u;
+    return quarter_pairs(b + 32, i) | third << 2;
+  }
+  DEVICE float scale(const uint8_t* b, int i) {
+    const int s = i / 16;
+    const int low = b[96 + s % 8] >> (s < 8 ? 0 : 4) & 15, high = b[104 + s % 4] >> (2 * (s / 4)) & 3;
+    return load_half(b + 108) * static_cast<float>((low | high << 4) - 32);
+  }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+struct BlockIQ4_NL : FormatIQ4_NL, Levels {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 2, i); }
+  DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+// Eight sub-blocks like IQ4_NL's with a 6-bit scale each, 32 too large: the top two bits in two bytes, the low four in
+// the nibbles of four.
+struct BlockIQ4_XS : FormatIQ4_XS, Levels {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 8 + i / 32 * 16, i % 32); }
+  DEVICE float scale(const uint8_t* b, int i) {
+    const int s = i / 32, low = b[4 + s / 2] >> (s % 2 * 4) & 15, high = load_unaligned<uint16_t>(b + 2) >> (2 * s) & 3;
+    return load_half(b) * static_cast<float>((low | high << 4) - 32);
+  }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+// Elements i .. i + 3 as four signed bytes.
+template <class F>
+DEVICE int32_t quants4(const uint8_t* block, int i) {
+  const uint32_t factors = F::factors(F::stored4(block, i));
+  return F::ZERO == 0 ? static_cast<int32_t>(factors) : subtract_bytes(factors, F::ZERO);
+}
+
 // Element i of a row of blocks.
 template <class F>
 DEVICE float dequantize(const uint8_t* row, int i) {
   const uint8_t* block = row + static_cast<size_t>(i / F::ELEMENTS) * F::BYTES;
   const int e = i % F::ELEMENTS;
-  const int quant = static_cast<int8_t>(F::quants4(block, e & ~3) >> (8 * (e & 3)));
+  const int quant = static_cast<int8_t>(quants4<F>(block, e & ~3) >> (8 * (e & 3)));
   return F::scale(block, e) * static_cast<float>(quant) - F::minimum(block, e);
 }
 

@@ -102,6 +102,15 @@ DEVICE int dot4(int a, int b, int c) {
   for (int shift = 0; shift < 32; shift += 8) c += static_cast<int8_t>(a >> shift) * static_cast<int8_t>(b >> shift);
   return c;
 }
+// Of the bytes of low, places 0 to 3, and of high, 4 to 7, those that the bytes of places name.
+DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
+  const uint64_t both = static_cast<uint64_t>(high) << 32 | low;
+  uint32_t bytes = 0;
+  for (int shift = 0; shift < 32; shift += 8) {
+    bytes |= static_cast<uint32_t>(both >> (8 * (places >> shift & 7)) & 255) << shift;
+  }
+  return bytes;
+}
 
 }  // namespace forge
 

@@ -79,6 +79,11 @@ DEVICE float log_of(float x) { return logf(x); }
 
 // c plus the products of the four signed bytes of a and b.
 DEVICE int dot4(int a, int b, int c) { return __dp4a(a, b, c); }
+// Of the bytes of low, places 0 to 3, and of high, 4 to 7, those that the bytes of places name.
+DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
+  // The instruction takes a nibble a place.
+  return __byte_perm(low, high, __byte_perm(places | places >> 4, 0, 0x4420));
+}
 
 // No load or store is moved over it: bounds how many a compiler brings forward, and so the registers they take.
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }

@@ -46,12 +46,12 @@ DEVICE float dot_quant(const uint8_t* weight, const Q8Input& x, int in) {
   for (int i = lane_id() * PART; i < in; i += WAVE * PART) {
     const uint8_t* block = weight + static_cast<size_t>(i / F::ELEMENTS) * F::BYTES;
     const int e = i % F::ELEMENTS;
-    int products = dot4(F::quants4(block, e), load_unaligned<int32_t>(x.quants + i), 0);
-    products = dot4(F::quants4(block, e + 4), load_unaligned<int32_t>(x.quants + i + 4), products);
+    int products = dot4(quants4<F>(block, e), load_unaligned<int32_t>(x.quants + i), 0);
+    products = dot4(quants4<F>(block, e + 4), load_unaligned<int32_t>(x.quants + i + 4), products);
     const float scale = x.scales[i / Q8_BLOCK];
     sum = multiply_add(static_cast<float>(products), F::scale(block, e) * scale, sum);
-    if (F::HAS_MINIMUM && i % Q8_BLOCK == 0) {
-      const int quants = x.sums[i / 16] + x.sums[i / 16 + 1];
+    if (F::HAS_MINIMUM && i % (F::HAS_HALF_SCALES ? Q8_BLOCK / 2 : Q8_BLOCK) == 0) {
+      const int quants = x.sums[i / 16] + (F::HAS_HALF_SCALES ? 0 : x.sums[i / 16 + 1]);
       sum = multiply_add(-F::minimum(block, e), scale * static_cast<float>(quants), sum);
     }
   }

@@ -4,6 +4,8 @@
 //   BITS, ZERO              quants are unsigned, below 2^BITS, and ZERO too large
 //   quants(p, b)            32 quants of block b
 //   scales(p), minimums(p)  f32, one a block
+//   half_scales(p), half_minimums(p)
+//                           where halves have their own: sixteen int8, which scales and minimums are the factors of
 //
 // p is the first byte of the eight blocks. All of it is 256 bits wide: on the processors at hand a 512-bit operation
 // takes two turns of the same units, and one source serves both levels.
@@ -133,7 +135,6 @@ struct HostBlocks<BlockQ5_K> {
   DEVICE Floats minimums(const uint8_t* p) { return HostBlocks<BlockQ4_K>::minimums(p); }
 };
 
-// Each half of a block has its own whole-number scale: scales() is what they share.
 template <>
 struct HostBlocks<BlockQ6_K> {
   static constexpr int BITS = 6, ZERO = 32;
@@ -148,11 +149,76 @@ struct HostBlocks<BlockQ6_K> {
                            _mm256_and_si256(top, _mm256_set1_epi8(0x30)));
   }
   DEVICE Floats scales(const uint8_t* p) { return _mm256_set1_ps(load_half(p + 208)); }
-  // Sixteen whole-number scales, one a half block.
   DEVICE __m128i half_scales(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 192)); }
 };
 
-template <class F>
-constexpr bool HAS_HALF_SCALES = std::is_same_v<F, BlockQ6_K>;
+// Block b's two bits of each element, of 64 bytes that hold those of eight blocks.
+DEVICE Bytes pairs_of_block(const uint8_t* p, int b) {
+  const Bytes v = load_bytes(p + b / 4 * 32);
+  return _mm256_and_si256(_mm256_srli_epi16(v, b % 4 * 2), _mm256_set1_epi8(3));
+}
+DEVICE __m128i low_nibbles(__m128i v) { return _mm_and_si128(v, _mm_set1_epi8(15)); }
+
+template <>
+struct HostBlocks<BlockQ2_K> {
+  static constexpr int BITS = 2, ZERO = 0;
+  DEVICE Bytes quants(const uint8_t* p, int b) { return pairs_of_block(p + 16, b); }
+  DEVICE Floats scales(const uint8_t* p) { return _mm256_set1_ps(load_half(p + 80)); }
+  DEVICE Floats minimums(const uint8_t* p) { return _mm256_set1_ps(load_half(p + 82)); }
+  DEVICE __m128i half_scales(const uint8_t* p) {
+    return low_nibbles(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  DEVICE __m128i half_minimums(const uint8_t* p) {
+    return low_nibbles(_mm_srli_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), 4));
+  }
+};
+
+template <>
+struct HostBlocks<BlockQ3_K> {
+  static constexpr int BITS = 3, ZERO = 4;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    const Bytes high = load_bytes(p), third = b < 2 ? _mm256_slli_epi16(high, 2 - b) : _mm256_srli_epi16(high, b - 2);
+    return _mm256_or_si256(pairs_of_block(p + 32, b), _mm256_and_si256(third, _mm256_set1_epi8(4)));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return _mm256_set1_ps(load_half(p + 108)); }
+  // All sixteen 6-bit numbers at once: see BlockQ3_K.
+  DEVICE __m128i half_scales(const uint8_t* p) {
+    const __m128i eight = _mm_cvtsi64_si128(load_unaligned<int64_t>(p + 96));
+    const __m128i low = low_nibbles(_mm_unpacklo_epi64(eight, _mm_srli_epi16(eight, 4)));
+    const __m128i tops = _mm_srlv_epi32(_mm_set1_epi32(load_unaligned<int32_t>(p + 104)), _mm_setr_epi32(0, 2, 4, 6));
+    const __m128i high = _mm_slli_epi16(_mm_and_si128(tops, _mm_set1_epi8(3)), 4);
+    return _mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(32));
+  }
+};
+
+// The level that each byte names, 128 too large.
+DEVICE Bytes levels_of(Bytes places) {
+  const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(LEVELS));
+  const __m128i unsigned_levels = _mm_xor_si128(levels, _mm_set1_epi8(static_cast<char>(0x80)));
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(unsigned_levels), places);
+}
+
+template <>
+struct HostBlocks<BlockIQ4_NL> {
+  static constexpr int BITS = 8, ZERO = 128;
+  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of(half_split(p + 18 * b + 2)); }
+  DEVICE Floats scales(const uint8_t* p) { return gather_halves<18>(p); }
+};
+
+template <>
+struct HostBlocks<BlockIQ4_XS> {
+  static constexpr int BITS = 8, ZERO = 128;
+  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of(half_split(p + 8 + 16 * b)); }
+  DEVICE Floats scales(const uint8_t* p) {
+    const Ints nibbles = _mm256_srlv_epi32(_mm256_set1_epi32(load_unaligned<int32_t>(p + 4)),
+                                           _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+    const Ints tops = _mm256_srlv_epi32(_mm256_set1_epi32(load_unaligned<uint16_t>(p + 2)),
+                                        _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14));
+    const Ints low = _mm256_and_si256(nibbles, _mm256_set1_epi32(15));
+    const Ints high = _mm256_slli_epi32(_mm256_and_si256(tops, _mm256_set1_epi32(3)), 4);
+    const Ints scales = _mm256_sub_epi32(_mm256_or_si256(low, high), _mm256_set1_epi32(32));
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(scales), _mm256_set1_ps(load_half(p)));
+  }
+};
 
 }  // namespace forge

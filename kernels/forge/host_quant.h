@@ -6,6 +6,7 @@
 //   sum[b] = fma(float(sum of quant * quant), weight scale * activation scale, sum[b])
 //   sum[b] = fma(-weight minimum, activation scale * float(sum of quants), sum[b])
 //
+// where halves have their own whole-number scales and minimums, these are factors of the halves' sums,
 // and the eight partial sums are added as horizontal_sum does. The sums of quants are whole numbers below 2^24, exact
 // in any order, so dot_quant (one row, one token: partial sums in the lanes of a vector) and host_tile.h (many of both:
 // rows in the lanes) give the same bits, at every instruction set level.
@@ -90,28 +91,33 @@ DEVICE Ints block_products(const uint8_t* p, const Q8Input& x) {
   }
   const HalfSums sums = half_sums(products);
   const Ints x_sums = load_bytes(x.sums);
-  if constexpr (HAS_HALF_SCALES<F>) {
+  if constexpr (F::HAS_HALF_SCALES) {
     const __m256i scales = _mm256_cvtepi8_epi16(H::half_scales(p));
     const Ints low = _mm256_srai_epi32(_mm256_slli_epi32(scales, 16), 16), high = _mm256_srai_epi32(scales, 16);
     const Ints all = _mm256_add_epi32(_mm256_mullo_epi32(sums.low, low), _mm256_mullo_epi32(sums.high, high));
-    return _mm256_sub_epi32(all, _mm256_slli_epi32(_mm256_madd_epi16(scales, x_sums), 5));
+    const Ints too_much = _mm256_mullo_epi32(_mm256_madd_epi16(scales, x_sums), _mm256_set1_epi32(H::ZERO));
+    return H::ZERO == 0 ? all : _mm256_sub_epi32(all, too_much);
   } else {
     const Ints all = _mm256_add_epi32(sums.low, sums.high);
     return H::ZERO == 0 ? all : _mm256_sub_epi32(all, _mm256_madd_epi16(x_sums, _mm256_set1_epi16(H::ZERO)));
   }
 }
 
-// The activation's scale times its sum of quants, of each block.
-DEVICE Floats scaled_sums(const Q8Input& x) {
-  return _mm256_mul_ps(_mm256_loadu_ps(x.scales),
-                       _mm256_cvtepi32_ps(_mm256_madd_epi16(load_bytes(x.sums), _mm256_set1_epi16(1))));
+// The activation's scale times its sum of quants, of each block; `factors` are of its halves' sums.
+DEVICE Floats scaled_sums(const Q8Input& x, Ints factors = _mm256_set1_epi16(1)) {
+  return _mm256_mul_ps(_mm256_loadu_ps(x.scales), _mm256_cvtepi32_ps(_mm256_madd_epi16(load_bytes(x.sums), factors)));
 }
 
 template <class F>
 DEVICE Floats add_group(Floats sum, const uint8_t* p, const Q8Input& x) {
   const Floats scales = _mm256_mul_ps(HostBlocks<F>::scales(p), _mm256_loadu_ps(x.scales));
   sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(block_products<F>(p, x)), scales, sum);
-  if constexpr (F::HAS_MINIMUM) sum = _mm256_fnmadd_ps(HostBlocks<F>::minimums(p), scaled_sums(x), sum);
+  if constexpr (F::HAS_MINIMUM && F::HAS_HALF_SCALES) {
+    const Ints factors = _mm256_cvtepi8_epi16(HostBlocks<F>::half_minimums(p));
+    sum = _mm256_fnmadd_ps(HostBlocks<F>::minimums(p), scaled_sums(x, factors), sum);
+  } else if constexpr (F::HAS_MINIMUM) {
+    sum = _mm256_fnmadd_ps(HostBlocks<F>::minimums(p), scaled_sums(x), sum);
+  }
   return sum;
 }
 

@@ -73,7 +73,8 @@ struct Block {
   alignas(64) int32_t quants[QUADS][ROWS];
   alignas(64) float scales[ROWS];
   alignas(64) float minimums[F::HAS_MINIMUM ? ROWS : 1];
-  alignas(64) float half_scales[2][HAS_HALF_SCALES<F> ? ROWS : 1];
+  alignas(64) float half_scales[2][F::HAS_HALF_SCALES ? ROWS : 1];
+  alignas(64) float half_minimums[2][F::HAS_MINIMUM && F::HAS_HALF_SCALES ? ROWS : 1];
 };
 template <class F>
 using Panel = Block<F>[MOST_GROUPS * GROUP_BLOCKS];
@@ -109,15 +110,25 @@ void unpack_rows(const uint8_t* const (&rows)[8], int first, Block<F>* blocks) {
   using H = HostBlocks<F>;
   for (int i = 0; i < 8; i++) {
     alignas(32) float scales[GROUP_BLOCKS], minimums[GROUP_BLOCKS];
+    alignas(16) int8_t half_scales[2 * GROUP_BLOCKS], half_minimums[2 * GROUP_BLOCKS];
     _mm256_store_ps(scales, H::scales(rows[i]));
     if constexpr (F::HAS_MINIMUM) _mm256_store_ps(minimums, H::minimums(rows[i]));
+    if constexpr (F::HAS_HALF_SCALES) {
+      _mm_store_si128(reinterpret_cast<__m128i*>(half_scales), H::half_scales(rows[i]));
+      if constexpr (F::HAS_MINIMUM) {
+        _mm_store_si128(reinterpret_cast<__m128i*>(half_minimums), H::half_minimums(rows[i]));
+      }
+    }
     for (int b = 0; b < GROUP_BLOCKS; b++) {
       blocks[b].scales[first + i] = scales[b];
       if constexpr (F::HAS_MINIMUM) blocks[b].minimums[first + i] = minimums[b];
-      if constexpr (HAS_HALF_SCALES<F>) {
-        const auto* half = reinterpret_cast<const int8_t*>(rows[i] + 192);
-        blocks[b].half_scales[0][first + i] = static_cast<float>(half[2 * b]);
-        blocks[b].half_scales[1][first + i] = static_cast<float>(half[2 * b + 1]);
+      if constexpr (F::HAS_HALF_SCALES) {
+        for (int h = 0; h < 2; h++) {
+          blocks[b].half_scales[h][first + i] = static_cast<float>(half_scales[2 * b + h]);
+          if constexpr (F::HAS_MINIMUM) {
+            blocks[b].half_minimums[h][first + i] = static_cast<float>(half_minimums[2 * b + h]);
+          }
+        }
       }
     }
   }
@@ -138,6 +149,8 @@ struct Tokens {
   const int8_t* quants[T];
   alignas(32) float scales[T][GROUP_BLOCKS];
   alignas(32) float scaled_sums[T][GROUP_BLOCKS];
+  // The sums of halves' quants, where halves have minimums.
+  alignas(32) float half_sums[T][2 * GROUP_BLOCKS];
   // What the weights' zero point adds, negative: of each block, or of each half of one.
   alignas(32) int32_t offsets[T][2 * GROUP_BLOCKS];
 
@@ -145,8 +158,12 @@ struct Tokens {
   void prepare(int t, const Q8Input& x) {
     quants[t] = x.quants;
     std::memcpy(scales[t], x.scales, sizeof(scales[t]));
-    if constexpr (F::HAS_MINIMUM) _mm256_store_ps(scaled_sums[t], forge::scaled_sums(x));
-    if constexpr (HAS_HALF_SCALES<F>) {
+    if constexpr (F::HAS_MINIMUM && F::HAS_HALF_SCALES) {
+      for (int h = 0; h < 2 * GROUP_BLOCKS; h++) half_sums[t][h] = static_cast<float>(x.sums[h]);
+    } else if constexpr (F::HAS_MINIMUM) {
+      _mm256_store_ps(scaled_sums[t], forge::scaled_sums(x));
+    }
+    if constexpr (F::HAS_HALF_SCALES) {
       for (int h = 0; h < 2 * GROUP_BLOCKS; h++) offsets[t][h] = -HostBlocks<F>::ZERO * x.sums[h];
     } else if constexpr (HostBlocks<F>::ZERO != 0) {
       const Ints sums = _mm256_madd_epi16(load_bytes(x.sums), _mm256_set1_epi16(-HostBlocks<F>::ZERO));
@@ -180,7 +197,7 @@ template <class F, int T>
 DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, const Tokens<T>& tokens, int b) {
   TileInts products[VECTORS][T];
   TileFloats values[VECTORS][T];
-  if constexpr (HAS_HALF_SCALES<F>) {
+  if constexpr (F::HAS_HALF_SCALES) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
 #pragma GCC unroll 8
@@ -220,7 +237,13 @@ DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, 
     for (int r = 0; r < VECTORS; r++) {
       float* target = &sums[t][b][r * LANES];
       TileFloats sum = multiply_add(values[r][t], multiply(load(&block.scales[r * LANES]), scale), load(target));
-      if constexpr (F::HAS_MINIMUM) {
+      if constexpr (F::HAS_MINIMUM && F::HAS_HALF_SCALES) {
+        // Whole numbers below 2^24, too.
+        const float* const halves = &tokens.half_sums[t][2 * b];
+        const TileFloats low = multiply(load(&block.half_minimums[0][r * LANES]), broadcast(halves[0]));
+        const TileFloats both = multiply_add(load(&block.half_minimums[1][r * LANES]), broadcast(halves[1]), low);
+        sum = subtract_product(load(&block.minimums[r * LANES]), multiply(scale, both), sum);
+      } else if constexpr (F::HAS_MINIMUM) {
         sum = subtract_product(load(&block.minimums[r * LANES]), broadcast(tokens.scaled_sums[t][b]), sum);
       }
       store(target, sum);
@@ -280,7 +303,7 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
     }
     Q8Input at[MOST_TOKENS];
     for (int t = 0; t < count; t++) at[t] = advance(x[t], done / GROUP_BLOCKS);
-    constexpr int MANY = HAS_HALF_SCALES<F> ? TOKENS_AT_ONCE / 2 : TOKENS_AT_ONCE;
+    constexpr int MANY = F::HAS_HALF_SCALES ? TOKENS_AT_ONCE / 2 : TOKENS_AT_ONCE;
     int t = 0;
     for (; t + MANY <= count; t += MANY) add_panel<F, MANY>(sums + t, panel, at + t, here);
     for (; t + 2 <= count; t += 2) add_panel<F, 2>(sums + t, panel, at + t, here);

@@ -73,6 +73,18 @@ describe('rocmforge synth', () => {
     expect(matrixType('Q4_K_M', SHAPES['qwen2.5-0.5b']!, 'attn_v', 0, 896)).toBe('Q8_0');
   });
 
+  it('mixes types as llama.cpp does for Q3_K_M', () => {
+    const shape = SHAPES['llama-3.1-8b']!;
+    const typesOf = (name: string, ...layers: number[]) =>
+      layers.map((layer) => matrixType('Q3_K_M', shape, name, layer, shape.hidden));
+    expect(typesOf('attn_v', 0, 1, 2, 31)).toEqual(['Q5_K', 'Q5_K', 'Q4_K', 'Q4_K']);
+    expect(typesOf('ffn_down', 0, 1, 2, 31)).toEqual(['Q5_K', 'Q5_K', 'Q4_K', 'Q4_K']);
+    expect(typesOf('attn_output', 0, 31)).toEqual(['Q4_K', 'Q4_K']);
+    expect([...typesOf('attn_q', 0), ...typesOf('ffn_up', 9)]).toEqual(['Q3_K', 'Q3_K']);
+    expect(matrixType('Q3_K_M', shape, 'output', undefined, shape.hidden)).toBe('Q6_K');
+    expect(matrixType('Q3_K_M', SHAPES['qwen2.5-0.5b']!, 'attn_q', 5, 896)).toBe('IQ4_NL');
+  });
+
   it.each([258, 1024, 128_256])('makes a vocabulary of %i different tokens', (size) => {
     const { tokens, types } = syntheticVocabulary(size);
     expect(tokens).toHaveLength(size);
@@ -82,6 +94,6 @@ describe('rocmforge synth', () => {
 
   it('refuses a shape or type that it does not know, and says which there are', () => {
     expect(() => synth({ shape: 'gpt-5', type: 'Q8_0', output })).toThrow(/llama-3.1-8b/);
-    expect(() => synth({ shape: 'tiny', type: 'Q2_K', output })).toThrow(/Q4_K_M/);
+    expect(() => synth({ shape: 'tiny', type: 'Q2_K_L', output })).toThrow(/Q4_K_M/);
   });
 });

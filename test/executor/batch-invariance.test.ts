@@ -9,6 +9,7 @@ import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance
 import type { Device } from '../../src/executor/device/device.js';
 import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
+import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const MAX_SEQUENCES = 17;
@@ -25,7 +26,7 @@ function writeSynthetic(type: string): string {
     architecture: 'llama',
     preTokenizer: 'llama-bpe',
     ...shared,
-    ...(type.endsWith('K') ? wide : ragged),
+    ...(TENSOR_TYPES[type as TensorTypeName].blockElements === 256 ? wide : ragged),
   };
   synth({ shape, type, output });
   return output;

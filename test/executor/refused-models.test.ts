@@ -3,7 +3,9 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadModel } from '../../src/executor/loaded-model.js';
+import { MATRIX_TYPES } from '../../src/executor/model/tensors.js';
 import { readServedModel } from '../../src/gateway/request/served-model.js';
+import { TENSOR_TYPES, type TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { fakeGpu } from '../doubles/native-device.js';
 import type { BuilderValue, GgufBuilder } from '../support/gguf-builder.js';
 import { type RandomModelOptions, randomModel } from '../support/random-model.js';
@@ -37,11 +39,22 @@ describe('a model that cannot run is refused', () => {
     expect(() => serve(builder)).toThrow(expect.objectContaining(refusal));
   });
 
-  it.each(['Q8_1', 'IQ4_NL', 'MXFP4'] as const)('by tensor and type: %s', async (type) => {
-    const builder = randomModel({ layers: 1 }).retype('blk.0.attn_q.weight', type);
+  const computed: readonly string[] = MATRIX_TYPES;
+  const others = (Object.keys(TENSOR_TYPES) as TensorTypeName[]).filter((type) => !computed.includes(type));
+
+  it('for every type of this list', () => {
+    expect(others).toEqual([
+      ...['Q8_1', 'Q8_K', 'IQ2_XXS', 'IQ2_XS', 'IQ3_XXS', 'IQ1_S', 'IQ3_S', 'IQ2_S', 'I8', 'I16', 'I32', 'I64', 'F64'],
+      ...['IQ1_M', 'TQ1_0', 'TQ2_0', 'MXFP4', 'NVFP4', 'Q1_0', 'Q2_0'],
+    ]);
+  });
+
+  it.each(others)('by tensor and type: %s', async (type) => {
+    const builder = randomModel({ layers: 1, hidden: 256 }).retype('blk.0.attn_q.weight', type);
     await expect(load(builder)).rejects.toMatchObject({
       reason: 'MODEL_UNSUPPORTED',
-      message: expect.stringContaining(`tensor blk.0.attn_q.weight is ${type}`),
+      message: expect.stringContaining(`tensor blk.0.attn_q.weight is ${type}, which is not built yet`),
+      metadata: { tensor: 'blk.0.attn_q.weight' },
     });
   });
 

@@ -60,7 +60,7 @@ onEachTarget('matmul_packed', (target) => {
     ),
   );
 
-  it.each<BlockType>(['q8_0', 'q4_1', 'q5_0', 'q4_k', 'q6_k'])(
+  it.each<BlockType>(['q8_0', 'q4_1', 'q5_0', 'q4_k', 'q6_k', 'q2_k', 'q3_k', 'iq4_xs'])(
     '%s: gives a row the same bits alone and among others',
     async (type) => {
       const random = new Random(7);
@@ -99,7 +99,7 @@ onEachTarget('matmul_packed', (target) => {
     },
   );
 
-  it.each<BlockType>(['q8_0', 'q4_1', 'q4_k', 'q6_k'])(
+  it.each<BlockType>(['q8_0', 'q4_1', 'q4_k', 'q6_k', 'q2_k', 'iq4_nl'])(
     '%s: an infinity or NaN in a row of x reaches all its results',
     async (type) => {
       const random = new Random(3);

@@ -98,7 +98,7 @@ onEachTarget('matmul_quantized', (target) => {
     },
   );
 
-  it.each<BlockType>(['q8_0', 'q4_1', 'q4_k', 'q6_k'])(
+  it.each<BlockType>(['q8_0', 'q4_1', 'q4_k', 'q6_k', 'q2_k', 'iq4_nl'])(
     '%s: an infinity or NaN in a row of x reaches all its results',
     async (type) => {
       const { blockElements } = blockFormat(type);

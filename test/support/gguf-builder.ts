@@ -130,10 +130,10 @@ export class GgufBuilder {
     return this;
   }
 
-  /** Gives a tensor another type, and zeros. */
-  retype(name: string, type: TensorTypeName): this {
+  /** Gives a tensor another type, and other bytes: zeros when left out. */
+  retype(name: string, type: TensorTypeName, data?: Uint8Array): this {
     const at = this.tensors.findIndex(([existing]) => existing === name);
-    this.tensors[at] = [name, { type, dims: this.tensors[at]![1].dims }];
+    this.tensors[at] = [name, { type, dims: this.tensors[at]![1].dims, ...(data && { data }) }];
     return this;
   }
 

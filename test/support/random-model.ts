@@ -11,6 +11,8 @@ export interface RandomModelOptions {
   readonly family?: RandomFamilyName;
   readonly contextLength?: number;
   readonly layers?: number;
+  /** Of the plain families, a multiple of 64: 256 for weights in blocks of as many. */
+  readonly hidden?: number;
   /** 64: attention on a GPU is in matrix tiles, and split. */
   readonly headDim?: 16 | 64;
   readonly seed?: number;
@@ -29,7 +31,6 @@ export interface RandomModelOptions {
 
 /** Query and key heads for each size of a head. */
 const HEADS = { 16: [4, 2], 64: [2, 1] } as const;
-const FFN = 128;
 const WORDS = ['▁the', '▁a', '▁fox', '▁sea', '▁and', '▁ran', '▁to', '▁old', '▁wind', '▁sang', '▁long', '▁night', '.'];
 
 /** Writes {@link randomModel}. @returns the file's path, in a temporary folder */
@@ -52,9 +53,13 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const architecture = architectureOf(familyName);
   const family: RandomFamily = RANDOM_FAMILIES[familyName];
   const scaled: Readonly<Record<string, number>> = { ...family.scaled, ...options.scaled };
-  const { hidden = 64 } = family;
-  const [heads, kvHeads, headDim] =
+  const hidden = options.hidden ?? family.hidden ?? 64;
+  const ffn = options.hidden === undefined ? 128 : 2 * hidden;
+  const shape =
     options.headDim === undefined ? (family.heads ?? [4, 2, 16]) : [...HEADS[options.headDim], options.headDim];
+  const [headsOf64, kvHeadsOf64, headDim] = shape as [number, number, number];
+  const times = (options.hidden ?? 64) / 64;
+  const [heads, kvHeads] = [headsOf64 * times, kvHeadsOf64 * times];
   const random = gaussian(options.seed ?? 1);
   const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
   // Every printable character stands for itself too, so that prompts are not spelled in bytes alone.
@@ -69,7 +74,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     [`${architecture}.block_count`]: layers,
     [`${architecture}.context_length`]: contextLength,
     [`${architecture}.embedding_length`]: hidden,
-    [`${architecture}.feed_forward_length`]: FFN,
+    [`${architecture}.feed_forward_length`]: ffn,
     [`${architecture}.attention.head_count`]: heads,
     [`${architecture}.attention.head_count_kv`]: kvHeads,
     ...(heads * headDim !== hidden && {
@@ -130,12 +135,12 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
     }
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
-    if (family.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * FFN);
+    if (family.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * ffn);
     else {
-      project(`${block}.ffn_gate`, hidden, FFN);
-      project(`${block}.ffn_up`, hidden, FFN);
+      project(`${block}.ffn_gate`, hidden, ffn);
+      project(`${block}.ffn_up`, hidden, ffn);
     }
-    project(`${block}.ffn_down`, FFN, hidden);
+    project(`${block}.ffn_down`, ffn, hidden);
   }
   norm('output_norm.weight');
   if (!family.isTied) matrix('output.weight', hidden, tokens.length, undefined, paddedRows);

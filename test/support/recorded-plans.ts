@@ -50,7 +50,7 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
     yield { type, shape: shapeOf({ layers: 3 }) };
     yield { type, shape: shapeOf({ tied: true, architecture: 'qwen2', preTokenizer: 'qwen2' }) };
     // Rows that are no multiple of what packed weights take, or matrix units.
-    yield { type, shape: shapeOf(type.startsWith('Q') ? { hidden: 96, ffn: 96 } : { hidden: 100, ffn: 100 }) };
+    yield { type, shape: shapeOf(/^I?Q/.test(type) ? { hidden: 96, ffn: 96 } : { hidden: 100, ffn: 100 }) };
   }
   for (const headDim of HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ headDim }) };
   // More heads of a group than a tile of queries holds.

@@ -2,20 +2,28 @@ import { BLOCK_TYPES, WEIGHT_FLOAT_TYPES } from '../../executor/kernels/formats.
 import type { TensorTypeName } from '../../shared/gguf/tensor-types.js';
 import type { ModelShape } from './shapes.js';
 
-/** Types every matrix can be given alike, and llama.cpp's mixtures of two. */
+/** Types every matrix can be given alike, and llama.cpp's mixtures, by the type of most of their matrices. */
 export const UNIFORM_TYPES = [...WEIGHT_FLOAT_TYPES, ...BLOCK_TYPES].map(
   (type) => type.toUpperCase() as Uppercase<typeof type>,
 );
-export const MIXTURES = { Q4_K_M: 'Q4_K', Q5_K_M: 'Q5_K' } as const;
+export const MIXTURES = { Q3_K_M: 'Q3_K', Q4_K_M: 'Q4_K', Q5_K_M: 'Q5_K' } as const;
 export type WeightType = (typeof UNIFORM_TYPES)[number] | keyof typeof MIXTURES;
 
 /** What a K format gives way to where a row is no whole number of its blocks of 256 (llama.cpp's fallback). */
-const FALLBACKS: Partial<Record<TensorTypeName, TensorTypeName>> = { Q4_K: 'Q5_0', Q5_K: 'Q5_1', Q6_K: 'Q8_0' };
+const FALLBACKS: Partial<Record<TensorTypeName, TensorTypeName>> = {
+  Q2_K: 'IQ4_NL',
+  Q3_K: 'IQ4_NL',
+  IQ4_XS: 'IQ4_NL',
+  Q4_K: 'Q5_0',
+  Q5_K: 'Q5_1',
+  Q6_K: 'Q8_0',
+};
 
 /**
  * The type of a matrix: in a uniform type that type; in a mixture as `llama_tensor_get_type` of llama.cpp's
- * `llama-quant.cpp` decides for Q4_K_M and Q5_K_M, which keep the output projection and some layers' attn_v and ffn_down
- * in Q6_K.
+ * `llama-quant.cpp` decides: all keep the output projection in Q6_K, Q4_K_M and Q5_K_M some layers' attn_v and ffn_down,
+ * too; Q3_K_M has attn_v, attn_output and ffn_down in Q4_K, or Q5_K in the first layers. (llama.cpp's Q2_K and IQ4_XS are
+ * mixtures by the name of a type; here these names mean the type.)
  *
  * @param layer the block it is in; `undefined` for the embedding and the output projection
  * @param columns the length of its rows
@@ -40,8 +48,15 @@ function mixtureType(
   layer: number | undefined,
 ): TensorTypeName {
   const isOutput = name === 'output' || (tied && name === 'token_embd');
+  if (mixture === 'Q3_K_M' && !isOutput) return typeInThreeBits(name, layer ?? 0, layers);
   const isFavoured = (name === 'attn_v' || name === 'ffn_down') && usesMoreBits(layer ?? 0, layers);
   return isOutput || isFavoured ? 'Q6_K' : MIXTURES[mixture];
+}
+
+function typeInThreeBits(name: string, layer: number, layers: number): TensorTypeName {
+  if (name === 'attn_v') return layer < 2 ? 'Q5_K' : 'Q4_K';
+  if (name === 'ffn_down') return layer < Math.floor(layers / 16) ? 'Q5_K' : 'Q4_K';
+  return name === 'attn_output' ? 'Q4_K' : MIXTURES.Q3_K_M;
 }
 
 /** The first and the last eighth of the layers, and every third between. */

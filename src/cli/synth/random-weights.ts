@@ -61,9 +61,9 @@ const spread = (n: number): number => Math.sqrt((n * n - 1) / 12);
 
 /** A scale at the block's start, and, for formats with one, the minimum that centres the quants behind it. */
 const simple =
-  (levels: number, hasMinimum: boolean): BlockSetter =>
+  (levels: number, hasMinimum: boolean, quantSpread = spread(levels)): BlockSetter =>
   (view, at, deviation) => {
-    const scale = deviation / spread(levels);
+    const scale = deviation / quantSpread;
     view.setUint16(at, halfBits(scale), true);
     if (hasMinimum) view.setUint16(at + 2, halfBits((scale * (levels - 1)) / 2) | 0x8000, true);
   };
@@ -90,6 +90,28 @@ const sixBits: BlockSetter = (view, at, deviation) => {
   view.setUint16(at + 208, halfBits(deviation / spread(64) / 96), true);
 };
 
+/** Four-bit scales from 8 to 15, each minimum the same number, and the two f16 factors that centre the quants. */
+const twoBits: BlockSetter = (view, at, deviation) => {
+  for (let i = 0; i < 16; i++) view.setUint8(at + i, 0x11 * (8 | (view.getUint8(at + i) & 7)));
+  const scale = deviation / spread(4) / 11.7;
+  view.setUint16(at + 80, halfBits(scale), true);
+  view.setUint16(at + 82, halfBits(scale * 1.5), true);
+};
+
+/**
+ * Six-bit scales whose top two bits are alike: 16 to 31, or as much below zero, which centres the levels. `tops` says where
+ * the bytes of these bits are, `factor` where what scales are multiplied by.
+ */
+const signedScales =
+  (tops: readonly number[], factor: number, quantSpread: number): BlockSetter =>
+  (view, at, deviation) => {
+    for (const i of tops) view.setUint8(at + i, 3 * (view.getUint8(at + i) & 0x55));
+    view.setUint16(at + factor, halfBits(deviation / quantSpread / 24), true);
+  };
+
+/** Standard deviation of the levels of IQ4_NL and IQ4_XS (kernels/forge/levels.h), equally likely. */
+const LEVELS_SPREAD = 67.2;
+
 /** One number, uniform with the given deviation, from the random bytes that are there. */
 const uniform = (view: DataView, at: number, deviation: number): number =>
   (view.getUint16(at, true) / 32_768 - 1) * deviation * Math.sqrt(3);
@@ -106,9 +128,13 @@ const BLOCK_SETTERS: Partial<Record<TensorTypeName, BlockSetter>> = {
   Q4_1: simple(16, true),
   Q5_0: simple(32, false),
   Q5_1: simple(32, true),
+  Q2_K: twoBits,
+  Q3_K: signedScales([104, 105, 106, 107], 108, spread(8)),
   Q4_K: kBlock(16),
   Q5_K: kBlock(32),
   Q6_K: sixBits,
+  IQ4_NL: simple(16, false, LEVELS_SPREAD),
+  IQ4_XS: signedScales([2, 3], 0, LEVELS_SPREAD),
 };
 
 const float = new Float32Array(1);

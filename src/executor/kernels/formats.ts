@@ -10,7 +10,20 @@ export type WeightFloatType = FloatType | 'bf16';
 export type TileType = 'f16' | 'bf16';
 
 /** Block formats that weights are multiplied in as the file holds them. */
-export const BLOCK_TYPES = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q4_k', 'q5_k', 'q6_k'] as const;
+export const BLOCK_TYPES = [
+  'q4_0',
+  'q4_1',
+  'q5_0',
+  'q5_1',
+  'q8_0',
+  'q2_k',
+  'q3_k',
+  'q4_k',
+  'q5_k',
+  'q6_k',
+  'iq4_nl',
+  'iq4_xs',
+] as const;
 
 export type BlockType = (typeof BLOCK_TYPES)[number];
 

@@ -7,7 +7,7 @@ export const FRAGMENT_CHUNK = 64;
 export const FRAGMENT_TILE_ROWS = 64;
 
 /** How weights lie for Hopper's matrix units: `kernels/forge/fragments.h`. */
-export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q4', 'q5', 'q6', 'q8'] as const;
+export const FRAGMENT_FORMATS = ['f16', 'bf16', 'q2', 'q3', 'q4', 'q5', 'q6', 'q8', 'iq4'] as const;
 export type FragmentFormat = (typeof FRAGMENT_FORMATS)[number];
 
 /** Types of weights that become fragments. */
@@ -17,13 +17,18 @@ export type FragmentType = TileType | BlockType;
 export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
   f16: 2048,
   bf16: 2048,
+  q2: 512,
+  q3: 512,
   q4: 640,
   q5: 768,
   q6: 896,
   q8: 1088,
+  iq4: 576,
 };
 
 const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
+  q2_k: 'q2',
+  q3_k: 'q3',
   q4_0: 'q4',
   q4_1: 'q4',
   q4_k: 'q4',
@@ -32,6 +37,8 @@ const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   q5_k: 'q5',
   q6_k: 'q6',
   q8_0: 'q8',
+  iq4_nl: 'iq4',
+  iq4_xs: 'iq4',
 };
 
 export function fragmentFormat(type: FragmentType): FragmentFormat {

@@ -77,7 +77,7 @@ const fragments: Packing = {
       if (flag !== 1) return;
       throw new RocmForgeError(
         'MODEL_UNSUPPORTED',
-        `${tensor.name} has blocks with a scale of 0.5 or more, which this GPU's kernels do not hold`,
+        `${tensor.name} has blocks with a scale of 0.25 or more, which this GPU's kernels do not hold`,
       );
     } finally {
       device.release(overflow);

@@ -28,6 +28,25 @@ function sixBits(block: DataView, s: number): readonly [scale: number, minimum: 
 const kNibble = (block: DataView, at: number, i: number): number =>
   bits(block.getUint8(at + 32 * Math.floor(i / 64) + (i % 32)), i % 64 < 32 ? 0 : 4, 4);
 
+/** Two bits of 64 bytes: of each half of 128 elements, quarter q is bits 2q and the next of 32 bytes. */
+const kPair = (block: DataView, at: number, i: number): number =>
+  bits(block.getUint8(at + 32 * Math.floor(i / 128) + (i % 32)), 2 * Math.floor((i % 128) / 32), 2);
+
+/** The 6-bit scale of sixteen elements of Q3_K: low nibbles in eight bytes, top bits in the four behind them. */
+const q3Scale = (block: DataView, s: number): number =>
+  bits(block.getUint8(96 + (s % 8)), s < 8 ? 0 : 4, 4) +
+  16 * bits(block.getUint8(104 + (s % 4)), 2 * Math.floor(s / 4), 2) -
+  32;
+
+/** The 6-bit scale of sub-block s of IQ4_XS. */
+const xsScale = (block: DataView, s: number): number =>
+  bits(block.getUint8(4 + Math.floor(s / 2)), 4 * (s % 2), 4) +
+  16 * bits(block.getUint8(2 + Math.floor(s / 4)), 2 * (s % 4), 2) -
+  32;
+
+/** What nibbles of IQ4_NL and IQ4_XS stand for (`kvalues_iq4nl` of ggml-common.h). */
+const LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
 function kElement(block: DataView, i: number, quant: number): readonly [product: number, minimum: number] {
   const [scale, minimum] = sixBits(block, Math.floor(i / 32));
   return [half(block, 0) * scale * quant, half(block, 2) * minimum];
@@ -47,6 +66,19 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
     bytes: 24,
     element: (b, i) => [half(b, 0) * (splitNibble(b, 8, i) + 16 * bit(b, 4, i)), -half(b, 2)],
   },
+  q2_k: {
+    elements: 256,
+    bytes: 84,
+    element: (b, i) => {
+      const both = b.getUint8(Math.floor(i / 16));
+      return [half(b, 80) * bits(both, 0, 4) * kPair(b, 16, i), half(b, 82) * bits(both, 4, 4)];
+    },
+  },
+  q3_k: {
+    elements: 256,
+    bytes: 110,
+    element: (b, i) => [half(b, 108) * q3Scale(b, Math.floor(i / 16)) * (INTEGERS.q3_k(b, i) - 4), 0],
+  },
   q4_k: { elements: 256, bytes: 144, element: (b, i) => kElement(b, i, kNibble(b, 16, i)) },
   q5_k: {
     elements: 256,
@@ -63,6 +95,12 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
       return [half(b, 208) * b.getInt8(192 + Math.floor(i / 16)) * (low + 16 * high - 32), 0];
     },
   },
+  iq4_nl: { elements: 32, bytes: 18, element: (b, i) => [half(b, 0) * LEVELS[splitNibble(b, 2, i)]!, 0] },
+  iq4_xs: {
+    elements: 256,
+    bytes: 136,
+    element: (b, i) => [half(b, 0) * xsScale(b, Math.floor(i / 32)) * LEVELS[INTEGERS.iq4_xs(b, i)]!, 0],
+  },
 };
 
 /** Element i of a block as it is stored. */
@@ -72,6 +110,8 @@ const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => numbe
   q4_1: (b, i) => splitNibble(b, 4, i),
   q5_0: (b, i) => splitNibble(b, 6, i) + 16 * bit(b, 2, i),
   q5_1: (b, i) => splitNibble(b, 8, i) + 16 * bit(b, 4, i),
+  q2_k: (b, i) => kPair(b, 16, i),
+  q3_k: (b, i) => kPair(b, 32, i) + 4 * bits(b.getUint8(i % 32), Math.floor(i / 32), 1),
   q4_k: (b, i) => kNibble(b, 16, i),
   q5_k: (b, i) => kNibble(b, 48, i) + 16 * bits(b.getUint8(16 + (i % 32)), Math.floor(i / 32), 1),
   q6_k: (b, i) => {
@@ -79,6 +119,8 @@ const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => numbe
     const low = bits(b.getUint8(64 * part + (i % 64)), quarter < 2 ? 0 : 4, 4);
     return low + 16 * bits(b.getUint8(128 + 32 * part + (i % 32)), 2 * quarter, 2);
   },
+  iq4_nl: (b, i) => splitNibble(b, 2, i),
+  iq4_xs: (b, i) => splitNibble(b, 8 + 16 * Math.floor(i / 32), i % 32),
 };
 
 /** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */

@@ -1,8 +1,37 @@
 import { type BlockType, blockFormat, packedRowBytes, Q8_BLOCK } from '../../../src/executor/kernels/index.js';
 import { integerBlocks } from './blocks.js';
 
-/** Bits of an element that its own high plane holds, above the low nibble's four. */
-const HIGH_BITS: Partial<Record<BlockType, number>> = { q5_0: 1, q5_1: 1, q5_k: 1, q6_k: 2 };
+/** Bits of an element in each plane of quants, the lowest first. */
+const PLANES: Readonly<Record<BlockType, readonly number[]>> = {
+  ...{ q4_0: [4], q4_1: [4], q4_k: [4], iq4_nl: [4], iq4_xs: [4] },
+  ...{ q5_0: [4, 1], q5_1: [4, 1], q5_k: [4, 1], q6_k: [4, 2] },
+  ...{ q2_k: [2], q3_k: [2, 1], q8_0: [8] },
+};
+
+/** Where blocks of halves with their own scales hold those, and what super-blocks share: `[from, bytes]` of each. */
+const TWO_SCALES: Partial<Record<BlockType, readonly (readonly [number, number])[]>> = {
+  q2_k: [
+    [0, 16],
+    [80, 4],
+  ],
+  q3_k: [
+    [96, 12],
+    [108, 2],
+  ],
+  q6_k: [
+    [192, 16],
+    [208, 2],
+  ],
+};
+
+/** Where the lowest of `bits` bits of element e of block b is, in bits from the start of a plane of `blocks` blocks. */
+function placeOf(bits: number, b: number, e: number, blocks: number): number {
+  if (bits === 8) return 8 * ((e < 16 ? 0 : 16 * blocks) + 16 * b + (e % 16));
+  if (bits === 4) return 8 * (16 * b + (e % 16)) + (e < 16 ? 0 : 4);
+  const group = Math.floor(e / 4);
+  if (bits === 2) return 64 * b + 32 * Math.floor(e / 16) + 8 * (e % 4) + 2 * (group % 4);
+  return 32 * b + 8 * (e % 4) + group;
+}
 
 /** A row of the file as `forge/packed.h` lays it out; padding is 0. */
 export function repackRow(type: BlockType, row: Uint8Array): Uint8Array {
@@ -11,35 +40,22 @@ export function repackRow(type: BlockType, row: Uint8Array): Uint8Array {
   const blocks = columns / Q8_BLOCK;
   const packed = new Uint8Array(packedRowBytes(type, columns));
   const quants = integerBlocks(type, row);
-  const highBits = HIGH_BITS[type] ?? 0;
-  for (let i = 0; i < columns; i++) {
-    const [b, e] = [Math.floor(i / 32), i % 32];
-    const quant = quants[i]!;
-    if (type === 'q8_0') {
-      packed[(e < 16 ? 0 : blocks * 16) + b * 16 + (e % 16)] = quant;
-      continue;
+  let [plane, shift] = [0, 0];
+  for (const bits of PLANES[type]) {
+    for (let i = 0; i < columns; i++) {
+      const part = Math.floor(quants[i]! / 2 ** shift) % 2 ** bits;
+      const at = placeOf(bits, Math.floor(i / 32), i % 32, blocks);
+      packed[plane + Math.floor(at / 8)]! += part * 2 ** (at % 8);
     }
-    packed[b * 16 + (e % 16)]! += (quant % 16) * (e < 16 ? 1 : 16);
-    const high = Math.floor(quant / 16);
-    for (let bit = 0; bit < highBits; bit++) {
-      // Q5: bit 8 j + w of 32. Q6: bits 8 j + 2 w and the next of the 32 of each sixteen elements.
-      const group = Math.floor(e / 4);
-      const at = highBits === 1 ? 8 * (e % 4) + group : 32 * Math.floor(e / 16) + 8 * (e % 4) + 2 * (group % 4) + bit;
-      packed[blocks * 16 + b * 4 * highBits + Math.floor(at / 8)]! += (Math.floor(high / 2 ** bit) % 2) * 2 ** (at % 8);
-    }
+    plane += blocks * 4 * bits;
+    shift += bits;
   }
-  const quantBytes = type === 'q8_0' ? 32 : 16 + 4 * highBits;
-  const plane = blocks * quantBytes;
-  const fileBlocks = row.length / blockBytes;
-  for (let block = 0; block < fileBlocks; block++) {
-    const from = row.subarray(block * blockBytes, (block + 1) * blockBytes);
-    if (type === 'q6_k') {
-      packed.set(from.subarray(192, 208), plane + 16 * block);
-      packed.set(from.subarray(208, 210), plane + 2 * blocks + 2 * block);
-    } else {
-      const bytes = blockBytes - (quantBytes * blockElements) / Q8_BLOCK;
-      packed.set(from.subarray(0, bytes), plane + bytes * block);
+  const before = blockBytes - (blockElements / 8) * shift;
+  for (const [from, bytes] of TWO_SCALES[type] ?? [[0, before] as const]) {
+    for (let block = 0; block < row.length / blockBytes; block++) {
+      packed.set(row.subarray(block * blockBytes + from, block * blockBytes + from + bytes), plane + bytes * block);
     }
+    plane += (row.length / blockBytes) * bytes;
   }
   return packed;
 }

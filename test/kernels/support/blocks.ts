@@ -8,9 +8,13 @@ const HALVES: Readonly<Record<BlockType, readonly number[]>> = {
   q5_0: [0],
   q5_1: [0, 2],
   q8_0: [0],
+  q2_k: [80, 82],
+  q3_k: [108],
   q4_k: [0, 2],
   q5_k: [0, 2],
   q6_k: [208],
+  iq4_nl: [0],
+  iq4_xs: [0],
 };
 
 /** Blocks of random bytes: every quant, every whole-number scale, and any f16 scale that is finite. */
