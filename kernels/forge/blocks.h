@@ -3,10 +3,10 @@
 //
 //   ELEMENTS, BYTES        of a block
 //   HAS_MINIMUM            whether a minimum is subtracted
-//   HAS_HALF_SCALES        whether sixteen elements have a whole-number scale (and minimum) of their own, else
-//   thirty-two stored4(block, i)      elements i .. i + 3 as they are stored, one a byte, lowest first; i is a multiple
-//   of 4 scale(block, i)        f32, of the sixteen elements around i minimum(block, i)      f32, of the sixteen
-//   elements around i
+//   HAS_HALF_SCALES        whether scale and minimum are of sixteen elements, not of thirty-two
+//   stored4(block, i)      elements i .. i + 3 as they are stored, a byte each, lowest first; i is a multiple of 4
+//   scale(block, i)        f32, of the elements around i
+//   minimum(block, i)      f32, of the elements around i
 //
 // Element i is scale * quant - minimum. Scale and minimum are exact in f32, and so is scale * quant. What is stored are
 // quants (Numbers<0>), quants and ZERO more (Numbers<ZERO>), or places in a table of them (Levels).
