@@ -64,7 +64,7 @@ export function linearFormRows({ count }: Rows, form: LinearForm, out: number): 
 const weight = <const D extends readonly string[]>(format: FragmentFormat, ...outer: D) =>
   aligned(128, input('weight', 'u8', ...outer, 'chunks', `${tileBytes(format)}`));
 
-/** Weights of four to eight bits are rounded to f16 as they are unpacked: 2⁻¹¹ of each, or 2⁻²⁵ · 64 of the smallest. */
+/** Weights of two to eight bits are rounded to f16 as they are unpacked: 2⁻¹¹ of each, or 2⁻²⁵ · 64 of the smallest. */
 const sumRoundings = (format: FragmentFormat) => {
   const isRounded = format !== 'f16' && format !== 'bf16';
   return roundings(
