@@ -10,6 +10,11 @@ export function wholeNumber(least: number): (text: string) => number {
   };
 }
 
+/** {@link wholeNumber}, of an option that may be given several times. */
+export function wholeNumbers(least: number): (text: string, before?: readonly number[]) => readonly number[] {
+  return (text, before = []) => [...before, wholeNumber(least)(text)];
+}
+
 /** A whole number of either sign that 32 bits hold. */
 export function integer(text: string): number {
   const value = Number(text);
