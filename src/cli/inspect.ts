@@ -188,7 +188,7 @@ function describeTokenizer({ model, preTokenizer, tokens, merges, bosTokenId, eo
 }
 
 /** Rows as lines, each column as wide as its widest cell; a file's names must not be able to steer the terminal. */
-function alignColumns(cells: readonly (readonly string[])[]): string[] {
+export function alignColumns(cells: readonly (readonly string[])[]): string[] {
   const rows = cells.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '\ufffd')));
   const widths: number[] = [];
   for (const row of rows) {
@@ -202,7 +202,8 @@ function alignColumns(cells: readonly (readonly string[])[]): string[] {
   );
 }
 
-function formatBytes(bytes: number): string {
+/** In the largest unit of 1,024 of which there is at least one. */
+export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   const power = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1);
   return power === 0 ? `${bytes} B` : `${(bytes / 1024 ** power).toFixed(1)} ${units[power]}`;

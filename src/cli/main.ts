@@ -4,10 +4,12 @@ import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
 import { addBenchCommands } from './bench-commands.js';
 import {
+  byteCount,
   DEFAULT_LISTEN,
   decimal,
   deviceOptions,
   integer,
+  kvCacheTypeOption,
   milliseconds,
   modelOptions,
   seed,
@@ -239,10 +241,34 @@ program
 
 program
   .command('inspect')
-  .description('describe a GGUF file')
-  .argument('<file>')
+  .description('describe a GGUF file, or with --fit what of it fits on a GPU')
+  .argument('<file>', 'of a split model, its first part')
+  .option(
+    '--fit',
+    'which contexts and how many sequences fit; takes the memory of a load on each GPU for a moment',
+    false,
+  )
+  .addOption(
+    new Option('--context <tokens>', 'of one sequence (default: the model’s, at most 8192)').argParser(wholeNumber(1)),
+  )
+  .addOption(new Option('--sequences <count>', 'at once (default: as the loader chooses)').argParser(wholeNumber(1)))
+  .addOption(
+    new Option('--memory <bytes>', 'such as 24GiB: as if a GPU had so much free (default: each GPU here)').argParser(
+      byteCount,
+    ),
+  )
+  .addOption(kvCacheTypeOption)
   .option('--json', 'as JSON', false)
   .action(async (file, options) => {
+    if (options.fit) {
+      const { fitReport, formatFitReport } = await import('./fit.js');
+      const report = await fitReport(file, options);
+      process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatFitReport(report)}\n`);
+      return;
+    }
+    for (const name of ['context', 'sequences', 'memory'] as const) {
+      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${name} is a question of --fit`);
+    }
     const { inspectModel, formatInspectReport } = await import('./inspect.js');
     const report = inspectModel(file);
     process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatInspectReport(report)}\n`);

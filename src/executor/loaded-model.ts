@@ -19,7 +19,7 @@ import {
 } from './load-options.js';
 import { KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
-import { MappedModel } from './model/mapped-model.js';
+import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
 import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
@@ -58,7 +58,6 @@ export async function loadModel(
 ): Promise<LoadedModel> {
   const { path, openPaths } = options;
   const files = new ModelFiles(path, openPaths);
-  const memory = new DeviceScope(device);
   let mapping: MappedModel | undefined;
   try {
     // Whoever writes to it from now on is noticed: what is told of the content below holds for what is loaded.
@@ -70,25 +69,48 @@ export async function loadModel(
         `${path} is not the file that the gateway reads, or not any more: their contents differ`,
       );
     }
-    return await new ModelLoader(memory, files.model, options, fingerprint).load(mapping, onProgress);
+    return await loadOpened(device, { model: files.model, content: mapping, fingerprint }, options, onProgress);
+  } catch (error) {
+    mapping?.close();
+    throw error;
+  } finally {
+    files.close();
+  }
+}
+
+/** A model whose headers were read. */
+export interface OpenedModel {
+  readonly model: GgufModel;
+  /** Of its tensors; it ends with the loaded model. */
+  readonly content: ModelContent;
+  readonly fingerprint: string;
+}
+
+/** Loads a model whose headers were read. A load that fails leaves nothing on the device. */
+export async function loadOpened(
+  device: Device,
+  opened: OpenedModel,
+  options: LoadOptions,
+  onProgress: (done: number, total: number) => void,
+): Promise<LoadedModel> {
+  const memory = new DeviceScope(device);
+  try {
+    return await new ModelLoader(memory, opened, options).load(onProgress);
   } catch (error) {
     try {
       memory.release();
     } catch {
       // A device that cannot even free is lost; why the load failed is what matters.
     }
-    mapping?.close();
     // What contracts say of sizes; sizes are the file's here.
     if (!(error instanceof RangeError)) throw error;
     const cause = error;
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
-      `no kernel takes the shapes of ${path}: ${cause.message}`,
+      `no kernel takes the shapes of ${options.path}: ${cause.message}`,
       {},
       { cause },
     );
-  } finally {
-    files.close();
   }
 }
 
@@ -101,15 +123,15 @@ class ModelLoader {
 
   constructor(
     private readonly memory: DeviceScope,
-    private readonly file: GgufModel,
+    private readonly opened: OpenedModel,
     private readonly options: LoadOptions,
-    private readonly fingerprint: string,
   ) {
     this.device = memory.device;
   }
 
-  async load(mapping: MappedModel, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
-    const { device, memory, file, options } = this;
+  async load(onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
+    const { device, memory, options } = this;
+    const { model: file, content, fingerprint } = this.opened;
     const parameters = readServableModel(file);
     const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
@@ -118,7 +140,7 @@ class ModelLoader {
     const graph = families[parameters.architecture].build(parameters, tensors);
     tensors.refuseUnread();
     if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes);
-    const weights = await Weights.load(memory, file, mapping, graph, onProgress);
+    const weights = await Weights.load(memory, file, content, graph, onProgress);
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);
     const record: RecordPass = (within, limits) => {
       const cache = new KvCache(within, parameters, options.kvCacheType, limits.kvBlocks);
@@ -136,7 +158,7 @@ class ModelLoader {
     return {
       options,
       architecture: parameters.architecture,
-      fingerprint: this.fingerprint,
+      fingerprint,
       parameters: weights.parameters,
       weightBytes: weights.bytes,
       graph,
@@ -147,7 +169,7 @@ class ModelLoader {
       captureMs,
       release: () => {
         memory.release();
-        mapping.close();
+        content.close();
       },
     };
   }

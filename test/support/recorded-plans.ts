@@ -25,9 +25,9 @@ class RecordingDevice extends FakeNativeDevice {
     this.properties = { description: 'no device', wave, block };
   }
 
-  override createPlan(launches: readonly NativeLaunch[]): number {
+  override createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number {
     for (const { kernel } of launches) this.launched.add(kernel);
-    return super.createPlan(launches);
+    return super.createPlan(launches, countSlots, captureFrom);
   }
 }
 

@@ -8,6 +8,9 @@ interface MappedPart {
   readonly mapping: MappedFile;
 }
 
+/** Where the tensors of a model are. */
+export type ModelContent = Pick<MappedModel, 'address' | 'touch' | 'largest' | 'check' | 'close'>;
+
 /** A model's files, mapped read-only until it is closed: where tensors lie in the host's memory. */
 export class MappedModel {
   private readonly parts: readonly MappedPart[];

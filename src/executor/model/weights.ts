@@ -1,7 +1,7 @@
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import { isBlockType } from '../kernels/index.js';
-import type { MappedModel } from './mapped-model.js';
+import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
 import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
@@ -23,7 +23,7 @@ export class Weights {
 
   private constructor(
     private readonly file: GgufModel,
-    private readonly mapping: MappedModel,
+    private readonly content: ModelContent,
     private readonly graph: ModelGraph,
     private readonly places: Places,
   ) {}
@@ -32,7 +32,7 @@ export class Weights {
    * Brings the tensors to the device.
    *
    * @param memory what it allocates ends with this scope
-   * @param mapping its files
+   * @param content of its tensors
    * @param graph says which matrices are multiplied together
    * @param onProgress called with bytes done and in all
    * @throws RocmForgeError `MODEL_FILE_CHANGED` when a file was written to meanwhile, or `OUT_OF_MEMORY` of a GPU
@@ -40,18 +40,18 @@ export class Weights {
   static async load(
     memory: DeviceScope,
     file: GgufModel,
-    mapping: MappedModel,
+    content: ModelContent,
     graph: ModelGraph,
     onProgress: (done: number, total: number) => void,
   ): Promise<Weights> {
     const { device } = memory;
-    const weights = new Weights(file, mapping, graph, new Places(device, graph));
+    const weights = new Weights(file, content, graph, new Places(device, graph));
     const total = weights.bytes;
     let done = 0;
     const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
       for (let offset = 0; offset < tensor.bytes; offset += CHUNK_BYTES) {
         const bytes = Math.min(CHUNK_BYTES, tensor.bytes - offset);
-        await mapping.touch(tensor, offset, bytes);
+        await content.touch(tensor, offset, bytes);
         onChunk(offset, bytes);
         done += bytes;
         onProgress(done, total);
@@ -59,13 +59,13 @@ export class Weights {
     };
     if (device.isHost) {
       for (const tensor of wantedTensors(file)) {
-        weights.addresses.set(tensor.name, mapping.address(tensor));
+        weights.addresses.set(tensor.name, content.address(tensor));
         await bring(tensor, () => undefined);
       }
     } else {
       await weights.upload(memory, bring);
     }
-    mapping.check();
+    content.check();
     return weights;
   }
 
@@ -90,7 +90,7 @@ export class Weights {
         const bytes = sizes[i] as number;
         const place = { ...bufferFrom(buffer, offset), elements: bytes };
         offset += bytes;
-        const source = this.mapping.address(tensor);
+        const source = this.content.address(tensor);
         const isPacked = places.packedBytes(tensor) !== undefined;
         const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
@@ -139,8 +139,8 @@ export class Weights {
   }
 
   /** Bytes of the model in the host's memory, all in one file. */
-  get onHost(): MappedModel['largest'] {
-    return this.mapping.largest;
+  get onHost(): ModelContent['largest'] {
+    return this.content.largest;
   }
 
   /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
@@ -157,9 +157,9 @@ export class Weights {
     return sum;
   }
 
-  /** See {@link MappedModel.check}. */
+  /** See `MappedModel.check`. */
   checkFiles(): void {
-    this.mapping.check();
+    this.content.check();
   }
 
   /** A matrix to be multiplied, in the layout that this device's kernels read. */
