@@ -109,7 +109,9 @@ function sizesOf({ weightBytes, kvBytes, workspaceBytes, driverBytes }: Grant): 
     `${formatBytes(weightBytes)} of weights`,
     `${formatBytes(kvBytes)} of KV cache`,
     `${formatBytes(workspaceBytes)} of workspace`,
-    `${formatBytes(driverBytes)} that the driver takes`,
+    driverBytes === null
+      ? 'without what a driver takes for itself'
+      : `${formatBytes(driverBytes)} that the driver takes`,
   ];
   return sizes.join(', ');
 }

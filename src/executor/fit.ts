@@ -25,6 +25,8 @@ export interface FitQuestion {
 export interface FitDevice {
   readonly description: string;
   readonly freeBytes: number;
+  /** Whether it is there, or memory is only counted. */
+  readonly isPresent: boolean;
   /** For each load: it is given back empty. */
   device(): Device;
   /** The same with other memory, that counts only. */
@@ -41,8 +43,8 @@ export interface Grant {
   readonly weightBytes: number;
   /** What steps compute in, tables, slots and rotations. */
   readonly workspaceBytes: number;
-  /** What the driver took for itself: code, graphs, ends of pages. Where memory is only counted, the ends alone. */
-  readonly driverBytes: number;
+  /** What the driver took for itself: code, graphs, ends of pages. `null` where memory is only counted, and it is not. */
+  readonly driverBytes: number | null;
 }
 
 /** The most of something with which the model loads: one more and it does not. 0: not even one. */
@@ -81,6 +83,7 @@ export function countingGpu(description: string, target: string, freeBytes: numb
   return {
     description,
     freeBytes,
+    isPresent: false,
     device: () => new Device(new CountingDevice(freeBytes), 'hip', target),
     counting: (bytes) => countingGpu(description, target, bytes),
   };
@@ -92,6 +95,7 @@ export function presentGpu(device: Device): FitDevice {
   return {
     description,
     freeBytes: device.native.memory().freeBytes,
+    isPresent: true,
     device: () => new Device(withoutWeights(device.native), kind, target),
     counting: (bytes) => countingGpu(description, target, bytes),
   };
@@ -203,7 +207,7 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
       kvBytes,
       weightBytes,
       workspaceBytes: device.usedBytes - weightBytes - kvBytes,
-      driverBytes: Math.max(0, gpu.freeBytes - device.native.memory().freeBytes - device.usedBytes),
+      driverBytes: gpu.isPresent ? gpu.freeBytes - device.native.memory().freeBytes - device.usedBytes : null,
     };
     loaded.release();
     return { granted, refusal: null };

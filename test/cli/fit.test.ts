@@ -9,7 +9,9 @@ import { randomModel, writeRandomModel } from '../support/random-model.js';
 import { writeParts } from '../support/split-model.js';
 
 const MIB = 1 << 20;
-const path = writeRandomModel({ type: 'F16', headDim: 64, contextLength: 65_536 });
+const path = writeRandomModel({ type: 'F16', headDim: 64, contextLength: 32_768 });
+
+const small = writeRandomModel();
 
 describe('the largest number for which something holds', () => {
   test.prop([fc.nat(5000), fc.integer({ min: 1, max: 5000 }), fc.option(fc.nat(5000), { nil: undefined })])(
@@ -52,24 +54,30 @@ describe('inspect --fit', () => {
     });
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
-    const text = await rocmforge('inspect', '--fit', path, ...args.slice(0, -1));
-    expect(text.stdout).toBe(`${formatFitReport(report)}\n`);
-    expect(text.stdout).toMatch(/^context +of 4 sequences: 15584 tokens with room for each .*, 28416 that share/m);
-    expect(text.stdout).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 319 that share/m);
+    const text = formatFitReport(report);
+    expect(text).toMatch(/^context +of 4 sequences: 15584 tokens with room for each .*, 28416 that share/m);
+    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 319 that share/m);
   });
 
-  it('grants a shorter context for keys and values of twice the size', async () => {
-    const of = async (kvCacheType: 'f16' | 'f32') => {
-      const report = await fitReport(path, { memory: 300 * MIB, sequences: 1, kvCacheType });
-      return { perToken: report.kvBytesPerToken, longest: report.devices[0]!.longestContext.whole };
-    };
-    const [half, full] = [await of('f16'), await of('f32')];
-    expect(full.perToken).toBe(2 * half.perToken);
-    expect(full.longest).toBeLessThan(half.longest);
+  it('is text for a terminal without --json', async () => {
+    const { stdout } = await rocmforge('inspect', '--fit', small, '--memory', '300M');
+    expect(stdout).toBe(`${formatFitReport(await fitReport(small, { memory: 300 * MIB, kvCacheType: 'f16' }))}\n`);
+  });
+
+  it('counts keys and values in the type that is asked for', async () => {
+    for (const [kvCacheType, bytes] of [
+      ['f16', 2],
+      ['f32', 4],
+    ] as const) {
+      const { kvBytesPerToken, withoutLimit } = await fitReport(small, { memory: 300 * MIB, kvCacheType });
+      expect(kvBytesPerToken).toBe(2 * 2 * 2 * 16 * bytes);
+      // And the null block's.
+      expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
+    }
   });
 
   it('tells of too little memory that nothing fits, in the loader’s words', async () => {
-    const { devices } = await fitReport(path, { memory: 200 * MIB, kvCacheType: 'f16' });
+    const { devices } = await fitReport(small, { memory: 200 * MIB, kvCacheType: 'f16' });
     for (const fit of devices) {
       expect(fit).toMatchObject({
         granted: null,
@@ -83,15 +91,15 @@ describe('inspect --fit', () => {
   });
 
   it('tells the same of a split model as of the one file', async () => {
-    const builder = randomModel({ type: 'F16', headDim: 64, contextLength: 65_536 });
-    const options = { memory: 310 * MIB, context: 4096, sequences: 4, kvCacheType: 'f16' } as const;
-    const [whole, split] = [await fitReport(path, options), await fitReport(writeParts(builder.split(3))[0]!, options)];
+    const options = { memory: 300 * MIB, kvCacheType: 'f16' } as const;
+    const [first] = writeParts(randomModel().split(3));
+    const [whole, split] = [await fitReport(small, options), await fitReport(first!, options)];
     expect(split).toEqual({ ...whole, path: split.path });
   });
 
   it.each([
-    [['--fit', path, '--context', '70000'], 'INVALID_OPTION: maxContext is 70000; the model’s context is 65536'],
-    [['--fit', path, '--sequences', '5000'], 'INVALID_OPTION: maxSequences is 5000; the most that is granted is 4096'],
+    [['--fit', small, '--context', '513'], 'INVALID_OPTION: maxContext is 513; the model’s context is 512'],
+    [['--fit', small, '--sequences', '5000'], 'INVALID_OPTION: maxSequences is 5000; the most that is granted is 4096'],
     [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
     [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'glm4' } })], 'MODEL_UNSUPPORTED'],
     [[path, '--memory', '1G'], 'INVALID_OPTION: --memory is a question of --fit'],

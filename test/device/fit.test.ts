@@ -59,9 +59,10 @@ describe.skipIf(missing !== undefined)('what inspect --fit promises of a GPU', (
       const used = device.usedBytes;
       const fit = await fitModel(gpu, question);
       const { freeBytes } = gpu;
-      // Counting alone comes to the same: this device's driver takes nothing for itself.
+      // Counting alone comes to the same: this device's driver takes nothing but the ends of its pages, which are counted.
       const counted = await fitModel(countingGpu(gpu.description, device.target, freeBytes), question);
-      expect(counted).toEqual(fit);
+      expect(counted).toEqual({ ...fit, granted: fit.granted && { ...fit.granted, driverBytes: null } });
+      if (fit.granted) expect(fit.granted.driverBytes).toBeGreaterThanOrEqual(0);
       expect(device.native.memory().freeBytes).toBe(freeBytes);
       seen.push(fit);
 
