@@ -45,7 +45,7 @@ function command(name: string, options: readonly Option[]): Command {
 
 command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
   .description('serve a model over gRPC')
-  .requiredOption('--model <file>', 'GGUF file')
+  .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
   .option('--model-name <name>', 'what requests call it (default: the file’s name)')
   .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
   .option('--executor <address>', 'use the executor at this address instead of starting one')

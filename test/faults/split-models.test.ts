@@ -30,6 +30,9 @@ const TOKENS = 160;
 const LIMITS = { maxContext: 64, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0 };
 const PAST = new Date('2026-01-01');
 
+const otherParts = randomModel({ seed: 2 })
+  .split(PARTS)
+  .map((part) => part.build());
 const splitParts = () => writeParts(randomModel().split(PARTS));
 const folderOf = (files: readonly string[]) => path.dirname(files[0]!);
 
@@ -98,10 +101,6 @@ describe('a split model', () => {
     expect(openFiles()).toEqual(before);
   });
 
-  const otherParts = randomModel({ seed: 2 })
-    .split(PARTS)
-    .map((part) => part.build());
-
   async function scene(change: (files: readonly string[]) => void, kill: 'after' | 'never' = 'after') {
     const files = splitParts();
     for (const file of files) utimesSync(file, PAST, PAST);
@@ -140,6 +139,8 @@ describe('a split model', () => {
 
   it.each<[string, (files: readonly string[]) => void]>([
     ['overwritten in place', (files) => writeFileSync(files[1]!, otherParts[1]!)],
+    // Nothing is missing meanwhile: who does not look computes other tokens.
+    ['overwritten byte by byte', (files) => writeFileSync(files[1]!, otherParts[1]!, { flag: 'r+' })],
     ['truncated', (files) => truncateSync(files[2]!, 4096)],
   ])('ends by that reason when a part is %s', async (_, change) => {
     for (const kill of ['after', 'never'] as const) {
@@ -154,6 +155,43 @@ describe('a split model', () => {
       utimesSync(files[1]!, PAST, PAST);
     };
     expect(await scene(forge)).toMatchObject({ reason: 'MODEL_FILE_CHANGED', same: true });
+  });
+});
+
+describe('a gateway’s split model', () => {
+  const opened = () => {
+    const files = splitParts();
+    for (const file of files) utimesSync(file, PAST, PAST);
+    return { files, model: new ModelFile(files[0]!) };
+  };
+  const changed = (file: string) =>
+    expect.objectContaining({
+      reason: 'MODEL_FILE_CHANGED',
+      message: expect.stringContaining(`${file} was written to`),
+    });
+
+  it('is changed when somebody wrote to any part of it', () => {
+    for (const part of [0, 1, 2]) {
+      const { files, model } = opened();
+      model.checkStamp();
+      model.check();
+      writeFileSync(files[part]!, readFileSync(files[part]!), { flag: 'r+' });
+      expect(() => model.checkStamp()).toThrow(changed(files[part]!));
+      expect(() => model.check()).toThrow(changed(files[part]!));
+      model.close();
+    }
+  });
+
+  it('is changed when a part holds something else, whatever its time says', () => {
+    for (const part of [0, 1, 2]) {
+      const { files, model } = opened();
+      writeFileSync(files[part]!, otherParts[part]!);
+      utimesSync(files[part]!, PAST, PAST);
+      model.checkStamp();
+      expect(() => model.check()).toThrow(changed(files[0]!));
+      model.close();
+      expect(heldOf(folderOf(files)).descriptors).toBe(0);
+    }
   });
 });
 
