@@ -124,9 +124,8 @@ export async function fitModel(gpu: FitDevice, question: FitQuestion): Promise<F
   const { granted } = asked;
   const sequences = question.sequences || (granted?.sequences ?? 1);
   // Counting is quick and right but for what the driver takes: where to begin on a GPU that is there.
-  const counting = gpu.counting(gpu.freeBytes - (granted?.driverBytes ?? 0));
-  const guess = await answers(counting, question, sequences);
-  const { contexts, counts } = await answers(gpu, question, sequences, guess);
+  const counted = await answers(gpu.counting(gpu.freeBytes - (granted?.driverBytes ?? 0)), question, sequences);
+  const { contexts, counts } = gpu.isPresent ? await answers(gpu, question, sequences, counted) : counted;
   const { contextLength } = readServableModel(question.model);
   const tokens = (blocks: number): number => Math.min(blocks * KV_BLOCK_TOKENS, contextLength);
   return {
