@@ -3,9 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { type FitReport, fitReport, formatFitReport } from '../../src/cli/fit.js';
 import { byteCount } from '../../src/cli/options.js';
 import { largest } from '../../src/executor/fit.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
+import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { rocmforge } from '../support/command-line.js';
-import { randomModel, writeRandomModel } from '../support/random-model.js';
+import { RANDOM_FAMILY_NAMES } from '../support/random-families.js';
+import { randomModel, writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 import { writeParts } from '../support/split-model.js';
 
 const MIB = 1 << 20;
@@ -97,11 +100,23 @@ describe('inspect --fit', () => {
     expect(split).toEqual({ ...whole, path: split.path });
   });
 
+  it.each(RANDOM_FAMILY_NAMES)('grants %s what a load with its weights is granted', async (family) => {
+    const file = writeRandomFamily(family);
+    const { devices, context } = await fitReport(file, { memory: 290 * MIB, kvCacheType: 'f16' });
+    const limits = { maxContext: context, maxSequences: 0, maxStepTokens: 0, kvMemoryBytes: 0 };
+    const gpu = fakeGpu(new FakeNativeDevice(290 * MIB));
+    const options = { path: file, kvCacheType: 'f16', fingerprint: '', ...limits } as const;
+    const model = await loadModel(gpu, options, () => undefined);
+    const { maxSequences, kvBlocks } = model.forward.limits;
+    expect(devices[0]!.granted).toMatchObject({ context, sequences: maxSequences, kvTokens: 16 * (kvBlocks - 1) });
+    model.release();
+  });
+
   it.each([
     [['--fit', small, '--context', '513'], 'INVALID_OPTION: maxContext is 513; the model’s context is 512'],
     [['--fit', small, '--sequences', '5000'], 'INVALID_OPTION: maxSequences is 5000; the most that is granted is 4096'],
     [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
-    [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'glm4' } })], 'MODEL_UNSUPPORTED'],
+    [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'mamba' } })], 'MODEL_UNSUPPORTED'],
     [[path, '--memory', '1G'], 'INVALID_OPTION: --memory is a question of --fit'],
     [['--fit', path, '--memory', 'much'], 'not a size such as 512M or 24GiB'],
   ])('refuses %j: %s', async (args, message) => {

@@ -1,4 +1,6 @@
+import pathOf from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { FitReport } from '../../src/cli/fit.js';
 import type { Device } from '../../src/executor/device/device.js';
 import { countingGpu, type Fit, fitModel, presentGpu } from '../../src/executor/fit.js';
 import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
@@ -6,6 +8,8 @@ import { blocksFor } from '../../src/executor/model/slot-layout.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
 import { ModelFiles } from '../../src/shared/gguf/model-files.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { runProgram } from '../support/command-line.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -93,6 +97,32 @@ describe.skipIf(missing !== undefined)('what inspect --fit promises of a GPU', (
       files.close();
     },
   );
+
+  /** Runs the command where a GPU is found. */
+  async function reportWith(environment: Readonly<Record<string, string>>): Promise<FitReport> {
+    const main = pathOf.join(packageRoot, 'dist', 'cli', 'main.js');
+    const args = [main, 'inspect', '--fit', path, '--context', '1024', '--sequences', '8', '--json'];
+    const { code, stdout, stderr } = await runProgram(process.execPath, args, '', environment);
+    expect(code, stderr).toBe(0);
+    return JSON.parse(stdout) as FitReport;
+  }
+
+  it('is told of each GPU that is here', async () => {
+    const { devices, unusable } = await reportWith(double.environment);
+    expect(unusable).toEqual([]);
+    expect(devices).toHaveLength(1);
+    expect(devices[0]!.device).toMatch(/^hip \(/);
+    const { longestContext, mostSequences } = seen[0]!;
+    const told = { freeBytes: MEMORY_MIB * MIB, refusal: null, longestContext, mostSequences };
+    expect(devices[0]).toMatchObject(told);
+  });
+
+  it('and of one that has no kernels, why it is not used', async () => {
+    const { devices, unusable, withoutLimit } = await reportWith(new HipDouble({ target: 'gfx906' }).environment);
+    expect(devices).toEqual([]);
+    expect(unusable).toEqual([expect.stringMatching(/^hip 0, .*: no kernels for gfx906 in /)]);
+    expect(withoutLimit.kvTokens).toBe(8 * 1024);
+  });
 
   it('and promises less of less memory', () => {
     console.log(
