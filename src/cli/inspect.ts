@@ -1,15 +1,20 @@
+import path from 'node:path';
 import { RocmForgeError } from '../shared/errors.js';
-import { FileByteSource } from '../shared/gguf/byte-source.js';
+import { ModelFiles } from '../shared/gguf/model-files.js';
 import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
-import { type GgufFile, type GgufTensor, readGguf } from '../shared/gguf/reader.js';
+import type { GgufModel, GgufTensor } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
 
 /** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
 export interface InspectReport {
   readonly path: string;
+  /** Of all its files. */
   readonly sizeBytes: number;
+  /** Of its first file. */
   readonly ggufVersion: number;
+  /** Its files: one, or the parts of a split model in their order. */
+  readonly parts: readonly ModelPartSummary[];
   readonly fingerprint: string;
   /** `null` when the file is a sound GGUF but no model whose shape can be read; `problem` says why. */
   readonly model: ModelParameters | null;
@@ -22,6 +27,12 @@ export interface InspectReport {
   readonly tokenizer: TokenizerSummary | null;
   readonly hasChatTemplate: boolean;
   readonly tensors: readonly GgufTensor[];
+}
+
+export interface ModelPartSummary {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly tensors: number;
 }
 
 export interface TensorTypeShare {
@@ -43,37 +54,45 @@ export interface TokenizerSummary {
 }
 
 /**
- * Reads a model file's header; tensor data is not touched.
+ * Reads the headers of a model's file or of its parts; tensor data is not touched.
  *
- * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, or `GGUF_INVALID` when the file itself is damaged
+ * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID` when a file itself is damaged, or `INVALID_OPTION` for
+ *   a part of a split model that is not its first
  */
-export function inspectModel(path: string): InspectReport {
-  const source = new FileByteSource(path);
+export function inspectModel(file: string): InspectReport {
+  const files = new ModelFiles(file);
   try {
-    const file = readGguf(source);
-    const tensors = [...file.tensors.values()];
+    const { model, parts } = files;
+    const tensors = [...model.tensors.values()];
     return {
-      path,
-      sizeBytes: file.size,
-      ggufVersion: file.version,
-      fingerprint: file.fingerprint,
-      ...understandModel(file),
+      path: file,
+      sizeBytes: model.size,
+      ggufVersion: parts[0]!.file.version,
+      parts: parts.map(({ file: { name, size, tensors: own } }) => ({
+        path: name,
+        sizeBytes: size,
+        tensors: own.size,
+      })),
+      fingerprint: model.fingerprint,
+      ...understandModel(model),
       parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
       tensorTypes: shareByType(tensors),
-      tokenizer: summariseTokenizer(file),
-      hasChatTemplate: file.metadata.has('tokenizer.chat_template'),
+      tokenizer: summariseTokenizer(model),
+      hasChatTemplate: model.metadata.has('tokenizer.chat_template'),
       tensors,
     };
   } finally {
-    source.close();
+    files.close();
   }
 }
 
 /** The report as text for a terminal: a summary, the tensor types, then one line a tensor. Ends with a newline. */
 export function formatInspectReport(report: InspectReport): string {
   const { model, tokenizer } = report;
+  const isSplit = report.parts.length > 1;
   const rows: [string, string][] = [
     ['file', `${report.path} (${formatBytes(report.sizeBytes)}, GGUF v${report.ggufVersion})`],
+    ...(isSplit ? report.parts.map(describePart) : []),
     ['fingerprint', report.fingerprint],
     ...(model === null ? [] : describeModel(model)),
     ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
@@ -87,22 +106,24 @@ export function formatInspectReport(report: InspectReport): string {
     formatCount(elements),
     formatBytes(bytes),
   ]);
-  const tensors = report.tensors.map(({ name, type, dims, offset, bytes }) => [
+  const tensors = report.tensors.map(({ name, type, dims, part, offset, bytes }) => [
     name,
     type,
     dims.join(' × '),
+    ...(isSplit ? [String(part + 1)] : []),
     String(offset),
     formatBytes(bytes),
   ]);
+  const head = ['tensor', 'type', 'dims', ...(isSplit ? ['part'] : []), 'offset', 'size'];
   return [
     ...alignColumns(rows),
     ...(types.length === 0 ? [] : ['', ...alignColumns([['type', 'tensors', 'elements', 'size'], ...types])]),
-    ...(tensors.length === 0 ? [] : ['', ...alignColumns([['tensor', 'type', 'dims', 'offset', 'size'], ...tensors])]),
+    ...(tensors.length === 0 ? [] : ['', ...alignColumns([head, ...tensors])]),
     '',
   ].join('\n');
 }
 
-function understandModel(file: GgufFile): Pick<InspectReport, 'model' | 'problem'> {
+function understandModel(file: GgufModel): Pick<InspectReport, 'model' | 'problem'> {
   let model: ModelParameters | null = null;
   try {
     model = readModelParameters(file);
@@ -128,7 +149,7 @@ function shareByType(tensors: readonly GgufTensor[]): TensorTypeShare[] {
   return [...shares.values()].sort((a, b) => b.bytes - a.bytes);
 }
 
-function summariseTokenizer({ metadata }: GgufFile): TokenizerSummary | null {
+function summariseTokenizer({ metadata }: GgufModel): TokenizerSummary | null {
   const model = metadata.string('tokenizer.ggml.model');
   if (model === undefined) return null;
   return {
@@ -157,13 +178,17 @@ function describeModel(model: ModelParameters): [string, string][] {
   ];
 }
 
+function describePart({ path: file, sizeBytes, tensors }: ModelPartSummary, index: number): [string, string] {
+  return [`part ${index + 1}`, `${path.basename(file)} (${formatBytes(sizeBytes)}, ${tensors} tensors)`];
+}
+
 function describeTokenizer({ model, preTokenizer, tokens, merges, bosTokenId, eosTokenId }: TokenizerSummary): string {
   const pre = preTokenizer === null ? '' : `/${preTokenizer}`;
   return `${model}${pre}, ${tokens} tokens, ${merges} merges, bos ${bosTokenId ?? '-'}, eos ${eosTokenId ?? '-'}`;
 }
 
 /** Rows as lines, each column as wide as its widest cell; a file's names must not be able to steer the terminal. */
-function alignColumns(cells: readonly (readonly string[])[]): string[] {
+export function alignColumns(cells: readonly (readonly string[])[]): string[] {
   const rows = cells.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '\ufffd')));
   const widths: number[] = [];
   for (const row of rows) {
@@ -177,7 +202,8 @@ function alignColumns(cells: readonly (readonly string[])[]): string[] {
   );
 }
 
-function formatBytes(bytes: number): string {
+/** In the largest unit of 1,024 of which there is at least one. */
+export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   const power = bytes < 1024 ? 0 : Math.min(Math.floor(Math.log2(bytes) / 10), units.length - 1);
   return power === 0 ? `${bytes} B` : `${(bytes / 1024 ** power).toFixed(1)} ${units[power]}`;

@@ -2,17 +2,20 @@
 import { Command, CommanderError, Option } from 'commander';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
+import { addBenchCommands } from './bench-commands.js';
 import {
+  byteCount,
   DEFAULT_LISTEN,
   decimal,
   deviceOptions,
   integer,
+  kvCacheTypeOption,
   milliseconds,
   modelOptions,
-  range,
   seed,
   testOptions,
   wholeNumber,
+  wholeNumbers,
 } from './options.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
@@ -42,7 +45,7 @@ function command(name: string, options: readonly Option[]): Command {
 
 command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
   .description('serve a model over gRPC')
-  .requiredOption('--model <file>', 'GGUF file')
+  .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
   .option('--model-name <name>', 'what requests call it (default: the file’s name)')
   .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
   .option('--executor <address>', 'use the executor at this address instead of starting one')
@@ -136,7 +139,7 @@ command('executor', [...deviceOptions, ...testOptions])
   )
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
-  .addOption(new Option('--model-fd <number>').argParser(wholeNumber(0)).hideHelp())
+  .addOption(new Option('--model-fd <number>').argParser(wholeNumbers(0)).hideHelp())
   .action(async (options) => {
     ignoreInspectorSignal();
     const [{ runExecutor }, { parseFault }] = await Promise.all([
@@ -149,7 +152,7 @@ command('executor', [...deviceOptions, ...testOptions])
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
-      modelDescriptor: options.modelFd,
+      modelDescriptors: options.modelFd,
       stepTimeoutMs: options.stepTimeoutMs,
       leaseMs: options.leaseMs,
       stepDelayMs: options.stepDelayMs ?? 0,
@@ -205,72 +208,7 @@ const benchCommand = command('bench', [...modelOptions, ...deviceOptions])
     await bench(options);
   });
 
-benchCommand
-  .enablePositionalOptions()
-  .command('serve')
-  .description('offer a load to a running gateway and measure what its clients see')
-  .requiredOption('--address <address>', 'the gateway’s')
-  .option('--metrics <address>', 'HOST:PORT of its metrics, for queue time, preemptions and processor time')
-  .addOption(
-    new Option('--rate <requests/s>', 'open loop: requests arrive at random at this rate, whatever happens').argParser(
-      decimal,
-    ),
-  )
-  .addOption(
-    new Option('--clients <count>', 'closed loop: each sends its next request when its last has ended')
-      .argParser(wholeNumber(1))
-      .default(8),
-  )
-  .addOption(new Option('--seconds <seconds>', 'how long requests are sent').argParser(decimal).default(30))
-  .addOption(new Option('--requests <count>', 'closed loop: how many, instead of how long').argParser(wholeNumber(1)))
-  .addOption(new Option('--prompt-tokens <least:most>').argParser(range).default([64, 512], '64:512'))
-  .addOption(new Option('--tokens <least:most>', 'tokens to generate').argParser(range).default([16, 128], '16:128'))
-  .addOption(
-    new Option('--shared-prefix <tokens>', 'that a prompt has in common with others')
-      .argParser(wholeNumber(0))
-      .default(0),
-  )
-  .addOption(new Option('--prefixes <count>', 'different shared prefixes').argParser(wholeNumber(1)).default(1))
-  .addOption(
-    new Option('--first-token <id>', 'prompts have only ids from here on').argParser(wholeNumber(0)).default(3),
-  )
-  .addOption(new Option('--connections <count>').argParser(wholeNumber(1)).default(4))
-  .addOption(new Option('--seed <number>', 'same seed, same requests').argParser(wholeNumber(0)).default(1))
-  .option('--plot <file>', 'write an SVG of the run')
-  .option('--json', 'as JSON', false)
-  .action(async (options) => {
-    const { benchServe } = await import('./bench-serve.js');
-    await benchServe(options);
-  });
-
-const kernelBench = benchCommand
-  .command('kernels')
-  .description(
-    'time fused kernels against the plain ones they replace, in the shapes of an 8B llama, each many times in one graph, ' +
-      'so that what fits a cache lies in it; what --kernels does not hold is left out (build:kernels --twins builds all)',
-  )
-  .addOption(
-    new Option('--rows <count...>', 'rows of a step, at most 512 (default: 1, 8 and on a GPU 512)').argParser(
-      (text, before: number[] | undefined) => [...(before ?? []), wholeNumber(1)(text)],
-    ),
-  )
-  .option('--json', 'as JSON', false)
-  .action(async (options) => {
-    const [{ openDevice }, { benchKernels, formatKernelPairs }] = await Promise.all([
-      import('../executor/open-device.js'),
-      import('./bench/kernel-bench.js'),
-    ]);
-    const { device: kind, gpu, threads, kernels } = options;
-    const device = openDevice({ kind, gpu, threads, kernels });
-    const pairs = [];
-    for (const rows of options.rows ?? (device.isHost ? [1, 8] : [1, 8, 512]))
-      pairs.push(...(await benchKernels(device, Math.min(rows, 512))));
-    const report = { device: device.description, pairs };
-    process.stdout.write(
-      options.json ? `${JSON.stringify(report, null, 2)}\n` : `${device.description}\n${formatKernelPairs(pairs)}`,
-    );
-  });
-for (const option of deviceOptions) if (option.long !== '--attention') kernelBench.addOption(option);
+addBenchCommands(benchCommand);
 
 command('verify', deviceOptions)
   .description('run models on a device and hold what it computes against llama.cpp and against itself')
@@ -303,10 +241,34 @@ program
 
 program
   .command('inspect')
-  .description('describe a GGUF file')
-  .argument('<file>')
+  .description('describe a GGUF file, or with --fit what of it fits on a GPU')
+  .argument('<file>', 'of a split model, its first part')
+  .option(
+    '--fit',
+    'which contexts and how many sequences fit; takes the memory of a load on each GPU for a moment',
+    false,
+  )
+  .addOption(
+    new Option('--context <tokens>', 'of one sequence (default: the model’s, at most 8192)').argParser(wholeNumber(1)),
+  )
+  .addOption(new Option('--sequences <count>', 'at once (default: as the loader chooses)').argParser(wholeNumber(1)))
+  .addOption(
+    new Option('--memory <bytes>', 'such as 24GiB: as if a GPU had so much free (default: each GPU here)').argParser(
+      byteCount,
+    ),
+  )
+  .addOption(kvCacheTypeOption)
   .option('--json', 'as JSON', false)
   .action(async (file, options) => {
+    if (options.fit) {
+      const { fitReport, formatFitReport } = await import('./fit.js');
+      const report = await fitReport(file, options);
+      process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatFitReport(report)}\n`);
+      return;
+    }
+    for (const name of ['context', 'sequences', 'memory'] as const) {
+      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${name} is a question of --fit`);
+    }
     const { inspectModel, formatInspectReport } = await import('./inspect.js');
     const report = inspectModel(file);
     process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatInspectReport(report)}\n`);

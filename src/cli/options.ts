@@ -10,6 +10,11 @@ export function wholeNumber(least: number): (text: string) => number {
   };
 }
 
+/** {@link wholeNumber}, of an option that may be given several times. */
+export function wholeNumbers(least: number): (text: string, before?: readonly number[]) => readonly number[] {
+  return (text, before = []) => [...before, wholeNumber(least)(text)];
+}
+
 /** A whole number of either sign that 32 bits hold. */
 export function integer(text: string): number {
   const value = Number(text);
@@ -38,10 +43,10 @@ export function range(text: string): readonly [least: number, most: number] {
   return [least, most ?? least];
 }
 
-/** Bytes, with an optional K, M or G (powers of 1,024). */
+/** Bytes, with an optional K, M or G, which are powers of 1,024: 512M, 24GiB. */
 export function byteCount(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)([KMG]?)B?$/i.exec(text);
-  if (!match) throw new InvalidArgumentError('not a size such as 512M or 4G');
+  const match = /^(\d+(?:\.\d+)?)(?:([KMG])i?)?B?$/i.exec(text);
+  if (!match) throw new InvalidArgumentError('not a size such as 512M or 24GiB');
   const power = ['', 'K', 'M', 'G'].indexOf((match[2] ?? '').toUpperCase());
   return Math.floor(Number(match[1]) * 1024 ** power);
 }
@@ -53,6 +58,10 @@ export function seed(text: string): bigint {
 }
 
 export const DEFAULT_LISTEN = '127.0.0.1:50051';
+
+export const kvCacheTypeOption = new Option('--kv-cache-type <type>', 'element type of the KV cache')
+  .choices(['f16', 'f32'])
+  .default('f16');
 
 /** Options of every command that serves a model itself. */
 export const modelOptions = [
@@ -70,7 +79,7 @@ export const modelOptions = [
   new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
     byteCount,
   ),
-  new Option('--kv-cache-type <type>', 'element type of the KV cache').choices(['f16', 'f32']).default('f16'),
+  kvCacheTypeOption,
 ];
 
 /** Options of every command that opens a device or starts an executor that does. */

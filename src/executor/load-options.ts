@@ -10,8 +10,8 @@ import { blocksFor } from './model/slot-layout.js';
 /** What a gateway asks of a load. */
 export interface LoadOptions {
   readonly path: string;
-  /** Where to open it, when that is not its path: the descriptor that a gateway handed down. */
-  readonly openPath?: string | undefined;
+  /** Where to open its file or each of its parts, when that is not the path: descriptors that a gateway handed down. */
+  readonly openPaths?: readonly string[] | undefined;
   readonly kvCacheType: 'f32' | 'f16';
   readonly maxContext: number;
   /** 0: as fits the device. */

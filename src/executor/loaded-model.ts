@@ -1,10 +1,8 @@
 import { RocmForgeError } from '../shared/errors.js';
-import { FileByteSource } from '../shared/gguf/byte-source.js';
-import { contentIdentity } from '../shared/gguf/content-identity.js';
+import { ModelFiles } from '../shared/gguf/model-files.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
-import { type GgufFile, readGguf } from '../shared/gguf/reader.js';
+import type { GgufModel } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
-import type { MappedFile } from './device/addon.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
@@ -21,24 +19,25 @@ import {
 } from './load-options.js';
 import { KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
+import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
 import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
-import { bytesOnGpu, mapModelFile, Weights } from './model/weights.js';
+import { bytesOnGpu, Weights } from './model/weights.js';
 import { families } from './models/index.js';
 
 /** A model whose plan is recorded: ready to run steps. */
 export interface LoadedModel {
   readonly options: LoadOptions;
   readonly architecture: string;
-  /** The file's content identity. */
+  /** The model's content identity. */
   readonly fingerprint: string;
   readonly parameters: number;
   readonly weightBytes: number;
   readonly graph: ModelGraph;
   readonly forward: ForwardPass;
   readonly plan: number;
-  /** Kept because the plan's pointers lead into its mapping. */
+  /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly buckets: GraphBuckets;
   /** What capturing a graph for each bucket took; 0 where there are none. */
@@ -48,7 +47,7 @@ export interface LoadedModel {
 }
 
 /**
- * Loads a GGUF file and records its launch plan. A load that fails leaves nothing on the device.
+ * Loads a model from its GGUF file, or its parts, and records its launch plan. A load that fails leaves nothing on the device.
  *
  * @throws RocmForgeError with the reason of the first thing that does not fit: file, architecture, tensor, memory
  */
@@ -57,40 +56,61 @@ export async function loadModel(
   options: LoadOptions,
   onProgress: (done: number, total: number) => void,
 ): Promise<LoadedModel> {
-  const { path, openPath = path } = options;
-  const source = new FileByteSource(openPath, path);
-  const memory = new DeviceScope(device);
-  let mapping: MappedFile | undefined;
+  const { path, openPaths } = options;
+  const files = new ModelFiles(path, openPaths);
+  let mapping: MappedModel | undefined;
   try {
-    const file = readGguf(source);
     // Whoever writes to it from now on is noticed: what is told of the content below holds for what is loaded.
-    mapping = mapModelFile(openPath);
-    const fingerprint = contentIdentity(source, file.dataOffset);
+    mapping = new MappedModel(files.parts);
+    const fingerprint = files.identity();
     if (options.fingerprint !== '' && options.fingerprint !== fingerprint) {
       throw new RocmForgeError(
         'MODEL_FILE_CHANGED',
         `${path} is not the file that the gateway reads, or not any more: their contents differ`,
       );
     }
-    return await new ModelLoader(memory, file, options, fingerprint).load(mapping, onProgress);
+    return await loadOpened(device, { model: files.model, content: mapping, fingerprint }, options, onProgress);
+  } catch (error) {
+    mapping?.close();
+    throw error;
+  } finally {
+    files.close();
+  }
+}
+
+/** A model whose headers were read. */
+export interface OpenedModel {
+  readonly model: GgufModel;
+  /** Of its tensors; it ends with the loaded model. */
+  readonly content: ModelContent;
+  readonly fingerprint: string;
+}
+
+/** Loads a model whose headers were read. A load that fails leaves nothing on the device. */
+export async function loadOpened(
+  device: Device,
+  opened: OpenedModel,
+  options: LoadOptions,
+  onProgress: (done: number, total: number) => void,
+): Promise<LoadedModel> {
+  const memory = new DeviceScope(device);
+  try {
+    return await new ModelLoader(memory, opened, options).load(onProgress);
   } catch (error) {
     try {
       memory.release();
     } catch {
       // A device that cannot even free is lost; why the load failed is what matters.
     }
-    mapping?.close();
     // What contracts say of sizes; sizes are the file's here.
     if (!(error instanceof RangeError)) throw error;
     const cause = error;
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
-      `no kernel takes the shapes of ${path}: ${cause.message}`,
+      `no kernel takes the shapes of ${options.path}: ${cause.message}`,
       {},
       { cause },
     );
-  } finally {
-    source.close();
   }
 }
 
@@ -103,15 +123,15 @@ class ModelLoader {
 
   constructor(
     private readonly memory: DeviceScope,
-    private readonly file: GgufFile,
+    private readonly opened: OpenedModel,
     private readonly options: LoadOptions,
-    private readonly fingerprint: string,
   ) {
     this.device = memory.device;
   }
 
-  async load(mapping: MappedFile, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
-    const { device, memory, file, options } = this;
+  async load(onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
+    const { device, memory, options } = this;
+    const { model: file, content, fingerprint } = this.opened;
     const parameters = readServableModel(file);
     const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
@@ -120,7 +140,7 @@ class ModelLoader {
     const graph = families[parameters.architecture].build(parameters, tensors);
     tensors.refuseUnread();
     if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes);
-    const weights = await Weights.load(memory, file, mapping, graph, onProgress);
+    const weights = await Weights.load(memory, file, content, graph, onProgress);
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);
     const record: RecordPass = (within, limits) => {
       const cache = new KvCache(within, parameters, options.kvCacheType, limits.kvBlocks);
@@ -138,7 +158,7 @@ class ModelLoader {
     return {
       options,
       architecture: parameters.architecture,
-      fingerprint: this.fingerprint,
+      fingerprint,
       parameters: weights.parameters,
       weightBytes: weights.bytes,
       graph,
@@ -149,7 +169,7 @@ class ModelLoader {
       captureMs,
       release: () => {
         memory.release();
-        mapping.close();
+        content.close();
       },
     };
   }
@@ -209,7 +229,7 @@ function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): num
 const RESERVED_BYTES = 256 << 20;
 
 /** Refuses a model before anything of it is uploaded. */
-function refuseWhatCannotFit(device: Device, file: GgufFile, graph: ModelGraph, leastKvBytes: number): void {
+function refuseWhatCannotFit(device: Device, file: GgufModel, graph: ModelGraph, leastKvBytes: number): void {
   const { freeBytes, totalBytes } = device.native.memory();
   const weightBytes = bytesOnGpu(device, file, graph);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;

@@ -21,8 +21,8 @@ export interface ExecutorOptions {
   readonly dieWithParent: boolean;
   /** File in which to keep what is being done on the device, for whoever asks why this process ended. */
   readonly faultRecord?: string | undefined;
-  /** The model file that the gateway has open, inherited; absent: it is opened by the path of the load. */
-  readonly modelDescriptor?: number | undefined;
+  /** The model's file, or each part of it, that the gateway has open, inherited; absent: opened by the path of the load. */
+  readonly modelDescriptors?: readonly number[] | undefined;
   /** The least time a step gets before this executor calls itself unhealthy. */
   readonly stepTimeoutMs: number;
   /** How long a gateway that is not heard of keeps this executor from others, in milliseconds. */

@@ -65,7 +65,7 @@ export class ExecutorService {
       readonly stepTimeoutMs: number;
       readonly leaseMs: number;
       readonly attention?: LoadOptions['attention'];
-      readonly modelDescriptor?: number | undefined;
+      readonly modelDescriptors?: readonly number[] | undefined;
     },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {
@@ -117,9 +117,9 @@ export class ExecutorService {
     try {
       const request = wellFormed(call.request);
       checkRelease(request.version);
-      const { attention, modelDescriptor } = this.options;
-      const openPath = modelDescriptor === undefined ? undefined : `/proc/self/fd/${modelDescriptor}`;
-      const load = { ...loadOptions(request), attention, openPath };
+      const { attention, modelDescriptors } = this.options;
+      const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
+      const load = { ...loadOptions(request), attention, openPaths };
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
       this.setServing(false);
@@ -163,7 +163,7 @@ export class ExecutorService {
     if (JSON.stringify(model.options) !== JSON.stringify(options)) {
       throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
     }
-    if (this.device.isHost) model.weights.checkFile();
+    if (this.device.isHost) model.weights.checkFiles();
   }
 
   private async load(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {

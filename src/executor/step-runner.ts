@@ -145,7 +145,7 @@ export class StepRunner {
 
   /** On the host, weights are where the file is mapped: no token of others is handed out. */
   private checkWeights(): void {
-    if (this.device.isHost) this.model.weights.checkFile();
+    if (this.device.isHost) this.model.weights.checkFiles();
   }
 
   /** How long the oldest step has been under way, when that is too long; see {@link StepWatch}. */

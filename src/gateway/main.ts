@@ -202,7 +202,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
   const { executor } = options;
   return {
-    executor: 'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptor: model.file.descriptor } } : executor,
+    executor:
+      'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptors: model.file.descriptors } } : executor,
     checkModelFile: () => model.file.check(),
     vocabularySize: model.vocabularySize,
     stepTimeoutMs: options.stepTimeoutMs,

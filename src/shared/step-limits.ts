@@ -4,5 +4,8 @@ export const MOST_STEP_TOKENS = 65_535;
 /** The most sequences that are open at once, likewise. */
 export const MOST_SEQUENCES = 4096;
 
+/** The most tokens of one sequence where nobody asks for another number: contexts beyond are granted when asked for. */
+export const DEFAULT_CONTEXT = 8192;
+
 /** The most that an executor chooses where it was not asked for a number. */
 export const MOST_CHOSEN_SEQUENCES = 256;

@@ -7,17 +7,19 @@ import { loadModel } from '../../src/executor/loaded-model.js';
 import { ChatTemplate } from '../../src/gateway/chat/chat-template.js';
 import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
-import { type GenerateStreamResponse, TokenizeRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { TokenizeRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { MemoryByteSource } from '../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../src/shared/gguf/reader.js';
 import { readServableModel } from '../../src/shared/gguf/servable-model.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { startRocmforge } from '../support/command-line.js';
+import { damaged, goodHeader } from '../support/damaged-header.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { typed } from '../support/gguf-builder.js';
 import { Random } from '../support/random.js';
 import { randomModel, writeRandomModel } from '../support/random-model.js';
+import { reasonOf, stream } from '../support/streamed.js';
 
 const MUTANTS = 10_000;
 const TEMPLATE = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}';
@@ -44,43 +46,13 @@ const GOOD = (['llama', 'qwen2'] as const).map((architecture) => {
     },
   });
   const bytes = Buffer.from(builder.build());
-  const { dataOffset } = builder.read();
-  // Where the keys of the architecture stand: a third of the damage goes there.
-  const hyperparameters = [
-    ...bytes
-      .subarray(0, dataOffset)
-      .toString('latin1')
-      .matchAll(/(llama|qwen2)\.[a-z_.]+/g),
-  ];
-  return { bytes, dataOffset, places: hyperparameters.map(({ index, 0: name }) => index + name.length) };
+  return goodHeader(bytes, builder.read().dataOffset, /(llama|qwen2)\.[a-z_.]+/g);
 });
-
-const NUMBERS = [0, 1, 2, 3, 7, 63, 64, 65, 255, 2 ** 16, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1];
-const FLOATS = [0, -1, 1e-45, 1e-30, 1, 2, 1e6, 1e38, Number.NaN, Number.POSITIVE_INFINITY];
 
 /** A file with one to three damages in its header. */
 function mutant(number: number): Buffer {
   const random = new Random(number);
-  const below = (n: number) => random.below(n);
-  const { bytes, dataOffset, places } = GOOD[number % GOOD.length]!;
-  let copy = Buffer.from(bytes);
-  for (let damages = 1 + below(3); damages > 0; damages--) {
-    const at = below(3) === 0 ? below(Math.min(1200, dataOffset)) : below(dataOffset - 8);
-    const kind = below(7);
-    if (kind === 0) copy[at]! ^= 1 << below(8);
-    else if (kind === 1) copy[at] = below(256);
-    else if (kind === 2) copy.writeUInt32LE(NUMBERS[below(NUMBERS.length)]!, at);
-    else if (kind === 3) copy.writeBigUInt64LE(2n ** BigInt(below(64)) - BigInt(below(2)), at);
-    else if (kind === 4 && below(8) === 0) copy = copy.subarray(0, below(copy.length));
-    else {
-      // A hyperparameter: the type follows the key, then the value.
-      const value = places[below(places.length)]! + 4;
-      if (kind === 5) copy.writeUInt32LE(NUMBERS[below(NUMBERS.length)]!, value);
-      else copy.writeFloatLE(FLOATS[below(FLOATS.length)]!, value);
-    }
-    if (copy.length < dataOffset) break;
-  }
-  return copy;
+  return damaged(random, GOOD[number % GOOD.length]!);
 }
 
 describe('a damaged model file', () => {
@@ -155,12 +127,6 @@ describe('a damaged model file', () => {
   });
 });
 
-/** A stream as far as it came, and its end. */
-interface Streamed {
-  readonly tokenIds: number[];
-  reason: string | undefined;
-}
-
 const PAST = new Date('2026-01-01');
 const TOKENS = 240;
 const message = request({
@@ -169,32 +135,6 @@ const message = request({
   stop: { maxTokens: TOKENS, ignoreEos: true },
 });
 
-/** Starts a stream; `at` is called once it has so many tokens. */
-function stream(gateway: TestGateway, at: { readonly tokens: number; call(): void }): Promise<Streamed> {
-  const streamed: Streamed = { tokenIds: [], reason: undefined };
-  return new Promise((resolve) => {
-    let isCalled = false;
-    const call = gateway.client.generateStream(message);
-    call.on('data', ({ event }: GenerateStreamResponse) => {
-      if (event?.$case !== 'chunk') return;
-      streamed.tokenIds.push(...event.value.tokenIds);
-      if (isCalled || streamed.tokenIds.length < at.tokens) return;
-      isCalled = true;
-      at.call();
-    });
-    call.on('error', (error: ServiceError) => {
-      streamed.reason = errorInfo(error)?.reason ?? error.details;
-      resolve(streamed);
-    });
-    call.on('end', () => resolve(streamed));
-  });
-}
-
-const reasonOf = (attempt: Promise<unknown>) =>
-  attempt.then(
-    () => 'served',
-    (error: ServiceError) => errorInfo(error)?.reason ?? error.details,
-  );
 /** Longer than what is encoded at once, so that a thread reads the vocabulary from the file. */
 const LONG = 'the old fox ran to the sea '.repeat(400);
 const tokenize = (gateway: TestGateway, text: string) =>
@@ -228,7 +168,7 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
     try {
       const undisturbed = await generate(gateway.client, message);
       const long = await tokenize(await startTestGatewayOnce(), LONG);
-      const streamed = await stream(gateway, {
+      const streamed = await stream(gateway.client, message, {
         tokens: 40,
         call: () => {
           if (kill === 'before') process.kill(gateway.gateway.executorPid()!, 'SIGKILL');
@@ -313,7 +253,7 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
     let second: Awaited<ReturnType<typeof start>> | undefined;
     try {
       const undisturbed = await generate(gateway.client, message);
-      const streamed = await stream(gateway, {
+      const streamed = await stream(gateway.client, message, {
         tokens: 40,
         call: () => {
           first.child.kill('SIGKILL');

@@ -137,6 +137,42 @@ export class GgufBuilder {
     return this;
   }
 
+  /** Leaves a tensor out. */
+  without(name: string): this {
+    this.tensors.splice(
+      this.tensors.findIndex(([existing]) => existing === name),
+      1,
+    );
+    return this;
+  }
+
+  /**
+   * The parts that llama.cpp's llama-gguf-split makes of the file: all metadata in the first, the tensors in their order,
+   * as many in each as come out even.
+   *
+   * @param inFirst tensors in the first part; 0 is what its --no-tensor-first-split does
+   */
+  split(count: number, inFirst = Math.ceil(this.tensors.length / count)): GgufBuilder[] {
+    const each = Math.ceil((this.tensors.length - inFirst) / (count - 1));
+    return Array.from({ length: count }, (_, index) => {
+      const part = new GgufBuilder(this.spec);
+      if (index === 0) part.entries.push(...this.entries);
+      part.setAll({
+        'split.no': typed.u16(index),
+        'split.count': typed.u16(count),
+        'split.tensors.count': typed.i32(this.tensors.length),
+      });
+      const from = index === 0 ? 0 : inFirst + (index - 1) * each;
+      part.tensors.push(...this.tensors.slice(from, index === 0 ? inFirst : from + each));
+      return part;
+    });
+  }
+
+  /** The names of its tensors, in their order. */
+  get tensorNames(): readonly string[] {
+    return this.tensors.map(([name]) => name);
+  }
+
   /** The whole file. */
   build(): Uint8Array {
     const { magic = 'GGUF', version = 3 } = this.spec;

@@ -25,9 +25,9 @@ class RecordingDevice extends FakeNativeDevice {
     this.properties = { description: 'no device', wave, block };
   }
 
-  override createPlan(launches: readonly NativeLaunch[]): number {
+  override createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number {
     for (const { kernel } of launches) this.launched.add(kernel);
-    return super.createPlan(launches);
+    return super.createPlan(launches, countSlots, captureFrom);
   }
 }
 
@@ -90,7 +90,7 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     }
     // Nothing is computed, which the self-test notices when everything is launched.
     await selfTest(device).catch(() => undefined);
-    await readBandwidth(device, { bytes: 1 << 20, hostAddress: 2 ** 30 });
+    await readBandwidth(device, { onHost: { bytes: 1 << 20, address: 2 ** 30 } });
     for (const kernel of native.launched) launched[device.deviceClass].add(kernel);
   }
   rmSync(folder, { recursive: true });

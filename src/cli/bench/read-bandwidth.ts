@@ -8,11 +8,11 @@ const PARTS = 1024;
 const MOST_READ_BYTES = 1 << 30;
 
 /** Bytes a second at which the device's threads read the weights, or on a GPU any memory, and do nothing else. */
-export async function readBandwidth(device: Device, weights: Pick<Weights, 'bytes' | 'hostAddress'>): Promise<number> {
+export async function readBandwidth(device: Device, weights: Pick<Weights, 'onHost'>): Promise<number> {
   const scope = new DeviceScope(device);
-  const count = Math.floor((device.isHost ? Math.min(weights.bytes, MOST_READ_BYTES) : MOST_READ_BYTES) / 4);
+  const count = Math.floor((device.isHost ? Math.min(weights.onHost.bytes, MOST_READ_BYTES) : MOST_READ_BYTES) / 4);
   const words = device.isHost
-    ? ({ address: weights.hostAddress, dtype: 'i32', elements: count } as const)
+    ? ({ address: weights.onHost.address, dtype: 'i32', elements: count } as const)
     : scope.allocate('i32', count);
   const y = scope.allocate('i32', PARTS);
   const recorder = new LaunchPlanRecorder(device, 0);

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { isHarmlessTensor } from '../../shared/gguf/harmless.js';
-import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
+import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/index.js';
 
 /** A weight matrix of a file: checked, and not on any device yet. */
@@ -32,7 +32,7 @@ export const MATRIX_TYPES: readonly string[] = [
 export class TensorCatalog {
   private readonly asked = new Set<string>();
 
-  constructor(private readonly file: GgufFile) {}
+  constructor(private readonly file: GgufModel) {}
 
   has(name: string): boolean {
     return this.file.tensors.has(name);
@@ -100,11 +100,11 @@ export class TensorCatalog {
 }
 
 /** The tensors that are brought to a device: all that are not known to be of no use. */
-export function wantedTensors(file: GgufFile): GgufTensor[] {
+export function wantedTensors(file: GgufModel): GgufTensor[] {
   return [...file.tensors.values()].filter(({ name }) => !isHarmlessTensor(name));
 }
 
 /** Bytes of the tensors that are brought to a device. */
-export function tensorBytes(file: GgufFile): number {
+export function tensorBytes(file: GgufModel): number {
   return wantedTensors(file).reduce((sum, { bytes }) => sum + bytes, 0);
 }

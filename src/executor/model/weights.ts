@@ -1,8 +1,7 @@
-import { RocmForgeError } from '../../shared/errors.js';
-import type { GgufFile, GgufTensor } from '../../shared/gguf/reader.js';
-import { loadAddon, type MappedFile } from '../device/addon.js';
+import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import { isBlockType } from '../kernels/index.js';
+import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
 import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
@@ -23,8 +22,8 @@ export class Weights {
   private readonly packed = new Map<string, DeviceBuffer>();
 
   private constructor(
-    private readonly file: GgufFile,
-    private readonly mapping: MappedFile,
+    private readonly file: GgufModel,
+    private readonly content: ModelContent,
     private readonly graph: ModelGraph,
     private readonly places: Places,
   ) {}
@@ -33,27 +32,26 @@ export class Weights {
    * Brings the tensors to the device.
    *
    * @param memory what it allocates ends with this scope
-   * @param mapping the file, as {@link mapModelFile} maps it
+   * @param content of its tensors
    * @param graph says which matrices are multiplied together
    * @param onProgress called with bytes done and in all
-   * @throws RocmForgeError `MODEL_FILE_CHANGED` when the file was written to meanwhile, or `OUT_OF_MEMORY` of a GPU
+   * @throws RocmForgeError `MODEL_FILE_CHANGED` when a file was written to meanwhile, or `OUT_OF_MEMORY` of a GPU
    */
   static async load(
     memory: DeviceScope,
-    file: GgufFile,
-    mapping: MappedFile,
+    file: GgufModel,
+    content: ModelContent,
     graph: ModelGraph,
     onProgress: (done: number, total: number) => void,
   ): Promise<Weights> {
-    if (mapping.size < file.size) throw fileChanged(file.name);
     const { device } = memory;
-    const weights = new Weights(file, mapping, graph, new Places(device, graph));
+    const weights = new Weights(file, content, graph, new Places(device, graph));
     const total = weights.bytes;
     let done = 0;
     const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
       for (let offset = 0; offset < tensor.bytes; offset += CHUNK_BYTES) {
         const bytes = Math.min(CHUNK_BYTES, tensor.bytes - offset);
-        await mapping.touch(tensor.offset + offset, bytes);
+        await content.touch(tensor, offset, bytes);
         onChunk(offset, bytes);
         done += bytes;
         onProgress(done, total);
@@ -61,13 +59,13 @@ export class Weights {
     };
     if (device.isHost) {
       for (const tensor of wantedTensors(file)) {
-        weights.addresses.set(tensor.name, mapping.address + tensor.offset);
+        weights.addresses.set(tensor.name, content.address(tensor));
         await bring(tensor, () => undefined);
       }
     } else {
       await weights.upload(memory, bring);
     }
-    weights.checkFile();
+    content.check();
     return weights;
   }
 
@@ -92,7 +90,7 @@ export class Weights {
         const bytes = sizes[i] as number;
         const place = { ...bufferFrom(buffer, offset), elements: bytes };
         offset += bytes;
-        const source = this.mapping.address + tensor.offset;
+        const source = this.content.address(tensor);
         const isPacked = places.packedBytes(tensor) !== undefined;
         const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
@@ -140,9 +138,9 @@ export class Weights {
     return tensorBytes(this.file);
   }
 
-  /** Where the file lies in the host's memory. */
-  get hostAddress(): number {
-    return this.mapping.address;
+  /** Bytes of the model in the host's memory, all in one file. */
+  get onHost(): ModelContent['largest'] {
+    return this.content.largest;
   }
 
   /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
@@ -159,14 +157,9 @@ export class Weights {
     return sum;
   }
 
-  /** Whether the file that the weights lie in was written to since it was mapped. */
-  get isFileChanged(): boolean {
-    return this.mapping.isChanged();
-  }
-
-  /** @throws RocmForgeError `MODEL_FILE_CHANGED` when {@link isFileChanged} */
-  checkFile(): void {
-    if (this.isFileChanged) throw fileChanged(this.file.name);
+  /** See `MappedModel.check`. */
+  checkFiles(): void {
+    this.content.check();
   }
 
   /** A matrix to be multiplied, in the layout that this device's kernels read. */
@@ -194,7 +187,7 @@ export class Weights {
 }
 
 /** Bytes that a file's tensors take in a GPU's memory. */
-export function bytesOnGpu(device: Device, file: GgufFile, graph: ModelGraph): number {
+export function bytesOnGpu(device: Device, file: GgufModel, graph: ModelGraph): number {
   const places = new Places(device, graph);
   return wantedTensors(file).reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
 }
@@ -237,18 +230,4 @@ class Places {
     const isTied = logits.weights.some(({ tensor }) => tensor === embedding.tensor);
     return isTied ? (this.packing.bytes(embedding.tensor) ?? 0) : 0;
   }
-}
-
-/** Maps a model file. @throws RocmForgeError `MODEL_FILE_UNREADABLE` */
-export function mapModelFile(path: string): MappedFile {
-  try {
-    return new (loadAddon().MappedFile)(path);
-  } catch (error) {
-    throw new RocmForgeError('MODEL_FILE_UNREADABLE', (error as Error).message, {}, { cause: error });
-  }
-}
-
-/** The weights are not those any more that were loaded. */
-function fileChanged(name: string): RocmForgeError {
-  return new RocmForgeError('MODEL_FILE_CHANGED', `${name} was written to while its weights were in use`);
 }

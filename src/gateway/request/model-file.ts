@@ -1,27 +1,28 @@
-import { fstatSync } from 'node:fs';
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
 import { contentIdentity } from '../../shared/gguf/content-identity.js';
-import { type GgufFile, readGguf } from '../../shared/gguf/reader.js';
+import { ModelFiles, type ModelPart } from '../../shared/gguf/model-files.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
 
 /**
- * The model file of a gateway, open for as long as the gateway lives: what is deleted or renamed over stays the file that
- * was opened. A copy into the same file does not, so it is looked at again before each long use.
+ * The model of a gateway, its file or each part of it open for as long as the gateway lives: what is deleted or renamed over
+ * stays the file that was opened. A copy into the same file does not, so they are looked at again before each long use.
  */
 export class ModelFile {
-  readonly header: GgufFile;
+  readonly header: GgufModel;
   /** See {@link contentIdentity}. */
   readonly identity: string;
-  private readonly opened: FileByteSource;
-  private readonly stamp: string;
+  private readonly files: ModelFiles;
 
-  /** @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID` */
+  /**
+   * @param path of the model, or of the first part of a split one
+   * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`, `INVALID_OPTION`: see {@link ModelFiles}
+   */
   constructor(readonly path: string) {
-    this.opened = new FileByteSource(path);
+    this.files = new ModelFiles(path);
     try {
-      this.stamp = stampOf(this.descriptor);
-      this.header = readGguf(this.opened);
-      this.identity = contentIdentity(this.opened, this.header.dataOffset);
+      this.header = this.files.model;
+      this.identity = this.files.identity();
       this.checkStamp();
     } catch (error) {
       this.close();
@@ -29,55 +30,57 @@ export class ModelFile {
     }
   }
 
-  /** For a child that inherits it. */
-  get descriptor(): number {
-    return this.opened.descriptor;
+  /** One a part, for a child that inherits them. */
+  get descriptors(): readonly number[] {
+    return this.files.parts.map(({ source }) => source.descriptor);
   }
 
-  /** Where this process, its threads included, opens the very same file again. */
-  get openPath(): string {
-    return `/proc/self/fd/${this.descriptor}`;
+  /** Where this process, its threads included, opens the very same files again. */
+  get openPaths(): readonly string[] {
+    return this.files.parts.map(openPathOf);
   }
 
   /**
-   * Cheap: whether somebody wrote to the file or changed its length.
+   * Cheap: whether somebody wrote to a file or changed its length.
    *
    * @throws RocmForgeError `MODEL_FILE_CHANGED`
    */
   checkStamp(): void {
-    if (stampOf(this.descriptor) !== this.stamp) throw this.changed();
+    const changed = this.files.parts.find(({ source }) => source.isChanged);
+    if (changed !== undefined) throw writtenTo(changed.file.name);
   }
 
   /**
-   * Some milliseconds: the same, and whether what is in it is what it was.
+   * Some milliseconds a part: the same, and whether what is in them is what it was.
    *
    * @throws RocmForgeError `MODEL_FILE_CHANGED`
    */
   check(): void {
     this.checkStamp();
-    // Another reader: the first one's buffer holds what was there.
-    const source = new FileByteSource(this.openPath, this.path);
+    // Other readers: the buffers of the first ones hold what was there.
+    const again: ModelPart[] = [];
     try {
-      if (contentIdentity(source, this.header.dataOffset) !== this.identity) throw this.changed();
+      for (const part of this.files.parts) {
+        again.push({ source: new FileByteSource(openPathOf(part), part.file.name), file: part.file });
+      }
+      if (contentIdentity(again) !== this.identity) throw writtenTo(this.path);
     } finally {
-      source.close();
+      for (const { source } of again) source.close();
     }
   }
 
   close(): void {
-    this.opened.close();
-  }
-
-  private changed(): RocmForgeError {
-    return new RocmForgeError(
-      'MODEL_FILE_CHANGED',
-      `${this.path} was written to while it was served: what it holds now is another model; start the gateway anew`,
-    );
+    this.files.close();
   }
 }
 
-/** Length and time of the last write: comparable for one file of one machine alone. */
-function stampOf(descriptor: number): string {
-  const { size, mtimeNs } = fstatSync(descriptor, { bigint: true });
-  return `${size} ${mtimeNs}`;
+function openPathOf({ source }: ModelPart): string {
+  return `/proc/self/fd/${source.descriptor}`;
+}
+
+function writtenTo(file: string): RocmForgeError {
+  return new RocmForgeError(
+    'MODEL_FILE_CHANGED',
+    `${file} was written to while it was served: what it holds now is another model; start the gateway anew`,
+  );
 }

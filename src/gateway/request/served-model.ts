@@ -1,6 +1,7 @@
-import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
+import { nameOf } from '../../shared/gguf/split.js';
+import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
 import { ChatTemplate } from '../chat/chat-template.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
 import type { LimitFacts } from './limits.js';
@@ -23,9 +24,6 @@ export interface ServedModel {
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
 }
-
-/** The host's default: contexts beyond this are granted only when they are asked for. */
-const DEFAULT_CONTEXT = 8192;
 
 /**
  * Opens a model file and reads its metadata.
@@ -52,7 +50,7 @@ export function readServedModel(
     let elements = 0;
     for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
     const { vocabularySize } = parameters;
-    const name = options.name ?? path.basename(file, '.gguf');
+    const name = options.name ?? nameOf(file);
     const contextLength = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
     const longestTokenBytes = longestToken(tokenizer);
     const { maxPriority = 0 } = options;

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../errors.js';
 import { isHarmlessFileKey, isHarmlessKey } from './harmless.js';
 import type { GgufValue } from './metadata.js';
-import type { GgufFile } from './reader.js';
+import type { GgufModel } from './reader.js';
 
 /** Positions, sizes and grids are 32-bit integers on a device. */
 const MOST_COUNT = 2 ** 31 - 1;
@@ -15,7 +15,7 @@ export class ArchitectureKeys {
   private readonly read = new Set<string>();
 
   /** @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture */
-  constructor(private readonly file: GgufFile) {
+  constructor(private readonly file: GgufModel) {
     const architecture = file.metadata.string('general.architecture');
     if (!architecture) {
       throw new RocmForgeError('GGUF_INVALID', `${file.name}: metadata key "general.architecture" is missing or empty`);

@@ -41,6 +41,7 @@ export class MemoryByteSource implements ByteSource {
 export class FileByteSource implements ByteSource {
   readonly size: number;
   readonly descriptor: number;
+  private readonly stamp: string;
   private buffer: Uint8Array = new Uint8Array(0);
   private bufferOffset = 0;
 
@@ -49,7 +50,7 @@ export class FileByteSource implements ByteSource {
    * @throws RocmForgeError `MODEL_FILE_UNREADABLE` when it is not a file this process may read
    */
   constructor(
-    path: string,
+    readonly path: string,
     readonly name = path,
   ) {
     try {
@@ -58,13 +59,19 @@ export class FileByteSource implements ByteSource {
     } catch (error) {
       throw unreadable(name, error);
     }
-    const stat = fstatSync(this.descriptor);
+    const stat = fstatSync(this.descriptor, { bigint: true });
     if (!stat.isFile()) {
       closeSync(this.descriptor);
       const kind = stat.isDirectory() ? 'a directory' : 'not a regular file';
       throw new RocmForgeError('MODEL_FILE_UNREADABLE', `${name} is ${kind}; give the path of a .gguf file`);
     }
-    this.size = stat.size;
+    this.size = Number(stat.size);
+    this.stamp = stampOf(stat);
+  }
+
+  /** Whether somebody has written to the file, or changed its length, since it was opened. */
+  get isChanged(): boolean {
+    return stampOf(fstatSync(this.descriptor, { bigint: true })) !== this.stamp;
   }
 
   /** @throws RocmForgeError `MODEL_FILE_UNREADABLE` when the disk fails or the file shrank after it was opened */
@@ -107,6 +114,11 @@ export class FileByteSource implements ByteSource {
     }
     return target;
   }
+}
+
+/** Comparable for one file of one machine alone. */
+function stampOf({ size, mtimeNs }: { readonly size: bigint; readonly mtimeNs: bigint }): string {
+  return `${size} ${mtimeNs}`;
 }
 
 function assertInside(source: ByteSource, offset: number, length: number): void {

@@ -1,6 +1,6 @@
-import { basename } from 'node:path';
 import { ArchitectureKeys } from './architecture-keys.js';
-import type { GgufFile } from './reader.js';
+import type { GgufModel } from './reader.js';
+import { nameOf } from './split.js';
 import { readVocabularySize, type VocabularySource } from './vocabulary-size.js';
 
 const DEFAULT_ROPE_FREQ_BASE = 10_000;
@@ -91,7 +91,7 @@ export interface ModelParameters {
  * @throws RocmForgeError `MODEL_UNSUPPORTED` for shapes this project has no kernels for: layers that differ from each
  *         other, value heads unlike key heads, an unknown RoPE scaling, an unknown vocabulary size
  */
-export function readModelParameters(file: GgufFile, keys = new ArchitectureKeys(file)): ModelParameters {
+export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys(file)): ModelParameters {
   const contextLength = keys.count('context_length');
   const hiddenSize = keys.count('embedding_length');
   const attention = readAttention(keys, hiddenSize);
@@ -106,7 +106,7 @@ export function readModelParameters(file: GgufFile, keys = new ArchitectureKeys(
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {
     architecture: keys.architecture,
-    name: file.metadata.string('general.name') ?? basename(file.name, '.gguf'),
+    name: file.metadata.string('general.name') ?? nameOf(file.name),
     layers: keys.count('block_count'),
     contextLength,
     hiddenSize,

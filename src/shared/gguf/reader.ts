@@ -16,23 +16,27 @@ const MAX_KEY_BYTES = 65_535;
 /** key length 8, one byte of key, value type 4, one byte of value */
 const MIN_KEY_VALUE_BYTES = 14;
 
-/** Everything a GGUF file says about itself. Tensor data is not read: it stays where `GgufTensor.offset` points. */
-export interface GgufFile {
-  /** The path, or the name of the source it was read from. */
+/** What a model says about itself, be it in one file or in the parts of a split one. */
+export interface GgufModel {
+  /** The path of its first file, or the name of the source it was read from. */
   readonly name: string;
+  readonly metadata: GgufMetadata;
+  /** By name, in the order of the headers. Data is not read: it stays where `GgufTensor.offset` points. */
+  readonly tensors: ReadonlyMap<string, GgufTensor>;
+  /** Of all its files, bytes. */
+  readonly size: number;
+  /** SHA-256 hex over the headers (magic to last tensor info) and file sizes. Models of one shape may share it. */
+  readonly fingerprint: string;
+}
+
+/** One GGUF file: a model, or a part of one. */
+export interface GgufFile extends GgufModel {
   /** 2 or 3; they differ only in that 3 may be big-endian, which is refused. */
   readonly version: number;
-  readonly metadata: GgufMetadata;
-  /** By name, in the order of the header. */
-  readonly tensors: ReadonlyMap<string, GgufTensor>;
   /** Bytes; each tensor begins at a multiple of it after `dataOffset`. */
   readonly alignment: number;
   /** Absolute start of the data section, bytes; beyond `size` in a file without tensors and without final padding. */
   readonly dataOffset: number;
-  /** Of the whole file, bytes. */
-  readonly size: number;
-  /** SHA-256 hex over the header (magic to last tensor info) and the file size. Files of one shape may share it. */
-  readonly fingerprint: string;
 }
 
 /**
@@ -85,25 +89,16 @@ function readMetadata(cursor: HeaderCursor): ReadonlyMap<string, GgufValue> {
     cursor.subject = `metadata key ${JSON.stringify(key)}`;
     if (entries.has(key)) cursor.fail('occurs twice', offset);
     const value = values.read(key);
-    checkStructuralKey(cursor, key, value, offset);
+    if (key === 'general.alignment') checkAlignment(cursor, value, offset);
     entries.set(key, value);
   }
   return entries;
 }
 
-/** The two keys that decide whether and how the rest can be read; checked where they stand, so the offset is known. */
-function checkStructuralKey(cursor: HeaderCursor, key: string, value: GgufValue, offset: number): void {
-  if (key === 'split.count' && value !== 1 && value !== 0) {
-    cursor.fail(
-      `says this is one of ${String(value)} files of a split model; merge them with llama-gguf-split --merge`,
-      offset,
-    );
-  }
-  if (key === 'general.alignment') {
-    const isPowerOfTwo = typeof value === 'number' && Number.isInteger(Math.log2(value));
-    if (!isPowerOfTwo || value < MIN_ALIGNMENT_BYTES || value > MAX_ALIGNMENT_BYTES) {
-      const range = `${MIN_ALIGNMENT_BYTES} to ${MAX_ALIGNMENT_BYTES}`;
-      cursor.fail(`is ${String(value)} instead of a power of two from ${range}`, offset);
-    }
-  }
+/** Checked where it stands, so that the offset is known. */
+function checkAlignment(cursor: HeaderCursor, value: GgufValue, offset: number): void {
+  const isPowerOfTwo = typeof value === 'number' && Number.isInteger(Math.log2(value));
+  if (isPowerOfTwo && value >= MIN_ALIGNMENT_BYTES && value <= MAX_ALIGNMENT_BYTES) return;
+  const range = `${MIN_ALIGNMENT_BYTES} to ${MAX_ALIGNMENT_BYTES}`;
+  cursor.fail(`is ${String(value)} instead of a power of two from ${range}`, offset);
 }

@@ -2,7 +2,7 @@ import { RocmForgeError } from '../errors.js';
 import { ArchitectureKeys } from './architecture-keys.js';
 import { ARCHITECTURES, type ArchitectureName, readTraits, type Traits } from './architecture-traits.js';
 import { type ModelParameters, readModelParameters } from './model-parameters.js';
-import type { GgufFile } from './reader.js';
+import type { GgufModel } from './reader.js';
 
 /** The shape of a model that can run, as far as a file's header tells. */
 export interface ServableModel extends ModelParameters {
@@ -16,7 +16,7 @@ export interface ServableModel extends ModelParameters {
  *
  * @throws RocmForgeError as {@link readModelParameters}; `MODEL_UNSUPPORTED` for an architecture, experts or any other key that nothing here computes; `GGUF_INVALID` when the tensors contradict the keys
  */
-export function readServableModel(file: GgufFile): ServableModel {
+export function readServableModel(file: GgufModel): ServableModel {
   const keys = new ArchitectureKeys(file);
   const architecture = ARCHITECTURES.find((name) => name === keys.architecture);
   if (architecture === undefined) {
@@ -37,7 +37,7 @@ export function readServableModel(file: GgufFile): ServableModel {
 }
 
 /** A block without tensors cannot run, and tensors of a block that does not run would be passed over. */
-function refuseOtherBlocks(file: GgufFile, keys: ArchitectureKeys, { layers }: ModelParameters): void {
+function refuseOtherBlocks(file: GgufModel, keys: ArchitectureKeys, { layers }: ModelParameters): void {
   const blocks = new Set<number>();
   for (const name of file.tensors.keys()) {
     const block = /^blk\.(\d+)\./.exec(name)?.[1];
@@ -53,7 +53,7 @@ function refuseOtherBlocks(file: GgufFile, keys: ArchitectureKeys, { layers }: M
  * Sizes that no tensor has a side of: everything that is allocated follows from these, so none may be larger than the file
  * can show.
  */
-function refuseOtherSides(file: GgufFile, keys: ArchitectureKeys, model: ModelParameters): void {
+function refuseOtherSides(file: GgufModel, keys: ArchitectureKeys, model: ModelParameters): void {
   const sides = new Set<number>();
   for (const { dims } of file.tensors.values()) for (const side of dims) sides.add(side);
   const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows } = model;

@@ -11,13 +11,15 @@ export interface GgufTensor {
   readonly type: TensorTypeName;
   /** GGUF order, innermost first: a weight of `out` rows and `in` columns is `[in, out]`. */
   readonly dims: readonly number[];
-  /** Absolute byte offset in the file. */
+  /** Which of the model's files it lies in, from 0. */
+  readonly part: number;
+  /** Absolute byte offset in that file. */
   readonly offset: number;
   /** Size in the file, without padding. */
   readonly bytes: number;
 }
 
-interface TensorInfo extends Omit<GgufTensor, 'offset'> {
+interface TensorInfo extends Omit<GgufTensor, 'part' | 'offset'> {
   /** Offset from the start of the data section. */
   readonly relativeOffset: number;
   /** Where the info itself stands in the header. */
@@ -93,7 +95,7 @@ export function placeTensors(
     if (offset + bytes > size) {
       cursor.fail(`occupies bytes ${offset} to ${offset + bytes}, but the file has only ${size}`, infoOffset);
     }
-    tensors.set(name, { name, type, dims, offset, bytes });
+    tensors.set(name, { name, type, dims, part: 0, offset, bytes });
   }
   const ordered = [...tensors.values()].sort((a, b) => a.offset - b.offset);
   for (const [index, tensor] of ordered.entries()) {

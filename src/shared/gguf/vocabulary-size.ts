@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../errors.js';
 import type { ArchitectureKeys } from './architecture-keys.js';
-import type { GgufFile } from './reader.js';
+import type { GgufModel } from './reader.js';
 
 /** Which tier {@link readVocabularySize} found it in. */
 export type VocabularySource = 'metadata' | 'tensor' | 'architecture default';
@@ -26,7 +26,7 @@ const ARCHITECTURE_DEFAULTS: ReadonlyMap<string, number> = new Map([
  * @throws RocmForgeError `MODEL_UNSUPPORTED` when no tier knows
  */
 export function readVocabularySize(
-  file: GgufFile,
+  file: GgufModel,
   keys: ArchitectureKeys,
   hiddenSize: number,
 ): { rows: number; source: VocabularySource; tokens: number } {
@@ -43,7 +43,7 @@ export function readVocabularySize(
 }
 
 function findVocabularySize(
-  file: GgufFile,
+  file: GgufModel,
   keys: ArchitectureKeys,
   hiddenSize: number,
 ): { size: number; source: VocabularySource } {

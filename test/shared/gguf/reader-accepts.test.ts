@@ -138,7 +138,14 @@ test('tensors have absolute offsets, GGUF dims and their own bytes', () => {
   const { tensors, dataOffset } = readGguf(source);
   expect(dataOffset % 32).toBe(0);
   expect([...tensors.keys()]).toEqual(['first', 'second']);
-  expect(tensors.get('first')).toEqual({ name: 'first', type: 'F32', dims: [3], offset: dataOffset, bytes: 12 });
+  expect(tensors.get('first')).toEqual({
+    name: 'first',
+    type: 'F32',
+    part: 0,
+    dims: [3],
+    offset: dataOffset,
+    bytes: 12,
+  });
   const second = tensors.get('second')!;
   expect(second).toMatchObject({ type: 'Q8_0', dims: [32, 1], offset: dataOffset + 32, bytes: 34 });
   expect(Buffer.compare(source.read(second.offset, second.bytes), data)).toBe(0);
@@ -162,10 +169,6 @@ test('tensors may stand in any order and leave gaps', () => {
     .read();
   expect(tensors.get('late')!.offset - dataOffset).toBe(96);
   expect(tensors.get('early')!.offset).toBe(dataOffset);
-});
-
-test('a model that says it is split into one file is whole', () => {
-  expect(new GgufBuilder().set('split.count', typed.u16(1)).read().metadata.number('split.count')).toBe(1);
 });
 
 test('the fingerprint is equal for equal files and changes with the header and with the size', () => {

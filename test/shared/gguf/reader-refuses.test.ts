@@ -151,12 +151,6 @@ describe('metadata', () => {
     expect(refusal(new GgufBuilder().set('a', many).set('b', many))).toContain('"b" has more than 65536 nested arrays');
   });
 
-  test('a part of a split model is refused', () => {
-    expect(refusal(new GgufBuilder().set('split.count', typed.u16(3)))).toContain(
-      'metadata key "split.count" says this is one of 3 files of a split model',
-    );
-  });
-
   test.each([0, 3, 4, 48, 2 ** 21, -32, '32'])('the alignment %j is refused', (alignment) => {
     expect(refusal(new GgufBuilder().set('general.alignment', alignment))).toContain(
       `metadata key "general.alignment" is ${alignment} instead of a power of two from 8 to 1048576`,

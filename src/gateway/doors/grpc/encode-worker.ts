@@ -9,9 +9,7 @@ import {
   TokenizeRequest,
   TokenizeResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
-import { FileByteSource } from '../../../shared/gguf/byte-source.js';
-import { contentIdentity } from '../../../shared/gguf/content-identity.js';
-import { readGguf } from '../../../shared/gguf/reader.js';
+import { ModelFiles } from '../../../shared/gguf/model-files.js';
 import { decodeStrictly } from '../../../shared/grpc/strict.js';
 import { ChatTemplate } from '../../chat/chat-template.js';
 import type {
@@ -32,11 +30,11 @@ const BACKGROUND_NICENESS = 10;
 setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), BACKGROUND_NICENESS);
 
 // The thread reads the vocabulary from the model file itself: cloning 280,000 strings would stall the thread that serves.
-const { modelPath, identity, facts } = workerData as EncodeWorkerData;
-const source = new FileByteSource(modelPath);
-const { metadata, dataOffset } = readGguf(source);
-const isSame = contentIdentity(source, dataOffset) === identity;
-source.close();
+const { modelPath, openPaths, identity, facts } = workerData as EncodeWorkerData;
+const files = new ModelFiles(modelPath, openPaths);
+const { metadata } = files.model;
+const isSame = files.identity() === identity;
+files.close();
 const tokenizer = createTokenizer(metadata);
 const chatTemplate = new ChatTemplate(metadata, tokenizer);
 

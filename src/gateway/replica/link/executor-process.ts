@@ -15,8 +15,8 @@ export interface ExecutorProcessOptions {
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
   readonly attention?: 'fused' | 'unfused' | undefined;
-  /** The model file, open in this process: the executor inherits it, whatever becomes of its path. */
-  readonly modelDescriptor?: number | undefined;
+  /** The model's file, or its parts, open in this process: the executor inherits them, whatever becomes of their paths. */
+  readonly modelDescriptors?: readonly number[] | undefined;
   /** For tests. */
   readonly stepDelayMs?: number | undefined;
   readonly plantFault?: string | undefined;
@@ -68,7 +68,7 @@ export class ExecutorProcess {
     if (options.plantFault !== undefined) args.push('--plant-fault', options.plantFault);
     const stdio: StdioOptions = ['pipe', 'ignore', 'pipe'];
     // A descriptor's number in the child is its place in the list.
-    if (options.modelDescriptor !== undefined) args.push('--model-fd', String(stdio.push(options.modelDescriptor) - 1));
+    for (const open of options.modelDescriptors ?? []) args.push('--model-fd', String(stdio.push(open) - 1));
     try {
       // In a group of its own: what a terminal sends is the gateway's to answer.
       this.child = spawn(process.execPath, args, { stdio, detached: true });

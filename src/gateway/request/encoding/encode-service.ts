@@ -28,7 +28,7 @@ const JOB_BYTES = 4096;
 
 export interface EncodeServiceOptions {
   /** The GGUF file; each thread reads its vocabulary from there. */
-  readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
+  readonly modelFile: Pick<ModelFile, 'path' | 'openPaths' | 'identity' | 'check' | 'checkStamp'>;
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
   readonly facts: LimitFacts;

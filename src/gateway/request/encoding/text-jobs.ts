@@ -15,9 +15,11 @@ export interface OpenedGeneration {
 
 /** What a thread is started with. */
 export interface EncodeWorkerData {
+  /** See `ModelFile`. */
   readonly modelPath: string;
+  readonly openPaths: readonly string[];
   readonly facts: LimitFacts;
-  /** What the file must hold, see `contentIdentity`: a thread must not encode with another vocabulary. */
+  /** What the model must be, see `contentIdentity`: a thread must not encode with another vocabulary. */
   readonly identity: string;
 }
 

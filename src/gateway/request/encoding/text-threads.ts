@@ -15,7 +15,7 @@ export interface Requester extends Caller {
 export interface TextThreadsOptions {
   /** Their program, compiled. */
   readonly file: string;
-  readonly modelFile: Pick<ModelFile, 'openPath' | 'identity' | 'check' | 'checkStamp'>;
+  readonly modelFile: Pick<ModelFile, 'path' | 'openPaths' | 'identity' | 'check' | 'checkStamp'>;
   readonly facts: LimitFacts;
   readonly threads: number;
   /** How long a job may take once a thread has begun it. */
@@ -184,7 +184,8 @@ class TextThread {
     const { file, modelFile, facts } = this.options;
     if (!existsSync(file)) throw new RocmForgeError('INTERNAL', `${file} is missing; run "npm run build:ts"`);
     modelFile.check();
-    const data: EncodeWorkerData = { modelPath: modelFile.openPath, identity: modelFile.identity, facts };
+    const { path: modelPath, openPaths, identity } = modelFile;
+    const data: EncodeWorkerData = { modelPath, openPaths, identity, facts };
     const worker = new Worker(file, {
       workerData: data,
       name: 'encode',

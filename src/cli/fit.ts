@@ -1,0 +1,149 @@
+import { type GpuPlatform, type GpuProperties, loadAddon } from '../executor/device/addon.js';
+import { HOPPER } from '../executor/device/device.js';
+import {
+  countingGpu,
+  type Fit,
+  type FitDevice,
+  fitModel,
+  type Grant,
+  grantOn,
+  type Most,
+  presentGpu,
+} from '../executor/fit.js';
+import { KV_BLOCK_TOKENS } from '../executor/kernels/index.js';
+import type { LoadOptions } from '../executor/load-options.js';
+import { kvBlockBytes } from '../executor/model/kv-cache.js';
+import { openDevice } from '../executor/open-device.js';
+import { ModelFiles } from '../shared/gguf/model-files.js';
+import { readServableModel } from '../shared/gguf/servable-model.js';
+import { DEFAULT_CONTEXT } from '../shared/step-limits.js';
+import { alignColumns, formatBytes } from './inspect.js';
+
+/** More than any GPU has. */
+const ENDLESS_BYTES = 2 ** 50;
+
+export interface FitOptions {
+  /** Tokens of one sequence; default: the model's, at most {@link DEFAULT_CONTEXT}. */
+  readonly context?: number;
+  /** Default: as many as the loader chooses. */
+  readonly sequences?: number;
+  /** Bytes, as if a GPU had so much free; default: the GPUs that are there. */
+  readonly memory?: number;
+  readonly kvCacheType: LoadOptions['kvCacheType'];
+}
+
+/** What `rocmforge inspect --fit` tells; plain data that survives JSON. */
+export interface FitReport {
+  readonly path: string;
+  readonly context: number;
+  readonly kvCacheType: FitOptions['kvCacheType'];
+  readonly kvBytesPerToken: number;
+  /** On a GPU with more memory than is needed; sizes are those of any but Hopper's. */
+  readonly withoutLimit: Grant;
+  readonly devices: readonly Fit[];
+  /** GPUs that are here and cannot be used, and why. */
+  readonly unusable: readonly string[];
+}
+
+/**
+ * What fits of a model, by loading it without its weights: on the GPUs that are here, or where memory is only counted.
+ *
+ * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
+ */
+export async function fitReport(file: string, options: FitOptions): Promise<FitReport> {
+  const { kvCacheType } = options;
+  const files = new ModelFiles(file);
+  try {
+    const { model } = files;
+    const parameters = readServableModel(model);
+    const context = options.context ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
+    const question = { model, kvCacheType, context, sequences: options.sequences ?? 0 };
+    const withoutLimit = await grantOn(countingGpu('any', '', ENDLESS_BYTES), question);
+    const unusable: string[] = [];
+    const gpus = options.memory === undefined ? presentGpus(unusable) : imagined(options.memory);
+    const devices: Fit[] = [];
+    for (const gpu of gpus) devices.push(await fitModel(gpu, question));
+    const kvBytesPerToken = kvBlockBytes(parameters, kvCacheType) / KV_BLOCK_TOKENS;
+    return { path: file, context, kvCacheType, kvBytesPerToken, withoutLimit, devices, unusable };
+  } finally {
+    files.close();
+  }
+}
+
+/** The report as text for a terminal. Ends with a newline. */
+export function formatFitReport(report: FitReport): string {
+  const { withoutLimit, context } = report;
+  const rows: [string, string][] = [
+    ['model', report.path],
+    ['weights', formatBytes(withoutLimit.weightBytes)],
+    ['KV cache', `${formatBytes(report.kvBytesPerToken)} a token, ${report.kvCacheType}`],
+    ['workspace', `${formatBytes(withoutLimit.workspaceBytes)} for ${sizeOf(withoutLimit.sequences, context)}`],
+    ...report.unusable.map((why): [string, string] => ['not used', why]),
+    ...(report.devices.length === 0
+      ? ([['GPUs', 'none; --memory 24GiB tells of one']] satisfies [string, string][])
+      : []),
+  ];
+  return [...alignColumns(rows), ...report.devices.flatMap((fit) => ['', ...alignColumns(describeFit(fit))]), ''].join(
+    '\n',
+  );
+}
+
+function describeFit({ device, freeBytes, granted, refusal, longestContext, mostSequences }: Fit): [string, string][] {
+  const most = ({ whole, shared }: Most, unit: string): string =>
+    shared === 0 ? 'none' : `${whole} ${unit} with room for each at its longest, ${shared} that share what there is`;
+  return [
+    ['GPU', `${device}, ${formatBytes(freeBytes)} free`],
+    ...(granted === null
+      ? ([['refused', refusal ?? '']] satisfies [string, string][])
+      : ([
+          ['granted', `${sizeOf(granted.sequences, granted.context)}, ${granted.kvTokens} tokens in all`],
+          ['', sizesOf(granted)],
+        ] satisfies [string, string][])),
+    [`context`, `of ${longestContext.sequences} sequences: ${most(longestContext, 'tokens')}`],
+    ['sequences', `of ${mostSequences.context} tokens: ${most(mostSequences, 'sequences')}`],
+  ];
+}
+
+function sizesOf({ weightBytes, kvBytes, workspaceBytes, driverBytes }: Grant): string {
+  const sizes = [
+    `${formatBytes(weightBytes)} of weights`,
+    `${formatBytes(kvBytes)} of KV cache`,
+    `${formatBytes(workspaceBytes)} of workspace`,
+    driverBytes === null
+      ? 'without what a driver takes for itself'
+      : `${formatBytes(driverBytes)} that the driver takes`,
+  ];
+  return sizes.join(', ');
+}
+
+function sizeOf(sequences: number, context: number): string {
+  return `${sequences} ${sequences === 1 ? 'sequence' : 'sequences'} of ${context} tokens`;
+}
+
+/** GPUs with so much memory free. On Hopper weights lie otherwise. */
+function imagined(bytes: number): readonly FitDevice[] {
+  return [countingGpu('a GPU', '', bytes), countingGpu(`a GPU of ${HOPPER}`, HOPPER, bytes)];
+}
+
+function presentGpus(unusable: string[]): readonly FitDevice[] {
+  const gpus: FitDevice[] = [];
+  for (const platform of ['hip', 'cuda'] as const) {
+    for (const { ordinal, name } of found(platform)) {
+      try {
+        gpus.push(presentGpu(openDevice({ kind: platform, gpu: ordinal })));
+      } catch (error) {
+        unusable.push(`${platform} ${ordinal}, ${name}: ${(error as Error).message}`);
+      }
+    }
+  }
+  return gpus;
+}
+
+/** None where the platform's driver is not installed. */
+function found(platform: GpuPlatform): readonly GpuProperties[] {
+  try {
+    return loadAddon().probeGpu(platform).devices;
+  } catch {
+    return [];
+  }
+}

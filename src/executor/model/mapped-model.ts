@@ -1,0 +1,90 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ModelPart } from '../../shared/gguf/model-files.js';
+import type { GgufTensor } from '../../shared/gguf/reader.js';
+import { loadAddon, type MappedFile } from '../device/addon.js';
+
+interface MappedPart {
+  readonly name: string;
+  readonly mapping: MappedFile;
+}
+
+/** Where the tensors of a model are. */
+export type ModelContent = Pick<MappedModel, 'address' | 'touch' | 'largest' | 'check' | 'close'>;
+
+/** A model's files, mapped read-only until it is closed: where tensors lie in the host's memory. */
+export class MappedModel {
+  private readonly parts: readonly MappedPart[];
+
+  /**
+   * Whoever writes to one of the files from now on is noticed. When it throws, nothing stays mapped.
+   *
+   * @throws RocmForgeError `MODEL_FILE_UNREADABLE`; `MODEL_FILE_CHANGED` when a file is shorter than it was
+   */
+  constructor(files: readonly ModelPart[]) {
+    const parts: MappedPart[] = [];
+    this.parts = parts;
+    try {
+      for (const { source, file } of files) {
+        const mapping = map(source.path, file.name);
+        parts.push({ name: file.name, mapping });
+        if (mapping.size < file.size) throw fileChanged(file.name);
+      }
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** Where a tensor begins. */
+  address({ part, offset }: GgufTensor): number {
+    return this.at(part).mapping.address + offset;
+  }
+
+  /** Brings bytes `from` to `from + bytes` of a tensor into memory. */
+  async touch({ part, offset }: GgufTensor, from: number, bytes: number): Promise<void> {
+    await this.at(part).mapping.touch(offset + from, bytes);
+  }
+
+  /** The largest of its files. */
+  get largest(): { readonly address: number; readonly bytes: number } {
+    const { address, size } = this.parts
+      .map(({ mapping }) => mapping)
+      .reduce((most, mapping) => (mapping.size > most.size ? mapping : most));
+    return { address, bytes: size };
+  }
+
+  /**
+   * Under a microsecond a file.
+   *
+   * @throws RocmForgeError `MODEL_FILE_CHANGED` when somebody has written to a file, or changed its length, since it was mapped
+   */
+  check(): void {
+    for (const { name, mapping } of this.parts) if (mapping.isChanged()) throw fileChanged(name);
+  }
+
+  /** Unmaps it. Nothing may read from it any more. */
+  close(): void {
+    for (const { mapping } of this.parts) mapping.close();
+  }
+
+  private at(part: number): MappedPart {
+    const mapped = this.parts[part];
+    if (mapped === undefined) throw new RangeError(`part ${part} of ${this.parts.length}`);
+    return mapped;
+  }
+}
+
+/** @throws RocmForgeError `MODEL_FILE_UNREADABLE` */
+function map(path: string, name: string): MappedFile {
+  try {
+    return new (loadAddon().MappedFile)(path);
+  } catch (error) {
+    if (error instanceof RocmForgeError) throw error;
+    throw new RocmForgeError('MODEL_FILE_UNREADABLE', `${name}: ${(error as Error).message}`, {}, { cause: error });
+  }
+}
+
+/** The weights are not those any more that were loaded. */
+function fileChanged(name: string): RocmForgeError {
+  return new RocmForgeError('MODEL_FILE_CHANGED', `${name} was written to while its weights were in use`);
+}

@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import { RocmForgeError } from '../errors.js';
+import { FileByteSource } from './byte-source.js';
+import { contentIdentity } from './content-identity.js';
+import { type GgufFile, type GgufModel, type GgufTensor, readGguf } from './reader.js';
+import { checkPart, partPaths, splitOf } from './split.js';
+
+/** One of a model's files, open. */
+export interface ModelPart {
+  readonly source: FileByteSource;
+  readonly file: GgufFile;
+}
+
+/** The files of a model, open: one, or the parts of a split model in their order. */
+export class ModelFiles {
+  readonly parts: readonly ModelPart[];
+  /** What their headers say together. */
+  readonly model: GgufModel;
+
+  /**
+   * Opens a model and reads its headers. When it throws, nothing stays open.
+   *
+   * @param path of the model, or of the first part of a split one; the others lie beside it
+   * @param openPaths where to open each of its files, when that is not its path: descriptors that were handed down
+   * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID`; `INVALID_OPTION` when the path is of another part;
+   *   `MODEL_FILE_CHANGED` when there are not as many parts as were handed down
+   */
+  constructor(path: string, openPaths?: readonly string[]) {
+    const parts: ModelPart[] = [];
+    const open = (name: string): GgufFile => {
+      const source = new FileByteSource(openPaths?.[parts.length] ?? name, name);
+      try {
+        const file = readGguf(source);
+        parts.push({ source, file });
+        return file;
+      } catch (error) {
+        source.close();
+        throw error;
+      }
+    };
+    this.parts = parts;
+    try {
+      const first = open(path);
+      const paths = partPaths(first);
+      if (openPaths !== undefined && openPaths.length !== paths.length) {
+        throw new RocmForgeError(
+          'MODEL_FILE_CHANGED',
+          `${path} is in ${paths.length} parts now, and was in ${openPaths.length} when it was opened`,
+        );
+      }
+      for (const [index, name] of paths.entries()) {
+        if (index > 0)
+          checkPart(
+            asPart(index, first, paths.length, () => open(name)),
+            index,
+            first,
+          );
+      }
+      this.model = parts.length === 1 ? first : joined(parts.map(({ file }) => file));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  /** See {@link contentIdentity}. @throws RocmForgeError `MODEL_FILE_UNREADABLE` */
+  identity(): string {
+    return contentIdentity(this.parts);
+  }
+
+  close(): void {
+    for (const { source } of this.parts) source.close();
+  }
+}
+
+/** Says of a file that cannot be read why it is wanted. */
+function asPart(index: number, first: GgufFile, count: number, open: () => GgufFile): GgufFile {
+  try {
+    return open();
+  } catch (error) {
+    if (!(error instanceof RocmForgeError && error.reason === 'MODEL_FILE_UNREADABLE')) throw error;
+    const why = `it is part ${index + 1} of the ${count} of ${first.name}`;
+    throw new RocmForgeError(error.reason, `${error.message}; ${why}`, {}, { cause: error });
+  }
+}
+
+/** The parts as one model: the first one's metadata, and the tensors of all. */
+function joined(files: readonly GgufFile[]): GgufModel {
+  const [first] = files as readonly [GgufFile, ...GgufFile[]];
+  const tensors = new Map<string, GgufTensor>();
+  for (const [part, file] of files.entries()) {
+    for (const tensor of file.tensors.values()) {
+      const other = tensors.get(tensor.name);
+      if (other !== undefined) {
+        const where = (files[other.part] as GgufFile).name;
+        const problem = `tensor ${JSON.stringify(tensor.name)} is in ${where}, too; each is in one part of a split model`;
+        throw new RocmForgeError('GGUF_INVALID', `${file.name}: ${problem}`, { tensor: tensor.name });
+      }
+      tensors.set(tensor.name, { ...tensor, part });
+    }
+  }
+  const expected = splitOf(first)?.tensors;
+  if (tensors.size !== expected) {
+    const key = 'split.tensors.count';
+    const problem = `is ${expected}, but its ${files.length} parts hold ${tensors.size} tensors`;
+    throw new RocmForgeError('GGUF_INVALID', `${first.name}: metadata key "${key}" ${problem}`, { key });
+  }
+  const fingerprint = createHash('sha256');
+  for (const file of files) fingerprint.update(file.fingerprint);
+  return {
+    name: first.name,
+    metadata: first.metadata,
+    tensors,
+    size: files.reduce((sum, { size }) => sum + size, 0),
+    fingerprint: fingerprint.digest('hex'),
+  };
+}

@@ -1,0 +1,140 @@
+import { fc, test } from '@fast-check/vitest';
+import { describe, expect, it } from 'vitest';
+import { type FitReport, fitReport, formatFitReport } from '../../src/cli/fit.js';
+import { byteCount } from '../../src/cli/options.js';
+import { largest } from '../../src/executor/fit.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
+import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
+import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
+import { rocmforge } from '../support/command-line.js';
+import { RANDOM_FAMILY_NAMES } from '../support/random-families.js';
+import { randomModel, writeRandomFamily, writeRandomModel } from '../support/random-model.js';
+import { writeParts } from '../support/split-model.js';
+
+const MIB = 1 << 20;
+const path = writeRandomModel({ type: 'F16', headDim: 64, contextLength: 32_768 });
+
+const small = writeRandomModel();
+
+describe('the largest number for which something holds', () => {
+  test.prop([fc.nat(5000), fc.integer({ min: 1, max: 5000 }), fc.option(fc.nat(5000), { nil: undefined })])(
+    'is found wherever it is, wherever one begins',
+    async (threshold, limit, guess) => {
+      const tried = new Set<number>();
+      const holds = async (n: number) => {
+        expect(n).toBeGreaterThan(0);
+        expect(n).toBeLessThanOrEqual(limit);
+        expect(tried).not.toContain(n);
+        tried.add(n);
+        return n <= threshold;
+      };
+      const found = await largest(holds, limit, guess);
+      expect(found).toBe(Math.min(threshold, limit));
+      expect(tried.size).toBeLessThanOrEqual(2 * Math.ceil(Math.log2(limit + 1)) + 2);
+      if (guess === found && found > 0) expect(tried.size).toBeLessThanOrEqual(2);
+    },
+  );
+});
+
+describe('inspect --fit', () => {
+  it('tells of so much memory what a loader there is granted, as JSON and as text', async () => {
+    const args = ['--memory', '310MiB', '--context', '4096', '--sequences', '4', '--json'];
+    const { code, stdout } = await rocmforge('inspect', '--fit', path, ...args);
+    expect(code).toBe(0);
+    const report = JSON.parse(stdout) as FitReport;
+    const kvBytesPerToken = kvBlockBytes({ layers: 2, kvHeads: 1, headDim: 64 }, 'f16') / 16;
+    expect(report).toMatchObject({ path, context: 4096, kvCacheType: 'f16', kvBytesPerToken, unusable: [] });
+    expect(report.devices.map(({ device, freeBytes }) => [device, freeBytes])).toEqual([
+      ['a GPU', 310 * MIB],
+      ['a GPU of sm_90', 310 * MIB],
+    ]);
+    const [fit] = report.devices;
+    expect(fit).toMatchObject({
+      granted: { context: 4096, sequences: 4, kvTokens: 4 * 4096 },
+      refusal: null,
+      longestContext: { sequences: 4, whole: 15_584, shared: 28_416 },
+      mostSequences: { context: 4096, whole: 21, shared: 319 },
+    });
+    expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
+    expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
+    const text = formatFitReport(report);
+    expect(text).toMatch(/^context +of 4 sequences: 15584 tokens with room for each .*, 28416 that share/m);
+    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 319 that share/m);
+  });
+
+  it('is text for a terminal without --json', async () => {
+    const { stdout } = await rocmforge('inspect', '--fit', small, '--memory', '300M');
+    expect(stdout).toBe(`${formatFitReport(await fitReport(small, { memory: 300 * MIB, kvCacheType: 'f16' }))}\n`);
+  });
+
+  it('counts keys and values in the type that is asked for', async () => {
+    for (const [kvCacheType, bytes] of [
+      ['f16', 2],
+      ['f32', 4],
+    ] as const) {
+      const { kvBytesPerToken, withoutLimit } = await fitReport(small, { memory: 300 * MIB, kvCacheType });
+      expect(kvBytesPerToken).toBe(2 * 2 * 2 * 16 * bytes);
+      // And the null block's.
+      expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
+    }
+  });
+
+  it('tells of too little memory that nothing fits, in the loader’s words', async () => {
+    const { devices } = await fitReport(small, { memory: 200 * MIB, kvCacheType: 'f16' });
+    for (const fit of devices) {
+      expect(fit).toMatchObject({
+        granted: null,
+        longestContext: { whole: 0, shared: 0 },
+        mostSequences: { whole: 0, shared: 0 },
+      });
+      expect(fit.refusal).toMatch(
+        /^.*random\.gguf does not fit: .* of weights and .* for the KV cache of one sequence/,
+      );
+    }
+  });
+
+  it('tells the same of a split model as of the one file', async () => {
+    const options = { memory: 300 * MIB, kvCacheType: 'f16' } as const;
+    const [first] = writeParts(randomModel().split(3));
+    const [whole, split] = [await fitReport(small, options), await fitReport(first!, options)];
+    expect(split).toEqual({ ...whole, path: split.path });
+  });
+
+  it.each(RANDOM_FAMILY_NAMES)('grants %s what a load with its weights is granted', async (family) => {
+    const file = writeRandomFamily(family);
+    const { devices, context } = await fitReport(file, { memory: 290 * MIB, kvCacheType: 'f16' });
+    const limits = { maxContext: context, maxSequences: 0, maxStepTokens: 0, kvMemoryBytes: 0 };
+    const gpu = fakeGpu(new FakeNativeDevice(290 * MIB));
+    const options = { path: file, kvCacheType: 'f16', fingerprint: '', ...limits } as const;
+    const model = await loadModel(gpu, options, () => undefined);
+    const { maxSequences, kvBlocks } = model.forward.limits;
+    expect(devices[0]!.granted).toMatchObject({ context, sequences: maxSequences, kvTokens: 16 * (kvBlocks - 1) });
+    model.release();
+  });
+
+  it.each([
+    [['--fit', small, '--context', '513'], 'INVALID_OPTION: maxContext is 513; the model’s context is 512'],
+    [['--fit', small, '--sequences', '5000'], 'INVALID_OPTION: maxSequences is 5000; the most that is granted is 4096'],
+    [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
+    [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'mamba' } })], 'MODEL_UNSUPPORTED'],
+    [[path, '--memory', '1G'], 'INVALID_OPTION: --memory is a question of --fit'],
+    [['--fit', path, '--memory', 'much'], 'not a size such as 512M or 24GiB'],
+  ])('refuses %j: %s', async (args, message) => {
+    const { code, stderr } = await rocmforge('inspect', ...args);
+    expect(code).toBe(1);
+    expect(stderr.replaceAll("'", '’')).toContain(message);
+  });
+
+  it.each([
+    ['512', 512],
+    ['24GiB', 24 * 2 ** 30],
+    ['24gb', 24 * 2 ** 30],
+    ['1.5G', 1.5 * 2 ** 30],
+    ['100 KiB', undefined],
+    ['1iB', undefined],
+    ['1T', undefined],
+  ])('reads the size %s as %s', (text, bytes) => {
+    if (bytes === undefined) expect(() => byteCount(text)).toThrow('not a size');
+    else expect(byteCount(text)).toBe(bytes);
+  });
+});
