@@ -111,7 +111,7 @@ describe('a model that cannot run is refused', () => {
   it.each<[string, BuilderValue]>([
     ['attention.scale', 0.5],
     ['expert_count', 8],
-    ['rope.scaling.type', 'yarn'],
+    ['rope.scaling.type', 'ntk'],
     ['block_count', 2 ** 32 - 1],
     ['attention.layer_norm_rms_epsilon', 1e38],
   ])('by the gateway already, before there is an executor: %s', (key, value) => {

@@ -171,11 +171,12 @@ export class Layers {
   }
 
   private ropeDivisors(): Rope['divisors'] {
-    const { ropeDimensions, originalContextLength } = this.model;
+    const { ropeDimensions, ropeScaling, originalContextLength } = this.model;
     const vector = (name: string) => this.tensors.vector(name, ropeDimensions / 2);
     if (this.tensors.has('rope_freqs.weight')) return vector('rope_freqs.weight');
     const [short, long] = ['rope_factors_short.weight', 'rope_factors_long.weight'] as const;
-    if (!this.tensors.has(short) && !this.tensors.has(long)) return undefined;
+    const isLong = ropeScaling?.type === 'longrope' || this.tensors.has(short) || this.tensors.has(long);
+    if (!isLong) return undefined;
     return { short: vector(short), long: vector(long), originalContextLength };
   }
 

@@ -20,6 +20,7 @@ test('the shape of a llama is read from its metadata', () => {
     rmsNormEpsilon: Math.fround(1e-5),
     ropeDimensions: 16,
     ropeFreqBase: 10_000,
+    originalContextLength: 128,
     vocabularySize: 96,
     vocabularyRows: 96,
     vocabularySource: 'tensor',
@@ -53,14 +54,17 @@ test('rope scaling is read, and absent for type none', () => {
   expect(parameters({ 'llama.rope.scaling.type': 'linear', 'llama.rope.scaling.factor': 4 }).ropeScaling).toEqual({
     type: 'linear',
     factor: 4,
-    originalContextLength: 128,
   });
   const yarn = {
     'llama.rope.scaling.type': 'yarn',
     'llama.rope.scaling.factor': 2.5,
     'llama.rope.scaling.original_context_length': 64,
   };
-  expect(parameters(yarn).ropeScaling).toEqual({ type: 'yarn', factor: 2.5, originalContextLength: 64 });
+  const mix = { extrapolation: 1, betaFast: 32, betaSlow: 1, logMultiplier: 0 };
+  expect(parameters(yarn)).toMatchObject({
+    ropeScaling: { type: 'yarn', factor: 2.5, yarn: mix },
+    originalContextLength: 64,
+  });
 });
 
 test('experts are read, and absent for a dense model', () => {

@@ -113,9 +113,9 @@ test('Mixtral is refused for its experts', () => {
   expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', /"llama\.expert_count" is 8: mixtures/));
 });
 
-test.each(['yarn', 'longrope'])('RoPE scaling %s is refused by name', (type) => {
-  const metadata = { 'llama.rope.scaling.type': type, 'llama.rope.scaling.factor': typed.f32(4) };
-  expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', `"llama.rope.scaling.type" is "${type}"`));
+test('an unknown RoPE scaling is refused by name', () => {
+  const metadata = { 'llama.rope.scaling.type': 'ntk', 'llama.rope.scaling.factor': typed.f32(4) };
+  expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', '"llama.rope.scaling.type" is "ntk"'));
 });
 
 test.each<[string, Readonly<Record<string, BuilderValue>>, number | undefined]>([
@@ -126,7 +126,7 @@ test.each<[string, Readonly<Record<string, BuilderValue>>, number | undefined]>(
   ['none, whatever the factor', { 'rope.scaling.type': 'none', 'rope.scaling.factor': typed.f32(4) }, undefined],
 ])('RoPE scaling as llama.cpp reads it: %s', (_, keys, factor) => {
   const metadata = Object.fromEntries(Object.entries(keys).map(([key, value]) => [`llama.${key}`, value]));
-  expect(servable({ metadata }).ropeScaling).toEqual(factor && { type: 'linear', factor, originalContextLength: 512 });
+  expect(servable({ metadata }).ropeScaling).toEqual(factor && { type: 'linear', factor });
 });
 
 const HUGE: readonly BuilderValue[] = [2 ** 32 - 1, 2 ** 31 - 1, typed.u64(2n ** 53n - 1n), typed.u64(2n ** 64n - 1n)];
