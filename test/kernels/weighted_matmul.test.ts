@@ -61,7 +61,14 @@ onEachTarget('weighted_matmul', (target) => {
         );
         const masked = await target.launch(
           mask('f32'),
-          { scores: scaled.x as Float32Array, row_position, heads, columns, value: Number.NEGATIVE_INFINITY },
+          {
+            scores: scaled.x as Float32Array,
+            row_position,
+            heads,
+            columns,
+            window: 0,
+            value: Number.NEGATIVE_INFINITY,
+          },
           rows,
         );
         const soft = await target.launch(softmax('f32'), { x: masked.scores as Float32Array, columns }, all);
