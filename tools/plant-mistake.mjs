@@ -40,8 +40,8 @@ const MISTAKES = {
   'wrong-activation': {
     source: 'swiglu.hip',
     file: 'forge/swiglu.h',
-    from: 'silu(to_float(gate[i])) * to_float(up[i])',
-    to: 'silu(to_float(up[i])) * to_float(gate[i])',
+    from: 'activation(to_float(gate[i])) * to_float(up[i])',
+    to: 'activation(to_float(up[i])) * to_float(gate[i])',
   },
 };
 

@@ -46,7 +46,7 @@ describe('kernels/*.hip is what runs', () => {
   }
 
   it('one line of attention_paged.hip changed changes the tokens', async () => {
-    const [text, replacement] = ['length = row_position[row] + 1;', 'length = max_of(1, row_position[row]);'];
+    const [text, replacement] = ['length = row_position[row] + 1,', 'length = max_of(1, row_position[row]),'];
     await changed('attention_paged.hip', text, replacement, async () => {
       expect(await tokens('--kernels', output)).not.toEqual(await tokens());
     });
