@@ -58,7 +58,7 @@ async function run(family: RandomFamilyName, blocks: number, kills: number) {
 describe('windows, norms over rows and RoPE by context change no token', () => {
   it.each(['gemma3', 'olmo2', 'phi3'] as const)('%s, preempted, cached and killed three times', async (family) => {
     const plain = await run(family, 1000, 0);
-    const killed = await run(family, 40, 3);
+    const killed = await run(family, 30, 3);
     console.log(
       `${family}: ${killed.kills} kills, ${killed.inStep} in a step; ${killed.preemptions} preempted, ${killed.hits} hits`,
     );
