@@ -109,9 +109,11 @@ export class Layers {
     rope: Rope,
     { headNorms, isWindowed = false }: AttentionOptions = {},
   ): Attention {
-    const { heads, kvHeads, headDim, traits } = this.model;
+    const { heads, kvHeads, headDim, contextLength, traits } = this.model;
     const scale = traits.attentionScale ?? 1 / Math.sqrt(headDim);
-    const window = isWindowed ? traits.window?.size : undefined;
+    const size = isWindowed ? (traits.window?.size ?? contextLength) : contextLength;
+    // What no context outgrows hides nothing.
+    const window = size < contextLength ? size : undefined;
     const softcap = traits.attentionSoftcap;
     return { kind: 'attention', layer, qkv, heads, kvHeads, headDim, scale, window, softcap, rope, headNorms };
   }

@@ -46,8 +46,8 @@ export interface Window {
   readonly size: number;
   /** Which layers are windowed. */
   readonly layers: readonly boolean[];
-  /** Base of RoPE's frequencies in windowed layers, without any scaling of positions. */
-  readonly ropeFreqBase: number;
+  /** Base of RoPE's frequencies in windowed layers, without any scaling of positions; absent: they are turned as others. */
+  readonly ropeFreqBase?: number;
 }
 
 const SCALE = [1e-6, 1e6] as const;
@@ -69,7 +69,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   gemma: (_keys, { hiddenSize }) => ({ embeddingScale: Math.sqrt(hiddenSize) }),
   gemma2: (keys, model) => ({
     embeddingScale: Math.sqrt(model.hiddenSize),
-    ...readWindow(keys, model, { period: 2, size: 4096, ropeFreqBase: model.ropeFreqBase }),
+    ...readWindow(keys, model, { period: 2, size: 4096 }),
     ...gemmaScale(model, 46),
     ...optional('attentionSoftcap', keys.optionalPositive('attn_logit_softcapping', ...CAP) ?? 50),
     ...optional('logitsSoftcap', keys.optionalPositive('final_logit_softcapping', ...CAP) ?? 30),
@@ -80,7 +80,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     ...gemmaScale(model, 62),
     ...optional('logitsSoftcap', positiveOrNone(keys, 'final_logit_softcapping', CAP)),
   }),
-  phi3: (keys, model) => readWindow(keys, model, { period: 0, ropeFreqBase: model.ropeFreqBase }),
+  phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
   granite: (keys) => ({
     logitsDivisor: keys.positive('logit_scale', ...SCALE),
@@ -106,25 +106,26 @@ export function readTraits(name: ArchitectureName, keys: ArchitectureKeys, model
 
 /**
  * Of `period` layers the last sees everything, the others are windowed; with 0 all are. A list of a boolean a layer says so
- * itself. No size is no window.
+ * itself. No size is no window. The base is read where windowed layers have one of their own.
  */
 function readWindow(
   keys: ArchitectureKeys,
-  { layers, contextLength }: ModelParameters,
-  defaults: { readonly period: number; readonly size?: number; readonly ropeFreqBase: number },
+  { layers }: ModelParameters,
+  defaults: { readonly period: number; readonly size?: number; readonly ropeFreqBase?: number },
 ): Pick<Traits, 'window'> {
   const size = keys.optionalNumber('attention.sliding_window') ?? defaults.size ?? 0;
   const pattern = keys.numberOrBooleans('attention.sliding_window_pattern') ?? defaults.period;
-  const ropeFreqBase = keys.optionalPositive('rope.freq_base_swa', ...FREQ_BASE) ?? defaults.ropeFreqBase;
+  const ropeFreqBase =
+    defaults.ropeFreqBase && (keys.optionalPositive('rope.freq_base_swa', ...FREQ_BASE) ?? defaults.ropeFreqBase);
   if (!Number.isSafeInteger(size) || size < 0) keys.fail('attention.sliding_window', `is ${size}`);
   if (typeof pattern !== 'number' && pattern.length !== layers) {
     keys.fail('attention.sliding_window_pattern', `has ${pattern.length} entries for ${layers} layers`);
   }
-  // A window that no context outgrows hides nothing.
-  if (size === 0 || size >= contextLength) return {};
+  if (size === 0) return {};
   const isWindowed = (layer: number): boolean =>
     typeof pattern === 'number' ? pattern === 0 || layer % pattern < pattern - 1 : pattern[layer] === true;
-  return { window: { size, layers: Array.from({ length: layers }, (_, layer) => isWindowed(layer)), ropeFreqBase } };
+  const windowed = Array.from({ length: layers }, (_, layer) => isWindowed(layer));
+  return { window: { size, layers: windowed, ...(ropeFreqBase !== undefined && { ropeFreqBase }) } };
 }
 
 /** The models of 27 billion parameters, told by their layers, scale by the width of a head's share of the residual stream. */

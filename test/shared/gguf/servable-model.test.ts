@@ -113,6 +113,11 @@ test('Mixtral is refused for its experts', () => {
   expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', /"llama\.expert_count" is 8: mixtures/));
 });
 
+test.each(['gemma2', 'phi3'] as const)('a base of windowed layers is refused where they have none: %s', (family) => {
+  const metadata = { [`${family}.rope.freq_base_swa`]: typed.f32(5000) };
+  expect(() => servable({ family, metadata })).toThrow(refused('MODEL_UNSUPPORTED', 'rope.freq_base_swa'));
+});
+
 test('an unknown RoPE scaling is refused by name', () => {
   const metadata = { 'llama.rope.scaling.type': 'ntk', 'llama.rope.scaling.factor': typed.f32(4) };
   expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', '"llama.rope.scaling.type" is "ntk"'));
