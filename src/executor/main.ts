@@ -51,7 +51,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   });
   const server = new Server(SERVER_OPTIONS);
   server.addService(strictService(ExecutorServiceService), service.handlers);
-  service.health.addToServer(server);
+  service.health.addTo(server);
   await bind(server, options.listen);
   if (options.listen.startsWith('unix:')) chmodSync(options.listen.slice('unix:'.length), 0o600);
   log.info({ listen: options.listen, device: device.description }, 'executor listening');

@@ -1,5 +1,4 @@
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import { HealthImplementation } from 'grpc-health-check';
 import { AttendedClock } from '../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { FAULT_PHASES, type FaultPhase } from '../shared/fault-record.js';
@@ -15,6 +14,7 @@ import {
   type LoadModelRequest,
   LoadModelResponse,
 } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { Health } from '../shared/grpc/health.js';
 import { toStatus } from '../shared/grpc/status.js';
 import { wellFormed } from '../shared/grpc/strict.js';
 import type { Logger } from '../shared/log.js';
@@ -45,7 +45,7 @@ type ExecuteStream = ServerDuplexStream<ExecuteRequest, ExecuteResponse>;
 
 /** The executor's gRPC face: one device, at most one model, one stream of steps. */
 export class ExecutorService {
-  readonly health = new HealthImplementation({ '': 'NOT_SERVING', [EXECUTOR_SERVICE]: 'NOT_SERVING' });
+  readonly health = new Health([EXECUTOR_SERVICE]);
   private model: LoadedModel | undefined;
   private runner: StepRunner | undefined;
   private stream: ExecuteStream | undefined;
@@ -53,7 +53,6 @@ export class ExecutorService {
   private readonly begun = new WeakSet<ExecuteStream>();
   private loading = false;
   private isHung = false;
-  private isServing = false;
   private isEnding = false;
   private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
   private readonly lease: Lease;
@@ -122,7 +121,7 @@ export class ExecutorService {
       const load = { ...loadOptions(request), attention, openPaths };
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
-      this.setServing(false);
+      this.health.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new epoch begins'));
       this.stamp('loading');
       const model =
@@ -136,7 +135,7 @@ export class ExecutorService {
       this.runner = new StepRunner(this.device, model, request.epoch, this.clock);
       this.lease.heard();
       this.stamp('serving');
-      this.setServing(true);
+      this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       // Who knows the epoch may send steps of it: it is told to nobody else.
       const loaded = { ...this.describe(model), epoch: request.epoch };
@@ -196,7 +195,7 @@ export class ExecutorService {
     if ((overdue !== undefined) === this.isHung) return;
     this.isHung = overdue !== undefined;
     if (overdue !== undefined) this.log.error({ ms: Math.round(overdue) }, 'a step does not come back');
-    this.setServing(!this.isHung);
+    this.health.setServing(!this.isHung);
   }
 
   private execute(call: ExecuteStream): void {
@@ -297,7 +296,7 @@ export class ExecutorService {
     if (this.isEnding) return;
     this.isEnding = true;
     this.log.fatal({ err: error }, 'the device reported an error it cannot recover from');
-    this.setServing(false);
+    this.health.setServing(false);
     setTimeout(() => process.exit(STICKY_EXIT_CODE), LAST_WORDS_MS);
   }
 
@@ -305,13 +304,6 @@ export class ExecutorService {
     const { stream } = this;
     this.stream = undefined;
     stream?.emit('error', toStatus(error));
-  }
-
-  private setServing(serving: boolean): void {
-    // Each setting reaches those who watch: only changes are news.
-    if (serving === this.isServing) return;
-    this.isServing = serving;
-    for (const name of ['', EXECUTOR_SERVICE]) this.health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
   }
 
   private describe(model: LoadedModel): LoadedModelMessage {

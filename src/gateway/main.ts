@@ -1,6 +1,6 @@
-import { HealthImplementation } from 'grpc-health-check';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { Health } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
 import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
@@ -109,14 +109,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const { file: modelFile, tokenizer, hasChatTemplate, facts } = model;
   const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
-  const health = new HealthImplementation({ '': 'NOT_SERVING', [INFERENCE_SERVICE]: 'NOT_SERVING' });
-  let told = 'NOT_SERVING';
-  const setHealth = (status: 'SERVING' | 'NOT_SERVING'): void => {
-    // Each setting reaches those who watch: only changes are news.
-    if (status === told) return;
-    told = status;
-    for (const name of ['', INFERENCE_SERVICE]) health.setStatus(name, status);
-  };
+  const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
   const replica = new Replica(
     { ...options, supervisor: supervisorOptions(options, model) },
@@ -134,7 +127,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log,
   );
   const router = new Router([replica]);
-  const showHealth = (): void => setHealth(router.isReady ? 'SERVING' : 'NOT_SERVING');
+  const showHealth = (): void => health.setServing(router.isReady);
   const metrics = new Metrics(() => router.counts);
 
   const readiness = () => ({ ready: router.isReady, device: router.device });

@@ -1,6 +1,6 @@
 import { Server } from '@grpc/grpc-js';
-import type { HealthImplementation } from 'grpc-health-check';
 import { InferenceServiceService } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
@@ -58,7 +58,7 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
 export async function openPublicServer(
   address: string,
   service: InferenceService,
-  health: HealthImplementation,
+  health: Health,
   options: ConnectionOptions,
   log: Logger,
 ): Promise<PublicServer> {
@@ -81,7 +81,7 @@ export async function openPublicServer(
   const generateStream = { ...InferenceServiceService.generateStream, responseSerialize: encodeStreamResponse };
   const methods = { ...InferenceServiceService, generateStream };
   server.addService(strictService(methods, service.requestBytes), service.handlers);
-  health.addToServer(server);
+  health.addTo(server);
   const calls = new CallGuard(
     {
       maxOpenCalls: MAX_OPEN_CALLS,

@@ -50,6 +50,9 @@ export interface SessionOpening {
 }
 
 /** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
+/** Between tries to connect to an executor that does not listen yet. */
+const RECONNECT_MS = 20;
+const MOST_REMOTE_RECONNECT_MS = 200;
 const HEARTBEAT_MS = 500;
 /** How long an executor may take to answer what it had been given, once nothing more comes. */
 const HAND_OVER_MS = 1000;
@@ -79,11 +82,14 @@ export class ExecutorSession {
    *         this release or not what was asked for
    */
   static async open(address: string, terms: SessionTerms, opening: SessionOpening): Promise<ExecutorSession> {
+    const isLocal = address.startsWith('unix:');
     const client = new ExecutorServiceClient(address, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.max_send_message_length': -1,
-      'grpc.initial_reconnect_backoff_ms': 20,
-      'grpc.max_reconnect_backoff_ms': 200,
+      // A process takes a third of a second to listen. Waits that grow would grow past it: a recovery is not to wait for
+      // the next try, and a try at a socket that is not there yet costs next to nothing.
+      'grpc.initial_reconnect_backoff_ms': RECONNECT_MS,
+      'grpc.max_reconnect_backoff_ms': isLocal ? RECONNECT_MS : MOST_REMOTE_RECONNECT_MS,
       // A stale idle connection to a socket path that a new process now owns must not be found again.
       'grpc.use_local_subchannel_pool': 1,
     });

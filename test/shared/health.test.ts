@@ -1,0 +1,73 @@
+import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js';
+import { afterEach, expect, test } from 'vitest';
+import {
+  HealthClient,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from '../../src/shared/generated/grpc/health/v1/health.js';
+import { Health } from '../../src/shared/grpc/health.js';
+
+const ends: (() => void)[] = [];
+afterEach(() => {
+  for (const end of ends.splice(0)) end();
+});
+
+async function serve(health: Health): Promise<HealthClient> {
+  const server = new Server();
+  health.addTo(server);
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    ),
+  );
+  const client = new HealthClient(`127.0.0.1:${port}`, credentials.createInsecure());
+  ends.push(
+    () => client.close(),
+    () => server.forceShutdown(),
+  );
+  return client;
+}
+
+const check = (client: HealthClient, service: string) =>
+  new Promise((resolve) =>
+    client.check({ service }, (error, response) => resolve(error ? error.code : response.status)),
+  );
+
+test('tells of the server, of each service, and of no other', async () => {
+  const health = new Health(['a.A']);
+  const client = await serve(health);
+  expect(await check(client, '')).toBe(ServingStatus.NOT_SERVING);
+  health.setServing(true);
+  expect(await check(client, '')).toBe(ServingStatus.SERVING);
+  expect(await check(client, 'a.A')).toBe(ServingStatus.SERVING);
+  expect(await check(client, 'a.B')).toBe(status.NOT_FOUND);
+  expect(await check(client, 'x'.repeat(100_000))).toBe(status.NOT_FOUND);
+  const listed = await new Promise((resolve, reject) =>
+    client.list({}, (error, response) => (error ? reject(error) : resolve(response.statuses))),
+  );
+  expect(listed).toEqual({ '': { status: ServingStatus.SERVING }, 'a.A': { status: ServingStatus.SERVING } });
+});
+
+test('tells those who watch at once, and of changes alone', async () => {
+  const health = new Health(['a.A']);
+  const client = await serve(health);
+  const heard: ServingStatus[] = [];
+  const watch = client.watch({ service: 'a.A' });
+  watch.on('error', () => undefined);
+  const next = (count: number) =>
+    new Promise<void>((resolve) => {
+      const look = () => (heard.length >= count ? resolve() : setTimeout(look, 2));
+      look();
+    });
+  watch.on('data', (response) => heard.push(response.status));
+  await next(1);
+  for (const serving of [false, true, true, false]) health.setServing(serving);
+  await next(3);
+  expect(heard).toEqual([ServingStatus.NOT_SERVING, ServingStatus.SERVING, ServingStatus.NOT_SERVING]);
+  watch.cancel();
+
+  const stranger = client.watch({ service: 'a.B' });
+  stranger.on('error', () => undefined);
+  const first = await new Promise((resolve) => stranger.once('data', (response) => resolve(response.status)));
+  expect(first).toBe(ServingStatus.SERVICE_UNKNOWN);
+  stranger.cancel();
+});
