@@ -3,8 +3,8 @@ import { afterEach, expect, test } from 'vitest';
 import {
   HealthClient,
   HealthCheckResponse_ServingStatus as ServingStatus,
-} from '../../src/shared/generated/grpc/health/v1/health.js';
-import { Health } from '../../src/shared/grpc/health.js';
+} from '../../../src/shared/generated/grpc/health/v1/health.js';
+import { Health } from '../../../src/shared/grpc/health.js';
 
 const ends: (() => void)[] = [];
 afterEach(() => {
