@@ -239,7 +239,7 @@ export const MUTATIONS = [
   },
   {
     name: 'split folded twice',
-    file: 'attention_combine.hip',
+    file: 'forge/attention_combine.h',
     from: 'row_position[row] / SPLIT + 1',
     to: 'row_position[row] / SPLIT + 2',
     test: 'attention_combine',

@@ -4,14 +4,18 @@
 //   npm run build:kernels -- --target sm_90
 //   nvcc -O3 -std=c++17 -gencode arch=compute_90,code=sm_90 --expt-relaxed-constexpr -fmad=false -I kernels
 //     -o build/sampling bench/gpu/sampling.cu
-//   build/sampling [vocabulary]
+//   build/sampling [VOCABULARY [kernels]]
+//
+// kernels: also what each takes by itself.
 #include <cuda_runtime.h>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 #include "copy_adjusted.hip"
 #include "likeliest_parts.hip"
@@ -77,6 +81,7 @@ struct Case {
 
 int main(int argc, char** argv) {
   const int vocabulary = argc > 1 ? atoi(argv[1]) : 128256;
+  const bool by_kernel = argc > 2;
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> flat(size_t(ROWS) * vocabulary), peaked;
@@ -133,53 +138,56 @@ int main(int argc, char** argv) {
       CHECK(cudaMemset(history, 0, size_t(ROWS) * (1 + 2 * HISTORY) * 4));
       const float* logits = c.peaked ? peaked_d : flat_d;
       const dim3 shared(SAMPLE_PARTS, rows), one(rows);
-      cudaGraph_t graph;
-      cudaGraphExec_t exec;
-      CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-      for (int i = 0; i < REPEATS; i++) {
-        launch(copy_adjusted, shared, stream, logits, adjusted, sample_row, row_slot, slots, biases, SLOT_WORDS,
-               ENTRIES, vocabulary);
-        launch(penalties, one, stream, adjusted, sample_row, row_slot, slots, history, SLOT_WORDS, HISTORY, vocabulary);
-        launch(logit_bias, one, stream, adjusted, sample_row, row_slot, biases, ENTRIES, vocabulary);
-        launch(sample_best, shared, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, SLOT_WORDS,
-               ENTRIES, vocabulary);
-        const dim3 filtering(FILTER_PARTS, rows);
-        launch(sample_bins, filtering, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters,
-               SLOT_WORDS, ENTRIES, vocabulary);
-        launch(sample_candidates, filtering, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts,
-               filters, SLOT_WORDS, ENTRIES, vocabulary);
-        launch(sample_filter, one, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters,
-               SLOT_WORDS, ENTRIES, vocabulary);
-        launch(sample_draw, shared, stream, logits, adjusted, sample_row, row_slot, row_position, slots, biases, parts,
-               filters, SLOT_WORDS, ENTRIES, vocabulary);
-        launch(sample_pick, one, stream, sample_row, row_slot, slots, parts, output, SLOT_WORDS, OUT);
-        launch(token_history, one, stream, sample_row, row_slot, slots, history, SLOT_WORDS, HISTORY);
-        launch(likeliest_parts, shared, stream, logits, sample_row, row_slot, slots, likeliest, SLOT_WORDS, TOP,
-               vocabulary);
-        launch(log_softmax_merge, one, stream, logits, sample_row, row_slot, slots, likeliest, output, SLOT_WORDS, TOP,
-               vocabulary);
-      }
-      CHECK(cudaStreamEndCapture(stream, &graph));
-      CHECK(cudaGraphInstantiate(&exec, graph, 0));
-      for (int i = 0; i < 3; i++) CHECK(cudaGraphLaunch(exec, stream));
-      std::vector<float> us;
-      for (int i = 0; i < REPLAYS; i++) {
-        CHECK(cudaEventRecord(start, stream));
-        CHECK(cudaGraphLaunch(exec, stream));
-        CHECK(cudaEventRecord(stop, stream));
-        CHECK(cudaEventSynchronize(stop));
-        float ms;
-        CHECK(cudaEventElapsedTime(&ms, start, stop));
-        us.push_back(1000 * ms / REPEATS);
-      }
-      std::sort(us.begin(), us.end());
+      const dim3 filtering(FILTER_PARTS, rows);
+      const std::pair<const char*, std::function<void()>> kernels[] = {
+          {"copy_adjusted", [&] { launch(copy_adjusted, shared, stream, logits, adjusted, sample_row, row_slot, slots, biases, SLOT_WORDS, ENTRIES, vocabulary); }},
+          {"penalties", [&] { launch(penalties, one, stream, adjusted, sample_row, row_slot, slots, history, SLOT_WORDS, HISTORY, vocabulary); }},
+          {"logit_bias", [&] { launch(logit_bias, one, stream, adjusted, sample_row, row_slot, biases, ENTRIES, vocabulary); }},
+          {"sample_best", [&] { launch(sample_best, shared, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, SLOT_WORDS, ENTRIES, vocabulary); }},
+          {"sample_bins", [&] { launch(sample_bins, filtering, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
+          {"sample_candidates", [&] { launch(sample_candidates, filtering, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
+          {"sample_filter", [&] { launch(sample_filter, one, stream, logits, adjusted, sample_row, row_slot, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
+          {"sample_draw", [&] { launch(sample_draw, shared, stream, logits, adjusted, sample_row, row_slot, row_position, slots, biases, parts, filters, SLOT_WORDS, ENTRIES, vocabulary); }},
+          {"sample_pick", [&] { launch(sample_pick, one, stream, sample_row, row_slot, slots, parts, output, SLOT_WORDS, OUT); }},
+          {"token_history", [&] { launch(token_history, one, stream, sample_row, row_slot, slots, history, SLOT_WORDS, HISTORY); }},
+          {"likeliest_parts", [&] { launch(likeliest_parts, shared, stream, logits, sample_row, row_slot, slots, likeliest, SLOT_WORDS, TOP, vocabulary); }},
+          {"log_softmax_merge", [&] { launch(log_softmax_merge, one, stream, logits, sample_row, row_slot, slots, likeliest, output, SLOT_WORDS, TOP, vocabulary); }},
+      };
+      const auto timed = [&](const std::function<void()>& step) {
+        cudaGraph_t graph;
+        cudaGraphExec_t exec;
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        for (int i = 0; i < REPEATS; i++) step();
+        CHECK(cudaStreamEndCapture(stream, &graph));
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+        for (int i = 0; i < 3; i++) CHECK(cudaGraphLaunch(exec, stream));
+        std::vector<float> us;
+        for (int i = 0; i < REPLAYS; i++) {
+          CHECK(cudaEventRecord(start, stream));
+          CHECK(cudaGraphLaunch(exec, stream));
+          CHECK(cudaEventRecord(stop, stream));
+          CHECK(cudaEventSynchronize(stop));
+          float ms;
+          CHECK(cudaEventElapsedTime(&ms, start, stop));
+          us.push_back(1000 * ms / REPEATS);
+        }
+        std::sort(us.begin(), us.end());
+        CHECK(cudaGraphExecDestroy(exec));
+        CHECK(cudaGraphDestroy(graph));
+        return us[us.size() / 2];
+      };
+      const float all = timed([&] {
+        for (const auto& [name, step] : kernels) step();
+      });
       std::vector<int32_t> out(size_t(rows) * OUT);
       CHECK(cudaMemcpy(out.data(), output, out.size() * 4, cudaMemcpyDeviceToHost));
       uint64_t hash = 1469598103934665603ull;
       for (int32_t w : out) hash = (hash ^ uint32_t(w)) * 1099511628211ull;
-      printf("  %2d rows %8.1f (%08x)", rows, us[us.size() / 2], unsigned(hash ^ hash >> 32));
-      CHECK(cudaGraphExecDestroy(exec));
-      CHECK(cudaGraphDestroy(graph));
+      printf("  %2d rows %8.1f (%08x)", rows, all, unsigned(hash ^ hash >> 32));
+      for (const auto& [name, step] : kernels) {
+        const float own = by_kernel ? timed(step) : 0.0f;
+        if (own > 4.0f) printf("\n    %s %.1f", name, own);
+      }
     }
     printf("\n");
   }

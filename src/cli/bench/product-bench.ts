@@ -2,7 +2,7 @@ import { type GpuPlatform, loadAddon } from '../../executor/device/addon.js';
 import { type Device, DeviceScope } from '../../executor/device/device.js';
 import * as kernels from '../../executor/kernels/index.js';
 import type { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
-import { asForm, Products } from '../../executor/layers/products.js';
+import { Products } from '../../executor/layers/products.js';
 import type { Matrix } from '../../executor/model/matrix.js';
 import { COUNT_TOKENS, STEP_COUNTS } from '../../executor/model/step-counts.js';
 import { RocmForgeError } from '../../shared/errors.js';
@@ -68,7 +68,9 @@ async function timeProduct(
   const layout = device.deviceClass === 'hopper' ? 'fragments' : 'file';
   const elements = layout === 'fragments' ? kernels.fragmentBytes('f16', out, columns) / 2 : out * columns;
   // One memory for both: what is multiplied does not change how long it takes, but zeros would.
-  const weights = memory.allocate('f16', elements);
+  // Fragments are bytes to what is launched.
+  const isPacked = layout === 'fragments';
+  const weights = memory.allocate(isPacked ? 'u8' : 'f16', isPacked ? 2 * elements : elements);
   const pattern = Uint16Array.from({ length: elements }, (_, i) => ((i * 40_503) % 0x3c00) | ((i & 1) << 15));
   device.native.write(weights.address, new Uint8Array(pattern.buffer));
   const matrix: Matrix = { type: 'f16', layout, buffer: weights, rows: out, columns };
@@ -86,7 +88,7 @@ async function timeProduct(
     const input = {
       columns,
       rows: { count: { index: COUNT_TOKENS, max: rows }, present },
-      forms: { f16: asForm(x, 'f16') },
+      forms: { f16: x },
     };
     products.multiply(matrix, input, { y, stride: out });
   };

@@ -1,7 +1,9 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { roundings, type Tolerance } from '../device/tolerance.js';
-import { FLOAT_TYPES, type FloatType } from './formats.js';
+import { roundings, stored, type Tolerance } from '../device/tolerance.js';
+import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
+import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
+import { chunksOf, FRAGMENT_CHUNK } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import {
   HEAD_DIMS,
@@ -95,6 +97,30 @@ export const attentionCombine = defineKernel({
     ({ splits }) => 8 * splits! + 16,
   ),
 });
+
+export const attentionCombineColumns = (type: TileType) =>
+  defineKernel({
+    name: `attention_combine_columns_${type}`,
+    source: 'attention_combine_columns.hip',
+    on: 'hopper',
+    summary: 'attention_combine, in columns of 16-bit floats',
+    arguments: [
+      input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+      columnsOf('out', type, 'out_rows'),
+      input('row_position', 'i32', 'tokens'),
+      i32('heads'),
+      i32('head_dim'),
+      i32('splits'),
+      i32('out_rows'),
+    ],
+    grid: [{ of: 'heads', per: COMBINE_HEADS }, { of: 'tokens' }, { of: 'splits', per: COMBINE_SPLITS }],
+    multiples: [
+      ['out_rows', `${COLUMNS_MULTIPLE}`],
+      ['head_dim', `${FRAGMENT_CHUNK}`],
+    ],
+    order: ORDER.splits,
+    tolerance: stored(type, attentionCombine.tolerance),
+  });
 
 /** Head sizes that attention on matrix units is built for. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
@@ -231,6 +257,14 @@ export interface AttentionCounts {
   readonly tiles: StepCount;
 }
 
+/** Where attention is written as the columns that products take. */
+export interface AttendedColumns {
+  readonly type: TileType;
+  /** `[chunks, rows, FRAGMENT_CHUNK]` */
+  readonly y: DeviceBuffer;
+  readonly rows: number;
+}
+
 /**
  * Attention of a step's rows on matrix units: few rows are split over many blocks, and many share the keys and values of
  * their sequence. A row's bits are the same in either form.
@@ -242,6 +276,7 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
+  columns?: AttendedColumns,
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
@@ -252,17 +287,29 @@ export function launchAttentionTile(
     { ...dims, tokens, splits: counts.splits },
   );
   const { row_position } = both;
-  launch(
-    attentionCombine,
-    { parts: buffer, out, row_position, heads, head_dim: headDim, splits },
-    { tokens, splits: counts.splits },
-  );
+  const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
+  const folds = { tokens, splits: counts.splits };
+  if (columns === undefined) launch(attentionCombine, { ...combined, out }, folds);
+  else {
+    const chunks = chunksOf(heads * headDim);
+    const { type, y, rows: out_rows } = columns;
+    launch(attentionCombineColumns(type), { ...combined, out: y, out_rows }, { ...folds, chunks });
+  }
   launch(attentionTile('f16', headDim), values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
+  if (columns === undefined) return;
+  // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
+  launch(
+    convertColumns(columns.type),
+    { x: out, y: columns.y, in: heads * headDim, y_rows: columns.rows },
+    { rows: counts.tokens, chunks: chunksOf(heads * headDim) },
+    { count: counts.splitRows, atMost: 0 },
+  );
 }
 
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   attentionCombine,
+  ...TILE_TYPES.map(attentionCombineColumns),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
   ),

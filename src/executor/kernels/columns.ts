@@ -41,7 +41,7 @@ export const rmsNormColumns = (type: TileType) =>
     summary: 'rms_norm, in columns of 16-bit floats',
     arguments: [
       aligned(16, input('x', 'f32', 'rows', 'hidden')),
-      input('weight', 'f32', 'hidden'),
+      aligned(16, input('weight', 'f32', 'hidden')),
       columnsOf('y', type, 'y_rows'),
       i32('hidden'),
       i32('y_rows'),

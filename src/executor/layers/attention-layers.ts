@@ -32,8 +32,12 @@ export class AttentionLayers {
     return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
   }
 
-  /** out = what the rows attend to; changes qkv. */
-  record(value: Attention, qkv: DeviceBuffer, out: DeviceBuffer): void {
+  /**
+   * out = what the rows attend to, or where it can be `columns`; changes qkv and, to either, out.
+   *
+   * @returns whether it is `columns`
+   */
+  record(value: Attention, qkv: DeviceBuffer, out: DeviceBuffer, columns?: kernels.AttendedColumns): boolean {
     const { headNorms, rope, layer } = value;
     const tables = this.ropes.get(rope) as RopeTables;
     const form = this.formFor(value);
@@ -46,7 +50,9 @@ export class AttentionLayers {
       this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
     }
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
-    form.record(this.site.cache.layer(layer), rope, tables, qkv, out, isFused ? norms : undefined);
+    const extras = { norms: isFused ? norms : undefined, columns: form.writesColumns ? columns : undefined };
+    form.record(this.site.cache.layer(layer), rope, tables, qkv, out, extras);
+    return extras.columns !== undefined;
   }
 
   private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {

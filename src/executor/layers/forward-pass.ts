@@ -24,9 +24,10 @@ import type { Weights } from '../model/weights.js';
 import { AttentionLayers } from './attention-layers.js';
 import {
   ADDED_PRODUCT,
-  FUSIONS,
+  COMBINED_COLUMNS,
   type Fusion,
   type FusionSite,
+  fusionsOn,
   GATED_FUSIONS,
   GATED_PRODUCT,
   NORM_FUSIONS,
@@ -63,7 +64,7 @@ export class ForwardPass {
   /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
   private readonly qkv: DeviceBuffer;
   /** `[max_step_tokens, heads, head_dim]` */
-  private readonly attended: DeviceBuffer;
+  private readonly attended: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
   /** `[max_step_tokens, 2, ffn]` */
   private readonly gateUp: DeviceBuffer;
   /** What is normalized, and what is gated, each in f32 and in the form that its matrices take. */
@@ -106,8 +107,7 @@ export class ForwardPass {
     this.cache = cache;
     this.device = within.device;
     this.memory = within.child();
-    const isUsed = (rule: Fusion) => !without.includes(rule) && (rule.on === 'anywhere' || !this.device.isHost);
-    this.fusions = new Set(FUSIONS.filter(isUsed));
+    this.fusions = fusionsOn(this.device.deviceClass, without);
     const f32 = (elements: number) => this.memory.allocate('f32', elements);
     const widest = (kind: Value['kind'], columns: (value: Value) => number = (value) => columnsOf(value, hiddenSize)) =>
       Math.max(1, ...[...valuesOf(graph)].filter((value) => value.kind === kind).map(columns));
@@ -115,12 +115,12 @@ export class ForwardPass {
     this.arena = slotArena(limits);
     this.x = f32(rows * hiddenSize);
     this.qkv = f32(rows * widest('attention', qkvColumns));
-    this.attended = f32(rows * widest('attention'));
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const widestInput = Math.max(hiddenSize, widest('norm'), widest('attention'), widest('gated'));
     this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
+    this.attended = this.products.roomInBoth(this.memory, rows, widest('attention'));
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
     this.sampled = f32(maxSequences * hiddenSize);
@@ -233,8 +233,7 @@ export class ForwardPass {
       case 'gated':
         return { columns, rows, forms: this.gate(value, form, stream) };
       case 'attention':
-        this.attend(value, stream);
-        return { columns, rows, forms: { f32: this.attended } };
+        return { columns, rows, forms: this.attend(value, form, stream) };
       case 'linear':
       case 'scaled':
         this.inF32(value, this.delta, stream);
@@ -321,9 +320,14 @@ export class ForwardPass {
     return { [form]: y };
   }
 
-  private attend(value: Attention, stream: Stream): void {
+  private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
     this.product(value.qkv, this.qkv, stream);
-    this.attentions.record(value, this.qkv, this.attended);
+    const { f32, other } = this.attended;
+    const { columnRows } = this.products;
+    const isFused = this.fusions.has(COMBINED_COLUMNS) && COMBINED_COLUMNS.into.includes(form);
+    const y = asForm(other, form);
+    const columns = isFused && columnRows ? { type: form as kernels.TileType, y, rows: columnRows } : undefined;
+    return this.attentions.record(value, this.qkv, f32, columns) ? { [form]: y } : { f32 };
   }
 
   /** The products side by side in y, with their biases. */

@@ -1,4 +1,4 @@
-import type { DeviceBuffer } from '../device/device.js';
+import type { DeviceBuffer, DeviceClass } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
@@ -13,8 +13,11 @@ import type { InputForm } from './products.js';
 export interface Fusion {
   /** The launches that it takes the place of. */
   readonly replaces: string;
-  /** Where it is worth it: `gpu` has matrix units, and launches that cost more than the memory traffic they save. */
-  readonly on: 'gpu' | 'anywhere';
+  /**
+   * Where it is worth it: `gpu` has matrix units, and launches that cost more than the memory traffic they save; `hopper`
+   * takes activations as columns.
+   */
+  readonly on: 'gpu' | 'hopper' | 'anywhere';
 }
 
 /** What a fused launch is recorded with. */
@@ -23,6 +26,12 @@ export interface FusionSite {
   readonly rows: Rows;
   /** Rows of columns, where 16-bit floats are written so. */
   readonly columnRows: number | undefined;
+}
+
+/** The rules that are worth it on a device, but for those that are to be left out. */
+export function fusionsOn(device: DeviceClass, without: readonly Fusion[]): ReadonlySet<Fusion> {
+  const isWorthIt = { anywhere: true, gpu: device !== 'host', hopper: device === 'hopper' };
+  return new Set(FUSIONS.filter((rule) => isWorthIt[rule.on] && !without.includes(rule)));
 }
 
 /** A value written in the form that its consumer takes, rather than in f32 for another launch to convert. */
@@ -133,6 +142,13 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
   when: ({ dimensions }) => dimensions % kernels.NORMED_ROTARY_MULTIPLE === 0,
 };
 
+/** What attention folds of few rows is written as the columns that products take. */
+export const COMBINED_COLUMNS: Fusion & { readonly into: readonly InputForm[] } = {
+  replaces: 'attention_combine, convert_columns',
+  on: 'hopper',
+  into: ['f16', 'bf16'],
+};
+
 /** All rules. */
 export const FUSIONS: readonly Fusion[] = [
   ...NORM_FUSIONS,
@@ -141,4 +157,5 @@ export const FUSIONS: readonly Fusion[] = [
   ADDED_PRODUCT,
   TURNED_APPEND,
   NORMED_APPEND,
+  COMBINED_COLUMNS,
 ];

@@ -51,12 +51,22 @@ export interface HeadNormValues {
   readonly eps: number;
 }
 
+/** What attention may do besides. */
+export interface AttentionExtras {
+  /** Heads are normalized first. */
+  readonly norms?: HeadNormValues | undefined;
+  /** What the rows attend to is left there, and `out` is for what is between. */
+  readonly columns?: kernels.AttendedColumns | undefined;
+}
+
 /** A way to attend. */
 export interface AttentionForm {
   /** Absent where no context is split. */
   readonly splits: AttentionSplits | undefined;
   /** Whether it takes heads to normalize first. */
   readonly normalizes: boolean;
+  /** Whether it can write what it attends to as columns. */
+  readonly writesColumns: boolean;
   /** Turns q and k, appends k and v to the layer's cache, and attends: qkv → out. */
   record(
     layer: LayerCache,
@@ -64,7 +74,7 @@ export interface AttentionForm {
     tables: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    norms?: HeadNormValues,
+    extras?: AttentionExtras,
   ): void;
 }
 
@@ -93,13 +103,17 @@ export class PagedAttention implements AttentionForm {
     return this.site.fusions.has(TURNED_APPEND) && this.site.fusions.has(NORMED_APPEND);
   }
 
+  get writesColumns(): boolean {
+    return this.parts !== undefined;
+  }
+
   record(
     { k, v }: LayerCache,
     rope: Rope,
     ropes: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    norms?: HeadNormValues,
+    { norms, columns }: AttentionExtras = {},
   ): void {
     const { tables, plan, shape, limits, cache } = this.site;
     const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
@@ -144,7 +158,15 @@ export class PagedAttention implements AttentionForm {
       tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
-    kernels.launchAttentionTile(launch, shape, this.parts, counts, { ...values, tiles: tables.at('tiles') }, dims);
+    kernels.launchAttentionTile(
+      launch,
+      shape,
+      this.parts,
+      counts,
+      { ...values, tiles: tables.at('tiles') },
+      dims,
+      columns,
+    );
   }
 }
 

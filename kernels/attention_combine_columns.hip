@@ -1,0 +1,31 @@
+// attention_combine_columns: attention_combine, in the columns that Hopper's matrix units take
+#include "forge/attention_combine.h"
+#include "forge/to_columns.h"
+
+namespace forge {
+template <class T>
+struct AttendedColumns {
+  T* out;
+  int rows;
+};
+// Rows end with a chunk: see the contract.
+template <class T>
+DEVICE void store_attended(const AttendedColumns<T>& columns, int row, int, int element, float value) {
+  store_column(columns.out + column_place(row, element, columns.rows), value);
+}
+}  // namespace forge
+
+// Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS.
+KERNEL(attention_combine_columns_f16, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]
+       forge::half_t* __restrict out,                                 // [chunks, out_rows, CHUNK]
+       const int32_t* __restrict row_position,                        // [tokens]
+       int heads, int head_dim, int splits, int out_rows) {
+  const forge::AttendedColumns<forge::half_t> columns{out, out_rows};
+  forge::attention_combine(BLOCK_INDEX, parts, columns, row_position, heads, head_dim, splits);
+}
+
+KERNEL(attention_combine_columns_bf16, const float* __restrict parts, forge::bfloat_t* __restrict out,
+       const int32_t* __restrict row_position, int heads, int head_dim, int splits, int out_rows) {
+  const forge::AttendedColumns<forge::bfloat_t> columns{out, out_rows};
+  forge::attention_combine(BLOCK_INDEX, parts, columns, row_position, heads, head_dim, splits);
+}
