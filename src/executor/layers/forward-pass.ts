@@ -323,11 +323,8 @@ export class ForwardPass {
   private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
     this.product(value.qkv, this.qkv, stream);
     const { f32, other } = this.attended;
-    const { columnRows } = this.products;
-    const isFused = this.fusions.has(COMBINED_COLUMNS) && COMBINED_COLUMNS.into.includes(form);
-    const y = asForm(other, form);
-    const columns = isFused && columnRows ? { type: form as kernels.TileType, y, rows: columnRows } : undefined;
-    return this.attentions.record(value, this.qkv, f32, columns) ? { [form]: y } : { f32 };
+    const columns = this.fusions.has(COMBINED_COLUMNS) ? this.products.asColumns(other, form) : undefined;
+    return this.attentions.record(value, this.qkv, f32, columns) ? { [form]: columns?.y } : { f32 };
   }
 
   /** The products side by side in y, with their biases. */

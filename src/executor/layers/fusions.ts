@@ -1,4 +1,5 @@
-import type { DeviceBuffer, DeviceClass } from '../device/device.js';
+import type { DeviceClass } from '../device/contract.js';
+import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
@@ -143,11 +144,7 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
 };
 
 /** What attention folds of few rows is written as the columns that products take. */
-export const COMBINED_COLUMNS: Fusion & { readonly into: readonly InputForm[] } = {
-  replaces: 'attention_combine, convert_columns',
-  on: 'hopper',
-  into: ['f16', 'bf16'],
-};
+export const COMBINED_COLUMNS: Fusion = { replaces: 'attention_combine, convert_columns', on: 'hopper' };
 
 /** All rules. */
 export const FUSIONS: readonly Fusion[] = [

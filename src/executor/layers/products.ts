@@ -141,6 +141,12 @@ export class Products {
     return y;
   }
 
+  /** Memory as the columns of a form; undefined where it is not taken as columns. */
+  asColumns(memory: DeviceBuffer, form: InputForm): kernels.AttendedColumns | undefined {
+    if (this.columnRows === undefined || (form !== 'f16' && form !== 'bf16')) return undefined;
+    return { type: form, y: asForm(memory, form), rows: this.columnRows };
+  }
+
   /** Room for rows of so many columns in f32, and in the form that their matrices take. */
   roomInBoth(memory: Allocator, maxRows: number, columns: number): { f32: DeviceBuffer; other: DeviceBuffer } {
     const f32 = memory.allocate('f32', maxRows * columns);
