@@ -2,11 +2,13 @@ import { RocmForgeError } from '../shared/errors.js';
 import type { GgufModel } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { MOST_SEQUENCES } from '../shared/step-limits.js';
+import { workingWindowBlocks } from './block-budget.js';
 import { CountingDevice, withoutWeights } from './counting-device.js';
 import { Device } from './device/device.js';
 import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import type { LoadOptions } from './load-options.js';
 import { loadOpened } from './loaded-model.js';
+import type { Limits } from './model/limits.js';
 import type { ModelContent } from './model/mapped-model.js';
 import { blocksFor } from './model/slot-layout.js';
 import { bytesOnGpu } from './model/weights.js';
@@ -39,6 +41,8 @@ export interface Grant {
   readonly sequences: number;
   /** Tokens that all sequences together may hold. */
   readonly kvTokens: number;
+  /** Whether layers with a window have enough for what every sequence sees at once; true where there are none. */
+  readonly holdsWindows: boolean;
   readonly kvBytes: number;
   readonly weightBytes: number;
   /** What steps compute in, tables, slots and rotations. */
@@ -159,7 +163,10 @@ async function most(trial: (n: number) => Promise<Attempt>, limit: number, guess
   const shared = await largest(async (n) => (await trial(n)).granted !== null, limit, guess?.shared);
   const isWhole = async (n: number): Promise<boolean> => {
     const { granted } = await trial(n);
-    return granted !== null && granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS;
+    return (
+      granted?.holdsWindows === true &&
+      granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS
+    );
   };
   return { shared, whole: await largest(isWhole, shared, guess?.whole) };
 }
@@ -184,6 +191,11 @@ export async function largest(holds: (n: number) => Promise<boolean>, limit: num
   return low;
 }
 
+function holdsWindows(limits: Limits): boolean {
+  const { windowed, maxSequences } = limits;
+  return windowed === undefined || windowed.blocks > workingWindowBlocks(windowed.window, limits, maxSequences);
+}
+
 type Attempt =
   | { readonly granted: Grant; readonly refusal: null }
   | { readonly granted: null; readonly refusal: RocmForgeError };
@@ -203,6 +215,7 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
       context,
       sequences: forward.limits.maxSequences,
       kvTokens: (forward.limits.kvBlocks - 1) * KV_BLOCK_TOKENS,
+      holdsWindows: holdsWindows(forward.limits),
       kvBytes,
       weightBytes,
       workspaceBytes: device.usedBytes - weightBytes - kvBytes,
