@@ -21,8 +21,9 @@ interface Touched {
  */
 export class WindowModel {
   private readonly kv: Uint32Array;
-  /** Of each slot as the last frame left it: the block of each index that is still seen. */
+  /** Of each slot the block of each index that its next position sees, and the index after the last. */
   private readonly tables = new Map<number, Map<number, number>>();
+  private readonly ends = new Map<number, number>();
   private readonly queue: (readonly Touched[])[] = [];
 
   constructor(private readonly limits: WindowLimits) {
@@ -32,20 +33,18 @@ export class WindowModel {
   /** The frame arrives. Nothing that a step under way touches may be written for anything else. */
   send(plan: StepPlan): void {
     for (const slot of plan.closes) this.tables.delete(slot);
-    for (const { slot, position } of plan.slices) this.hide(slot, position);
     for (const { slot, windowStart, windowBlocks } of plan.opens) {
       this.tables.set(slot, new Map());
-      this.add(slot, windowStart, windowBlocks);
+      this.ends.set(slot, windowStart);
+      this.add(slot, windowBlocks);
     }
-    for (const { slot, windowBlocks } of plan.appends) {
-      const indices = [...this.tableOf(slot).keys()];
-      if (windowBlocks.length > 0) this.add(slot, Math.max(...indices) + 1, windowBlocks);
-    }
+    for (const { slot, windowBlocks } of plan.appends) this.add(slot, windowBlocks);
     const touched = plan.slices.map(({ slot, position, count }): Touched => {
       const first = Math.max(0, position - this.limits.window + 1);
       return { slot, reads: this.places(slot, first, position), writes: this.places(slot, position, position + count) };
     });
     for (const { slot, writes } of touched) for (const place of writes) this.refuseConflict(slot, place);
+    for (const { slot, position, count } of plan.slices) this.hide(slot, position + count);
     this.queue.push(touched);
   }
 
@@ -73,7 +72,7 @@ export class WindowModel {
     this.kv.fill(0xdead);
   }
 
-  /** The blocks whose every position is hidden from here on leave. */
+  /** The blocks whose every position is hidden from here on leave: a sequence never goes back. */
   private hide(slot: number, position: number): void {
     const table = this.tables.get(slot) ?? new Map<number, number>();
     for (const index of table.keys()) {
@@ -82,8 +81,10 @@ export class WindowModel {
     }
   }
 
-  private add(slot: number, first: number, blocks: readonly number[]): void {
+  private add(slot: number, blocks: readonly number[]): void {
     const table = this.tableOf(slot);
+    const first = this.ends.get(slot) as number;
+    this.ends.set(slot, first + blocks.length);
     for (const [i, block] of blocks.entries()) {
       if (block <= 0 || block >= this.limits.blocks) throw new Error(`windowed block ${block}`);
       if ([...table.values()].includes(block)) throw new Error(`windowed block ${block} twice in slot ${slot}`);
