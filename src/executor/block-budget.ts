@@ -137,7 +137,7 @@ export class BlockBudget {
 }
 
 /** Windowed blocks of a slot that generates, and one more for where its rows of larger steps begin and end. */
-function slotWindowBlocks(window: number, maxContext: number): number {
+export function slotWindowBlocks(window: number, maxContext: number): number {
   return Math.min(blocksFor(maxContext), 1 + mostSeenBlocks(STEPS_UNDER_WAY, window, KV_BLOCK_TOKENS));
 }
 

@@ -33,6 +33,9 @@ export interface WindowedBlocks {
 export class KvCache {
   private readonly memory: DeviceScope;
   private readonly layers: readonly LayerCache[];
+  /** Of one block over the layers that see everything, and over those with a window. */
+  readonly blockBytes: number;
+  readonly windowedBlockBytes: number;
   readonly bytes: number;
 
   /**
@@ -60,8 +63,10 @@ export class KvCache {
       const allocate = () => this.memory.allocate(type, own * blockElements);
       return { k: allocate(), v: allocate(), blocks: own, isWindowed };
     });
-    const blocksOfLayers = this.layers.reduce((sum, layer) => sum + layer.blocks, 0);
-    this.bytes = blocksOfLayers * kvBlockBytes({ ...model, layers: 1 }, type);
+    const windowedLayers = this.layers.filter(({ isWindowed }) => isWindowed).length;
+    this.blockBytes = kvBlockBytes({ ...model, layers: model.layers - windowedLayers }, type);
+    this.windowedBlockBytes = kvBlockBytes({ ...model, layers: windowedLayers }, type);
+    this.bytes = blocks * this.blockBytes + (windowed?.blocks ?? 0) * this.windowedBlockBytes;
   }
 
   layer(index: number): LayerCache {
