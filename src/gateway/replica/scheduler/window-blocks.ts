@@ -169,7 +169,8 @@ export class WindowBlocks {
     for (const { computed, scheduled, windowStart, windowBlocks } of holders) {
       const first = firstSeenBlock(computed, this.window, BLOCK_TOKENS);
       if (windowStart <= first && windowStart + windowBlocks.length >= blocksFor(scheduled)) continue;
-      throw new Error(`windowed blocks ${windowStart} to ${windowBlocks.length} more for ${computed} to ${scheduled}`);
+      const end = windowStart + windowBlocks.length;
+      throw new Error(`windowed blocks from ${windowStart} to ${end} for positions from ${computed} to ${scheduled}`);
     }
   }
 }
