@@ -13,7 +13,8 @@
         "native/mapped_file.cc",
         "native/nvml.cc",
         "native/probe_gpu.cc",
-        "native/thread_pool.cc"
+        "native/thread_pool.cc",
+        "native/vendor_blas.cc"
       ],
       "include_dirs": ["<!@(node -p \"require('node-addon-api').include\")"],
       "defines": ["NAPI_VERSION=8", "NODE_ADDON_API_DISABLE_DEPRECATED"],

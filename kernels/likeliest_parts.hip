@@ -19,10 +19,14 @@ KERNEL(likeliest_parts, const float* __restrict logits,  // [samples, vocabulary
   const float* l = logits + static_cast<size_t>(sample) * vocabulary;
   int32_t* ids = likeliest + (static_cast<size_t>(sample) * SAMPLE_PARTS + part) * top_max;
   const PartRange range = part_range(part, vocabulary);
-  likeliest_of(
-      range.end - range.first, min_of(wanted, top_max),
-      [&](int i) {
-        return Indexed{l[range.first + i], range.first + i};
-      },
-      [&](int n, const Indexed& best) { ids[n] = best.index; });
+  const int count = range.end - range.first, most = min_of(wanted, top_max);
+  const auto element = [&](int i) { return Indexed{l[range.first + i], range.first + i}; };
+  const auto store = [&](int n, const Indexed& best) { ids[n] = best.index; };
+  // Of vocabularies of more than SAMPLE_PARTS times as many tokens all are looked at again for each.
+  constexpr int HELD = 16;
+  if (count <= HELD * BLOCK) {
+    likeliest_held<HELD>(count, most, element, store);
+  } else {
+    likeliest_of(count, most, element, store);
+  }
 }

@@ -31,7 +31,8 @@ KERNEL(log_softmax_merge, const float* __restrict logits,  // [samples, vocabula
     best_logits[i] = id == NO_ELEMENT ? -__builtin_inff() : l[id];
   }
   block_sync();
-  likeliest_of(
+  constexpr int HELD = (SAMPLE_PARTS * TOP_LOGPROBS_MAX + BLOCK - 1) / BLOCK;
+  likeliest_held<HELD>(
       count, min_of(of_part, vocabulary),
       [&](int i) {
         return Indexed{best_logits[i], best_ids[i]};

@@ -29,11 +29,10 @@ KERNEL(sample_bins, const float* __restrict logits,  // [samples, vocabulary]
   const bool counts = has_top_k(sampling, vocabulary);
   const FilterBins by = filter_bins(sampling, vocabulary, largest);
   const PartRange range = part_range(part, vocabulary, FILTER_PARTS);
-  for (int i = range.first + thread_id(); i < range.end; i += BLOCK) {
-    const float logit = row.logits[i];
+  each_loaded<LOGITS_AT_ONCE>(row.logits, range.first, range.end, [&](float logit, int) {
     const uint64_t own = counts ? 1 : mass_of((logit - largest) * sampling.inverse);
     if (own != 0) shared_add(bins[bin_of(by, logit)], own);
-  }
+  });
   block_sync();
   int32_t* target = filter_of(filters, sample) + FILTER_PART_BINS + 2 * FILTER_BINS * part;
   for (int b = thread_id(); b < FILTER_BINS; b += BLOCK) store_u64(target + 2 * b, bins[b]);

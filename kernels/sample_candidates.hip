@@ -47,19 +47,19 @@ KERNEL(sample_candidates, const float* __restrict logits,  // [samples, vocabula
   const int last = found[0], first = counts ? 0 : last;
   const FilterBins by = filter_bins(sampling, vocabulary, largest);
   const PartRange range = part_range(part, vocabulary, FILTER_PARTS);
-  const auto is_candidate = [&](int i) {
-    const int bin = bin_of(by, row.logits[i]);
+  const auto is_candidate = [&](float logit) {
+    const int bin = bin_of(by, logit);
     return first <= bin && bin <= last;
   };
   int own = 0;
-  for (int i = range.first + thread_id(); i < range.end; i += BLOCK) own += is_candidate(i);
+  each_loaded<LOGITS_AT_ONCE>(row.logits, range.first, range.end,
+                              [&](float logit, int) { own += is_candidate(logit); });
   const CountBefore before = count_before(own);
   if (thread_id() == 0) filter[FILTER_COUNTS + part] = before.total;
   if (before.total > PART_CANDIDATES) return;
   int32_t* ids = filter + FILTER_IDS + part * PART_CANDIDATES + before.threads;
-  for (int i = range.first + thread_id(); own > 0 && i < range.end; i += BLOCK) {
-    if (!is_candidate(i)) continue;
-    *ids++ = i;
-    own--;
-  }
+  if (own == 0) return;
+  each_loaded<LOGITS_AT_ONCE>(row.logits, range.first, range.end, [&](float logit, int i) {
+    if (is_candidate(logit)) *ids++ = i;
+  });
 }

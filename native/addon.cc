@@ -9,6 +9,7 @@
 #include "mapped_file.h"
 #include "nvml.h"
 #include "probe_gpu.h"
+#include "vendor_blas.h"
 
 namespace {
 
@@ -36,6 +37,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
   exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
   exports.Set("nvmlStats", Napi::Function::New<rocmforge::nvml_stats>(env));
+  exports.Set("timeVendorProduct", Napi::Function::New<rocmforge::time_vendor_product>(env));
   exports.Set("hostLevel", Napi::Function::New<host_level>(env));
   exports.Set("dieWithParent", Napi::Function::New<die_with_parent>(env));
   exports.Set("openFaultRecord", Napi::Function::New<open_fault_record>(env));

@@ -108,11 +108,11 @@ export const MUTATIONS = [
   },
   {
     name: 'V rotated',
-    file: 'rope_kv_append.hip',
-    from: 'const bool turns = head < heads + kv_heads && unit',
-    to: 'const bool turns = unit',
+    file: 'forge/rope_append.h',
+    from: 'return head < row.heads + row.kv_heads && unit',
+    to: 'return unit',
     test: 'rope_kv_append',
-    with: ['rope_kv_append_q8_0'],
+    with: ['norm_rope_kv_append', 'rope_kv_append_q8_0'],
   },
   {
     name: 'wrong KV head',

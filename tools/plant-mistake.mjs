@@ -28,8 +28,9 @@ const { values: options } = parseArgs({
 const MISTAKES = {
   'out-of-range-store': {
     source: 'rope_kv_append.hip',
-    from: 'kv_offset(block_table, position, kv_heads, (head - heads) % kv_heads, head_dim)',
-    to: `kv_offset(block_table, position, kv_heads, (head - heads) % kv_heads, head_dim) + (position == ${Number(options.position)} ? size_t{1} << 42 : 0)`,
+    file: 'forge/rope_append.h',
+    from: 'kv_offset(row.block_table, row.position, row.kv_heads, (head - row.heads) % row.kv_heads, row.head_dim)',
+    to: `kv_offset(row.block_table, row.position, row.kv_heads, (head - row.heads) % row.kv_heads, row.head_dim) + (row.position == ${Number(options.position)} ? size_t{1} << 42 : 0)`,
   },
   'wrong-norm': {
     source: 'rms_norm.hip',

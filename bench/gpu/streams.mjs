@@ -37,7 +37,7 @@ const WARM = 8;
 
 const [file] = positionals;
 const device = openDevice({ kind: options.device });
-const context = WARM + tokens + KV_BLOCK_TOKENS + Math.max(longest, ...prefills, ...depths);
+const context = repeats * (WARM + tokens) + KV_BLOCK_TOKENS + Math.max(longest, ...prefills, ...depths);
 const model = await loadModel(
   device,
   {
@@ -112,9 +112,14 @@ async function prefill(sequences) {
   return performance.now() - began;
 }
 
-/** Generates, two steps under way. @returns milliseconds of a step */
-async function generate(sequences) {
-  const next = (i) => step({ slices: sequences.map(({ slot, length }) => slice(slot, length + i, 1, true)) });
+/**
+ * Generates, two steps under way.
+ *
+ * @param after tokens that were generated before
+ * @returns milliseconds of a step
+ */
+async function generate(sequences, after = 0) {
+  const next = (i) => step({ slices: sequences.map(({ slot, length }) => slice(slot, length + after + i, 1, true)) });
   for (let i = 0; i < WARM; i++) await next(i);
   const began = performance.now();
   let coming = next(WARM);
@@ -170,27 +175,41 @@ for (const length of prefills) {
   profile(`prefill ${length}`, counts);
 }
 for (const count of streams) {
-  const all = Array.from({ length: count }, (_, i) =>
-    sequence(i, shortest + ((i * 37) % (longest - shortest + 1)), WARM + tokens),
-  );
-  const filled = await prefill(all);
-  const milliseconds = await generate(all);
-  const prompts = all.reduce((sum, { length }) => sum + length, 0);
+  const [filled, times] = [[], []];
+  let prompts = 0;
+  for (let round = 0; round < repeats; round++) {
+    const all = Array.from({ length: count }, (_, i) =>
+      sequence(i, shortest + ((i * 37) % (longest - shortest + 1)), WARM + tokens),
+    );
+    prompts = all.reduce((sum, { length }) => sum + length, 0);
+    filled.push(await prefill(all));
+    times.push(await generate(all));
+    if (round === repeats - 1) {
+      profile(`${count} streams`, countsOf(model.buckets.of(count, Math.ceil((longest + tokens) / ATTENTION_SPLIT))));
+    }
+    await close(all);
+  }
   tell('streams', {
     count,
     prompts: options.prompts,
-    prefill: rate(prompts, filled),
-    stepMs: Number(milliseconds.toFixed(3)),
-    rate: rate(count, milliseconds),
+    prefill: rate(prompts, median(filled)),
+    stepMs: Number(median(times).toFixed(3)),
+    rate: rate(count, median(times)),
+    rates: times.map((milliseconds) => rate(count, milliseconds)),
   });
-  profile(`${count} streams`, countsOf(model.buckets.of(count, Math.ceil((longest + tokens) / ATTENTION_SPLIT))));
-  await close(all);
 }
 for (const depth of depths) {
-  const only = [sequence(0, depth, WARM + tokens)];
+  const only = [sequence(0, depth, repeats * (WARM + tokens))];
   await prefill(only);
-  const milliseconds = await generate(only);
-  tell('depth', { depth, stepMs: Number(milliseconds.toFixed(3)), rate: rate(1, milliseconds) });
+  const times = [];
+  for (let round = 0; round < repeats; round++) times.push(await generate(only, round * (WARM + tokens)));
+  const milliseconds = median(times);
+  tell('depth', {
+    depth,
+    stepMs: Number(milliseconds.toFixed(3)),
+    rate: rate(1, milliseconds),
+    rates: times.map((each) => rate(1, each)),
+  });
   profile(`depth ${depth}`, countsOf(model.buckets.of(1, Math.ceil((depth + tokens) / ATTENTION_SPLIT))));
   await close(only);
 }

@@ -1,6 +1,7 @@
 // Log probabilities of one row of logits, by one block.
 #pragma once
 
+#include "batch.h"
 #include "select.h"
 #include "slot.h"
 
@@ -26,15 +27,48 @@ DEVICE void likeliest_of(int count, int wanted, Element element, Store store) {
   }
 }
 
+// The same with each thread's elements, at most `OWN`, in registers: only who had the best looks for its next one.
+template <int OWN, class Element, class Store>
+DEVICE void likeliest_held(int count, int wanted, Element element, Store store) {
+  Indexed own[OWN];
+  UNROLL
+  for (int j = 0; j < OWN; j++) {
+    const int i = j * BLOCK + thread_id();
+    own[j] = i < count ? element(i) : Indexed{-__builtin_inff(), NO_ELEMENT};
+  }
+  const auto own_best = [&] {
+    Indexed best{-__builtin_inff(), NO_ELEMENT};
+    UNROLL
+    for (int j = 0; j < OWN; j++) best = better_of(best, own[j]);
+    return best;
+  };
+  Indexed mine = own_best();
+  for (int n = 0; n < wanted; n++) {
+    const Indexed best = block_argmax(mine);
+    if (thread_id() == 0) store(n, best);
+    if (best.index == NO_ELEMENT || best.index != mine.index) continue;
+    UNROLL
+    for (int j = 0; j < OWN; j++) {
+      if (own[j].index == best.index) own[j] = {-__builtin_inff(), NO_ELEMENT};
+    }
+    mine = own_best();
+  }
+}
+
 // The logarithm of the sum of the exponentials of a row; all threads of a block together.
 DEVICE float log_sum_of(const float* l, int vocabulary) {
-  float largest = LOWEST;
-  SIMD_MAX(largest)
-  for (int i = thread_id(); i < vocabulary; i += BLOCK) largest = max_of(largest, l[i]);
+  float largest = LOWEST, sum = 0.0f;
+  if (BLOCK == 1) {
+    SIMD_MAX(largest)
+    for (int i = 0; i < vocabulary; i++) largest = max_of(largest, l[i]);
+    SIMD_SUM(sum)
+    for (int i = 0; i < vocabulary; i++) sum += exp_of(l[i] - largest);
+    return largest + log_of(sum);
+  }
+  constexpr int AT_ONCE = 16;
+  each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) { largest = max_of(largest, logit); });
   largest = block_max(largest);
-  float sum = 0.0f;
-  SIMD_SUM(sum)
-  for (int i = thread_id(); i < vocabulary; i += BLOCK) sum += exp_of(l[i] - largest);
+  each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) { sum += exp_of(logit - largest); });
   return largest + log_of(block_sum(sum));
 }
 

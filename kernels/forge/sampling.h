@@ -1,6 +1,7 @@
 // What the sampling kernels share: how a slot's parameters choose the next token of a row of logits.
 #pragma once
 
+#include "batch.h"
 #include "philox.h"
 #include "select.h"
 #include "slot.h"
@@ -27,17 +28,18 @@ DEVICE bool filters_any(const Sampling& s, int vocabulary) {
   return has_top_k(s, vocabulary) || s.typical_p < 1.0f || s.top_p < 1.0f;
 }
 
+// Of a part, that a thread loads before it looks at the first.
+constexpr int LOGITS_AT_ONCE = 8;
+
 // This thread's largest of the elements first .. end - 1. NaN counts as +inf, before any index: so the largest of a row
 // is finite exactly when a token can be drawn for it, and no second look at the row is needed.
 DEVICE Indexed largest_of(const float* logits, int first, int end) {
   Indexed best{-__builtin_inff(), 0};
-  for (int i = first + thread_id(); i < end; i += BLOCK) {
-    const float logit = logits[i];
-    // Seldom true: what is larger than all before it, or NaN.
-    if (logit <= best.value) continue;
-    if (logit != logit) return {__builtin_inff(), -1};
-    best = {logit, i};
-  }
+  each_loaded<LOGITS_AT_ONCE>(logits, first, end, [&](float logit, int i) {
+    // Seldom true: what is larger than all before it, or NaN, which nothing is larger than.
+    if (logit <= best.value || best.index < 0) return;
+    best = logit != logit ? Indexed{__builtin_inff(), -1} : Indexed{logit, i};
+  });
   return best;
 }
 DEVICE bool is_finite(const Indexed& largest) {
@@ -87,14 +89,14 @@ DEVICE Kept filtered(const float* logits, int vocabulary, const Sampling& s, flo
 DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, const Kept& kept, int position,
                     int otherwise) {
   Indexed drawn{-__builtin_inff(), otherwise};
-  for (int i = first + thread_id(); i < end; i += BLOCK) {
-    const float scaled = (logits[i] - kept.largest) * s.inverse;
-    if (!is_kept(kept, logits[i], i) || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) continue;
+  each_loaded<LOGITS_AT_ONCE>(logits, first, end, [&](float logit, int i) {
+    const float scaled = (logit - kept.largest) * s.inverse;
+    if (!is_kept(kept, logit, i) || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) return;
     const uint32_t bits =
         philox(static_cast<uint32_t>(i), static_cast<uint32_t>(position), static_cast<uint32_t>(s.sample_index), 0,
                static_cast<uint32_t>(s.seed_low), static_cast<uint32_t>(s.seed_high));
     drawn = better_of(drawn, Indexed{scaled + gumbel(bits), i});
-  }
+  });
   return drawn;
 }
 

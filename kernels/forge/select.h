@@ -23,6 +23,26 @@ struct Reached {
   int bin;
   uint64_t before;  // the weight of the bins before it
 };
+// The first of `COUNT` weights with which `before` reaches `target`, or the last of them; adds those before it to
+// `before`. All are loaded first: each would have to wait for the one before it.
+template <int COUNT, class Weight>
+DEVICE int first_reaching(uint64_t& before, uint64_t target, Weight weight) {
+  uint64_t weights[COUNT];
+  UNROLL
+  for (int i = 0; i < COUNT; i++) weights[i] = weight(i);
+  int first = 0;
+  bool is_short = true;
+  UNROLL
+  for (int i = 0; i < COUNT - 1; i++) {
+    is_short = is_short && before + weights[i] < target;
+    if (is_short) {
+      before += weights[i];
+      first = i + 1;
+    }
+  }
+  return first;
+}
+
 // Thread 0 looks at sums of 16 bins first: one after the other, all of them would take longer than filling them.
 // `sums` has room for COUNT / 16. All threads of a block together; what is returned holds for thread 0.
 template <int COUNT, class Bins, class Sums>
@@ -36,18 +56,9 @@ DEVICE Reached bin_reaching(const Bins& bins, Sums& sums, uint64_t target, uint6
   }
   block_sync();
   if (thread_id() != 0) return {0, 0};
-  int g = 0;
-  for (; g < GROUPS - 1; g++) {
-    const uint64_t sum = before + sums[place(g, GROUPS)];
-    if (sum >= target) break;
-    before = sum;
-  }
-  int i = 0;
-  for (; i < GROUP - 1; i++) {
-    const uint64_t sum = before + static_cast<uint64_t>(bins[place(g * GROUP + i, COUNT)]);
-    if (sum >= target) break;
-    before = sum;
-  }
+  const int g = first_reaching<GROUPS>(before, target, [&](int i) -> uint64_t { return sums[place(i, GROUPS)]; });
+  const int i = first_reaching<GROUP>(before, target,
+                                      [&](int n) { return static_cast<uint64_t>(bins[place(g * GROUP + n, COUNT)]); });
   return {place(g * GROUP + i, COUNT), before};
 }
 
@@ -90,6 +101,21 @@ DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight we
     prefix |= found[1] << shift;
     mask |= static_cast<uint64_t>(BINS - 1) << shift;
     block_sync();
+    // What is left has one logit. Mostly that is one element, and the bits of its id need not be searched for.
+    if (shift == 32) {
+      for (int i = thread_id(); i < 2; i += BLOCK) found[i] = 0;
+      block_sync();
+      for (int i = thread_id(); i < n; i += BLOCK) {
+        const uint64_t rank = rank_at(i);
+        if ((rank & mask) != prefix || weight(i) == 0) continue;
+        shared_add(found[0], static_cast<uint64_t>(1));
+        shared_add(found[1], rank);
+      }
+      block_sync();
+      const uint64_t count = found[0], sum = found[1];
+      block_sync();
+      if (count == 1) return sum;
+    }
   }
   return prefix;
 }

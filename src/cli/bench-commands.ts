@@ -53,14 +53,28 @@ export function addBenchCommands(bench: Command): void {
         wholeNumbers(1),
       ),
     )
+    .option('--blas [library]', 'f16 products beside cuBLAS or rocBLAS instead, found by the loader or in this file')
     .option('--json', 'as JSON', false)
     .action(async (options) => {
-      const [{ openDevice }, { benchKernels, formatKernelPairs }] = await Promise.all([
-        import('../executor/open-device.js'),
-        import('./bench/kernel-bench.js'),
-      ]);
+      const [{ openDevice }, { benchKernels, formatKernelPairs }, { benchProducts, formatProductTimes }] =
+        await Promise.all([
+          import('../executor/open-device.js'),
+          import('./bench/kernel-bench.js'),
+          import('./bench/product-bench.js'),
+        ]);
       const { device: kind, gpu, threads, kernels } = options;
       const device = openDevice({ kind, gpu, threads, kernels });
+      if (options.blas !== undefined) {
+        const library = options.blas === true ? '' : options.blas;
+        const products = [];
+        for (const rows of options.rows ?? [1, 8, 64, 512, 2048]) {
+          products.push(...(await benchProducts(device, rows, library)));
+        }
+        const report = { device: device.description, products };
+        const table = formatProductTimes(products);
+        process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : `${device.description}\n${table}`);
+        return;
+      }
       const pairs = [];
       for (const rows of options.rows ?? (device.isHost ? [1, 8] : [1, 8, 512]))
         pairs.push(...(await benchKernels(device, Math.min(rows, 512))));

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { FUSIONS, type Fusion, TURNED_APPEND } from '../../src/executor/layers/fusions.js';
+import { FUSIONS, type Fusion, NORMED_APPEND, TURNED_APPEND } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
@@ -18,24 +18,32 @@ const SHAPE = { hidden: 64, ffn: 128, layers: 2, heads: 2, kvHeads: 1, headDim: 
 const PROMPT = 40;
 const files = new Map<string, string>();
 
-function modelOf(type: string): string {
-  let output = files.get(type);
+/** @param architecture qwen3 normalizes heads of q and k */
+function modelOf(type: string, architecture: 'qwen2' | 'qwen3'): string {
+  const name = `${architecture}-${type}`;
+  let output = files.get(name);
   if (output === undefined) {
-    output = path.join(folder, `${type}.gguf`);
-    const shape = { ...SHAPE, architecture: 'qwen2', ropeBase: 10_000, tied: false, preTokenizer: 'qwen2' } as const;
-    synth({ shape, type, output });
-    files.set(type, output);
+    output = path.join(folder, `${name}.gguf`);
+    const shape = { ...SHAPE, architecture, ropeBase: 10_000, tied: false, preTokenizer: 'qwen2' } as const;
+    const parts = architecture === 'qwen3' ? { parts: { headNorms: 'head' as const } } : {};
+    synth({ shape: { ...shape, ...parts }, type, output });
+    files.set(name, output);
   }
   return output;
 }
 
 /** Logits of a prompt's end, of three tokens after it, and of a step of many rows; and the kernels that were recorded. */
-async function run(kind: 'host' | 'hip', type: string, without: readonly Fusion[]) {
+async function run(
+  kind: 'host' | 'hip',
+  type: string,
+  without: readonly Fusion[],
+  architecture: 'qwen2' | 'qwen3' = 'qwen2',
+) {
   const device = openDevice({ kind });
   const model = await loadModel(
     device,
     {
-      path: modelOf(type),
+      path: modelOf(type, architecture),
       kvCacheType: 'f16',
       maxContext: 64,
       maxSequences: 2,
@@ -60,14 +68,21 @@ async function run(kind: 'host' | 'hip', type: string, without: readonly Fusion[
   return { logits, kernels };
 }
 
+/** A family in whose plans the rule has a part: qwen3 normalizes heads. */
+const architectureFor = (rule: Fusion) => (rule === NORMED_APPEND ? 'qwen3' : 'qwen2');
+
 /** A type of weights in whose plans each rule has a part. */
 const typeFor = ({ replaces }: Fusion) => (replaces.includes('quantize_q8') ? 'Q8_0' : 'F16');
 
-it(`on the host, ${TURNED_APPEND.replaces} in one launch gives the bits of the launches it replaces`, async () => {
-  const [fused, plain] = [await run('host', 'F16', []), await run('host', 'F16', [TURNED_APPEND])];
-  expect(plain.kernels).not.toEqual(fused.kernels);
-  expect(plain.logits).toEqual(fused.logits);
-});
+it.each([TURNED_APPEND, NORMED_APPEND])(
+  'on the host, $replaces in one launch gives the bits of the launches it replaces',
+  async (rule) => {
+    const architecture = architectureFor(rule);
+    const [fused, plain] = [await run('host', 'F16', [], architecture), await run('host', 'F16', [rule], architecture)];
+    expect(plain.kernels).not.toEqual(fused.kernels);
+    expect(plain.logits).toEqual(fused.logits);
+  },
+);
 
 describe.skipIf(missing !== undefined)('on a GPU', () => {
   beforeAll(() => new HipDouble().install());
@@ -76,7 +91,8 @@ describe.skipIf(missing !== undefined)('on a GPU', () => {
     '%s in one launch gives the bits of the launches it replaces',
     async (_name, rule) => {
       const type = typeFor(rule);
-      const [fused, plain] = [await run('hip', type, []), await run('hip', type, [rule])];
+      const architecture = architectureFor(rule);
+      const [fused, plain] = [await run('hip', type, [], architecture), await run('hip', type, [rule], architecture)];
       expect(plain.kernels).not.toEqual(fused.kernels);
       expect(plain.logits).toEqual(fused.logits);
     },

@@ -1,6 +1,6 @@
 import { type Device, DeviceScope } from '../../executor/device/device.js';
 import * as kernels from '../../executor/kernels/index.js';
-import { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
+import type { LaunchPlanRecorder } from '../../executor/kernels/launch-plan.js';
 import { FUSIONS } from '../../executor/layers/fusions.js';
 import {
   type AttentionForm,
@@ -20,6 +20,7 @@ import {
 } from '../../executor/model/step-counts.js';
 import { StepTables } from '../../executor/model/step-tables.js';
 import type { Rope } from '../../executor/model/values.js';
+import { timePlan } from './plan-time.js';
 
 /** One fused form and what it replaces, in the shapes of an 8B llama. */
 export interface KernelPair {
@@ -35,7 +36,6 @@ export interface KernelPair {
 
 const SHAPE = { hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, context: 1024 };
 const EPS = 1e-5;
-const RUNS = 5;
 const PACKED_ROWS = 63;
 
 type Record = (plan: LaunchPlanRecorder) => void;
@@ -248,30 +248,8 @@ class KernelBench {
     return { operation, rows, fused: a.kernels, twin: b.kernels, fusedUs: a.us, twinUs: b.us, bytes };
   }
 
-  /** Microseconds of what is recorded, many times in one graph: the best of several runs. */
-  private async time(record: Record): Promise<{ us: number; kernels: string }> {
-    const once = new LaunchPlanRecorder(this.device, STEP_COUNTS);
-    record(once);
-    const repeats = this.device.isHost ? 2 : 20;
-    const plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
-    for (let i = 0; i < repeats; i++) record(plan);
-    const nothing = new Uint8Array(0);
-    const step = {
-      counts: this.counts,
-      recurring: true,
-      input: nothing,
-      deviceInput: 0,
-      output: nothing,
-      deviceOutput: 0,
-    };
-    const number = this.memory.plan(plan.finish());
-    this.device.native.capture(number, this.counts);
-    let best = Number.POSITIVE_INFINITY;
-    for (let run = 0; run <= RUNS; run++)
-      best = Math.min(best, await this.device.native.run({ ...step, plan: number }));
-    const times = this.device.native.timeLaunches(this.memory.plan(once.finish()), this.counts);
-    const launched = once.kernels.filter((_, i) => (times[i] as number) > 0);
-    return { us: best / repeats, kernels: [...new Set(launched)].join(' + ') };
+  private time(record: Record): Promise<{ us: number; kernels: string }> {
+    return timePlan(this.device, this.memory, this.counts, record);
   }
 
   private floats(elements: number) {

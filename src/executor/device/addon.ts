@@ -11,6 +11,19 @@ export interface Addon {
   probeGpu(platform: GpuPlatform): GpuProbe;
   /** What NVIDIA's management library tells of a GPU; empty where there is none. */
   nvmlStats(pciBusId: string): DeviceStats;
+  /**
+   * Multiplies f16 rows by an f16 matrix into f32 with the platform's library, cuBLAS or rocBLAS.
+   *
+   * @param library its file; empty: as the loader finds it
+   * @returns microseconds of one of `repeats` in a graph. Throws with the loader's, the library's or the driver's own words.
+   */
+  timeVendorProduct(
+    platform: GpuPlatform,
+    ordinal: number,
+    library: string,
+    product: NativeProduct,
+    repeats: number,
+  ): number;
   /** `x86-64-v4-vnni`, `x86-64-v4`, `x86-64-v3`, or the empty string when this processor has none of them. */
   hostLevel(): string;
   /** The kernel kills this process when its parent ends. */
@@ -99,6 +112,16 @@ export interface NativeDevice {
   timeLaunches(plan: number, counts: Int32Array): Float64Array;
   /** Queues: copy `input` in, run the plan, copy `output` out. @returns microseconds on the device */
   run(step: NativeStep): Promise<number>;
+}
+
+/** y `[tokens, out]` = x `[tokens, in]` · weightᵀ, weight `[out, in]`: addresses and sizes. */
+export interface NativeProduct {
+  readonly weight: number;
+  readonly x: number;
+  readonly y: number;
+  readonly tokens: number;
+  readonly out: number;
+  readonly in: number;
 }
 
 export interface NativeLaunch {

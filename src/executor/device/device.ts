@@ -108,7 +108,7 @@ export class Device implements Allocator {
     readonly native: NativeDevice,
     readonly kind: 'host' | 'hip' | 'cuda',
     readonly target: string,
-    private readonly gpu?: GpuProperties,
+    readonly gpu?: GpuProperties,
   ) {
     const { description, wave, block } = native.properties;
     this.description = `${kind} (${description})`;

@@ -1,7 +1,8 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import { KV_BLOCK_TOKENS, q8Cache, rowArguments, slotArguments } from './paged-cache.js';
+import { ORDER } from './reduction-order.js';
 
 export const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
 
@@ -40,6 +41,48 @@ export const ropeKvAppend = (type: FloatType) =>
     ),
   });
 
+/** Pairs in which norm_rope_kv_append turns: a thread takes eight elements. */
+export const NORMED_ROTARY_MULTIPLE = 8;
+
+export const normRopeKvAppend = (type: FloatType) =>
+  defineKernel({
+    name: `norm_rope_kv_append_${type}`,
+    source: 'norm_rope_kv_append.hip',
+    summary: 'head_norm, then rope_kv_append',
+    arguments: [
+      aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
+      input('query_weight', 'f32', 'head_dim'),
+      input('key_weight', 'f32', 'head_dim'),
+      aligned(16, inout('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
+      aligned(16, inout('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
+      aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
+      aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
+      input('row_position', 'i32', 'tokens'),
+      input('row_slot', 'i32', 'tokens'),
+      ...slotArguments,
+      i32('slot_words'),
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_dim'),
+      i32('rotary'),
+      i32('adjacent'),
+      f32('eps'),
+    ],
+    grid: [{ of: 'heads + 2 * kv_heads', per: 'waves' }, { of: 'tokens' }],
+    multiples: [
+      ['head_dim', '8'],
+      ['rotary', `${NORMED_ROTARY_MULTIPLE}`],
+    ],
+    order: ORDER.dot,
+    tolerance: stored(
+      type,
+      roundings(
+        "head_norm's (head_dim / 8 + 16) and 3 of the turn, · 2⁻²⁴ · (|a| + |b|) of the pair (a, b)",
+        (sizes) => sizes.head_dim! / 8 + 19,
+      ),
+    ),
+  });
+
 /** Unlike its twins this rotates k in place, too. */
 export const ropeKvAppendQ8 = defineKernel({
   name: 'rope_kv_append_q8_0',
@@ -66,4 +109,8 @@ export const ropeKvAppendQ8 = defineKernel({
   tolerance: QUANTIZED,
 });
 
-export const ropeKvAppendContracts: readonly KernelContract[] = [...FLOAT_TYPES.map(ropeKvAppend), ropeKvAppendQ8];
+export const ropeKvAppendContracts: readonly KernelContract[] = [
+  ...FLOAT_TYPES.map(ropeKvAppend),
+  ...FLOAT_TYPES.map(normRopeKvAppend),
+  ropeKvAppendQ8,
+];

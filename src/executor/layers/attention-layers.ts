@@ -3,10 +3,12 @@ import * as kernels from '../kernels/index.js';
 import type { Rows } from '../kernels/launch-plan.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
+import { NORMED_APPEND } from './fusions.js';
 import {
   type AttentionForm,
   type AttentionSite,
   type AttentionSplits,
+  type HeadNormValues,
   PagedAttention,
   type RopeTables,
 } from './paged-attention.js';
@@ -32,17 +34,23 @@ export class AttentionLayers {
 
   /** out = what the rows attend to; changes qkv. */
   record(value: Attention, qkv: DeviceBuffer, out: DeviceBuffer): void {
-    if (value.headNorms !== undefined) this.normalize(value, value.headNorms, qkv);
-    const tables = this.ropes.get(value.rope) as RopeTables;
+    const { headNorms, rope, layer } = value;
+    const tables = this.ropes.get(rope) as RopeTables;
+    const form = this.formFor(value);
+    const norms = headNorms && this.normsOf(headNorms);
+    const isFused =
+      headNorms?.over === 'head' && tables.queryFactors === undefined && form.normalizes && NORMED_APPEND.when(rope);
+    if (norms !== undefined && !isFused) {
+      const { heads, kvHeads: kv_heads, headDim: head_dim } = value;
+      const kernel = headNorms?.over === 'head' ? kernels.headNorm : kernels.qkNorm;
+      this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
+    }
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
-    this.formFor(value).record(this.site.cache.layer(value.layer), value.rope, tables, qkv, out);
+    form.record(this.site.cache.layer(layer), rope, tables, qkv, out, isFused ? norms : undefined);
   }
 
-  private normalize({ heads, kvHeads, headDim }: Attention, norms: HeadNorms, qkv: DeviceBuffer): void {
-    const [query_weight, key_weight] = [this.weights.vector(norms.query), this.weights.vector(norms.key)];
-    const sizes = { heads, kv_heads: kvHeads, head_dim: headDim, eps: norms.epsilon };
-    const kernel = norms.over === 'head' ? kernels.headNorm : kernels.qkNorm;
-    this.site.plan.launch(kernel, { qkv, query_weight, key_weight, ...sizes }, { tokens: this.tokens.count });
+  private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {
+    return { query_weight: this.weights.vector(query), key_weight: this.weights.vector(key), eps: epsilon };
   }
 
   private scaleQueries({ heads, kvHeads, headDim }: Attention, factors: DeviceBuffer, qkv: DeviceBuffer): void {

@@ -2,6 +2,7 @@ import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
+import type { Rope } from '../model/values.js';
 import type { InputForm } from './products.js';
 
 /**
@@ -125,6 +126,13 @@ export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): bo
 /** Keys are turned on their way into the cache. */
 export const TURNED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
 
+/** Heads of q and k are normalized where they are turned. */
+export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
+  replaces: 'head_norm, rope_kv_append',
+  on: 'anywhere',
+  when: ({ dimensions }) => dimensions % kernels.NORMED_ROTARY_MULTIPLE === 0,
+};
+
 /** All rules. */
 export const FUSIONS: readonly Fusion[] = [
   ...NORM_FUSIONS,
@@ -132,4 +140,5 @@ export const FUSIONS: readonly Fusion[] = [
   GATED_PRODUCT,
   ADDED_PRODUCT,
   TURNED_APPEND,
+  NORMED_APPEND,
 ];

@@ -7,7 +7,7 @@ import type { Slots } from '../model/sampling.js';
 import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { type Fusion, TURNED_APPEND } from './fusions.js';
+import { type Fusion, NORMED_APPEND, TURNED_APPEND } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -36,12 +36,30 @@ export interface AttentionSplits {
   readonly most: number;
 }
 
+/** What each head of q and k is normalized with. */
+export interface HeadNormValues {
+  /** `[head_dim]` f32 */
+  readonly query_weight: DeviceBuffer;
+  /** `[head_dim]` f32 */
+  readonly key_weight: DeviceBuffer;
+  readonly eps: number;
+}
+
 /** A way to attend. */
 export interface AttentionForm {
   /** Absent where no context is split. */
   readonly splits: AttentionSplits | undefined;
+  /** Whether it takes heads to normalize first. */
+  readonly normalizes: boolean;
   /** Turns q and k, appends k and v to the layer's cache, and attends: qkv → out. */
-  record(layer: LayerCache, rope: Rope, tables: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void;
+  record(
+    layer: LayerCache,
+    rope: Rope,
+    tables: RopeTables,
+    qkv: DeviceBuffer,
+    out: DeviceBuffer,
+    norms?: HeadNormValues,
+  ): void;
 }
 
 /**
@@ -65,7 +83,18 @@ export class PagedAttention implements AttentionForm {
     return this.parts && { rows: this.parts.rows, most: this.parts.splits };
   }
 
-  record(layer: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
+  get normalizes(): boolean {
+    return this.site.fusions.has(TURNED_APPEND) && this.site.fusions.has(NORMED_APPEND);
+  }
+
+  record(
+    layer: LayerCache,
+    rope: Rope,
+    ropes: RopeTables,
+    qkv: DeviceBuffer,
+    out: DeviceBuffer,
+    norms?: HeadNormValues,
+  ): void {
     const { tables, plan, shape, limits, cache } = this.site;
     const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
     const { tokens } = this;
@@ -83,18 +112,17 @@ export class PagedAttention implements AttentionForm {
     };
     const dims = { slot_count: arena.slots, blocks: layer.blocks };
     if (this.site.fusions.has(TURNED_APPEND)) {
-      plan.launch(
-        kernels.ropeKvAppend(cache.type),
-        {
-          ...common,
-          cosine: ropes.cosine,
-          sine: ropes.sine,
-          head_dim: headDim,
-          rotary: rope.dimensions,
-          adjacent: rope.pairing === 'adjacent' ? 1 : 0,
-        },
-        { ...dims, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 },
-      );
+      const turned = {
+        ...common,
+        cosine: ropes.cosine,
+        sine: ropes.sine,
+        head_dim: headDim,
+        rotary: rope.dimensions,
+        adjacent: rope.pairing === 'adjacent' ? 1 : 0,
+      };
+      const sizes = { ...dims, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 };
+      if (norms === undefined) plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes);
+      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes);
     } else {
       turnAndAppend(this.site, layer, rope, ropes, qkv);
     }

@@ -14,6 +14,7 @@ const SCORE_BYTES = 64 << 20;
  */
 export class UnfusedAttention implements AttentionForm {
   readonly splits = undefined;
+  readonly normalizes = false;
   private readonly groupRows: number;
   /** `[group_rows, heads, max_context]` */
   private readonly scores: DeviceBuffer;
