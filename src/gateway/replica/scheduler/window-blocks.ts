@@ -137,17 +137,18 @@ export class WindowBlocks {
    */
   find(prefixes: readonly number[]): FoundWindow {
     if (this.limits === undefined) return { count: prefixes.length, start: 0, blocks: [] };
-    let best: FoundWindow = { count: 0, start: 0, blocks: [] };
-    const run: number[] = [];
-    for (const [i, prefix] of prefixes.entries()) {
-      const block = this.pool.noted(prefix);
-      if (block === undefined) run.length = 0;
-      else run.push(block);
+    const blocks = prefixes.map((prefix) => this.pool.noted(prefix));
+    const startOf = (count: number) => firstSeenBlock(count * BLOCK_TOKENS, this.window, BLOCK_TOKENS);
+    let longest = 0;
+    /** Where the run of blocks that are there begins. */
+    let first = 0;
+    for (const [i, block] of blocks.entries()) {
       const count = i + 1;
-      const start = firstSeenBlock(count * BLOCK_TOKENS, this.window, BLOCK_TOKENS);
-      if (run.length >= count - start) best = { count, start, blocks: run.slice(run.length - (count - start)) };
+      if (block === undefined) first = count;
+      if (startOf(count) >= first) longest = count;
     }
-    return best;
+    const start = startOf(longest);
+    return { count: longest, start, blocks: blocks.slice(start, longest) as number[] };
   }
 
   /** Gives a sequence, which holds none, the blocks of a prefix that was found. */
