@@ -76,6 +76,11 @@ export class BlockBudget {
     return this.counts(full, Math.min(this.mostWindowed(limits), windowed + spare));
   }
 
+  /** Blocks that nobody may own, and no others. */
+  get nullBlocks(): BlockCounts {
+    return this.counts(0, 0);
+  }
+
   private counts(full: number, windowed: number): BlockCounts {
     const { windows } = this;
     return { kvBlocks: 1 + full, ...(windows && { windowed: { window: windows.window, blocks: 1 + windowed } }) };

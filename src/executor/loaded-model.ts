@@ -24,7 +24,7 @@ import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
 import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
-import { type WindowedLayers, windowedLayers } from './model/windows.js';
+import { windowedLayers } from './model/windows.js';
 import { families } from './models/index.js';
 
 /** A model whose plan is recorded: ready to run steps. */
@@ -147,15 +147,15 @@ class ModelLoader {
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);
     const record: RecordPass = (within, limits) => {
       const { kvBlocks, windowed } = limits;
-      const own = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
-      const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks, own);
+      const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
+      const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks, windowedBlocks);
       const { without } = options;
       const recorded = { graph, parameters, weights, ropes, limits, cache };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
     const limits = device.isHost
       ? { ...own, ...blocks.wanted(own) }
-      : await this.limitsOfGpu(blocks, parameters, windows, record);
+      : await this.limitsOfGpu(blocks, parameters, record);
     const forward = record(memory, limits);
     const plan = forward.finish();
     const buckets = new GraphBuckets(limits, forward.splits);
@@ -184,17 +184,12 @@ class ModelLoader {
    * loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
    * launches; the final one can only be recorded when the cache has its place.
    */
-  private async freeAfterWarmUp(
-    limits: OwnLimits,
-    windows: WindowedLayers | undefined,
-    record: RecordPass,
-  ): Promise<number> {
+  private async freeAfterWarmUp(limits: OwnLimits, blocks: BlockBudget, record: RecordPass): Promise<number> {
     const { device } = this;
     const within = this.memory.child();
     try {
       // All rows are those of the null slot, whose positions lie in the null blocks.
-      const windowed = windows && { window: windows.window, blocks: 1 };
-      const forward = record(within, { ...limits, kvBlocks: 1, windowed });
+      const forward = record(within, { ...limits, ...blocks.nullBlocks });
       const plan = forward.finish();
       await runNullStep(device, forward, plan, limits.maxStepTokens);
       captureGraphs(device, plan, new GraphBuckets(limits, forward.splits));
@@ -205,12 +200,7 @@ class ModelLoader {
   }
 
   /** What is granted on a GPU: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
-  private async limitsOfGpu(
-    blocks: BlockBudget,
-    model: ModelParameters,
-    windows: WindowedLayers | undefined,
-    record: RecordPass,
-  ): Promise<Limits> {
+  private async limitsOfGpu(blocks: BlockBudget, model: ModelParameters, record: RecordPass): Promise<Limits> {
     const { options, device } = this;
     const perSequence = blocks.expectedBytes + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const { freeBytes } = device.native.memory();
@@ -221,7 +211,7 @@ class ModelLoader {
     for (const count of choices.slice(0, -1)) {
       const limits = limitsFor(options, count);
       try {
-        const free = await this.freeAfterWarmUp(limits, windows, record);
+        const free = await this.freeAfterWarmUp(limits, blocks, record);
         if (blocks.holds(limits, free)) return { ...limits, ...blocks.within(free, limits) };
       } catch (error) {
         if (!(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
@@ -229,7 +219,7 @@ class ModelLoader {
     }
     const count = choices.at(-1) as number;
     const limits = limitsFor(options, count);
-    return { ...limits, ...blocks.within(await this.freeAfterWarmUp(limits, windows, record), limits) };
+    return { ...limits, ...blocks.within(await this.freeAfterWarmUp(limits, blocks, record), limits) };
   }
 }
 
