@@ -10,9 +10,7 @@ import {
   type Most,
   presentGpu,
 } from '../executor/fit.js';
-import { KV_BLOCK_TOKENS } from '../executor/kernels/index.js';
 import type { LoadOptions } from '../executor/load-options.js';
-import { kvBlockBytes } from '../executor/model/kv-cache.js';
 import { openDevice } from '../executor/open-device.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
@@ -37,7 +35,6 @@ export interface FitReport {
   readonly path: string;
   readonly context: number;
   readonly kvCacheType: FitOptions['kvCacheType'];
-  readonly kvBytesPerToken: number;
   /** On a GPU with more memory than is needed; sizes are those of any but Hopper's. */
   readonly withoutLimit: Grant;
   readonly devices: readonly Fit[];
@@ -63,8 +60,7 @@ export async function fitReport(file: string, options: FitOptions): Promise<FitR
     const gpus = options.memory === undefined ? presentGpus(unusable) : imagined(options.memory);
     const devices: Fit[] = [];
     for (const gpu of gpus) devices.push(await fitModel(gpu, question));
-    const kvBytesPerToken = kvBlockBytes(parameters, kvCacheType) / KV_BLOCK_TOKENS;
-    return { path: file, context, kvCacheType, kvBytesPerToken, withoutLimit, devices, unusable };
+    return { path: file, context, kvCacheType, withoutLimit, devices, unusable };
   } finally {
     files.close();
   }
@@ -76,7 +72,7 @@ export function formatFitReport(report: FitReport): string {
   const rows: [string, string][] = [
     ['model', report.path],
     ['weights', formatBytes(withoutLimit.weightBytes)],
-    ['KV cache', `${formatBytes(report.kvBytesPerToken)} a token, ${report.kvCacheType}`],
+    ['KV cache', `${kvSizesOf(withoutLimit)}, ${report.kvCacheType}`],
     ['workspace', `${formatBytes(withoutLimit.workspaceBytes)} for ${sizeOf(withoutLimit.sequences, context)}`],
     ...report.unusable.map((why): [string, string] => ['not used', why]),
     ...(report.devices.length === 0
@@ -114,6 +110,11 @@ function sizesOf({ weightBytes, kvBytes, workspaceBytes, driverBytes }: Grant): 
       : `${formatBytes(driverBytes)} that the driver takes`,
   ];
   return sizes.join(', ');
+}
+
+function kvSizesOf({ kvBytesPerToken, windowBytes }: Grant): string {
+  const perToken = `${formatBytes(kvBytesPerToken)} a token`;
+  return windowBytes === 0 ? perToken : `${perToken} and ${formatBytes(windowBytes)} a sequence for windows`;
 }
 
 function sizeOf(sequences: number, context: number): string {

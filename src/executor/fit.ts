@@ -2,11 +2,13 @@ import { RocmForgeError } from '../shared/errors.js';
 import type { GgufModel } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { MOST_SEQUENCES } from '../shared/step-limits.js';
+import { slotWindowBlocks, workingWindowBlocks } from './block-budget.js';
 import { CountingDevice, withoutWeights } from './counting-device.js';
 import { Device } from './device/device.js';
 import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import type { LoadOptions } from './load-options.js';
 import { loadOpened } from './loaded-model.js';
+import type { Limits } from './model/limits.js';
 import type { ModelContent } from './model/mapped-model.js';
 import { blocksFor } from './model/slot-layout.js';
 import { bytesOnGpu } from './model/weights.js';
@@ -39,7 +41,12 @@ export interface Grant {
   readonly sequences: number;
   /** Tokens that all sequences together may hold. */
   readonly kvTokens: number;
+  /** Whether layers with a window have enough for what every sequence sees at once; true where there are none. */
+  readonly holdsWindows: boolean;
   readonly kvBytes: number;
+  /** What each token takes for as long as its sequence runs, and what each sequence takes however long it is. */
+  readonly kvBytesPerToken: number;
+  readonly windowBytes: number;
   readonly weightBytes: number;
   /** What steps compute in, tables, slots and rotations. */
   readonly workspaceBytes: number;
@@ -159,7 +166,10 @@ async function most(trial: (n: number) => Promise<Attempt>, limit: number, guess
   const shared = await largest(async (n) => (await trial(n)).granted !== null, limit, guess?.shared);
   const isWhole = async (n: number): Promise<boolean> => {
     const { granted } = await trial(n);
-    return granted !== null && granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS;
+    return (
+      granted?.holdsWindows === true &&
+      granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS
+    );
   };
   return { shared, whole: await largest(isWhole, shared, guess?.whole) };
 }
@@ -184,6 +194,16 @@ export async function largest(holds: (n: number) => Promise<boolean>, limit: num
   return low;
 }
 
+/** Windowed blocks that each slot has for itself. */
+function windowBlocksOf({ windowed, maxContext }: Limits): number {
+  return windowed === undefined ? 0 : slotWindowBlocks(windowed.window, maxContext);
+}
+
+function holdsWindows(limits: Limits): boolean {
+  const { windowed, maxSequences } = limits;
+  return windowed === undefined || windowed.blocks > workingWindowBlocks(windowed.window, limits, maxSequences);
+}
+
 type Attempt =
   | { readonly granted: Grant; readonly refusal: null }
   | { readonly granted: null; readonly refusal: RocmForgeError };
@@ -197,13 +217,17 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
   try {
     const loaded = await loadOpened(device, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
     const { forward, graph } = loaded;
-    const kvBytes = forward.cache.bytes;
+    const { limits, cache } = forward;
+    const kvBytes = cache.bytes;
     const weightBytes = bytesOnGpu(device, model, graph);
     const granted: Grant = {
       context,
-      sequences: forward.limits.maxSequences,
-      kvTokens: (forward.limits.kvBlocks - 1) * KV_BLOCK_TOKENS,
+      sequences: limits.maxSequences,
+      kvTokens: (limits.kvBlocks - 1) * KV_BLOCK_TOKENS,
+      holdsWindows: holdsWindows(limits),
       kvBytes,
+      kvBytesPerToken: cache.blockBytes / KV_BLOCK_TOKENS,
+      windowBytes: windowBlocksOf(limits) * cache.windowedBlockBytes,
       weightBytes,
       workspaceBytes: device.usedBytes - weightBytes - kvBytes,
       driverBytes: gpu.isPresent ? gpu.freeBytes - device.native.memory().freeBytes - device.usedBytes : null,

@@ -1,11 +1,8 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_SEQUENCES, MOST_STEP_TOKENS } from '../shared/step-limits.js';
-import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import type { Fusion } from './layers/fusions.js';
-import { kvBlockBytes } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
-import { blocksFor } from './model/slot-layout.js';
 
 /** What a gateway asks of a load. */
 export interface LoadOptions {
@@ -37,10 +34,13 @@ export const STEP_TOKENS = 512;
  */
 export const HOST_SEQUENCES = 4;
 export const GPU_SEQUENCES: readonly number[] = [MOST_CHOSEN_SEQUENCES, 128, 64, 32, 16, 8, 4, 2, 1];
-const EXPECTED_CONTEXT = 2048;
+export const EXPECTED_CONTEXT = 2048;
 
 /** What is granted but for the KV blocks, whose number depends on what the rest leaves. */
-export type OwnLimits = Omit<Limits, 'kvBlocks'>;
+export type OwnLimits = Omit<Limits, keyof BlockCounts>;
+
+/** KV blocks of each kind of layer. */
+export type BlockCounts = Pick<Limits, 'kvBlocks' | 'windowed'>;
 
 /** What may be asked for: the blocks of a grid, and tables that JavaScript can hold. */
 const MOST = { maxContext: 2 ** 24, maxSequences: MOST_SEQUENCES, maxStepTokens: MOST_STEP_TOKENS } as const;
@@ -69,64 +69,4 @@ export function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
 export function checkContext({ contextLength }: ModelParameters, maxContext: number): void {
   if (maxContext <= contextLength) return;
   throw new RocmForgeError('INVALID_OPTION', `maxContext is ${maxContext}; the model's context is ${contextLength}`);
-}
-
-/** How many KV blocks a model gets: at most those of every sequence at its longest, and never less than one's. */
-export class BlockBudget {
-  private readonly blockBytes: number;
-
-  constructor(
-    private readonly options: LoadOptions,
-    model: ModelParameters,
-  ) {
-    this.blockBytes = kvBlockBytes(model, options.kvCacheType);
-  }
-
-  /** Bytes without which not even one sequence fits. */
-  get leastBytes(): number {
-    return this.blockBytes * (1 + blocksFor(this.options.maxContext));
-  }
-
-  /** Bytes of a sequence of {@link EXPECTED_CONTEXT} positions, or of as many as one may have. */
-  get expectedBytes(): number {
-    return this.blockBytes * this.expectedBlocks;
-  }
-
-  /** Blocks as the options ask, the null block included: nobody owns block 0. */
-  wanted(sequences: number): number {
-    const { kvMemoryBytes } = this.options;
-    return kvMemoryBytes === 0 ? 1 + this.most(sequences) : this.within(kvMemoryBytes, sequences);
-  }
-
-  /** Whether each of so many sequences has room for what is expected of it. */
-  holds(sequences: number, bytes: number): boolean {
-    return this.granted(bytes) >= sequences * this.expectedBlocks;
-  }
-
-  /** Blocks that fit in so many bytes, and in what the options ask. */
-  within(bytes: number, sequences: number): number {
-    const { maxContext } = this.options;
-    const granted = this.granted(bytes);
-    if (granted < blocksFor(maxContext)) {
-      throw new RocmForgeError(
-        'OUT_OF_MEMORY',
-        `${bytes} bytes of KV cache hold ${Math.max(0, granted) * KV_BLOCK_TOKENS} tokens, less than one sequence of ` +
-          `${maxContext}; give it more or lower the context`,
-      );
-    }
-    return 1 + Math.min(granted, this.most(sequences));
-  }
-
-  private get expectedBlocks(): number {
-    return blocksFor(Math.min(EXPECTED_CONTEXT, this.options.maxContext));
-  }
-
-  private most(sequences: number): number {
-    return sequences * blocksFor(this.options.maxContext);
-  }
-
-  private granted(bytes: number): number {
-    const { kvMemoryBytes } = this.options;
-    return Math.floor((kvMemoryBytes === 0 ? bytes : Math.min(bytes, kvMemoryBytes)) / this.blockBytes) - 1;
-  }
 }

@@ -3,12 +3,12 @@ import { ModelFiles } from '../shared/gguf/model-files.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
 import type { GgufModel } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
+import { BlockBudget } from './block-budget.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
 import { uploadRopes } from './layers/rope.js';
 import {
-  BlockBudget,
   checkContext,
   GPU_SEQUENCES,
   HOST_SEQUENCES,
@@ -24,6 +24,7 @@ import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
 import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
+import { windowedLayers } from './model/windows.js';
 import { families } from './models/index.js';
 
 /** A model whose plan is recorded: ready to run steps. */
@@ -135,21 +136,25 @@ class ModelLoader {
     const parameters = readServableModel(file);
     const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
-    const blocks = new BlockBudget(options, parameters);
     const tensors = new TensorCatalog(file);
     const graph = families[parameters.architecture].build(parameters, tensors);
     tensors.refuseUnread();
-    if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes);
+    // Attention written out reads what a window hides.
+    const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
+    const blocks = new BlockBudget(options, parameters, windows);
+    if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes(own));
     const weights = await Weights.load(memory, file, content, graph, onProgress);
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);
     const record: RecordPass = (within, limits) => {
-      const cache = new KvCache(within, parameters, options.kvCacheType, limits.kvBlocks);
+      const { kvBlocks, windowed } = limits;
+      const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
+      const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks, windowedBlocks);
       const { without } = options;
       const recorded = { graph, parameters, weights, ropes, limits, cache };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
     const limits = device.isHost
-      ? { ...own, kvBlocks: blocks.wanted(own.maxSequences) }
+      ? { ...own, ...blocks.wanted(own) }
       : await this.limitsOfGpu(blocks, parameters, record);
     const forward = record(memory, limits);
     const plan = forward.finish();
@@ -179,12 +184,12 @@ class ModelLoader {
    * loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
    * launches; the final one can only be recorded when the cache has its place.
    */
-  private async freeAfterWarmUp(limits: OwnLimits, record: RecordPass): Promise<number> {
+  private async freeAfterWarmUp(limits: OwnLimits, blocks: BlockBudget, record: RecordPass): Promise<number> {
     const { device } = this;
     const within = this.memory.child();
     try {
-      // All rows are those of the null slot, whose positions lie in the null block.
-      const forward = record(within, { ...limits, kvBlocks: 1 });
+      // All rows are those of the null slot, whose positions lie in the null blocks.
+      const forward = record(within, { ...limits, ...blocks.nullBlocks });
       const plan = forward.finish();
       await runNullStep(device, forward, plan, limits.maxStepTokens);
       captureGraphs(device, plan, new GraphBuckets(limits, forward.splits));
@@ -206,15 +211,15 @@ class ModelLoader {
     for (const count of choices.slice(0, -1)) {
       const limits = limitsFor(options, count);
       try {
-        const free = await this.freeAfterWarmUp(limits, record);
-        if (blocks.holds(count, free)) return { ...limits, kvBlocks: blocks.within(free, count) };
+        const free = await this.freeAfterWarmUp(limits, blocks, record);
+        if (blocks.holds(limits, free)) return { ...limits, ...blocks.within(free, limits) };
       } catch (error) {
         if (!(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
       }
     }
     const count = choices.at(-1) as number;
     const limits = limitsFor(options, count);
-    return { ...limits, kvBlocks: blocks.within(await this.freeAfterWarmUp(limits, record), count) };
+    return { ...limits, ...blocks.within(await this.freeAfterWarmUp(limits, blocks, record), limits) };
   }
 }
 

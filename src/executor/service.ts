@@ -316,6 +316,8 @@ export class ExecutorService {
       maxStepTokens: limits.maxStepTokens,
       kvBlocks: limits.kvBlocks,
       kvBlockTokens: KV_BLOCK_TOKENS,
+      window: limits.windowed?.window ?? 0,
+      windowBlocks: limits.windowed?.blocks ?? 0,
       weightBytes: BigInt(model.weightBytes),
       kvBytes: BigInt(cache.bytes),
       parameters: BigInt(model.parameters),

@@ -168,6 +168,7 @@ export class StepRunner {
       writes += 1;
     };
     for (const slot of step.closes) this.slots.close(slot);
+    for (const slice of step.slices) this.slots.advance(slice, write);
     for (const open of step.opens) this.slots.open(open, write);
     for (const append of step.appends) this.slots.append(append, write);
 

@@ -45,7 +45,9 @@ export class Metrics implements RequestObserver {
 
     gauge('num_requests_running', 'Sequences with a slot', () => counts().running);
     gauge('num_requests_waiting', 'Sequences that wait for a slot', () => counts().waiting);
-    gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, 0 to 1', () => kvUsage(counts()));
+    gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, of the kind that is fuller, 0 to 1', () =>
+      kvUsage(counts()),
+    );
     total('num_preemptions_total', 'Sequences that gave up their blocks to others', () => counts().preemptions);
     total(
       'slots_yielded_total',
@@ -146,7 +148,8 @@ export class Metrics implements RequestObserver {
   }
 }
 
-/** Part of the KV blocks in use, 0 to 1. */
-function kvUsage({ kvBlocks, freeKvBlocks }: ReplicaCounts): number {
-  return kvBlocks === 0 ? 0 : 1 - freeKvBlocks / kvBlocks;
+/** Part of the KV blocks in use, 0 to 1: of those of windowed layers or of the others, whichever run out first. */
+function kvUsage({ kvBlocks, freeKvBlocks, windowKvBlocks, freeWindowKvBlocks }: ReplicaCounts): number {
+  const used = (all: number, free: number) => (all === 0 ? 0 : 1 - free / all);
+  return Math.max(used(kvBlocks, freeKvBlocks), used(windowKvBlocks, freeWindowKvBlocks));
 }

@@ -43,7 +43,8 @@ describe('inspect --fit', () => {
     expect(code).toBe(0);
     const report = JSON.parse(stdout) as FitReport;
     const kvBytesPerToken = kvBlockBytes({ layers: 2, kvHeads: 1, headDim: 64 }, 'f16') / 16;
-    expect(report).toMatchObject({ path, context: 4096, kvCacheType: 'f16', kvBytesPerToken, unusable: [] });
+    expect(report).toMatchObject({ path, context: 4096, kvCacheType: 'f16', unusable: [] });
+    expect(report.withoutLimit).toMatchObject({ kvBytesPerToken, windowBytes: 0 });
     expect(report.devices.map(({ device, freeBytes }) => [device, freeBytes])).toEqual([
       ['a GPU', 310 * MIB],
       ['a GPU of sm_90', 310 * MIB],
@@ -72,7 +73,8 @@ describe('inspect --fit', () => {
       ['f16', 2],
       ['f32', 4],
     ] as const) {
-      const { kvBytesPerToken, withoutLimit } = await fitReport(small, { memory: 300 * MIB, kvCacheType });
+      const { withoutLimit } = await fitReport(small, { memory: 300 * MIB, kvCacheType });
+      const { kvBytesPerToken } = withoutLimit;
       expect(kvBytesPerToken).toBe(2 * 2 * 2 * 16 * bytes);
       // And the null block's.
       expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
@@ -111,6 +113,41 @@ describe('inspect --fit', () => {
     expect(devices[0]!.granted).toMatchObject({ context, sequences: maxSequences, kvTokens: 16 * (kvBlocks - 1) });
     model.release();
   });
+
+  it.each(['gemma3', 'phi3'] as const)(
+    'tells of %s with windows what so much memory holds, and no more',
+    async (family) => {
+      const metadata = family === 'phi3' ? { 'phi3.attention.sliding_window': 24 } : {};
+      const file = writeRandomFamily(family, { contextLength: 65_536, metadata });
+      const memory = 300 * MIB;
+      const report = await fitReport(file, { memory, sequences: 16, context: 8192, kvCacheType: 'f16' });
+      const [fit] = report.devices;
+      // Two of a window's blocks more than its positions fill, over six layers of 32 elements, or four of 96.
+      const windowBytes = 4 * 2 * 16 * 2 * (family === 'gemma3' ? 6 * 32 : 4 * 96);
+      expect(report.withoutLimit).toMatchObject({ windowBytes, kvBytesPerToken: family === 'gemma3' ? 2 * 2 * 32 : 0 });
+      expect(formatFitReport(report)).toMatch(/^KV cache +.* a token and .* KiB a sequence for windows, f16$/m);
+      const { sequences, whole } = fit!.longestContext;
+      expect(sequences).toBe(16);
+      for (const more of [0, 16]) {
+        const options = {
+          maxContext: whole + more,
+          maxSequences: 16,
+          maxStepTokens: 0,
+          kvMemoryBytes: 0,
+          fingerprint: '',
+        };
+        const gpu = fakeGpu(new FakeNativeDevice(memory));
+        const loading = loadModel(gpu, { path: file, kvCacheType: 'f16', ...options }, () => undefined);
+        const limits = await loading.then(
+          ({ forward }) => forward.limits,
+          () => undefined,
+        );
+        const isWhole = limits !== undefined && limits.kvBlocks - 1 >= 16 * Math.ceil((whole + more) / 16);
+        const holdsWindows = limits !== undefined && limits.windowed!.blocks > 16 * 4 + 2 * (512 / 16);
+        expect(isWhole && holdsWindows, `${more} more`).toBe(more === 0);
+      }
+    },
+  );
 
   it.each([
     [['--fit', small, '--context', '513'], 'INVALID_OPTION: maxContext is 513; the model’s context is 512'],

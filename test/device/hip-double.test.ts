@@ -133,8 +133,9 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
       const decoding = opens.slice(0, 5);
       await driver.sample(decoding.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
       const after = bytesOf(0);
-      const blockBytes = before.length / cache.blocks;
-      const changed = Array.from({ length: cache.blocks }, (_, block) => block).filter(
+      const { blocks } = cache.layer(0);
+      const blockBytes = before.length / blocks;
+      const changed = Array.from({ length: blocks }, (_, block) => block).filter(
         (block) =>
           !Buffer.from(before.buffer, block * blockBytes, blockBytes).equals(
             Buffer.from(after.buffer, block * blockBytes, blockBytes),

@@ -144,6 +144,84 @@ describe('positions', () => {
   });
 });
 
+describe('windowed blocks', () => {
+  /** A row sees its own position and the 19 before it: with the one before those it leaves block 0 at position 35. */
+  const WINDOWED = { ...LIMITS, maxContext: 100, windowed: { window: 20, blocks: 6 } };
+  const arena = slotArena(WINDOWED);
+  const ofSlot0 = SlotWord.blockTable + arena.windowTable;
+  const many = words(...Array.from({ length: 7 }, (_, i) => i + 1));
+  const windowedOpen = (parts: Partial<SlotOpen> = {}) =>
+    open({ tokenIds: ids(100), promptTokens: 100, blockIds: many, ...parts });
+
+  /** Slots, and their memory as the steps leave it. */
+  function windowed(...opens: Partial<SlotOpen>[]) {
+    const slots = new SlotTable(WINDOWED, VOCABULARY);
+    const memory = new Map<number, number>();
+    const write = (index: number, value: number) => memory.set(index, value);
+    for (const parts of opens) slots.open(windowedOpen(parts), write);
+    const entries = (count: number) => Array.from({ length: count }, (_, i) => memory.get(ofSlot0 + i));
+    return { slots, write, entries };
+  }
+
+  it('have a table of their own, whose entries point to the null block when theirs has left', () => {
+    const { slots, write, entries } = windowed({ windowBlockIds: words(5, 3) });
+    expect(entries(3)).toEqual([5, 3, undefined]);
+    slots.rows(slice(0, 32), nothing);
+    slots.append({ slot: 0, blockIds: words(), windowBlockIds: words(1) }, write);
+    // Position 34 sees from 15 on, position 35 from 16 on.
+    slots.advance(slice(34, 1), write);
+    expect(entries(3)).toEqual([5, 3, 1]);
+    slots.advance(slice(35, 1), write);
+    expect(entries(3)).toEqual([0, 3, 1]);
+    // What has left may come back, and nothing that is still there.
+    expect(() => slots.append({ slot: 0, blockIds: words(), windowBlockIds: words(3) }, write)).toThrow(
+      broken('windowed block 3 twice in slot 0'),
+    );
+    slots.append({ slot: 0, blockIds: words(), windowBlockIds: words(5) }, write);
+    expect(entries(4)).toEqual([0, 3, 1, 5]);
+  });
+
+  it('of a found prefix begin where the window does', () => {
+    const { slots, entries } = windowed({ windowStart: 2, windowBlockIds: words(4, 2, 1) });
+    expect(entries(5)).toEqual([undefined, undefined, 4, 2, 1]);
+    slots.rows(slice(64, 16), nothing);
+    expect(() => slots.rows(slice(50, 1), nothing)).toThrow(
+      broken('positions 50 to 51 of slot 0 with windowed blocks'),
+    );
+    expect(() => slots.rows(slice(51, 1), nothing)).not.toThrow();
+  });
+
+  it('hold every position of a slice and all that it sees', () => {
+    const { slots, write } = windowed({ windowBlockIds: words(1, 2, 3) });
+    expect(() => slots.rows(slice(0, 49), nothing)).toThrow(broken('with windowed blocks from 0 to 3'));
+    slots.rows(slice(0, 48), nothing);
+    slots.advance(slice(47, 1), write);
+    // Its gateway goes back to where the window was.
+    expect(() => slots.rows(slice(34, 1), nothing)).toThrow(broken('with windowed blocks from 1 to 3'));
+    slots.advance(slice(2 ** 32 - 1, 1), write);
+    expect(() => slots.rows(slice(47, 1), nothing)).toThrow(broken('with windowed blocks from 3 to 3'));
+  });
+
+  it.each<[string, Partial<SlotOpen>, string]>([
+    ['there', { windowBlockIds: words(6) }, 'windowed block 6'],
+    ['never the null block', { windowBlockIds: words(1, 0) }, 'windowed block 0'],
+    ['each there once', { windowBlockIds: words(4, 5, 4) }, 'windowed block 4 twice'],
+    ['within the context', { windowStart: 6, windowBlockIds: words(1, 2) }, 'more windowed blocks than the context'],
+    ['within the context, also where none is named', { windowStart: 7 }, 'windowed blocks from 7 on'],
+    ['whole words', { windowBlockIds: Buffer.of(1, 2, 3) }, 'no whole number of words'],
+  ])('are %s', (_, parts, message) => {
+    expect(() => windowed(parts)).toThrow(broken(message));
+  });
+
+  it('are nobody’s in a model without windows', () => {
+    expect(() => table(open({ windowBlockIds: words(1) }))).toThrow(broken('windowed block 1'));
+    expect(() => table(open({ windowStart: 1 }))).toThrow(broken('windowed blocks from 1 on'));
+    expect(() => table(open()).append({ slot: 0, blockIds: words(), windowBlockIds: words(1) }, nothing)).toThrow(
+      broken('windowed block 1'),
+    );
+  });
+});
+
 describe('before any slot is open', () => {
   it('the null slot is neutral and keeps no history', () => {
     const arena = slotArena(LIMITS);

@@ -112,6 +112,10 @@ describe('an executor that is not what was asked for', () => {
     'KV blocks': { kvBlocks: 0 },
     'more KV blocks': { kvBlocks: 1_000_000 },
     'more rows a step': { maxStepTokens: 1_000_000 },
+    window: { window: 1 << 20, windowBlocks: 100 },
+    'windowed KV blocks': { windowBlocks: 1 },
+    'more windowed KV blocks': { window: 16, windowBlocks: 1_000_000 },
+    'room for a window': { window: 16, windowBlocks: 2 },
   };
   it.each(Object.entries(CLAIMS))('but has another %s is refused', async (_name, claims) => {
     await expect(startFakeGateway({ claims })).rejects.toMatchObject({ reason: 'EXECUTOR_PROTOCOL' });

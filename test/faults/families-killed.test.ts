@@ -3,7 +3,6 @@ import { SeededRandom } from '../../src/cli/bench/random.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { killEachTime } from '../support/kill-run.js';
-import type { RandomFamilyName } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
 
 const REQUESTS = 24;
@@ -22,14 +21,25 @@ function requests(): GenerateStreamRequest[] {
   );
 }
 
+/** Of each family the layers that see everything, those that see a window, and f32 of keys and values of a position. */
+const FAMILIES = { gemma3: [1, 6, 64], olmo2: [1, 3, 64], gemma2: [2, 2, 128], phi3: [0, 4, 192] } as const;
+type Family = keyof typeof FAMILIES;
+
+interface Blocks {
+  readonly full: number;
+  readonly windowed: number;
+}
+
 /** All requests at once. @param kills of the executor, 40 ms after it begins to serve each time */
-async function run(family: RandomFamilyName, blocks: number, kills: number) {
-  const model = writeRandomFamily(family, { contextLength: 256 });
-  const layers = family === 'gemma3' ? 7 : 4;
-  const [kvHeads, headDim] = { gemma3: [1, 32], olmo2: [2, 16], phi3: [1, 96] }[family as 'gemma3' | 'olmo2' | 'phi3'];
+async function run(family: Family, { full, windowed }: Blocks, kills: number, prefixCache = true) {
+  const metadata = family === 'phi3' ? { 'phi3.attention.sliding_window': 24 } : {};
+  const model = writeRandomFamily(family, { contextLength: 256, metadata });
+  const [fullLayers, windowedLayers, floats] = FAMILIES[family];
   const server = await startTestGateway(model, {
-    kvMemoryBytes: blocks * layers * 2 * 16 * kvHeads! * headDim! * 4,
+    kvMemoryBytes: (full * fullLayers + windowed * windowedLayers) * 16 * floats * 4,
     maxSequences: 8,
+    maxStepTokens: 32,
+    prefixCache,
     maxRestarts: 100,
     stepDelayMs: kills > 0 ? 4 : 0,
   });
@@ -47,20 +57,29 @@ async function run(family: RandomFamilyName, blocks: number, kills: number) {
       () => left === 0,
     );
     const all = await Promise.all(answers);
-    const { preemptions = 0 } = server.gateway.replica.scheduler?.counters ?? {};
+    const { scheduler } = server.gateway.replica;
+    const { preemptions = 0 } = scheduler?.counters ?? {};
+    const pools = [scheduler?.blocks.capacity, scheduler?.windows.capacity];
     const hits = all.filter(({ complete }) => (complete?.usage?.cachedTokens ?? 0) > 0).length;
-    return { texts: all.map(({ tokenIds }) => tokenIds), preemptions, hits, ...(await killing) };
+    return { texts: all.map(({ tokenIds }) => tokenIds), preemptions, hits, pools, ...(await killing) };
   } finally {
     await server.stop();
   }
 }
 
+const FAMILY_NAMES = Object.keys(FAMILIES) as readonly Family[];
+const ROOMY: Blocks = { full: 1000, windowed: 1000 };
+/** Two sequences' windows, and less than three sequences at their longest. */
+const SHORT: Blocks = { full: 24, windowed: 9 };
+
 describe('windows, norms over rows and RoPE by context change no token', () => {
-  it.each(['gemma3', 'olmo2', 'phi3'] as const)('%s, preempted, cached and killed three times', async (family) => {
-    const plain = await run(family, 1000, 0);
-    const killed = await run(family, 30, 3);
+  it.each(FAMILY_NAMES)('%s, preempted, cached and killed three times', async (family) => {
+    const plain = await run(family, ROOMY, 0, false);
+    expect(plain).toMatchObject({ preemptions: 0, hits: 0 });
+    const killed = await run(family, SHORT, 3);
     console.log(
-      `${family}: ${killed.kills} kills, ${killed.inStep} in a step; ${killed.preemptions} preempted, ${killed.hits} hits`,
+      `${family}: ${killed.pools} blocks; ${killed.kills} kills, ${killed.inStep} in a step; ` +
+        `${killed.preemptions} preempted, ${killed.hits} hits`,
     );
     expect(killed.texts).toEqual(plain.texts);
     expect(killed.kills).toBe(3);

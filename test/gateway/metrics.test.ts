@@ -131,3 +131,17 @@ it('gives everything back when its metrics cannot be served, as when it is told 
   expect(existsSync(listen.slice('unix:'.length))).toBe(false);
   taken.close();
 });
+
+it('tells how full the fuller kind of KV blocks is', async () => {
+  await server.stop();
+  // A window of 16 and a step of 512 rows lie in 34 blocks at most.
+  server = await startFakeGateway({ stepMs: 5, claims: { window: 16, windowBlocks: 35 } });
+  const call = server.client.generateStream(long);
+  call.on('error', () => undefined);
+  await new Promise((resolve) => call.once('data', resolve));
+  const { kvBlocks, freeKvBlocks } = server.gateway.replica.counts;
+  expect(1 - freeKvBlocks / kvBlocks).toBeLessThan(1 / 34);
+  expect(await metric('rocmforge_kv_cache_usage_perc')).toBeGreaterThanOrEqual(1 / 34);
+  call.cancel();
+  await expect.poll(() => metric('rocmforge_kv_cache_usage_perc')).toBe(0);
+});

@@ -9,6 +9,8 @@ const NOTHING: ReplicaCounts = {
   running: 0,
   waiting: 0,
   kvBlocks: 0,
+  windowKvBlocks: 0,
+  freeWindowKvBlocks: 0,
   freeKvBlocks: 0,
   preemptions: 0,
   slotsYielded: 0,

@@ -1,6 +1,8 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
 import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
+import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 import type { Sequence } from '../../src/gateway/request/sequence.js';
+import { WindowModel } from './window-model.js';
 
 interface Slot {
   readonly sequence: Sequence;
@@ -32,14 +34,21 @@ export class ExecutorModel {
   private readonly slots = new Map<number, Slot>();
   private readonly kv: Uint32Array;
   private readonly queue: StepPlan[] = [];
+  private readonly windows: WindowModel | undefined;
   private lastStep = 0;
   /** Rows of every step so far. */
   readonly rows: number[] = [];
 
   constructor(
     private readonly vocabulary: number,
-    private readonly limits: { maxSequences: number; maxStepTokens: number; kvBlocks: number },
+    private readonly limits: {
+      maxSequences: number;
+      maxStepTokens: number;
+      kvBlocks: number;
+      windowed?: WindowLimits | undefined;
+    },
   ) {
+    this.windows = limits.windowed && new WindowModel(limits.windowed);
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
   }
 
@@ -51,6 +60,7 @@ export class ExecutorModel {
   send(plan: StepPlan): void {
     if (plan.stepId <= this.lastStep) throw new Error(`step ${plan.stepId} after ${this.lastStep}`);
     this.lastStep = plan.stepId;
+    this.windows?.send(plan);
     this.queue.push(plan);
   }
 
@@ -77,17 +87,21 @@ export class ExecutorModel {
       rows += count;
       logits += promptLogprobs ? count : Number(sample);
       let state = position === 0 ? EMPTY : this.read(slot, position - 1);
-      if (position > 0 && state !== this.chainOf(slot, position)) throw new Error('the context is not this sequence’s');
+      const content = this.chainsOf(slot, position);
+      if (position > 0 && state !== content.at(-1)) throw new Error('the context is not this sequence’s');
       for (let p = position; p < position + count; p++) {
         const token = slot.known[p] ?? slot.lastToken;
         if (token < 0) throw new Error('a slot that sampled nothing is to go on');
         state = chain(state, token);
         this.write(slot, index, p, state);
+        content.push(state);
       }
+      this.windows?.run(index, content);
       if (!sample) continue;
       slot.lastToken = state % this.vocabulary;
       tokens.push(slot.lastToken);
     }
+    this.windows?.ran();
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits`);
     this.rows.push(rows);
@@ -97,6 +111,7 @@ export class ExecutorModel {
   /** The process dies. */
   crash(): void {
     this.slots.clear();
+    this.windows?.crash();
     this.queue.length = 0;
     this.kv.fill(0xdead);
   }
@@ -107,11 +122,15 @@ export class ExecutorModel {
     return slot;
   }
 
-  /** The chain of the sequence's own tokens before `position`, computed anew. */
-  private chainOf(slot: Slot, position: number): number {
+  /** The chains up to each of the sequence's own tokens before `position`, computed anew. */
+  private chainsOf(slot: Slot, position: number): number[] {
+    const chains: number[] = [];
     let state = EMPTY;
-    for (let p = 0; p < position; p++) state = chain(state, this.tokenAt(slot, p));
-    return state;
+    for (let p = 0; p < position; p++) {
+      state = chain(state, this.tokenAt(slot, p));
+      chains.push(state);
+    }
+    return chains;
   }
 
   private tokenAt(slot: Slot, position: number): number {

@@ -24,7 +24,7 @@ export class World {
   private readonly stopAt = new Map<Sequence, number>();
 
   constructor(
-    readonly options: Required<SchedulerOptions>,
+    readonly options: SchedulerOptions,
     private readonly depth: number,
   ) {
     this.scheduler = new Scheduler(options);

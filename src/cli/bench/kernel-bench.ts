@@ -196,7 +196,7 @@ class KernelBench {
     const { rows } = this;
     const { heads, kvHeads, headDim, context } = SHAPE;
     const { tables, slots, cache } = this.site;
-    const { k, v } = cache.layer(0);
+    const { k, v, blocks } = cache.layer(0);
     const qkv = this.floats(rows * (heads + 2 * kvHeads) * headDim);
     const row_position = tables.at('rowPosition');
     const place = {
@@ -208,7 +208,7 @@ class KernelBench {
     const shape = { head_dim: headDim, rotary: headDim, adjacent: 1 };
     const { cosine, sine } = this.ropes;
     const tableDims = { tokens: rows, max_position: context, half_rotary: headDim / 2 };
-    const cacheDims = { tokens: rows, slot_count: slots.arena.slots, blocks: cache.blocks };
+    const cacheDims = { tokens: rows, slot_count: slots.arena.slots, blocks };
     const both = { qkv, k_cache: k, v_cache: v, ...place, heads, kv_heads: kvHeads };
     return this.compare(
       'RoPE, KV append',

@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Slice, SlotAppend, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import { firstSeenBlock } from '../../shared/kv-window.js';
 import {
   decodeSampling,
   FIRST_SAMPLING_WORD,
@@ -7,7 +8,7 @@ import {
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
-import type { Limits } from '../model/limits.js';
+import type { Limits, WindowLimits } from '../model/limits.js';
 import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
@@ -22,10 +23,26 @@ interface Slot {
   readonly suppressBefore: number;
   /** Blocks of the table, in its order. */
   readonly blocks: Set<number>;
+  /** Blocks of windowed layers that have not left, in the order of their table; the first is its entry `windowStart`. */
+  readonly windowBlocks: Set<number>;
+  windowStart: number;
   /** The position of the token that was sampled last; before the first, none. */
   sampledPosition: number | undefined;
   /** Whether tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
+}
+
+/** One of a slot's block tables as it is extended. */
+interface BlockTable {
+  /** What its blocks are called where one is wrong. */
+  readonly name: string;
+  /** Blocks that there are. */
+  readonly count: number;
+  /** In the order of the table; the first is its entry `first`. */
+  readonly held: Set<number>;
+  readonly first: number;
+  /** Its word in the slots' memory. */
+  readonly table: number;
 }
 
 /** Receives what a step changes in the slots' device memory: word index and value. */
@@ -80,6 +97,8 @@ export class SlotTable {
       suppressedIds: message.suppressedIds,
       suppressBefore,
       blocks: new Set(),
+      windowBlocks: new Set(),
+      windowStart: this.windowStartOf(message),
       sampledPosition: undefined,
       isSuppressing: tokenIds.length < suppressBefore,
     };
@@ -89,20 +108,44 @@ export class SlotTable {
     });
     this.writeHistory(slot, sampling, tokenIds, message.promptTokens, write);
     this.writeBiases(slot, write);
-    this.append({ slot, blockIds: message.blockIds }, write);
+    this.append(message, write);
   }
 
   append(message: SlotAppend, write: SlotWriter): void {
-    const slot = this.get(message.slot);
+    const { kvBlocks, windowed } = this.limits;
+    const { blocks, windowBlocks, windowStart } = this.get(message.slot);
     const table = message.slot * this.words + SlotWord.blockTable;
-    for (const block of words(message.blockIds)) {
-      if (block === 0 || block >= this.limits.kvBlocks) throw protocolError(`block ${block} in slot ${message.slot}`);
-      if (slot.blocks.size * KV_BLOCK_TOKENS >= this.limits.maxContext) {
-        throw protocolError(`slot ${message.slot} has more blocks than the context holds`);
-      }
-      if (slot.blocks.has(block)) throw protocolError(`block ${block} twice in slot ${message.slot}`);
-      write(table + slot.blocks.size, block);
-      slot.blocks.add(block);
+    const own = { name: 'block', count: kvBlocks, held: blocks, first: 0, table };
+    this.extend(message.slot, message.blockIds, own, write);
+    this.extend(
+      message.slot,
+      message.windowBlockIds,
+      {
+        name: 'windowed block',
+        count: windowed?.blocks ?? 0,
+        held: windowBlocks,
+        first: windowStart,
+        table: table + this.arena.windowTable,
+      },
+      write,
+    );
+  }
+
+  /**
+   * A step goes on with the slice: what its first position does not see leaves the table of windowed layers, and may be another
+   * slot's from this step on. Comes before the step's opens and appends, so that no word is written twice.
+   */
+  advance({ slot: index, position }: Slice, write: SlotWriter): void {
+    const slot = this.slots[index];
+    const { windowed } = this.limits;
+    if (slot === undefined || windowed === undefined) return;
+    const table = index * this.words + SlotWord.blockTable + this.arena.windowTable;
+    const first = firstSeenBlock(position, windowed.window, KV_BLOCK_TOKENS);
+    for (const block of slot.windowBlocks) {
+      if (slot.windowStart >= first) break;
+      write(table + slot.windowStart, 0);
+      slot.windowBlocks.delete(block);
+      slot.windowStart += 1;
     }
   }
 
@@ -118,6 +161,7 @@ export class SlotTable {
         `positions ${slice.position} to ${end} of slot ${slice.slot} with ${slot.blocks.size} blocks`,
       );
     }
+    if (this.limits.windowed !== undefined) this.checkWindow(slot, slice, this.limits.windowed);
     if (end > slot.tokenIds.length && (slice.count !== 1 || slice.position !== slot.sampledPosition)) {
       throw protocolError(
         `slot ${slice.slot} knows ${slot.tokenIds.length} tokens and sampled that of ${slot.sampledPosition ?? 'none'}, the ` +
@@ -154,6 +198,39 @@ export class SlotTable {
   /** How many log probabilities come with a token that the slot samples: its own, and those of the likeliest. */
   logprobsOf(slot: number): number {
     return this.get(slot).sampling.logprobs;
+  }
+
+  /** Adds blocks at the end of one of a slot's tables. */
+  private extend(slot: number, blockIds: Uint8Array, blocks: BlockTable, write: SlotWriter): void {
+    const { name, count, held, first, table } = blocks;
+    for (const block of words(blockIds)) {
+      if (block === 0 || block >= count) throw protocolError(`${name} ${block} in slot ${slot}`);
+      const index = first + held.size;
+      if (index * KV_BLOCK_TOKENS >= this.limits.maxContext) {
+        throw protocolError(`slot ${slot} has more ${name}s than the context holds`);
+      }
+      if (held.has(block)) throw protocolError(`${name} ${block} twice in slot ${slot}`);
+      write(table + index, block);
+      held.add(block);
+    }
+  }
+
+  /** Where the windowed layers' table of a slot that opens begins. */
+  private windowStartOf({ slot, windowStart }: SlotOpen): number {
+    const { windowed, maxContext } = this.limits;
+    if (windowed === undefined ? windowStart === 0 : windowStart * KV_BLOCK_TOKENS < maxContext) return windowStart;
+    throw protocolError(`windowed blocks from ${windowStart} on in slot ${slot}`);
+  }
+
+  /** Every position that a row of the slice sees or writes must be in a block that is the slot's. */
+  private checkWindow({ windowStart, windowBlocks }: Slot, slice: Slice, { window }: WindowLimits): void {
+    const end = windowStart + windowBlocks.size;
+    const first = firstSeenBlock(slice.position, window, KV_BLOCK_TOKENS);
+    if (first >= windowStart && slice.position + slice.count <= end * KV_BLOCK_TOKENS) return;
+    throw protocolError(
+      `positions ${slice.position} to ${slice.position + slice.count} of slot ${slice.slot} with windowed blocks from ` +
+        `${windowStart} to ${end}`,
+    );
   }
 
   private get(slot: number): Slot {

@@ -1,7 +1,7 @@
-import type { Allocator, Device, DeviceBuffer } from '../device/device.js';
+import { type Allocator, bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
-import type { KvCache } from '../model/kv-cache.js';
+import type { KvCache, LayerCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
 import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
@@ -28,12 +28,6 @@ export interface RopeTables {
   readonly sine: DeviceBuffer;
   /** What queries are multiplied by, `[positions]`; undefined: nothing. */
   readonly queryFactors: DeviceBuffer | undefined;
-}
-
-/** Keys and values of one layer. */
-export interface LayerCache {
-  readonly k: DeviceBuffer;
-  readonly v: DeviceBuffer;
 }
 
 /** Steps of at most `rows` rows split each context into parts, of which the longest has `most`. */
@@ -108,7 +102,7 @@ export class PagedAttention implements AttentionForm {
   }
 
   record(
-    { k, v }: LayerCache,
+    layer: LayerCache,
     rope: Rope,
     ropes: RopeTables,
     qkv: DeviceBuffer,
@@ -118,19 +112,19 @@ export class PagedAttention implements AttentionForm {
     const { tables, plan, shape, limits, cache } = this.site;
     const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
     const { tokens } = this;
-    const { arena, buffer: slots } = this.site.slots;
+    const { arena } = this.site.slots;
     const common = {
       qkv,
-      k_cache: k,
-      v_cache: v,
+      k_cache: layer.k,
+      v_cache: layer.v,
       row_position: tables.at('rowPosition'),
       row_slot: tables.at('rowSlot'),
-      slots,
+      slots: slotsOf(this.site.slots, layer),
       slot_words: arena.slotWords,
       heads,
       kv_heads,
     };
-    const dims = { slot_count: arena.slots, blocks: cache.blocks };
+    const dims = { slot_count: arena.slots, blocks: layer.blocks };
     if (this.site.fusions.has(TURNED_APPEND)) {
       const turned = {
         ...common,
@@ -144,7 +138,7 @@ export class PagedAttention implements AttentionForm {
       if (norms === undefined) plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes);
       else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes);
     } else {
-      turnAndAppend(this.site, { k, v }, rope, ropes, qkv);
+      turnAndAppend(this.site, layer, rope, ropes, qkv);
     }
     const values = { ...common, scale, out };
     if (this.parts === undefined) {
@@ -170,10 +164,15 @@ export class PagedAttention implements AttentionForm {
   }
 }
 
+/** The slots as kernels of a layer see them: from where the block table they read is at its place. */
+function slotsOf({ buffer, arena }: Slots, { isWindowed }: LayerCache): DeviceBuffer {
+  return isWindowed ? bufferFrom(buffer, arena.windowTable) : buffer;
+}
+
 /** RoPE and the append to the cache, a launch each. */
 export function turnAndAppend(
   { tables, plan, shape, limits, cache, slots }: AttentionSite,
-  { k, v }: LayerCache,
+  layer: LayerCache,
   rope: Rope,
   ropes: RopeTables,
   qkv: DeviceBuffer,
@@ -199,16 +198,16 @@ export function turnAndAppend(
     kernels.kvAppend(cache.type),
     {
       qkv,
-      k_cache: k,
-      v_cache: v,
+      k_cache: layer.k,
+      v_cache: layer.v,
       row_position,
       row_slot: tables.at('rowSlot'),
-      slots: slots.buffer,
+      slots: slotsOf(slots, layer),
       slot_words: slots.arena.slotWords,
       heads,
       kv_heads: kvHeads,
       head_dim: headDim,
     },
-    { slot_count: slots.arena.slots, blocks: cache.blocks, tokens },
+    { slot_count: slots.arena.slots, blocks: layer.blocks, tokens },
   );
 }

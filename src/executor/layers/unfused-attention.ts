@@ -1,21 +1,16 @@
 import { bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
+import type { LayerCache } from '../model/kv-cache.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import type { Rope } from '../model/values.js';
-import {
-  type AttentionForm,
-  type AttentionSite,
-  type LayerCache,
-  type RopeTables,
-  turnAndAppend,
-} from './paged-attention.js';
+import { type AttentionForm, type AttentionSite, type RopeTables, turnAndAppend } from './paged-attention.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;
 
 /**
  * Attention written out: one kernel an operation, every score in memory. Slow and plain, to hold the fused kernels
- * against.
+ * against. It weighs what a window hides by 0, and so needs all blocks: those of layers with a window stay, too.
  */
 export class UnfusedAttention implements AttentionForm {
   readonly splits = undefined;
@@ -32,16 +27,17 @@ export class UnfusedAttention implements AttentionForm {
     this.scores = memory.allocate('f32', this.groupRows * rowElements);
   }
 
-  record({ k, v }: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
+  record(layer: LayerCache, rope: Rope, ropes: RopeTables, qkv: DeviceBuffer, out: DeviceBuffer): void {
     const { plan, tables, limits, cache } = this.site;
     const { arena, buffer: slots } = this.site.slots;
     const { heads, kvHeads, headDim, scale, window = 0, softcap } = this.site.shape;
     const columns = limits.maxContext;
     const row_position = tables.at('rowPosition');
     const rows = { row_position, row_slot: tables.at('rowSlot'), slots, slot_words: arena.slotWords };
-    const dims = { slot_count: arena.slots, blocks: cache.blocks };
+    const { k, v, blocks } = layer;
+    const dims = { slot_count: arena.slots, blocks };
     const shape = { heads, kv_heads: kvHeads, head_dim: headDim };
-    turnAndAppend(this.site, { k, v }, rope, ropes, qkv);
+    turnAndAppend(this.site, layer, rope, ropes, qkv);
     const { scores } = this;
     for (let first = 0; first < limits.maxStepTokens; first += this.groupRows) {
       const max = Math.min(this.groupRows, limits.maxStepTokens - first);

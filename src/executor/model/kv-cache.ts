@@ -8,15 +8,34 @@ export type KvCacheType = 'f32' | 'f16';
 
 type CacheShape = Pick<ModelParameters, 'layers' | 'kvHeads' | 'headDim'>;
 
-/** Bytes that one block takes over all layers, keys and values. */
+/** Bytes that one block takes over so many layers, keys and values. */
 export function kvBlockBytes(model: CacheShape, type: KvCacheType): number {
   return 2 * model.layers * model.kvHeads * KV_BLOCK_TOKENS * model.headDim * (type === 'f32' ? 4 : 2);
 }
 
-/** The paged KV cache: keys and values of one layer are `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]` each. */
+/** Keys and values of one layer, `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]` each. */
+export interface LayerCache {
+  readonly k: DeviceBuffer;
+  readonly v: DeviceBuffer;
+  readonly blocks: number;
+  /** Which of a slot's two block tables leads to its blocks. */
+  readonly isWindowed: boolean;
+}
+
+/** Layers that have blocks of their own, of which those leave that no later position sees. */
+export interface WindowedBlocks {
+  readonly layers: ReadonlySet<number>;
+  /** With a null block, as the others. */
+  readonly blocks: number;
+}
+
+/** The paged KV cache: one pool of blocks for the layers that see everything, one for those that see a window. */
 export class KvCache {
   private readonly memory: DeviceScope;
-  private readonly layers: readonly { readonly k: DeviceBuffer; readonly v: DeviceBuffer }[];
+  private readonly layers: readonly LayerCache[];
+  /** Of one block over the layers that see everything, and over those with a window. */
+  readonly blockBytes: number;
+  readonly windowedBlockBytes: number;
   readonly bytes: number;
 
   /**
@@ -27,7 +46,8 @@ export class KvCache {
     within: DeviceScope,
     model: CacheShape,
     readonly type: KvCacheType,
-    readonly blocks: number,
+    blocks: number,
+    windowed?: WindowedBlocks,
   ) {
     if (!HEAD_DIMS.includes(model.headDim)) {
       throw new RocmForgeError(
@@ -36,15 +56,20 @@ export class KvCache {
       );
     }
     this.memory = within.child();
-    const elements = blocks * model.kvHeads * KV_BLOCK_TOKENS * model.headDim;
-    this.layers = Array.from({ length: model.layers }, () => ({
-      k: this.memory.allocate(type, elements),
-      v: this.memory.allocate(type, elements),
-    }));
-    this.bytes = blocks * kvBlockBytes(model, type);
+    const blockElements = model.kvHeads * KV_BLOCK_TOKENS * model.headDim;
+    this.layers = Array.from({ length: model.layers }, (_, layer) => {
+      const isWindowed = windowed?.layers.has(layer) ?? false;
+      const own = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
+      const allocate = () => this.memory.allocate(type, own * blockElements);
+      return { k: allocate(), v: allocate(), blocks: own, isWindowed };
+    });
+    const windowedLayers = this.layers.filter(({ isWindowed }) => isWindowed).length;
+    this.blockBytes = kvBlockBytes({ ...model, layers: model.layers - windowedLayers }, type);
+    this.windowedBlockBytes = kvBlockBytes({ ...model, layers: windowedLayers }, type);
+    this.bytes = blocks * this.blockBytes + (windowed?.blocks ?? 0) * this.windowedBlockBytes;
   }
 
-  layer(index: number): { readonly k: DeviceBuffer; readonly v: DeviceBuffer } {
+  layer(index: number): LayerCache {
     const layer = this.layers[index];
     if (layer === undefined) throw new RangeError(`layer ${index} of ${this.layers.length}`);
     return layer;

@@ -1,3 +1,11 @@
+/** What layers with a window have of their own. */
+export interface WindowLimits {
+  /** Positions that a row sees, its own included. */
+  readonly window: number;
+  /** KV blocks, their null block 0 included. */
+  readonly blocks: number;
+}
+
 /** What a loaded model grants; fixed for as long as it is loaded. */
 export interface Limits {
   /** The most tokens one sequence may hold. */
@@ -8,6 +16,8 @@ export interface Limits {
   readonly maxStepTokens: number;
   /** KV blocks, the null block 0 included. */
   readonly kvBlocks: number;
+  /** Of layers that see so many positions alone; undefined where no layer ever hides one. */
+  readonly windowed?: WindowLimits | undefined;
   /** Element type of the KV cache. */
   readonly kvCacheType: 'f32' | 'f16';
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */

@@ -7,10 +7,11 @@ import {
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import type { Limits } from './limits.js';
 
 /**
- * Words of a slot on the device: the token it sampled last, how it samples, its block table. Kernels take them from
- * `forge/contract.h`, which the build writes.
+ * Words of a slot on the device: the token it sampled last, how it samples, its block table, and where layers have a window
+ * a table of those layers' blocks. Kernels take them from `forge/contract.h`, which the build writes.
  */
 export const SlotWord = {
   lastToken: 0,
@@ -21,11 +22,6 @@ export const SlotWord = {
 /** Blocks that hold `tokens` tokens. */
 export function blocksFor(tokens: number): number {
   return Math.ceil(tokens / KV_BLOCK_TOKENS);
-}
-
-/** Words of a slot whose sequence may grow to `maxContext` tokens. */
-export function slotWords(maxContext: number): number {
-  return SlotWord.blockTable + blocksFor(maxContext);
 }
 
 /** The most tokens of one sequence whose logits may be biased or held down. */
@@ -39,6 +35,11 @@ export interface SlotArena {
   /** Slots in all, the null slot included. */
   readonly slots: number;
   readonly slotWords: number;
+  /**
+   * Words from the block table to that of layers with a window. Entry i of either leads to the positions from
+   * i · KV_BLOCK_TOKENS on; a windowed one whose block has left leads to the null block.
+   */
+  readonly windowTable: number;
   /** Per slot `[1 + 2 * historyEntries]`: how many, then token and times generated; -1: none is kept. */
   readonly historyOffset: number;
   readonly historyEntries: number;
@@ -51,14 +52,16 @@ export interface SlotArena {
  * Where everything lies for slots of this number and size. One more slot than there are sequences: the last is the null slot
  * of rows that only fill a step up to the size of a captured graph. Its positions lie in the null block.
  */
-export function slotArena(limits: { readonly maxSequences: number; readonly maxContext: number }): SlotArena {
-  const words = slotWords(limits.maxContext);
+export function slotArena(limits: Pick<Limits, 'maxSequences' | 'maxContext' | 'windowed'>): SlotArena {
+  const windowTable = blocksFor(limits.maxContext);
+  const words = SlotWord.blockTable + (limits.windowed === undefined ? 1 : 2) * windowTable;
   const slots = limits.maxSequences + 1;
   const historyOffset = slots * words;
   const biasOffset = historyOffset + slots * (1 + 2 * limits.maxContext);
   return {
     slots,
     slotWords: words,
+    windowTable,
     historyOffset,
     historyEntries: limits.maxContext,
     biasOffset,

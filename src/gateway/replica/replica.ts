@@ -34,6 +34,9 @@ export interface ReplicaCounts {
   readonly waiting: number;
   readonly kvBlocks: number;
   readonly freeKvBlocks: number;
+  /** Of layers with a window; 0 where there are none. */
+  readonly windowKvBlocks: number;
+  readonly freeWindowKvBlocks: number;
   readonly preemptions: number;
   readonly slotsYielded: number;
   readonly cachedTokens: number;
@@ -182,6 +185,8 @@ export class Replica implements Backend {
       waiting: scheduler?.waitingCount ?? 0,
       kvBlocks: scheduler?.blocks.capacity ?? 0,
       freeKvBlocks: scheduler?.blocks.freeCount ?? 0,
+      windowKvBlocks: scheduler?.windows.capacity ?? 0,
+      freeWindowKvBlocks: scheduler?.windows.freeCount ?? 0,
       preemptions,
       slotsYielded,
       cachedTokens,

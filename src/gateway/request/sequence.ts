@@ -45,6 +45,9 @@ export class Sequence {
   slot: number | undefined;
   /** The block table. */
   blocks: number[] = [];
+  /** That of layers with a window, from its entry `windowStart` on: those before it have left. */
+  windowBlocks: number[] = [];
+  windowStart = 0;
   computed = 0;
   scheduled = 0;
   /** Samples under way: tokens that exist on the device and are not known here yet. */
@@ -115,6 +118,8 @@ export class Sequence {
   forgetDevice(): void {
     this.slot = undefined;
     this.blocks = [];
+    this.windowBlocks = [];
+    this.windowStart = 0;
     this.computed = 0;
     this.scheduled = 0;
     this.pending = 0;

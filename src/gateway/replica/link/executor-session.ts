@@ -11,11 +11,12 @@ import {
 } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import { MAX_MESSAGE_BYTES } from '../../../shared/grpc/message-bytes.js';
 import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
+import { mostSeenBlocks } from '../../../shared/kv-window.js';
 import type { Pace } from '../../../shared/pace.js';
 import { packageVersion } from '../../../shared/package.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { StepWatch } from '../../../shared/step-watch.js';
-import { BLOCK_TOKENS } from '../scheduler/block-manager.js';
+import { BLOCK_TOKENS, blocksFor } from '../scheduler/block-manager.js';
 
 /** Who hears of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
@@ -212,6 +213,8 @@ function checkInfo({ version, platform, target }: GetInfoResponse, { device }: S
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
 function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
   const { epoch, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
+  const { window, windowBlocks } = model;
+  const mostBlocks = maxSequences * blocksFor(maxContext);
   const claims: readonly [what: string, is: unknown, holds: boolean][] = [
     ['epoch', epoch, epoch === asked.epoch],
     ['fingerprint', fingerprint, fingerprint === asked.fingerprint],
@@ -225,7 +228,15 @@ function checkModel(model: LoadedModel, { load: asked, vocabularySize }: Session
     ],
     ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
     // More than all sequences could fill would be tables that nothing bounds.
-    ['KV blocks', kvBlocks, kvBlocks >= 2 && kvBlocks <= 1 + maxSequences * Math.ceil(maxContext / BLOCK_TOKENS)],
+    ['KV blocks', kvBlocks, kvBlocks >= 2 && kvBlocks <= 1 + mostBlocks],
+    ['window', window, window < maxContext],
+    ['windowed KV blocks', windowBlocks, windowBlocks <= (window === 0 ? 0 : 1 + mostBlocks)],
+    [
+      'room for a window',
+      windowBlocks,
+      window === 0 ||
+        windowBlocks > Math.min(blocksFor(maxContext), mostSeenBlocks(maxStepTokens, window, BLOCK_TOKENS)),
+    ],
   ];
   for (const [what, is, holds] of claims)
     if (!holds) throw wrong(`loaded a model with other ${what} than asked: ${is}`);

@@ -8,7 +8,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint): ExecuteRequest {
     stepId: BigInt(plan.stepId),
     epoch,
     closes: plan.closes as number[],
-    opens: plan.opens.map(({ sequence, slot, blocks }) => {
+    opens: plan.opens.map(({ sequence, slot, blocks, windowStart, windowBlocks }) => {
       const { promptIds, sampling } = sequence.options;
       return {
         slot,
@@ -19,9 +19,15 @@ export function encodeStep(plan: StepPlan, epoch: bigint): ExecuteRequest {
         biasIds: sampling.logitBias.map(([id]) => id),
         biasValues: sampling.logitBias.map(([, bias]) => bias),
         suppressedIds: sampling.suppressedIds as number[],
+        windowStart,
+        windowBlockIds: bytesOf(Uint32Array.from(windowBlocks)),
       };
     }),
-    appends: plan.appends.map(({ slot, blocks }) => ({ slot, blockIds: bytesOf(Uint32Array.from(blocks)) })),
+    appends: plan.appends.map(({ slot, blocks, windowBlocks }) => ({
+      slot,
+      blockIds: bytesOf(Uint32Array.from(blocks)),
+      windowBlockIds: bytesOf(Uint32Array.from(windowBlocks)),
+    })),
     slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs }) => ({
       slot,
       position,

@@ -7,8 +7,9 @@ import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { isComing } from './promised-prefixes.js';
 import { Slots } from './slots.js';
-import type { PlannedSlice, StepPlan, StepResult, StepToken } from './step-plan.js';
+import type { PlannedAppend, PlannedOpen, PlannedSlice, StepPlan, StepResult, StepToken } from './step-plan.js';
 import { demandsOf, StepRows } from './step-rows.js';
+import { WindowBlocks, type WindowLimits } from './window-blocks.js';
 
 export interface SchedulerOptions {
   /** Slots of the executor: the most sequences that run at once. */
@@ -17,6 +18,8 @@ export interface SchedulerOptions {
   readonly maxStepTokens: number;
   /** KV blocks of the executor, the null block included. */
   readonly kvBlocks: number;
+  /** Of layers with a window; absent where there are none. */
+  readonly windowed?: WindowLimits | undefined;
   /** Look for prompts' beginnings among blocks that were computed before; default true. */
   readonly prefixCache?: boolean;
 }
@@ -34,6 +37,7 @@ const WATERMARK = 0.01;
  */
 export class Scheduler {
   readonly blocks: BlockManager;
+  readonly windows: WindowBlocks;
   /** Who may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0 };
@@ -49,7 +53,8 @@ export class Scheduler {
 
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
-    this.cache = new PrefixCache(this.blocks, options.prefixCache ?? true);
+    this.windows = new WindowBlocks(options.windowed, options.maxStepTokens);
+    this.cache = new PrefixCache(this.blocks, this.windows, options.prefixCache ?? true);
     this.slots = new Slots(options.maxSequences);
   }
 
@@ -77,10 +82,14 @@ export class Scheduler {
   }
 
   /** Whether it was made for an executor that holds just as much. */
-  isFor({ maxSequences, maxStepTokens, kvBlocks }: SchedulerOptions): boolean {
+  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed }: SchedulerOptions): boolean {
     const { options } = this;
     return (
-      maxSequences === options.maxSequences && maxStepTokens === options.maxStepTokens && kvBlocks === options.kvBlocks
+      maxSequences === options.maxSequences &&
+      maxStepTokens === options.maxStepTokens &&
+      kvBlocks === options.kvBlocks &&
+      windowed?.window === options.windowed?.window &&
+      windowed?.blocks === options.windowed?.blocks
     );
   }
 
@@ -96,7 +105,7 @@ export class Scheduler {
 
   /** Whether a sequence of this many tokens in all could ever run. */
   canEverRun(tokens: number): boolean {
-    return blocksFor(tokens) <= this.blocks.capacity;
+    return blocksFor(tokens) <= this.blocks.capacity && this.windows.neededOf(tokens) <= this.windows.capacity;
   }
 
   add(sequence: Sequence): void {
@@ -120,8 +129,8 @@ export class Scheduler {
 
   /** The next step, or nothing to do. The caller sends it; results come back in the order of plans. */
   plan(): StepPlan | undefined {
-    const opens: { sequence: Sequence; slot: number; blocks: readonly number[] }[] = [];
-    const appends: { slot: number; blocks: readonly number[] }[] = [];
+    const opens: PlannedOpen[] = [];
+    const appends: PlannedAppend[] = [];
     const slices: PlannedSlice[] = [];
     const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
     let extraLogits = 0;
@@ -138,15 +147,17 @@ export class Scheduler {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const count = this.countOf(sequence, rows.leftFor(sequence), extraLogits);
       if (count === 0) continue;
-      const needed = blocksFor(sequence.scheduled + count) - sequence.blocks.length;
-      if (needed > 0) {
-        if (!this.makeRoom(needed, sequence)) {
+      const end = sequence.scheduled + count;
+      const needed = Math.max(0, blocksFor(end) - sequence.blocks.length);
+      const windowed = this.windows.lacking(sequence, end);
+      if (needed > 0 || windowed > 0) {
+        if (!this.makeRoom(needed, windowed, sequence)) {
           pressed = true;
           continue;
         }
-        const added = this.blocks.allocate(needed);
-        sequence.blocks.push(...added);
-        appends.push({ slot: sequence.slot as number, blocks: added });
+        const blocks = this.blocks.allocate(needed);
+        sequence.blocks.push(...blocks);
+        appends.push({ slot: sequence.slot as number, blocks, windowBlocks: this.windows.extend(sequence, windowed) });
       }
       add(sequence, count);
     }
@@ -164,7 +175,14 @@ export class Scheduler {
         if (this.yieldSlot(unread(this.running)) && !this.isDraining) continue;
         break;
       }
-      opens.push({ sequence, slot: sequence.slot as number, blocks: sequence.blocks.slice() });
+      const { slot, blocks, windowStart, windowBlocks } = sequence;
+      opens.push({
+        sequence,
+        slot: slot as number,
+        blocks: blocks.slice(),
+        windowStart,
+        windowBlocks: windowBlocks.slice(),
+      });
       add(sequence, this.countOf(sequence, budget, extraLogits));
     }
 
@@ -198,7 +216,10 @@ export class Scheduler {
         }
         index += 1;
       }
-      if (sequence.state === 'running' || sequence.state === 'draining') this.cache.register(sequence);
+      if (sequence.state === 'running' || sequence.state === 'draining') {
+        this.cache.register(sequence);
+        this.windows.leave(sequence);
+      }
       if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
@@ -217,6 +238,7 @@ export class Scheduler {
     this.ending.clear();
     this.inFlight = [];
     this.blocks.reset();
+    this.windows.reset();
     this.cache.reset();
     this.slots.reset();
   }
@@ -225,6 +247,7 @@ export class Scheduler {
   check(): void {
     const holders = [...this.running, ...this.ending];
     this.blocks.check(holders.map((sequence) => sequence.blocks));
+    this.windows.check(holders);
     this.slots.check(holders.map((sequence) => sequence.slot));
     this.queue.check(holders);
   }
@@ -270,14 +293,20 @@ export class Scheduler {
   /** Gives a waiting sequence a slot and the blocks of its first slice, as many as possible from the prefix cache. */
   private admit(sequence: Sequence, budget: number, found: FoundPrefix): boolean {
     const start = found.blocks.length * BLOCK_TOKENS;
-    const end = isProtected(sequence) ? sequence.lastPosition : start + Math.min(sequence.known - start, budget);
+    const first = start + Math.min(sequence.known - start, budget);
+    const end = isProtected(sequence) ? sequence.lastPosition : first;
     const needed = blocksFor(end) - found.blocks.length;
     const fromFree = needed + found.blocks.filter((block) => this.blocks.isFree(block)).length;
-    const spare = this.running.length === 0 ? 0 : Math.ceil(this.blocks.capacity * WATERMARK);
+    const watermark = this.running.length === 0 ? 0 : WATERMARK;
+    const spare = Math.ceil(this.blocks.capacity * watermark);
     if (!this.blocks.canAllocate(fromFree + spare)) return false;
+    const { windowed } = found;
+    if (!this.windows.canAdmit(sequence, first, windowed, this.running, watermark)) return false;
 
     for (const block of found.blocks) this.blocks.share(block);
     sequence.blocks = [...found.blocks, ...this.blocks.allocate(needed)];
+    this.windows.share(sequence, windowed);
+    this.windows.extend(sequence, this.windows.lacking(sequence, first));
     sequence.slot = this.slots.take();
     sequence.computed = start;
     sequence.scheduled = start;
@@ -305,10 +334,13 @@ export class Scheduler {
     return demandsOf(priority, running, waiting);
   }
 
-  /** Preempts until `blocks` are free. False: not yet, those preempted have steps under way. */
-  private makeRoom(blocks: number, forSequence: Sequence): boolean {
-    while (!this.blocks.canAllocate(blocks)) {
+  /** Preempts until so many blocks of each kind are free. False: not yet, steps under way still hold some. */
+  private makeRoom(blocks: number, windowed: number, forSequence: Sequence): boolean {
+    const hasFull = () => this.blocks.canAllocate(blocks);
+    while (!hasFull() || !this.windows.canAllocate(windowed, forSequence, this.running)) {
       if (this.isDraining) return false;
+      // When its own steps under way have returned, windowed blocks leave it: nobody else need give up any until then.
+      if (forSequence.inFlight > 0 && hasFull()) return false;
       if (this.yieldSlot(unread(this.running))) continue;
       const victim = victimFor(forSequence, this.running, (peer) => this.queue.slotsOf(peer));
       this.counters.preemptions += 1;
@@ -362,6 +394,7 @@ export class Scheduler {
     // The last first: blocks are taken oldest first, and a block is found through those before it alone.
     for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
     sequence.blocks = [];
+    this.windows.release(sequence);
     this.slots.giveBack(sequence.slot as number);
     sequence.slot = undefined;
     this.queue.gaveBack(sequence);

@@ -1,11 +1,28 @@
 import type { Sequence } from '../../request/sequence.js';
 
+/** A slot that begins a sequence, and its block tables so far. */
+export interface PlannedOpen {
+  readonly sequence: Sequence;
+  readonly slot: number;
+  readonly blocks: readonly number[];
+  /** That of layers with a window, from its entry `windowStart` on. */
+  readonly windowStart: number;
+  readonly windowBlocks: readonly number[];
+}
+
+/** More blocks for a slot. */
+export interface PlannedAppend {
+  readonly slot: number;
+  readonly blocks: readonly number[];
+  readonly windowBlocks: readonly number[];
+}
+
 /** What one step is to do. Blocks and slots are allotted; nothing is sent yet. */
 export interface StepPlan {
   readonly stepId: number;
   readonly closes: readonly number[];
-  readonly opens: readonly { readonly sequence: Sequence; readonly slot: number; readonly blocks: readonly number[] }[];
-  readonly appends: readonly { readonly slot: number; readonly blocks: readonly number[] }[];
+  readonly opens: readonly PlannedOpen[];
+  readonly appends: readonly PlannedAppend[];
   readonly slices: readonly PlannedSlice[];
 }
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Sequence } from '../../../../src/gateway/request/sequence.js';
+import { operation, play, ScheduleTotals } from '../../../support/any-schedule.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
 const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
@@ -161,37 +162,8 @@ describe('the scheduler', () => {
 });
 
 describe('any schedule', () => {
-  const totals = {
-    preemptions: 0,
-    cachedTokens: 0,
-    discardedTokens: 0,
-    crashes: 0,
-    finished: 0,
-    mostPreempted: 0,
-    yields: 0,
-  };
-  const operation = fc.oneof(
-    {
-      weight: 6,
-      arbitrary: fc.record({
-        kind: fc.constant('add' as const),
-        prefix: fc.integer({ min: 0, max: 3 }),
-        length: fc.integer({ min: 1, max: 70 }),
-        maxTokens: fc.integer({ min: 1, max: 50 }),
-        stopAt: fc.integer({ min: 1, max: 60 }),
-        priority: fc.integer({ min: -1, max: 1 }),
-        peer: fc.constantFrom('a', 'a', 'b', 'c'),
-        promptLogprobs: fc.boolean(),
-      }),
-    },
-    { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
-    { weight: 10, arbitrary: fc.record({ kind: fc.constant('complete' as const) }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat() }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), which: fc.nat() }) },
-    { weight: 1, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
-  );
-
   it('ends every sequence with the tokens of a plain run, and never leaks, doubles or overwrites a block', () => {
+    const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
         fc.record({
@@ -202,60 +174,48 @@ describe('any schedule', () => {
         }),
         fc.integer({ min: 1, max: 2 }),
         fc.array(operation, { minLength: 30, maxLength: 150 }),
-        (options, depth, operations) => {
-          const world = new World(options, depth);
-          const sequences: Sequence[] = [];
-          const cancelled = new Set<Sequence>();
-          for (const step of operations) {
-            if (step.kind === 'add') {
-              const { priority, peer } = step;
-              const options = { priority, peer, asks: step.promptLogprobs };
-              const sequence = sequenceOf(ids(step.length, step.prefix), step.maxTokens, options);
-              if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
-              sequences.push(sequence);
-              world.add(sequence, step.stopAt);
-            } else if (step.kind === 'plan') world.plan();
-            else if (step.kind === 'complete') world.complete();
-            else if (step.kind === 'crash') {
-              world.crash();
-              totals.crashes += 1;
-            } else {
-              const sequence = sequences[step.which % Math.max(1, sequences.length)];
-              if (sequence === undefined || sequence.state === 'ended') continue;
-              if (step.kind === 'pause') sequence.paused = !sequence.paused;
-              else {
-                cancelled.add(sequence);
-                world.end(sequence, false);
-              }
-            }
-          }
-          for (const sequence of sequences) sequence.paused = false;
-          world.drain();
-          for (const sequence of sequences) {
-            expect(sequence.emitted).toEqual(expectedTokens(sequence));
-            expect(sequence.state).toBe('ended');
-            expect(sequence.preemptions).toBeLessThanOrEqual(3);
-            totals.mostPreempted += Number(sequence.preemptions === 3);
-            if (cancelled.has(sequence)) continue;
-            totals.finished += 1;
-          }
-          expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
-          const { preemptions, slotsYielded, cachedTokens, discardedTokens } = world.scheduler.counters;
-          totals.yields += slotsYielded;
-          totals.preemptions += preemptions;
-          totals.cachedTokens += cachedTokens;
-          totals.discardedTokens += discardedTokens;
-        },
+        (options, depth, operations) => play(new World(options, depth), operations, totals),
       ),
       { numRuns: 2000, seed: 20261121 },
     );
-    console.log('schedules:', totals);
+    console.log('schedules:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(100);
     expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(100);
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(100);
     expect(totals.crashes).toBeGreaterThanOrEqual(100);
     expect(totals.mostPreempted).toBeGreaterThanOrEqual(10);
     expect(totals.yields).toBeGreaterThanOrEqual(100);
+  });
+
+  it('does so with windows, whose blocks nobody writes to while a row can see them', () => {
+    const totals = new ScheduleTotals();
+    fc.assert(
+      fc.property(
+        fc.record({
+          maxSequences: fc.integer({ min: 1, max: 6 }),
+          maxStepTokens: fc.integer({ min: 6, max: 40 }),
+          kvBlocks: fc.integer({ min: 10, max: 40 }),
+          prefixCache: fc.boolean(),
+        }),
+        fc.record({ window: fc.integer({ min: 1, max: 50 }), spare: fc.integer({ min: 0, max: 12 }) }),
+        fc.integer({ min: 1, max: 3 }),
+        fc.array(operation, { minLength: 30, maxLength: 150 }),
+        (options, { window, spare }, depth, operations) => {
+          // The least that an executor may have: one sequence's window and the largest step.
+          const least = Math.ceil((window + options.maxStepTokens - 2) / 16) + 1;
+          const windowed = { window, blocks: 1 + least + spare };
+          const world = new World({ ...options, windowed }, depth);
+          play(world, operations, totals);
+          expect(world.scheduler.windows.freeCount).toBe(world.scheduler.windows.capacity);
+        },
+      ),
+      { numRuns: 2000, seed: 20261122 },
+    );
+    console.log('schedules with windows:', { ...totals });
+    expect(totals.preemptions).toBeGreaterThanOrEqual(100);
+    expect(totals.cachedTokens / 16).toBeGreaterThanOrEqual(100);
+    expect(totals.crashes).toBeGreaterThanOrEqual(100);
+    expect(totals.mostPreempted).toBeGreaterThanOrEqual(10);
   });
 });
 

@@ -1,0 +1,157 @@
+/**
+ * Which KV blocks of one kind are whose, and which content can be found again, by a number.
+ *
+ * A block is free or counted by the sequences that hold it. A free block keeps its content until it is taken for
+ * something else, oldest first, so the free list is the prefix cache's LRU. Block 0 is the null block: nobody's.
+ */
+export class BlockPool {
+  private readonly references: Int32Array;
+  /** By block, what its content is found by. */
+  private readonly keys: (number | undefined)[];
+  private readonly byKey = new Map<number, number>();
+  // The free blocks as a doubly linked ring through entry 0: taken at the head, given back at the tail.
+  private readonly next: Int32Array;
+  private readonly previous: Int32Array;
+  private free = 0;
+
+  /** @param count blocks of the executor, the null block included */
+  constructor(readonly count: number) {
+    this.references = new Int32Array(count);
+    this.keys = new Array<number | undefined>(count).fill(undefined);
+    this.next = new Int32Array(count);
+    this.previous = new Int32Array(count);
+    this.reset();
+  }
+
+  /** Free blocks, those with findable content included. */
+  get freeCount(): number {
+    return this.free;
+  }
+
+  /** Blocks that sequences may hold at all. */
+  get capacity(): number {
+    return this.count - 1;
+  }
+
+  /** Blocks with findable content. */
+  get cachedCount(): number {
+    return this.byKey.size;
+  }
+
+  /** Empties everything: the blocks belong to a new generation, whose contents are unknown. */
+  reset(): void {
+    this.references.fill(0);
+    this.keys.fill(undefined);
+    this.byKey.clear();
+    for (let block = 0; block < this.count; block++) {
+      this.next[block] = (block + 1) % this.count;
+      this.previous[block] = (block + this.count - 1) % this.count;
+    }
+    this.free = this.count - 1;
+  }
+
+  canAllocate(blocks: number): boolean {
+    return blocks <= this.free;
+  }
+
+  /** Takes free blocks, forgetting what they held. The caller has asked {@link canAllocate}. */
+  allocate(blocks: number): number[] {
+    if (!this.canAllocate(blocks)) throw new RangeError(`${blocks} blocks asked for, ${this.free} free`);
+    const taken: number[] = [];
+    for (let i = 0; i < blocks; i++) {
+      const block = this.next[0] as number;
+      this.unlink(block);
+      this.forget(block);
+      this.references[block] = 1;
+      taken.push(block);
+    }
+    return taken;
+  }
+
+  /** Counts one holder more of a block that was found. */
+  share(block: number): void {
+    if (this.references[block] === 0) this.unlink(block);
+    this.references[block] = (this.references[block] as number) + 1;
+  }
+
+  /** Counts one holder less; without holders the block is free, its content still findable. */
+  release(block: number): void {
+    const left = (this.references[block] as number) - 1;
+    if (left < 0) throw new RangeError(`block ${block} is released more often than it was taken`);
+    this.references[block] = left;
+    if (left === 0) this.link(block);
+  }
+
+  /** Whether a block is free now: taking it costs one of {@link freeCount}. */
+  isFree(block: number): boolean {
+    return this.references[block] === 0;
+  }
+
+  /** Whether several sequences hold a block. */
+  isShared(block: number): boolean {
+    return (this.references[block] as number) > 1;
+  }
+
+  /** The block whose content was noted under a number. */
+  noted(key: number): number | undefined {
+    return this.byKey.get(key);
+  }
+
+  /** Makes a block's content findable. @returns false where it is already, or another block's is under this number */
+  note(block: number, key: number): boolean {
+    if (this.byKey.has(key) || this.keys[block] !== undefined) return false;
+    this.byKey.set(key, block);
+    this.keys[block] = key;
+    return true;
+  }
+
+  /**
+   * Holds the books against what sequences say they hold; throws when a block has not exactly one fate.
+   *
+   * @param held the block tables of all sequences
+   */
+  check(held: Iterable<readonly number[]>): void {
+    const expected = new Int32Array(this.count);
+    for (const blocks of held) for (const block of blocks) expected[block] = (expected[block] as number) + 1;
+    let free = 0;
+    for (let block = this.next[0] as number; block !== 0; block = this.next[block] as number) {
+      if (expected[block] !== 0) throw new Error(`block ${block} is free and held`);
+      if (++free > this.free) throw new Error('the free list is longer than its count');
+    }
+    if (free !== this.free) throw new Error(`${free} blocks in the free list, ${this.free} counted`);
+    for (let block = 1; block < this.count; block++) {
+      if (expected[block] !== this.references[block]) {
+        throw new Error(`block ${block} is held ${expected[block]} times, counted ${this.references[block]}`);
+      }
+      if (expected[block] !== 0) free += 1;
+    }
+    if (free !== this.capacity) throw new Error(`${this.capacity - free} blocks are lost`);
+    for (const [key, block] of this.byKey) {
+      if (this.keys[block] !== key) throw new Error(`block ${block} is findable by a number it does not have`);
+    }
+  }
+
+  private forget(block: number): void {
+    const key = this.keys[block];
+    if (key === undefined) return;
+    this.byKey.delete(key);
+    this.keys[block] = undefined;
+  }
+
+  private unlink(block: number): void {
+    const before = this.previous[block] as number;
+    const after = this.next[block] as number;
+    this.next[before] = after;
+    this.previous[after] = before;
+    this.free -= 1;
+  }
+
+  private link(block: number): void {
+    const tail = this.previous[0] as number;
+    this.next[tail] = block;
+    this.previous[block] = tail;
+    this.next[block] = 0;
+    this.previous[0] = block;
+    this.free += 1;
+  }
+}

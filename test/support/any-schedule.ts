@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import type { Sequence } from '../../src/gateway/request/sequence.js';
+import { expectedTokens, sequenceOf, VOCABULARY, type World } from './scheduler-world.js';
+
+/** What may happen to a scheduler. */
+export const operation = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('add' as const),
+      prefix: fc.integer({ min: 0, max: 3 }),
+      length: fc.integer({ min: 1, max: 70 }),
+      maxTokens: fc.integer({ min: 1, max: 50 }),
+      stopAt: fc.integer({ min: 1, max: 60 }),
+      priority: fc.integer({ min: -1, max: 1 }),
+      peer: fc.constantFrom('a', 'a', 'b', 'c'),
+      promptLogprobs: fc.boolean(),
+    }),
+  },
+  { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
+  { weight: 10, arbitrary: fc.record({ kind: fc.constant('complete' as const) }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('cancel' as const), which: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), which: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
+);
+
+type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never;
+
+/** What schedules amounted to: that they put the scheduler to the test. */
+export class ScheduleTotals {
+  preemptions = 0;
+  cachedTokens = 0;
+  discardedTokens = 0;
+  crashes = 0;
+  finished = 0;
+  mostPreempted = 0;
+  yields = 0;
+}
+
+/** Does one thing after another, lets everything come to its end, and expects the tokens of a plain run. */
+export function play(world: World, operations: readonly Operation[], totals: ScheduleTotals): void {
+  const sequences: Sequence[] = [];
+  const cancelled = new Set<Sequence>();
+  for (const step of operations) {
+    if (step.kind === 'add') {
+      const { priority, peer } = step;
+      const options = { priority, peer, asks: step.promptLogprobs };
+      const ids = Array.from({ length: step.length }, (_, i) => (step.prefix + i) % VOCABULARY);
+      const sequence = sequenceOf(ids, step.maxTokens, options);
+      if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
+      sequences.push(sequence);
+      world.add(sequence, step.stopAt);
+    } else if (step.kind === 'plan') world.plan();
+    else if (step.kind === 'complete') world.complete();
+    else if (step.kind === 'crash') {
+      world.crash();
+      totals.crashes += 1;
+    } else {
+      const sequence = sequences[step.which % Math.max(1, sequences.length)];
+      if (sequence === undefined || sequence.state === 'ended') continue;
+      if (step.kind === 'pause') sequence.paused = !sequence.paused;
+      else {
+        cancelled.add(sequence);
+        world.end(sequence, false);
+      }
+    }
+  }
+  for (const sequence of sequences) sequence.paused = false;
+  world.drain();
+  for (const sequence of sequences) {
+    expect(sequence.emitted).toEqual(expectedTokens(sequence));
+    expect(sequence.state).toBe('ended');
+    expect(sequence.preemptions).toBeLessThanOrEqual(3);
+    totals.mostPreempted += Number(sequence.preemptions === 3);
+    totals.finished += Number(!cancelled.has(sequence));
+  }
+  expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
+  const { preemptions, slotsYielded, cachedTokens, discardedTokens } = world.scheduler.counters;
+  totals.yields += slotsYielded;
+  totals.preemptions += preemptions;
+  totals.cachedTokens += cachedTokens;
+  totals.discardedTokens += discardedTokens;
+}
