@@ -17,7 +17,7 @@ import {
   type OwnLimits,
   STEP_TOKENS,
 } from './load-options.js';
-import { KvCache } from './model/kv-cache.js';
+import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
@@ -135,6 +135,7 @@ class ModelLoader {
     const parameters = readServableModel(file);
     const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
+    checkKvCache(parameters, own);
     const blocks = new BlockBudget(options, parameters);
     const tensors = new TensorCatalog(file);
     const graph = families[parameters.architecture].build(parameters, tensors);

@@ -79,6 +79,13 @@ describe('inspect --fit', () => {
     }
   });
 
+  it('counts a cache in q8_0 as 17 bytes for 16 elements', async () => {
+    const file = writeRandomModel({ headDim: 64 });
+    const { kvBytesPerToken, withoutLimit } = await fitReport(file, { memory: 300 * MIB, kvCacheType: 'q8_0' });
+    expect(kvBytesPerToken).toBe((2 * 2 * 1 * 64 * 17) / 16);
+    expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
+  });
+
   it('tells of too little memory that nothing fits, in the loader’s words', async () => {
     const { devices } = await fitReport(small, { memory: 200 * MIB, kvCacheType: 'f16' });
     for (const fit of devices) {

@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
+import { FLOAT_TYPES, type FloatType } from '../../src/executor/kernels/index.js';
 import { FUSIONS, type Fusion, TURNED_APPEND } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
@@ -30,13 +31,13 @@ function modelOf(type: string): string {
 }
 
 /** Logits of a prompt's end, of three tokens after it, and of a step of many rows; and the kernels that were recorded. */
-async function run(kind: 'host' | 'hip', type: string, without: readonly Fusion[]) {
+async function run(kind: 'host' | 'hip', type: string, without: readonly Fusion[], kvCacheType: FloatType = 'f16') {
   const device = openDevice({ kind });
   const model = await loadModel(
     device,
     {
       path: modelOf(type),
-      kvCacheType: 'f16',
+      kvCacheType,
       maxContext: 64,
       maxSequences: 2,
       maxStepTokens: 80,
@@ -63,11 +64,17 @@ async function run(kind: 'host' | 'hip', type: string, without: readonly Fusion[
 /** A type of weights in whose plans each rule has a part. */
 const typeFor = ({ replaces }: Fusion) => (replaces.includes('quantize_q8') ? 'Q8_0' : 'F16');
 
-it(`on the host, ${TURNED_APPEND.replaces} in one launch gives the bits of the launches it replaces`, async () => {
-  const [fused, plain] = [await run('host', 'F16', []), await run('host', 'F16', [TURNED_APPEND])];
-  expect(plain.kernels).not.toEqual(fused.kernels);
-  expect(plain.logits).toEqual(fused.logits);
-});
+it.each(FLOAT_TYPES)(
+  `on the host, ${TURNED_APPEND.replaces} in one launch gives the bits of the launches it replaces, %s`,
+  async (kvCacheType) => {
+    const [fused, plain] = [
+      await run('host', 'F16', [], kvCacheType),
+      await run('host', 'F16', [TURNED_APPEND], kvCacheType),
+    ];
+    expect(plain.kernels).not.toEqual(fused.kernels);
+    expect(plain.logits).toEqual(fused.logits);
+  },
+);
 
 describe.skipIf(missing !== undefined)('on a GPU', () => {
   beforeAll(() => new HipDouble().install());

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SeededRandom } from '../../src/cli/bench/random.js';
+import type { KvCacheType } from '../../src/executor/kernels/index.js';
+import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { killEachTime } from '../support/kill-run.js';
@@ -23,12 +25,13 @@ function requests(): GenerateStreamRequest[] {
 }
 
 /** All requests at once. @param kills of the executor, 40 ms after it begins to serve each time */
-async function run(family: RandomFamilyName, blocks: number, kills: number) {
+async function run(family: RandomFamilyName, kvCacheType: KvCacheType, blocks: number, kills: number) {
   const model = writeRandomFamily(family, { contextLength: 256 });
   const layers = family === 'gemma3' ? 7 : 4;
   const [kvHeads, headDim] = { gemma3: [1, 32], olmo2: [2, 16], phi3: [1, 96] }[family as 'gemma3' | 'olmo2' | 'phi3'];
   const server = await startTestGateway(model, {
-    kvMemoryBytes: blocks * layers * 2 * 16 * kvHeads! * headDim! * 4,
+    kvCacheType,
+    kvMemoryBytes: blocks * kvBlockBytes({ layers, kvHeads: kvHeads!, headDim: headDim! }, kvCacheType),
     maxSequences: 8,
     maxRestarts: 100,
     stepDelayMs: kills > 0 ? 4 : 0,
@@ -56,11 +59,17 @@ async function run(family: RandomFamilyName, blocks: number, kills: number) {
 }
 
 describe('windows, norms over rows and RoPE by context change no token', () => {
-  it.each(['gemma3', 'olmo2', 'phi3'] as const)('%s, preempted, cached and killed three times', async (family) => {
-    const plain = await run(family, 1000, 0);
-    const killed = await run(family, 30, 3);
+  it.each([
+    ['gemma3', 'f32'],
+    ['olmo2', 'f32'],
+    ['phi3', 'f32'],
+    ['gemma3', 'q8_0'],
+    ['phi3', 'q8_0'],
+  ] as const)('%s with a KV cache in %s, preempted, cached and killed three times', async (family, kvCacheType) => {
+    const plain = await run(family, kvCacheType, 1000, 0);
+    const killed = await run(family, kvCacheType, 30, 3);
     console.log(
-      `${family}: ${killed.kills} kills, ${killed.inStep} in a step; ${killed.preemptions} preempted, ${killed.hits} hits`,
+      `${family}, ${kvCacheType}: ${killed.kills} kills, ${killed.inStep} in a step; ${killed.preemptions} preempted, ${killed.hits} hits`,
     );
     expect(killed.texts).toEqual(plain.texts);
     expect(killed.kills).toBe(3);

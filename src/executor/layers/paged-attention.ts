@@ -56,7 +56,7 @@ export interface AttentionForm {
  */
 export class PagedAttention implements AttentionForm {
   private readonly tokens: StepCount;
-  /** `[split_rows, heads, splits, 2 + head_dim]` */
+  /** `[split_rows, heads, splits, 2 + head_dim]`; undefined: row by row. */
   private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;
 
   constructor(private readonly site: AttentionSite) {
@@ -105,7 +105,7 @@ export class PagedAttention implements AttentionForm {
       turnAndAppend(this.site, { k, v }, rope, ropes, qkv);
     }
     const values = { ...common, scale, out };
-    if (this.parts === undefined) {
+    if (this.parts === undefined || cache.type === 'f32') {
       plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, window, softcap }, { ...dims, tokens });
       return;
     }
@@ -116,7 +116,8 @@ export class PagedAttention implements AttentionForm {
       tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
-    kernels.launchAttentionTile(launch, shape, this.parts, counts, { ...values, tiles: tables.at('tiles') }, dims);
+    const tileValues = { ...values, tiles: tables.at('tiles') };
+    kernels.launchAttentionTile(launch, cache.type, shape, this.parts, counts, tileValues, dims);
   }
 }
 

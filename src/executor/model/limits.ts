@@ -1,3 +1,5 @@
+import type { KvCacheType } from '../kernels/index.js';
+
 /** What a loaded model grants; fixed for as long as it is loaded. */
 export interface Limits {
   /** The most tokens one sequence may hold. */
@@ -9,7 +11,7 @@ export interface Limits {
   /** KV blocks, the null block 0 included. */
   readonly kvBlocks: number;
   /** Element type of the KV cache. */
-  readonly kvCacheType: 'f32' | 'f16';
+  readonly kvCacheType: KvCacheType;
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */
   readonly attention: 'fused' | 'unfused';
 }
