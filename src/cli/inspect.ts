@@ -1,10 +1,13 @@
 import path from 'node:path';
+import type { VectorRef } from '../executor/model/tensors.js';
+import { readGraph } from '../executor/models/index.js';
 import { RocmForgeError } from '../shared/errors.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
 import type { GgufModel, GgufTensor } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
+import { describeRopes, type RopeReport, ropeReports } from './rope-report.js';
 
 /** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
 export interface InspectReport {
@@ -18,8 +21,10 @@ export interface InspectReport {
   readonly fingerprint: string;
   /** `null` when the file is a sound GGUF but no model whose shape can be read; `problem` says why. */
   readonly model: ModelParameters | null;
-  /** Why a gateway would refuse the file; `null` when its header gives no reason. */
+  /** Why a gateway or an executor would refuse the file; `null` when its header gives no reason. */
   readonly problem: string | null;
+  /** How each kind of layers turns queries and keys, as far as the model can run. */
+  readonly ropes: readonly RopeReport[];
   /** Elements in all tensors together: the "parameters" of a model's name. */
   readonly parameterCount: number;
   /** By bytes, largest first. */
@@ -54,7 +59,7 @@ export interface TokenizerSummary {
 }
 
 /**
- * Reads the headers of a model's file or of its parts; tensor data is not touched.
+ * Reads the headers of a model's file or of its parts; of tensors only the tables by which RoPE's frequencies are divided.
  *
  * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID` when a file itself is damaged, or `INVALID_OPTION` for
  *   a part of a split model that is not its first
@@ -74,7 +79,7 @@ export function inspectModel(file: string): InspectReport {
         tensors: own.size,
       })),
       fingerprint: model.fingerprint,
-      ...understandModel(model),
+      ...understandModel(files),
       parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
       tensorTypes: shareByType(tensors),
       tokenizer: summariseTokenizer(model),
@@ -94,7 +99,7 @@ export function formatInspectReport(report: InspectReport): string {
     ['file', `${report.path} (${formatBytes(report.sizeBytes)}, GGUF v${report.ggufVersion})`],
     ...(isSplit ? report.parts.map(describePart) : []),
     ['fingerprint', report.fingerprint],
-    ...(model === null ? [] : describeModel(model)),
+    ...(model === null ? [] : describeModel(model, report.ropes)),
     ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
     ['parameters', `${formatCount(report.parameterCount)} in ${report.tensors.length} tensors`],
     ['tokenizer', tokenizer === null ? 'none' : describeTokenizer(tokenizer)],
@@ -123,14 +128,17 @@ export function formatInspectReport(report: InspectReport): string {
   ].join('\n');
 }
 
-function understandModel(file: GgufModel): Pick<InspectReport, 'model' | 'problem'> {
+function understandModel({ model: file, parts }: ModelFiles): Pick<InspectReport, 'model' | 'problem' | 'ropes'> {
   let model: ModelParameters | null = null;
   try {
     model = readModelParameters(file);
-    readServableModel(file);
-    return { model, problem: null };
+    const servable = readServableModel(file);
+    const graph = readGraph(file, servable);
+    const read = ({ tensor: { part, offset, bytes } }: VectorRef) =>
+      Array.from(new Float32Array(Uint8Array.from(parts[part]!.source.read(offset, bytes)).buffer));
+    return { model, problem: null, ropes: ropeReports(graph, servable, read) };
   } catch (error) {
-    if (error instanceof RocmForgeError) return { model, problem: error.message };
+    if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [] };
     throw error;
   }
 }
@@ -162,7 +170,7 @@ function summariseTokenizer({ metadata }: GgufModel): TokenizerSummary | null {
   };
 }
 
-function describeModel(model: ModelParameters): [string, string][] {
+function describeModel(model: ModelParameters, ropes: readonly RopeReport[]): [string, string][] {
   const { heads, kvHeads, headDim, ropeScaling, experts, vocabularySize, vocabularyRows } = model;
   const padded = vocabularyRows === vocabularySize ? '' : ` of ${vocabularyRows} rows`;
   const scaling = ropeScaling ? `, ${ropeScaling.type} × ${ropeScaling.factor}` : '';
@@ -173,7 +181,12 @@ function describeModel(model: ModelParameters): [string, string][] {
     ['context', `${model.contextLength} tokens`],
     ['layers', `${model.layers}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
     ['attention', `${heads} heads, ${kvHeads} kv heads, head_dim ${headDim}`],
-    ['rope', `${model.ropeDimensions} dims, base ${model.ropeFreqBase}${scaling}`],
+    ...(ropes.length > 0
+      ? describeRopes(ropes)
+      : ([['rope', `${model.ropeDimensions} dims, base ${model.ropeFreqBase}${scaling}`]] satisfies [
+          string,
+          string,
+        ][])),
     ['vocabulary', `${vocabularySize}${padded} (${model.vocabularySource})`],
   ];
 }

@@ -21,10 +21,9 @@ import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
-import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
-import { families } from './models/index.js';
+import { readGraph } from './models/index.js';
 
 /** A model whose plan is recorded: ready to run steps. */
 export interface LoadedModel {
@@ -137,9 +136,7 @@ class ModelLoader {
     checkContext(parameters, own.maxContext);
     checkKvCache(parameters, own);
     const blocks = new BlockBudget(options, parameters);
-    const tensors = new TensorCatalog(file);
-    const graph = families[parameters.architecture].build(parameters, tensors);
-    tensors.refuseUnread();
+    const graph = readGraph(file, parameters);
     if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes);
     const weights = await Weights.load(memory, file, content, graph, onProgress);
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);

@@ -50,7 +50,7 @@ export interface Rope {
 }
 
 /** Peng et al. (2023), with the numbers of a file. */
-export interface YarnRamp extends Omit<Yarn, 'logMultiplier'> {
+export interface YarnRamp extends Yarn {
   readonly originalContextLength: number;
 }
 

@@ -1,4 +1,8 @@
 import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import { TensorCatalog } from '../model/tensors.js';
+import type { ModelGraph } from '../model/values.js';
 import { chatglm } from './chatglm.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
@@ -30,3 +34,15 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   qwen3,
   smollm3,
 };
+
+/**
+ * What a file's model computes, as its header tells.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` for a tensor that is missing or shaped otherwise; `MODEL_UNSUPPORTED` for one whose type has no kernels, or that nothing here computes with
+ */
+export function readGraph(file: GgufModel, model: ServableModel): ModelGraph {
+  const tensors = new TensorCatalog(file);
+  const graph = families[model.architecture].build(model, tensors);
+  tensors.refuseUnread();
+  return graph;
+}
