@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { VectorRef } from '../executor/model/tensors.js';
 import { readGraph } from '../executor/models/index.js';
 import { RocmForgeError } from '../shared/errors.js';
+import { unusedTensors } from '../shared/gguf/harmless.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
 import type { GgufModel, GgufTensor } from '../shared/gguf/reader.js';
@@ -23,6 +24,8 @@ export interface InspectReport {
   readonly model: ModelParameters | null;
   /** Why a gateway or an executor would refuse the file; `null` when its header gives no reason. */
   readonly problem: string | null;
+  /** Tensors that nothing here computes with, and why; they stand among `tensors`, too. */
+  readonly unused: readonly { readonly why: string; readonly tensors: readonly string[]; readonly bytes: number }[];
   /** How each kind of layers turns queries and keys, as far as the model can run. */
   readonly ropes: readonly RopeReport[];
   /** Elements in all tensors together: the "parameters" of a model's name. */
@@ -80,6 +83,7 @@ export function inspectModel(file: string): InspectReport {
       })),
       fingerprint: model.fingerprint,
       ...understandModel(files),
+      unused: summariseUnused(model),
       parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
       tensorTypes: shareByType(tensors),
       tokenizer: summariseTokenizer(model),
@@ -102,6 +106,10 @@ export function formatInspectReport(report: InspectReport): string {
     ...(model === null ? [] : describeModel(model, report.ropes)),
     ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
     ['parameters', `${formatCount(report.parameterCount)} in ${report.tensors.length} tensors`],
+    ...report.unused.map(({ why, tensors, bytes }): [string, string] => [
+      'not used',
+      `${tensors.length} tensors (${formatBytes(bytes)}): ${why}`,
+    ]),
     ['tokenizer', tokenizer === null ? 'none' : describeTokenizer(tokenizer)],
     ['chat template', report.hasChatTemplate ? 'yes' : 'no'],
   ];
@@ -111,6 +119,7 @@ export function formatInspectReport(report: InspectReport): string {
     formatCount(elements),
     formatBytes(bytes),
   ]);
+  const unused = new Set(report.unused.flatMap(({ tensors }) => tensors));
   const tensors = report.tensors.map(({ name, type, dims, part, offset, bytes }) => [
     name,
     type,
@@ -118,6 +127,7 @@ export function formatInspectReport(report: InspectReport): string {
     ...(isSplit ? [String(part + 1)] : []),
     String(offset),
     formatBytes(bytes),
+    ...(unused.has(name) ? ['not used'] : []),
   ]);
   const head = ['tensor', 'type', 'dims', ...(isSplit ? ['part'] : []), 'offset', 'size'];
   return [
@@ -139,6 +149,20 @@ function understandModel({ model: file, parts }: ModelFiles): Pick<InspectReport
     return { model, problem: null, ropes: ropeReports(graph, servable, read) };
   } catch (error) {
     if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [] };
+    throw error;
+  }
+}
+
+/** None where the file's keys cannot even tell; then it is refused for that. */
+function summariseUnused(file: GgufModel): InspectReport['unused'] {
+  try {
+    return unusedTensors(file).map(({ why, tensors }) => ({
+      why,
+      tensors: tensors.map(({ name }) => name),
+      bytes: tensors.reduce((sum, { bytes }) => sum + bytes, 0),
+    }));
+  } catch (error) {
+    if (error instanceof RocmForgeError) return [];
     throw error;
   }
 }
@@ -174,12 +198,13 @@ function describeModel(model: ModelParameters, ropes: readonly RopeReport[]): [s
   const { heads, kvHeads, headDim, ropeScaling, experts, vocabularySize, vocabularyRows } = model;
   const padded = vocabularyRows === vocabularySize ? '' : ` of ${vocabularyRows} rows`;
   const scaling = ropeScaling ? `, ${ropeScaling.type} × ${ropeScaling.factor}` : '';
+  const predicting = model.predictionLayers ? ` and ${model.predictionLayers} that only predict` : '';
   const moe = experts ? `, ${experts.usedPerToken} of ${experts.count} experts` : '';
   return [
     ['name', model.name],
     ['architecture', model.architecture],
     ['context', `${model.contextLength} tokens`],
-    ['layers', `${model.layers}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
+    ['layers', `${model.layers}${predicting}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
     ['attention', `${heads} heads, ${kvHeads} kv heads, head_dim ${headDim}`],
     ...(ropes.length > 0
       ? describeRopes(ropes)

@@ -110,7 +110,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
-  const { file: modelFile, tokenizer, hasChatTemplate, facts } = model;
+  const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = model;
+  if (unused.length > 0) {
+    const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
+    log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
+  }
   const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
   const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];

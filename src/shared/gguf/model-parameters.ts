@@ -49,8 +49,10 @@ export interface ModelParameters {
   readonly architecture: string;
   /** `general.name`, else the file's name. */
   readonly name: string;
-  /** Transformer blocks. */
+  /** Transformer blocks, without those that only predict further tokens. */
   readonly layers: number;
+  /** Blocks behind the last one that predict tokens beyond the next one; they are not computed. Absent: none. */
+  readonly predictionLayers?: number;
   /** Tokens the model was made for, prompt and answer together. */
   readonly contextLength: number;
   /** Width of the residual stream. */
@@ -107,7 +109,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   return {
     architecture: keys.architecture,
     name: file.metadata.string('general.name') ?? nameOf(file.name),
-    layers: keys.count('block_count'),
+    ...readLayers(keys),
     contextLength,
     hiddenSize,
     ffnSize: keys.count('feed_forward_length'),
@@ -123,6 +125,16 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     vocabularyRows: vocabulary.rows,
     vocabularySource: vocabulary.source,
   };
+}
+
+/** A file's count of blocks has those that only predict. */
+function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
+  const blocks = keys.count('block_count');
+  const predictionLayers = keys.optionalNumber('nextn_predict_layers') ?? 0;
+  if (!Number.isSafeInteger(predictionLayers) || predictionLayers < 0 || predictionLayers >= blocks) {
+    keys.fail('nextn_predict_layers', `is ${predictionLayers} of ${blocks} blocks`);
+  }
+  return { layers: blocks - predictionLayers, ...(predictionLayers > 0 && { predictionLayers }) };
 }
 
 function readAttention(
