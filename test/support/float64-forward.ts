@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { isBlockType } from '../../src/executor/kernels/index.js';
 import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../src/shared/gguf/reader.js';
+import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
@@ -15,7 +17,7 @@ export interface Float64Options {
 }
 
 /**
- * A model in F32, computed in double from its file, as the published definitions have it: one row after the other, nothing
+ * A model in F32 or in blocks, which stand for numbers, computed in double from its file, as the published definitions have it: one row after the other, nothing
  * fused, nothing shared with the executor. Slow.
  *
  * @returns the logits after each of the tokens
@@ -35,10 +37,13 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     let values = weights.get(name);
     if (values === undefined) {
       const { offset, bytes: length, type } = tensors.get(name)!;
-      if (type !== 'F32') throw new Error(`${name} is ${type}`);
-      values = Float64Array.from(
-        new Float32Array(bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + length)),
-      );
+      const data = new Uint8Array(bytes.subarray(offset, offset + length));
+      const block = type.toLowerCase();
+      if (type === 'F32') values = Float64Array.from(new Float32Array(data.buffer));
+      else if (isBlockType(block)) {
+        const { products, minimums } = readBlocks(block, data);
+        values = products.map((product, i) => product - minimums[i]!);
+      } else throw new Error(`${name} is ${type}`);
       weights.set(name, values);
     }
     return values;
