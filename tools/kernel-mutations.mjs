@@ -37,6 +37,13 @@ export const MUTATIONS = [
     with: ['rms_norm_f16'],
   },
   {
+    name: 'layer norm by the deviation from zero',
+    file: 'layer_norm.hip',
+    from: 'squares += (in[i] - mean) * (in[i] - mean);',
+    to: 'squares += in[i] * in[i];',
+    test: 'layer_norm',
+  },
+  {
     name: 'own row in place of K_tile[j]',
     file: 'forge/attention.h',
     from: 'dot(further<HEAD_DIM>(k, j), q, HEAD_DIM)',

@@ -183,7 +183,16 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   { name: 'SmolLM2-1.7B-Instruct Q8_0', architecture: 'llama', preTokenizer: 'smollm', types: ['Q8_0'], headDim: 64 },
   { name: 'Falcon3-7B-Instruct Q4_K_M', architecture: 'llama', preTokenizer: 'falcon3', types: Q4_K_M, headDim: 256 },
   { name: 'Yi-1.5-9B-Chat Q4_K_M', architecture: 'llama', ...dense },
-  { name: 'c4ai-command-r-v01 Q4_K_M', ...otherArchitecture('command-r'), preTokenizer: 'command-r', ...dense },
+  { name: 'c4ai-command-r-v01 Q4_K_M', architecture: 'command-r', preTokenizer: 'command-r', ...dense },
+  {
+    name: 'c4ai-command-r-plus Q4_K_M',
+    architecture: 'command-r',
+    preTokenizer: 'command-r',
+    tensors: { 'blk.0.attn_q_norm.weight': [128] },
+    refused: 'nothing here uses tensor blk.0.attn_q_norm.weight',
+    ...dense,
+  },
+  { name: 'c4ai-command-r7b-12-2024 Q4_K_M', ...otherArchitecture('cohere2'), preTokenizer: 'command-r', ...dense },
   {
     name: 'StableLM-2-1.6B-Chat Q4_K_M',
     ...otherArchitecture('stablelm'),

@@ -17,6 +17,7 @@ import {
   type ModelGraph,
   type Norm,
   type Residual,
+  type Sum,
   type Value,
   valuesOf,
 } from '../model/values.js';
@@ -71,6 +72,8 @@ export class ForwardPass {
   private readonly gated: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
   /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
   private readonly delta: DeviceBuffer;
+  /** The second part of a sum; where there is none, nothing. */
+  private readonly branch: DeviceBuffer;
   /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]` */
@@ -123,6 +126,7 @@ export class ForwardPass {
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
+    this.branch = f32(Math.max(1, rows * widest('sum', () => hiddenSize)));
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
     this.slots = this.memory.upload(emptySlots(this.arena));
@@ -190,6 +194,10 @@ export class ForwardPass {
   /** x += value */
   private add(value: Value, stream: Stream): void {
     const hidden = this.model.hiddenSize;
+    if (value.kind === 'sum') {
+      this.addSum(value, stream);
+      return;
+    }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
@@ -203,6 +211,15 @@ export class ForwardPass {
       this.inF32(value, this.delta, stream);
     }
     this.plan.launch(kernels.residualAdd, { x: stream.x, y: this.delta, hidden }, { rows: stream.rows.count });
+  }
+
+  /** x += both values, each of x as it is. */
+  private addSum({ of: [first, second] }: Sum, { x, rows }: Stream): void {
+    this.inF32(first, this.delta, { x, rows });
+    this.inF32(second, this.branch, { x, rows });
+    for (const y of [this.delta, this.branch]) {
+      this.plan.launch(kernels.residualAdd, { x, y, hidden: this.model.hiddenSize }, { rows: rows.count });
+    }
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
@@ -237,6 +254,7 @@ export class ForwardPass {
         return { columns, rows, forms: { f32: this.attended } };
       case 'linear':
       case 'scaled':
+      case 'sum':
         this.inF32(value, this.delta, stream);
         return { columns, rows, forms: { f32: this.delta } };
     }
@@ -249,7 +267,7 @@ export class ForwardPass {
     else if (value.kind === 'scaled') {
       this.inF32(value.of, y, stream);
       this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
-    } else throw new Error(`${value.kind} is an input of matrices alone`);
+    } else throw new Error(`${value.kind} is not computed by itself`);
   }
 
   /** x *= factor */
@@ -267,7 +285,7 @@ export class ForwardPass {
   private norm(value: Norm, form: InputForm, stream: Stream): Activation['forms'] {
     const x = this.source(value.of, stream);
     const rule = NORM_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
-    if (rule === undefined) {
+    if (rule === undefined || value.isCentered) {
       this.plainNorm(value, x, this.normed.f32, stream.rows);
       return { f32: this.normed.f32 };
     }
@@ -283,9 +301,9 @@ export class ForwardPass {
     return { plan: this.plan, rows, columnRows: this.products.columnRows };
   }
 
-  private plainNorm({ weight, epsilon }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
+  private plainNorm({ weight, epsilon, isCentered }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
     const values = { x, weight: this.recorded.weights.vector(weight), y, hidden: weight.length, eps: epsilon };
-    this.plan.launch(kernels.rmsNorm, values, { rows: rows.count });
+    this.plan.launch(isCentered ? kernels.layerNorm : kernels.rmsNorm, values, { rows: rows.count });
   }
 
   private gate({ activation, of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {

@@ -4,6 +4,7 @@ import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import { TensorCatalog } from '../model/tensors.js';
 import type { ModelGraph } from '../model/values.js';
 import { chatglm } from './chatglm.js';
+import { commandR } from './command-r.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
@@ -21,6 +22,7 @@ import { smollm3 } from './smollm3.js';
 /** Every family, by the name that its files have. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
   chatglm,
+  'command-r': commandR,
   gemma,
   gemma2,
   gemma3,

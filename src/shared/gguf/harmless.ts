@@ -21,7 +21,7 @@ const isZero = (value: GgufValue): boolean => Number(value) === 0;
 const HARMLESS_KEYS: readonly Harmless[] = [
   {
     name: /^attention\.layer_norm_epsilon$/,
-    why: 'of LayerNorm, which these architectures have none of; written when a config.json names it',
+    why: 'of LayerNorm, in an architecture that has RMSNorm; written when a config.json names it',
   },
   { name: /^tensor_data_layout$/, why: 'a note of old converters that q and k are permuted, as they always are' },
   { name: /^rope\.scaling\.finetuned$/, why: 'a note on the training' },

@@ -65,7 +65,7 @@ export interface ModelParameters {
   readonly kvHeads: number;
   /** Width of one query, key or value head. */
   readonly headDim: number;
-  /** Added to the mean square in RMSNorm, > 0. */
+  /** Added to the mean square in RMSNorm, or to the variance in LayerNorm, > 0. */
   readonly rmsNormEpsilon: number;
   /** Leading dims of each head that RoPE rotates: even, at most `headDim`. */
   readonly ropeDimensions: number;
@@ -114,7 +114,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     hiddenSize,
     ffnSize: keys.count('feed_forward_length'),
     ...attention,
-    rmsNormEpsilon: keys.positive('attention.layer_norm_rms_epsilon', ...BOUNDS.epsilon),
+    rmsNormEpsilon: keys.positive(`attention.layer_norm_${hasLayerNorm(keys) ? '' : 'rms_'}epsilon`, ...BOUNDS.epsilon),
     ropeDimensions,
     ropeFreqBase: keys.optionalPositive('rope.freq_base', ...BOUNDS.freqBase) ?? DEFAULT_ROPE_FREQ_BASE,
     originalContextLength,
@@ -126,6 +126,9 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     vocabularySource: vocabulary.source,
   };
 }
+
+/** Architectures with LayerNorm; all others have RMSNorm. */
+const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => architecture === 'command-r';
 
 /** A file's count of blocks has those that only predict. */
 function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
