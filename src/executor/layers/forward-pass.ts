@@ -21,7 +21,6 @@ import {
   type Value,
   valuesOf,
 } from '../model/values.js';
-import type { Weights } from '../model/weights.js';
 import { AttentionLayers } from './attention-layers.js';
 import {
   ADDED_PRODUCT,
@@ -32,27 +31,9 @@ import {
   GATED_PRODUCT,
   NORM_FUSIONS,
 } from './fusions.js';
-import type { AttentionSplits, RopeTables } from './paged-attention.js';
+import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
-
-/** What a model is recorded with. */
-export interface RecordedModel {
-  readonly graph: ModelGraph;
-  readonly parameters: ModelParameters;
-  readonly weights: Weights;
-  readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
-  readonly limits: Limits;
-  readonly cache: KvCache;
-  /** Fusions that are not to be used; for tests, which hold each against the launches it replaces. */
-  readonly without?: readonly Fusion[];
-}
-
-/** The residual stream and the rows that a value is computed for: those of the step, or those whose logits are wanted. */
-interface Stream {
-  /** `[rows, hidden]` f32 */
-  readonly x: DeviceBuffer;
-  readonly rows: Rows;
-}
+import type { RecordedModel, Stream } from './recorded-model.js';
 
 /**
  * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
@@ -72,7 +53,7 @@ export class ForwardPass {
   private readonly gated: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
   /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
   private readonly delta: DeviceBuffer;
-  /** The second part of a sum; where there is none, nothing. */
+  /** The second part of a sum. */
   private readonly branch: DeviceBuffer;
   /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
@@ -112,12 +93,12 @@ export class ForwardPass {
     const isUsed = (rule: Fusion) => !without.includes(rule) && (rule.on === 'anywhere' || !this.device.isHost);
     this.fusions = new Set(FUSIONS.filter(isUsed));
     const f32 = (elements: number) => this.memory.allocate('f32', elements);
-    const widest = (kind: Value['kind'], columns: (value: Value) => number = (value) => columnsOf(value, hiddenSize)) =>
-      Math.max(1, ...[...valuesOf(graph)].filter((value) => value.kind === kind).map(columns));
-    const qkvColumns = (value: Value) => (value.kind === 'attention' ? columnsOf(value.qkv, hiddenSize) : 0);
+    const all = [...valuesOf(graph)];
+    const widest = (kind: Value['kind'], part = (value: Value) => value) =>
+      Math.max(1, ...all.filter((value) => value.kind === kind).map((value) => columnsOf(part(value), hiddenSize)));
     this.arena = slotArena(limits);
     this.x = f32(rows * hiddenSize);
-    this.qkv = f32(rows * widest('attention', qkvColumns));
+    this.qkv = f32(rows * widest('attention', (value) => (value as Attention).qkv));
     this.attended = f32(rows * widest('attention'));
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
@@ -126,7 +107,7 @@ export class ForwardPass {
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
-    this.branch = f32(Math.max(1, rows * widest('sum', () => hiddenSize)));
+    this.branch = f32(rows * widest('sum'));
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
     this.slots = this.memory.upload(emptySlots(this.arena));
@@ -172,7 +153,11 @@ export class ForwardPass {
     this.plan.captureFromHere();
     this.embed(this.recorded.weights.table(embedding));
     if (embeddingScale !== undefined) this.scale(this.x, this.model.hiddenSize, embeddingScale, this.tokens);
-    for (const value of additions) this.add(value, { x: this.x, rows: this.tokens });
+    const stream = { x: this.x, rows: this.tokens };
+    for (const value of additions) {
+      if (value.kind === 'sum') this.addSum(value, stream);
+      else this.add(value, stream);
+    }
     this.sampleLogits(graph);
   }
 
@@ -194,10 +179,6 @@ export class ForwardPass {
   /** x += value */
   private add(value: Value, stream: Stream): void {
     const hidden = this.model.hiddenSize;
-    if (value.kind === 'sum') {
-      this.addSum(value, stream);
-      return;
-    }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
@@ -214,12 +195,13 @@ export class ForwardPass {
   }
 
   /** x += both values, each of x as it is. */
-  private addSum({ of: [first, second] }: Sum, { x, rows }: Stream): void {
-    this.inF32(first, this.delta, { x, rows });
-    this.inF32(second, this.branch, { x, rows });
-    for (const y of [this.delta, this.branch]) {
-      this.plan.launch(kernels.residualAdd, { x, y, hidden: this.model.hiddenSize }, { rows: rows.count });
-    }
+  private addSum({ of: [first, second] }: Sum, stream: Stream): void {
+    const { x, rows } = stream;
+    this.inF32(first, this.delta, stream);
+    this.inF32(second, this.branch, stream);
+    const dims = { rows: rows.count };
+    for (const y of [this.delta, this.branch])
+      this.plan.launch(kernels.residualAdd, { x, y, hidden: this.model.hiddenSize }, dims);
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
