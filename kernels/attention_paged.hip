@@ -30,19 +30,21 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
 }
 }  // namespace
 
-#define ATTENTION_PAGED(name, type, head_dim)                                                                     \
-  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */             \
-         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                   \
-         const type* __restrict v_cache,    /* the same */                                                        \
-         float* __restrict out,             /* [tokens, heads, head_dim] */                                       \
-         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */               \
-         const int32_t* __restrict slots,                                            /* [slots, slot_words] */    \
-         int slot_words, int heads, int kv_heads, int window, float scale, float softcap) {                       \
-    attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words, \
-                              heads, kv_heads, window, scale, softcap);                                           \
+#define ATTENTION_PAGED(name, type, head_dim)                                                                      \
+  KERNEL(name, const float* __restrict qkv, /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */              \
+         const type* __restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */ \
+         const type* __restrict v_cache,    /* the same */                                                         \
+         float* __restrict out,             /* [tokens, heads, head_dim] */                                        \
+         const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                \
+         const int32_t* __restrict slots,                                            /* [slots, slot_words] */     \
+         int slot_words, int heads, int kv_heads, int window, float scale, float softcap) {                        \
+    attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words,  \
+                              heads, kv_heads, window, scale, softcap);                                            \
   }
 #define ATTENTION_PAGED_TYPES(head_dim)                             \
   ATTENTION_PAGED(attention_paged_f32_d##head_dim, float, head_dim) \
   ATTENTION_PAGED(attention_paged_f16_d##head_dim, forge::half_t, head_dim)
+#define ATTENTION_PAGED_Q8_0(head_dim) ATTENTION_PAGED(attention_paged_q8_0_d##head_dim, forge::KvQ8, head_dim)
 
 FORGE_HEAD_DIMS(ATTENTION_PAGED_TYPES)
+FORGE_KV_Q8_HEAD_DIMS(ATTENTION_PAGED_Q8_0)

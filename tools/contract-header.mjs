@@ -82,10 +82,14 @@ export function contractHeader(kernels, slotWords) {
       'FORGE_BLOCK_FORMATS',
       formats.map(({ type, name }) => `macro(${type}, ${name})`),
     ),
-    '// `macro(d)` for each head size that attention, and attention on matrix units, is built for.',
+    '// `macro(d)` for each head size that attention, over a cache in q8_0, and on matrix units, is built for.',
     ...macro(
       'FORGE_HEAD_DIMS',
       kernels.HEAD_DIMS.map((d) => `macro(${d})`),
+    ),
+    ...macro(
+      'FORGE_KV_Q8_HEAD_DIMS',
+      kernels.KV_Q8_HEAD_DIMS.map((d) => `macro(${d})`),
     ),
     ...macro(
       'FORGE_TILE_HEAD_DIMS',

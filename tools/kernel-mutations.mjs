@@ -37,10 +37,17 @@ export const MUTATIONS = [
     with: ['rms_norm_f16'],
   },
   {
+    name: 'layer norm by the deviation from zero',
+    file: 'layer_norm.hip',
+    from: 'squares += (in[i] - mean) * (in[i] - mean);',
+    to: 'squares += in[i] * in[i];',
+    test: 'layer_norm',
+  },
+  {
     name: 'own row in place of K_tile[j]',
     file: 'forge/attention.h',
-    from: 'dot(k + j * HEAD_DIM, q, HEAD_DIM)',
-    to: 'dot(k + wave_id() * HEAD_DIM, q, HEAD_DIM)',
+    from: 'dot(further<HEAD_DIM>(k, j), q, HEAD_DIM)',
+    to: 'dot(further<HEAD_DIM>(k, wave_id()), q, HEAD_DIM)',
     test: 'flash_attention_nocausal',
     with: [
       'qkt_matmul',
@@ -333,6 +340,13 @@ export const MUTATIONS = [
     to: 'const int row = position % KV_BLOCK_TOKENS + i;',
     test: 'attention_tile',
     with: ['attention_tile_split', 'attention_combine', 'attention_tile_q8_0', 'attention_tile_split_q8_0'],
+  },
+  {
+    name: 'attention: values of a q8_0 cache by the scale of their first group',
+    file: 'forge/kv_q8.h',
+    from: 'broadcast(weight * to_float(scales[i / KV_Q8_GROUP]))',
+    to: 'broadcast(weight * to_float(scales[0 * i]))',
+    test: 'attention_paged',
   },
   {
     name: 'attention tiles: scale of the first group for all of a q8_0 vector',

@@ -52,7 +52,7 @@ async function openLlama() {
   };
 }
 
-const loop = await ExecutorLoop.open(options.model, contextSize, { kind: 'host', threads });
+const loop = await ExecutorLoop.open(options.model, contextSize, { kind: 'host', threads, kvCacheType: 'f16' });
 const runPeer = await openLlama();
 const rate = ({ prefillMs, tokenMs }) => ({
   prefill: (1000 * promptTokens) / prefillMs,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dot.h"
+#include "kv_q8.h"
 #include "slot.h"
 
 namespace forge {
@@ -48,13 +49,32 @@ DEVICE float score_of(float product, Scoring scoring) {
   return scoring.softcap == 0.0f ? score : softcapped(score, scoring.softcap);
 }
 
+// The vector of a head at a token of the KV block that holds it, and the one `count` tokens further in that block: a
+// pointer, or what dot and accumulate take for one.
+template <int HEAD_DIM, class T>
+DEVICE const T* cached_vector(const T* cache, const int32_t* block_table, int token, int kv_heads, int kv_head) {
+  return cache + kv_offset(block_table, token, kv_heads, kv_head, HEAD_DIM);
+}
+template <int HEAD_DIM>
+DEVICE KvQ8Vector cached_vector(const KvQ8* cache, const int32_t* block_table, int token, int kv_heads, int kv_head) {
+  return {kv_q8_block<HEAD_DIM>(cache, block_table, token, kv_heads, kv_head), token % KV_BLOCK_TOKENS};
+}
+template <int HEAD_DIM, class V>
+DEVICE V further(V vector, int count) {
+  return vector + count * HEAD_DIM;
+}
+template <int HEAD_DIM>
+DEVICE KvQ8Vector further(KvQ8Vector vector, int count) {
+  return {vector.block, vector.token + count};
+}
+
 // Adds `count` tokens, at most KV_BLOCK_TOKENS, whose keys and values follow each other: all lanes of a wave together.
 template <int HEAD_DIM, int E, class Vectors>
 DEVICE void add_tokens(Partial<E>& p, const float* q, Vectors k, Vectors v, int count, Scoring scoring) {
   float weight[KV_BLOCK_TOKENS];
   float largest = p.largest;
   for (int j = 0; j < count; j++) {
-    weight[j] = score_of(wave_sum(dot(k + j * HEAD_DIM, q, HEAD_DIM)), scoring);
+    weight[j] = score_of(wave_sum(dot(further<HEAD_DIM>(k, j), q, HEAD_DIM)), scoring);
     largest = max_of(largest, weight[j]);
   }
   const float correction = exp_of(p.largest - largest);
@@ -65,14 +85,14 @@ DEVICE void add_tokens(Partial<E>& p, const float* q, Vectors k, Vectors v, int 
   for (int j = 0; j < count; j++) {
     const float w = exp_of(weight[j] - largest);
     p.sum += w;
-    accumulate<HEAD_DIM>(p.values, v + j * HEAD_DIM, w);
+    accumulate<HEAD_DIM>(p.values, further<HEAD_DIM>(v, j), w);
   }
 }
 
 // A head's part of the KV cache of one sequence.
 template <class T>
 struct PagedHead {
-  const T *k_cache, *v_cache;  // [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]
+  const T *k_cache, *v_cache;  // [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; KvQ8: see kv_q8.h
   const int32_t* block_table;
   int kv_heads, kv_head;
 };
@@ -88,8 +108,10 @@ DEVICE Partial<lane_elements(HEAD_DIM)> attend_split(const PagedHead<T>& cache, 
   for (int block = split + wave_id() * KV_BLOCK_TOKENS; block < end; block += WAVES * KV_BLOCK_TOKENS) {
     const int token = max_of(block, first), count = min_of(block + KV_BLOCK_TOKENS, end) - token;
     if (count <= 0) continue;
-    const size_t offset = kv_offset(cache.block_table, token, cache.kv_heads, cache.kv_head, HEAD_DIM);
-    add_tokens<HEAD_DIM>(part, q, cache.k_cache + offset, cache.v_cache + offset, count, scoring);
+    const auto at = [&](const T* from) {
+      return cached_vector<HEAD_DIM>(from, cache.block_table, token, cache.kv_heads, cache.kv_head);
+    };
+    add_tokens<HEAD_DIM>(part, q, at(cache.k_cache), at(cache.v_cache), count, scoring);
   }
   if (WAVES == 1) return part;
 

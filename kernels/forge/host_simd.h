@@ -20,6 +20,9 @@ DEVICE Vector load_vector(const bfloat_t* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
+DEVICE Vector load_vector(const int8_t* p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
 DEVICE Vector multiply_add(Vector a, Vector b, Vector c) { return _mm512_fmadd_ps(a, b, c); }
 DEVICE Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
 DEVICE Vector broadcast(float f) { return _mm512_set1_ps(f); }
@@ -36,6 +39,9 @@ DEVICE Vector load_vector(const half_t* p) {
 DEVICE Vector load_vector(const bfloat_t* p) {
   const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+DEVICE Vector load_vector(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 DEVICE Vector multiply_add(Vector a, Vector b, Vector c) { return _mm256_fmadd_ps(a, b, c); }
 DEVICE Vector add(Vector a, Vector b) { return _mm256_add_ps(a, b); }

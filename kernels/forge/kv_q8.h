@@ -5,6 +5,7 @@
 //   f16   scales[KV_BLOCK_TOKENS][head_dim / 32]
 #pragma once
 
+#include "dot.h"
 #include "quantize.h"
 #include "slot.h"
 
@@ -52,6 +53,66 @@ DEVICE Words2 unpack(const KvQ8Four& four) {
   __builtin_memcpy(&words, values, sizeof(words));
   return words;
 }
+
+// A vector of a block, for attention that is computed in f32: nothing of it is rounded to f16.
+struct KvQ8Vector {
+  const KvQ8* block;
+  int token;
+};
+DEVICE const int8_t* quants_of(const KvQ8Vector& vector, int head_dim) {
+  return reinterpret_cast<const int8_t*>(vector.block) + vector.token * head_dim;
+}
+DEVICE const half_t* scales_of(const KvQ8Vector& vector, int head_dim) {
+  const int group = vector.token * (head_dim / KV_Q8_GROUP);
+  return reinterpret_cast<const half_t*>(vector.block + KV_BLOCK_TOKENS * head_dim) + group;
+}
+
+// dot and accumulate of dot.h.
+#if WAVE == 1
+DEVICE float dot(const KvQ8Vector& w, const float* x, int n) {
+  const int8_t* quants = quants_of(w, n);
+  const half_t* scales = scales_of(w, n);
+  Vector sum = vector_zero();
+  for (int group = 0; group < n / KV_Q8_GROUP; group++) {
+    Vector products = vector_zero();
+    for (int i = group * KV_Q8_GROUP; i < (group + 1) * KV_Q8_GROUP; i += SIMD_WIDTH) {
+      products = multiply_add(load_vector(quants + i), load_vector(x + i), products);
+    }
+    sum = multiply_add(products, broadcast(to_float(scales[group])), sum);
+  }
+  return horizontal_sum(sum);
+}
+template <int N>
+DEVICE void accumulate(float* values, const KvQ8Vector& v, float weight) {
+  const int8_t* quants = quants_of(v, N);
+  const half_t* scales = scales_of(v, N);
+  for (int i = 0; i < N; i += SIMD_WIDTH) {
+    const Vector scaled = broadcast(weight * to_float(scales[i / KV_Q8_GROUP]));
+    store_vector(values + i, multiply_add(load_vector(quants + i), scaled, load_vector(values + i)));
+  }
+}
+#else
+DEVICE float dot(const KvQ8Vector& w, const float* x, int n) {
+  const int8_t* quants = quants_of(w, n);
+  const half_t* scales = scales_of(w, n);
+  float sum = 0.0f;
+  for (int i = lane_id(); i < n; i += WAVE) {
+    sum = multiply_add(static_cast<float>(quants[i]) * to_float(scales[i / KV_Q8_GROUP]), x[i], sum);
+  }
+  return sum;
+}
+template <int N>
+DEVICE void accumulate(float* values, const KvQ8Vector& v, float weight) {
+  const int8_t* quants = quants_of(v, N);
+  const half_t* scales = scales_of(v, N);
+  UNROLL
+  for (int e = 0; e < lane_elements(N); e++) {
+    const int i = e * WAVE + lane_id();
+    if (i >= N) continue;
+    values[e] = multiply_add(weight * to_float(scales[i / KV_Q8_GROUP]), static_cast<float>(quants[i]), values[e]);
+  }
+}
+#endif
 
 // Stores a vector as token `token` of a block: all threads of a block of threads together. `vector` lies at 16 bytes.
 DEVICE void store_kv_q8(KvQ8* block, int token, const float* vector, int head_dim) {

@@ -64,6 +64,7 @@ export async function measure(options: BenchOptions): Promise<BenchReport> {
     threads: options.threads,
     kernels: options.kernels,
     attention: options.attention,
+    kvCacheType: options.kvCacheType,
   });
   // A prompt of its own for each run, or the prefix cache would answer for the prefill.
   const vocabulary = loop.model.forward.model.vocabularySize;

@@ -1,10 +1,14 @@
 import path from 'node:path';
+import type { VectorRef } from '../executor/model/tensors.js';
+import { readGraph } from '../executor/models/index.js';
 import { RocmForgeError } from '../shared/errors.js';
+import { unusedTensors } from '../shared/gguf/harmless.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import { type ModelParameters, readModelParameters } from '../shared/gguf/model-parameters.js';
 import type { GgufModel, GgufTensor } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
+import { describeRopes, type RopeReport, ropeReports } from './rope-report.js';
 
 /** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
 export interface InspectReport {
@@ -18,8 +22,12 @@ export interface InspectReport {
   readonly fingerprint: string;
   /** `null` when the file is a sound GGUF but no model whose shape can be read; `problem` says why. */
   readonly model: ModelParameters | null;
-  /** Why a gateway would refuse the file; `null` when its header gives no reason. */
+  /** Why a gateway or an executor would refuse the file; `null` when its header gives no reason. */
   readonly problem: string | null;
+  /** Tensors that nothing here computes with, and why; they stand among `tensors`, too. */
+  readonly unused: readonly { readonly why: string; readonly tensors: readonly string[]; readonly bytes: number }[];
+  /** How each kind of layers turns queries and keys, as far as the model can run. */
+  readonly ropes: readonly RopeReport[];
   /** Elements in all tensors together: the "parameters" of a model's name. */
   readonly parameterCount: number;
   /** By bytes, largest first. */
@@ -54,7 +62,7 @@ export interface TokenizerSummary {
 }
 
 /**
- * Reads the headers of a model's file or of its parts; tensor data is not touched.
+ * Reads the headers of a model's file or of its parts; of tensors only the tables by which RoPE's frequencies are divided.
  *
  * @throws RocmForgeError `MODEL_FILE_UNREADABLE`, `GGUF_INVALID` when a file itself is damaged, or `INVALID_OPTION` for
  *   a part of a split model that is not its first
@@ -74,7 +82,8 @@ export function inspectModel(file: string): InspectReport {
         tensors: own.size,
       })),
       fingerprint: model.fingerprint,
-      ...understandModel(model),
+      ...understandModel(files),
+      unused: summariseUnused(model),
       parameterCount: tensors.reduce((sum, { dims }) => sum + tensorElements(dims), 0),
       tensorTypes: shareByType(tensors),
       tokenizer: summariseTokenizer(model),
@@ -94,9 +103,13 @@ export function formatInspectReport(report: InspectReport): string {
     ['file', `${report.path} (${formatBytes(report.sizeBytes)}, GGUF v${report.ggufVersion})`],
     ...(isSplit ? report.parts.map(describePart) : []),
     ['fingerprint', report.fingerprint],
-    ...(model === null ? [] : describeModel(model)),
+    ...(model === null ? [] : describeModel(model, report.ropes)),
     ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
     ['parameters', `${formatCount(report.parameterCount)} in ${report.tensors.length} tensors`],
+    ...report.unused.map(({ why, tensors, bytes }): [string, string] => [
+      'not used',
+      `${tensors.length} tensors (${formatBytes(bytes)}): ${why}`,
+    ]),
     ['tokenizer', tokenizer === null ? 'none' : describeTokenizer(tokenizer)],
     ['chat template', report.hasChatTemplate ? 'yes' : 'no'],
   ];
@@ -106,6 +119,7 @@ export function formatInspectReport(report: InspectReport): string {
     formatCount(elements),
     formatBytes(bytes),
   ]);
+  const unused = new Set(report.unused.flatMap(({ tensors }) => tensors));
   const tensors = report.tensors.map(({ name, type, dims, part, offset, bytes }) => [
     name,
     type,
@@ -113,6 +127,7 @@ export function formatInspectReport(report: InspectReport): string {
     ...(isSplit ? [String(part + 1)] : []),
     String(offset),
     formatBytes(bytes),
+    ...(unused.has(name) ? ['not used'] : []),
   ]);
   const head = ['tensor', 'type', 'dims', ...(isSplit ? ['part'] : []), 'offset', 'size'];
   return [
@@ -123,14 +138,31 @@ export function formatInspectReport(report: InspectReport): string {
   ].join('\n');
 }
 
-function understandModel(file: GgufModel): Pick<InspectReport, 'model' | 'problem'> {
+function understandModel({ model: file, parts }: ModelFiles): Pick<InspectReport, 'model' | 'problem' | 'ropes'> {
   let model: ModelParameters | null = null;
   try {
     model = readModelParameters(file);
-    readServableModel(file);
-    return { model, problem: null };
+    const servable = readServableModel(file);
+    const graph = readGraph(file, servable);
+    const read = ({ tensor: { part, offset, bytes } }: VectorRef) =>
+      Array.from(new Float32Array(Uint8Array.from(parts[part]!.source.read(offset, bytes)).buffer));
+    return { model, problem: null, ropes: ropeReports(graph, servable, read) };
   } catch (error) {
-    if (error instanceof RocmForgeError) return { model, problem: error.message };
+    if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [] };
+    throw error;
+  }
+}
+
+/** None where the file's keys cannot even tell; then it is refused for that. */
+function summariseUnused(file: GgufModel): InspectReport['unused'] {
+  try {
+    return unusedTensors(file).map(({ why, tensors }) => ({
+      why,
+      tensors: tensors.map(({ name }) => name),
+      bytes: tensors.reduce((sum, { bytes }) => sum + bytes, 0),
+    }));
+  } catch (error) {
+    if (error instanceof RocmForgeError) return [];
     throw error;
   }
 }
@@ -162,18 +194,24 @@ function summariseTokenizer({ metadata }: GgufModel): TokenizerSummary | null {
   };
 }
 
-function describeModel(model: ModelParameters): [string, string][] {
+function describeModel(model: ModelParameters, ropes: readonly RopeReport[]): [string, string][] {
   const { heads, kvHeads, headDim, ropeScaling, experts, vocabularySize, vocabularyRows } = model;
   const padded = vocabularyRows === vocabularySize ? '' : ` of ${vocabularyRows} rows`;
   const scaling = ropeScaling ? `, ${ropeScaling.type} × ${ropeScaling.factor}` : '';
+  const predicting = model.predictionLayers ? ` and ${model.predictionLayers} that only predict` : '';
   const moe = experts ? `, ${experts.usedPerToken} of ${experts.count} experts` : '';
   return [
     ['name', model.name],
     ['architecture', model.architecture],
     ['context', `${model.contextLength} tokens`],
-    ['layers', `${model.layers}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
+    ['layers', `${model.layers}${predicting}, hidden ${model.hiddenSize}, ffn ${model.ffnSize}${moe}`],
     ['attention', `${heads} heads, ${kvHeads} kv heads, head_dim ${headDim}`],
-    ['rope', `${model.ropeDimensions} dims, base ${model.ropeFreqBase}${scaling}`],
+    ...(ropes.length > 0
+      ? describeRopes(ropes)
+      : ([['rope', `${model.ropeDimensions} dims, base ${model.ropeFreqBase}${scaling}`]] satisfies [
+          string,
+          string,
+        ][])),
     ['vocabulary', `${vocabularySize}${padded} (${model.vocabularySource})`],
   ];
 }

@@ -10,6 +10,7 @@ import {
   deviceOptions,
   integer,
   kvCacheTypeOption,
+  kvCacheTypeOptionOf,
   milliseconds,
   modelOptions,
   seed,
@@ -214,7 +215,7 @@ command('verify', deviceOptions)
   .description('run models on a device and hold what it computes against llama.cpp and against itself')
   .requiredOption('--model <file...>', 'GGUF files')
   .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
-  .addOption(new Option('--kv-cache-type <type>').choices(['f16', 'f32']).default('f32'))
+  .addOption(kvCacheTypeOptionOf('f32'))
   .option('--beside-host', 'compare logits with those of the host device', false)
   .addOption(
     new Option('--tokens <count>', 'generate so many and see that memory does not grow')

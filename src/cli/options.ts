@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
+import type { KvCacheType } from '../executor/kernels/index.js';
 
 /** A whole number of at least `least`. */
 export function wholeNumber(least: number): (text: string) => number {
@@ -59,9 +60,15 @@ export function seed(text: string): bigint {
 
 export const DEFAULT_LISTEN = '127.0.0.1:50051';
 
-export const kvCacheTypeOption = new Option('--kv-cache-type <type>', 'element type of the KV cache')
-  .choices(['f16', 'f32'])
-  .default('f16');
+const KV_CACHE_TYPES: readonly KvCacheType[] = ['f16', 'f32', 'q8_0'];
+
+/** @param otherwise where nobody says which */
+export const kvCacheTypeOptionOf = (otherwise: KvCacheType): Option =>
+  new Option('--kv-cache-type <type>', 'element type of the KV cache; q8_0 takes half of f16’s memory')
+    .choices(KV_CACHE_TYPES)
+    .default(otherwise);
+
+export const kvCacheTypeOption = kvCacheTypeOptionOf('f16');
 
 /** Options of every command that serves a model itself. */
 export const modelOptions = [
@@ -110,7 +117,7 @@ export interface ModelOptionValues {
   readonly maxSequences?: number;
   readonly maxStepTokens?: number;
   readonly kvMemory?: number;
-  readonly kvCacheType: 'f16' | 'f32';
+  readonly kvCacheType: KvCacheType;
   readonly device: 'auto' | 'hip' | 'cuda' | 'host';
   readonly gpu?: number;
   readonly threads?: number;

@@ -10,11 +10,10 @@ import { StepDriver } from './verify/step-driver.js';
 import { greedy, readParityCases, teacherForced } from './verify/teacher-forced.js';
 
 export interface VerifyCommandOptions
-  extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention'> {
+  extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention' | 'kvCacheType'> {
   readonly model: readonly string[];
   /** llama.cpp's own tokens and log probabilities of each model, in the models' order. */
   readonly parity: readonly string[];
-  readonly kvCacheType: 'f16' | 'f32';
   /** Also compare logits with the host's. */
   readonly besideHost: boolean;
   /** Tokens of a generation that must not grow the memory in use; 0: none. */

@@ -1,6 +1,7 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_SEQUENCES, MOST_STEP_TOKENS } from '../shared/step-limits.js';
+import type { KvCacheType } from './kernels/index.js';
 import type { Fusion } from './layers/fusions.js';
 import type { Limits } from './model/limits.js';
 
@@ -9,7 +10,7 @@ export interface LoadOptions {
   readonly path: string;
   /** Where to open its file or each of its parts, when that is not the path: descriptors that a gateway handed down. */
   readonly openPaths?: readonly string[] | undefined;
-  readonly kvCacheType: 'f32' | 'f16';
+  readonly kvCacheType: KvCacheType;
   readonly maxContext: number;
   /** 0: as fits the device. */
   readonly maxSequences: number;

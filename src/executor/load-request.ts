@@ -12,14 +12,23 @@ export function checkRelease(gateway: string): void {
   );
 }
 
+/** Element types of a KV cache as a gateway asks for them. */
+const KV_CACHE_TYPES: Readonly<Partial<Record<KvCacheType, LoadOptions['kvCacheType']>>> = {
+  [KvCacheType.UNSPECIFIED]: 'f16',
+  [KvCacheType.F32]: 'f32',
+  [KvCacheType.F16]: 'f16',
+  [KvCacheType.Q8_0]: 'q8_0',
+};
+
 /** What is to be loaded. @throws RocmForgeError `INVALID_OPTION` */
 export function loadOptions(request: LoadModelRequest): LoadOptions {
-  if (![KvCacheType.UNSPECIFIED, KvCacheType.F16, KvCacheType.F32].includes(request.kvCacheType)) {
+  const kvCacheType = KV_CACHE_TYPES[request.kvCacheType];
+  if (kvCacheType === undefined) {
     throw new RocmForgeError('INVALID_OPTION', `no type ${request.kvCacheType} of KV cache`);
   }
   return {
     path: request.path,
-    kvCacheType: request.kvCacheType === KvCacheType.F32 ? 'f32' : 'f16',
+    kvCacheType,
     maxContext: request.maxContext,
     maxSequences: request.maxSequences,
     maxStepTokens: request.maxStepTokens,

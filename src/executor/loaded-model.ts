@@ -17,15 +17,14 @@ import {
   type OwnLimits,
   STEP_TOKENS,
 } from './load-options.js';
-import { KvCache } from './model/kv-cache.js';
+import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
-import { TensorCatalog } from './model/tensors.js';
 import type { ModelGraph } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
 import { windowedLayers } from './model/windows.js';
-import { families } from './models/index.js';
+import { readGraph } from './models/index.js';
 
 /** A model whose plan is recorded: ready to run steps. */
 export interface LoadedModel {
@@ -136,9 +135,8 @@ class ModelLoader {
     const parameters = readServableModel(file);
     const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
-    const tensors = new TensorCatalog(file);
-    const graph = families[parameters.architecture].build(parameters, tensors);
-    tensors.refuseUnread();
+    checkKvCache(parameters, own);
+    const graph = readGraph(file, parameters);
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const blocks = new BlockBudget(options, parameters, windows);

@@ -31,7 +31,7 @@ export interface GatewayOptions extends ConnectionOptions {
   readonly maxStepTokens: number;
   /** 0: room for the context × sequences. */
   readonly kvMemoryBytes: number;
-  readonly kvCacheType: 'f32' | 'f16';
+  readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
@@ -93,6 +93,9 @@ const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
 const FAULTS_KEPT = 32;
 
+/** Element types of a KV cache, as options and as the protocol name them. */
+const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0: KvCacheType.Q8_0 } as const;
+
 /**
  * Starts a gateway and its executor. Resolves when requests are served.
  *
@@ -107,7 +110,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
   });
-  const { file: modelFile, tokenizer, hasChatTemplate, facts } = model;
+  const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = model;
+  if (unused.length > 0) {
+    const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
+    log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
+  }
   const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
   const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
@@ -205,7 +212,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     stateFolder: options.stateFolder,
     load: {
       path: options.model,
-      kvCacheType: options.kvCacheType === 'f32' ? KvCacheType.F32 : KvCacheType.F16,
+      kvCacheType: KV_CACHE_TYPES[options.kvCacheType],
       maxContext: model.contextLength,
       maxSequences: options.maxSequences,
       maxStepTokens: options.maxStepTokens,

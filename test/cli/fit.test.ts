@@ -53,8 +53,8 @@ describe('inspect --fit', () => {
     expect(fit).toMatchObject({
       granted: { context: 4096, sequences: 4, kvTokens: 4 * 4096 },
       refusal: null,
-      longestContext: { sequences: 4, whole: 15_584, shared: 28_416 },
-      mostSequences: { context: 4096, whole: 21, shared: 319 },
+      longestContext: { sequences: 4, whole: 15_520, shared: 28_304 },
+      mostSequences: { context: 4096, whole: 21, shared: 318 },
     });
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
@@ -79,6 +79,14 @@ describe('inspect --fit', () => {
       // And the null block's.
       expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
     }
+  });
+
+  it('counts a cache in q8_0 as 17 bytes for 16 elements', async () => {
+    const file = writeRandomModel({ headDim: 64 });
+    const { withoutLimit } = await fitReport(file, { memory: 300 * MIB, kvCacheType: 'q8_0' });
+    const { kvBytesPerToken } = withoutLimit;
+    expect(kvBytesPerToken).toBe((2 * 2 * 1 * 64 * 17) / 16);
+    expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
   });
 
   it('tells of too little memory that nothing fits, in the loader’s words', async () => {

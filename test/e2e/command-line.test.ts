@@ -99,6 +99,39 @@ describe('rocmforge', () => {
     expect(stderr).not.toContain('Debugger');
   });
 
+  it('serve says what of the file is not used', async () => {
+    const seeing = writeRandomModel({
+      tensors: { 'v.patch_embd.weight': { dims: [16] }, 'mm.0.weight': { dims: [16] } },
+    });
+    const { child, line } = await startRocmforge(
+      /not used of the model file/,
+      ...['serve', '--model', seeing, '--listen', socket('seeing.sock')],
+    );
+    expect(JSON.parse(line)).toMatchObject({ tensors: 2, msg: expect.stringMatching(/encodes images or sound/) });
+    await endProcess(child);
+  });
+
+  it('serves with a KV cache in q8_0, and ends with the reason where the model cannot have one', async () => {
+    const start = (headDim: 16 | 64) => [
+      'serve',
+      '--model',
+      writeRandomModel({ headDim }),
+      '--listen',
+      socket(`q8-${headDim}.sock`),
+      '--kv-cache-type',
+      'q8_0',
+    ];
+    const { child } = await startRocmforge(/^serving .* q8_0 KV cache$/, ...start(64));
+    const args = ['--address', socket('q8-64.sock'), '--prompt', 'the fox', '--max-tokens', '8'];
+    expect((await rocmforge('generate', ...args)).code).toBe(0);
+    await endProcess(child);
+    const { code, stderr } = await rocmforge(...start(16));
+    expect(code).not.toBe(0);
+    expect(stderr).toContain(
+      'rocmforge: INVALID_OPTION: this llama has heads of 16 elements; a KV cache in q8_0 holds',
+    );
+  });
+
   it('inspect describes a model file', async () => {
     const { code, stdout } = await rocmforge('inspect', model, '--json');
     expect(code).toBe(0);

@@ -20,12 +20,11 @@ const each =
   (change: (value: Value) => Value): Mistake =>
   (graph) => {
     const inner = (value: Residual | Value): Residual | Value => (value.kind === 'residual' ? value : outer(value));
-    const outer = (value: Value): Value =>
-      change(
-        value.kind === 'attention'
-          ? { ...value, qkv: outer(value.qkv) as Attention['qkv'] }
-          : ({ ...value, of: inner(value.of) } as Value),
-      );
+    const outer = (value: Value): Value => {
+      if (value.kind === 'attention') return change({ ...value, qkv: outer(value.qkv) as Attention['qkv'] });
+      if (value.kind === 'sum') return change({ ...value, of: [outer(value.of[0]), outer(value.of[1])] });
+      return change({ ...value, of: inner(value.of) } as Value);
+    };
     return { ...graph, additions: graph.additions.map(outer), logits: outer(graph.logits) as ModelGraph['logits'] };
   };
 const attentions = (change: (attention: Attention) => Partial<Attention>): Mistake =>
@@ -140,6 +139,19 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'frequencies mixed from other places': ropes(({ yarn }) => ({
       yarn: yarn && { ...yarn, betaFast: 32, betaSlow: 1 },
     })),
+  },
+  'command-r': {
+    'norms that subtract no mean': each((value) => {
+      if (value.kind !== 'norm') return value;
+      const { isCentered: _isCentered, ...norm } = value;
+      return norm;
+    }),
+    'the MLP after attention': (graph) => ({
+      ...graph,
+      additions: graph.additions.flatMap((value) => (value.kind === 'sum' ? value.of : [value])),
+    }),
+    'logits divided': (graph) => ({ ...graph, logitsScale: 1 / graph.logitsScale! }),
+    'pairs of halves': otherPairs,
   },
 };
 

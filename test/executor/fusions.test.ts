@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
+import { FLOAT_TYPES, type FloatType } from '../../src/executor/kernels/index.js';
 import { FUSIONS, type Fusion, NORMED_APPEND, TURNED_APPEND } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
@@ -38,13 +39,14 @@ async function run(
   type: string,
   without: readonly Fusion[],
   architecture: 'qwen2' | 'qwen3' = 'qwen2',
+  kvCacheType: FloatType = 'f16',
 ) {
   const device = openDevice({ kind });
   const model = await loadModel(
     device,
     {
       path: modelOf(type, architecture),
-      kvCacheType: 'f16',
+      kvCacheType,
       maxContext: 64,
       maxSequences: 2,
       maxStepTokens: 80,
@@ -74,15 +76,17 @@ const architectureFor = (rule: Fusion) => (rule === NORMED_APPEND ? 'qwen3' : 'q
 /** A type of weights in whose plans each rule has a part. */
 const typeFor = ({ replaces }: Fusion) => (replaces.includes('quantize_q8') ? 'Q8_0' : 'F16');
 
-it.each([TURNED_APPEND, NORMED_APPEND])(
-  'on the host, $replaces in one launch gives the bits of the launches it replaces',
-  async (rule) => {
-    const architecture = architectureFor(rule);
-    const [fused, plain] = [await run('host', 'F16', [], architecture), await run('host', 'F16', [rule], architecture)];
-    expect(plain.kernels).not.toEqual(fused.kernels);
-    expect(plain.logits).toEqual(fused.logits);
-  },
-);
+it.each(
+  [TURNED_APPEND, NORMED_APPEND].flatMap((rule) => FLOAT_TYPES.map((cache) => [rule.replaces, cache, rule] as const)),
+)('on the host, %s in one launch gives the bits of the launches it replaces, %s', async (_name, cache, rule) => {
+  const architecture = architectureFor(rule);
+  const [fused, plain] = [
+    await run('host', 'F16', [], architecture, cache),
+    await run('host', 'F16', [rule], architecture, cache),
+  ];
+  expect(plain.kernels).not.toEqual(fused.kernels);
+  expect(plain.logits).toEqual(fused.logits);
+});
 
 describe.skipIf(missing !== undefined)('on a GPU', () => {
   beforeAll(() => new HipDouble().install());

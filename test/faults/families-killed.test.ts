@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SeededRandom } from '../../src/cli/bench/random.js';
+import type { KvCacheType } from '../../src/executor/kernels/index.js';
+import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { killEachTime } from '../support/kill-run.js';
@@ -31,12 +33,20 @@ interface Blocks {
 }
 
 /** All requests at once. @param kills of the executor, 40 ms after it begins to serve each time */
-async function run(family: Family, { full, windowed }: Blocks, kills: number, prefixCache = true) {
+async function run(
+  family: Family,
+  kvCacheType: KvCacheType,
+  { full, windowed }: Blocks,
+  kills: number,
+  prefixCache = true,
+) {
   const metadata = family === 'phi3' ? { 'phi3.attention.sliding_window': 24 } : {};
   const model = writeRandomFamily(family, { contextLength: 256, metadata });
   const [fullLayers, windowedLayers, floats] = FAMILIES[family];
+  const layerBytes = kvBlockBytes({ layers: 1, kvHeads: 1, headDim: floats / 2 }, kvCacheType);
   const server = await startTestGateway(model, {
-    kvMemoryBytes: (full * fullLayers + windowed * windowedLayers) * 16 * floats * 4,
+    kvCacheType,
+    kvMemoryBytes: (full * fullLayers + windowed * windowedLayers) * layerBytes,
     maxSequences: 8,
     maxStepTokens: 32,
     prefixCache,
@@ -73,17 +83,20 @@ const ROOMY: Blocks = { full: 1000, windowed: 1000 };
 const SHORT: Blocks = { full: 24, windowed: 9 };
 
 describe('windows, norms over rows and RoPE by context change no token', () => {
-  it.each(FAMILY_NAMES)('%s, preempted, cached and killed three times', async (family) => {
-    const plain = await run(family, ROOMY, 0, false);
-    expect(plain).toMatchObject({ preemptions: 0, hits: 0 });
-    const killed = await run(family, SHORT, 3);
-    console.log(
-      `${family}: ${killed.pools} blocks; ${killed.kills} kills, ${killed.inStep} in a step; ` +
-        `${killed.preemptions} preempted, ${killed.hits} hits`,
-    );
-    expect(killed.texts).toEqual(plain.texts);
-    expect(killed.kills).toBe(3);
-    expect(killed.hits).toBeGreaterThan(0);
-    expect(killed.preemptions).toBeGreaterThan(0);
-  });
+  it.each([...FAMILY_NAMES.map((family) => [family, 'f32'] as const), ['gemma3', 'q8_0'], ['phi3', 'q8_0']] as const)(
+    '%s with a KV cache in %s, preempted, cached and killed three times',
+    async (family, kvCacheType) => {
+      const plain = await run(family, kvCacheType, ROOMY, 0, false);
+      expect(plain).toMatchObject({ preemptions: 0, hits: 0 });
+      const killed = await run(family, kvCacheType, SHORT, 3);
+      console.log(
+        `${family}, ${kvCacheType}: ${killed.pools} blocks; ${killed.kills} kills, ${killed.inStep} in a step; ` +
+          `${killed.preemptions} preempted, ${killed.hits} hits`,
+      );
+      expect(killed.texts).toEqual(plain.texts);
+      expect(killed.kills).toBe(3);
+      expect(killed.hits).toBeGreaterThan(0);
+      expect(killed.preemptions).toBeGreaterThan(0);
+    },
+  );
 });

@@ -1,21 +1,24 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { attentionPaged as contractOf } from '../../src/executor/kernels/index.js';
+import { attentionPaged as contractOf, KV_Q8_HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { attentionPaged } from './reference/attention_paged.js';
+import { type QuantizedCache, quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, pagedCases } from './support/paged-cases.js';
 import { onEachTarget, type Target } from './support/targets.js';
 
-/** Runs the step, or only its rows `first` .. `end` - 1. */
+/** Runs the step, or only its rows `first` .. `end` - 1; over its cache in q8_0 where there is one. */
 async function run(
   target: Target,
   step: PagedStep,
   { first = 0, end = step.rows.length, scale = step.scale, window = 0, softcap = 0 } = {},
+  quantized?: QuantizedCache,
 ) {
-  const { cache, qkv, rows, placement, dimensions } = step;
+  const { qkv, rows, placement, dimensions } = step;
+  const cache = quantized ?? step.cache;
   const width = qkv.length / rows.length;
   const { out } = await target.launch(
-    contractOf(cache.type, cache.headDim),
+    contractOf(quantized === undefined ? step.cache.type : 'q8_0', cache.headDim),
     {
       ...placement,
       row_position: placement.row_position.slice(first, end),
@@ -57,20 +60,38 @@ onEachTarget('attention_paged', (target) => {
       },
     ));
 
+  it('takes a cache in q8_0 for the numbers that its blocks stand for, in any window', () =>
+    target.check(
+      fc.tuple(
+        pagedCases(target.simulated ? 150 : 300),
+        fc.constantFrom(...KV_Q8_HEAD_DIMS),
+        fc.constantFrom(0, 5, 100),
+        fc.constantFrom(0, 20),
+      ),
+      async ([drawn, headDim, window, softcap]) => {
+        const step = new PagedStep({ ...drawn, headDim }, lastAndInner);
+        const quantized = quantizeCache(step.cache);
+        const sizes = { window, softcap };
+        const expected = attentionPaged(step.qkv, quantized, step.rows, step.heads, step.scale, sizes);
+        expectClose(contractOf('q8_0', headDim), await run(target, step, sizes, quantized), expected, {});
+      },
+    ));
+
   it('survives scores far apart', async () => {
     const step = new PagedStep({ ...plain, lengths: [40] }, lastAndInner);
     const out = await run(target, step, { end: 2, scale: 500 });
     expectClose(contractOf('f32', 32), out, attentionPaged(step.qkv, step.cache, step.rows, 4, 500), {});
   });
 
-  it('gives a row the same bits alone and among others', async () => {
+  it.each(['f32', 'q8_0'])('gives a row the same bits alone and among others, %s', async (type) => {
     const step = new PagedStep({ ...plain, lengths: [300, 20] }, () => [
       ...[299, 256, 255, 16, 0].map((position) => ({ slot: 0, position })),
       { slot: 1, position: 19 },
     ]);
-    const together = await run(target, step);
+    const quantized = type === 'q8_0' ? quantizeCache(step.cache) : undefined;
+    const together = await run(target, step, {}, quantized);
     for (const row of step.rows.keys()) {
-      expect(await run(target, step, { first: row, end: row + 1 })).toEqual(
+      expect(await run(target, step, { first: row, end: row + 1 }, quantized)).toEqual(
         together.slice(row * 4 * 32, (row + 1) * 4 * 32),
       );
     }

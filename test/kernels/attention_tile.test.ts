@@ -7,10 +7,9 @@ import {
   attentionTileSplit,
   attentionTile as contractOf,
   headTiles,
-  kvQ8Bytes,
 } from '../../src/executor/kernels/index.js';
 import { attentionTile } from './reference/attention_tile.js';
-import { dequantizeKv, quantizeKv, storeKv } from './reference/kv_q8.js';
+import { quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
 import { encode } from './support/half.js';
 import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
@@ -110,18 +109,14 @@ onEachTarget('attention_tile', (target) => {
         const { headDim, kvHeads } = shape;
         const step = new PagedStep(shape, chunks(target.simulated ? 9 : 20));
         const { cache, qkv, rows, heads, scale, placement, dimensions } = step;
+        const bytes = quantizeCache(cache);
         // What lies past a sequence's length stays NaN in both.
-        const bytes = { k: new Uint8Array(kvQ8Bytes(cache.blocks, kvHeads, headDim)).fill(0xff), v: new Uint8Array(0) };
-        bytes.v = bytes.k.slice();
         const halves = { k: cache.k.slice(), v: cache.v.slice() };
         for (const name of ['k', 'v'] as const) {
-          for (const [slot, length] of cache.lengths.entries()) {
+          for (const slot of cache.lengths.keys()) {
             for (let head = 0; head < kvHeads; head++) {
-              cache.context(name, slot, head).forEach((vector, position) => {
-                if (position >= length) return;
-                const quantized = quantizeKv(vector);
-                storeKv(bytes[name], cache, [slot, position, head], quantized);
-                halves[name].set(encode('f16', dequantizeKv(quantized)), cache.offset(slot, position, head));
+              bytes.context(name, slot, head).forEach((vector, position) => {
+                halves[name].set(encode('f16', vector), cache.offset(slot, position, head));
               });
             }
           }

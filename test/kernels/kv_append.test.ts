@@ -1,12 +1,11 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
+  cacheElements,
   kvAppend as contractOf,
-  kvAppendQ8,
-  kvQ8Bytes,
+  KV_Q8_HEAD_DIMS,
   rope,
   ropeKvAppend,
-  ropeKvAppendQ8,
 } from '../../src/executor/kernels/index.js';
 import { kvAppend } from './reference/kv_append.js';
 import { quantizeKv, storeKv } from './reference/kv_q8.js';
@@ -91,15 +90,19 @@ onEachTarget('kv_append', (target) => {
 
   it('in q8_0 stores quants and scales as defined, and after rope what rope_kv_append stores', () =>
     target.check(
-      fc.tuple(pagedCases(40), fc.constantFrom(32, 64, 96, 128, 256), fc.boolean()),
+      fc.tuple(pagedCases(40), fc.constantFrom(...KV_Q8_HEAD_DIMS), fc.boolean()),
       async ([drawn, headDim, isAdjacent]) => {
         const shape = { ...drawn, headDim };
         const { kvHeads } = shape;
         const step = new PagedStep(shape, some);
         const { cache, qkv, heads, placement, dimensions } = step;
-        const empty = new Uint8Array(kvQ8Bytes(cache.blocks, kvHeads, headDim)).fill(99);
+        const empty = new Uint8Array(cacheElements('q8_0', cache.blocks, kvHeads, headDim)).fill(99);
         const caches = { k_cache: empty, v_cache: empty };
-        const stored = await target.launch(kvAppendQ8, { ...placement, ...caches, qkv, head_dim: headDim }, dimensions);
+        const stored = await target.launch(
+          contractOf('q8_0'),
+          { ...placement, ...caches, qkv, head_dim: headDim },
+          dimensions,
+        );
         const expected = { k: empty.slice(), v: empty.slice() };
         const width = (heads + 2 * kvHeads) * headDim;
         step.rows.forEach(({ slot, position }, row) => {
@@ -122,7 +125,7 @@ onEachTarget('kv_append', (target) => {
         };
         const angles = { max_position, half_rotary: headDim / 2 };
         const fused = await target.launch(
-          ropeKvAppendQ8,
+          ropeKvAppend('q8_0'),
           { ...placement, ...turn, ...caches, qkv },
           { ...dimensions, ...angles },
         );
@@ -132,7 +135,7 @@ onEachTarget('kv_append', (target) => {
           { ...dimensions, ...angles, heads: heads + kvHeads },
         );
         const appended = await target.launch(
-          kvAppendQ8,
+          contractOf('q8_0'),
           { ...placement, ...caches, qkv: turned.x as Float32Array, head_dim: headDim },
           dimensions,
         );

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
+import { isBlockType } from '../../src/executor/kernels/index.js';
 import { FileByteSource } from '../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../src/shared/gguf/reader.js';
+import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
@@ -15,7 +17,7 @@ export interface Float64Options {
 }
 
 /**
- * A model in F32, computed in double from its file, as the published definitions have it: one row after the other, nothing
+ * A model in F32 or in blocks, which stand for numbers, computed in double from its file, as the published definitions have it: one row after the other, nothing
  * fused, nothing shared with the executor. Slow.
  *
  * @returns the logits after each of the tokens
@@ -35,10 +37,13 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     let values = weights.get(name);
     if (values === undefined) {
       const { offset, bytes: length, type } = tensors.get(name)!;
-      if (type !== 'F32') throw new Error(`${name} is ${type}`);
-      values = Float64Array.from(
-        new Float32Array(bytes.buffer.slice(bytes.byteOffset + offset, bytes.byteOffset + offset + length)),
-      );
+      const data = new Uint8Array(bytes.subarray(offset, offset + length));
+      const block = type.toLowerCase();
+      if (type === 'F32') values = Float64Array.from(new Float32Array(data.buffer));
+      else if (isBlockType(block)) {
+        const { products, minimums } = readBlocks(block, data);
+        values = products.map((product, i) => product - minimums[i]!);
+      } else throw new Error(`${name} is ${type}`);
       weights.set(name, values);
     }
     return values;
@@ -50,7 +55,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const heads = number('attention.head_count');
   const kvHeads = number('attention.head_count_kv');
   const headDim = number('attention.key_length', hidden / heads);
-  const epsilon = number('attention.layer_norm_rms_epsilon');
+  const isCentered = is('command-r');
+  const epsilon = number(`attention.layer_norm_${isCentered ? '' : 'rms_'}epsilon`);
   const layers = number('block_count');
   const rotary = number('rope.dimension_count', headDim);
   const base = number('rope.freq_base', 10_000);
@@ -72,8 +78,9 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const norm = (name: string, x: Row): Row => {
     const weight = tensor(`${name}.weight`);
-    const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + value * value, 0) / x.length + epsilon);
-    return x.map((value, i) => value * scale * weight[i]!);
+    const mean = isCentered ? x.reduce((sum, value) => sum + value, 0) / x.length : 0;
+    const scale = 1 / Math.sqrt(x.reduce((sum, value) => sum + (value - mean) ** 2, 0) / x.length + epsilon);
+    return x.map((value, i) => (value - mean) * scale * weight[i]!);
   };
 
   /** Frequencies of a layer and what its rotations are multiplied by. */
@@ -100,7 +107,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const grown = (by: number) => 1 + 0.1 * by * Math.log(factor);
     return { frequencies, magnitude: (magnitude * grown(1)) / grown(multiplier) };
   };
-  const isAdjacent = is('llama', 'chatglm', 'glm4', 'granite', 'smollm3', 'mistral3');
+  const isAdjacent = is('llama', 'chatglm', 'glm4', 'granite', 'smollm3', 'mistral3', 'command-r');
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
     const y = head.slice();
     for (const [j, frequency] of frequencies.entries()) {
@@ -199,6 +206,13 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       layer,
       xs.map((x) => before('attn_norm', x)),
     );
+    if (is('command-r')) {
+      xs = xs.map((x, row) => {
+        const gated = mlp(layer, norm(`${block}.attn_norm`, x));
+        return x.map((value, i) => value + attended[row]![i]! + gated[i]!);
+      });
+      continue;
+    }
     xs = xs.map((x, row) => {
       const added = after('post_attention_norm', attended[row]!);
       return x.map((value, i) => value + added[i]!);
@@ -209,7 +223,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     });
   }
   const output = has('output.weight') ? 'output' : 'token_embd';
-  const logitsScale = is('granite') ? 1 / number('logit_scale') : 1;
+  const logitsScale = is('granite') ? 1 / number('logit_scale') : is('command-r') ? number('logit_scale') : 1;
   const logitsCap = is('gemma2') ? number('final_logit_softcapping') : undefined;
   return xs.map((x) => product(output, norm('output_norm', x)).map((logit) => cap(logit * logitsScale, logitsCap)));
 }

@@ -2,7 +2,9 @@ import { type BuilderValue, typed } from './gguf-builder.js';
 
 /** What a random model of a family has that llama's has not. Names of keys are without the architecture's prefix. */
 export interface RandomFamily {
-  readonly metadata?: Readonly<Record<string, BuilderValue>>;
+  /** `general.architecture`; default: the name up to a hyphen. */
+  readonly architecture?: string;
+  readonly metadata?: Readonly<Record<string, BuilderValue | undefined>>;
   /** Query heads, key heads and the size of a head. Default: four and two of 16. */
   readonly heads?: readonly [heads: number, kvHeads: number, headDim: number];
   /** Width of the residual stream. Default: 64. */
@@ -125,10 +127,23 @@ export const RANDOM_FAMILIES = {
       'attention.temperature_scale': typed.f32(0.3),
     },
   },
+  'command-r': {
+    architecture: 'command-r',
+    isTied: true,
+    norms: ['attn_norm'],
+    metadata: {
+      'attention.layer_norm_rms_epsilon': undefined,
+      'attention.layer_norm_epsilon': typed.f32(1e-5),
+      logit_scale: typed.f32(0.25),
+      'rope.scaling.type': 'none',
+    },
+    scaled: { token_embd: 0.04 },
+  },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 
 export type RandomFamilyName = keyof typeof RANDOM_FAMILIES;
 export const RANDOM_FAMILY_NAMES = Object.keys(RANDOM_FAMILIES) as readonly RandomFamilyName[];
 
 /** `general.architecture` of a random family. */
-export const architectureOf = (name: RandomFamilyName): string => name.replace(/-.*/, '');
+export const architectureOf = (name: RandomFamilyName): string =>
+  (RANDOM_FAMILIES[name] as RandomFamily).architecture ?? name.replace(/-.*/, '');

@@ -42,7 +42,10 @@ export function writeRandomModel(options: RandomModelOptions = {}): string {
 
 /** The model of a family that test/fixtures/families has llama.cpp's answers of. @returns the file's path */
 export const writeRandomFamily = (family: RandomFamilyName, options: RandomModelOptions = {}): string =>
-  writeRandomModel({ family, layers: family === 'gemma3' ? 7 : 4, seed: 7, ...options });
+  writeRandomModel({ family, layers: layersOf(family), seed: 7, ...options });
+
+/** As many as there are kinds of layers, and one more. */
+export const layersOf = (family: RandomFamilyName): number => (family === 'gemma3' ? 7 : 4);
 
 /**
  * A model of random weights that runs: a SentencePiece vocabulary of bytes and a few words, two layers, grouped KV heads. Its

@@ -8,7 +8,7 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import type { DeviceClass } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
-import { HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import { HEAD_DIMS, KV_CACHE_TYPES, KV_Q8_HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
@@ -74,6 +74,8 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     synth({ shape, type, output: file });
     return file;
   });
+  // Whose heads a q8_0 cache can hold.
+  const quantizable = new Set(files.filter((_, i) => KV_Q8_HEAD_DIMS.includes([...models()][i]!.shape.headDim)));
   files.push(...RANDOM_FAMILY_NAMES.map((family) => writeRandomModel({ family })));
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
@@ -81,8 +83,9 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     const device = new Device(native, kind, target);
     const options = { maxContext: 512, maxSequences: 2, maxStepTokens: 160, kvMemoryBytes: 0, fingerprint: '' };
     for (const file of files) {
-      for (const kvCacheType of ['f32', 'f16'] as const) {
+      for (const kvCacheType of KV_CACHE_TYPES) {
         for (const attention of ['fused', 'unfused'] as const) {
+          if (kvCacheType === 'q8_0' && (attention === 'unfused' || !quantizable.has(file))) continue;
           const model = await loadModel(device, { ...options, path: file, kvCacheType, attention }, () => undefined);
           model.release();
         }

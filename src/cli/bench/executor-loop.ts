@@ -40,11 +40,11 @@ export class ExecutorLoop {
   static async open(
     path: string,
     tokens: number,
-    { attention, ...options }: DeviceOptions & Pick<LoadOptions, 'attention'>,
+    { attention, kvCacheType, ...options }: DeviceOptions & Pick<LoadOptions, 'attention' | 'kvCacheType'>,
   ): Promise<ExecutorLoop> {
     const device = openDevice(options);
     const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens: tokens, kvMemoryBytes: 0 };
-    const load = { path, kvCacheType: 'f16', fingerprint: '', attention, ...limits } as const;
+    const load = { path, kvCacheType, fingerprint: '', attention, ...limits };
     return new ExecutorLoop(device, await loadModel(device, load, () => undefined));
   }
 

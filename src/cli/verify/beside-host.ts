@@ -17,29 +17,37 @@ export interface BesideHost {
   readonly bound: number;
 }
 
+export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'attention'> {
+  /** Of the host. */
+  readonly threads?: number;
+}
+
 /**
  * Runs one prompt and four more tokens on a device and on the host.
  *
  * The bound: a GPU rounds what its matrix units multiply to f16, the host does not, which is 2⁻¹² of a value in the root
  * mean square. 2 · layers such errors add to the residual stream independently, so √(2 · layers) of them remain; four
- * times that is accepted. With quantized weights the rounded values are then rounded again, to int8: a difference of 2⁻¹²
+ * times that is accepted. With quantized weights, or keys and values, the rounded values are then rounded again, to int8: a difference of 2⁻¹²
  * sends about one in a hundred to the next step, whose size is some 2⁻⁵ of a value, which leaves 2⁻⁸; twice that.
  */
 export async function besideHost(
   device: Device,
   path: string,
-  { threads, attention }: { readonly threads?: number; readonly attention?: LoadOptions['attention'] } = {},
+  { threads, attention, kvCacheType }: BesideHostOptions,
 ): Promise<BesideHost> {
   const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
+  // Matrix units read no f32.
+  const cache = kvCacheType === 'f32' ? 'f16' : kvCacheType;
   const load = (on: Device, options: Pick<LoadOptions, 'attention'> = {}) =>
-    loadModel(on, { path, kvCacheType: 'f16', fingerprint: '', ...limits, ...options }, () => undefined);
+    loadModel(on, { path, kvCacheType: cache, fingerprint: '', ...limits, ...options }, () => undefined);
   const host = openDevice({ kind: 'host', threads });
   const [onHost, onDevice] = [await load(host), await load(device, { attention })];
   const [expected, actual] = [await logitsOf(host, onHost), await logitsOf(device, onDevice)];
   const { layers } = onHost.forward.model;
-  const isQuantized = [...valuesOf(onHost.graph)].some(
+  const hasBlocks = [...valuesOf(onHost.graph)].some(
     (value) => value.kind === 'linear' && value.weights.some(({ type }) => isBlockType(type)),
   );
+  const isQuantized = hasBlocks || cache === 'q8_0';
   const bound = Math.sqrt(2 * layers) * (isQuantized ? 2 * 2 ** -8 : 4 * 2 ** -12);
   const relative = expected.map((row, step) => {
     const other = actual[step] as Float32Array;

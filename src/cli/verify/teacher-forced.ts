@@ -51,10 +51,8 @@ async function open(
   return new StepDriver(device, model, 1n);
 }
 
-export type VerifyOptions = Partial<DeviceOptions> & { readonly kvCacheType?: 'f32' | 'f16' } & Pick<
-    LoadOptions,
-    'attention'
-  >;
+/** Default: an f32 KV cache. */
+export type VerifyOptions = Partial<DeviceOptions & Pick<LoadOptions, 'kvCacheType' | 'attention'>>;
 
 /** The slices of step number `step`: each case's prompt, then a token at a time; and the cases that still run. */
 function stepOf(cases: readonly ParityCase[], step: number): { running: number[]; slices: Slice[] } {

@@ -5,36 +5,25 @@ import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf, FRAGMENT_CHUNK } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
-import {
-  HEAD_DIMS,
-  KV_BLOCK_TOKENS,
-  qkvOf,
-  readCache,
-  readQ8Cache,
-  rowArguments,
-  slotArguments,
-} from './paged-cache.js';
+import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
 export const ATTENTION_SPLIT = 128;
 
 /** `window`: how many positions a row attends to, 0 for all; `softcap`: 0 for none. */
-export const attentionPaged = (type: FloatType, headDim: number) =>
+export const attentionPaged = (type: KvCacheType, headDim: number) =>
   defineKernel({
     name: `attention_paged_${type}_d${headDim}`,
     source: 'attention_paged.hip',
     summary:
       'out = softmax(scale · q kᵀ) v over positions 0 .. row_position, or the last `window` of them; scores softcapped',
     arguments: [
-      input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', `${headDim}`),
-      input('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, `${headDim}`),
-      input('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, `${headDim}`),
+      qkvOf(`${headDim}`),
+      readCache('k_cache', type, `${headDim}`),
+      readCache('v_cache', type, `${headDim}`),
       output('out', 'f32', 'tokens', 'heads', `${headDim}`),
-      input('row_position', 'i32', 'tokens'),
-      input('row_slot', 'i32', 'tokens'),
-      ...slotArguments,
-      i32('slot_words'),
+      ...rowArguments,
       i32('heads'),
       i32('kv_heads'),
       i32('window'),
@@ -144,10 +133,7 @@ const TILE_TOLERANCE: Tolerance = {
 };
 
 /** Element types of a KV cache that attention on matrix units reads. */
-export type TileCacheType = 'f16' | 'q8_0';
-
-const tileCache = <const N extends string>(name: N, type: TileCacheType, headDim: number) =>
-  type === 'f16' ? aligned(16, readCache(name, type, `${headDim}`)) : readQ8Cache(name, `${headDim}`);
+export type TileCacheType = Exclude<KvCacheType, 'f32'>;
 
 /**
  * attention_split on matrix units, all query heads of a KV head in one block; attention_combine folds its parts. The
@@ -156,13 +142,13 @@ const tileCache = <const N extends string>(name: N, type: TileCacheType, headDim
 export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_split_${type}_d${headDim}`,
-    source: type === 'f16' ? 'attention_tile_split.hip' : 'twins/attention_tile_split_q8_0.hip',
+    source: type === 'f16' ? 'attention_tile_split.hip' : 'attention_tile_split_q8_0.hip',
     on: 'gpu',
     summary: 'attention of each row over one split of its context on matrix units, for attention_combine to fold',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),
-      tileCache('k_cache', type, headDim),
-      tileCache('v_cache', type, headDim),
+      readCache('k_cache', type, `${headDim}`, 16),
+      readCache('v_cache', type, `${headDim}`, 16),
       inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
       ...rowArguments,
       i32('heads'),
@@ -184,13 +170,13 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
 export const attentionTile = (type: TileCacheType, headDim: number) =>
   defineKernel({
     name: `attention_tile_${type}_d${headDim}`,
-    source: type === 'f16' ? 'attention_tile.hip' : 'twins/attention_tile_q8_0.hip',
+    source: type === 'f16' ? 'attention_tile.hip' : 'attention_tile_q8_0.hip',
     on: 'gpu',
     summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),
-      tileCache('k_cache', type, headDim),
-      tileCache('v_cache', type, headDim),
+      readCache('k_cache', type, `${headDim}`, 16),
+      readCache('v_cache', type, `${headDim}`, 16),
       output('out', 'f32', 'tokens', 'heads', `${headDim}`),
       input('tiles', 'i32', 'tiles', '2'),
       ...rowArguments,
@@ -215,8 +201,8 @@ export interface AttentionShape {
 }
 
 /** The most consecutive rows of one slot that share keys and values; undefined where attention is row by row. */
-export function tileRows(shape: AttentionShape, cacheType: FloatType): number | undefined {
-  if (cacheType !== 'f16' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
+export function tileRows(shape: AttentionShape, cacheType: KvCacheType): number | undefined {
+  if (cacheType === 'f32' || !TILE_HEAD_DIMS.includes(shape.headDim)) return undefined;
   if (shape.window !== undefined || shape.softcap !== undefined) return undefined;
   const rows = attentionTileRows(shape.heads / shape.kvHeads);
   return rows >= 1 ? rows : undefined;
@@ -271,6 +257,7 @@ export interface AttendedColumns {
  */
 export function launchAttentionTile(
   launch: Launch,
+  type: TileCacheType,
   { heads, kvHeads, headDim }: AttentionShape,
   parts: ContextParts & { readonly buffer: DeviceBuffer },
   counts: AttentionCounts,
@@ -282,7 +269,7 @@ export function launchAttentionTile(
   const { out, tiles: _tiles, ...both } = values;
   const tokens = { ...counts.splitRows, max: rows };
   launch(
-    attentionTileSplit('f16', headDim),
+    attentionTileSplit(type, headDim),
     { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits },
     { ...dims, tokens, splits: counts.splits },
   );
@@ -292,10 +279,10 @@ export function launchAttentionTile(
   if (columns === undefined) launch(attentionCombine, { ...combined, out }, folds);
   else {
     const chunks = chunksOf(heads * headDim);
-    const { type, y, rows: out_rows } = columns;
-    launch(attentionCombineColumns(type), { ...combined, out: y, out_rows }, { ...folds, chunks });
+    const { y, rows: out_rows } = columns;
+    launch(attentionCombineColumns(columns.type), { ...combined, out: y, out_rows }, { ...folds, chunks });
   }
-  launch(attentionTile('f16', headDim), values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
+  launch(attentionTile(type, headDim), values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
   if (columns === undefined) return;
   // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
   launch(
@@ -308,6 +295,7 @@ export function launchAttentionTile(
 
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
+  ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   attentionCombine,
   ...TILE_TYPES.map(attentionCombineColumns),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>

@@ -1,6 +1,6 @@
 import { TENSOR_TYPES } from '../../shared/gguf/tensor-types.js';
 
-/** Element types a KV cache may have. */
+/** Element types of activations, and of a KV cache that is not quantized. */
 export type FloatType = 'f32' | 'f16';
 
 /** Element types of weights that are no block formats. */
@@ -41,7 +41,7 @@ export function blockFormat(type: BlockType): { readonly blockElements: number; 
   return TENSOR_TYPES[type.toUpperCase() as Uppercase<BlockType>];
 }
 
-/** Element types a KV cache may have, and of activations. */
+/** All of them. */
 export const FLOAT_TYPES: readonly FloatType[] = ['f32', 'f16'];
 
 /** Element types of weights that are no block formats. */

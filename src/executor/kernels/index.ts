@@ -12,6 +12,7 @@ import { gatherRowsContracts } from './gather-rows.js';
 import { gemmContracts } from './gemm.js';
 import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
+import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
@@ -47,6 +48,7 @@ export * from './gather-rows.js';
 export * from './gemm.js';
 export * from './head-norm.js';
 export * from './kv-append.js';
+export * from './layer-norm.js';
 export * from './linear.js';
 export * from './log-softmax.js';
 export * from './matmul.js';
@@ -75,6 +77,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'embedding-gather': embeddingGatherContracts,
   'gather-rows': gatherRowsContracts,
   'rms-norm': rmsNormContracts,
+  'layer-norm': layerNormContracts,
   'head-norm': headNormContracts,
   matmul: matmulContracts,
   gemm: gemmContracts,

@@ -1,11 +1,20 @@
-import { aligned, i32, inout, input } from '../device/contract.js';
-import type { FloatType } from './formats.js';
+import { aligned, type BufferArgument, i32, inout, input } from '../device/contract.js';
 
 /** Tokens a KV block holds. */
 export const KV_BLOCK_TOKENS = 16;
 
 /** Head sizes that attention is built for. */
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
+
+/** Elements of a head's vector that share a scale in a q8_0 KV cache. */
+const KV_Q8_GROUP = 32;
+
+/** Those of {@link HEAD_DIMS} that a q8_0 KV cache can hold: whole groups. */
+export const KV_Q8_HEAD_DIMS: readonly number[] = HEAD_DIMS.filter((headDim) => headDim % KV_Q8_GROUP === 0);
+
+/** Element types of keys and values. */
+export const KV_CACHE_TYPES = ['f32', 'f16', 'q8_0'] as const;
+export type KvCacheType = (typeof KV_CACHE_TYPES)[number];
 
 export const slotArguments = [input('slots', 'i32', 'slot_count', 'slot_words')] as const;
 
@@ -18,22 +27,33 @@ export const rowArguments = [
 
 export const qkvOf = (headDim: string) => input('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', headDim);
 
-export const pagedCache = <const N extends string>(name: N, type: FloatType, headDim: string) =>
-  inout(name, type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, headDim);
-
-export const readCache = <const N extends string>(name: N, type: FloatType, headDim: string) =>
-  input(name, type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, headDim);
-
-/** Bytes of q8_0 for each element of a block of a KV cache: int8 quants, and an f16 scale for each 32 (`forge/kv_q8.h`). */
-const KV_Q8_BLOCK = ['blocks', 'kv_heads', '17'] as const;
-
-/** Bytes of one tensor of a q8_0 KV cache; head_dim is a multiple of 32. */
-export function kvQ8Bytes(blocks: number, kvHeads: number, headDim: number): number {
-  return blocks * kvHeads * 17 * headDim;
+/**
+ * Elements of one tensor of a KV cache, `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]`; of q8_0 bytes, since a block and head
+ * of it are int8 quants, then an f16 scale for each {@link KV_Q8_GROUP} (`forge/kv_q8.h`).
+ */
+export function cacheElements(type: KvCacheType, blocks: number, kvHeads: number, headDim: number): number {
+  return blocks * kvHeads * headDim * (type === 'q8_0' ? KV_Q8_TOKEN_BYTES : KV_BLOCK_TOKENS);
 }
 
-export const q8Cache = <const N extends string>(name: N, headDim: string) =>
-  aligned(4, inout(name, 'u8', ...KV_Q8_BLOCK, headDim));
+/** Bytes of q8_0 that a block and head have for each element of a vector: KV_BLOCK_TOKENS quants, and their share of scales. */
+const KV_Q8_TOKEN_BYTES = KV_BLOCK_TOKENS + (2 * KV_BLOCK_TOKENS) / KV_Q8_GROUP;
 
-export const readQ8Cache = <const N extends string>(name: N, headDim: string) =>
-  aligned(4, input(name, 'u8', ...KV_Q8_BLOCK, headDim));
+const shapeOf = (type: KvCacheType, headDim: string) =>
+  ['blocks', 'kv_heads', `${type === 'q8_0' ? KV_Q8_TOKEN_BYTES : KV_BLOCK_TOKENS}`, headDim] as const;
+
+/** What the elements of a cache are for a device. */
+export const cacheDtype = (type: KvCacheType): 'f32' | 'f16' | 'u8' => (type === 'q8_0' ? 'u8' : type);
+
+/** A cache's keys or values, which the kernel adds to. @param align bytes, where floats are stored by more than one */
+export const pagedCache = <const N extends string>(name: N, type: KvCacheType, headDim: string, align?: number) =>
+  cacheArgument(inout(name, cacheDtype(type), ...shapeOf(type, headDim)), type, align);
+
+/** A cache's keys or values, which the kernel reads. @param align bytes, where floats are loaded by more than one */
+export const readCache = <const N extends string>(name: N, type: KvCacheType, headDim: string, align?: number) =>
+  cacheArgument(input(name, cacheDtype(type), ...shapeOf(type, headDim)), type, align);
+
+/** Quants are loaded by four. */
+function cacheArgument<B extends BufferArgument>(argument: B, type: KvCacheType, align?: number): B {
+  if (type === 'q8_0') return aligned(4, argument);
+  return align === undefined ? argument : aligned(align, argument);
+}

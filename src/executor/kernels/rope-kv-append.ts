@@ -1,44 +1,52 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
-import { KV_BLOCK_TOKENS, q8Cache, rowArguments, slotArguments } from './paged-cache.js';
+import {
+  KV_BLOCK_TOKENS,
+  KV_CACHE_TYPES,
+  type KvCacheType,
+  pagedCache,
+  rowArguments,
+  slotArguments,
+} from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 export const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
 
-/** Heads of a row that a block of rope_kv_append takes. */
+/** Heads of a row that a block of rope_kv_append takes, but for a q8_0 cache: there it is one. */
 export const ROPE_HEADS = 16;
 
-export const ropeKvAppend = (type: FloatType) =>
+/** Over a q8_0 cache this rotates k in place, too. */
+export const ropeKvAppend = (type: KvCacheType) =>
   defineKernel({
     name: `rope_kv_append_${type}`,
-    source: 'rope_kv_append.hip',
+    source: type === 'q8_0' ? 'rope_kv_append_q8_0.hip' : 'rope_kv_append.hip',
     summary: 'rotates q in place and k into the cache by their position; stores v as it is',
     arguments: [
       aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
-      aligned(16, inout('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
-      aligned(16, inout('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
+      pagedCache('k_cache', type, 'head_dim', 16),
+      pagedCache('v_cache', type, 'head_dim', 16),
       aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
       aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
-      input('row_position', 'i32', 'tokens'),
-      input('row_slot', 'i32', 'tokens'),
-      ...slotArguments,
-      i32('slot_words'),
+      ...rowArguments,
       i32('heads'),
       i32('kv_heads'),
       i32('head_dim'),
       i32('rotary'),
       i32('adjacent'),
     ],
-    grid: [{ of: 'heads + 2 * kv_heads', per: ROPE_HEADS }, { of: 'tokens' }],
+    grid: [{ of: 'heads + 2 * kv_heads', per: type === 'q8_0' ? 1 : ROPE_HEADS }, { of: 'tokens' }],
     multiples: [
-      ['head_dim', '8'],
+      ['head_dim', type === 'q8_0' ? '32' : '8'],
       ['rotary', '2'],
     ],
-    tolerance: stored(
-      type,
-      roundings('3 · 2⁻²⁴ · (|a| + |b|) of the pair (a, b): two products and their sum', () => 3),
-    ),
+    tolerance:
+      type === 'q8_0'
+        ? QUANTIZED
+        : stored(
+            type,
+            roundings('3 · 2⁻²⁴ · (|a| + |b|) of the pair (a, b): two products and their sum', () => 3),
+          ),
   });
 
 /** Pairs in which norm_rope_kv_append turns: a thread takes eight elements. */
@@ -83,34 +91,7 @@ export const normRopeKvAppend = (type: FloatType) =>
     ),
   });
 
-/** Unlike its twins this rotates k in place, too. */
-export const ropeKvAppendQ8 = defineKernel({
-  name: 'rope_kv_append_q8_0',
-  source: 'twins/rope_kv_append_q8_0.hip',
-  summary: 'rotates q and k in place by their position; quantizes k and v into the cache',
-  arguments: [
-    aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
-    q8Cache('k_cache', 'head_dim'),
-    q8Cache('v_cache', 'head_dim'),
-    input('cosine', 'f32', 'max_position', 'half_rotary'),
-    input('sine', 'f32', 'max_position', 'half_rotary'),
-    ...rowArguments,
-    i32('heads'),
-    i32('kv_heads'),
-    i32('head_dim'),
-    i32('rotary'),
-    i32('adjacent'),
-  ],
-  grid: [{ of: 'heads + 2 * kv_heads' }, { of: 'tokens' }],
-  multiples: [
-    ['head_dim', '32'],
-    ['rotary', '2'],
-  ],
-  tolerance: QUANTIZED,
-});
-
 export const ropeKvAppendContracts: readonly KernelContract[] = [
-  ...FLOAT_TYPES.map(ropeKvAppend),
+  ...KV_CACHE_TYPES.map(ropeKvAppend),
   ...FLOAT_TYPES.map(normRopeKvAppend),
-  ropeKvAppendQ8,
 ];

@@ -2,8 +2,7 @@ import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Rows } from '../kernels/launch-plan.js';
 import type { Attention, HeadNorms } from '../model/values.js';
-import type { Weights } from '../model/weights.js';
-import { NORMED_APPEND } from './fusions.js';
+import { COMBINED_COLUMNS, NORMED_APPEND } from './fusions.js';
 import {
   type AttentionForm,
   type AttentionSite,
@@ -12,6 +11,8 @@ import {
   PagedAttention,
   type RopeTables,
 } from './paged-attention.js';
+import type { Activation, InputForm, Products } from './products.js';
+import type { RecordedModel } from './recorded-model.js';
 import { UnfusedAttention } from './unfused-attention.js';
 
 /** Attention of a model's layers, from q, k and v on: norms, what queries are multiplied by, RoPE, cache, scores. */
@@ -19,27 +20,37 @@ export class AttentionLayers {
   /** One for each shape that layers have. */
   private readonly forms = new Map<string, AttentionForm>();
 
-  /** @param tokens the rows that attend: those of the step */
+  /** `[rows, columns]` f32: what rows attend to, or what of it is between. */
+  private readonly out: DeviceBuffer;
+  /** The same as columns; undefined where it is not written so. */
+  private readonly columns: DeviceBuffer | undefined;
+
+  /**
+   * @param tokens the rows that attend: those of the step
+   * @param columns of the widest value
+   */
   constructor(
     private readonly site: Omit<AttentionSite, 'shape'>,
-    private readonly weights: Weights,
-    private readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>,
+    private readonly recorded: Pick<RecordedModel, 'weights' | 'ropes'>,
+    private readonly products: Products,
     private readonly tokens: Rows,
-  ) {}
+    columns: number,
+  ) {
+    const { memory, limits, fusions } = site;
+    this.out = memory.allocate('f32', limits.maxStepTokens * columns);
+    const isInColumns = fusions.has(COMBINED_COLUMNS);
+    this.columns = isInColumns ? products.roomForColumns(memory, limits.maxStepTokens, columns) : undefined;
+  }
 
   /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
   get splits(): AttentionSplits | undefined {
     return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
   }
 
-  /**
-   * out = what the rows attend to, or where it can be `columns`; changes qkv and, to either, out.
-   *
-   * @returns whether it is `columns`
-   */
-  record(value: Attention, qkv: DeviceBuffer, out: DeviceBuffer, columns?: kernels.AttendedColumns): boolean {
+  /** What the rows attend to, in the form that is asked for where it can be written so, else in f32; changes qkv. */
+  record(value: Attention, qkv: DeviceBuffer, wanted: InputForm): Activation['forms'] {
     const { headNorms, rope, layer } = value;
-    const tables = this.ropes.get(rope) as RopeTables;
+    const tables = this.recorded.ropes.get(rope) as RopeTables;
     const form = this.formFor(value);
     const norms = headNorms && this.normsOf(headNorms);
     const isFused =
@@ -50,13 +61,18 @@ export class AttentionLayers {
       this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
     }
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
-    const extras = { norms: isFused ? norms : undefined, columns: form.writesColumns ? columns : undefined };
-    form.record(this.site.cache.layer(layer), rope, tables, qkv, out, extras);
-    return extras.columns !== undefined;
+    const columns = form.writesColumns ? this.products.asColumns(this.columns, wanted) : undefined;
+    const extras = { norms: isFused ? norms : undefined, columns };
+    form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
+    return columns === undefined ? { f32: this.out } : { [wanted]: columns.y };
   }
 
   private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {
-    return { query_weight: this.weights.vector(query), key_weight: this.weights.vector(key), eps: epsilon };
+    return {
+      query_weight: this.recorded.weights.vector(query),
+      key_weight: this.recorded.weights.vector(key),
+      eps: epsilon,
+    };
   }
 
   private scaleQueries({ heads, kvHeads, headDim }: Attention, factors: DeviceBuffer, qkv: DeviceBuffer): void {

@@ -17,14 +17,13 @@ import {
   type ModelGraph,
   type Norm,
   type Residual,
+  type Sum,
   type Value,
   valuesOf,
 } from '../model/values.js';
-import type { Weights } from '../model/weights.js';
 import { AttentionLayers } from './attention-layers.js';
 import {
   ADDED_PRODUCT,
-  COMBINED_COLUMNS,
   type Fusion,
   type FusionSite,
   fusionsOn,
@@ -32,27 +31,9 @@ import {
   GATED_PRODUCT,
   NORM_FUSIONS,
 } from './fusions.js';
-import type { AttentionSplits, RopeTables } from './paged-attention.js';
+import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
-
-/** What a model is recorded with. */
-export interface RecordedModel {
-  readonly graph: ModelGraph;
-  readonly parameters: ModelParameters;
-  readonly weights: Weights;
-  readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
-  readonly limits: Limits;
-  readonly cache: KvCache;
-  /** Fusions that are not to be used; for tests, which hold each against the launches it replaces. */
-  readonly without?: readonly Fusion[];
-}
-
-/** The residual stream and the rows that a value is computed for: those of the step, or those whose logits are wanted. */
-interface Stream {
-  /** `[rows, hidden]` f32 */
-  readonly x: DeviceBuffer;
-  readonly rows: Rows;
-}
+import type { RecordedModel, Stream } from './recorded-model.js';
 
 /**
  * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
@@ -64,7 +45,6 @@ export class ForwardPass {
   /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
   private readonly qkv: DeviceBuffer;
   /** `[max_step_tokens, heads, head_dim]` */
-  private readonly attended: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
   /** `[max_step_tokens, 2, ffn]` */
   private readonly gateUp: DeviceBuffer;
   /** What is normalized, and what is gated, each in f32 and in the form that its matrices take. */
@@ -72,6 +52,8 @@ export class ForwardPass {
   private readonly gated: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
   /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
   private readonly delta: DeviceBuffer;
+  /** The second part of a sum. */
+  private readonly branch: DeviceBuffer;
   /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]` */
@@ -109,20 +91,21 @@ export class ForwardPass {
     this.memory = within.child();
     this.fusions = fusionsOn(this.device.deviceClass, without);
     const f32 = (elements: number) => this.memory.allocate('f32', elements);
-    const widest = (kind: Value['kind'], columns: (value: Value) => number = (value) => columnsOf(value, hiddenSize)) =>
-      Math.max(1, ...[...valuesOf(graph)].filter((value) => value.kind === kind).map(columns));
-    const qkvColumns = (value: Value) => (value.kind === 'attention' ? columnsOf(value.qkv, hiddenSize) : 0);
+    const all = [...valuesOf(graph)];
+    const widest = (kind: Value['kind'], part = (value: Value) => value) =>
+      Math.max(1, ...all.filter((value) => value.kind === kind).map((value) => columnsOf(part(value), hiddenSize)));
     this.arena = slotArena(limits);
     this.x = f32(rows * hiddenSize);
-    this.qkv = f32(rows * widest('attention', qkvColumns));
+    this.qkv = f32(rows * widest('attention', (value) => (value as Attention).qkv));
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
-    const widestInput = Math.max(hiddenSize, widest('norm'), widest('attention'), widest('gated'));
+    const attended = widest('attention');
+    const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'));
     this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
-    this.attended = this.products.roomInBoth(this.memory, rows, widest('attention'));
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
+    this.branch = f32(rows * widest('sum'));
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
     this.slots = this.memory.upload(emptySlots(this.arena));
@@ -133,7 +116,7 @@ export class ForwardPass {
     this.sampling = new Sampling(this.device, this.memory, this.plan, this.tables, slots, limits, vocabularySize);
     const { device, memory, plan, tables, fusions } = this;
     const site = { device, memory, plan, tables, slots, limits, cache, fusions };
-    this.attentions = new AttentionLayers(site, recorded.weights, recorded.ropes, this.tokens);
+    this.attentions = new AttentionLayers(site, recorded, this.products, this.tokens, attended);
     this.record(graph);
   }
 
@@ -168,7 +151,11 @@ export class ForwardPass {
     this.plan.captureFromHere();
     this.embed(this.recorded.weights.table(embedding));
     if (embeddingScale !== undefined) this.scale(this.x, this.model.hiddenSize, embeddingScale, this.tokens);
-    for (const value of additions) this.add(value, { x: this.x, rows: this.tokens });
+    const stream = { x: this.x, rows: this.tokens };
+    for (const value of additions) {
+      if (value.kind === 'sum') this.addSum(value, stream);
+      else this.add(value, stream);
+    }
     this.sampleLogits(graph);
   }
 
@@ -205,6 +192,16 @@ export class ForwardPass {
     this.plan.launch(kernels.residualAdd, { x: stream.x, y: this.delta, hidden }, { rows: stream.rows.count });
   }
 
+  /** x += both values, each of x as it is. */
+  private addSum({ of: [first, second] }: Sum, stream: Stream): void {
+    const { x, rows } = stream;
+    this.inF32(first, this.delta, stream);
+    this.inF32(second, this.branch, stream);
+    const dims = { rows: rows.count };
+    for (const y of [this.delta, this.branch])
+      this.plan.launch(kernels.residualAdd, { x, y, hidden: this.model.hiddenSize }, dims);
+  }
+
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
   private sampleLogits({ logits, logitsScale, logitsSoftcap: cap }: ModelGraph): void {
     const { hiddenSize, vocabularySize: columns } = this.model;
@@ -236,6 +233,7 @@ export class ForwardPass {
         return { columns, rows, forms: this.attend(value, form, stream) };
       case 'linear':
       case 'scaled':
+      case 'sum':
         this.inF32(value, this.delta, stream);
         return { columns, rows, forms: { f32: this.delta } };
     }
@@ -248,7 +246,7 @@ export class ForwardPass {
     else if (value.kind === 'scaled') {
       this.inF32(value.of, y, stream);
       this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
-    } else throw new Error(`${value.kind} is an input of matrices alone`);
+    } else throw new Error(`${value.kind} is not computed by itself`);
   }
 
   /** x *= factor */
@@ -266,7 +264,7 @@ export class ForwardPass {
   private norm(value: Norm, form: InputForm, stream: Stream): Activation['forms'] {
     const x = this.source(value.of, stream);
     const rule = NORM_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
-    if (rule === undefined) {
+    if (rule === undefined || value.isCentered) {
       this.plainNorm(value, x, this.normed.f32, stream.rows);
       return { f32: this.normed.f32 };
     }
@@ -282,9 +280,9 @@ export class ForwardPass {
     return { plan: this.plan, rows, columnRows: this.products.columnRows };
   }
 
-  private plainNorm({ weight, epsilon }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
+  private plainNorm({ weight, epsilon, isCentered }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
     const values = { x, weight: this.recorded.weights.vector(weight), y, hidden: weight.length, eps: epsilon };
-    this.plan.launch(kernels.rmsNorm, values, { rows: rows.count });
+    this.plan.launch(isCentered ? kernels.layerNorm : kernels.rmsNorm, values, { rows: rows.count });
   }
 
   private gate({ activation, of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {
@@ -322,9 +320,7 @@ export class ForwardPass {
 
   private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
     this.product(value.qkv, this.qkv, stream);
-    const { f32, other } = this.attended;
-    const columns = this.fusions.has(COMBINED_COLUMNS) ? this.products.asColumns(other, form) : undefined;
-    return this.attentions.record(value, this.qkv, f32, columns) ? { [form]: columns?.y } : { f32 };
+    return this.attentions.record(value, this.qkv, form);
   }
 
   /** The products side by side in y, with their biases. */

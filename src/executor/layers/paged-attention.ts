@@ -78,7 +78,7 @@ export interface AttentionForm {
  */
 export class PagedAttention implements AttentionForm {
   private readonly tokens: StepCount;
-  /** `[split_rows, heads, splits, 2 + head_dim]` */
+  /** `[split_rows, heads, splits, 2 + head_dim]`; undefined: row by row. */
   private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;
 
   constructor(private readonly site: AttentionSite) {
@@ -94,7 +94,8 @@ export class PagedAttention implements AttentionForm {
   }
 
   get normalizes(): boolean {
-    return this.site.fusions.has(TURNED_APPEND) && this.site.fusions.has(NORMED_APPEND);
+    const { fusions, cache } = this.site;
+    return cache.type !== 'q8_0' && fusions.has(TURNED_APPEND) && fusions.has(NORMED_APPEND);
   }
 
   get writesColumns(): boolean {
@@ -135,13 +136,13 @@ export class PagedAttention implements AttentionForm {
         adjacent: rope.pairing === 'adjacent' ? 1 : 0,
       };
       const sizes = { ...dims, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 };
-      if (norms === undefined) plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes);
+      if (norms === undefined || cache.type === 'q8_0') plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes);
       else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes);
     } else {
       turnAndAppend(this.site, layer, rope, ropes, qkv);
     }
     const values = { ...common, scale, out };
-    if (this.parts === undefined) {
+    if (this.parts === undefined || cache.type === 'f32') {
       plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, window, softcap }, { ...dims, tokens });
       return;
     }
@@ -152,15 +153,8 @@ export class PagedAttention implements AttentionForm {
       tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
-    kernels.launchAttentionTile(
-      launch,
-      shape,
-      this.parts,
-      counts,
-      { ...values, tiles: tables.at('tiles') },
-      dims,
-      columns,
-    );
+    const tileValues = { ...values, tiles: tables.at('tiles') };
+    kernels.launchAttentionTile(launch, cache.type, shape, this.parts, counts, tileValues, dims, columns);
   }
 }
 

@@ -141,9 +141,14 @@ export class Products {
     return y;
   }
 
+  /** Room for rows as columns; undefined where none are taken. */
+  roomForColumns(memory: Allocator, maxRows: number, columns: number): DeviceBuffer | undefined {
+    return this.columnRows === undefined ? undefined : this.roomInAnyForm(memory, maxRows, columns);
+  }
+
   /** Memory as the columns of a form; undefined where it is not taken as columns. */
-  asColumns(memory: DeviceBuffer, form: InputForm): kernels.AttendedColumns | undefined {
-    if (this.columnRows === undefined || (form !== 'f16' && form !== 'bf16')) return undefined;
+  asColumns(memory: DeviceBuffer | undefined, form: InputForm): kernels.AttendedColumns | undefined {
+    if (memory === undefined || this.columnRows === undefined || (form !== 'f16' && form !== 'bf16')) return undefined;
     return { type: form, y: asForm(memory, form), rows: this.columnRows };
   }
 

@@ -21,7 +21,7 @@ export function uploadRopes(
   for (const value of valuesOf(graph)) {
     if (value.kind !== 'attention' || tables.has(value.rope)) continue;
     const { divisors, temperature, ...rope } = value.rope;
-    const vector = divisors && 'short' in divisors ? byContext(divisors, positions) : divisors;
+    const vector = divisors && 'short' in divisors ? divisorsFor(divisors, positions) : divisors;
     const { cosine, sine } = ropeTable(rope, positions, vector && memory.device.readF32(weights.vector(vector)));
     const queryFactors = temperature && memory.upload(temperatureFactors(temperature, positions));
     tables.set(value.rope, { cosine: memory.upload(cosine), sine: memory.upload(sine), queryFactors });
@@ -30,7 +30,7 @@ export function uploadRopes(
 }
 
 /** One vector for all of a served context: keys that were turned by the one would not fit queries turned by the other. */
-const byContext = ({ short, long, originalContextLength }: RopeDivisors, positions: number): VectorRef =>
+export const divisorsFor = ({ short, long, originalContextLength }: RopeDivisors, positions: number): VectorRef =>
   positions > originalContextLength ? long : short;
 
 const temperatureFactors = ({ scale, length }: NonNullable<Rope['temperature']>, positions: number): Float32Array =>

@@ -32,6 +32,8 @@ export class UnfusedAttention implements AttentionForm {
     const { arena, buffer: slots } = this.site.slots;
     const { heads, kvHeads, headDim, scale, window = 0, softcap } = this.site.shape;
     const columns = limits.maxContext;
+    // A load refuses it with any other.
+    const type = cache.type as kernels.FloatType;
     const row_position = tables.at('rowPosition');
     const rows = { row_position, row_slot: tables.at('rowSlot'), slots, slot_words: arena.slotWords };
     const { k, v, blocks } = layer;
@@ -48,11 +50,7 @@ export class UnfusedAttention implements AttentionForm {
       const sizes = { ...shape, columns };
       const groupDims = { ...dims, tokens: group };
       const [q, attended] = [bufferFrom(qkv, first * (heads + 2 * kvHeads) * headDim), first * heads * headDim];
-      plan.launch(
-        kernels.qktMatmulPaged(cache.type),
-        { qkv: q, k_cache: k, scores, ...groupRows, ...sizes },
-        groupDims,
-      );
+      plan.launch(kernels.qktMatmulPaged(type), { qkv: q, k_cache: k, scores, ...groupRows, ...sizes }, groupDims);
       plan.launch(kernels.scale('f32'), { x: scores, columns, factor: scale }, { rows: vectors });
       if (softcap !== undefined) plan.launch(kernels.softcap, { x: scores, columns, cap: softcap }, { rows: vectors });
       // Rows of a step are of many sequences: mask masks by each row's own position, where causal_mask would by the row.
@@ -63,7 +61,7 @@ export class UnfusedAttention implements AttentionForm {
       );
       plan.launch(kernels.softmax('f32'), { x: scores, y: scores, columns }, { rows: vectors });
       plan.launch(
-        kernels.weightedMatmulPaged(cache.type),
+        kernels.weightedMatmulPaged(type),
         { weights: scores, v_cache: v, out: bufferFrom(out, attended), ...groupRows, ...sizes },
         groupDims,
       );

@@ -1,19 +1,51 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { DeviceBuffer, DeviceScope } from '../device/device.js';
-import { HEAD_DIMS, KV_BLOCK_TOKENS } from '../kernels/index.js';
-
-/** Element types of keys and values. */
-export type KvCacheType = 'f32' | 'f16';
+import { cacheDtype, cacheElements, HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType } from '../kernels/index.js';
+import type { Limits } from './limits.js';
 
 type CacheShape = Pick<ModelParameters, 'layers' | 'kvHeads' | 'headDim'>;
 
+const ELEMENT_BYTES = { f32: 4, f16: 2, u8: 1 } as const;
+
 /** Bytes that one block takes over so many layers, keys and values. */
-export function kvBlockBytes(model: CacheShape, type: KvCacheType): number {
-  return 2 * model.layers * model.kvHeads * KV_BLOCK_TOKENS * model.headDim * (type === 'f32' ? 4 : 2);
+export function kvBlockBytes({ layers, kvHeads, headDim }: CacheShape, type: KvCacheType): number {
+  return 2 * layers * cacheElements(type, 1, kvHeads, headDim) * ELEMENT_BYTES[cacheDtype(type)];
 }
 
-/** Keys and values of one layer, `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]` each. */
+/**
+ * Refuses a cache that attention has no kernels for; they are the same on every device.
+ *
+ * @throws RocmForgeError `MODEL_UNSUPPORTED` for a head size that there is no attention for; `INVALID_OPTION` for a type of cache that this model, or this form of attention, cannot have, where another can be chosen
+ */
+export function checkKvCache(
+  { architecture, headDim }: Pick<ModelParameters, 'architecture' | 'headDim'>,
+  { kvCacheType, attention }: Pick<Limits, 'kvCacheType' | 'attention'>,
+): void {
+  if (!HEAD_DIMS.includes(headDim)) {
+    throw new RocmForgeError(
+      'MODEL_UNSUPPORTED',
+      `head_dim ${headDim} is not built; built are ${HEAD_DIMS.join(', ')}`,
+    );
+  }
+  if (kvCacheType !== 'q8_0') return;
+  const otherwise = 'take f16 or f32';
+  if (!KV_Q8_HEAD_DIMS.includes(headDim)) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `this ${architecture} has heads of ${headDim} elements; a KV cache in q8_0 holds heads of ` +
+        `${KV_Q8_HEAD_DIMS.join(', ')}: ${otherwise}`,
+      { option: 'kv-cache-type' },
+    );
+  }
+  if (attention === 'unfused') {
+    throw new RocmForgeError('INVALID_OPTION', `unfused attention reads no KV cache in q8_0: ${otherwise}`, {
+      option: 'kv-cache-type',
+    });
+  }
+}
+
+/** Keys and values of one layer, `[blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]` each, in q8_0 as {@link cacheElements} says. */
 export interface LayerCache {
   readonly k: DeviceBuffer;
   readonly v: DeviceBuffer;
@@ -49,18 +81,12 @@ export class KvCache {
     blocks: number,
     windowed?: WindowedBlocks,
   ) {
-    if (!HEAD_DIMS.includes(model.headDim)) {
-      throw new RocmForgeError(
-        'MODEL_UNSUPPORTED',
-        `head_dim ${model.headDim} is not built; built are ${HEAD_DIMS.join(', ')}`,
-      );
-    }
     this.memory = within.child();
-    const blockElements = model.kvHeads * KV_BLOCK_TOKENS * model.headDim;
     this.layers = Array.from({ length: model.layers }, (_, layer) => {
       const isWindowed = windowed?.layers.has(layer) ?? false;
       const own = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
-      const allocate = () => this.memory.allocate(type, own * blockElements);
+      const elements = cacheElements(type, own, model.kvHeads, model.headDim);
+      const allocate = () => this.memory.allocate(cacheDtype(type), elements);
       return { k: allocate(), v: allocate(), blocks: own, isWindowed };
     });
     const windowedLayers = this.layers.filter(({ isWindowed }) => isWindowed).length;

@@ -1,3 +1,5 @@
+import type { KvCacheType } from '../kernels/index.js';
+
 /** What layers with a window have of their own. */
 export interface WindowLimits {
   /** Positions that a row sees, its own included. */
@@ -19,7 +21,7 @@ export interface Limits {
   /** Of layers that see so many positions alone; undefined where no layer ever hides one. */
   readonly windowed?: WindowLimits | undefined;
   /** Element type of the KV cache. */
-  readonly kvCacheType: 'f32' | 'f16';
+  readonly kvCacheType: KvCacheType;
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */
   readonly attention: 'fused' | 'unfused';
 }

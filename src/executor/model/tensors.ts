@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import { isHarmlessTensor } from '../../shared/gguf/harmless.js';
+import { unusedTensors } from '../../shared/gguf/harmless.js';
 import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
 import { BLOCK_TYPES, type BlockType, type WeightFloatType } from '../kernels/index.js';
 
@@ -101,7 +101,8 @@ export class TensorCatalog {
 
 /** The tensors that are brought to a device: all that are not known to be of no use. */
 export function wantedTensors(file: GgufModel): GgufTensor[] {
-  return [...file.tensors.values()].filter(({ name }) => !isHarmlessTensor(name));
+  const unused = new Set(unusedTensors(file).flatMap(({ tensors }) => tensors));
+  return [...file.tensors.values()].filter((tensor) => !unused.has(tensor));
 }
 
 /** Bytes of the tensors that are brought to a device. */

@@ -5,7 +5,7 @@ import type { MatrixRef, VectorRef } from './tensors.js';
  * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
-export type Value = Norm | Linear | Attention | Gated | Scaled;
+export type Value = Norm | Linear | Attention | Gated | Scaled | Sum;
 
 /** The residual stream as it is when the value is computed. */
 export const x = { kind: 'residual' } as const;
@@ -14,6 +14,8 @@ export type Residual = typeof x;
 /** of / sqrt(mean(of²) + eps) · weight; Zhang & Sennrich (2019). */
 export interface Norm {
   readonly kind: 'norm';
+  /** of's mean is subtracted from it first: LayerNorm without a bias; Ba, Kiros & Hinton (2016). */
+  readonly isCentered?: true;
   /** `[columns]` */
   readonly weight: VectorRef;
   readonly epsilon: number;
@@ -50,7 +52,7 @@ export interface Rope {
 }
 
 /** Peng et al. (2023), with the numbers of a file. */
-export interface YarnRamp extends Omit<Yarn, 'logMultiplier'> {
+export interface YarnRamp extends Yarn {
   readonly originalContextLength: number;
 }
 
@@ -108,6 +110,12 @@ export interface Scaled {
   readonly of: Value;
 }
 
+/** Values of one and the same residual stream: a block whose attention and MLP are parallel; Wang & Komatsuzaki (2021). */
+export interface Sum {
+  readonly kind: 'sum';
+  readonly of: readonly [Value, Value];
+}
+
 /** A whole model, from token ids to logits. */
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
@@ -131,6 +139,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
     case 'norm':
     case 'scaled':
       return columnsOf(value.of, hidden);
+    case 'sum':
+      return columnsOf(value.of[0], hidden);
     case 'linear':
       return value.weights.reduce((sum, { rows }) => sum + rows, 0);
     case 'attention':
@@ -143,7 +153,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
 /** A value and all that it is computed from, innermost first. */
 export function* withInputs(value: Residual | Value): Generator<Value> {
   if (value.kind === 'residual') return;
-  yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
+  if (value.kind === 'sum') for (const part of value.of) yield* withInputs(part);
+  else yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
   yield value;
 }
 

@@ -57,6 +57,11 @@ export class Layers {
     return { kind: 'norm', weight, epsilon: this.model.rmsNormEpsilon, of };
   }
 
+  /** LayerNorm without a bias by the tensor `name`.weight. */
+  layerNorm(name: string): Norm {
+    return { ...this.rmsNorm(name), isCentered: true };
+  }
+
   /** RMS norms of q and k by the block's `attn_q_norm` and `attn_k_norm`: of each head, or of all together. */
   headNorms(block: string, over: HeadNorms['over'] = 'head'): HeadNorms {
     const { heads, kvHeads, headDim, rmsNormEpsilon } = this.model;

@@ -1,5 +1,10 @@
 import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js';
+import type { GgufModel } from '../../shared/gguf/reader.js';
+import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import { TensorCatalog } from '../model/tensors.js';
+import type { ModelGraph } from '../model/values.js';
 import { chatglm } from './chatglm.js';
+import { commandR } from './command-r.js';
 import type { Family } from './family.js';
 import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
@@ -17,6 +22,7 @@ import { smollm3 } from './smollm3.js';
 /** Every family, by the name that its files have. */
 export const families: Readonly<Record<ArchitectureName, Family>> = {
   chatglm,
+  'command-r': commandR,
   gemma,
   gemma2,
   gemma3,
@@ -30,3 +36,15 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   qwen3,
   smollm3,
 };
+
+/**
+ * What a file's model computes, as its header tells.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` for a tensor that is missing or shaped otherwise; `MODEL_UNSUPPORTED` for one whose type has no kernels, or that nothing here computes with
+ */
+export function readGraph(file: GgufModel, model: ServableModel): ModelGraph {
+  const tensors = new TensorCatalog(file);
+  const graph = families[model.architecture].build(model, tensors);
+  tensors.refuseUnread();
+  return graph;
+}

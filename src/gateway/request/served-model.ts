@@ -1,4 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { type UnusedTensors, unusedTensors } from '../../shared/gguf/harmless.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import { nameOf } from '../../shared/gguf/split.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
@@ -23,6 +24,8 @@ export interface ServedModel {
   readonly facts: LimitFacts;
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
+  /** Tensors of the file that its texts are not computed with. */
+  readonly unused: readonly UnusedTensors[];
 }
 
 /**
@@ -66,6 +69,7 @@ export function readServedModel(
       facts,
       tokenizer,
       hasChatTemplate,
+      unused: unusedTensors(gguf),
     };
   } catch (error) {
     opened.close();

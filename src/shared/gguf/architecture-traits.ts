@@ -16,6 +16,7 @@ export const ARCHITECTURES = [
   'olmo2',
   'smollm3',
   'mistral3',
+  'command-r',
 ] as const;
 export type ArchitectureName = (typeof ARCHITECTURES)[number];
 
@@ -27,6 +28,8 @@ export interface Traits {
   readonly embeddingScale?: number;
   /** What is added to the residual stream is multiplied by it. */
   readonly residualScale?: number;
+  /** Logits are multiplied by it. */
+  readonly logitsScale?: number;
   /** Logits are divided by it. */
   readonly logitsDivisor?: number;
   /** Products of queries and keys are multiplied by it, instead of 1 / √headDim. */
@@ -80,6 +83,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
     ...gemmaScale(model, 62),
     ...optional('logitsSoftcap', positiveOrNone(keys, 'final_logit_softcapping', CAP)),
   }),
+  'command-r': (keys) => ({ logitsScale: keys.positive('logit_scale', ...SCALE) }),
   phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
   granite: (keys) => ({

@@ -1,4 +1,5 @@
 import type { GgufValue } from './metadata.js';
+import type { GgufModel, GgufTensor } from './reader.js';
 
 /** Something in a model file that nothing here reads, and why the model computes the same without it. */
 interface Harmless {
@@ -20,7 +21,7 @@ const isZero = (value: GgufValue): boolean => Number(value) === 0;
 const HARMLESS_KEYS: readonly Harmless[] = [
   {
     name: /^attention\.layer_norm_epsilon$/,
-    why: 'of LayerNorm, which these architectures have none of; written when a config.json names it',
+    why: 'of LayerNorm, in an architecture that has RMSNorm; written when a config.json names it',
   },
   { name: /^tensor_data_layout$/, why: 'a note of old converters that q and k are permuted, as they always are' },
   { name: /^rope\.scaling\.finetuned$/, why: 'a note on the training' },
@@ -29,7 +30,7 @@ const HARMLESS_KEYS: readonly Harmless[] = [
   { name: /^use_parallel_residual$/, when: (value) => value === false, why: 'what a block is without it' },
   { name: /^expert_used_count$/, when: isZero, why: 'a dense model' },
   { name: /^(attention\.max_alibi_bias|attention\.clamp_kqv)$/, when: isZero, why: 'off' },
-  { name: /^(attention\.sliding_window|nextn_predict_layers)$/, when: isZero, why: 'none' },
+  { name: /^attention\.sliding_window$/, when: isZero, why: 'none' },
 ];
 
 /** Keys that are not under the file's own architecture; the first that matches decides. */
@@ -77,13 +78,19 @@ const HARMLESS_TOKENIZER_KEYS: readonly Harmless[] = [
   },
 ];
 
+/**
+ * Tensors that nothing here computes with. Those of draft models (eagle3's `d2t` and `fc`, gemma's assistants) are in files of
+ * an architecture of their own, which is refused by its name.
+ */
 const HARMLESS_TENSORS: readonly Harmless[] = [
   {
     name: /^blk\.\d+\.attn_rot_embd$/,
     why: 'RoPE’s frequencies as old converters stored them; they follow from the base',
   },
-  { name: /^(v|mm|a)\./, why: 'a tower that encodes images or sound, which no request can bring here' },
+  { name: /^(v|mm|a|resampler)\./, why: 'a tower that encodes images or sound, which no request can bring here' },
 ];
+
+const PREDICTION = 'layers behind the last that predict tokens beyond the next one, which are not drafted here';
 
 /** Whether a metadata key, without its architecture's prefix, changes nothing of what the model computes. */
 export function isHarmlessKey(key: string, value: GgufValue): boolean {
@@ -105,7 +112,33 @@ export function isHarmlessTokenizerKey(key: string, value: GgufValue): boolean {
   return HARMLESS_TOKENIZER_KEYS.some(({ name, when }) => name.test(key) && (when === undefined || when(value)));
 }
 
-/** Whether a tensor changes nothing of what the model computes from text. */
-export function isHarmlessTensor(tensor: string): boolean {
-  return HARMLESS_TENSORS.some(({ name }) => name.test(tensor));
+/** Tensors of a file that change nothing of what its model computes from text, and why. */
+export interface UnusedTensors {
+  readonly why: string;
+  readonly tensors: readonly GgufTensor[];
+}
+
+/**
+ * @returns one entry for each reason that there is
+ * @throws RocmForgeError `GGUF_INVALID` when the keys that say which layers only predict are no numbers
+ */
+export function unusedTensors(file: Pick<GgufModel, 'metadata' | 'tensors'>): readonly UnusedTensors[] {
+  const isPrediction = predictionTensors(file);
+  const whyOf = (tensor: string): string | undefined =>
+    isPrediction(tensor) ? PREDICTION : HARMLESS_TENSORS.find(({ name }) => name.test(tensor))?.why;
+  const found = new Map<string, GgufTensor[]>();
+  for (const tensor of file.tensors.values()) {
+    const why = whyOf(tensor.name);
+    if (why !== undefined) found.set(why, [...(found.get(why) ?? []), tensor]);
+  }
+  return [...found].map(([why, tensors]) => ({ why, tensors }));
+}
+
+/** Of the last `nextn_predict_layers` blocks, whole, which `block_count` counts too. */
+function predictionTensors({ metadata }: Pick<GgufModel, 'metadata'>): (tensor: string) => boolean {
+  const architecture = metadata.string('general.architecture');
+  const layers = metadata.number(`${architecture}.nextn_predict_layers`) ?? 0;
+  if (layers === 0) return () => false;
+  const first = (metadata.number(`${architecture}.block_count`) ?? Number.POSITIVE_INFINITY) - layers;
+  return (tensor) => Number(/^blk\.(\d+)\./.exec(tensor)?.[1] ?? -1) >= first;
 }

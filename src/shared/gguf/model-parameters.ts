@@ -49,8 +49,10 @@ export interface ModelParameters {
   readonly architecture: string;
   /** `general.name`, else the file's name. */
   readonly name: string;
-  /** Transformer blocks. */
+  /** Transformer blocks, without those that only predict further tokens. */
   readonly layers: number;
+  /** Blocks behind the last one that predict tokens beyond the next one; they are not computed. Absent: none. */
+  readonly predictionLayers?: number;
   /** Tokens the model was made for, prompt and answer together. */
   readonly contextLength: number;
   /** Width of the residual stream. */
@@ -63,7 +65,7 @@ export interface ModelParameters {
   readonly kvHeads: number;
   /** Width of one query, key or value head. */
   readonly headDim: number;
-  /** Added to the mean square in RMSNorm, > 0. */
+  /** Added to the mean square in RMSNorm, or to the variance in LayerNorm, > 0. */
   readonly rmsNormEpsilon: number;
   /** Leading dims of each head that RoPE rotates: even, at most `headDim`. */
   readonly ropeDimensions: number;
@@ -107,12 +109,12 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   return {
     architecture: keys.architecture,
     name: file.metadata.string('general.name') ?? nameOf(file.name),
-    layers: keys.count('block_count'),
+    ...readLayers(keys),
     contextLength,
     hiddenSize,
     ffnSize: keys.count('feed_forward_length'),
     ...attention,
-    rmsNormEpsilon: keys.positive('attention.layer_norm_rms_epsilon', ...BOUNDS.epsilon),
+    rmsNormEpsilon: keys.positive(`attention.layer_norm_${hasLayerNorm(keys) ? '' : 'rms_'}epsilon`, ...BOUNDS.epsilon),
     ropeDimensions,
     ropeFreqBase: keys.optionalPositive('rope.freq_base', ...BOUNDS.freqBase) ?? DEFAULT_ROPE_FREQ_BASE,
     originalContextLength,
@@ -123,6 +125,19 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     vocabularyRows: vocabulary.rows,
     vocabularySource: vocabulary.source,
   };
+}
+
+/** Architectures with LayerNorm; all others have RMSNorm. */
+const hasLayerNorm = ({ architecture }: ArchitectureKeys): boolean => architecture === 'command-r';
+
+/** A file's count of blocks has those that only predict. */
+function readLayers(keys: ArchitectureKeys): Pick<ModelParameters, 'layers' | 'predictionLayers'> {
+  const blocks = keys.count('block_count');
+  const predictionLayers = keys.optionalNumber('nextn_predict_layers') ?? 0;
+  if (!Number.isSafeInteger(predictionLayers) || predictionLayers < 0 || predictionLayers >= blocks) {
+    keys.fail('nextn_predict_layers', `is ${predictionLayers} of ${blocks} blocks`);
+  }
+  return { layers: blocks - predictionLayers, ...(predictionLayers > 0 && { predictionLayers }) };
 }
 
 function readAttention(

@@ -36,17 +36,33 @@ export function readServableModel(file: GgufModel): ServableModel {
   return { ...model, architecture, traits };
 }
 
-/** A block without tensors cannot run, and tensors of a block that does not run would be passed over. */
-function refuseOtherBlocks(file: GgufModel, keys: ArchitectureKeys, { layers }: ModelParameters): void {
-  const blocks = new Set<number>();
+/**
+ * A block without tensors cannot run, and tensors of a block that does not run would be passed over. Of those that only predict
+ * further tokens a file has all or none; what says that they are such are their own tensors.
+ */
+function refuseOtherBlocks(
+  file: GgufModel,
+  keys: ArchitectureKeys,
+  { layers, predictionLayers = 0 }: ModelParameters,
+): void {
+  const [blocks, predicting] = [new Set<number>(), new Set<number>()];
   for (const name of file.tensors.keys()) {
-    const block = /^blk\.(\d+)\./.exec(name)?.[1];
-    if (block !== undefined) blocks.add(Number(block));
+    const [, block, kind] = /^blk\.(\d+)\.([^.]+)/.exec(name) ?? [];
+    if (block === undefined) continue;
+    blocks.add(Number(block));
+    if (kind === 'nextn') predicting.add(Number(block));
   }
   const last = blocks.size - 1;
   const followOn = [...blocks].every((block) => block <= last);
-  if (followOn && layers === blocks.size) return;
-  keys.fail('block_count', `is ${layers}, but the file has tensors of ${blocks.size} blocks`);
+  const isWhole = blocks.size === layers + predictionLayers;
+  if (!followOn || !(isWhole || blocks.size === layers)) {
+    keys.fail('block_count', `is ${layers + predictionLayers}, but the file has tensors of ${blocks.size} blocks`);
+  }
+  if (!isWhole) return;
+  for (let block = layers; block < blocks.size; block++) {
+    if (predicting.has(block)) continue;
+    keys.fail('nextn_predict_layers', `is ${predictionLayers}, but block ${block} has no tensor blk.${block}.nextn.*`);
+  }
 }
 
 /**

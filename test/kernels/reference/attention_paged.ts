@@ -8,7 +8,7 @@ import { attend } from './attention.js';
  */
 export function attentionPaged(
   qkv: Float32Array,
-  cache: PagedCache,
+  cache: Pick<PagedCache, 'headDim' | 'kvHeads' | 'context'>,
   rows: readonly { readonly slot: number; readonly position: number }[],
   heads: number,
   scale: number,

@@ -1,4 +1,4 @@
-import { KV_BLOCK_TOKENS } from '../../../src/executor/kernels/index.js';
+import { cacheElements, KV_BLOCK_TOKENS } from '../../../src/executor/kernels/index.js';
 import { fromHalf, toHalf } from '../support/half.js';
 import type { PagedCache } from '../support/paged.js';
 
@@ -25,11 +25,33 @@ export function quantizeKv(vector: Float32Array): { readonly quants: Int8Array; 
   return { quants, scales };
 }
 
-/** What quants and scales stand for, rounded to f16. */
-export function dequantizeKv({ quants, scales }: ReturnType<typeof quantizeKv>): Float32Array {
-  return Float32Array.from(quants, (quant, i) => {
-    return fromHalf(toHalf(Math.fround(quant * fromHalf(scales[Math.floor(i / GROUP)]!))));
-  });
+/** What quants and scales stand for. */
+const dequantizeKv = ({ quants, scales }: ReturnType<typeof quantizeKv>): Float32Array =>
+  Float32Array.from(quants, (quant, i) => quant * fromHalf(scales[Math.floor(i / GROUP)]!));
+
+/** A cache in q8_0: its bytes, and what they stand for. */
+export interface QuantizedCache extends Pick<PagedCache, 'headDim' | 'kvHeads' | 'context'> {
+  readonly k: Uint8Array;
+  readonly v: Uint8Array;
+}
+
+/** The cache in q8_0; scales of what lies past a sequence's length are NaN. */
+export function quantizeCache(cache: PagedCache): QuantizedCache {
+  const { blocks, kvHeads, headDim, lengths } = cache;
+  const k = new Uint8Array(cacheElements('q8_0', blocks, kvHeads, headDim)).fill(0xff);
+  const bytes = { k, v: k.slice() };
+  const contexts = new Map<string, Float32Array[]>();
+  for (const which of ['k', 'v'] as const) {
+    for (const slot of lengths.keys()) {
+      for (let head = 0; head < kvHeads; head++) {
+        const vectors = cache.context(which, slot, head).map(quantizeKv);
+        for (const [position, vector] of vectors.entries())
+          storeKv(bytes[which], cache, [slot, position, head], vector);
+        contexts.set(`${which} ${slot} ${head}`, vectors.map(dequantizeKv));
+      }
+    }
+  }
+  return { ...bytes, kvHeads, headDim, context: (which, slot, head) => contexts.get(`${which} ${slot} ${head}`)! };
 }
 
 /** Writes a vector where the layout of `forge/kv_q8.h` has token `position` of a slot. */

@@ -64,7 +64,6 @@ test.each<[string, BuilderValue]>([
   ['expert_shared_count', 1],
   ['expert_weights_scale', typed.f32(2.5)],
   ['leading_dense_block_count', 1],
-  ['nextn_predict_layers', 1],
   ['something_of_next_year', 'yes'],
 ])('a key that nothing computes is refused by name: %s', (key, value) => {
   const name = key.replaceAll('.', '\\.');

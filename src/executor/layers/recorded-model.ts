@@ -1,0 +1,28 @@
+import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
+import type { DeviceBuffer } from '../device/device.js';
+import type { Rows } from '../kernels/launch-plan.js';
+import type { KvCache } from '../model/kv-cache.js';
+import type { Limits } from '../model/limits.js';
+import type { Attention, ModelGraph } from '../model/values.js';
+import type { Weights } from '../model/weights.js';
+import type { Fusion } from './fusions.js';
+import type { RopeTables } from './paged-attention.js';
+
+/** What a model is recorded with. */
+export interface RecordedModel {
+  readonly graph: ModelGraph;
+  readonly parameters: ModelParameters;
+  readonly weights: Weights;
+  readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
+  readonly limits: Limits;
+  readonly cache: KvCache;
+  /** Fusions that are not to be used; for tests, which hold each against the launches it replaces. */
+  readonly without?: readonly Fusion[];
+}
+
+/** The residual stream and the rows that a value is computed for: those of the step, or those whose logits are wanted. */
+export interface Stream {
+  /** `[rows, hidden]` f32 */
+  readonly x: DeviceBuffer;
+  readonly rows: Rows;
+}

@@ -1,0 +1,24 @@
+import { type Family, Layers } from './family.js';
+
+/**
+ * command-r: attention and MLP take the same LayerNorm of the residual stream and are added to it together; the embedding is the
+ * output projection, and logits are multiplied. Command R+ normalizes q and k, too, which is refused by its tensors.
+ */
+export const commandR: Family = {
+  name: 'command-r',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('adjacent');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const normed = l.layerNorm(`${block}.attn_norm`);
+        const attention = l.attention(index, l.qkv(block, normed), rope);
+        return [{ kind: 'sum', of: [l.attended(block, attention), l.mlp(block, normed)] }];
+      }),
+      logits: l.logits(l.embedding(), l.layerNorm('output_norm')),
+      logitsScale: model.traits.logitsScale,
+    };
+  },
+};

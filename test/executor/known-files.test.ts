@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { checkKvCache } from '../../src/executor/model/kv-cache.js';
+import { readGraph } from '../../src/executor/models/index.js';
+import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
+import { RocmForgeError } from '../../src/shared/errors.js';
+import { readServableModel } from '../../src/shared/gguf/servable-model.js';
+import { packageRoot } from '../../src/shared/package.js';
+import { headerOf, KNOWN_FILES, type KnownFile, knownFilesTable } from '../support/known-files.js';
+
+/** What gateway or executor say of its header, of its heads' real size; `undefined`: nothing. */
+function refusalOf(known: KnownFile): string | undefined {
+  const file = headerOf(known).read();
+  try {
+    const model = readServableModel(file);
+    readGraph(file, model);
+    createTokenizer(file.metadata);
+    checkKvCache({ ...model, headDim: known.headDim }, { kvCacheType: 'f16', attention: 'fused' });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RocmForgeError)) throw error;
+    expect(error.reason).toMatch(/_UNSUPPORTED$/);
+    return error.message;
+  }
+}
+
+describe('of well-known files, by architecture, pre-tokenizer, types and heads', () => {
+  it.each(KNOWN_FILES.map((known) => [known.name, known] as const))('%s', (_name, known) => {
+    const refusal = refusalOf(known);
+    if (known.refused === undefined) expect(refusal).toBeUndefined();
+    else expect(refusal).toContain(known.refused);
+  });
+
+  it('a pre-tokenizer that is not known is refused', () => {
+    const [llama] = KNOWN_FILES;
+    expect(refusalOf({ ...llama!, preTokenizer: 'of-next-year' })).toContain('"of-next-year" is not supported');
+  });
+
+  it('docs/models.md has this table', () => {
+    expect(readFileSync(path.join(packageRoot, 'docs', 'models.md'), 'utf8')).toContain(knownFilesTable());
+  });
+});

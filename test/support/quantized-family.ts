@@ -1,0 +1,45 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { matrixType } from '../../src/cli/synth/mixtures.js';
+import { RandomWeights } from '../../src/cli/synth/random-weights.js';
+import { RANDOM_FAMILIES, type RandomFamily, type RandomFamilyName } from './random-families.js';
+import { layersOf, randomModel } from './random-model.js';
+
+/** Blocks of 32 alike, and llama.cpp's mixture of blocks of 256. */
+export const FAMILY_QUANTIZATIONS = ['Q8_0', 'Q4_K_M'] as const;
+export type FamilyQuantization = (typeof FAMILY_QUANTIZATIONS)[number];
+
+/**
+ * A family's random model, wide enough for blocks of 256, whose matrices are random blocks; vectors stay as they are. The same
+ * blocks each time.
+ *
+ * @returns the file's path, in a temporary folder
+ */
+export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuantization): string {
+  const family: RandomFamily = RANDOM_FAMILIES[name];
+  const shape = { layers: layersOf(name), tied: family.isTied === true };
+  const builder = randomModel({ family: name, layers: shape.layers, hidden: 256, seed: 7 });
+  const random = new RandomWeights(fill);
+  for (const tensor of builder.read().tensors.values()) {
+    if (tensor.dims.length !== 2) continue;
+    const [, layer, kind] = /^(?:blk\.(\d+)\.)?([^.]+)/.exec(tensor.name)!;
+    const type = matrixType(weights, shape, kind!, layer === undefined ? undefined : Number(layer), tensor.dims[0]!);
+    builder.retype(tensor.name, type, Uint8Array.from(Buffer.concat([...random.bytes(type, tensor.dims)])));
+  }
+  const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), `${name}-${weights}.gguf`);
+  writeFileSync(file, builder.build());
+  return file;
+}
+
+/** The same numbers in each run; Marsaglia (2003). */
+function fill(bytes: Uint8Array): void {
+  let state = 2_463_534_242;
+  const words = new Int32Array(bytes.buffer, 0, Math.floor(bytes.length / 4));
+  for (let i = 0; i < words.length; i++) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    words[i] = state;
+  }
+}
