@@ -53,8 +53,8 @@ describe('inspect --fit', () => {
     expect(fit).toMatchObject({
       granted: { context: 4096, sequences: 4, kvTokens: 4 * 4096 },
       refusal: null,
-      longestContext: { sequences: 4, whole: 15_520, shared: 28_304 },
-      mostSequences: { context: 4096, whole: 21, shared: 318 },
+      longestContext: { sequences: 4, whole: 15_584, shared: 28_416 },
+      mostSequences: { context: 4096, whole: 21, shared: 319 },
     });
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
