@@ -13,34 +13,57 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
                                 T* v_cache, const float* cosine, const float* sine, const int32_t* row_position,
                                 const int32_t* row_slot, const int32_t* slots, int slot_words, int heads, int kv_heads,
                                 int head_dim, int rotary, int adjacent, float eps) {
-  const int index = block.y, position = row_position[index], all_heads = heads + 2 * kv_heads;
-  const int head = block.x * WAVES + wave_id();
+  let_next_begin();
+  const int index = block.y, all_heads = heads + 2 * kv_heads, head = block.x * WAVES + wave_id();
+  const int units = head_dim / TURN_UNIT, lane = lane_id();
   if (head >= all_heads) return;
-  const size_t angles = static_cast<size_t>(position) * (rotary / 2);
-  const TurnedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
-                         cosine + angles,
-                         sine + angles,
-                         k_cache,
-                         v_cache,
-                         block_table_of(slots, row_slot[index], slot_words),
-                         position,
-                         heads,
-                         kv_heads,
-                         head_dim,
-                         rotary,
-                         adjacent};
-  const int units = head_dim / TURN_UNIT;
-  if (head >= heads + kv_heads) {
-    for (int unit = lane_id(); unit < units; unit += WAVE) move_unit(row, head, unit, [](Floats4&, int) {});
-    return;
-  }
+  const bool is_normed = head < heads + kv_heads;
   const float* weight = head < heads ? query_weight : key_weight;
-  const float scale = head_scale(row.vectors + head * head_dim, head_dim, eps);
-  for (int unit = lane_id(); unit < units; unit += WAVE) {
-    move_unit(row, head, unit, [&](Floats4& values, int at) {
+  TurnedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
+                   cosine,
+                   sine,
+                   k_cache,
+                   v_cache,
+                   slots,
+                   0,
+                   heads,
+                   kv_heads,
+                   head_dim,
+                   rotary,
+                   adjacent};
+  // What a lane needs of the weights does not depend on the row: it is asked for while launches before this one still
+  // run.
+  auto own = unit_of(row, head, lane);
+  Floats4 weights[2];
+  if (is_normed && lane < units) {
+    weights[0] = load_aligned<Floats4>(weight + own.a);
+    weights[1] = load_aligned<Floats4>(weight + own.b);
+  }
+  wait_for_inputs();
+  row.position = row_position[index];
+  row.cosine += static_cast<size_t>(row.position) * (rotary / 2);
+  row.sine += static_cast<size_t>(row.position) * (rotary / 2);
+  row.block_table = block_table_of(slots, row_slot[index], slot_words);
+  // Asked for before the sum, which the same elements are of.
+  if (lane < units) load_unit(row, head, lane, own);
+  const float scale = is_normed ? head_scale(row.vectors + head * head_dim, head_dim, eps) : 1.0f;
+  for (int unit = lane; unit < units; unit += WAVE) {
+    if (unit != lane) {
+      own = unit_of(row, head, unit);
+      load_unit(row, head, unit, own);
+      if (is_normed) {
+        weights[0] = load_aligned<Floats4>(weight + own.a);
+        weights[1] = load_aligned<Floats4>(weight + own.b);
+      }
+    }
+    if (is_normed) {
       UNROLL
-      for (int i = 0; i < 4; i++) values.f[i] = values.f[i] * scale * weight[at + i];
-    });
+      for (int i = 0; i < 4; i++) {
+        own.first.f[i] = own.first.f[i] * scale * weights[0].f[i];
+        own.second.f[i] = own.second.f[i] * scale * weights[1].f[i];
+      }
+    }
+    turn_and_store(row, head, own);
   }
 }
 
@@ -56,7 +79,7 @@ KERNEL(norm_rope_kv_append_f32, float* qkv,   // [tokens, heads + 2 * kv_heads, 
        const int32_t* __restrict row_position, const int32_t* __restrict row_slot,  // [tokens]
        const int32_t* __restrict slots,                                             // [slots, slot_words]
        int slot_words, int heads, int kv_heads, int head_dim, int rotary, int adjacent, float eps) {
-  norm_rope_kv_append(BLOCK_INDEX, qkv, query_weight, key_weight, k_cache, v_cache, cosine, sine, row_position,
+  norm_rope_kv_append(BLOCK_INDEX_AHEAD, qkv, query_weight, key_weight, k_cache, v_cache, cosine, sine, row_position,
                       row_slot, slots, slot_words, heads, kv_heads, head_dim, rotary, adjacent, eps);
 }
 
@@ -65,6 +88,6 @@ KERNEL(norm_rope_kv_append_f16, float* qkv, const float* __restrict query_weight
        const float* __restrict sine, const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
        const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_dim, int rotary, int adjacent,
        float eps) {
-  norm_rope_kv_append(BLOCK_INDEX, qkv, query_weight, key_weight, k_cache, v_cache, cosine, sine, row_position,
+  norm_rope_kv_append(BLOCK_INDEX_AHEAD, qkv, query_weight, key_weight, k_cache, v_cache, cosine, sine, row_position,
                       row_slot, slots, slot_words, heads, kv_heads, head_dim, rotary, adjacent, eps);
 }

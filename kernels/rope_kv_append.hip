@@ -41,7 +41,10 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
   const int units = head_dim / TURN_UNIT;
   for (int i = thread_id(); i < (end_head - first_head) * units; i += BLOCK) {
     const int head = first_head + i / units, unit = i % units;
-    if (head >= heads || turns(row, head, unit)) move_unit(row, head, unit, [](Floats4&, int) {});
+    auto own = unit_of(row, head, unit);
+    if (head < heads && !own.turned) continue;
+    load_unit(row, head, unit, own);
+    turn_and_store(row, head, own);
   }
 }
 

@@ -54,26 +54,45 @@ DEVICE bool turns(const TurnedRow<T>& row, int head, int unit) {
   return head < row.heads + row.kv_heads && unit < row.rotary / TURN_UNIT;
 }
 
-// Moves one unit of a head; `adjust(values, at)` changes four elements, of which the first is `at`, before they turn.
-template <class T, class Adjust>
-DEVICE void move_unit(const TurnedRow<T>& row, int head, int unit, Adjust adjust) {
-  const bool turned = turns(row, head, unit), is_split = turned && !row.adjacent;
-  const int a = is_split ? unit * 4 : unit * TURN_UNIT, b = is_split ? a + row.rotary / 2 : a + 4;
-  float* from = row.vectors + head * row.head_dim;
-  auto first = load_aligned<Floats4>(from + a), second = load_aligned<Floats4>(from + b);
-  adjust(first, a);
-  adjust(second, b);
-  if (turned) {
-    const auto c = load_aligned<Floats4>(row.cosine + unit * 4), s = load_aligned<Floats4>(row.sine + unit * 4);
-    turn(first, second, c, s, row.adjacent);
-  }
+// One unit of a head: eight elements, the first four from `a` on and the others from `b`, and what turns them.
+struct TurnedUnit {
+  bool turned;
+  int a, b;
+  Floats4 first, second, cosine, sine;
+};
+
+// Which elements: known before the row is.
+template <class T>
+DEVICE TurnedUnit unit_of(const TurnedRow<T>& row, int head, int unit) {
+  TurnedUnit u;
+  u.turned = turns(row, head, unit);
+  const bool is_split = u.turned && !row.adjacent;
+  u.a = is_split ? unit * 4 : unit * TURN_UNIT;
+  u.b = is_split ? u.a + row.rotary / 2 : u.a + 4;
+  return u;
+}
+
+template <class T>
+DEVICE void load_unit(const TurnedRow<T>& row, int head, int unit, TurnedUnit& u) {
+  const float* from = row.vectors + head * row.head_dim;
+  u.first = load_aligned<Floats4>(from + u.a);
+  u.second = load_aligned<Floats4>(from + u.b);
+  if (!u.turned) return;
+  u.cosine = load_aligned<Floats4>(row.cosine + unit * 4);
+  u.sine = load_aligned<Floats4>(row.sine + unit * 4);
+}
+
+template <class T>
+DEVICE void turn_and_store(const TurnedRow<T>& row, int head, TurnedUnit& u) {
+  if (u.turned) turn(u.first, u.second, u.cosine, u.sine, row.adjacent);
   if (head < row.heads) {
-    store_four(from + a, first);
-    store_four(from + b, second);
+    float* to = row.vectors + head * row.head_dim;
+    store_four(to + u.a, u.first);
+    store_four(to + u.b, u.second);
   } else {
     T* to = cached(row, head);
-    store_four(to + a, first);
-    store_four(to + b, second);
+    store_four(to + u.a, u.first);
+    store_four(to + u.b, u.second);
   }
 }
 

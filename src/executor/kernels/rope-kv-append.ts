@@ -59,8 +59,8 @@ export const normRopeKvAppend = (type: FloatType) =>
     summary: 'head_norm, then rope_kv_append',
     arguments: [
       aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
-      input('query_weight', 'f32', 'head_dim'),
-      input('key_weight', 'f32', 'head_dim'),
+      aligned(16, input('query_weight', 'f32', 'head_dim')),
+      aligned(16, input('key_weight', 'f32', 'head_dim')),
       aligned(16, inout('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
       aligned(16, inout('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
       aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
