@@ -237,12 +237,14 @@ DEVICE uint64_t candidate_threshold(const Ranks& ranks, int count, const Samplin
                                     uint64_t target) {
   const auto rank = [&](int i) -> uint64_t { return ranks[i]; };
   const auto mass = [&](int i) { return mass_of((logit_of(ranks[i]) - largest) * s.inverse); };
-  if (!has_top_k(s, vocabulary)) return select_threshold<uint64_t>(count, target, rank, mass);
-  const uint64_t least = select_threshold<int>(count, target, rank, [](int) { return 1; });
+  const RankRange range = common_range(count, rank);
+  if (!has_top_k(s, vocabulary)) return select_threshold<uint64_t>(count, target, rank, mass, range);
+  const uint64_t least = select_threshold<int>(
+      count, target, rank, [](int) { return 1; }, range);
   if (s.top_p >= 1.0f) return least;
   const auto left = [&](int i) -> uint64_t { return ranks[i] >= least ? mass(i) : 0; };
   const uint64_t share = max_of<uint64_t>(share_of(block_total(count, left), s.top_p), 1);
-  return max_of(least, select_threshold<uint64_t>(count, share, rank, left));
+  return max_of(least, select_threshold<uint64_t>(count, share, rank, left, range));
 }
 
 }  // namespace forge

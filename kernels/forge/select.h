@@ -71,27 +71,39 @@ DEVICE float logit_of(uint64_t rank) {
   return logit;
 }
 
+// Ranks whose bits from `shift + RADIX_BITS` on are known: those of `prefix`.
+struct RankRange {
+  uint64_t prefix;
+  int shift;
+};
+constexpr int RADIX_BITS = 8, RADIX_BINS = 1 << RADIX_BITS;
+// All bits from this one on.
+DEVICE uint64_t bits_from(int bit) { return bit >= 64 ? 0 : ~static_cast<uint64_t>(0) << bit; }
+
 // The largest rank r such that the weights of all elements ranked r or better sum to at least `target`; 0 when all of
-// them together do not. `rank(i)` differs for any two; `weight(i)` is a whole number, and the sum must fit in a Sum:
-// the narrower, the faster GPUs add.
+// them together do not, which may not be where a range is given. `rank(i)` differs for any two; `weight(i)` is a whole
+// number, and the sum must fit in a Sum: the narrower, the faster GPUs add.
 template <class Sum, class Rank, class Weight>
-DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight weight) {
-  constexpr int BITS = 8, BINS = 1 << BITS;
-  SHARED(Sum, bins, BINS);
-  SHARED(uint64_t, sums, BINS / 16);
+DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight weight,
+                                 RankRange range = {0, 64 - RADIX_BITS}) {
+  constexpr int ID_BITS = 32;
+  SHARED(Sum, bins, RADIX_BINS);
+  SHARED(uint64_t, sums, RADIX_BINS / 16);
   SHARED(uint64_t, found, 2);
-  uint64_t prefix = 0, mask = 0, above = 0;  // `above`: the weight of everything ranked over the current prefix
-  for (int shift = 64 - BITS; shift >= 0; shift -= BITS) {
-    for (int b = thread_id(); b < BINS; b += BLOCK) bins[b] = 0;
+  uint64_t prefix = range.prefix, mask = bits_from(range.shift + RADIX_BITS);
+  uint64_t above = 0;  // the weight of everything ranked over the current prefix
+  bool knows_logit = false;
+  for (int shift = range.shift;; shift = max_of(shift - RADIX_BITS, 0)) {
+    for (int b = thread_id(); b < RADIX_BINS; b += BLOCK) bins[b] = 0;
     block_sync();
     for (int i = thread_id(); i < n; i += BLOCK) {
       const uint64_t rank = rank_at(i);
       if ((rank & mask) != prefix) continue;
       const Sum own = weight(i);
-      if (own != 0) shared_add(bins[(rank >> shift) & (BINS - 1)], own);
+      if (own != 0) shared_add(bins[(rank >> shift) & (RADIX_BINS - 1)], own);
     }
     block_sync();
-    const Reached reached = bin_reaching<BINS>(bins, sums, target, above, true);
+    const Reached reached = bin_reaching<RADIX_BINS>(bins, sums, target, above, true);
     if (thread_id() == 0) {
       found[0] = reached.before;
       found[1] = static_cast<uint64_t>(reached.bin);
@@ -99,25 +111,64 @@ DEVICE uint64_t select_threshold(int n, uint64_t target, Rank rank_at, Weight we
     block_sync();
     above = found[0];
     prefix |= found[1] << shift;
-    mask |= static_cast<uint64_t>(BINS - 1) << shift;
+    mask = bits_from(shift);
     block_sync();
+    if (shift == 0) return prefix;
     // What is left has one logit. Mostly that is one element, and the bits of its id need not be searched for.
-    if (shift == 32) {
-      for (int i = thread_id(); i < 2; i += BLOCK) found[i] = 0;
-      block_sync();
-      for (int i = thread_id(); i < n; i += BLOCK) {
-        const uint64_t rank = rank_at(i);
-        if ((rank & mask) != prefix || weight(i) == 0) continue;
-        shared_add(found[0], static_cast<uint64_t>(1));
-        shared_add(found[1], rank);
-      }
-      block_sync();
-      const uint64_t count = found[0], sum = found[1];
-      block_sync();
-      if (count == 1) return sum;
+    if (knows_logit || shift > ID_BITS) continue;
+    knows_logit = true;
+    for (int i = thread_id(); i < 2; i += BLOCK) found[i] = 0;
+    block_sync();
+    for (int i = thread_id(); i < n; i += BLOCK) {
+      const uint64_t rank = rank_at(i);
+      if ((rank & mask) != prefix || weight(i) == 0) continue;
+      shared_add(found[0], static_cast<uint64_t>(1));
+      shared_add(found[1], rank);
     }
+    block_sync();
+    const uint64_t count = found[0], sum = found[1];
+    block_sync();
+    if (count == 1) return sum;
   }
-  return prefix;
+}
+
+// What the ranks of some elements, one at least, have in common: of elements that are alike, as a few of the largest of
+// a row are, the first bits would put all in one bin, where additions wait for each other.
+template <class Rank>
+DEVICE RankRange common_range(int n, Rank rank_at) {
+  constexpr int GROUP = 16, GROUPS = (BLOCK + GROUP - 1) / GROUP;
+  SHARED(uint64_t, lows, (BLOCK + GROUPS));
+  SHARED(uint64_t, highs, (BLOCK + GROUPS));
+  uint64_t low = ~static_cast<uint64_t>(0), high = 0;
+  for (int i = thread_id(); i < n; i += BLOCK) {
+    low = min_of<uint64_t>(low, rank_at(i));
+    high = max_of<uint64_t>(high, rank_at(i));
+  }
+  lows[thread_id()] = low;
+  highs[thread_id()] = high;
+  block_sync();
+  for (int g = thread_id(); g < GROUPS; g += BLOCK) {
+    low = ~static_cast<uint64_t>(0);
+    high = 0;
+    for (int i = g * GROUP; i < min_of((g + 1) * GROUP, BLOCK); i++) {
+      low = min_of<uint64_t>(low, lows[i]);
+      high = max_of<uint64_t>(high, highs[i]);
+    }
+    lows[BLOCK + g] = low;
+    highs[BLOCK + g] = high;
+  }
+  block_sync();
+  low = lows[BLOCK];
+  high = highs[BLOCK];
+  for (int g = 1; g < GROUPS; g++) {
+    low = min_of<uint64_t>(low, lows[BLOCK + g]);
+    high = max_of<uint64_t>(high, highs[BLOCK + g]);
+  }
+  block_sync();
+  int different = RADIX_BITS;
+  while (different < 64 && (low ^ high) >> different != 0) different++;
+  const int shift = different - RADIX_BITS;
+  return {low & bits_from(different), shift};
 }
 
 // This thread's best element of a row; block_argmax of it is the row's.
