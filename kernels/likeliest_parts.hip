@@ -23,8 +23,10 @@ KERNEL(likeliest_parts, const float* __restrict logits,  // [samples, vocabulary
   const auto element = [&](int i) { return Indexed{l[range.first + i], range.first + i}; };
   const auto store = [&](int n, const Indexed& best) { ids[n] = best.index; };
   // Of vocabularies of more than SAMPLE_PARTS times as many tokens all are looked at again for each.
-  constexpr int HELD = 16;
-  if (count <= HELD * BLOCK) {
+  constexpr int FEW = 8, HELD = 16;
+  if (count <= FEW * BLOCK) {
+    likeliest_held<FEW>(count, most, element, store);
+  } else if (count <= HELD * BLOCK) {
     likeliest_held<HELD>(count, most, element, store);
   } else {
     likeliest_of(count, most, element, store);

@@ -65,7 +65,7 @@ DEVICE float log_sum_of(const float* l, int vocabulary) {
     for (int i = 0; i < vocabulary; i++) sum += exp_of(l[i] - largest);
     return largest + log_of(sum);
   }
-  constexpr int AT_ONCE = 16;
+  constexpr int AT_ONCE = 32;
   each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) { largest = max_of(largest, logit); });
   largest = block_max(largest);
   each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) { sum += exp_of(logit - largest); });

@@ -40,11 +40,17 @@ struct Indexed {
 DEVICE Indexed better_of(Indexed a, Indexed b) {
   return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
-DEVICE Indexed block_argmax(Indexed best) {
+// Of each group of `COUNT` lanes, a power of two.
+template <int COUNT>
+DEVICE Indexed lanes_argmax(Indexed best) {
   UNROLL
-  for (int offset = WAVE / 2; offset > 0; offset >>= 1) {
+  for (int offset = COUNT / 2; offset > 0; offset >>= 1) {
     best = better_of(best, Indexed{shuffle_xor(best.value, offset), shuffle_xor(best.index, offset)});
   }
+  return best;
+}
+DEVICE Indexed block_argmax(Indexed best) {
+  best = lanes_argmax<WAVE>(best);
   if (WAVES == 1) return best;
   SHARED(float, values, WAVES);
   SHARED(int, indices, WAVES);
@@ -53,9 +59,9 @@ DEVICE Indexed block_argmax(Indexed best) {
     indices[wave_id()] = best.index;
   }
   block_sync();
-  best = Indexed{values[0], indices[0]};
-  UNROLL
-  for (int i = 1; i < WAVES; i++) best = better_of(best, Indexed{values[i], indices[i]});
+  // Each lane one, and not each all of them.
+  static_assert(WAVES <= WAVE || WAVE == 1, "a lane a wave");
+  best = lanes_argmax<WAVES>(Indexed{values[lane_id() % WAVES], indices[lane_id() % WAVES]});
   block_sync();
   return best;
 }
