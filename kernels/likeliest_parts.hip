@@ -22,7 +22,7 @@ KERNEL(likeliest_parts, const float* __restrict logits,  // [samples, vocabulary
   const int count = range.end - range.first, most = min_of(wanted, top_max);
   const auto element = [&](int i) { return Indexed{l[range.first + i], range.first + i}; };
   const auto store = [&](int n, const Indexed& best) { ids[n] = best.index; };
-  // Of vocabularies of more than SAMPLE_PARTS times as many tokens all are looked at again for each.
+  // Elements that a thread holds; a part of more is looked through anew for each of its likeliest.
   constexpr int FEW = 8, HELD = 16;
   if (count <= FEW * BLOCK) {
     likeliest_held<FEW>(count, most, element, store);

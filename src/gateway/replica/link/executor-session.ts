@@ -50,10 +50,10 @@ export interface SessionOpening {
   onProgress(doneBytes: number, totalBytes: number): void;
 }
 
-/** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
-/** Between tries to connect to an executor that does not listen yet. */
+/** Between tries to connect to an executor that does not listen yet; the most that these waits grow to at an address of others. */
 const RECONNECT_MS = 20;
 const MOST_REMOTE_RECONNECT_MS = 200;
+/** How often an executor hears of its gateway though there is nothing to do; well within any lease. */
 const HEARTBEAT_MS = 500;
 /** How long an executor may take to answer what it had been given, once nothing more comes. */
 const HAND_OVER_MS = 1000;
