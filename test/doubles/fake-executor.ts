@@ -1,4 +1,5 @@
 import { Server, type ServerDuplexStream } from '@grpc/grpc-js';
+import { HOST_SEQUENCES, STEP_TOKENS } from '../../src/executor/load-options.js';
 import {
   type ExecuteRequest,
   type ExecuteResponse,
@@ -79,7 +80,10 @@ export class FakeExecutor {
   }
 
   private load(request: LoadModelRequest): LoadedModel {
-    const { maxContext, maxSequences, maxStepTokens, epoch, fingerprint } = request;
+    const { maxContext, epoch, fingerprint } = request;
+    // As a real one on the host chooses where it is left to it.
+    const maxSequences = request.maxSequences || HOST_SEQUENCES;
+    const maxStepTokens = request.maxStepTokens || STEP_TOKENS;
     const { vocabulary } = this.options;
     this.epoch = epoch;
     const claimed = LoadedModel.fromPartial({
