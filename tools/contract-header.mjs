@@ -6,6 +6,7 @@ const NUMBERS = [
   ['set in the token of an output row that no token could be drawn for', 'OUTPUT_NON_FINITE'],
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
+  ['threads and bytes of LDS of a block of attention_wide', 'ATTENTION_WIDE_THREADS', 'ATTENTION_WIDE_LDS'],
   ['what a block of attention_combine folds, and splits a block', 'COMBINE_HEADS', 'COMBINE_SPLITS'],
   ['heads that a block of rope_kv_append takes', 'ROPE_HEADS'],
   ['blocks that share a sampled row, and what each leaves of its part', 'SAMPLE_PARTS', 'SAMPLE_PART_WORDS'],

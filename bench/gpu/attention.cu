@@ -28,6 +28,7 @@
 #undef F16
 #include "attention_tile_split.hip"
 #undef F16
+#include "attention_wide.hip"
 #include "rope_kv_append.hip"
 
 #define CHECK(x)                                                                 \
@@ -43,10 +44,11 @@ static bool g_pdl = false, g_failed = false;
 static cudaStream_t g_stream;
 
 template <class... P, class... A>
-void launch(dim3 grid, void (*kernel)(P...), A... args) {
+void launch_with(int threads, size_t lds, dim3 grid, void (*kernel)(P...), A... args) {
   cudaLaunchConfig_t config = {};
+  config.dynamicSmemBytes = lds;
   config.gridDim = grid;
-  config.blockDim = dim3(256);
+  config.blockDim = dim3(threads);
   config.stream = g_stream;
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -54,6 +56,10 @@ void launch(dim3 grid, void (*kernel)(P...), A... args) {
   config.attrs = &attribute;
   config.numAttrs = g_pdl ? 1 : 0;
   CHECK(cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...));
+}
+template <class Kernel, class... A>
+void launch(dim3 grid, Kernel kernel, A... args) {
+  launch_with(256, 0, grid, kernel, args...);
 }
 
 __device__ uint32_t hash_of(uint32_t x) {
@@ -260,6 +266,11 @@ struct Step {
     launch(dim3(kv_heads, n_tiles), kernel, qkv->p, g_k, g_v, out->p, tiles->p, row_position->p, row_slot->p,
            layer_slots(layer), slot_words, heads, kv_heads, scale);
   }
+  void wide(int layer = 0) {
+    auto kernel = d == 128 ? attention_wide_f16_d128 : attention_wide_f16_d64;
+    launch_with(forge::ATTENTION_WIDE_THREADS, forge::ATTENTION_WIDE_LDS, dim3(kv_heads, n_tiles), kernel, qkv->p, g_k, g_v, out->p, tiles->p,
+                row_position->p, row_slot->p, layer_slots(layer), slot_words, heads, kv_heads, scale);
+  }
   void split(int layer = 0, int first = 0, int count = -1) {
     if (count < 0) count = rows();
     auto kernel = d == 128 ? attention_tile_split_f16_d128 : attention_tile_split_f16_d64;
@@ -272,7 +283,7 @@ struct Step {
     if (count < 0) count = rows();
     launch(dim3((heads + forge::COMBINE_HEADS - 1) / forge::COMBINE_HEADS, count,
                 (splits + forge::COMBINE_SPLITS - 1) / forge::COMBINE_SPLITS),
-           attention_combine, parts->p, out->p + size_t(first) * heads * d, row_position->p + first, heads, d, splits);
+           ::attention_combine, parts->p, out->p + size_t(first) * heads * d, row_position->p + first, heads, d, splits);
   }
   double flops() const {
     double sum = 0;
@@ -328,6 +339,9 @@ static void compare(const std::string& what, int heads, int kv_heads, int d, con
   CHECK(cudaMemset(step.out->p, 0xff, step.out->n * 4));
   step.tile();
   const auto whole = step.out->host();
+  CHECK(cudaMemset(step.out->p, 0xff, step.out->n * 4));
+  step.wide();
+  const auto wide = step.out->host();
   Step odd(heads, kv_heads, d, lengths, rows, 1, 5, false);
   CHECK(cudaMemset(odd.out->p, 0xff, odd.out->n * 4));
   odd.tile();
@@ -337,10 +351,11 @@ static void compare(const std::string& what, int heads, int kv_heads, int d, con
   step.split();
   step.combine();
   const auto split = step.out->host();
-  size_t differ = 0, differ_tiles = 0;
+  size_t differ = 0, differ_tiles = 0, differ_wide = 0;
   for (size_t i = 0; i < whole.size(); i++) {
     differ += memcmp(&whole[i], &split[i], 4) != 0;
     differ_tiles += memcmp(&whole[i], &by_fives[i], 4) != 0;
+    differ_wide += memcmp(&whole[i], &wide[i], 4) != 0;
   }
   std::vector<int> chosen;
   for (int i = 0; i < samples; i++) chosen.push_back(int(size_t(i) * (rows.size() - 1) / std::max(1, samples - 1)));
@@ -362,9 +377,10 @@ static void compare(const std::string& what, int heads, int kv_heads, int d, con
     }
   char text[256];
   snprintf(text, sizeof(text),
-           "%s: tiles/split differ in %zu, tiles/tiles of 5 in %zu of %zu; error %.1e, %.0f %% of the bound",
-           what.c_str(), differ, differ_tiles, whole.size(), worst_error, 100 * worst);
-  verdict(differ == 0 && differ_tiles == 0 && worst <= 1.0, text);
+           "%s: of %zu tiles/split differ in %zu, tiles/tiles of 5 in %zu, tiles/wide in %zu; error %.1e, %.0f %% of the "
+           "bound",
+           what.c_str(), whole.size(), differ, differ_tiles, differ_wide, worst_error, 100 * worst);
+  verdict(differ == 0 && differ_tiles == 0 && differ_wide == 0 && worst <= 1.0, text);
 }
 
 static void check_rope(int rows_n, int heads, int kv_heads, int d, int rotary, int adjacent) {
@@ -419,13 +435,17 @@ int main(int argc, char** argv) {
   fill_half<<<4096, 256>>>(g_k, POOL_BYTES / 2, 1, 1.0f);
   fill_half<<<4096, 256>>>(g_v, POOL_BYTES / 2, 2, 1.0f);
   CHECK(cudaDeviceSynchronize());
+  for (auto kernel : {attention_wide_f16_d128, attention_wide_f16_d64})
+    CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, forge::ATTENTION_WIDE_LDS));
   printf("%s, chunk %d%s\n", properties.name, forge::SPLIT, g_pdl ? ", overlapping launches" : "");
   for (auto [name, kernel] : std::vector<std::pair<const char*, const void*>>{
            {"attention_tile_f16_d128", (const void*)attention_tile_f16_d128},
            {"attention_tile_f16_d64", (const void*)attention_tile_f16_d64},
+           {"attention_wide_f16_d128", (const void*)attention_wide_f16_d128},
+           {"attention_wide_f16_d64", (const void*)attention_wide_f16_d64},
            {"attention_tile_split_f16_d128", (const void*)attention_tile_split_f16_d128},
            {"attention_tile_split_f16_d64", (const void*)attention_tile_split_f16_d64},
-           {"attention_combine", (const void*)attention_combine},
+           {"attention_combine", (const void*)::attention_combine},
            {"rope_kv_append_f16", (const void*)rope_kv_append_f16}}) {
     cudaFuncAttributes a;
     int blocks;
@@ -461,20 +481,23 @@ int main(int argc, char** argv) {
   fill_half<<<4096, 256>>>(g_v, POOL_BYTES / 2, 2, 1.0f);
 
   printf("\nprefill (tiles), 32 heads, 8 KV heads, d 128        us      TFLOP/s\n");
-  auto prefill = [&](const char* what, int total, int rows_a_step, int d = 128) {
+  auto prefill = [&](const char* what, int total, int rows_a_step, int d = 128, int from = 0) {
+    for (const bool is_wide : {false, true}) {
     double us = 0, flops = 0;
-    for (int first = 0; first < total; first += rows_a_step) {
+    for (int first = from; first < total; first += rows_a_step) {
       Step step(32, 8, d, {total}, span(0, first, rows_a_step), 4, 0, false);
       us += time_us(
-          step.layers, [&](int layer) { step.tile(layer); }, 20);
+          step.layers, [&](int layer) { is_wide ? step.wide(layer) : step.tile(layer); }, 20);
       flops += step.flops();
     }
-    printf("  %-46s %9.1f %9.1f\n", what, us, flops / us * 1e-6);
+    printf("  %-40s %-5s %9.1f %9.1f\n", what, is_wide ? "wide" : "tile", us, flops / us * 1e-6);
+    }
   };
   prefill("512 in one step", 512, 512);
   prefill("2,048 in one step", 2048, 2048);
   prefill("8,192 in 4 steps of 2,048", 8192, 2048);
   prefill("8,192 in 16 steps of 512", 8192, 512);
+  prefill("the last 2,048 of 16,384", 16384, 2048, 128, 14336);
   prefill("2,048 in one step, d 64", 2048, 2048, 64);
   prefill("8,192 in 4 steps of 2,048, d 64", 8192, 2048, 64);
 

@@ -20,25 +20,40 @@ template <int HEAD_DIM>
 constexpr int KEY_GROUP = HOLDS_QUERIES || HEAD_DIM <= 64 ? 2 : 4;
 static_assert(OWNED * WAVES == ITEMS && KEY_TILES % 4 == 0, "whole items, whole groups");
 
+// What sixteen queries of a wave attend to.
+struct QueryRanges {
+  KeyRange held[QUERIES_HELD];
+  KeyRange first, last;  // of the first query and of the last; empty where there is no query
+};
+// Of the queries from `first_query` on of a tile that has `queries`, `group` of a row, the first at `first_position`.
+DEVICE void find_ranges(QueryRanges& ranges, int first_query, int queries, int first_position, int group) {
+  const auto range_of = [&](int query) { return attended(first_position + min_of(query, queries - 1) / group); };
+  UNROLL
+  for (int h = 0; h < QUERIES_HELD; h++) ranges.held[h] = range_of(first_query + held_query(h));
+  const auto same_range_of = [&](int query) {
+    return attended(same_in_wave(first_position + min_of(query, queries - 1) / group));
+  };
+  ranges.first = same_range_of(first_query);
+  ranges.last = same_range_of(first_query + TILE - 1);
+  if (first_query >= queries) ranges.last.end = 0;
+}
+
+// How many tiles of a chunk's keys queries attend to: from there on none is. And whether all attend to all keys.
+DEVICE int tiles_reached(const QueryRanges& ranges, int start) {
+  return start + CHUNK <= ranges.first.first ? 0 : (min_of(ranges.last.end - start, CHUNK) + TILE - 1) / TILE;
+}
+DEVICE bool attends_to_all(const QueryRanges& ranges, int start) {
+  return start + CHUNK <= ranges.first.end && start >= ranges.last.first;
+}
+
 // Sixteen queries of a wave.
 template <int HEAD_DIM>
 struct Item {
   Fragment<half_t> query[HOLDS_QUERIES ? HEAD_DIM / TILE_DEPTH : 1];
-  KeyRange ranges[QUERIES_HELD];
-  KeyRange first, last;  // of the first query and of the last; empty where there is no query
+  QueryRanges ranges;
   QueryStats stats;
   TileSum values[HEAD_DIM / TILE];
 };
-
-// How many tiles of a chunk's keys queries attend to: from there on none is. And whether all attend to all keys.
-template <int HEAD_DIM>
-DEVICE int tiles_reached(const Item<HEAD_DIM>& item, int start) {
-  return start + CHUNK <= item.first.first ? 0 : (min_of(item.last.end - start, CHUNK) + TILE - 1) / TILE;
-}
-template <int HEAD_DIM>
-DEVICE bool attends_to_all(const Item<HEAD_DIM>& item, int start) {
-  return start + CHUNK <= item.first.end && start >= item.last.first;
-}
 
 // Adds a strip of the head to the scores.
 template <int HEAD_DIM, class Lds>
@@ -64,30 +79,33 @@ DEVICE void score_strip(TileSum (&scores)[KEY_TILES], const Item<HEAD_DIM>& item
   }
 }
 
-// Makes weights of the scores of a chunk, and folds its statistics; values are folded by `factors`.
-template <int HEAD_DIM>
-DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], FoldFactors (&factors)[QUERIES_HELD],
-                        TileSum (&scores)[KEY_TILES], Item<HEAD_DIM>& item, int start, float scale) {
-  if (!attends_to_all(item, start)) {
+// Makes weights of the scores of a chunk.
+DEVICE void weigh_chunk(WeightTile (&weights)[KEY_TILES], float (&largest)[QUERIES_HELD], TileSum (&scores)[KEY_TILES],
+                        const QueryRanges& ranges, int start, float scale) {
+  if (!attends_to_all(ranges, start)) {
     UNROLL
-    for (int c = 0; c < KEY_TILES; c++) mask_scores(scores[c], start + c * TILE, item.ranges);
+    for (int c = 0; c < KEY_TILES; c++) mask_scores(scores[c], start + c * TILE, ranges.held);
   }
-  float largest[QUERIES_HELD];
   find_largest(largest, scores);
-  TileSum sums;
-  clear(sums);
   UNROLL
   for (int c = 0; c < KEY_TILES; c++) {
     weigh(scores[c], largest, scale);
     weights[c] = to_weights(scores[c]);
-    add_weights(sums, weights[c]);
   }
+}
+// Folds a chunk's statistics; values are folded by `factors`.
+DEVICE void fold_chunk(QueryStats& stats, FoldFactors (&factors)[QUERIES_HELD], const WeightTile (&weights)[KEY_TILES],
+                       const float (&largest)[QUERIES_HELD], float scale) {
+  TileSum sums;
+  clear(sums);
+  UNROLL
+  for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weights[c]);
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) {
     // Nothing is folded into a query that attends to no key here. Without a branch: within one, compilers multiply
     // tiles with some of the lanes.
     const float most = largest[h] == LOWEST ? LOWEST : largest[h] * scale;
-    factors[h] = fold_stats(item.stats.largest[h], item.stats.sum[h], most, weight_sum(sums, h));
+    factors[h] = fold_stats(stats.largest[h], stats.sum[h], most, weight_sum(sums, h));
   }
 }
 
@@ -184,14 +202,9 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
   for (int o = 0; o < OWNED; o++) {
     Item<HEAD_DIM>& item = items[o];
     const int first_query = (o * WAVES + wave_id()) * TILE;
-    const auto position_of = [&](int query) { return first_position + min_of(query, queries - 1) / group; };
     if constexpr (HOLDS_QUERIES)
       load_queries(item.query, queries - first_query, [&](int i) { return query_at(first_query + i); });
-    UNROLL
-    for (int h = 0; h < QUERIES_HELD; h++) item.ranges[h] = attended(position_of(first_query + held_query(h)));
-    item.first = attended(same_in_wave(position_of(first_query)));
-    item.last = attended(same_in_wave(position_of(first_query + TILE - 1)));
-    if (first_query >= queries) item.last.end = 0;
+    find_ranges(item.ranges, first_query, queries, first_position, group);
     clear(item.stats);
     UNROLL
     for (int e = 0; e < HEAD_DIM / TILE; e++) clear(item.values[e]);
@@ -216,10 +229,14 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
       UNROLL
       for (int o = 0; o < OWNED; o++) {
         Item<HEAD_DIM>& item = items[o];
-        const int reached = tiles_reached(item, start);
+        const int reached = tiles_reached(item.ranges, start);
         const auto own_queries = query_strips + (HOLDS_QUERIES ? 0 : (o * WAVES + wave_id()) * STRIPS * QUERY_STRIP);
         if (s < STRIPS) score_strip(scores[o], item, own_queries, stage_at(0), s, reached);
-        if (s == STRIPS - 1) weigh_chunk(weights[o], factors[o], scores[o], item, start, scale);
+        if (s == STRIPS - 1) {
+          float largest[QUERIES_HELD];
+          weigh_chunk(weights[o], largest, scores[o], item.ranges, start, scale);
+          fold_chunk(item.stats, factors[o], weights[o], largest, scale);
+        }
         if (s >= STRIPS) fold_strip(item, weights[o], factors[o], stage_at(0), s - STRIPS, reached);
       }
       if (STRIP_STAGES == 1) block_sync();

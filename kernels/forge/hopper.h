@@ -7,9 +7,8 @@
 //
 #pragma once
 
-#include "columns.h"
-#include "fragments.h"
 #include "tile.h"
+#include "words.h"
 
 namespace forge {
 
@@ -48,6 +47,8 @@ DEVICE void settle(WideSum<N>& sum) {
 DEVICE void fetch_piece(uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
+// What this thread fetched is there for the matrix units, too: a barrier later for all.
+DEVICE void show_fetched() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void group_sync(int group, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(group), "r"(threads) : "memory");
 }

@@ -11,7 +11,9 @@
 //   finish(job, t, n, sum)           takes output n of token t
 #pragma once
 
+#include "columns.h"
 #include "fetch.h"
+#include "fragments.h"
 #include "hopper.h"
 
 namespace forge {

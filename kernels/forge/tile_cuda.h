@@ -95,16 +95,20 @@ DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half
   }
 }
 
+DEVICE uint32_t to_halves(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  uint32_t word;
+  __builtin_memcpy(&word, &pair, 4);
+  return word;
+}
+
 struct WeightTile {
   uint32_t words[4];
 };
 DEVICE WeightTile to_weights(const TileSum& scores) {
   WeightTile weights;
   UNROLL
-  for (int i = 0; i < 4; i++) {
-    const __half2 pair = __floats2half2_rn(scores.values[2 * i], scores.values[2 * i + 1]);
-    __builtin_memcpy(&weights.words[i], &pair, 4);
-  }
+  for (int i = 0; i < 4; i++) weights.words[i] = to_halves(scores.values[2 * i], scores.values[2 * i + 1]);
   return weights;
 }
 

@@ -1,4 +1,14 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import {
+  aligned,
+  type DeviceClass,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+} from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { roundings, stored, type Tolerance } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
@@ -167,12 +177,8 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
  * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
  * positions of one slot; at most {@link attentionTileRows}.
  */
-export const attentionTile = (type: TileCacheType, headDim: number) =>
-  defineKernel({
-    name: `attention_tile_${type}_d${headDim}`,
-    source: type === 'f16' ? 'attention_tile.hip' : 'attention_tile_q8_0.hip',
-    on: 'gpu',
-    summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
+const tileForm = (type: TileCacheType, headDim: number) =>
+  ({
     arguments: [
       aligned(16, qkvOf(`${headDim}`)),
       readCache('k_cache', type, `${headDim}`, 16),
@@ -188,6 +194,31 @@ export const attentionTile = (type: TileCacheType, headDim: number) =>
     multiples: [['heads', 'kv_heads']],
     order: ORDER.chunks,
     tolerance: TILE_TOLERANCE,
+  }) as const;
+
+export const attentionTile = (type: TileCacheType, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_${type}_d${headDim}`,
+    source: type === 'f16' ? 'attention_tile.hip' : 'attention_tile_q8_0.hip',
+    on: type === 'f16' ? 'portable' : 'gpu',
+    summary: 'causal attention of tiles of consecutive rows of one slot on matrix units',
+    ...tileForm(type, headDim),
+  });
+
+/** Threads of a block of attention_wide, and LDS that it asks for: three chunks of keys and values of 128 elements. */
+export const ATTENTION_WIDE_THREADS = 384;
+export const ATTENTION_WIDE_LDS = 196_608;
+
+/** attention_tile of an f16 cache on Hopper, with the same bits. */
+export const attentionWide = (headDim: number) =>
+  defineKernel({
+    name: `attention_wide_f16_d${headDim}`,
+    source: 'attention_wide.hip',
+    on: 'hopper',
+    summary: 'attention_tile on Hopper’s matrix units',
+    threads: ATTENTION_WIDE_THREADS,
+    dynamicSharedBytes: ATTENTION_WIDE_LDS,
+    ...tileForm('f16', headDim),
   });
 
 /** Heads of attention: query heads in groups that share a KV head. */
@@ -256,7 +287,7 @@ export interface AttendedColumns {
  * their sequence. A row's bits are the same in either form.
  */
 export function launchAttentionTile(
-  launch: Launch,
+  { launch, device }: { readonly launch: Launch; readonly device: DeviceClass },
   type: TileCacheType,
   { heads, kvHeads, headDim }: AttentionShape,
   parts: ContextParts & { readonly buffer: DeviceBuffer },
@@ -282,7 +313,9 @@ export function launchAttentionTile(
     const { y, rows: out_rows } = columns;
     launch(attentionCombineColumns(columns.type), { ...combined, out: y, out_rows }, { ...folds, chunks });
   }
-  launch(attentionTile(type, headDim), values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
+  const isWide = device === 'hopper' && type === 'f16';
+  const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
+  launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
   if (columns === undefined) return;
   // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
   launch(
@@ -298,6 +331,7 @@ export const attentionContracts: readonly KernelContract[] = [
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   attentionCombine,
   ...TILE_TYPES.map(attentionCombineColumns),
+  ...TILE_HEAD_DIMS.map(attentionWide),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
   ),

@@ -153,8 +153,9 @@ export class PagedAttention implements AttentionForm {
       tiles: { index: COUNT_TILES, max: limits.maxStepTokens },
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
+    const on = { launch, device: this.site.device.deviceClass };
     const tileValues = { ...values, tiles: tables.at('tiles') };
-    kernels.launchAttentionTile(launch, cache.type, shape, this.parts, counts, tileValues, dims, columns);
+    kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, columns);
   }
 }
 
