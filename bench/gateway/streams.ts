@@ -30,6 +30,15 @@ const LOADS: Readonly<Record<string, Load>> = {
   joined: { streams: 128, connections: 4, stepMs: 8, prompt: '16', tokens: 1000, requests: 128, streamInterval: 4 },
   alone: { streams: 128, connections: 128, stepMs: 8, prompt: '16', tokens: 1000, requests: 128 },
   prompts: { streams: 128, connections: 4, stepMs: 24, prompt: '128:512', tokens: 128, requests: 768 },
+  joinedPrompts: {
+    streams: 128,
+    connections: 4,
+    stepMs: 24,
+    prompt: '128:512',
+    tokens: 128,
+    requests: 768,
+    streamInterval: 4,
+  },
   few: { streams: 8, connections: 4, stepMs: 5, prompt: '16', tokens: 2000, requests: 8 },
 };
 

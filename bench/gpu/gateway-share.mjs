@@ -2,7 +2,7 @@
 // running the very steps that this run sent it. One line of JSON a number of clients.
 //
 //   node bench/gpu/gateway-share.mjs MODEL.gguf [--device cuda] [--clients 64,128] [--requests 6] [--prompts 128:512]
-//       [--tokens 128] [--max-context 1024] [--repeats 3]
+//       [--tokens 128] [--max-context 1024] [--repeats 3] [--stream-interval 1]
 //
 // Needs the built tree. Executor, gateway and clients are processes of their own; requests are for each client.
 import { execFile, spawn } from 'node:child_process';
@@ -24,6 +24,7 @@ const { values: options, positionals } = parseArgs({
     tokens: { type: 'string', default: '128' },
     'max-context': { type: 'string', default: '1024' },
     repeats: { type: 'string', default: '3' },
+    'stream-interval': { type: 'string', default: '1' },
   },
 });
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -61,6 +62,7 @@ const gateway = node(
     'serve',
     ...['--model', positionals[0], '--executor', executorAddress, '--listen', address, '--metrics-listen', metrics],
     ...['--max-context', options['max-context'], '--step-timeout-ms', '20000'],
+    ...['--stream-interval', options['stream-interval']],
   ],
   ['ignore', 'pipe', 'ignore'],
 );

@@ -64,7 +64,10 @@ export async function whenever(condition: () => boolean): Promise<void> {
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Kills the executor this long after it begins to serve, each time anew, while `isOver` says no. @returns kills */
+/**
+ * Kills the executor in the first step that is under way this long after it begins to serve, each time anew, while `isOver`
+ * says no: on a busy machine there may be none just then.
+ */
 export async function killEachTime(
   { gateway }: TestGateway,
   count: number,
@@ -78,9 +81,11 @@ export async function killEachTime(
     await whenever(() => isOver() || isNext());
     if (isOver()) return { kills: kill, inStep };
     await wait(afterMs(kill));
+    const isInStep = () => (gateway.replica.scheduler?.stepsInFlight ?? 0) > 0;
+    await whenever(() => isOver() || isInStep() || gateway.executorState() !== 'serving');
     killed = gateway.executorPid();
     if (killed === undefined) continue;
-    if ((gateway.replica.scheduler?.stepsInFlight ?? 0) > 0) inStep += 1;
+    if (isInStep()) inStep += 1;
     process.kill(killed, 'SIGKILL');
   }
   return { kills: count, inStep };
