@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
@@ -115,7 +115,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
       temperature: values.temperature < LEAST_TEMPERATURE ? 0 : values.temperature,
       // More than there are is all there are.
       topK: Math.min(values.topK, facts.vocabularySize),
-      seed: sampling?.seed ?? randomBytes(8).readBigUInt64LE(),
+      seed: sampling?.seed ?? randomSeed(),
       logprobs: logprobsOf(output?.logprobs),
       promptLogprobs: logprobsOf(output?.promptLogprobs),
       minTokens,
@@ -140,6 +140,18 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
 }
 
 /** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */
+/** Random seeds, drawn many at a time: a call of the generator costs as much for one. */
+const seeds = new BigUint64Array(512);
+let seedsLeft = 0;
+function randomSeed(): bigint {
+  if (seedsLeft === 0) {
+    randomFillSync(seeds);
+    seedsLeft = seeds.length;
+  }
+  seedsLeft -= 1;
+  return seeds[seedsLeft] as bigint;
+}
+
 function logprobsOf(likeliest: number | undefined): number {
   return likeliest === undefined ? 0 : 1 + likeliest;
 }
