@@ -118,6 +118,14 @@ DEVICE void store_halves(uint8_t* target, float low, float high, int32_t* overfl
   __builtin_memcpy(&word, both, 4);
   store_aligned(target, word);
 }
+// Scale and offset of a row from element k on. What rounding the scale takes from a quant in the middle of all, the
+// offset gives back: quants are half as far from there as from 0.
+template <class F, class B>
+DEVICE void store_scale(uint8_t* target, const B& blocks, int row, int k) {
+  const float by = carried<F>(row), scale = scale_of(blocks, row, k) * by;
+  const float taken = (scale - to_float(to_half(scale))) / by / F::SCALE;
+  store_halves(target, scale, offset_of(blocks, row, k) / F::SCALE + taken * F::MIDDLE, blocks.at.overflow);
+}
 // A lane with t = 0 writes what is of rows g and g + 8: scale and offset of blocks of 32.
 template <class F, class B>
 DEVICE void pack_scales(const B& blocks, uint8_t* scales) {
@@ -126,9 +134,7 @@ DEVICE void pack_scales(const B& blocks, uint8_t* scales) {
   UNROLL
   for (int i = 0; i < 4; i++) {
     const int row = row_of(at, i / 2), k = at.chunk * CHUNK + i % 2 * 32;
-    // Scale and offset are rounded once each; where the offset is a multiple of the scale, of the rounded one.
-    const float scale = scale_of(blocks, row, k) * carried<F>(row);
-    store_halves(scales + at.lane * 4 + i * 4, scale, offset_of(blocks, row, k) / F::SCALE, at.overflow);
+    store_scale<F>(scales + at.lane * 4 + i * 4, blocks, row, k);
   }
 }
 
@@ -167,9 +173,7 @@ DEVICE void pack(Quant2, const B& blocks, uint8_t* unit) {
   UNROLL
   for (int i = 0; i < 8; i++) {
     const int row = row_of(at, i / 4), k = at.chunk * CHUNK + i % 4 * STEP;
-    const float scale = scale_of(blocks, row, k) * carried<Quant2>(row);
-    store_halves(unit + Quant2::SCALES + at.lane * 8 + i * 4, scale, offset_of(blocks, row, k) / Quant2::SCALE,
-                 at.overflow);
+    store_scale<Quant2>(unit + Quant2::SCALES + at.lane * 8 + i * 4, blocks, row, k);
   }
 }
 template <class B>

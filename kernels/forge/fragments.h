@@ -113,7 +113,7 @@ DEVICE int bit_place(int s, int a) { return 4 * s + a; }
 struct Quant2 {
   using Element = half_t;
   static constexpr int TURN = 6, APART = 2;
-  static constexpr float SCALE = 8.0f;
+  static constexpr float SCALE = 8.0f, MIDDLE = 1.5f;
   static constexpr int BYTES = FRAGMENT_Q2_BYTES, PIECE_BYTES = 8, SCALES = 256, SCALE_BYTES = 32, HIGH_BYTES = 0;
   struct Raw {
     Words2 quants;
@@ -167,7 +167,7 @@ struct Quant3 {
 struct Quant4 {
   using Element = half_t;
   static constexpr int TURN = 2, APART = 4;
-  static constexpr float SCALE = 64.0f;
+  static constexpr float SCALE = 64.0f, MIDDLE = 7.5f;
   static constexpr int BYTES = FRAGMENT_Q4_BYTES, PIECE_BYTES = 16, SCALES = 512, SCALE_BYTES = 16, HIGH_BYTES = 0;
   struct Raw {
     Words4 quants, scales;
@@ -187,7 +187,7 @@ struct Quant4 {
 struct Quant5 {
   using Element = half_t;
   static constexpr int TURN = 2, APART = 4;
-  static constexpr float SCALE = 64.0f;
+  static constexpr float SCALE = 64.0f, MIDDLE = 15.5f;
   static constexpr int BYTES = FRAGMENT_Q5_BYTES, PIECE_BYTES = 16, SCALES = 640, SCALE_BYTES = 16, HIGH_BYTES = 4;
   struct Raw {
     Words4 quants, scales;

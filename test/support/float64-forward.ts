@@ -17,7 +17,7 @@ export interface Float64Options {
 }
 
 /**
- * A model in F32 or in blocks, which stand for numbers, computed in double from its file, as the published definitions have it: one row after the other, nothing
+ * A model in F32, F16 or in blocks, which stand for numbers, computed in double from its file, as the published definitions have it: one row after the other, nothing
  * fused, nothing shared with the executor. Slow.
  *
  * @returns the logits after each of the tokens
@@ -40,6 +40,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       const data = new Uint8Array(bytes.subarray(offset, offset + length));
       const block = type.toLowerCase();
       if (type === 'F32') values = Float64Array.from(new Float32Array(data.buffer));
+      else if (type === 'F16') values = Float64Array.from(new Uint16Array(data.buffer), (half) => fromHalf(half));
       else if (isBlockType(block)) {
         const { products, minimums } = readBlocks(block, data);
         values = products.map((product, i) => product - minimums[i]!);
