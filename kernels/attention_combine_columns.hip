@@ -8,10 +8,10 @@ struct AttendedColumns {
   T* out;
   int rows;
 };
-// Rows end with a chunk: see the contract.
+// Rows end with a chunk: see the contract. Averages of values that f16 holds are in its range.
 template <class T>
 DEVICE void store_attended(const AttendedColumns<T>& columns, int row, int, int element, float value) {
-  store_column(columns.out + column_place(row, element, columns.rows), value);
+  store(columns.out + column_place(row, element, columns.rows), value);
 }
 }  // namespace forge
 

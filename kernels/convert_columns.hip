@@ -9,19 +9,22 @@ constexpr int PART = forge::COLUMNS_PART;
 
 // Grid: x = ceil(in / PART), y = rows.
 template <class T>
-DEVICE void convert_columns(Dim3 block, const float* __restrict x, T* __restrict y, int in, int y_rows) {
+DEVICE void convert_columns(Dim3 block, const float* __restrict x, T* __restrict y, int32_t* __restrict saturated,
+                            int in, int y_rows) {
   const float* source = x + static_cast<size_t>(block.y) * in;
   const int first = block.x * PART;
-  store_columns(y, block.y, y_rows, in, first, min_of(in, first + PART), [&](int i) { return source[i]; });
+  store_columns(y, block.y, y_rows, in, first, min_of(in, first + PART), saturated, [&](int i) { return source[i]; });
 }
 }  // namespace
 
 KERNEL(convert_columns_f16, const float* __restrict x,  // [rows, in]
        forge::half_t* __restrict y,                     // [chunks, y_rows, CHUNK]
+       int32_t* __restrict saturated,                   // [1]
        int in, int y_rows) {
-  convert_columns(BLOCK_INDEX, x, y, in, y_rows);
+  convert_columns(BLOCK_INDEX, x, y, saturated, in, y_rows);
 }
 
-KERNEL(convert_columns_bf16, const float* __restrict x, forge::bfloat_t* __restrict y, int in, int y_rows) {
-  convert_columns(BLOCK_INDEX, x, y, in, y_rows);
+KERNEL(convert_columns_bf16, const float* __restrict x, forge::bfloat_t* __restrict y, int32_t* __restrict saturated,
+       int in, int y_rows) {
+  convert_columns(BLOCK_INDEX, x, y, saturated, in, y_rows);
 }

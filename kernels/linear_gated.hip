@@ -14,11 +14,12 @@ struct Gated {
   const T* x;
   T* y;
   const int32_t* tokens;
+  int32_t* saturated;
   int tiles, out, in, x_rows;
 };
 template <class T>
 DEVICE void finish(const Gated<T>& job, int t, int n, float gated) {
-  store_column(job.y + column_place(t, n, job.x_rows), gated);
+  store_column(job.y + column_place(t, n, job.x_rows), gated, job.saturated);
 }
 }  // namespace
 
@@ -29,9 +30,10 @@ DEVICE void finish(const Gated<T>& job, int t, int n, float gated) {
             const type* __restrict x,         /* [chunks, x_rows, CHUNK] */                \
             type* __restrict y,               /* [ffn_chunks, x_rows, CHUNK] */            \
             const int32_t* __restrict tokens, /* [1] */                                    \
+            int32_t* __restrict saturated,    /* [1] */                                    \
             int tiles, int ffn, int hidden, int x_rows) {                                  \
     const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                           \
-    const Gated<type> job{weight, x, y, tokens, tiles, ffn, hidden, x_rows};               \
+    const Gated<type> job{weight, x, y, tokens, saturated, tiles, ffn, hidden, x_rows};    \
     linear_wide<Format, 128, Sharing::GATED>(job, block.y, block.x * 128);                 \
   }
 

@@ -11,8 +11,8 @@ constexpr int HELD = 8;
 // Of rows that the threads of a block hold, with the sum in the order of rms_scale. The weights are asked for first:
 // they are there when the row is, and not a memory's wait later.
 template <class T>
-DEVICE void norm_held(int row, const float* __restrict x, const float* __restrict weight, T* __restrict y, int hidden,
-                      int y_rows, float eps) {
+DEVICE void norm_held(int row, const float* __restrict x, const float* __restrict weight, T* __restrict y,
+                      int32_t* __restrict saturated, int hidden, int y_rows, float eps) {
   struct alignas(8) Four {
     T elements[4];
   };
@@ -42,7 +42,7 @@ DEVICE void norm_held(int row, const float* __restrict x, const float* __restric
     if (i >= hidden) continue;
     Four four;
     UNROLL
-    for (int j = 0; j < 4; j++) store_column(&four.elements[j], held[p].f[j] * scale * weights[p].f[j]);
+    for (int j = 0; j < 4; j++) store_column(&four.elements[j], held[p].f[j] * scale * weights[p].f[j], saturated);
     store_aligned(y + column_place(row, i, y_rows), four);
   }
 }
@@ -50,27 +50,28 @@ DEVICE void norm_held(int row, const float* __restrict x, const float* __restric
 // One block a row.
 template <class T>
 DEVICE void rms_norm_columns(int row, const float* __restrict x, const float* __restrict weight, T* __restrict y,
-                             int hidden, int y_rows, float eps) {
+                             int32_t* __restrict saturated, int hidden, int y_rows, float eps) {
   let_next_begin();
   const float* source = x + static_cast<size_t>(row) * hidden;
   if (hidden % CHUNK == 0 && hidden <= HELD * 4 * BLOCK) {
-    norm_held(row, source, weight, y, hidden, y_rows, eps);
+    norm_held(row, source, weight, y, saturated, hidden, y_rows, eps);
     return;
   }
   wait_for_inputs();
   const float scale = rms_scale(source, hidden, eps);
-  store_columns(y, row, y_rows, hidden, 0, hidden, [&](int i) { return source[i] * scale * weight[i]; });
+  store_columns(y, row, y_rows, hidden, 0, hidden, saturated, [&](int i) { return source[i] * scale * weight[i]; });
 }
 }  // namespace
 
 KERNEL(rms_norm_columns_f16, const float* __restrict x,  // [rows, hidden]
        const float* __restrict weight,                   // [hidden]
        forge::half_t* __restrict y,                      // [chunks, y_rows, CHUNK]
+       int32_t* __restrict saturated,                    // [1]
        int hidden, int y_rows, float eps) {
-  rms_norm_columns(BLOCK_INDEX_AHEAD.x, x, weight, y, hidden, y_rows, eps);
+  rms_norm_columns(BLOCK_INDEX_AHEAD.x, x, weight, y, saturated, hidden, y_rows, eps);
 }
 
 KERNEL(rms_norm_columns_bf16, const float* __restrict x, const float* __restrict weight, forge::bfloat_t* __restrict y,
-       int hidden, int y_rows, float eps) {
-  rms_norm_columns(BLOCK_INDEX_AHEAD.x, x, weight, y, hidden, y_rows, eps);
+       int32_t* __restrict saturated, int hidden, int y_rows, float eps) {
+  rms_norm_columns(BLOCK_INDEX_AHEAD.x, x, weight, y, saturated, hidden, y_rows, eps);
 }

@@ -6,19 +6,21 @@
 
 namespace forge {
 
-// What f16 cannot hold becomes the largest number that it does: an infinity would make all that it is multiplied with
-// NaN or infinite. A NaN stays one.
-DEVICE void store_column(half_t* p, float value) {
+// What f16 cannot hold becomes the largest number that it does, and is counted: an infinity would make all that it is
+// multiplied with NaN or infinite. A NaN stays one.
+DEVICE void store_column(half_t* p, float value, int32_t* saturated) {
   constexpr float LARGEST = 65504.0f;
+  if (value > LARGEST || value < -LARGEST) shared_add(*saturated, 1);
   *p = to_half(value > LARGEST ? LARGEST : value < -LARGEST ? -LARGEST : value);
 }
-DEVICE void store_column(bfloat_t* p, float value) { store(p, value); }
+DEVICE void store_column(bfloat_t* p, float value, int32_t*) { store(p, value); }
 
 // Stores element i = value(i) of the row for first <= i < end, and zeros behind its `length` elements up to the end of
 // a chunk: all threads of a block together, a piece each. `first` is a multiple of a chunk, and so is `end` unless it
 // is the row's.
 template <class T, class Value>
-DEVICE void store_columns(T* columns, int row, int rows, int length, int first, int end, Value value) {
+DEVICE void store_columns(T* columns, int row, int rows, int length, int first, int end, int32_t* saturated,
+                          Value value) {
   struct alignas(16) Eight {
     T elements[8];
   };
@@ -26,7 +28,7 @@ DEVICE void store_columns(T* columns, int row, int rows, int length, int first, 
   for (int i = first + 8 * thread_id(); i < padded; i += 8 * BLOCK) {
     Eight eight;
     UNROLL
-    for (int j = 0; j < 8; j++) store_column(&eight.elements[j], i + j < length ? value(i + j) : 0.0f);
+    for (int j = 0; j < 8; j++) store_column(&eight.elements[j], i + j < length ? value(i + j) : 0.0f, saturated);
     store_aligned(columns + column_place(row, i, rows), eight);
   }
 }

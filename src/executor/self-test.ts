@@ -129,7 +129,8 @@ class SelfTest {
     this.plan.launch(kernels.packFragments('f16'), packed, { tiles, chunks });
     const y_rows = kernels.columnRows(ROWS);
     const columns = this.memory.allocate('f16', chunks * y_rows * kernels.FRAGMENT_CHUNK);
-    const converted = { x: this.memory.upload(x), y: columns, in: INNER, y_rows };
+    const saturated = this.memory.upload(Int32Array.of(0));
+    const converted = { x: this.memory.upload(x), y: columns, saturated, in: INNER, y_rows };
     this.plan.launch(kernels.convertColumns('f16'), converted, { rows: ROWS, chunks });
     const { values, magnitudes } = product(weight, x);
     for (const form of ['few', 'wide16', 'many'] as const) {

@@ -26,11 +26,14 @@ import {
   COUNT_WRITES,
   STEP_COUNTS,
 } from './model/step-counts.js';
+import { OUTPUT_HEADER } from './model/step-tables.js';
 
 /** Host memory of one step under way. */
 interface Staging {
   /** The step tables as {@link StepTables} lays them out. */
   readonly input: Int32Array;
+  /** What the step's copy brings back: a header, and `output` behind it. */
+  readonly answer: Int32Array;
   /** `[max_sequences, OUTPUT_WORDS]` */
   readonly output: Int32Array;
   readonly outputFloats: Float32Array;
@@ -52,6 +55,8 @@ export class StepRunner {
   private readonly ahead: Promise<number>[] = [];
   private readonly watch: StepWatch;
   private stepsDone = 0;
+  /** As the device counted it last. */
+  private saturated = 0;
   private lastStepId: bigint | undefined;
   private lastStepAt: number | undefined;
 
@@ -66,8 +71,10 @@ export class StepRunner {
     this.tileRows = tileRows(model.forward.model, model.forward.cache.type) ?? 1;
     this.slots = new SlotTable(limits, model.forward.model.vocabularySize);
     this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
-      const output = new Int32Array(limits.maxSequences * OUTPUT_WORDS);
-      return { input: new Int32Array(tables.words), output, outputFloats: new Float32Array(output.buffer) };
+      const answer = new Int32Array(OUTPUT_HEADER + limits.maxSequences * OUTPUT_WORDS);
+      const output = answer.subarray(OUTPUT_HEADER);
+      const outputFloats = new Float32Array(answer.buffer, OUTPUT_HEADER * 4);
+      return { input: new Int32Array(tables.words), answer, output, outputFloats };
     });
   }
 
@@ -114,8 +121,12 @@ export class StepRunner {
         recurring,
         input: new Uint8Array(staging.input.buffer, 0, inputWords * 4),
         deviceInput: forward.tables.device.address,
-        output: new Uint8Array(staging.output.buffer, 0, samples * OUTPUT_WORDS * 4),
-        deviceOutput: forward.tables.output.address,
+        output: new Uint8Array(
+          staging.answer.buffer,
+          0,
+          samples > 0 ? 4 * (OUTPUT_HEADER + samples * OUTPUT_WORDS) : 0,
+        ),
+        deviceOutput: forward.tables.answer.address,
       });
       const ahead = this.ahead.splice(0);
       // Both use this step's memory until they have ended; the device runs them in order.
@@ -137,10 +148,18 @@ export class StepRunner {
         outputs,
         promptOutputs,
         deviceUs: Math.round(deviceUs),
+        saturatedActivations: samples > 0 ? this.newlySaturated(staging.answer[0] as number) : 0,
       });
     } finally {
       this.idle.push(staging);
     }
+  }
+
+  /** @param count of all steps, modulo 2³² */
+  private newlySaturated(count: number): number {
+    const more = (count - this.saturated) >>> 0;
+    this.saturated = count;
+    return more;
   }
 
   /** On the host, weights are where the file is mapped: no token of others is handed out. */

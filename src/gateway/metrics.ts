@@ -70,6 +70,11 @@ export class Metrics implements RequestObserver {
       'Requests ended because their logits were NaN or infinite',
       () => counts().nonFinite,
     );
+    total(
+      'saturated_activations_total',
+      'Activations beyond f16’s range, for which its largest number stood',
+      () => counts().saturatedActivations,
+    );
     this.promptTokens = counter('prompt_tokens_total', 'Tokens of prompts');
     this.generationTokens = counter('generation_tokens_total', 'Tokens generated');
     this.requests = new Counter({

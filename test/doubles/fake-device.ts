@@ -114,7 +114,7 @@ export class FakeDevice {
     if (logits > this.limits.maxSequences) throw new Error(`${logits} rows of logits in a step`);
     this.rows += rows;
     this.steps += 1;
-    return { stepId: step.stepId, epoch: step.epoch, outputs, promptOutputs, deviceUs: 0 };
+    return { stepId: step.stepId, epoch: step.epoch, outputs, promptOutputs, deviceUs: 0, saturatedActivations: 0 };
   }
 
   private open({ slot, tokenIds, blockIds, promptTokens, sampling }: SlotOpen): void {

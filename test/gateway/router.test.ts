@@ -19,6 +19,7 @@ const NOTHING: ReplicaCounts = {
   replayed: 0,
   quarantined: 0,
   nonFinite: 0,
+  saturatedActivations: 0,
   serving: 0,
   executors: 0,
   stepAgeMs: 0,

@@ -81,10 +81,11 @@ async function timeProduct(
     Math.max(most, kernels.columnRows(most)) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK,
   );
   device.native.write(x.address, new Uint8Array(pattern.buffer, 0, Math.min(2 * x.elements, pattern.byteLength)));
+  const saturated = memory.upload(Int32Array.of(0));
   const counts = new Int32Array(STEP_COUNTS);
   counts[COUNT_TOKENS] = rows;
   const record = (plan: LaunchPlanRecorder): void => {
-    const products = new Products(device, memory, plan, rows, columns);
+    const products = new Products(device, memory, plan, rows, columns, saturated);
     const input = {
       columns,
       rows: { count: { index: COUNT_TOKENS, max: rows }, present },

@@ -280,6 +280,7 @@ export interface AttendedColumns {
   /** `[chunks, rows, FRAGMENT_CHUNK]` */
   readonly y: DeviceBuffer;
   readonly rows: number;
+  readonly saturated: DeviceBuffer;
 }
 
 /**
@@ -320,7 +321,7 @@ export function launchAttentionTile(
   // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
   launch(
     convertColumns(columns.type),
-    { x: out, y: columns.y, in: heads * headDim, y_rows: columns.rows },
+    { x: out, y: columns.y, saturated: columns.saturated, in: heads * headDim, y_rows: columns.rows },
     { rows: counts.tokens, chunks: chunksOf(heads * headDim) },
     { count: counts.splitRows, atMost: 0 },
   );

@@ -19,6 +19,9 @@ export const columnRows = (rows: number): number => Math.ceil(rows / COLUMNS_MUL
 export const columnsOf = <const N extends string, const R extends string>(name: N, type: TileType, rows: R) =>
   aligned(128, inout(name, type, 'chunks', rows, `${FRAGMENT_CHUNK}`));
 
+/** Where elements beyond f16's range are counted, which its largest number stands for. */
+export const saturatedCount = inout('saturated', 'i32', '1');
+
 const multiples = [['y_rows', `${COLUMNS_MULTIPLE}`]] as const;
 
 export const convertColumns = (type: TileType) =>
@@ -26,8 +29,14 @@ export const convertColumns = (type: TileType) =>
     name: `convert_columns_${type}`,
     source: 'convert_columns.hip',
     on: 'hopper',
-    summary: 'y = x rounded to 16 bits, to nearest, ties to even; beyond f16’s range its largest number',
-    arguments: [input('x', 'f32', 'rows', 'in'), columnsOf('y', type, 'y_rows'), i32('in'), i32('y_rows')],
+    summary: 'y = x rounded to 16 bits, to nearest, ties to even; beyond f16’s range its largest number, counted',
+    arguments: [
+      input('x', 'f32', 'rows', 'in'),
+      columnsOf('y', type, 'y_rows'),
+      saturatedCount,
+      i32('in'),
+      i32('y_rows'),
+    ],
     grid: [{ of: 'in', per: COLUMNS_PART }, { of: 'rows' }],
     multiples,
     tolerance: exact('one rounding'),
@@ -43,6 +52,7 @@ export const rmsNormColumns = (type: TileType) =>
       aligned(16, input('x', 'f32', 'rows', 'hidden')),
       aligned(16, input('weight', 'f32', 'hidden')),
       columnsOf('y', type, 'y_rows'),
+      saturatedCount,
       i32('hidden'),
       i32('y_rows'),
       f32('eps'),
@@ -59,7 +69,13 @@ export const swigluColumns = (type: TileType) =>
     source: 'swiglu_columns.hip',
     on: 'hopper',
     summary: 'swiglu, in columns of 16-bit floats',
-    arguments: [input('gate_up', 'f32', 'rows', '2', 'ffn'), columnsOf('y', type, 'y_rows'), i32('ffn'), i32('y_rows')],
+    arguments: [
+      input('gate_up', 'f32', 'rows', '2', 'ffn'),
+      columnsOf('y', type, 'y_rows'),
+      saturatedCount,
+      i32('ffn'),
+      i32('y_rows'),
+    ],
     grid: [{ of: 'ffn', per: COLUMNS_PART }, { of: 'rows' }],
     multiples,
     tolerance: stored(type, swiglu.tolerance),

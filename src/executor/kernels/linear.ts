@@ -1,6 +1,6 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { roundings, stored } from '../device/tolerance.js';
-import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
+import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
 import {
   chunksOf,
   FRAGMENT_CHUNK,
@@ -121,6 +121,7 @@ export const linearGated = (format: FragmentFormat) =>
       columnsOf('x', fragmentInput(format), 'x_rows'),
       aligned(128, inout('y', fragmentInput(format), 'ffn_chunks', 'x_rows', `${FRAGMENT_CHUNK}`)),
       input('tokens', 'i32', '1'),
+      saturatedCount,
       i32('tiles'),
       i32('ffn'),
       i32('hidden'),

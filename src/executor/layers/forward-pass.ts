@@ -101,7 +101,9 @@ export class ForwardPass {
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
     const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'));
-    this.products = new Products(this.device, this.memory, this.plan, rows, widestInput);
+    this.tables = new StepTables(this.memory, limits);
+    const { saturated } = this.tables;
+    this.products = new Products(this.device, this.memory, this.plan, rows, widestInput, saturated);
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
@@ -109,7 +111,6 @@ export class ForwardPass {
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
     this.slots = this.memory.upload(emptySlots(this.arena));
-    this.tables = new StepTables(this.memory, limits);
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const slots = { buffer: this.slots, arena: this.arena };
@@ -277,7 +278,7 @@ export class ForwardPass {
 
   /** What a fused launch is recorded with. */
   private site({ rows }: Stream): FusionSite {
-    return { plan: this.plan, rows, columnRows: this.products.columnRows };
+    return { plan: this.plan, rows, columns: this.products.columns };
   }
 
   private plainNorm({ weight, epsilon, isCentered }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {

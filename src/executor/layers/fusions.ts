@@ -21,12 +21,18 @@ export interface Fusion {
   readonly on: 'gpu' | 'hopper' | 'anywhere';
 }
 
+/** Activations as columns: rows that there is room for, and where it is counted that one is beyond f16's range. */
+export interface ColumnsSite {
+  readonly rows: number;
+  readonly saturated: DeviceBuffer;
+}
+
 /** What a fused launch is recorded with. */
 export interface FusionSite {
   readonly plan: LaunchPlanRecorder;
   readonly rows: Rows;
-  /** Rows of columns, where 16-bit floats are written so. */
-  readonly columnRows: number | undefined;
+  /** Where 16-bit floats are written as columns. */
+  readonly columns: ColumnsSite | undefined;
 }
 
 /** The rules that are worth it on a device, but for those that are to be left out. */
@@ -72,13 +78,14 @@ export const NORM_FUSIONS: readonly FormFusion<NormInput>[] = [
     replaces: 'rms_norm, convert',
     on: 'gpu',
     into: ['f16', 'bf16'],
-    launch: ({ plan, rows, columnRows: y_rows }, { x, weight, columns, epsilon }, form, y) => {
+    launch: ({ plan, rows, columns: site }, { x, weight, columns, epsilon }, form, y) => {
       const type = form as kernels.TileType;
       const values = { x, weight, y, hidden: columns, eps: epsilon };
-      if (y_rows === undefined) plan.launch(kernels.rmsNormConvert(type), values, { rows: rows.count });
+      if (site === undefined) plan.launch(kernels.rmsNormConvert(type), values, { rows: rows.count });
       else {
         const sizes = { rows: rows.count, chunks: kernels.chunksOf(columns) };
-        plan.launch(kernels.rmsNormColumns(type), { ...values, y_rows }, sizes);
+        const { saturated, rows: y_rows } = site;
+        plan.launch(kernels.rmsNormColumns(type), { ...values, saturated, y_rows }, sizes);
       }
     },
   },
@@ -101,13 +108,14 @@ export const GATED_FUSIONS: readonly FormFusion<GatedInput>[] = [
     replaces: 'swiglu, convert',
     on: 'gpu',
     into: ['f16', 'bf16'],
-    launch: ({ plan, rows, columnRows: y_rows }, { gateUp: gate_up, ffn }, form, y, when) => {
+    launch: ({ plan, rows, columns: site }, { gateUp: gate_up, ffn }, form, y, when) => {
       const type = form as kernels.TileType;
       const values = { gate_up, y, ffn };
-      if (y_rows === undefined) plan.launch(kernels.swigluConvert(type), values, { rows: rows.count }, when);
+      if (site === undefined) plan.launch(kernels.swigluConvert(type), values, { rows: rows.count }, when);
       else {
         const sizes = { rows: rows.count, chunks: kernels.chunksOf(ffn) };
-        plan.launch(kernels.swigluColumns(type), { ...values, y_rows }, sizes, when);
+        const { saturated, rows: y_rows } = site;
+        plan.launch(kernels.swigluColumns(type), { ...values, saturated, y_rows }, sizes, when);
       }
     },
   },

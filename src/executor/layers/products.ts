@@ -2,6 +2,7 @@ import { type Allocator, bufferFrom, type Device, type DeviceBuffer, DTYPE_BYTES
 import * as kernels from '../kernels/index.js';
 import type { Launch, LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
+import type { ColumnsSite } from './fusions.js';
 
 /** How a matrix takes its input: as it is, quantized, or in the 16 bits of a matrix unit. */
 export type InputForm = 'f32' | 'q8' | kernels.TileType;
@@ -30,19 +31,23 @@ export class Products {
   /** What `converted` holds. */
   private latest: { readonly x: Activation; readonly form: InputForm; readonly y: DeviceBuffer } | undefined;
   private readonly usesTiles: boolean;
-  /** Rows of columns, where 16-bit floats are multiplied so: on Hopper. */
-  readonly columnRows: number | undefined;
+  /** Where 16-bit floats are multiplied as columns: on Hopper. */
+  readonly columns: ColumnsSite | undefined;
 
-  /** @param widest the most columns of any input */
+  /**
+   * @param widest the most columns of any input
+   * @param saturated where activations beyond f16's range are counted
+   */
   constructor(
     device: Device,
     memory: Allocator,
     private readonly plan: LaunchPlanRecorder,
     maxRows: number,
     widest: number,
+    saturated: DeviceBuffer,
   ) {
     this.usesTiles = !device.isHost;
-    this.columnRows = device.deviceClass === 'hopper' ? kernels.columnRows(maxRows) : undefined;
+    this.columns = device.deviceClass === 'hopper' ? { rows: kernels.columnRows(maxRows), saturated } : undefined;
     this.converted = this.roomInAnyForm(memory, maxRows, widest);
   }
 
@@ -78,7 +83,7 @@ export class Products {
     const added = { ...shared, accumulate: Number(accumulate) };
     if (weight.layout === 'fragments') {
       const format = kernels.fragmentFormat(type as kernels.FragmentType);
-      kernels.launchLinear(launch, format, x.rows, { ...added, in: columns, x_rows: this.columnRows as number });
+      kernels.launchLinear(launch, format, x.rows, { ...added, in: columns, x_rows: this.columns?.rows as number });
     } else if (form === 'f16' || form === 'bf16') {
       kernels.launchMatmulTile(launch, form, x.rows, { ...added, in: columns });
     } else if (kernels.isBlockType(type) && weight.layout === 'planes') {
@@ -98,7 +103,8 @@ export class Products {
     const values = { weight: both.buffer, x, y, ffn: both.rows / 2, hidden: input.columns };
     if (both.layout === 'fragments') {
       const format = kernels.fragmentFormat(both.type as kernels.FragmentType);
-      kernels.launchLinearGated(launch, format, input.rows, { ...values, x_rows: this.columnRows as number });
+      const { rows: x_rows, saturated } = this.columns as ColumnsSite;
+      kernels.launchLinearGated(launch, format, input.rows, { ...values, saturated, x_rows });
     } else {
       kernels.launchGateUpSwigluTile(launch, form, input.rows, values);
     }
@@ -130,10 +136,11 @@ export class Products {
     if (form === 'q8') {
       const blocks = columns / kernels.Q8_BLOCK;
       this.plan.launch(kernels.quantizeQ8, { x: source, y, in: columns }, { rows: rows.count, blocks });
-    } else if (this.columnRows === undefined) {
+    } else if (this.columns === undefined) {
       this.plan.launch(kernels.convert(form as kernels.TileType), { x: source, y, in: columns }, { rows: rows.count });
     } else {
-      const values = { x: source, y, in: columns, y_rows: this.columnRows };
+      const { rows: y_rows, saturated } = this.columns;
+      const values = { x: source, y, saturated, in: columns, y_rows };
       const sizes = { rows: rows.count, chunks: kernels.chunksOf(columns) };
       this.plan.launch(kernels.convertColumns(form as kernels.TileType), values, sizes);
     }
@@ -143,13 +150,13 @@ export class Products {
 
   /** Room for rows as columns; undefined where none are taken. */
   roomForColumns(memory: Allocator, maxRows: number, columns: number): DeviceBuffer | undefined {
-    return this.columnRows === undefined ? undefined : this.roomInAnyForm(memory, maxRows, columns);
+    return this.columns === undefined ? undefined : this.roomInAnyForm(memory, maxRows, columns);
   }
 
   /** Memory as the columns of a form; undefined where it is not taken as columns. */
   asColumns(memory: DeviceBuffer | undefined, form: InputForm): kernels.AttendedColumns | undefined {
-    if (memory === undefined || this.columnRows === undefined || (form !== 'f16' && form !== 'bf16')) return undefined;
-    return { type: form, y: asForm(memory, form), rows: this.columnRows };
+    if (memory === undefined || this.columns === undefined || (form !== 'f16' && form !== 'bf16')) return undefined;
+    return { type: form, y: asForm(memory, form), ...this.columns };
   }
 
   /** Room for rows of so many columns in f32, and in the form that their matrices take. */
@@ -162,7 +169,7 @@ export class Products {
   private roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
     const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
     const inRows = maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns);
-    const inColumns = (this.columnRows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
+    const inColumns = (this.columns?.rows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
     return memory.allocate('u8', Math.max(inRows, inColumns));
   }
 }

@@ -3,6 +3,9 @@ import { OUTPUT_WORDS } from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import { slotArena } from './slot-layout.js';
 
+/** Words before the first output: how many activations were beyond f16's range since the model was loaded, and padding. */
+export const OUTPUT_HEADER = 16;
+
 /** Slot writes of most steps: some prompts' histories or block tables at a time, not every slot's at its longest. */
 const MAX_WRITES = 65_536;
 
@@ -36,6 +39,8 @@ export class StepTables {
   readonly maxWrites: number;
   readonly words: number;
   readonly device: DeviceBuffer;
+  /** What a step's copy brings back: the header, and {@link output} behind it. */
+  readonly answer: DeviceBuffer;
   /** `[max_sequences, OUTPUT_WORDS]` */
   readonly output: DeviceBuffer;
 
@@ -58,7 +63,13 @@ export class StepTables {
     this.maxWrites = Math.min(slotArena(limits).words, MAX_WRITES + 16 * maxSequences);
     this.words = this.offsets.writePairs + 2 * this.maxWrites;
     this.device = device.allocate('i32', this.words);
-    this.output = device.allocate('i32', maxSequences * OUTPUT_WORDS);
+    this.answer = device.upload(new Int32Array(OUTPUT_HEADER + maxSequences * OUTPUT_WORDS));
+    this.output = bufferFrom(this.answer, OUTPUT_HEADER);
+  }
+
+  /** `[1]`: where kernels count. */
+  get saturated(): DeviceBuffer {
+    return { ...this.answer, elements: 1 };
   }
 
   /** The part of the tables that begins at one of {@link offsets}. */

@@ -5,7 +5,7 @@ import { logFields } from '../request/context.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
 import type { Sequence } from '../request/sequence.js';
-import { checkAnswer, promptOutputsOf } from './link/answer.js';
+import { checkAnswer, countSaturated, promptOutputsOf } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
 import { encodeStep } from './link/step-encoding.js';
@@ -56,7 +56,7 @@ export class Engine implements Backend {
   private readonly blame = new Blame();
   /** Who was in the steps of the executor that was lost, until it is known what that says. */
   private suspicions: readonly Suspicion[] = [];
-  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0 };
+  readonly counters = { quarantined: 0, replayed: 0, nonFinite: 0, saturatedActivations: 0 };
   private readonly paused: PausedReaders;
   /** When the sequences came that never had a slot. */
   private readonly queuedAt = new Map<Sequence, number>();
@@ -297,6 +297,7 @@ export class Engine implements Backend {
     const { scheduler, session } = this;
     if (!scheduler || !session) return;
     checkAnswer(scheduler.oldestStep, response, session.model.vocabularySize);
+    countSaturated(this.counters, response.saturatedActivations, this.log);
     const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
     this.listener.stepCompleted();
     for (const { sequence } of slices) {

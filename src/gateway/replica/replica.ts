@@ -44,6 +44,8 @@ export interface ReplicaCounts {
   readonly replayed: number;
   readonly quarantined: number;
   readonly nonFinite: number;
+  /** Activations that f16’s largest number stood for. */
+  readonly saturatedActivations: number;
   /** 1 while its executor serves. */
   readonly serving: number;
   /** Executors started so far. */

@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { Logger } from '../../../shared/log.js';
 import type { PlannedSlice, StepPlan } from '../scheduler/step-plan.js';
 
 /** Of a certain token; sums are rounded. */
@@ -58,4 +59,11 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
 
 function wrong(is: string, expected: string): RocmForgeError {
   return new RocmForgeError('EXECUTOR_PROTOCOL', `the executor answered with ${is} instead of ${expected}`);
+}
+
+/** Counts what f16 could not hold in a step, and tells of it the first time. */
+export function countSaturated(counters: { saturatedActivations: number }, count: number, log: Logger): void {
+  if (count > 0 && counters.saturatedActivations === 0)
+    log.warn({ count }, 'activations are beyond f16’s range: its largest number stands for them');
+  counters.saturatedActivations += count;
 }
