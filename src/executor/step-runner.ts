@@ -55,8 +55,6 @@ export class StepRunner {
   private readonly ahead: Promise<number>[] = [];
   private readonly watch: StepWatch;
   private stepsDone = 0;
-  /** As the device counted it last. */
-  private saturated = 0;
   private lastStepId: bigint | undefined;
   private lastStepAt: number | undefined;
 
@@ -157,8 +155,9 @@ export class StepRunner {
 
   /** @param count of all steps, modulo 2³² */
   private newlySaturated(count: number): number {
-    const more = (count - this.saturated) >>> 0;
-    this.saturated = count;
+    const { tables } = this.model.forward;
+    const more = (count - tables.saturatedSoFar) >>> 0;
+    tables.saturatedSoFar = count;
     return more;
   }
 

@@ -67,6 +67,9 @@ export class StepTables {
     this.output = bufferFrom(this.answer, OUTPUT_HEADER);
   }
 
+  /** What was counted there so far, as the last answer has it, modulo 2³². */
+  saturatedSoFar = 0;
+
   /** `[1]`: where kernels count. */
   get saturated(): DeviceBuffer {
     return { ...this.answer, elements: 1 };
