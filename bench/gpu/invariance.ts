@@ -5,6 +5,7 @@
 //
 //   npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .
 //   node build/bench/bench/gpu/invariance.js [--device cuda] [--types F16,Q4_K_M] [--prompt 2048] [--widths 896:2048]
+//       [--rows 1,64,65]
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
@@ -23,11 +24,12 @@ const { values: options } = parseArgs({
     types: { type: 'string', default: 'F16,BF16,Q8_0,Q4_K_M,Q6_K' },
     prompt: { type: 'string', default: '2048' },
     widths: { type: 'string', default: '896:2048,4096:14336' },
+    rows: { type: 'string', default: '1,2,8,9,16,17,32,33,64,65,128,129' },
   },
 });
 const PROMPT = Number(options.prompt);
 const CHUNKS = [1, 2, 7, 16, 33, 64, 65, 128, 129, 500, 512, 1000, 2048].filter((chunk) => chunk <= PROMPT);
-const ROWS = [1, 2, 8, 9, 16, 17, 32, 33, 64, 65, 128, 129];
+const ROWS = options.rows.split(',').map(Number);
 const MOST_ROWS = Math.max(...ROWS);
 const [TARGET, OTHER] = [0, 1];
 
