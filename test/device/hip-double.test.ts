@@ -7,6 +7,7 @@ import type { Device, DeviceBuffer } from '../../src/executor/device/device.js';
 import { OUTPUT_WORDS } from '../../src/executor/kernels/index.js';
 import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
 import { slotArena } from '../../src/executor/model/slot-layout.js';
+import { OUTPUT_HEADER } from '../../src/executor/model/step-tables.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
@@ -62,9 +63,10 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
         opens,
       );
       expect(of(prefill).map((call) => call.split(' ')[0])).toEqual(['in', 'out']);
-      expect(of(prefill)[1]).toBe(`out ${3 * OUTPUT_WORDS * 4}`);
+      const answer = `out ${(OUTPUT_HEADER + 3 * OUTPUT_WORDS) * 4}`;
+      expect(of(prefill)[1]).toBe(answer);
       const decode = await callsOf(opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
-      expect(of(decode)).toEqual([`in ${offsets.writePairs * 4}`, `out ${3 * OUTPUT_WORDS * 4}`]);
+      expect(of(decode)).toEqual([`in ${offsets.writePairs * 4}`, answer]);
       expect(decode.filter((call) => call.startsWith('graph '))).toHaveLength(1);
     });
 
