@@ -85,7 +85,7 @@ try {
     for (const type of options.types.split(',')) {
       const file = path.join(folder, 'model.gguf');
       synth({ shape: { ...shape, ...rest, tied: false }, type, output: file });
-      const maxContext = Math.ceil((PROMPT + 1) / 16) * 16;
+      const maxContext = Math.ceil(Math.max(PROMPT + 1, MOST_ROWS) / 16) * 16;
       const limits = { maxContext, maxSequences: MOST_ROWS, maxStepTokens: Math.max(PROMPT, MOST_ROWS) };
       const asked = { path: file, kvCacheType: 'f16', fingerprint: '', kvMemoryBytes: 0, ...limits } as const;
       const model = await loadModel(device, asked, () => undefined);
