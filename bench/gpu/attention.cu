@@ -268,8 +268,9 @@ struct Step {
   }
   void wide(int layer = 0) {
     auto kernel = d == 128 ? attention_wide_f16_d128 : attention_wide_f16_d64;
-    launch_with(forge::ATTENTION_WIDE_THREADS, forge::ATTENTION_WIDE_LDS, dim3(kv_heads, n_tiles), kernel, qkv->p, g_k, g_v, out->p, tiles->p,
-                row_position->p, row_slot->p, layer_slots(layer), slot_words, heads, kv_heads, scale);
+    launch_with(forge::ATTENTION_WIDE_THREADS, forge::ATTENTION_WIDE_LDS, dim3(kv_heads, n_tiles), kernel, qkv->p, g_k,
+                g_v, out->p, tiles->p, row_position->p, row_slot->p, layer_slots(layer), slot_words, heads, kv_heads,
+                scale);
   }
   void split(int layer = 0, int first = 0, int count = -1) {
     if (count < 0) count = rows();
@@ -483,14 +484,14 @@ int main(int argc, char** argv) {
   printf("\nprefill (tiles), 32 heads, 8 KV heads, d 128        us      TFLOP/s\n");
   auto prefill = [&](const char* what, int total, int rows_a_step, int d = 128, int from = 0) {
     for (const bool is_wide : {false, true}) {
-    double us = 0, flops = 0;
-    for (int first = from; first < total; first += rows_a_step) {
-      Step step(32, 8, d, {total}, span(0, first, rows_a_step), 4, 0, false);
-      us += time_us(
-          step.layers, [&](int layer) { is_wide ? step.wide(layer) : step.tile(layer); }, 20);
-      flops += step.flops();
-    }
-    printf("  %-40s %-5s %9.1f %9.1f\n", what, is_wide ? "wide" : "tile", us, flops / us * 1e-6);
+      double us = 0, flops = 0;
+      for (int first = from; first < total; first += rows_a_step) {
+        Step step(32, 8, d, {total}, span(0, first, rows_a_step), 4, 0, false);
+        us += time_us(
+            step.layers, [&](int layer) { is_wide ? step.wide(layer) : step.tile(layer); }, 20);
+        flops += step.flops();
+      }
+      printf("  %-40s %-5s %9.1f %9.1f\n", what, is_wide ? "wide" : "tile", us, flops / us * 1e-6);
     }
   };
   prefill("512 in one step", 512, 512);

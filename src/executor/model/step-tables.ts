@@ -43,6 +43,8 @@ export class StepTables {
   readonly answer: DeviceBuffer;
   /** `[max_sequences, OUTPUT_WORDS]` */
   readonly output: DeviceBuffer;
+  /** What {@link saturated} held in the last answer, modulo 2³². */
+  saturatedSoFar = 0;
 
   constructor(device: Allocator, limits: Limits) {
     const rows = 16;
@@ -66,9 +68,6 @@ export class StepTables {
     this.answer = device.upload(new Int32Array(OUTPUT_HEADER + maxSequences * OUTPUT_WORDS));
     this.output = bufferFrom(this.answer, OUTPUT_HEADER);
   }
-
-  /** What was counted there so far, as the last answer has it, modulo 2³². */
-  saturatedSoFar = 0;
 
   /** `[1]`: where kernels count. */
   get saturated(): DeviceBuffer {

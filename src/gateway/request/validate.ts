@@ -139,7 +139,6 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   };
 }
 
-/** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */
 /** Random seeds, drawn many at a time: a call of the generator costs as much for one. */
 const seeds = new BigUint64Array(512);
 let seedsLeft = 0;
@@ -152,6 +151,7 @@ function randomSeed(): bigint {
   return seeds[seedsLeft] as bigint;
 }
 
+/** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */
 function logprobsOf(likeliest: number | undefined): number {
   return likeliest === undefined ? 0 : 1 + likeliest;
 }
