@@ -3,7 +3,7 @@
 // hand:
 //
 //   npm run build:kernels -- --target sm_90
-//   nvcc -O3 -std=c++17 -gencode arch=compute_90,code=sm_90 --expt-relaxed-constexpr -fmad=false -I kernels
+//   nvcc -O3 -std=c++17 -gencode arch=compute_90a,code=sm_90a --expt-relaxed-constexpr -fmad=false -I kernels
 //     -o build/attention bench/gpu/attention.cu
 //   build/attention [pdl]
 //
