@@ -1,7 +1,7 @@
 // attention_combine: folds what attention_split left of each row, split by split, in order
 #include "forge/attention_combine.h"
 
-// Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS.
+// Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.
 KERNEL(attention_combine, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]
        float* __restrict out,                             // [tokens, heads, head_dim]
        const int32_t* __restrict row_position,            // [tokens]

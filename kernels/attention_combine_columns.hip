@@ -15,7 +15,7 @@ DEVICE void store_attended(const AttendedColumns<T>& columns, int row, int, int 
 }
 }  // namespace forge
 
-// Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS.
+// Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.
 KERNEL(attention_combine_columns_f16, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]
        forge::half_t* __restrict out,                                 // [chunks, out_rows, CHUNK]
        const int32_t* __restrict row_position,                        // [tokens]

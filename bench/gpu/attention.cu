@@ -283,7 +283,7 @@ struct Step {
   void combine(int first = 0, int count = -1) {
     if (count < 0) count = rows();
     launch(dim3((heads + forge::COMBINE_HEADS - 1) / forge::COMBINE_HEADS, count,
-                (splits + forge::COMBINE_SPLITS - 1) / forge::COMBINE_SPLITS),
+                std::min((splits + forge::COMBINE_SPLITS - 1) / forge::COMBINE_SPLITS, forge::COMBINE_BLOCKS)),
            ::attention_combine, parts->p, out->p + size_t(first) * heads * d, row_position->p + first, heads, d, splits);
   }
   double flops() const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attention.h"
+#include "words.h"
 
 namespace forge {
 
@@ -18,6 +19,8 @@ DEVICE void store_attended(const AttendedRows& rows, int row, int columns, int e
 
 // Elements that a block folds at a time, and splits that it brings to LDS for them.
 constexpr int FOLD_WIDTH = BLOCK < 32 ? BLOCK : 32, FOLD_BATCH = 128;
+// Of those of a batch, splits whose largest are looked for together.
+constexpr int FOLD_GROUP = 16;
 // Splits whose values a thread asks for before it folds them.
 constexpr int FOLD_ASKED = 8;
 
@@ -52,42 +55,82 @@ DEVICE void fold_few(const float* parts, const Out& out, int row, int first_head
 template <class Out>
 DEVICE void fold_shared(const float* first, const Out& out, int row, int columns, int head, int element, int head_dim,
                         int used) {
-  SHARED(float, values, (FOLD_BATCH * FOLD_WIDTH));
+  // Pairs of splits that a thread holds an element of.
+  constexpr int HELD = FOLD_BATCH / 2 * FOLD_WIDTH / BLOCK;
   SHARED(float, largest, FOLD_BATCH);
   SHARED(float, sums, FOLD_BATCH);
-  SHARED(float, largest_yet, FOLD_BATCH);
-  SHARED(float, total_factors, FOLD_BATCH);
+  SHARED(float, largest_yet, FOLD_BATCH);  // of the splits of a group up to each
   SHARED(float, next_factors, FOLD_BATCH);
+  // What each step of the fold multiplies the total by, and adds to its sum and to its values.
+  SHARED(Floats2, terms, FOLD_BATCH);
+  SHARED(Floats2, values, (FOLD_BATCH / 2 * FOLD_WIDTH));
   const int width = min_of(FOLD_WIDTH, head_dim - element), e = thread_id();
   float most = LOWEST, sum = 0.0f, total = 0.0f;
   for (int s = 0; s < used; s += FOLD_BATCH) {
     const int count = min_of(FOLD_BATCH, used - s);
+    const auto part = [&](int t) { return first + static_cast<size_t>(s + min_of(t, count - 1)) * (head_dim + 2); };
+    Floats2 held[HELD];
     UNROLL
-    for (int i = thread_id(); i < FOLD_BATCH * FOLD_WIDTH; i += BLOCK) {
-      const float* part = first + static_cast<size_t>(s + min_of(i / FOLD_WIDTH, count - 1)) * (head_dim + 2);
-      values[i] = part[2 + element + min_of(i % FOLD_WIDTH, width - 1)];
+    for (int h = 0; h < HELD; h++) {
+      const int i = thread_id() + h * BLOCK, at = 2 + element + min_of(i % FOLD_WIDTH, width - 1);
+      held[h] = Floats2{{part(i / FOLD_WIDTH * 2)[at], part(i / FOLD_WIDTH * 2 + 1)[at]}};
     }
-    for (int t = thread_id(); t < count; t += BLOCK) {
-      const float* part = first + static_cast<size_t>(s + t) * (head_dim + 2);
-      largest[t] = part[0];
-      sums[t] = part[1];
-    }
-    block_sync();
-    // The largest of all before a split is what folding them in order would have left.
-    for (int t = thread_id(); t < count; t += BLOCK) {
-      float before = most;
-      for (int u = 0; u < t; u++) before = larger_of(before, largest[u]);
-      const float next = largest[t], now = larger_of(before, next);
-      largest_yet[t] = now;
-      total_factors[t] = exp_of(before - now);
-      next_factors[t] = exp_of(next - now);
+    for (int t = thread_id(); t < FOLD_BATCH; t += BLOCK) {
+      largest[t] = part(t)[0];
+      sums[t] = part(t)[1];
     }
     block_sync();
-    most = largest_yet[count - 1];
+    // The largest of all before a split is what folding them in order would have left: that of the groups before its
+    // own, and of its own group. A maximum is the same in any order.
+    for (int t = thread_id(); t < count; t += BLOCK) {
+      float yet = largest[t];
+      UNROLL
+      for (int back = 1; back < FOLD_GROUP; back++) {
+        if (back <= t % FOLD_GROUP) yet = larger_of(yet, largest[t - back]);
+      }
+      largest_yet[t] = yet;
+    }
+    block_sync();
+    const auto largest_before = [&](int t) {
+      float before = t % FOLD_GROUP == 0 ? most : larger_of(most, largest_yet[t - 1]);
+      UNROLL
+      for (int group = 1; group <= FOLD_BATCH / FOLD_GROUP; group++) {
+        if (group <= t / FOLD_GROUP) before = larger_of(before, largest_yet[group * FOLD_GROUP - 1]);
+      }
+      return before;
+    };
+    for (int t = thread_id(); t < count; t += BLOCK) {
+      const float before = largest_before(t), next = largest[t], now = larger_of(before, next);
+      const float next_factor = exp_of(next - now);
+      next_factors[t] = next_factor;
+      terms[t] = Floats2{{exp_of(before - now), sums[t] * next_factor}};
+    }
+    most = largest_before(count);
+    block_sync();
+    UNROLL
+    for (int h = 0; h < HELD; h++) {
+      const int i = thread_id() + h * BLOCK, t = i / FOLD_WIDTH * 2;
+      if (t >= count) continue;
+      const float second = t + 1 < count ? held[h].f[1] * next_factors[t + 1] : 0.0f;
+      values[i] = Floats2{{held[h].f[0] * next_factors[t], second}};
+    }
+    block_sync();
     if (e < width) {
-      for (int t = 0; t < count; t++) {
-        total = multiply_add(total, total_factors[t], values[t * FOLD_WIDTH + e] * next_factors[t]);
-        sum = multiply_add(sum, total_factors[t], sums[t] * next_factors[t]);
+      for (int t = 0; t < count; t += FOLD_ASKED) {
+        Floats2 asked[FOLD_ASKED / 2], asked_terms[FOLD_ASKED];
+        UNROLL
+        for (int a = 0; a < FOLD_ASKED; a++) {
+          const int at = min_of(t + a, count - 1);
+          asked_terms[a] = terms[at];
+          if (a % 2 == 0) asked[a / 2] = values[at / 2 * FOLD_WIDTH + e];
+        }
+        UNROLL
+        for (int a = 0; a < FOLD_ASKED; a++) {
+          if (t + a < count) {
+            total = multiply_add(total, asked_terms[a].f[0], asked[a / 2].f[a % 2]);
+            sum = multiply_add(sum, asked_terms[a].f[0], asked_terms[a].f[1]);
+          }
+        }
       }
     }
     block_sync();
@@ -100,10 +143,11 @@ template <class Out>
 DEVICE void attention_combine(Dim3 block, const float* parts, const Out& out, const int32_t* row_position, int heads,
                               int head_dim, int splits) {
   const int row = block.y, used = row_position[row] / SPLIT + 1, first_head = block.x * COMBINE_HEADS;
+  const bool is_few = used <= COMBINE_FEW;
   // Blocks that share the heads.
-  const int blocks = (used + COMBINE_SPLITS - 1) / COMBINE_SPLITS;
+  const int blocks = is_few ? 1 : min_of((used + COMBINE_SPLITS - 1) / COMBINE_SPLITS, COMBINE_BLOCKS);
   if (block.z >= blocks) return;
-  if (blocks == 1) {
+  if (is_few) {
     fold_few(parts, out, row, first_head, heads, head_dim, splits, used);
     return;
   }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ATTENTION_SPLIT, COMBINE_SPLITS, attentionCombine as contract } from '../../src/executor/kernels/index.js';
+import { ATTENTION_SPLIT, COMBINE_FEW, attentionCombine as contract } from '../../src/executor/kernels/index.js';
 import { attentionCombine } from './reference/attention_combine.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
@@ -14,7 +14,7 @@ onEachTarget('attention_combine', (target) => {
           tokens: size(4),
           heads: size(4),
           head_dim: size(200),
-          splits: fc.oneof(size(6), fc.constantFrom(COMBINE_SPLITS, COMBINE_SPLITS + 1, 127, 128, 129, 150)),
+          splits: fc.oneof(size(6), fc.constantFrom(COMBINE_FEW, COMBINE_FEW + 1, 127, 128, 129, 150)),
         }),
         fills('normal', 'zeros', 'denormal'),
         seed,
@@ -47,7 +47,7 @@ onEachTarget('attention_combine', (target) => {
 
   it('folds many splits to the bits that it folds few to', async () => {
     const random = new Random(5);
-    const [heads, head_dim, few] = [3, 40, COMBINE_SPLITS];
+    const [heads, head_dim, few] = [3, 40, COMBINE_FEW];
     const parts = fill('normal', heads * few * (head_dim + 2), random).map(Math.abs);
     const position = (splits: number) => Int32Array.of(splits * ATTENTION_SPLIT - 1);
     const combine = async (splits: number, own: Float32Array) =>

@@ -66,6 +66,8 @@ export interface ScalarArgument<N extends string = string> {
 export interface GridDim {
   readonly of: string;
   readonly per?: number | 'waves' | 'block';
+  /** The most blocks. */
+  readonly most?: number;
 }
 
 const buffer =

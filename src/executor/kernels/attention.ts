@@ -72,9 +72,17 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
     tolerance: attentionPaged(type, headDim).tolerance,
   });
 
-/** Heads of a row that a block of attention_combine folds, and the splits for each of which another block shares them. */
+/** Heads of a row that a block of attention_combine folds. */
 export const COMBINE_HEADS = 2;
-export const COMBINE_SPLITS = 16;
+/** Splits that a thread an element folds; of more, a block for each COMBINE_SPLITS shares the heads, at most COMBINE_BLOCKS. */
+export const COMBINE_FEW = 16;
+export const COMBINE_SPLITS = 4;
+export const COMBINE_BLOCKS = 8;
+const COMBINE_GRID = [
+  { of: 'heads', per: COMBINE_HEADS },
+  { of: 'tokens' },
+  { of: 'splits', per: COMBINE_SPLITS, most: COMBINE_BLOCKS },
+] as const;
 
 export const attentionCombine = defineKernel({
   name: 'attention_combine',
@@ -89,7 +97,7 @@ export const attentionCombine = defineKernel({
     i32('head_dim'),
     i32('splits'),
   ],
-  grid: [{ of: 'heads', per: COMBINE_HEADS }, { of: 'tokens' }, { of: 'splits', per: COMBINE_SPLITS }],
+  grid: COMBINE_GRID,
   order: ORDER.splits,
   tolerance: roundings(
     '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
@@ -112,7 +120,7 @@ export const attentionCombineColumns = (type: TileType) =>
       i32('splits'),
       i32('out_rows'),
     ],
-    grid: [{ of: 'heads', per: COMBINE_HEADS }, { of: 'tokens' }, { of: 'splits', per: COMBINE_SPLITS }],
+    grid: COMBINE_GRID,
     multiples: [
       ['out_rows', `${COLUMNS_MULTIPLE}`],
       ['head_dim', `${FRAGMENT_CHUNK}`],

@@ -155,9 +155,16 @@ export class LaunchPlanRecorder {
     const bound = dimensions[dim.of];
     if (typeof bound === 'object') {
       const { index, max, first = 0, times = 1 } = bound;
-      return { count: index, constant: 0, divisor, first, most: max / times, times };
+      return {
+        count: index,
+        constant: 0,
+        divisor,
+        first,
+        most: Math.min(max, (dim.most ?? blocks) * divisor) / times,
+        times,
+      };
     }
-    return { count: -1, constant: most, divisor };
+    return { count: -1, constant: Math.min(most, (dim.most ?? blocks) * divisor), divisor };
   }
 }
 
