@@ -63,7 +63,7 @@ async function apiPage() {
   const { ERRORS } = await fromDist('shared/errors.js');
   const { describeLimits, MAX_ANSWER_TEXT_BYTES, MAX_LOGPROBS_OF_MESSAGE } =
     await fromDist('gateway/request/limits.js');
-  const { describeMethodBytes } = await fromDist('gateway/doors/grpc/method-bytes.js');
+  const { describeMethodBytes } = await fromDist('gateway/doors/method-bytes.js');
   const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
   const comment = commentsOf(file);
   const lines = [

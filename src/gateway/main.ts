@@ -2,9 +2,10 @@ import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Health } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
-import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
-import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
+import { encodeWorkerFile } from './doors/encode-worker-file.js';
+import { INFERENCE_SERVICE } from './doors/grpc/inference-service.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { Inference } from './doors/inference.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
 import { faultCounters } from './replica/link/fault-reports.js';
@@ -139,8 +140,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
   const runner = new RequestRunner(tokenizer, router, metrics, log);
-  const service = new InferenceService(model, encoder, runner, readiness, options.streamInterval);
-  const server = await openPublicServer(options.listen, service, health, options, log);
+  const inference = new Inference(model, encoder, runner, readiness, options.streamInterval);
+  const server = await openPublicServer(options.listen, inference, health, options, log);
   metrics.watchDoor(
     { connections: server.connections.counters, calls: server.calls.counters },
     () => logSink.dropped,

@@ -3,7 +3,7 @@ import { RocmForgeError } from '../../../shared/errors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
-import { peerOf } from './peer.js';
+import { peerOf } from '../peer.js';
 
 export interface CallLimits {
   /** The most calls that are open at once, and half of them of one peer. */

@@ -1,7 +1,8 @@
 import type { Metadata } from '@grpc/grpc-js';
 import type { Requester } from '../../request/encoding/text-threads.js';
 import { parseTraceparent } from '../../request/trace.js';
-import { peerOf } from './peer.js';
+import type { WaitingClient } from '../inference.js';
+import { peerOf } from '../peer.js';
 
 /** What is asked of a call to know its caller. */
 export interface IncomingCall {
@@ -21,6 +22,12 @@ export function abortWith(call: IncomingCall): AbortController {
   if (call.cancelled) gone.abort(GONE);
   else call.once('cancelled', () => gone.abort(GONE));
   return gone;
+}
+
+/** {@link callerOf}, who can be told that nobody waits any more. */
+export function clientOf(call: IncomingCall): WaitingClient {
+  const gone = abortWith(call);
+  return { ...callerOf(call, gone), giveUp: () => gone.abort(GONE) };
 }
 
 /** Who sends a call, until when, and whether the answer is still wanted. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
-import { peerOf } from './peer.js';
 
 export interface ConnectionLimits {
   /** The most connections, and half of them of one peer; fewer where the process may open few files. */

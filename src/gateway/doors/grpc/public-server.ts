@@ -4,10 +4,11 @@ import type { Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
+import type { Inference } from '../inference.js';
 import { CallGuard } from './call-guard.js';
 import { encodeStreamResponse } from './chunk-encoding.js';
 import { ConnectionGuard } from './connection-guard.js';
-import type { InferenceService } from './inference-service.js';
+import { inferenceHandlers } from './inference-service.js';
 
 /** What connections and calls may take. Absent: the default. */
 export interface ConnectionOptions {
@@ -57,13 +58,13 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
  */
 export async function openPublicServer(
   address: string,
-  service: InferenceService,
+  inference: Inference,
   health: Health,
   options: ConnectionOptions,
   log: Logger,
 ): Promise<PublicServer> {
   const requestBytes = new Map(
-    Object.entries(service.requestBytes).map(([name, { most }]) => [
+    Object.entries(inference.requestBytes).map(([name, { most }]) => [
       InferenceServiceService[name as keyof typeof InferenceServiceService].path,
       most,
     ]),
@@ -80,7 +81,7 @@ export async function openPublicServer(
   });
   const generateStream = { ...InferenceServiceService.generateStream, responseSerialize: encodeStreamResponse };
   const methods = { ...InferenceServiceService, generateStream };
-  server.addService(strictService(methods, service.requestBytes), service.handlers);
+  server.addService(strictService(methods, inference.requestBytes), inferenceHandlers(inference));
   health.addTo(server);
   const calls = new CallGuard(
     {

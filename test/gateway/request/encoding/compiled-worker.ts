@@ -26,7 +26,7 @@ export function compileWorker(): { readonly file: string; readonly remove: () =>
     }
   }
   return {
-    file: join(root, 'gateway/doors/grpc/encode-worker.js'),
+    file: join(root, 'gateway/doors/encode-worker.js'),
     remove: () => rmSync(root, { recursive: true, force: true }),
   };
 }

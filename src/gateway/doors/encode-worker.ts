@@ -1,29 +1,29 @@
 import { readlinkSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
-import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   DetokenizeRequest,
   DetokenizeResponse,
   GenerateStreamRequest,
   TokenizeRequest,
   TokenizeResponse,
-} from '../../../shared/generated/rocmforge/v1/inference.js';
-import { ModelFiles } from '../../../shared/gguf/model-files.js';
-import { decodeStrictly } from '../../../shared/grpc/strict.js';
-import { ChatTemplate } from '../../chat/chat-template.js';
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { decodeStrictly } from '../../shared/grpc/strict.js';
+import { ChatTemplate } from '../chat/chat-template.js';
 import type {
   EncodeWorkerData,
   TextJob,
   TextJobKind,
   TextJobs,
   TextThreadMessage,
-} from '../../request/encoding/text-jobs.js';
-import { checkLimits, checkModelName } from '../../request/limits.js';
-import { checkGeneration } from '../../request/validate.js';
-import { detokenize } from '../../tokenizer/detokenizer.js';
-import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
-import { createTokenizer } from '../../tokenizer/tokenizer.js';
+} from '../request/encoding/text-jobs.js';
+import { checkLimits, checkModelName } from '../request/limits.js';
+import { checkGeneration } from '../request/validate.js';
+import { detokenize } from '../tokenizer/detokenizer.js';
+import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
+import { createTokenizer } from '../tokenizer/tokenizer.js';
 
 // Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
 const BACKGROUND_NICENESS = 10;

@@ -1,29 +1,39 @@
-import { EventEmitter } from 'node:events';
 import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type ResponseStream, StreamWriter } from '../../../../src/gateway/doors/grpc/stream-writer.js';
-import { WriteRounds } from '../../../../src/gateway/doors/grpc/write-rounds.js';
+import type { AnswerStream } from '../../../src/gateway/doors/answer-stream.js';
+import { StreamWriter } from '../../../src/gateway/doors/stream-writer.js';
+import { WriteRounds } from '../../../src/gateway/doors/write-rounds.js';
+import type { RocmForgeError } from '../../../src/shared/errors.js';
 import {
   type GenerateStreamResponse,
   InferenceServiceClient,
-} from '../../../../src/shared/generated/rocmforge/v1/inference.js';
-import { errorInfo } from '../../../../src/shared/grpc/status.js';
-import { fakeTokens } from '../../../doubles/fake-device.js';
-import { FAKE_VOCABULARY, type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
-import { request } from '../../../support/gateway.js';
+} from '../../../src/shared/generated/rocmforge/v1/inference.js';
+import { errorInfo } from '../../../src/shared/grpc/status.js';
+import { fakeTokens } from '../../doubles/fake-device.js';
+import { FAKE_VOCABULARY, type FakeGateway, startFakeGateway } from '../../support/fake-gateway.js';
+import { request } from '../../support/gateway.js';
 
 /** A stream whose socket is as far behind as a test says. */
-class Stream extends EventEmitter {
+class Stream implements AnswerStream {
   writableNeedDrain = false;
   ended = false;
   readonly written: GenerateStreamResponse[] = [];
-  write(message: GenerateStreamResponse): boolean {
+  readonly failures: RocmForgeError[] = [];
+  private readonly waiting: (() => void)[] = [];
+  write(message: GenerateStreamResponse): void {
     this.written.push(message);
-    return true;
   }
-  end(): this {
+  end(): void {
     this.ended = true;
-    return this;
+  }
+  fail(error: RocmForgeError): void {
+    this.failures.push(error);
+  }
+  onceDrained(tell: () => void): void {
+    this.waiting.push(tell);
+  }
+  drain(): void {
+    for (const tell of this.waiting.splice(0)) tell();
   }
   /** Token ids of each chunk written. */
   get chunks(): number[][] {
@@ -39,7 +49,7 @@ describe('the writer of a stream', () => {
   const writerOf = (stream: Stream, streamInterval = 1) => {
     slow.length = 0;
     broken = 0;
-    return new StreamWriter(stream as unknown as ResponseStream, {
+    return new StreamWriter(stream, {
       requestId: 'r',
       maxHeldTokens: 3,
       streamInterval,
@@ -100,7 +110,7 @@ describe('the writer of a stream', () => {
     await loopTurn();
     expect(stream.ended).toBe(false);
     stream.writableNeedDrain = false;
-    stream.emit('drain');
+    stream.drain();
     expect(stream.chunks).toEqual([[1, 2, 3, 4, 5]]);
     expect(slow).toEqual([true, false]);
     expect(stream.ended).toBe(true);
@@ -108,30 +118,26 @@ describe('the writer of a stream', () => {
 
   it.each([false, true])('writes what it holds before an error, also when the socket is behind (%s)', (isBehind) => {
     const stream = new Stream();
-    const statuses: { code: number }[] = [];
-    stream.on('error', (told: { code: number }) => statuses.push(told));
     stream.writableNeedDrain = isBehind;
     const writer = writerOf(stream);
     writer.chunk(0, [1, 2], 'second', []);
     writer.fail(new Error('no more'));
     writer.chunk(0, [3], 'late', []);
     expect(stream.chunks).toEqual([[1, 2]]);
-    expect(statuses.map(({ code }) => code)).toEqual([status.INTERNAL]);
+    expect(stream.failures.map(({ reason }) => reason)).toEqual(['INTERNAL']);
     writer.fail(new Error('again'));
-    expect(statuses).toHaveLength(1);
+    expect(stream.failures).toHaveLength(1);
   });
 
   it('ends its own stream when something cannot be written, and no other', async () => {
     const [bad, good] = [new Stream(), new Stream()];
-    const statuses: number[] = [];
-    bad.on('error', ({ code }: { code: number }) => statuses.push(code));
     bad.write = () => {
       throw new Error('not to be encoded');
     };
     writerOf(bad).chunk(0, [1], 'x', []);
     writerOf(good).chunk(0, [2], 'y', []);
     await loopTurn();
-    expect([statuses, broken]).toEqual([[status.INTERNAL], 1]);
+    expect([bad.failures.map(({ reason }) => reason), broken]).toEqual([['INTERNAL'], 1]);
     expect(good.chunks).toEqual([[2]]);
   });
 });
@@ -147,7 +153,7 @@ describe('the writer of a stream with log probabilities', () => {
       onSlow: (isSlow: boolean) => slow.push(isSlow),
       onBroken: () => undefined,
     };
-    const writer = new StreamWriter(stream as unknown as ResponseStream, options);
+    const writer = new StreamWriter(stream, options);
     stream.writableNeedDrain = true;
     const top = Array.from({ length: 20 }, (_, tokenId) => ({ tokenId, logprob: 0 }));
     writer.chunk(0, [1], 'a', [{ tokenId: 1, logprob: 0, top }]);

@@ -1,19 +1,7 @@
-import type { ServerWritableStream } from '@grpc/grpc-js';
-import type {
-  GenerateChunk,
-  GenerateComplete,
-  GenerateStreamRequest,
-  GenerateStreamResponse,
-  TokenLogprobs,
-} from '../../../shared/generated/rocmforge/v1/inference.js';
-import { toStatus } from '../../../shared/grpc/status.js';
+import { asRocmForgeError } from '../../shared/errors.js';
+import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { AnswerStream } from './answer-stream.js';
 import type { DueWriter, WriteRounds } from './write-rounds.js';
-
-/** What a writer needs of its stream. */
-export type ResponseStream = Pick<
-  ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
-  'write' | 'end' | 'once' | 'emit' | 'writableNeedDrain'
->;
 
 export interface StreamWriterOptions {
   readonly requestId: string;
@@ -46,7 +34,7 @@ export class StreamWriter implements DueWriter {
   private hasWritten = false;
 
   constructor(
-    private readonly stream: ResponseStream,
+    private readonly stream: AnswerStream,
     private readonly options: StreamWriterOptions,
   ) {}
 
@@ -86,7 +74,7 @@ export class StreamWriter implements DueWriter {
       this.writeHeld();
     } finally {
       this.isOver = true;
-      this.stream.emit('error', toStatus(error));
+      this.stream.fail(asRocmForgeError(error));
     }
   }
 
@@ -95,7 +83,7 @@ export class StreamWriter implements DueWriter {
     if (this.isOver) return;
     this.isOver = true;
     this.options.onBroken();
-    this.stream.emit('error', toStatus(error));
+    this.stream.fail(asRocmForgeError(error));
   }
 
   /** Writes what is held, unless the socket is behind: then when it has drained. */
@@ -103,7 +91,7 @@ export class StreamWriter implements DueWriter {
     if (this.draining || this.isOver) return;
     if (this.stream.writableNeedDrain) {
       this.draining = true;
-      this.stream.once('drain', () => {
+      this.stream.onceDrained(() => {
         this.draining = false;
         this.options.rounds.flush(this);
       });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { peerOf } from '../../../../src/gateway/doors/grpc/peer.js';
+import { peerOf } from '../../../src/gateway/doors/peer.js';
 
 it.each([
   ['127.0.0.1:50312', '127.0.0.1'],

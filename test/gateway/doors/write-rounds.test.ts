@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { type DueWriter, WriteRounds } from '../../../../src/gateway/doors/grpc/write-rounds.js';
+import { type DueWriter, WriteRounds } from '../../../src/gateway/doors/write-rounds.js';
 
 describe('rounds of writes', () => {
   let clock = 0;

@@ -3,9 +3,9 @@ import {
   type GenerateComplete,
   type StopMatch,
   type TokenLogprobs,
-} from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { Finish } from '../../request/completion.js';
-import type { CompletionCounts, PromptProbability, TokenProbability } from '../../request/generation.js';
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import type { Finish } from '../request/completion.js';
+import type { CompletionCounts, PromptProbability, TokenProbability } from '../request/generation.js';
 
 /** The wire form of a token's probabilities. */
 export function tokenLogprobs(token: TokenProbability): TokenLogprobs {

@@ -1,0 +1,16 @@
+import type { RocmForgeError } from '../../shared/errors.js';
+import type { GenerateStreamResponse } from '../../shared/generated/rocmforge/v1/inference.js';
+
+/** Where a door writes a generation's messages: one client's stream. */
+export interface AnswerStream {
+  /** Its reader is behind: what is written waits in memory. */
+  readonly writableNeedDrain: boolean;
+  /** Tells once that the reader has caught up. */
+  onceDrained(tell: () => void): void;
+  /** @throws what cannot be encoded */
+  write(message: GenerateStreamResponse): void;
+  /** All has been written. */
+  end(): void;
+  /** Nothing more comes, and why. */
+  fail(error: RocmForgeError): void;
+}

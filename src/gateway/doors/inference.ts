@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto';
+import { RocmForgeError } from '../../shared/errors.js';
+import {
+  type DetokenizeRequest,
+  type DetokenizeResponse,
+  FinishReason,
+  GenerateResponse,
+  type GenerateStreamRequest,
+  type GetModelRequest,
+  type GetModelResponse,
+  type ListModelsResponse,
+  type Model,
+  type TokenizeRequest,
+  type TokenizeResponse,
+} from '../../shared/generated/rocmforge/v1/inference.js';
+import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
+import type { RequestContext } from '../request/context.js';
+import type { EncodeService } from '../request/encoding/encode-service.js';
+import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
+import type { Requester } from '../request/encoding/text-threads.js';
+import type { GenerationParameters, GenerationSink } from '../request/generation.js';
+import { checkLimits, checkModelName, MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
+import type { RequestRunner } from '../request/runner.js';
+import type { ServedModel } from '../request/served-model.js';
+import { checkGeneration, generationParameters } from '../request/validate.js';
+import { checkTokenIds } from '../tokenizer/prompt.js';
+import type { AnswerStream } from './answer-stream.js';
+import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
+import { INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
+import { StreamWriter } from './stream-writer.js';
+import { WriteRounds } from './write-rounds.js';
+
+/** Tokens a slow reader's stream holds before its generation is paused. */
+const MAX_HELD_TOKENS = 1024;
+
+/** What can be told of the executor from outside. */
+export interface Readiness {
+  readonly ready: boolean;
+  readonly device: string;
+}
+
+/** A client that waits for an answer, and how it is told not to. */
+export interface WaitingClient extends Requester {
+  /** Nobody need compute more for it: its signal aborts. */
+  giveUp(): void;
+}
+
+/** A request that can run. */
+interface OpenedRequest {
+  readonly parameters: GenerationParameters;
+  readonly context: RequestContext;
+}
+
+/** The public API over one model, as messages: what every door serves, each in its protocol. */
+export class Inference {
+  private readonly rounds = new WriteRounds();
+
+  constructor(
+    private readonly model: ServedModel,
+    private readonly encoder: EncodeService,
+    private readonly runner: RequestRunner,
+    private readonly readiness: () => Readiness,
+    private readonly streamInterval = 1,
+  ) {}
+
+  /** The bytes that each method's requests may have. */
+  get requestBytes(): Readonly<Record<Method, RequestBytes>> {
+    const { contextLength } = this.model;
+    const sizes = Object.entries(methodBytes(contextLength)).map(([name, most]) => [
+      name,
+      { most, inline: INLINE_MESSAGE_BYTES, budget: this.encoder.budget },
+    ]);
+    return Object.fromEntries(sizes) as Record<Method, RequestBytes>;
+  }
+
+  /**
+   * Runs a generation and streams it. Resolves when it is under way, or when its client is gone already; `answer` is told
+   * how it ends.
+   *
+   * @throws RocmForgeError why it cannot run: nothing was written then
+   */
+  async generateStream(
+    message: GenerateStreamRequest | LargeRequest,
+    client: WaitingClient,
+    answer: AnswerStream,
+  ): Promise<void> {
+    const opened = await this.open(message, client, { isUnary: false });
+    if (opened === undefined) return;
+    const { parameters, context } = opened;
+    const writer = new StreamWriter(answer, {
+      requestId: context.id,
+      maxHeldTokens: MAX_HELD_TOKENS,
+      streamInterval: this.streamInterval,
+      rounds: this.rounds,
+      onSlow: (slow) => running.pause(slow),
+      onBroken: () => client.giveUp(),
+    });
+    const sink: GenerationSink = {
+      chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
+      prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
+      complete: (index, finish, counts) => {
+        writer.complete(generateComplete(index, finish, counts));
+        if (running.done) writer.end();
+      },
+      error: (error) => writer.fail(error),
+    };
+    const running = this.runner.run(parameters, sink, client.signal, context);
+  }
+
+  /**
+   * Runs a generation to its end. Undefined: its client has gone meanwhile.
+   *
+   * @throws RocmForgeError why it cannot run or did not end; `MESSAGE_TOO_LARGE`
+   */
+  async generate(
+    message: GenerateStreamRequest | LargeRequest,
+    client: WaitingClient,
+  ): Promise<GenerateResponse | undefined> {
+    const opened = await this.open(message, client, { isUnary: true });
+    if (opened === undefined) return undefined;
+    const { parameters, context } = opened;
+    const response = GenerateResponse.fromPartial({ requestId: context.id, model: this.model.name });
+    response.completions = Array.from({ length: parameters.n }, (_, index) => ({
+      index,
+      text: '',
+      tokenIds: [],
+      logprobs: [],
+      finishReason: FinishReason.UNSPECIFIED,
+      stopMatch: undefined,
+      seed: 0n,
+    }));
+    const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
+    response.usage = usage;
+    let textBytes = 0;
+    return new Promise((resolve, reject) => {
+      client.signal.addEventListener('abort', () => resolve(undefined), { once: true });
+      const sink: GenerationSink = {
+        chunk: (index, tokenIds, text, logprobs) => {
+          const completion = response.completions[index];
+          if (completion === undefined || client.signal.aborted) return;
+          textBytes += Buffer.byteLength(text);
+          if (textBytes > MAX_ANSWER_TEXT_BYTES) {
+            const text = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
+            reject(new RocmForgeError('MESSAGE_TOO_LARGE', text));
+            client.giveUp();
+            return;
+          }
+          completion.text += text;
+          completion.tokenIds.push(...tokenIds);
+          completion.logprobs.push(...logprobs.map(tokenLogprobs));
+        },
+        prompt: (logprobs) => {
+          response.promptLogprobs = logprobs.map(promptLogprobs);
+        },
+        complete: (index, finish, counts) => {
+          const completion = response.completions[index];
+          if (completion === undefined) return;
+          completion.finishReason = finishReason(finish);
+          completion.stopMatch = stopMatch(finish);
+          completion.seed = counts.seed;
+          usage.cachedTokens = Math.max(usage.cachedTokens, counts.cachedTokens);
+          usage.completionTokens += counts.completionTokens;
+          if (running.done) resolve(response);
+        },
+        error: reject,
+      };
+      const running = this.runner.run(parameters, sink, client.signal, context);
+    });
+  }
+
+  /** @throws RocmForgeError of limits, the model's name, or the text */
+  async tokenize(
+    request: TokenizeRequest | LargeRequest,
+    requester: Requester,
+  ): Promise<TokenizeResponse | EncodedResponse> {
+    const {
+      model: { facts },
+      encoder,
+    } = this;
+    if (request instanceof LargeRequest) {
+      return new EncodedResponse(await encoder.answerTokenize(request.bytes, requester));
+    }
+    checkLimits(request, facts);
+    checkModelName(request.model, facts);
+    return { tokenIds: Array.from(await encoder.encode(request.input, requester)) };
+  }
+
+  /** @throws RocmForgeError of limits, the model's name, or the ids */
+  async detokenize(
+    request: DetokenizeRequest | LargeRequest,
+    requester: Requester,
+  ): Promise<DetokenizeResponse | EncodedResponse> {
+    const {
+      model: { facts },
+      encoder,
+    } = this;
+    if (request instanceof LargeRequest) {
+      return new EncodedResponse(await encoder.answerDetokenize(request.bytes, requester));
+    }
+    checkLimits(request, facts);
+    checkModelName(request.model, facts);
+    checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
+    const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
+    return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, requester) };
+  }
+
+  listModels(): ListModelsResponse {
+    return { models: [this.describe()] };
+  }
+
+  /** @throws RocmForgeError of limits, `MODEL_NOT_FOUND` */
+  getModel(request: GetModelRequest): GetModelResponse {
+    checkLimits(request, this.model.facts);
+    checkModelName(request.model, this.model.facts);
+    return { model: this.describe() };
+  }
+
+  /** Checks, encodes, and for a large request decodes. Undefined: its client has gone meanwhile. */
+  private async open(
+    message: GenerateStreamRequest | LargeRequest,
+    requester: Requester,
+    { isUnary }: { readonly isUnary: boolean },
+  ): Promise<OpenedRequest | undefined> {
+    const {
+      model: { facts, tokenizer },
+      encoder,
+    } = this;
+    const { request, inputField, promptIds } =
+      message instanceof LargeRequest
+        ? await encoder.openGeneration(message.bytes, requester)
+        : await this.openSmall(message, requester);
+    const promptText = request.output?.echo
+      ? await encoder.detokenize(
+          promptIds,
+          { wholeText: true, includeSpecial: request.output.includeSpecialTokens },
+          requester,
+        )
+      : undefined;
+    const { signal, principal, trace, deadline } = requester;
+    if (signal.aborted) return undefined;
+    return {
+      parameters: generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, isUnary }),
+      context: { principal, trace, deadline, id: request.requestId || randomUUID() },
+    };
+  }
+
+  private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {
+    const {
+      model: { facts },
+      encoder,
+    } = this;
+    checkGeneration(request, facts);
+    const promptIds = await encoder.encode(request.input, requester);
+    return { request, inputField: request.input?.$case ?? 'input', promptIds };
+  }
+
+  private describe(): Model {
+    const { name, architecture, parameters, contextLength, vocabularySize, hasChatTemplate } = this.model;
+    return {
+      name,
+      architecture,
+      parameters: BigInt(parameters),
+      contextLength,
+      vocabularySize,
+      hasChatTemplate,
+      ...this.readiness(),
+    };
+  }
+}
