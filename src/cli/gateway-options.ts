@@ -23,6 +23,7 @@ export function gatewayOptions(
     readonly maxConnectionIdleMs?: number;
     readonly keepaliveMs?: number;
     readonly maxRestarts?: number;
+    readonly httpListen?: string;
     readonly metricsListen?: string;
   },
 ): GatewayOptions {
@@ -54,6 +55,7 @@ export function gatewayOptions(
     maxConnectionIdleMs: options.maxConnectionIdleMs,
     keepaliveMs: options.keepaliveMs,
     maxRestarts: options.maxRestarts ?? 10,
+    httpListen: options.httpListen,
     metricsListen: options.metricsListen,
     onProgress: loadProgress(),
   };

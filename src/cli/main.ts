@@ -95,6 +95,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
       .default(30_000),
   )
   .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
+  .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
   .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
   .addOption(
     new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
@@ -110,11 +111,17 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
     const { defaultStateFolder } = await import('../shared/fault-log.js');
     const stateFolder = options.stateDir ?? defaultStateFolder();
     const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
-    const address = options.listen.startsWith('unix:') ? options.listen : options.listen.replace(/\d+$/, gateway.port);
+    const addressOf = (given: string, port: number): string =>
+      given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
+    const address = addressOf(options.listen, gateway.port);
     process.stdout.write(
       `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
         `${options.kvCacheType} KV cache\n`,
     );
+    if (gateway.httpServer !== undefined) {
+      const at = addressOf(options.httpListen, gateway.httpServer.port);
+      process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+    }
     let stopping = false;
     const stop = (): void => {
       // The second signal means now.

@@ -5,6 +5,8 @@ import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { INFERENCE_SERVICE } from './doors/grpc/inference-service.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { httpFacts } from './doors/http/facts.js';
+import { type HttpServer, openHttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
@@ -51,6 +53,8 @@ export interface GatewayOptions extends ConnectionOptions {
   readonly loadTimeoutMs?: number | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
+  /** `HOST:PORT` or `unix:PATH` of the HTTP door; absent: there is none. */
+  readonly httpListen?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
   readonly metricsListen?: string | undefined;
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
@@ -77,6 +81,7 @@ export interface Gateway {
   /** For tests. */
   readonly replica: Replica;
   readonly server: PublicServer;
+  readonly httpServer: HttpServer | undefined;
   readonly metrics: Metrics;
   /**
    * Takes no more requests and ends when those under way have, or when the time is over.
@@ -104,6 +109,7 @@ const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0: KvCac
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const log = createLogger('gateway');
+  const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
   if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
   const model = readServedModel(options.model, {
@@ -148,8 +154,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     () => faultCounters.notKept,
   );
   let metricsServer: MetricsServer | undefined;
+  let httpServer: HttpServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();
+    httpServer?.stop();
     metricsServer?.close();
     await router.stop();
     await encoder.close();
@@ -162,6 +170,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
+    if (options.httpListen) {
+      const context = { inference, encoder, facts: httpFacts(model), sequences: () => replica.sequences, started };
+      httpServer = await openHttpServer(options.httpListen, context, options);
+    }
     encoder.warm();
     await router.start();
   } catch (error) {
@@ -180,19 +192,25 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     executorGenerations: () => replica.counts.executors,
     replica,
     server,
+    httpServer,
     metrics,
     drain: async (timeoutMs) => {
       router.stopAdmission();
       showHealth();
       // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
-      const isBusy = (): boolean => router.active > 0 || server.calls.unansweredCalls > 0;
+      const isBusy = (): boolean =>
+        router.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
       const deadline = performance.now() + timeoutMs;
       while (isBusy() && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
       }
       const finished = !isBusy();
       // What the last streams were sent is with the system, and connections end in order where their clients let them.
-      if (finished) await Promise.race([server.shutDown(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
+      if (finished)
+        await Promise.race([
+          Promise.all([server.shutDown(), httpServer?.shutDown()]),
+          new Promise((resolve) => setTimeout(resolve, FLUSH_MS)),
+        ]);
       await stop();
       return finished;
     },

@@ -27,6 +27,9 @@ export const ERRORS = {
   PROMPT_TOO_LONG: { code: 'INVALID_ARGUMENT', retryable: false },
   TOKEN_OUT_OF_RANGE: { code: 'INVALID_ARGUMENT', retryable: false },
   MODEL_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
+  PATH_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
+  METHOD_NOT_ALLOWED: { code: 'UNIMPLEMENTED', retryable: false },
+  CONTENT_TYPE_UNSUPPORTED: { code: 'INVALID_ARGUMENT', retryable: false },
   NOT_IMPLEMENTED: { code: 'UNIMPLEMENTED', retryable: false },
 
   // Text in and out.

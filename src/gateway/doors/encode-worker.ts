@@ -24,6 +24,8 @@ import { checkGeneration } from '../request/validate.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { createTokenizer } from '../tokenizer/tokenizer.js';
+import { readGeneration } from './http/json-forms.js';
+import type { AnswerKind } from './http/request.js';
 
 // Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
 const BACKGROUND_NICENESS = 10;
@@ -53,6 +55,15 @@ const encoder: PromptEncoder = {
 const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJobs[K]['output'] } = {
   prompt: (input) => encodeInput(input, encoder),
   detokenize: ({ ids, options }) => detokenize(tokenizer, ids, options),
+  render: (chat) => {
+    checkLimits({ input: { $case: 'chat', value: chat } }, facts);
+    tell({ event: 'template' });
+    return chatTemplate.render(chat).text;
+  },
+  json: ({ form, bytes }) => {
+    const { message, form: answer } = readGeneration(form as AnswerKind, bytes);
+    return { message: GenerateStreamRequest.encode(message).finish(), form: answer };
+  },
   generation: (bytes) => {
     const request = decodeStrictly(bytes, GenerateStreamRequest.decode);
     checkGeneration(request, facts);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { RocmForgeError } from '../../shared/errors.js';
 import {
+  type ChatInput,
   type DetokenizeRequest,
   type DetokenizeResponse,
   FinishReason,
@@ -108,13 +109,16 @@ export class Inference {
   }
 
   /**
-   * Runs a generation to its end. Undefined: its client has gone meanwhile.
+   * Runs a generation to its end.
    *
+   * @param onToken told when tokens come
+   * @returns undefined where its client has gone meanwhile
    * @throws RocmForgeError why it cannot run or did not end; `MESSAGE_TOO_LARGE`
    */
   async generate(
     message: GenerateStreamRequest | LargeRequest,
     client: WaitingClient,
+    onToken: () => void = () => undefined,
   ): Promise<GenerateResponse | undefined> {
     const opened = await this.open(message, client, { isUnary: true });
     if (opened === undefined) return undefined;
@@ -138,6 +142,7 @@ export class Inference {
         chunk: (index, tokenIds, text, logprobs) => {
           const completion = response.completions[index];
           if (completion === undefined || client.signal.aborted) return;
+          onToken();
           textBytes += Buffer.byteLength(text);
           if (textBytes > MAX_ANSWER_TEXT_BYTES) {
             const text = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
@@ -202,6 +207,11 @@ export class Inference {
     checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
     const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
     return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, requester) };
+  }
+
+  /** What a conversation is to the model. @throws RocmForgeError of the chat template */
+  render(chat: ChatInput, requester: Requester): Promise<string> {
+    return this.encoder.render(chat, requester);
   }
 
   listModels(): ListModelsResponse {

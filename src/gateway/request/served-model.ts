@@ -24,6 +24,8 @@ export interface ServedModel {
   readonly facts: LimitFacts;
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
+  /** The template of conversations without tools. */
+  readonly chatTemplate: string | undefined;
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
@@ -69,6 +71,7 @@ export function readServedModel(
       facts,
       tokenizer,
       hasChatTemplate,
+      chatTemplate: gguf.metadata.string('tokenizer.chat_template'),
       unused: unusedTensors(gguf),
     };
   } catch (error) {

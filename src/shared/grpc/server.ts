@@ -45,22 +45,37 @@ export async function bind(
 ): Promise<Listener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2Server = http2ServerOf(server);
-  const isUnix = address.startsWith('unix:');
-  const take = (socket: Socket): void => {
-    if (isUnix) Object.defineProperty(socket, 'remoteAddress', { value: `unix:${++unixConnections}` });
+  const { port, close } = await listenOn(address, (socket) => {
     if (admit(socket)) injector.injectConnection(socket);
     else socket.destroy();
+  });
+  return { port, http2Server, close };
+}
+
+/**
+ * Listens on `host:port` or `unix:path` as {@link bind} does, and hands each connection on.
+ *
+ * @throws RocmForgeError as {@link bind}
+ */
+export async function listenOn(
+  address: string,
+  take: (socket: Socket) => void,
+): Promise<Pick<Listener, 'port' | 'close'>> {
+  const isUnix = address.startsWith('unix:');
+  const named = (socket: Socket): void => {
+    if (isUnix) Object.defineProperty(socket, 'remoteAddress', { value: `unix:${++unixConnections}` });
+    take(socket);
   };
   const servers: NetServer[] = [];
   try {
     if (isUnix) {
       const path = address.slice('unix:'.length);
       await removeDeadSocket(path);
-      servers.push(await listen({ path }, address, take));
+      servers.push(await listen({ path }, address, named));
     } else {
       const { host, port } = parseHostPort(address);
       for (const { address: ip } of await lookup(host, { all: true })) {
-        servers.push(await listen({ host: ip, port: boundPort(servers) || port }, address, take));
+        servers.push(await listen({ host: ip, port: boundPort(servers) || port }, address, named));
       }
     }
   } catch (error) {
@@ -70,7 +85,6 @@ export async function bind(
   }
   return {
     port: boundPort(servers),
-    http2Server,
     close: () => {
       for (const listening of servers) listening.close();
     },

@@ -1,11 +1,12 @@
 import { RocmForgeError } from '../../../shared/errors.js';
+import type { ChatInput } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LoopBudget } from '../../../shared/loop-budget.js';
 import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
 import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
 import type { Tokenizer } from '../../tokenizer/tokenizer.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
-import type { OpenedGeneration } from './text-jobs.js';
+import type { OpenedGeneration, TextJobs } from './text-jobs.js';
 import { type Requester, TextThreads } from './text-threads.js';
 
 /**
@@ -75,14 +76,9 @@ export class EncodeService {
 
   /** As {@link encodeInput}, after the checks of limits. Rejects with the same errors, or as {@link TextThreads.run}. */
   async encode(input: PromptInput | undefined, requester: Requester): Promise<Uint32Array> {
-    const { tokenizer, facts, hasChatTemplate } = this.options;
+    const { tokenizer, facts } = this.options;
     if (input?.$case === 'chat') {
-      if (!hasChatTemplate) {
-        throw new RocmForgeError(
-          'CHAT_TEMPLATE_MISSING',
-          'the model file has no "tokenizer.chat_template"; send the prompt as text instead',
-        );
-      }
+      this.checkChatTemplate();
       return this.threads.run('prompt', input, JOB_BYTES + charactersOf(input), requester);
     }
     const length = input?.$case === 'text' ? input.value.text.length : 0;
@@ -96,6 +92,14 @@ export class EncodeService {
     return this.budget.spend(() => encodeInput(input, encoder));
   }
 
+  private checkChatTemplate(): void {
+    if (this.options.hasChatTemplate) return;
+    throw new RocmForgeError(
+      'CHAT_TEMPLATE_MISSING',
+      'the model file has no "tokenizer.chat_template"; send the prompt as text instead',
+    );
+  }
+
   /** The text of ids below the vocabulary's size. */
   async detokenize(ids: Uint32Array, options: DetokenizerOptions, requester: Requester): Promise<string> {
     if (ids.length <= INLINE_IDS && !this.budget.isSpent) {
@@ -107,6 +111,18 @@ export class EncodeService {
   /** Decodes, checks and encodes a GenerateRequest or GenerateStreamRequest too large to be decoded here. */
   openGeneration(bytes: Uint8Array, requester: Requester): Promise<OpenedGeneration> {
     return this.threads.run('generation', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Reads a large JSON request of a form. */
+  readJson(form: string, bytes: Uint8Array, requester: Requester): Promise<TextJobs['json']['output']> {
+    return this.threads.run('json', { form, bytes }, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** The text that a conversation is to the model. Rejects with the template's errors, or as {@link TextThreads.run}. */
+  async render(chat: ChatInput, requester: Requester): Promise<string> {
+    const bytes = JOB_BYTES + charactersOf({ $case: 'chat', value: chat });
+    this.checkChatTemplate();
+    return this.threads.run('render', chat, bytes, requester);
   }
 
   /** Answers a large TokenizeRequest: bytes to bytes. */

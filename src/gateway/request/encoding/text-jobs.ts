@@ -1,5 +1,5 @@
 import type { ErrorReason } from '../../../shared/errors.js';
-import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { ChatInput, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
 import type { LimitFacts } from '../limits.js';
@@ -31,6 +31,13 @@ export interface TextJobs {
   detokenize: {
     readonly input: { readonly ids: Uint32Array; readonly options: DetokenizerOptions };
     readonly output: string;
+  };
+  /** A conversation to the text that the model gets. */
+  render: { readonly input: ChatInput; readonly output: string };
+  /** The bytes of a large JSON request of a form to a GenerateStreamRequest's bytes, and how it is answered: the door's business. */
+  json: {
+    readonly input: { readonly form: string; readonly bytes: Uint8Array };
+    readonly output: { readonly message: Uint8Array; readonly form: object };
   };
   /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */
   generation: { readonly input: Uint8Array; readonly output: OpenedGeneration };

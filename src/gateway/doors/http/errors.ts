@@ -1,0 +1,69 @@
+import { type GrpcCodeName, RocmForgeError } from '../../../shared/errors.js';
+import type { ErrorForm } from './request.js';
+
+/** HTTP's status of each code, as google.rpc.Code has it, but that what is not built is the request's fault: clients repeat what ends with 5xx. */
+const STATUS: Readonly<Record<GrpcCodeName, number>> = {
+  INVALID_ARGUMENT: 400,
+  FAILED_PRECONDITION: 400,
+  UNIMPLEMENTED: 400,
+  NOT_FOUND: 404,
+  RESOURCE_EXHAUSTED: 429,
+  UNAVAILABLE: 503,
+  INTERNAL: 500,
+};
+
+/** Reasons whose status says more than their code's. */
+const STATUS_OF_REASON: Readonly<Record<string, number>> = {
+  METHOD_NOT_ALLOWED: 405,
+  SLOW_SENDER: 408,
+  MESSAGE_TOO_LARGE: 413,
+  CONTENT_TYPE_UNSUPPORTED: 415,
+};
+
+/** The HTTP status of an error. */
+export function statusOf(error: RocmForgeError): number {
+  return STATUS_OF_REASON[error.reason] ?? STATUS[error.code];
+}
+
+const TYPE_OF_STATUS: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+  503: 'unavailable_error',
+};
+
+const typeOf = (status: number): string =>
+  TYPE_OF_STATUS[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
+
+/** OpenAI's form; `code` is the reason, `param` the field. */
+export const openAiError: ErrorForm = (error) => {
+  const status = statusOf(error);
+  const { message, reason, metadata } = error;
+  const code = reason === 'MODEL_NOT_FOUND' ? 'model_not_found' : reason;
+  return { status, body: { error: { message, type: typeOf(status), param: metadata.field ?? null, code } } };
+};
+
+/** llama.cpp's form: `code` is the HTTP status. */
+export const llamaError: ErrorForm = (error) => {
+  const status = statusOf(error);
+  const { message, reason, metadata } = error;
+  const type = error.code === 'UNIMPLEMENTED' ? 'not_supported_error' : typeOf(status);
+  return { status, body: { error: { code: status, message, type, reason, param: metadata.field ?? null } } };
+};
+
+/**
+ * The error with the names that its request's form has for the fields: `sampling.top_p` of the public API is `top_p` in
+ * OpenAI's.
+ */
+export function inTermsOf(error: RocmForgeError, names: ReadonlyMap<string, string>): RocmForgeError {
+  const { field } = error.metadata;
+  const name = field === undefined ? undefined : (names.get(field) ?? withoutChat(field));
+  if (field === undefined || name === undefined) return error;
+  const message = error.message.replaceAll(field, name);
+  return new RocmForgeError(error.reason, message, { ...error.metadata, field: name }, { cause: error });
+}
+
+/** A conversation's fields are the request's own here. */
+const withoutChat = (field: string): string | undefined =>
+  field.startsWith('chat.') ? field.slice('chat.'.length) : undefined;

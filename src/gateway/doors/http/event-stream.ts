@@ -1,0 +1,74 @@
+import type { RocmForgeError } from '../../../shared/errors.js';
+import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { AnswerStream } from '../answer-stream.js';
+import type { Exchange } from './exchange.js';
+import type { AnswerWriter } from './request.js';
+
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  // Proxies that join what they pass on are asked not to (nginx).
+  'x-accel-buffering': 'no',
+};
+
+/** How long the last bytes may wait for their reader. */
+const LAST_BYTES_MS = 60_000;
+
+/**
+ * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). Its headers
+ * go with the first event, so that what fails before has a status of its own.
+ */
+export class EventStream implements AnswerStream {
+  private hasBegun = false;
+
+  constructor(
+    private readonly exchange: Exchange,
+    private readonly writer: AnswerWriter,
+  ) {}
+
+  get writableNeedDrain(): boolean {
+    return this.exchange.response.writableNeedDrain;
+  }
+
+  onceDrained(tell: () => void): void {
+    this.exchange.response.once('drain', tell);
+  }
+
+  write(message: GenerateStreamResponse): void {
+    this.send(this.writer.events(message));
+  }
+
+  end(): void {
+    this.send(this.writer.lastEvents());
+    this.finish();
+  }
+
+  fail(error: RocmForgeError): void {
+    if (!this.hasBegun) {
+      this.exchange.fail(error);
+      return;
+    }
+    this.send([JSON.stringify(this.exchange.errorForm(error).body)]);
+    this.finish();
+  }
+
+  private send(events: readonly string[]): void {
+    const { response } = this.exchange;
+    if (response.destroyed || events.length === 0) return;
+    if (!this.hasBegun) response.writeHead(200, HEADERS);
+    this.hasBegun = true;
+    let text = '';
+    for (const event of events) text += `data: ${event}\n\n`;
+    response.write(text);
+  }
+
+  /** Whoever does not read the end keeps neither the connection nor what waits in it. */
+  private finish(): void {
+    const { response } = this.exchange;
+    response.end();
+    if (response.writableFinished) return;
+    const timer = setTimeout(() => response.destroy(), LAST_BYTES_MS);
+    timer.unref();
+    response.once('close', () => clearTimeout(timer));
+  }
+}

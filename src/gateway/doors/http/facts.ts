@@ -1,0 +1,18 @@
+import { packageVersion } from '../../../shared/package.js';
+import type { ServedModel } from '../../request/served-model.js';
+import type { HttpFacts } from './context.js';
+
+/** What the HTTP door tells of a model. */
+export function httpFacts({ name, contextLength, chatTemplate, tokenizer }: ServedModel): HttpFacts {
+  const textOf = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
+  return {
+    model: name,
+    contextLength,
+    chatTemplate,
+    bosToken: textOf(tokenizer.bosId),
+    eosToken: textOf(tokenizer.eosId),
+    version: packageVersion,
+    tokenText: (id) => Buffer.from(tokenizer.tokenBytes(id)).toString(),
+    tokenBytes: (id) => tokenizer.tokenBytes(id),
+  };
+}

@@ -1,0 +1,128 @@
+import { RocmForgeError } from '../../../shared/errors.js';
+
+/**
+ * The fields of a JSON object that came from outside. Each is asked for by name and type; what nobody has asked for is
+ * refused by {@link end}. `null` is as good as absent: clients send it for what they leave open.
+ */
+export class Fields {
+  private readonly values: Readonly<Record<string, unknown>>;
+  private readonly known = new Set<string>();
+
+  /** @param place where the object stands, such as `messages[0]`; empty for the request @throws RocmForgeError `INVALID_FIELD` */
+  constructor(
+    value: unknown,
+    private readonly place = '',
+  ) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      const field = place || 'request';
+      throw new RocmForgeError('INVALID_FIELD', `${field} is no JSON object`, { field });
+    }
+    this.values = value as Readonly<Record<string, unknown>>;
+  }
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.values, name) && this.values[name] !== null;
+  }
+
+  /** The field as it is. */
+  any(name: string): unknown {
+    this.known.add(name);
+    return this.has(name) ? this.values[name] : undefined;
+  }
+
+  string(name: string): string | undefined {
+    return this.typed(name, 'a string', (value) => typeof value === 'string') as string | undefined;
+  }
+
+  boolean(name: string): boolean | undefined {
+    return this.typed(name, 'true or false', (value) => typeof value === 'boolean') as boolean | undefined;
+  }
+
+  number(name: string): number | undefined {
+    return this.typed(name, 'a number', (value) => typeof value === 'number') as number | undefined;
+  }
+
+  /** A whole number from `least` to `most`. */
+  integer(name: string, least: number, most: number): number | undefined {
+    const isOne = (value: unknown) =>
+      Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+    return this.typed(name, `a whole number from ${least} to ${most}`, isOne) as number | undefined;
+  }
+
+  list(name: string): readonly unknown[] | undefined {
+    return this.typed(name, 'a list', Array.isArray) as readonly unknown[] | undefined;
+  }
+
+  strings(name: string): readonly string[] | undefined {
+    const are = (value: unknown) => Array.isArray(value) && value.every((item) => typeof item === 'string');
+    return this.typed(name, 'a list of strings', are) as readonly string[] | undefined;
+  }
+
+  /** Token ids. */
+  ids(name: string): readonly number[] | undefined {
+    return this.typed(name, 'a list of token ids', areIds) as readonly number[] | undefined;
+  }
+
+  object(name: string): Fields | undefined {
+    const value = this.any(name);
+    return value === undefined ? undefined : new Fields(value, this.nameOf(name));
+  }
+
+  /** Objects of a list. */
+  objects(name: string): readonly Fields[] | undefined {
+    return this.list(name)?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`));
+  }
+
+  /** Fields that say nothing about the answer, such as whom it is for. */
+  passOver(...names: readonly string[]): void {
+    for (const name of names) this.known.add(name);
+  }
+
+  /** A field that is taken with one of these values, because they ask for what is done anyway. */
+  only(name: string, ...taken: readonly (string | number | boolean)[]): void {
+    const value = this.any(name);
+    if (value === undefined || taken.includes(value as string)) return;
+    this.refuse(name, `is taken with ${taken.map((one) => JSON.stringify(one)).join(' or ')} alone`);
+  }
+
+  /** @throws RocmForgeError `INVALID_FIELD` about the field */
+  refuse(name: string, what: string): never {
+    const field = this.nameOf(name);
+    throw new RocmForgeError('INVALID_FIELD', `${field} ${what}`, { field });
+  }
+
+  /** @throws RocmForgeError `NOT_IMPLEMENTED` where one of these is there: they are known and not built */
+  notBuilt(...names: readonly string[]): void {
+    for (const name of names) {
+      this.known.add(name);
+      if (!this.has(name)) continue;
+      const field = this.nameOf(name);
+      throw new RocmForgeError('NOT_IMPLEMENTED', `${field} is not built yet`, { field });
+    }
+  }
+
+  /** @throws RocmForgeError `INVALID_FIELD` for the first field that nobody has asked for */
+  end(): void {
+    for (const name of Object.keys(this.values)) {
+      if (!this.known.has(name)) this.refuse(name.slice(0, MOST_NAME), 'is not known here; leave it out');
+    }
+  }
+
+  private typed(name: string, what: string, is: (value: unknown) => boolean): unknown {
+    const value = this.any(name);
+    if (value !== undefined && !is(value)) this.refuse(name, `is not ${what}`);
+    return value;
+  }
+
+  private nameOf(name: string): string {
+    return this.place === '' ? name : `${this.place}.${name}`;
+  }
+}
+
+/** Characters of an unknown field's name that are told back. */
+const MOST_NAME = 64;
+
+/** Whether a value is a list of numbers that may be token ids. */
+export function areIds(value: unknown): value is readonly number[] {
+  return Array.isArray(value) && value.every((id) => Number.isInteger(id) && id >= 0 && id < 2 ** 32);
+}

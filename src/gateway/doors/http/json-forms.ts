@@ -1,0 +1,32 @@
+import { RocmForgeError } from '../../../shared/errors.js';
+import { llamaCompletionRequest } from './llama/completion-request.js';
+import { chatRequest } from './openai/chat-request.js';
+import { completionRequest } from './openai/completion-request.js';
+import type { AnswerKind, JsonGeneration } from './request.js';
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** @throws RocmForgeError `MALFORMED_MESSAGE` */
+export function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(bytes));
+  } catch (error) {
+    throw new RocmForgeError('MALFORMED_MESSAGE', `the body is no JSON in UTF-8: ${(error as Error).message}`);
+  }
+}
+
+const READERS: Readonly<Record<AnswerKind, (body: unknown) => JsonGeneration>> = {
+  chat: chatRequest,
+  completion: completionRequest,
+  llama: llamaCompletionRequest,
+};
+
+/**
+ * Reads a request of a form: JSON in, a message of the public API out. Depends on nothing else, so that large ones are read
+ * in another thread.
+ *
+ * @throws RocmForgeError `MALFORMED_MESSAGE`, `INVALID_FIELD`, `NOT_IMPLEMENTED`
+ */
+export function readGeneration(kind: AnswerKind, bytes: Uint8Array): JsonGeneration {
+  return READERS[kind](parseJson(bytes));
+}

@@ -1,0 +1,139 @@
+import {
+  type Completion,
+  FinishReason,
+  type GenerateComplete,
+  type GenerateResponse,
+  type GenerateStreamResponse,
+  type StopMatch,
+  type TokenLogprobs,
+} from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+
+/** What the end of a completion tells, wherever it comes from. */
+interface End {
+  readonly finishReason: FinishReason;
+  readonly stopMatch: StopMatch | undefined;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly tokens: number;
+}
+
+/** Answers as llama.cpp's `/completion` has them. */
+export class LlamaAnswer implements AnswerWriter {
+  private readonly began = performance.now();
+  private firstAt: number | undefined;
+  private readonly texts = new Map<number, string>();
+
+  constructor(
+    private readonly form: AnswerForm,
+    private readonly facts: AnswerFacts,
+  ) {}
+
+  begin(): void {
+    this.firstAt ??= performance.now();
+  }
+
+  whole({ completions, usage }: GenerateResponse): unknown {
+    const answers = completions.map((completion) =>
+      this.last(completion.index, completion.text, completion.tokenIds, completion, {
+        finishReason: completion.finishReason,
+        stopMatch: completion.stopMatch,
+        promptTokens: usage?.promptTokens ?? 0,
+        cachedTokens: usage?.cachedTokens ?? 0,
+        tokens: completion.tokenIds.length,
+      }),
+    );
+    return answers.length === 1 ? answers[0] : answers;
+  }
+
+  events({ event }: GenerateStreamResponse): readonly string[] {
+    if (event === undefined) return [];
+    if (event.$case === 'complete') return [JSON.stringify(this.lastOf(event.value))];
+    this.begin();
+    const { index, text, tokenIds, logprobs } = event.value;
+    this.texts.set(index, (this.texts.get(index) ?? '') + text);
+    const probabilities = this.probabilities(logprobs);
+    return [JSON.stringify({ index, content: text, tokens: tokenIds, stop: false, ...probabilities })];
+  }
+
+  lastEvents(): readonly string[] {
+    return [];
+  }
+
+  private lastOf({ index, finishReason, stopMatch, usage }: GenerateComplete): unknown {
+    const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
+    const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens };
+    return {
+      ...this.last(index, '', [], undefined, end),
+      has_new_line: this.texts.get(index)?.includes('\n') ?? false,
+    };
+  }
+
+  private last(
+    index: number,
+    content: string,
+    tokens: readonly number[],
+    completion: Completion | undefined,
+    end: End,
+  ): Readonly<Record<string, unknown>> {
+    const { match } = end.stopMatch ?? {};
+    return {
+      index,
+      content,
+      tokens: this.form.includeTokens ? tokens : [],
+      ...(completion && this.probabilities(completion.logprobs)),
+      stop: true,
+      model: this.facts.model,
+      tokens_predicted: end.tokens,
+      tokens_evaluated: end.promptTokens,
+      tokens_cached: end.promptTokens + end.tokens,
+      has_new_line: content.includes('\n'),
+      // A prompt that does not fit is refused, never cut.
+      truncated: false,
+      stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
+      stopping_word: match?.$case === 'stopString' ? match.value : '',
+      timings: this.timings(end),
+    };
+  }
+
+  /** As far as this door sees them: until the first token, and from it on. */
+  private timings({ promptTokens, cachedTokens, tokens }: End): unknown {
+    const now = performance.now();
+    const promptMs = (this.firstAt ?? now) - this.began;
+    const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
+    const prompted = promptTokens - cachedTokens;
+    const rates = (count: number, ms: number) => ({
+      each: count === 0 ? 0 : ms / count,
+      rate: ms === 0 ? 0 : count / ms,
+    });
+    const prompt = rates(prompted, promptMs);
+    const predicted = rates(tokens, predictedMs);
+    return {
+      cache_n: cachedTokens,
+      prompt_n: prompted,
+      prompt_ms: promptMs,
+      prompt_per_token_ms: prompt.each,
+      prompt_per_second: 1000 * prompt.rate,
+      predicted_n: tokens,
+      predicted_ms: predictedMs,
+      predicted_per_token_ms: predicted.each,
+      predicted_per_second: 1000 * predicted.rate,
+    };
+  }
+
+  private probabilities(tokens: readonly TokenLogprobs[]): Readonly<Record<string, unknown>> {
+    if (this.form.logprobs === undefined || tokens.length === 0) return {};
+    const one = (id: number, logprob: number | undefined) => ({
+      id,
+      token: this.facts.tokenText(id),
+      bytes: [...this.facts.tokenBytes(id)],
+      logprob: Math.max(logprob ?? 0, -Number.MAX_VALUE),
+    });
+    return {
+      completion_probabilities: tokens.map(({ tokenId, logprob, top }) => ({
+        ...one(tokenId, logprob),
+        top_logprobs: top.map((likely) => one(likely.tokenId, likely.logprob)),
+      })),
+    };
+  }
+}

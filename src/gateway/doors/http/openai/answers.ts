@@ -1,0 +1,167 @@
+import {
+  type Completion,
+  FinishReason,
+  type GenerateChunk,
+  type GenerateComplete,
+  type GenerateResponse,
+  type GenerateStreamResponse,
+  type TokenLogprobs,
+  type Usage,
+} from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import { chatLogprobs, completionLogprobs } from './logprobs.js';
+
+/** What the two forms differ in. */
+interface Shape {
+  readonly idPrefix: string;
+  readonly object: string;
+  readonly chunkObject: string;
+  /** The field of a choice that has the text. */
+  whole(text: string): Readonly<Record<string, unknown>>;
+  /** JSON of the same of a chunk: `text` is JSON already. */
+  chunk(text: string): string;
+  /** JSON of the same where nothing comes any more. */
+  readonly last: string;
+  /** JSON of the same before the first text; absent: nothing comes then. */
+  readonly first?: string;
+}
+
+const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
+  chat: {
+    idPrefix: 'chatcmpl-',
+    object: 'chat.completion',
+    chunkObject: 'chat.completion.chunk',
+    whole: (content) => ({ message: { role: 'assistant', content, refusal: null } }),
+    first: '"delta":{"role":"assistant","content":""}',
+    chunk: (text) => `"delta":{"content":${text}}`,
+    last: '"delta":{}',
+  },
+  completion: {
+    idPrefix: 'cmpl-',
+    object: 'text_completion',
+    chunkObject: 'text_completion',
+    whole: (text) => ({ text }),
+    chunk: (text) => `"text":${text}`,
+    last: '"text":""',
+  },
+};
+
+const DONE = '[DONE]';
+
+/** Answers as OpenAI's chat completions and completions have them. */
+export class OpenAiAnswer implements AnswerWriter {
+  private readonly shape: Shape;
+  private readonly created = Math.floor(Date.now() / 1000);
+  /** JSON of a chunk up to its choices. */
+  private head = '';
+  /** Completions that have been told of. */
+  private readonly begun = new Set<number>();
+  /** Characters of each completion's text so far. */
+  private readonly offsets = new Map<number, number>();
+  private promptTokens = 0;
+  private cachedTokens = 0;
+  private completionTokens = 0;
+
+  constructor(
+    private readonly form: AnswerForm & { readonly kind: 'chat' | 'completion' },
+    private readonly facts: AnswerFacts,
+  ) {
+    this.shape = SHAPES[form.kind];
+  }
+
+  begin(): void {}
+
+  whole(response: GenerateResponse): unknown {
+    const { idPrefix, object, whole } = this.shape;
+    const { requestId, completions, promptLogprobs, usage } = response;
+    return {
+      id: `${idPrefix}${requestId}`,
+      object,
+      created: this.created,
+      model: this.facts.model,
+      choices: completions.map((completion) => ({
+        index: completion.index,
+        ...whole(completion.text),
+        logprobs: this.logprobs(this.tokensOf(completion, promptLogprobs), 0),
+        finish_reason: finishOf(completion.finishReason),
+      })),
+      usage: usage && usageOf(usage.promptTokens, usage.completionTokens, usage.cachedTokens),
+    };
+  }
+
+  events({ requestId, event }: GenerateStreamResponse): readonly string[] {
+    if (this.head === '') this.head = this.headOf(requestId);
+    if (event === undefined) return [];
+    return event.$case === 'chunk' ? this.chunk(event.value) : this.complete(event.value);
+  }
+
+  lastEvents(): readonly string[] {
+    if (!this.form.includeUsage) return [DONE];
+    const usage = JSON.stringify(usageOf(this.promptTokens, this.completionTokens, this.cachedTokens));
+    return [`${this.head}],"usage":${usage}}`, DONE];
+  }
+
+  private headOf(requestId: string): string {
+    const { idPrefix, chunkObject } = this.shape;
+    const { model } = this.facts;
+    const head = { id: `${idPrefix}${requestId}`, object: chunkObject, created: this.created, model };
+    return `${JSON.stringify(head).slice(0, -1)},"choices":[`;
+  }
+
+  private chunk({ index, text, logprobs, promptLogprobs }: GenerateChunk): readonly string[] {
+    const { first, chunk } = this.shape;
+    const events: string[] = [];
+    if (first !== undefined && !this.begun.has(index)) events.push(this.choice(index, first));
+    this.begun.add(index);
+    const tokens = [...promptLogprobs, ...logprobs];
+    const offset = this.offsets.get(index) ?? 0;
+    this.offsets.set(index, offset + text.length);
+    if (text === '' && tokens.length === 0) return events;
+    const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, offset));
+    events.push(this.choice(index, chunk(JSON.stringify(text)), probabilities));
+    return events;
+  }
+
+  private complete({ index, finishReason, usage }: GenerateComplete): readonly string[] {
+    this.promptTokens = usage?.promptTokens ?? 0;
+    this.cachedTokens = Math.max(this.cachedTokens, usage?.cachedTokens ?? 0);
+    this.completionTokens += usage?.completionTokens ?? 0;
+    return [this.choice(index, this.shape.last, 'null', finishOf(finishReason))];
+  }
+
+  private choice(index: number, content: string, logprobs = 'null', finish?: string): string {
+    const reason = finish === undefined ? 'null' : `"${finish}"`;
+    const usage = this.form.includeUsage ? ',"usage":null' : '';
+    return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}}`;
+  }
+
+  private tokensOf({ index, logprobs }: Completion, prompt: readonly TokenLogprobs[]): readonly TokenLogprobs[] {
+    return this.form.echo && index === 0 ? [...prompt, ...logprobs] : logprobs;
+  }
+
+  private logprobs(tokens: readonly TokenLogprobs[], offset: number): unknown {
+    if (this.form.logprobs === undefined) return null;
+    return this.form.kind === 'chat'
+      ? chatLogprobs(tokens, this.facts)
+      : completionLogprobs(tokens, this.facts, offset);
+  }
+}
+
+/** OpenAI knows of no time limit: what ran out of time was cut at its length. */
+function finishOf(reason: FinishReason): string {
+  return reason === FinishReason.STOP ? 'stop' : 'length';
+}
+
+/** Counts of tokens. */
+function usageOf(
+  promptTokens: Usage['promptTokens'],
+  completionTokens: Usage['completionTokens'],
+  cachedTokens: Usage['cachedTokens'],
+): unknown {
+  return {
+    prompt_tokens: promptTokens,
+    completion_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+    prompt_tokens_details: { cached_tokens: cachedTokens },
+  };
+}

@@ -1,0 +1,101 @@
+import type { ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { Fields } from '../fields.js';
+import type { JsonGeneration } from '../request.js';
+import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
+import { streamOf } from './stream-fields.js';
+
+/**
+ * Reads a request of OpenAI's `POST /v1/chat/completions`, with the fields that vLLM and llama.cpp added.
+ *
+ * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
+ */
+export function chatRequest(body: unknown): JsonGeneration {
+  const fields = new Fields(body);
+  const isAsked = fields.boolean('logprobs') ?? false;
+  const top = fields.integer('top_logprobs', 0, 20);
+  if (top !== undefined && top > 0 && !isAsked) fields.refuse('top_logprobs', 'asks for logprobs, which is not true');
+  const logprobs = isAsked ? (top ?? 0) : undefined;
+  const message = messageOf(fields, {
+    input: {
+      $case: 'chat',
+      value: {
+        messages: messagesOf(fields),
+        tools: [],
+        addGenerationPrompt: fields.boolean('add_generation_prompt'),
+      },
+    },
+    sampling: samplingOf(fields),
+    stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens')),
+    output: { logprobs },
+  });
+  fields.object('response_format')?.only('type', 'text');
+  fields.only('tool_choice', 'none');
+  fields.only('function_call', 'none');
+  fields.only('store', false);
+  fields.only('service_tier', 'auto', 'default');
+  textAlone(fields);
+  // What has one meaning where there are no tools, and what only sorts requests for whoever pays for them.
+  fields.passOver('parallel_tool_calls', 'user', 'metadata', 'safety_identifier', 'prompt_cache_key');
+  if (fields.list('tools')?.length !== 0) fields.notBuilt('tools');
+  fields.notBuilt('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
+  fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
+  const { isStream, includeUsage } = streamOf(fields);
+  fields.end();
+  return { message, form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false } };
+}
+
+/** The turns of a conversation. */
+export function messagesOf(fields: Fields): ChatMessage[] {
+  const messages = fields.objects('messages');
+  if (messages === undefined) return fields.refuse('messages', 'is missing');
+  return messages.map((message) => {
+    const turn: ChatMessage = {
+      role: message.string('role') ?? message.refuse('role', 'is missing'),
+      content: contentOf(message),
+      name: message.string('name') ?? '',
+      toolCalls: (message.objects('tool_calls') ?? []).map(toolCallOf),
+      toolCallId: message.string('tool_call_id') ?? '',
+    };
+    message.notBuilt('audio', 'function_call');
+    message.passOver('refusal', 'annotations');
+    message.end();
+    return turn;
+  });
+}
+
+/** A text, or parts that are texts: joined as they come. */
+function contentOf(message: Fields): string {
+  const content = message.any('content');
+  if (content === undefined || typeof content === 'string') return content ?? '';
+  const parts = message.objects('content') ?? [];
+  return parts
+    .map((part) => {
+      const type = part.string('type');
+      if (type !== 'text' && type !== 'refusal') {
+        return part.refuse('type', `is ${JSON.stringify(type)}: only "text" is taken`);
+      }
+      const text = part.string(type) ?? part.refuse(type, 'is missing');
+      part.end();
+      return text;
+    })
+    .join('');
+}
+
+function toolCallOf(call: Fields): ToolCall {
+  call.only('type', 'function');
+  const called = call.object('function') ?? call.refuse('function', 'is missing');
+  const toolCall = {
+    id: call.string('id') ?? '',
+    name: called.string('name') ?? called.refuse('name', 'is missing'),
+    argumentsJson: called.string('arguments') ?? called.refuse('arguments', 'is missing'),
+  };
+  call.passOver('index');
+  called.end();
+  call.end();
+  return toolCall;
+}
+
+function textAlone(fields: Fields): void {
+  const modalities = fields.strings('modalities') ?? ['text'];
+  if (modalities.join() !== 'text') fields.refuse('modalities', 'is taken with ["text"] alone');
+}

@@ -1,0 +1,53 @@
+import type { RocmForgeError } from '../../../shared/errors.js';
+import type {
+  GenerateResponse,
+  GenerateStreamRequest,
+  GenerateStreamResponse,
+} from '../../../shared/generated/rocmforge/v1/inference.js';
+
+/** How a generation's answer is written, as JSON: made from plain facts, so that a request may be read in another thread. */
+export interface AnswerForm {
+  readonly kind: AnswerKind;
+  /** Whether it is streamed as server-sent events. */
+  readonly isStream: boolean;
+  /** Whether a stream ends with the counts of its tokens. */
+  readonly includeUsage: boolean;
+  /** Whether ids of tokens are told, where the form leaves that open. */
+  readonly includeTokens: boolean;
+  /** Likeliest tokens that are told at each place; absent: no log probabilities at all. */
+  readonly logprobs: number | undefined;
+  /** Whether the prompt's text comes first. */
+  readonly echo: boolean;
+}
+
+export type AnswerKind = 'chat' | 'completion' | 'llama';
+
+/** A generation that a JSON request asks for. */
+export interface JsonGeneration {
+  readonly message: GenerateStreamRequest;
+  readonly form: AnswerForm;
+}
+
+/** What an answer is written with, beside its messages. */
+export interface AnswerFacts {
+  readonly model: string;
+  readonly contextLength: number;
+  /** The text of one token, and its bytes. */
+  tokenText(id: number): string;
+  tokenBytes(id: number): Uint8Array;
+}
+
+/** Writes one generation's answer in a form. */
+export interface AnswerWriter {
+  /** The first token of a whole answer has come. */
+  begin(): void;
+  /** The whole answer. */
+  whole(response: GenerateResponse): unknown;
+  /** The events of a message of the stream, each the text behind `data: `. */
+  events(message: GenerateStreamResponse): readonly string[];
+  /** The events behind the last message. */
+  lastEvents(): readonly string[];
+}
+
+/** How a protocol tells an error: the status and the body. */
+export type ErrorForm = (error: RocmForgeError) => { readonly status: number; readonly body: unknown };

@@ -1,0 +1,142 @@
+import { readFileSync } from 'node:fs';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { LargeRequest } from '../../../shared/grpc/strict.js';
+import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
+import type { HttpContext } from './context.js';
+import { inTermsOf, llamaError, openAiError } from './errors.js';
+import { EventStream } from './event-stream.js';
+import type { Exchange } from './exchange.js';
+import { readGeneration } from './json-forms.js';
+import { LlamaAnswer } from './llama/answer.js';
+import { applyTemplate, detokenize, health, props, tokenize } from './llama/routes.js';
+import { OpenAiAnswer } from './openai/answers.js';
+import { getModel, listModels } from './openai/routes.js';
+import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
+import { FIELD_NAMES } from './sampling-fields.js';
+
+/** What is served under a path. */
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  readonly path: string | RegExp;
+  readonly errorForm: ErrorForm;
+  /** @param matched the parts of the path that an expression's groups matched, decoded */
+  handle(exchange: Exchange, context: HttpContext, ...matched: readonly string[]): Promise<void>;
+}
+
+const openAiForm: ErrorForm = (error) => openAiError(inTermsOf(error, FIELD_NAMES));
+const LLAMA_NAMES = new Map([...FIELD_NAMES, ['stop.max_tokens', 'n_predict'], ['output.logprobs', 'n_probs']]);
+const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES));
+
+const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
+
+const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']): Route => ({
+  method: 'GET',
+  path,
+  errorForm,
+  handle,
+});
+const post = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']): Route => ({
+  method: 'POST',
+  path,
+  errorForm,
+  handle,
+});
+const generation = (kind: AnswerKind): Route['handle'] => {
+  return (exchange, context) => generate(kind, exchange, context);
+};
+
+/** All that the HTTP door serves; Connect's methods come beside it. `docs/http.md` describes them. */
+export const ROUTES: readonly Route[] = [
+  get('/', openAiForm, async (exchange) => exchange.text(PAGE, 'text/html; charset=utf-8')),
+  get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
+  get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
+  post(/^(?:\/v1)?\/chat\/completions$/, openAiForm, generation('chat')),
+  post('/v1/completions', openAiForm, generation('completion')),
+  post(/^\/completions?$/, llamaForm, generation('llama')),
+  post('/tokenize', llamaForm, tokenize),
+  post('/detokenize', llamaForm, detokenize),
+  post('/apply-template', llamaForm, applyTemplate),
+  get('/props', llamaForm, props),
+  get(/^(?:\/v1)?\/health$/, llamaForm, health),
+];
+
+/** The form in which errors of a request are told that no route takes. */
+export const DEFAULT_ERROR_FORM: ErrorForm = openAiForm;
+
+/** @throws RocmForgeError why it cannot run; nothing was written then */
+async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
+  const { inference, facts } = context;
+  const { client } = exchange;
+  const { message, form } = await read(kind, exchange, context);
+  const writer = writerOf(form, facts);
+  if (form.isStream) {
+    await inference.generateStream(message, client, new EventStream(exchange, writer));
+    return;
+  }
+  const response = await inference.generate(message, client, () => writer.begin());
+  if (response !== undefined) exchange.json(writer.whole(response));
+}
+
+/** Small requests are read at once, large ones in a thread, as those of gRPC are. */
+async function read(
+  kind: AnswerKind,
+  exchange: Exchange,
+  { encoder }: HttpContext,
+): Promise<{ readonly message: GenerateStreamRequest | LargeRequest; readonly form: AnswerForm }> {
+  const bytes = await exchange.body();
+  if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
+    return encoder.budget.spend(() => readGeneration(kind, bytes));
+  }
+  const { message, form } = await encoder.readJson(kind, bytes, exchange.client);
+  return { message: new LargeRequest(message), form: form as AnswerForm };
+}
+
+function writerOf(form: AnswerForm, facts: HttpContext['facts']): AnswerWriter {
+  return form.kind === 'llama' ? new LlamaAnswer(form, facts) : new OpenAiAnswer({ ...form, kind: form.kind }, facts);
+}
+
+/** The route of a request, and what its path matched. */
+export function routeOf(
+  method: string,
+  path: string,
+): { readonly route: Route; readonly matched: readonly string[] } | RocmForgeError {
+  const there: string[] = [];
+  for (const route of ROUTES) {
+    const match = typeof route.path === 'string' ? (route.path === path ? [path] : null) : route.path.exec(path);
+    if (match === null) continue;
+    if (route.method === method || (route.method === 'GET' && method === 'HEAD')) {
+      return { route, matched: match.slice(1).map(decoded) };
+    }
+    there.push(route.method);
+  }
+  const field = 'path';
+  if (there.length > 0) {
+    return new RocmForgeError('METHOD_NOT_ALLOWED', `"${path}" is asked with ${there.join(' or ')}, not ${method}`, {
+      field,
+    });
+  }
+  return new RocmForgeError('PATH_NOT_FOUND', `nothing is served under "${path}"`, { field });
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Serves one request. What goes wrong is told in the route's form. */
+export async function serve(
+  route: Route,
+  matched: readonly string[],
+  exchange: Exchange,
+  context: HttpContext,
+): Promise<void> {
+  try {
+    await route.handle(exchange, context, ...matched);
+  } catch (error) {
+    exchange.fail(asRocmForgeError(error));
+  }
+}

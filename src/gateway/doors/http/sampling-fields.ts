@@ -1,0 +1,120 @@
+import type {
+  GenerateStreamRequest,
+  OutputOptions,
+  SamplingParameters,
+  StopConditions,
+} from '../../../shared/generated/rocmforge/v1/inference.js';
+import { GenerateStreamRequest as Message } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { Fields } from './fields.js';
+
+const MOST_INTEGER = 2 ** 31 - 1;
+
+/** What the fields of the public API are called in JSON: for errors, which name the API's. */
+export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
+  ['sampling.temperature', 'temperature'],
+  ['sampling.top_k', 'top_k'],
+  ['sampling.top_p', 'top_p'],
+  ['sampling.min_p', 'min_p'],
+  ['sampling.typical_p', 'typical_p'],
+  ['sampling.repetition_penalty', 'repetition_penalty'],
+  ['sampling.frequency_penalty', 'frequency_penalty'],
+  ['sampling.presence_penalty', 'presence_penalty'],
+  ['sampling.logit_bias', 'logit_bias'],
+  ['stop.max_tokens', 'max_tokens'],
+  ['stop.min_tokens', 'min_tokens'],
+  ['stop.strings', 'stop'],
+  ['stop.token_ids', 'stop_token_ids'],
+  ['output.logprobs', 'logprobs'],
+  ['output.prompt_logprobs', 'prompt_logprobs'],
+  ['output.echo', 'echo'],
+  ['text', 'prompt'],
+  ['text.text', 'prompt'],
+  ['tokens', 'prompt'],
+  ['tokens.ids', 'prompt'],
+  ['chat', 'messages'],
+]);
+
+/** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
+export function samplingOf(fields: Fields): SamplingParameters {
+  return {
+    temperature: fields.number('temperature'),
+    topK: fields.integer('top_k', -1, MOST_INTEGER) ?? 0,
+    topP: fields.number('top_p'),
+    minP: fields.number('min_p') ?? 0,
+    typicalP: fields.number('typical_p'),
+    repetitionPenalty: fields.number('repetition_penalty'),
+    frequencyPenalty: fields.number('frequency_penalty') ?? 0,
+    presencePenalty: fields.number('presence_penalty') ?? 0,
+    logitBias: logitBiasOf(fields),
+    seed: seedOf(fields),
+  };
+}
+
+/** A seed of 64 bits; a negative one is its two's complement, which stays apart from all others. */
+export function seedOf(fields: Fields): bigint | undefined {
+  const seed = fields.integer('seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+  return seed === undefined ? undefined : BigInt.asUintN(64, BigInt(seed));
+}
+
+/** A map from token ids to what is added, as JSON writes it: the ids are strings. */
+function logitBiasOf(fields: Fields): { [id: number]: number } {
+  const biases: { [id: number]: number } = {};
+  const given = fields.any('logit_bias');
+  if (given === undefined) return biases;
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+    return fields.refuse('logit_bias', 'is no object of token ids and numbers');
+  }
+  for (const [id, bias] of Object.entries(given)) {
+    if (!/^\d{1,10}$/.test(id) || typeof bias !== 'number') {
+      fields.refuse('logit_bias', 'is no object of token ids and numbers');
+    }
+    biases[Number(id)] = bias;
+  }
+  return biases;
+}
+
+/** When to end. @param maxTokens what the form calls the most tokens */
+export function stopOf(fields: Fields, maxTokens: number | undefined): StopConditions {
+  const stop = fields.any('stop');
+  const strings = typeof stop === 'string' ? [stop] : stop === undefined ? [] : fields.strings('stop')!;
+  return {
+    // An empty one would be everywhere; clients send it for none.
+    strings: strings.filter((text) => text !== ''),
+    tokenIds: [...(fields.ids('stop_token_ids') ?? [])],
+    includeStopString: fields.boolean('include_stop_str_in_output') ?? false,
+    ignoreEos: fields.boolean('ignore_eos') ?? false,
+    maxTokens,
+    minTokens: fields.integer('min_tokens', 0, MOST_INTEGER) ?? 0,
+  };
+}
+
+/** The most tokens: a whole number, as one of these names has it. */
+export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
+  const given = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((most) => most !== undefined);
+  return given[0];
+}
+
+/** A message of the public API from its parts. */
+export function messageOf(
+  fields: Fields,
+  parts: {
+    readonly input: GenerateStreamRequest['input'];
+    readonly sampling: SamplingParameters;
+    readonly stop: StopConditions;
+    readonly output: Partial<OutputOptions>;
+  },
+): GenerateStreamRequest {
+  const { sampling } = parts;
+  const message = Message.fromPartial({
+    n: fields.integer('n', 0, MOST_INTEGER),
+    priority: fields.integer('priority', -MOST_INTEGER, MOST_INTEGER) ?? 0,
+    requestId: fields.string('request_id') ?? '',
+    model: fields.string('model') ?? '',
+    output: { includeSpecialTokens: fields.boolean('skip_special_tokens') === false, ...parts.output },
+  });
+  // -1 is how vLLM says all.
+  message.sampling = { ...sampling, topK: Math.max(sampling.topK, 0) };
+  message.stop = parts.stop;
+  message.input = parts.input;
+  return message;
+}

@@ -1,0 +1,46 @@
+import type { Gateway } from '../../src/gateway/main.js';
+
+/** What an HTTP answer was. */
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
+  readonly json: any;
+}
+
+/** Asks a gateway's HTTP door; an object is sent as JSON. */
+export async function ask(
+  gateway: Gateway,
+  path: string,
+  body?: unknown,
+  options: { readonly method?: string; readonly headers?: Record<string, string>; readonly signal?: AbortSignal } = {},
+): Promise<HttpAnswer> {
+  const isRaw = typeof body === 'string' || body instanceof Uint8Array;
+  const answer = await fetch(`${baseOf(gateway)}${path}`, {
+    method: options.method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...options.headers },
+    ...(body !== undefined && { body: (isRaw ? body : JSON.stringify(body)) as string }),
+    ...(options.signal && { signal: options.signal }),
+  });
+  const text = await answer.text();
+  const isJson = answer.headers.get('content-type')?.startsWith('application/json') === true;
+  return { status: answer.status, headers: answer.headers, text, json: isJson ? JSON.parse(text) : undefined };
+}
+
+/** The address of a gateway's HTTP door. */
+export function baseOf({ httpServer }: Gateway): string {
+  if (httpServer === undefined) throw new Error('the gateway has no HTTP door');
+  return `http://127.0.0.1:${httpServer.port}`;
+}
+
+/** The events of a stream of server-sent events, as they were sent. */
+export function eventsOf(text: string): readonly string[] {
+  return text
+    .split('\n\n')
+    .filter((event) => event !== '')
+    .map((event) => {
+      if (!event.startsWith('data: ')) throw new Error(`no event: ${event}`);
+      return event.slice('data: '.length);
+    });
+}

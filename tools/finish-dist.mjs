@@ -1,0 +1,11 @@
+// What tsc leaves undone of dist/: it copies no file that is no TypeScript, and writes without the executable bit that
+// `bin` needs.
+import { chmodSync, copyFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const PAGE = path.join('gateway', 'doors', 'http', 'page.html');
+
+copyFileSync(path.join(root, 'src', PAGE), path.join(root, 'dist', PAGE));
+chmodSync(path.join(root, 'dist', 'cli', 'main.js'), 0o755);
