@@ -3,13 +3,14 @@
  * process of its own; processor time is the gateway's alone, from its own metrics.
  *
  *     npm run build:ts && npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .
- *     node build/bench/bench/gateway/measure.js [cpu] [pipeline] [prefix] [memory]
+ *     node build/bench/bench/gateway/measure.js [cpu] [doors] [pipeline] [prefix] [memory]
  *
  * Run it from the repository root; `memory` takes ten minutes and runs only when it is named. Ends with code 1 when a
  * bound does not hold.
  */
 import { MetricsSnapshot } from '../../src/cli/bench/prometheus.js';
 import { executorRate } from './executor-rate.js';
+import { httpCostPerToken } from './http-load.js';
 import { offer, type Stack, startEcho, startStack } from './processes.js';
 
 interface Row {
@@ -83,6 +84,20 @@ async function cpu(): Promise<void> {
       growth <= 1.3,
     );
   }
+}
+
+async function doors(): Promise<void> {
+  await withStack({ stepMs: 50, maxSequences: 256 }, async (stack) => {
+    const grpc = await cpuPerToken(stack, 256, 200);
+    const http = await httpCostPerToken(stack.httpPort, stack.metrics, 256, 200);
+    const ratio = http.us / grpc.us;
+    record(
+      'CPU a token, 256 streams, 50 ms steps, OpenAI’s completions over HTTP, of gRPC’s',
+      `${http.us.toFixed(1)} µs (${http.events.toFixed(2)} events a token) / ${grpc.us.toFixed(1)} µs = ${ratio.toFixed(2)}`,
+      '≤ 2',
+      ratio <= 2,
+    );
+  });
 }
 
 async function pipeline(): Promise<void> {
@@ -177,9 +192,9 @@ async function memory(): Promise<void> {
   });
 }
 
-const sections = { cpu, pipeline, prefix, memory };
+const sections = { cpu, doors, pipeline, prefix, memory };
 const named = process.argv.slice(2);
-const chosen = named.length > 0 ? named : ['cpu', 'pipeline', 'prefix'];
+const chosen = named.length > 0 ? named : ['cpu', 'doors', 'pipeline', 'prefix'];
 process.stdout.write('| what | measured | bound | |\n| --- | --- | --- | --- |\n');
 for (const name of chosen) await sections[name as keyof typeof sections]();
 process.exit(rows.every(({ holds }) => holds) ? 0 : 1);

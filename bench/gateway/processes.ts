@@ -32,6 +32,8 @@ export interface StackOptions {
 export interface Stack {
   readonly address: string;
   readonly metrics: string;
+  /** Port of the HTTP door, on loopback. */
+  readonly httpPort: number;
   /** Steps and rows that the fake executor ran. */
   counts(): Promise<{ readonly steps: number; readonly rows: number }>;
   stop(): Promise<void>;
@@ -62,6 +64,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const metrics = `127.0.0.1:${metricsPort(number)}`;
   const { process: executor } = await startFake({ listen: executorAddress, stepMs, kvBlocks });
   const gatewayArguments = ['serve', '--model', model, '--listen', address, '--executor', executorAddress];
+  const httpPort = metricsPort(number + 5000);
+  gatewayArguments.push('--http-listen', `127.0.0.1:${httpPort}`);
   gatewayArguments.push('--metrics-listen', metrics, '--max-sequences', String(maxSequences));
   gatewayArguments.push('--max-context', '65536', '--max-step-tokens', String(options.maxStepTokens ?? 2048));
   gatewayArguments.push('--pipeline-depth', String(pipelineDepth), '--max-queued-requests', '100000');
@@ -75,6 +79,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   return {
     address,
     metrics,
+    httpPort,
     counts: async () => {
       const line = new Promise<string>((resolve) => executor.stdout?.once('data', (data) => resolve(String(data))));
       executor.kill('SIGUSR2');

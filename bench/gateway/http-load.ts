@@ -1,0 +1,55 @@
+import { connect } from 'node:net';
+import { MetricsSnapshot } from '../../src/cli/bench/prometheus.js';
+
+/** What the gateway took for streams over HTTP. */
+export interface HttpCost {
+  readonly us: number;
+  readonly events: number;
+}
+
+const PROMPT = Array.from({ length: 16 }, (_, i) => 259 + i);
+
+/**
+ * Microseconds of the gateway's processor time for each token that comes as a server-sent event: `streams` completions at
+ * once, each over a connection of its own, as HTTP/1.1 has it. The clients read bytes and count.
+ */
+export async function httpCostPerToken(
+  port: number,
+  metrics: string,
+  streams: number,
+  tokens: number,
+): Promise<HttpCost> {
+  await offer(port, streams, Math.ceil(tokens / 4));
+  const before = await MetricsSnapshot.read(metrics);
+  const events = await offer(port, streams, tokens);
+  const after = await MetricsSnapshot.read(metrics);
+  const seconds = after.get('process_cpu_seconds_total') - before.get('process_cpu_seconds_total');
+  return { us: (1e6 * seconds) / (streams * tokens), events: events / (streams * tokens) };
+}
+
+/** @returns the events that came */
+async function offer(port: number, streams: number, tokens: number): Promise<number> {
+  const counts = await Promise.all(Array.from({ length: streams }, () => stream(port, tokens)));
+  return counts.reduce((sum, count) => sum + count, 0);
+}
+
+function stream(port: number, tokens: number): Promise<number> {
+  const body = JSON.stringify({ prompt: PROMPT, max_tokens: tokens, ignore_eos: true, stream: true });
+  const head = `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n`;
+  return new Promise((resolve, reject) => {
+    let events = 0;
+    let last = '';
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`),
+    );
+    socket.on('data', (data) => {
+      const text = data.toString('latin1');
+      for (let at = text.indexOf('data: {'); at >= 0; at = text.indexOf('data: {', at + 1)) events += 1;
+      last = (last + text).slice(-64);
+    });
+    socket.on('error', reject);
+    socket.on('close', () =>
+      last.includes('[DONE]') ? resolve(events) : reject(new Error(`a stream ended with ${last}`)),
+    );
+  });
+}
