@@ -7,7 +7,19 @@ import { fileURLToPath } from 'node:url';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const buf = path.join(root, 'node_modules', '.bin', 'buf');
 const generated = path.join(root, 'src', 'shared', 'generated');
+const descriptors = path.join(root, 'build', 'proto');
 
 rmSync(generated, { recursive: true, force: true });
 mkdirSync(generated, { recursive: true });
 execFileSync(buf, ['generate', '--include-imports', '--include-wkt'], { cwd: root, stdio: 'inherit' });
+
+// All that is public: what gateway and executor say to each other is nobody else's.
+mkdirSync(descriptors, { recursive: true });
+execFileSync(
+  buf,
+  [
+    ...['build', '--as-file-descriptor-set', '--exclude-source-info', '--exclude-path', 'proto/rocmforge/executor'],
+    ...['-o', path.join(descriptors, 'descriptors.binpb')],
+  ],
+  { cwd: root, stdio: 'inherit' },
+);

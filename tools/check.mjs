@@ -1,9 +1,11 @@
-// Lint and format of TypeScript, C++ and proto, the type check, which folder imports which, and how long files are.
+// Lint and format of TypeScript, C++ and proto, what breaks the released API, the type check, which folder imports which, and how
+// long files are.
 // `--write` formats instead of complaining.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { breakingComplaints } from './check-breaking.mjs';
 import { importComplaints } from './check-imports.mjs';
 import { lengthComplaints } from './check-lengths.mjs';
 
@@ -62,6 +64,7 @@ const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap
 const results = [
   passes('buf lint', 'buf', ['lint']),
   passes('buf format', 'buf', write ? ['format', '-w'] : ['format', '-d', '--exit-code']),
+  holds(breakingComplaints(root)),
   passes('biome', 'biome', ['check', '--error-on-warnings', ...(write ? ['--write'] : [])]),
   passes('tsc', 'tsc', ['-p', 'tsconfig.json']),
   holds(importComplaints(sourcesOf(['src'], /\.ts$/))),

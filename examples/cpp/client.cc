@@ -13,6 +13,7 @@
 #include <string>
 
 #include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "rocmforge/v1/inference.grpc.pb.h"
 
 namespace pb = rocmforge::v1;

@@ -25,7 +25,7 @@ const options = {
 };
 const load = (file) => protoLoader.loadSync(file, options);
 const { InferenceService } = grpc.loadPackageDefinition(load('rocmforge/v1/inference.proto')).rocmforge.v1;
-const errorTypes = load('google/rpc/error_details.proto');
+const errorTypes = { ...load('google/rpc/status.proto'), ...load('google/rpc/error_details.proto') };
 const client = new InferenceService(address, grpc.credentials.createInsecure());
 
 /** Calls onChunk for each chunk; resolves with the end, rejects with the gRPC error. */

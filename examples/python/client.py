@@ -4,7 +4,7 @@
     mkdir -p build/python
     protoc -I proto --python_out=build/python --grpc_python_out=build/python \
         --plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin \
-        proto/rocmforge/v1/inference.proto proto/google/rpc/error_details.proto
+        proto/rocmforge/v1/inference.proto proto/google/rpc/status.proto proto/google/rpc/error_details.proto
     PYTHONPATH=build/python /usr/bin/python3 examples/python/client.py 127.0.0.1:50051
 
 Streams a generation, cancels one, lets one run into its deadline, and reads the details of an error.
@@ -13,7 +13,7 @@ Streams a generation, cancels one, lets one run into its deadline, and reads the
 import sys
 
 import grpc
-from google.rpc import error_details_pb2
+from google.rpc import error_details_pb2, status_pb2
 
 from rocmforge.v1 import inference_pb2 as pb
 from rocmforge.v1 import inference_pb2_grpc as pb_grpc
@@ -32,7 +32,7 @@ def reason_of(error):
     """The reason in the google.rpc.ErrorInfo that every error carries."""
     for key, value in error.trailing_metadata():
         if key == "grpc-status-details-bin":
-            for detail in error_details_pb2.Status.FromString(value).details:
+            for detail in status_pb2.Status.FromString(value).details:
                 info = error_details_pb2.ErrorInfo()
                 if detail.Unpack(info):
                     return info.reason

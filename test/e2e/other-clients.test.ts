@@ -100,7 +100,7 @@ describe('a client that is not ours', () => {
   if (!hasPython) console.log('skipped: the Python example; it needs python3-grpcio and protobuf-compiler-grpc');
   it.skipIf(!hasPython)('the Python example does the same', async () => {
     const generated = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-    const protos = ['rocmforge/v1/inference.proto', 'google/rpc/error_details.proto'];
+    const protos = ['rocmforge/v1/inference.proto', 'google/rpc/status.proto', 'google/rpc/error_details.proto'];
     const compiled = await runProgram('protoc', [
       ...['-I', 'proto', `--python_out=${generated}`, `--grpc_python_out=${generated}`],
       `--plugin=protoc-gen-grpc_python=${plugin}`,

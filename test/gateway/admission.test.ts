@@ -1,6 +1,7 @@
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
-import { RetryInfo, Status } from '../../src/shared/generated/google/rpc/error_details.js';
+import { RetryInfo } from '../../src/shared/generated/google/rpc/error_details.js';
+import { Status } from '../../src/shared/generated/google/rpc/status.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';

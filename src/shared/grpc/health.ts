@@ -13,9 +13,14 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../generated/grpc/health/v1/health.js';
 
+/** The full name of the health protocol's service. */
+export const HEALTH_SERVICE = 'grpc.health.v1.Health';
+/** A name to ask for whose answer is SERVING while this process answers at all, whatever it can serve. */
+export const LIVENESS = 'liveness';
+
 /**
  * The standard health protocol (grpc/grpc `doc/health-checking.md`) for a fixed set of services, all of which become ready and
- * unready together.
+ * unready together, and for {@link LIVENESS}: a process that cannot serve now, and will again, is not to be restarted.
  *
  * Not `grpc-health-check`: it reads its messages from text at each import, with a second protobuf library, which took a
  * fifth of an executor's start, and a start is most of a recovery.
@@ -27,7 +32,7 @@ export class Health {
 
   /** @param services full names; `""`, the server as a whole, is always among them */
   constructor(services: readonly string[]) {
-    this.names = ['', ...services];
+    this.names = ['', ...services, LIVENESS];
   }
 
   /** Says whether requests are served. Those who watch hear of changes alone. */
@@ -43,7 +48,7 @@ export class Health {
         { request }: ServerUnaryCall<HealthCheckRequest, HealthCheckResponse>,
         done: sendUnaryData<HealthCheckResponse>,
       ) => {
-        if (this.names.includes(request.service)) return done(null, { status: this.status });
+        if (this.names.includes(request.service)) return done(null, { status: this.statusOf(request.service) });
         // What was asked for is not repeated: it may be longer than a status has room for.
         done({ code: status.NOT_FOUND, details: `no such service; known: ${this.names.slice(1).join(', ')}` });
       },
@@ -52,19 +57,21 @@ export class Health {
           call.write({ status: ServingStatus.SERVICE_UNKNOWN });
           return;
         }
-        const tell = () => call.write({ status: this.status });
-        this.watchers.add(tell);
+        const { service } = call.request;
+        const tell = () => call.write({ status: this.statusOf(service) });
+        // Those who watch hear of changes alone, and of this one there are none.
+        if (service !== LIVENESS) this.watchers.add(tell);
         call.on('close', () => this.watchers.delete(tell));
         call.on('cancelled', () => this.watchers.delete(tell));
         tell();
       },
       list: (_call: unknown, done: sendUnaryData<HealthListResponse>) => {
-        done(null, { statuses: Object.fromEntries(this.names.map((name) => [name, { status: this.status }])) });
+        done(null, { statuses: Object.fromEntries(this.names.map((name) => [name, { status: this.statusOf(name) }])) });
       },
     });
   }
 
-  private get status(): ServingStatus {
-    return this.isServing ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+  private statusOf(name: string): ServingStatus {
+    return this.isServing || name === LIVENESS ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
   }
 }

@@ -1,7 +1,8 @@
 import { Metadata, type ServiceError, type StatusObject, status } from '@grpc/grpc-js';
 import { asRocmForgeError, ERRORS, type ErrorReason, RocmForgeError } from '../errors.js';
 import type { Any } from '../generated/google/protobuf/any.js';
-import { BadRequest, ErrorInfo, RetryInfo, Status } from '../generated/google/rpc/error_details.js';
+import { BadRequest, ErrorInfo, RetryInfo } from '../generated/google/rpc/error_details.js';
+import { Status } from '../generated/google/rpc/status.js';
 
 /** `google.rpc.ErrorInfo.domain` of every error sent from here. */
 export const ERROR_DOMAIN = 'rocmforge';
@@ -39,7 +40,10 @@ export function toStatus(thrown: unknown): Partial<StatusObject> {
   ];
   if (field !== undefined) {
     details.push(
-      pack('google.rpc.BadRequest', BadRequest.encode({ fieldViolations: [{ field, description: message }] })),
+      pack(
+        'google.rpc.BadRequest',
+        BadRequest.encode({ fieldViolations: [{ field, description: message, reason: error.reason }] }),
+      ),
     );
   }
   if (retryDelayMs > 0) {

@@ -4,7 +4,7 @@ import {
   HealthClient,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../../src/shared/generated/grpc/health/v1/health.js';
-import { Health } from '../../../src/shared/grpc/health.js';
+import { Health, LIVENESS } from '../../../src/shared/grpc/health.js';
 
 const ends: (() => void)[] = [];
 afterEach(() => {
@@ -44,7 +44,26 @@ test('tells of the server, of each service, and of no other', async () => {
   const listed = await new Promise((resolve, reject) =>
     client.list({}, (error, response) => (error ? reject(error) : resolve(response.statuses))),
   );
-  expect(listed).toEqual({ '': { status: ServingStatus.SERVING }, 'a.A': { status: ServingStatus.SERVING } });
+  const serving = { status: ServingStatus.SERVING };
+  expect(listed).toEqual({ '': serving, 'a.A': serving, liveness: serving });
+});
+
+test('is alive, whatever it can serve', async () => {
+  const health = new Health(['a.A']);
+  const client = await serve(health);
+  for (const serving of [false, true, false]) {
+    health.setServing(serving);
+    expect(await check(client, LIVENESS)).toBe(ServingStatus.SERVING);
+  }
+  const heard: ServingStatus[] = [];
+  const watch = client.watch({ service: LIVENESS });
+  watch.on('error', () => undefined).on('data', (response) => heard.push(response.status));
+  await expect.poll(() => heard.length).toBe(1);
+  for (const serving of [true, false]) health.setServing(serving);
+  // Answered after all that was written for those who watch.
+  await check(client, '');
+  expect(heard).toEqual([ServingStatus.SERVING]);
+  watch.cancel();
 });
 
 test('tells those who watch at once, and of changes alone', async () => {

@@ -2,7 +2,8 @@ import { Metadata } from '@grpc/grpc-js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ERRORS, type ErrorReason, RocmForgeError } from '../../../src/shared/errors.js';
-import { BadRequest, Status } from '../../../src/shared/generated/google/rpc/error_details.js';
+import { BadRequest } from '../../../src/shared/generated/google/rpc/error_details.js';
+import { Status } from '../../../src/shared/generated/google/rpc/status.js';
 import { errorInfo, toStatus } from '../../../src/shared/grpc/status.js';
 
 /** Bytes of the trailers that carry a status, as HTTP/2 counts them. */

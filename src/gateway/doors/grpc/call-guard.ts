@@ -16,7 +16,7 @@ export interface CallLimits {
   readonly unreadTimeoutMs: number;
   /** The most bytes of answers that nobody has read. */
   readonly maxUnreadBytes: number;
-  /** Bytes that a request of each path may have. */
+  /** Bytes that a request of each path may have; where a call has several, all of them. */
   readonly requestBytes: ReadonlyMap<string, number>;
 }
 
@@ -145,14 +145,16 @@ export class CallGuard {
     const wasKnown = call.received >= PREFIX_BYTES;
     call.received += data.length;
     let added = data.length;
+    const most = this.limits.requestBytes.get(call.path);
+    const bytes = call.received < PREFIX_BYTES ? 0 : call.prefix.readUInt32BE(1);
+    // What the first message says it has, and all that came: more than one message may come.
+    const claimed = Math.max(bytes, call.received - PREFIX_BYTES);
+    if (most !== undefined && claimed > most) {
+      this.counters.refused += 1;
+      refuse(call, tooLarge(claimed, most));
+      return;
+    }
     if (!wasKnown && call.received >= PREFIX_BYTES) {
-      const bytes = call.prefix.readUInt32BE(1);
-      const most = this.limits.requestBytes.get(call.path);
-      if (most !== undefined && bytes > most) {
-        this.counters.refused += 1;
-        refuse(call, tooLarge(bytes, most));
-        return;
-      }
       call.isCompressed = call.prefix.readUInt8(0) === 1;
       // It counts for what it may unpack to, until somebody has answered: when it is unpacked is not told.
       if (call.isCompressed) added += Math.min(bytes * MOST_PACKED, most ?? 0);
@@ -259,20 +261,23 @@ function shortenPath(headers: IncomingHttpHeaders): void {
   if (path !== undefined && path.length > MAX_PATH_CHARACTERS) headers[':path'] = path.slice(0, MAX_PATH_CHARACTERS);
 }
 
-/** Answers in the place of a handler that has not begun, and gives the stream up. */
+/** Answers in the place of a handler that has not, and gives the stream up. */
 function refuse({ stream }: Call, error: RocmForgeError): void {
   if (stream.destroyed || stream.closed) return;
-  const { code, details = '', metadata } = toStatus(error);
-  if (!stream.headersSent) {
-    const headers = {
-      [constants.HTTP2_HEADER_STATUS]: constants.HTTP_STATUS_OK,
-      [constants.HTTP2_HEADER_CONTENT_TYPE]: 'application/grpc+proto',
-      'grpc-status': String(code),
-      'grpc-message': encodeURI(details),
-      ...metadata?.toHttp2Headers(),
-    };
-    stream.respond(headers as Parameters<ServerHttp2Stream['respond']>[0], { endStream: true });
+  if (stream.headersSent) {
+    // A call with answers already: what is to be told more waits behind them.
+    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    return;
   }
+  const { code, details = '', metadata } = toStatus(error);
+  const headers = {
+    [constants.HTTP2_HEADER_STATUS]: constants.HTTP_STATUS_OK,
+    [constants.HTTP2_HEADER_CONTENT_TYPE]: 'application/grpc+proto',
+    'grpc-status': String(code),
+    'grpc-message': encodeURI(details),
+    ...metadata?.toHttp2Headers(),
+  };
+  stream.respond(headers as Parameters<ServerHttp2Stream['respond']>[0], { endStream: true });
   stream.close(constants.NGHTTP2_NO_ERROR);
 }
 

@@ -1,6 +1,6 @@
 import { Server } from '@grpc/grpc-js';
 import { InferenceServiceService } from '../../../shared/generated/rocmforge/v1/inference.js';
-import type { Health } from '../../../shared/grpc/health.js';
+import { HEALTH_SERVICE, type Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
@@ -8,7 +8,8 @@ import type { Inference } from '../inference.js';
 import { CallGuard } from './call-guard.js';
 import { encodeStreamResponse } from './chunk-encoding.js';
 import { ConnectionGuard } from './connection-guard.js';
-import { inferenceHandlers } from './inference-service.js';
+import { INFERENCE_SERVICE, inferenceHandlers } from './inference-service.js';
+import { addReflection, REFLECTION_BYTES } from './reflection.js';
 
 /** What connections and calls may take. Absent: the default. */
 export interface ConnectionOptions {
@@ -52,7 +53,7 @@ const MAX_UNREAD_BYTES = 32 * MIB;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
 /**
- * Serves the public API and health.
+ * Serves the public API, health and reflection.
  *
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
@@ -63,12 +64,11 @@ export async function openPublicServer(
   options: ConnectionOptions,
   log: Logger,
 ): Promise<PublicServer> {
-  const requestBytes = new Map(
-    Object.entries(inference.requestBytes).map(([name, { most }]) => [
-      InferenceServiceService[name as keyof typeof InferenceServiceService].path,
-      most,
-    ]),
-  );
+  const methodBytes = Object.entries(inference.requestBytes).map(([name, { most }]): [string, number] => [
+    InferenceServiceService[name as keyof typeof InferenceServiceService].path,
+    most,
+  ]);
+  const requestBytes = new Map([...methodBytes, ...REFLECTION_BYTES]);
   const server = new Server({
     ...SERVER_OPTIONS,
     'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
@@ -83,6 +83,7 @@ export async function openPublicServer(
   const methods = { ...InferenceServiceService, generateStream };
   server.addService(strictService(methods, inference.requestBytes), inferenceHandlers(inference));
   health.addTo(server);
+  addReflection(server, [INFERENCE_SERVICE, HEALTH_SERVICE]);
   const calls = new CallGuard(
     {
       maxOpenCalls: MAX_OPEN_CALLS,

@@ -1,0 +1,1 @@
+export function breakingComplaints(root: string): string[];
