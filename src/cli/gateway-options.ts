@@ -8,6 +8,8 @@ export function gatewayOptions(
     readonly model: string;
     readonly listen: string;
     readonly modelName?: string;
+    readonly anyModelName?: boolean;
+    readonly chatTemplate?: string;
     readonly executor?: string;
     readonly pipelineDepth?: number;
     readonly prefixCache?: boolean;
@@ -31,6 +33,8 @@ export function gatewayOptions(
   return {
     model: options.model,
     modelName: options.modelName,
+    anyModelName: options.anyModelName,
+    chatTemplate: options.chatTemplate,
     listen: options.listen,
     executor:
       options.executor === undefined

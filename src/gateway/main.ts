@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Health } from '../shared/grpc/health.js';
@@ -24,6 +26,10 @@ import { Router } from './router.js';
 export interface GatewayOptions extends ConnectionOptions {
   readonly model: string;
   readonly modelName?: string | undefined;
+  /** Whether requests may call the model as they like; default: no. */
+  readonly anyModelName?: boolean | undefined;
+  /** A file with a chat template that takes the place of the model file's. */
+  readonly chatTemplate?: string | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
   readonly listen: string;
   readonly executor: SupervisorOptions['executor'];
@@ -112,17 +118,23 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
   if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
+  const chatTemplate = options.chatTemplate === undefined ? undefined : templateOf(options.chatTemplate);
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
+    ...(options.anyModelName && { anyName: true }),
+    ...(chatTemplate !== undefined && { chatTemplate }),
   });
   const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = model;
   if (unused.length > 0) {
     const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
   }
-  const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
+  const encoder = new EncodeService({
+    ...{ modelFile, tokenizer, hasChatTemplate, facts, chatTemplate },
+    workerFile: encodeWorkerFile(),
+  });
   const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
   const replica = new Replica(
@@ -216,6 +228,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     stop,
   };
+}
+
+function templateOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new RocmForgeError('INVALID_OPTION', `--chat-template ${file} cannot be read: ${(error as Error).message}`);
+  }
 }
 
 function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {

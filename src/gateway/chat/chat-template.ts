@@ -20,6 +20,8 @@ export type { ChatMessage, ChatTool, ChatToolCall, Conversation } from './templa
 export interface ChatTemplateOptions {
   /** The time that templates write into prompts; default: the clock's. */
   readonly now?: () => Date;
+  /** Takes the place of the templates of the model file. */
+  readonly source?: string | undefined;
 }
 
 /** The chat template of a model: a conversation in, one prompt out. */
@@ -34,14 +36,19 @@ export class ChatTemplate {
   /** Never throws for a missing or broken template: a model without one still completes text. */
   constructor(metadata: GgufMetadata, tokenizer: Tokenizer, options: ChatTemplateOptions = {}) {
     this.guard = new InjectionGuard(tokenizer.markerTexts());
-    this.source = metadata.string('tokenizer.chat_template');
-    this.toolSource = metadata.string('tokenizer.chat_template.tool_use');
+    this.source = options.source ?? metadata.string('tokenizer.chat_template');
+    this.toolSource = options.source ?? metadata.string('tokenizer.chat_template.tool_use');
     const name = (id: number | undefined) => (id === undefined ? '' : tokenizer.tokenText(id));
     this.tokens = [
       ['bos_token', name(tokenizer.bosId)],
       ['eos_token', name(tokenizer.eosId)],
     ];
     this.now = options.now ?? (() => new Date());
+  }
+
+  /** @throws TemplateError where the template cannot be read */
+  check(): void {
+    if (this.source !== undefined) this.compile(this.source);
   }
 
   /** Whether the model file has a template. */

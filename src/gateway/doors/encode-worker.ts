@@ -32,13 +32,13 @@ const BACKGROUND_NICENESS = 10;
 setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), BACKGROUND_NICENESS);
 
 // The thread reads the vocabulary from the model file itself: cloning 280,000 strings would stall the thread that serves.
-const { modelPath, openPaths, identity, facts } = workerData as EncodeWorkerData;
+const { modelPath, openPaths, identity, facts, chatTemplate: source } = workerData as EncodeWorkerData;
 const files = new ModelFiles(modelPath, openPaths);
 const { metadata } = files.model;
 const isSame = files.identity() === identity;
 files.close();
 const tokenizer = createTokenizer(metadata);
-const chatTemplate = new ChatTemplate(metadata, tokenizer);
+const chatTemplate = new ChatTemplate(metadata, tokenizer, { source });
 
 const tell = (message: TextThreadMessage): void => parentPort!.postMessage(message);
 
@@ -61,8 +61,8 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     return chatTemplate.render(chat).text;
   },
   json: ({ form, bytes }) => {
-    const { message, form: answer } = readGeneration(form as AnswerKind, bytes);
-    return { message: GenerateStreamRequest.encode(message).finish(), form: answer };
+    const { messages, form: answer } = readGeneration(form as AnswerKind, bytes);
+    return { messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()), form: answer };
   },
   generation: (bytes) => {
     const request = decodeStrictly(bytes, GenerateStreamRequest.decode);

@@ -12,6 +12,8 @@ export interface LimitFacts {
   readonly longestTokenBytes: number;
   /** The highest priority that a request may have. */
   readonly maxPriority: number;
+  /** Whether requests may call the model as they like. */
+  readonly takesAnyName?: boolean;
 }
 
 /** Any request of the public API; each has some of these fields. */
@@ -156,8 +158,8 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
 }
 
 /** @throws RocmForgeError `MODEL_NOT_FOUND` */
-export function checkModelName(name: string, { modelName }: LimitFacts): void {
-  if (name === '' || name === modelName) return;
+export function checkModelName(name: string, { modelName, takesAnyName }: LimitFacts): void {
+  if (name === '' || name === modelName || takesAnyName) return;
   throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only "${modelName}"`, {
     field: 'model',
   });

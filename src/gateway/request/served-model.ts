@@ -30,16 +30,23 @@ export interface ServedModel {
   readonly unused: readonly UnusedTensors[];
 }
 
+export interface ServedModelOptions {
+  readonly name?: string;
+  /** The context to grant; default the model's, at most 8,192. */
+  readonly maxContext?: number;
+  readonly maxPriority?: number;
+  /** A chat template in place of the file's. */
+  readonly chatTemplate?: string;
+  /** Whether requests may call the model as they like. */
+  readonly anyName?: boolean;
+}
+
 /**
  * Opens a model file and reads its metadata.
  *
- * @param maxContext the context to grant; default the model's, at most 8,192
  * @throws RocmForgeError of the GGUF reader or the tokenizer; `MODEL_UNSUPPORTED` for what the executor would refuse, too; `INVALID_OPTION` for a context the model does not have
  */
-export function readServedModel(
-  file: string,
-  options: { name?: string; maxContext?: number; maxPriority?: number },
-): ServedModel {
+export function readServedModel(file: string, options: ServedModelOptions): ServedModel {
   const opened = new ModelFile(file);
   try {
     const gguf = opened.header;
@@ -51,15 +58,23 @@ export function readServedModel(
       );
     }
     const tokenizer = createTokenizer(gguf.metadata);
-    const chatTemplate = new ChatTemplate(gguf.metadata, tokenizer);
+    const chatTemplate = new ChatTemplate(gguf.metadata, tokenizer, { source: options.chatTemplate });
+    if (options.chatTemplate !== undefined) checkTemplate(chatTemplate);
     let elements = 0;
     for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
     const { vocabularySize } = parameters;
     const name = options.name ?? nameOf(file);
     const contextLength = options.maxContext ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
     const longestTokenBytes = longestToken(tokenizer);
-    const { maxPriority = 0 } = options;
-    const facts = { modelName: name, contextLength, vocabularySize, longestTokenBytes, maxPriority };
+    const { maxPriority = 0, anyName = false } = options;
+    const facts = {
+      modelName: name,
+      contextLength,
+      vocabularySize,
+      longestTokenBytes,
+      maxPriority,
+      takesAnyName: anyName,
+    };
     const hasChatTemplate = chatTemplate.isAvailable;
     return {
       name,
@@ -71,12 +86,20 @@ export function readServedModel(
       facts,
       tokenizer,
       hasChatTemplate,
-      chatTemplate: gguf.metadata.string('tokenizer.chat_template'),
+      chatTemplate: options.chatTemplate ?? gguf.metadata.string('tokenizer.chat_template'),
       unused: unusedTensors(gguf),
     };
   } catch (error) {
     opened.close();
     throw error;
+  }
+}
+
+function checkTemplate(template: ChatTemplate): void {
+  try {
+    template.check();
+  } catch (error) {
+    throw new RocmForgeError('INVALID_OPTION', `--chat-template cannot be read: ${(error as Error).message}`);
   }
 }
 

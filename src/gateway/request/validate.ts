@@ -84,7 +84,11 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     throw new RocmForgeError(
       'PROMPT_TOO_LONG',
       `the prompt has ${promptIds.length} tokens, the context holds ${facts.contextLength} with at least one generated`,
-      { field: context.inputField },
+      {
+        field: context.inputField,
+        prompt_tokens: String(promptIds.length),
+        context_length: String(facts.contextLength),
+      },
     );
   }
   const values = samplingOf(sampling);

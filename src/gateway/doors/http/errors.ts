@@ -36,12 +36,26 @@ const TYPE_OF_STATUS: Readonly<Record<number, string>> = {
 const typeOf = (status: number): string =>
   TYPE_OF_STATUS[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
 
+/** What llama.cpp tells of a prompt that does not fit, and clients look for. */
+function contextOf({ reason, metadata }: RocmForgeError): Readonly<Record<string, unknown>> {
+  const { prompt_tokens: tokens, context_length: context } = metadata;
+  if (reason !== 'PROMPT_TOO_LONG' || tokens === undefined) return {};
+  return { type: 'exceed_context_size_error', n_prompt_tokens: Number(tokens), n_ctx: Number(context) };
+}
+
+/** The words that OpenAI's clients know. */
+const CODES: Readonly<Record<string, string>> = {
+  MODEL_NOT_FOUND: 'model_not_found',
+  PROMPT_TOO_LONG: 'context_length_exceeded',
+};
+
 /** OpenAI's form; `code` is the reason, `param` the field. */
 export const openAiError: ErrorForm = (error) => {
   const status = statusOf(error);
   const { message, reason, metadata } = error;
-  const code = reason === 'MODEL_NOT_FOUND' ? 'model_not_found' : reason;
-  return { status, body: { error: { message, type: typeOf(status), param: metadata.field ?? null, code } } };
+  const code = CODES[reason] ?? reason;
+  const told = { message, type: typeOf(status), param: metadata.field ?? null, code };
+  return { status, body: { error: { ...told, ...contextOf(error) } } };
 };
 
 /** llama.cpp's form: `code` is the HTTP status. */
@@ -49,7 +63,10 @@ export const llamaError: ErrorForm = (error) => {
   const status = statusOf(error);
   const { message, reason, metadata } = error;
   const type = error.code === 'UNIMPLEMENTED' ? 'not_supported_error' : typeOf(status);
-  return { status, body: { error: { code: status, message, type, reason, param: metadata.field ?? null } } };
+  return {
+    status,
+    body: { error: { code: status, message, type, reason, param: metadata.field ?? null, ...contextOf(error) } },
+  };
 };
 
 /**

@@ -12,6 +12,7 @@ export function httpFacts({ name, contextLength, chatTemplate, tokenizer }: Serv
     bosToken: textOf(tokenizer.bosId),
     eosToken: textOf(tokenizer.eosId),
     version: packageVersion,
+    fingerprint: `build-${packageVersion}`,
     tokenText: (id) => Buffer.from(tokenizer.tokenBytes(id)).toString(),
     tokenBytes: (id) => tokenizer.tokenBytes(id),
   };

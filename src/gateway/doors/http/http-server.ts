@@ -6,6 +6,7 @@ import type { ConnectionCalls } from '../grpc/call-guard.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
 import type { ConnectionOptions } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
+import { CONNECT_PREFIX, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
 import { connectionOf, Exchange } from './exchange.js';
 import { DEFAULT_ERROR_FORM, routeOf, serve } from './routes.js';
@@ -50,6 +51,7 @@ export async function openHttpServer(
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests);
   const most = mostBodyBytes(context.facts.contextLength);
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
+  const connect = connectHandler(context.inference);
   const server = createServer(
     {
       headersTimeout: handshakeTimeoutMs,
@@ -69,6 +71,10 @@ export async function openHttpServer(
     }
     response.on('error', () => undefined);
     const path = (request.url ?? '').replace(/\?.*$/s, '');
+    if (path.startsWith(CONNECT_PREFIX)) {
+      connect(new Exchange(request, response, bodies, DEFAULT_ERROR_FORM), request, response);
+      return;
+    }
     const found = routeOf(request.method ?? '', path);
     if (found instanceof RocmForgeError) {
       new Exchange(request, response, bodies, DEFAULT_ERROR_FORM).fail(found);

@@ -18,13 +18,16 @@ export interface AnswerForm {
   readonly logprobs: number | undefined;
   /** Whether the prompt's text comes first. */
   readonly echo: boolean;
+  /** The fields of the answer that are wanted, by their paths; absent: all. */
+  readonly responseFields?: readonly string[];
 }
 
 export type AnswerKind = 'chat' | 'completion' | 'llama';
 
 /** A generation that a JSON request asks for. */
 export interface JsonGeneration {
-  readonly message: GenerateStreamRequest;
+  /** One for each prompt. */
+  readonly messages: readonly GenerateStreamRequest[];
   readonly form: AnswerForm;
 }
 
@@ -32,6 +35,8 @@ export interface JsonGeneration {
 export interface AnswerFacts {
   readonly model: string;
   readonly contextLength: number;
+  /** What answers are made by, as OpenAI's `system_fingerprint` has it: the same one, the same seed, the same text. */
+  readonly fingerprint: string;
   /** The text of one token, and its bytes. */
   tokenText(id: number): string;
   tokenBytes(id: number): Uint8Array;
@@ -41,8 +46,8 @@ export interface AnswerFacts {
 export interface AnswerWriter {
   /** The first token of a whole answer has come. */
   begin(): void;
-  /** The whole answer. */
-  whole(response: GenerateResponse): unknown;
+  /** The whole answer. @param responses one for each prompt */
+  whole(responses: readonly GenerateResponse[]): unknown;
   /** The events of a message of the stream, each the text behind `data: `. */
   events(message: GenerateStreamResponse): readonly string[];
   /** The events behind the last message. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
-import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateResponse, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
 import type { HttpContext } from './context.js';
@@ -11,7 +11,7 @@ import { readGeneration } from './json-forms.js';
 import { LlamaAnswer } from './llama/answer.js';
 import { applyTemplate, detokenize, health, props, tokenize } from './llama/routes.js';
 import { OpenAiAnswer } from './openai/answers.js';
-import { getModel, listModels } from './openai/routes.js';
+import { countTokens, getModel, listModels } from './openai/routes.js';
 import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 
@@ -59,6 +59,7 @@ export const ROUTES: readonly Route[] = [
   post('/apply-template', llamaForm, applyTemplate),
   get('/props', llamaForm, props),
   get(/^(?:\/v1)?\/health$/, llamaForm, health),
+  post(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, countTokens),
 ];
 
 /** The form in which errors of a request are told that no route takes. */
@@ -68,14 +69,23 @@ export const DEFAULT_ERROR_FORM: ErrorForm = openAiForm;
 async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
   const { inference, facts } = context;
   const { client } = exchange;
-  const { message, form } = await read(kind, exchange, context);
+  const { messages, form } = await read(kind, exchange, context);
+  const [first] = messages;
   const writer = writerOf(form, facts);
-  if (form.isStream) {
-    await inference.generateStream(message, client, new EventStream(exchange, writer));
+  if (form.isStream && first !== undefined) {
+    await inference.generateStream(first, client, new EventStream(exchange, writer));
     return;
   }
-  const response = await inference.generate(message, client, () => writer.begin());
-  if (response !== undefined) exchange.json(writer.whole(response));
+  const answers = await Promise.allSettled(
+    messages.map((message) => inference.generate(message, client, () => writer.begin())),
+  );
+  const responses: GenerateResponse[] = [];
+  for (const answer of answers) {
+    if (answer.status === 'rejected') throw answer.reason;
+    if (answer.value !== undefined) responses.push(answer.value);
+  }
+  // Fewer, and nobody waits for them any more.
+  if (responses.length === messages.length) exchange.json(writer.whole(responses));
 }
 
 /** Small requests are read at once, large ones in a thread, as those of gRPC are. */
@@ -83,13 +93,13 @@ async function read(
   kind: AnswerKind,
   exchange: Exchange,
   { encoder }: HttpContext,
-): Promise<{ readonly message: GenerateStreamRequest | LargeRequest; readonly form: AnswerForm }> {
+): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
   const bytes = await exchange.body();
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
     return encoder.budget.spend(() => readGeneration(kind, bytes));
   }
-  const { message, form } = await encoder.readJson(kind, bytes, exchange.client);
-  return { message: new LargeRequest(message), form: form as AnswerForm };
+  const { messages, form } = await encoder.readJson(kind, bytes, exchange.client);
+  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
 }
 
 function writerOf(form: AnswerForm, facts: HttpContext['facts']): AnswerWriter {

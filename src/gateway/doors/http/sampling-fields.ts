@@ -56,19 +56,22 @@ export function seedOf(fields: Fields): bigint | undefined {
   return seed === undefined ? undefined : BigInt.asUintN(64, BigInt(seed));
 }
 
-/** A map from token ids to what is added, as JSON writes it: the ids are strings. */
+/** The least that a float holds: what has it is never chosen. */
+const NEVER = -3.4e38;
+
+/** A map from token ids to what is added, as JSON writes it: the ids are strings. Or pairs, as llama.cpp has it, of which `false` is never. */
 function logitBiasOf(fields: Fields): { [id: number]: number } {
   const biases: { [id: number]: number } = {};
   const given = fields.any('logit_bias');
   if (given === undefined) return biases;
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    return fields.refuse('logit_bias', 'is no object of token ids and numbers');
-  }
-  for (const [id, bias] of Object.entries(given)) {
-    if (!/^\d{1,10}$/.test(id) || typeof bias !== 'number') {
-      fields.refuse('logit_bias', 'is no object of token ids and numbers');
-    }
-    biases[Number(id)] = bias;
+  const refuse = () => fields.refuse('logit_bias', 'is no object of token ids and numbers');
+  if (typeof given !== 'object' || given === null) return refuse();
+  const pairs: readonly unknown[] = Array.isArray(given) ? given : Object.entries(given);
+  for (const pair of pairs) {
+    if (!Array.isArray(pair) || pair.length !== 2) return refuse();
+    const [id, bias]: unknown[] = pair;
+    if (!/^\d{1,10}$/.test(String(id)) || (typeof bias !== 'number' && bias !== false)) return refuse();
+    biases[Number(id)] = bias === false ? NEVER : (bias as number);
   }
   return biases;
 }

@@ -19,6 +19,8 @@ export interface EncodeWorkerData {
   readonly modelPath: string;
   readonly openPaths: readonly string[];
   readonly facts: LimitFacts;
+  /** In place of the model file's. */
+  readonly chatTemplate: string | undefined;
   /** What the model must be, see `contentIdentity`: a thread must not encode with another vocabulary. */
   readonly identity: string;
 }
@@ -34,10 +36,10 @@ export interface TextJobs {
   };
   /** A conversation to the text that the model gets. */
   render: { readonly input: ChatInput; readonly output: string };
-  /** The bytes of a large JSON request of a form to a GenerateStreamRequest's bytes, and how it is answered: the door's business. */
+  /** The bytes of a large JSON request of a form to the bytes of a GenerateStreamRequest for each prompt, and how it is answered: the door's business. */
   json: {
     readonly input: { readonly form: string; readonly bytes: Uint8Array };
-    readonly output: { readonly message: Uint8Array; readonly form: object };
+    readonly output: { readonly messages: readonly Uint8Array[]; readonly form: object };
   };
   /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */
   generation: { readonly input: Uint8Array; readonly output: OpenedGeneration };

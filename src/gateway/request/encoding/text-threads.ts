@@ -17,6 +17,7 @@ export interface TextThreadsOptions {
   readonly file: string;
   readonly modelFile: Pick<ModelFile, 'path' | 'openPaths' | 'identity' | 'check' | 'checkStamp'>;
   readonly facts: LimitFacts;
+  readonly chatTemplate: string | undefined;
   readonly threads: number;
   /** How long a job may take once a thread has begun it. */
   readonly jobTimeLimitMs: number;
@@ -181,11 +182,11 @@ class TextThread {
 
   start(): Worker {
     if (this.worker !== undefined) return this.worker;
-    const { file, modelFile, facts } = this.options;
+    const { file, modelFile, facts, chatTemplate } = this.options;
     if (!existsSync(file)) throw new RocmForgeError('INTERNAL', `${file} is missing; run "npm run build:ts"`);
     modelFile.check();
     const { path: modelPath, openPaths, identity } = modelFile;
-    const data: EncodeWorkerData = { modelPath, openPaths, identity, facts };
+    const data: EncodeWorkerData = { modelPath, openPaths, identity, facts, chatTemplate };
     const worker = new Worker(file, {
       workerData: data,
       name: 'encode',

@@ -33,9 +33,19 @@ export class LlamaAnswer implements AnswerWriter {
     this.firstAt ??= performance.now();
   }
 
-  whole({ completions, usage }: GenerateResponse): unknown {
-    const answers = completions.map((completion) =>
-      this.last(completion.index, completion.text, completion.tokenIds, completion, {
+  whole(responses: readonly GenerateResponse[]): unknown {
+    const answers = responses.flatMap((response, i) => this.answers(response, i));
+    const wanted = answers.map((answer) => this.wanted(answer));
+    return wanted.length === 1 ? wanted[0] : wanted;
+  }
+
+  /** @param prompt which of the prompts */
+  private answers(
+    { completions, usage }: GenerateResponse,
+    prompt: number,
+  ): readonly Readonly<Record<string, unknown>>[] {
+    return completions.map((completion) =>
+      this.last(prompt * completions.length + completion.index, completion.text, completion.tokenIds, completion, {
         finishReason: completion.finishReason,
         stopMatch: completion.stopMatch,
         promptTokens: usage?.promptTokens ?? 0,
@@ -43,7 +53,6 @@ export class LlamaAnswer implements AnswerWriter {
         tokens: completion.tokenIds.length,
       }),
     );
-    return answers.length === 1 ? answers[0] : answers;
   }
 
   events({ event }: GenerateStreamResponse): readonly string[] {
@@ -58,6 +67,22 @@ export class LlamaAnswer implements AnswerWriter {
 
   lastEvents(): readonly string[] {
     return [];
+  }
+
+  /** The fields that were asked for: `a/b` is `b` of `a`, and is called so. */
+  private wanted(answer: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+    const { responseFields } = this.form;
+    if (responseFields === undefined) return answer;
+    const picked: Record<string, unknown> = {};
+    for (const path of responseFields) {
+      let value: unknown = answer;
+      for (const name of path.split('/')) {
+        const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
+        value = isThere ? (value as Record<string, unknown>)[name] : undefined;
+      }
+      if (value !== undefined) picked[path.split('/').at(-1) as string] = value;
+    }
+    return picked;
   }
 
   private lastOf({ index, finishReason, stopMatch, usage }: GenerateComplete): unknown {

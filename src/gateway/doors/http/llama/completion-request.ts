@@ -1,5 +1,5 @@
 import { Fields } from '../fields.js';
-import { promptOf } from '../openai/completion-request.js';
+import { perPrompt, promptsOf } from '../openai/completion-request.js';
 import type { JsonGeneration } from '../request.js';
 import { messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 
@@ -33,6 +33,8 @@ const OF_THOSE = [
  */
 export function llamaCompletionRequest(body: unknown): JsonGeneration {
   const fields = new Fields(body);
+  // As there: markers in a prompt are special tokens.
+  const inputs = promptsOf(fields, 'prompt', { addSpecial: true, parseSpecial: true });
   const isStream = fields.boolean('stream') ?? false;
   const likeliest = fields.integer('n_probs', 0, 20) ?? 0;
   const logprobs = likeliest === 0 ? undefined : likeliest;
@@ -50,8 +52,7 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   };
   const most = fields.integer('n_predict', -2, 2 ** 31 - 1);
   const message = messageOf(fields, {
-    // As there: markers in a prompt are special tokens.
-    input: promptOf(fields, 'prompt', { addSpecial: true, parseSpecial: true }),
+    input: undefined,
     sampling,
     stop: stopOf(fields, most === undefined || most < 0 ? undefined : most),
     output: { logprobs },
@@ -63,9 +64,12 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   for (const name of OF_THOSE) fields.any(name);
   fields.only('return_progress', false);
   // Where and how something is computed, which changes nothing that is answered.
-  fields.passOver('cache_prompt', 'id_slot', 'timings_per_token', 'n_discard', 'n_indent', 'response_fields', 'user');
+  fields.passOver('cache_prompt', 'id_slot', 'timings_per_token', 'n_discard', 'n_indent', 'user');
   fields.notBuilt('grammar', 'json_schema', 'samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
+  const responseFields = fields.strings('response_fields');
   const includeTokens = fields.boolean('return_tokens') ?? false;
+  const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
-  return { message, form: { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } };
+  const form = { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } as const;
+  return { messages, form: { ...form, ...(responseFields && { responseFields }) } };
 }

@@ -71,21 +71,29 @@ export class OpenAiAnswer implements AnswerWriter {
 
   begin(): void {}
 
-  whole(response: GenerateResponse): unknown {
+  whole(responses: readonly GenerateResponse[]): unknown {
     const { idPrefix, object, whole } = this.shape;
-    const { requestId, completions, promptLogprobs, usage } = response;
+    const sum = (count: (usage: Usage) => number) =>
+      responses.reduce((total, { usage }) => total + (usage === undefined ? 0 : count(usage)), 0);
     return {
-      id: `${idPrefix}${requestId}`,
+      id: `${idPrefix}${responses[0]?.requestId}`,
       object,
       created: this.created,
       model: this.facts.model,
-      choices: completions.map((completion) => ({
-        index: completion.index,
-        ...whole(completion.text),
-        logprobs: this.logprobs(this.tokensOf(completion, promptLogprobs), 0),
-        finish_reason: finishOf(completion.finishReason),
-      })),
-      usage: usage && usageOf(usage.promptTokens, usage.completionTokens, usage.cachedTokens),
+      system_fingerprint: this.facts.fingerprint,
+      choices: responses.flatMap(({ completions, promptLogprobs }, prompt) =>
+        completions.map((completion) => ({
+          index: prompt * completions.length + completion.index,
+          ...whole(completion.text),
+          logprobs: this.logprobs(this.tokensOf(completion, promptLogprobs), 0),
+          finish_reason: finishOf(completion.finishReason),
+        })),
+      ),
+      usage: usageOf(
+        sum(({ promptTokens }) => promptTokens),
+        sum(({ completionTokens }) => completionTokens),
+        sum(({ cachedTokens }) => cachedTokens),
+      ),
     };
   }
 
@@ -103,8 +111,14 @@ export class OpenAiAnswer implements AnswerWriter {
 
   private headOf(requestId: string): string {
     const { idPrefix, chunkObject } = this.shape;
-    const { model } = this.facts;
-    const head = { id: `${idPrefix}${requestId}`, object: chunkObject, created: this.created, model };
+    const { model, fingerprint: system_fingerprint } = this.facts;
+    const head = {
+      id: `${idPrefix}${requestId}`,
+      object: chunkObject,
+      created: this.created,
+      model,
+      system_fingerprint,
+    };
     return `${JSON.stringify(head).slice(0, -1)},"choices":[`;
   }
 

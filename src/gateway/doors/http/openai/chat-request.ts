@@ -41,7 +41,10 @@ export function chatRequest(body: unknown): JsonGeneration {
   fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
   const { isStream, includeUsage } = streamOf(fields);
   fields.end();
-  return { message, form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false } };
+  return {
+    messages: [message],
+    form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false },
+  };
 }
 
 /** The turns of a conversation. */

@@ -14,10 +14,12 @@ const DEFAULT_MAX_TOKENS = 16;
  */
 export function completionRequest(body: unknown): JsonGeneration {
   const fields = new Fields(body);
+  const addSpecial = fields.boolean('add_special_tokens');
+  const inputs = promptsOf(fields, 'prompt', { addSpecial, parseSpecial: false });
   const logprobs = fields.integer('logprobs', 0, 20);
   const echo = fields.boolean('echo') ?? false;
   const message = messageOf(fields, {
-    input: promptOf(fields, 'prompt', { addSpecial: fields.boolean('add_special_tokens'), parseSpecial: false }),
+    input: undefined,
     sampling: samplingOf(fields),
     stop: stopOf(fields, maxTokensOf(fields, 'max_tokens') ?? DEFAULT_MAX_TOKENS),
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
@@ -27,23 +29,45 @@ export function completionRequest(body: unknown): JsonGeneration {
   if (fields.string('suffix')) fields.notBuilt('suffix');
   fields.passOver('user');
   const { isStream, includeUsage } = streamOf(fields);
+  const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
-  return { message, form: { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } };
+  return { messages, form: { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } };
 }
 
-/** A text, or ids; or a list of one of them. */
-export function promptOf(
+/** The most prompts of a request. */
+const MOST_PROMPTS = 64;
+
+type Input = NonNullable<GenerateStreamRequest['input']>;
+
+/** What a request is to continue: a text, or ids; or a list of such, each with an answer of its own. */
+export function promptsOf(
   fields: Fields,
   name: string,
   options: { readonly addSpecial: boolean | undefined; readonly parseSpecial: boolean },
-): GenerateStreamRequest['input'] {
+): readonly Input[] {
   const given = fields.any(name);
-  const isListed = Array.isArray(given) && given.length === 1 && typeof given[0] !== 'number';
-  const prompt: unknown = isListed ? given[0] : given;
-  if (prompt === undefined) return fields.refuse(name, 'is missing');
-  if (typeof prompt === 'string') return { $case: 'text', value: { text: prompt, ...options } };
-  if (areIds(prompt)) return { $case: 'tokens', value: { ids: [...prompt] } };
-  if (Array.isArray(prompt) && prompt.length > 1)
-    return fields.refuse(name, 'has several prompts: send a request for each');
-  return fields.refuse(name, 'is neither a text nor a list of token ids');
+  if (given === undefined) return fields.refuse(name, 'is missing');
+  const isList = Array.isArray(given) && given.length > 0 && !areIds(given);
+  const prompts: readonly unknown[] = isList ? given : [given];
+  if (prompts.length > MOST_PROMPTS) fields.refuse(name, `has ${prompts.length} prompts, more than ${MOST_PROMPTS}`);
+  return prompts.map((prompt) => {
+    if (typeof prompt === 'string') return { $case: 'text', value: { text: prompt, ...options } };
+    if (areIds(prompt)) return { $case: 'tokens', value: { ids: [...prompt] } };
+    return fields.refuse(name, 'is neither a text nor a list of token ids, nor a list of such');
+  });
+}
+
+/** A request's message for each of its prompts. */
+export function perPrompt(
+  message: GenerateStreamRequest,
+  inputs: readonly Input[],
+  { fields, isStream }: { readonly fields: Fields; readonly isStream: boolean },
+): readonly GenerateStreamRequest[] {
+  if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
+  return inputs.map((input, i) => ({
+    ...message,
+    input,
+    // Ids of requests are one generation's each.
+    requestId: message.requestId === '' || inputs.length === 1 ? message.requestId : `${message.requestId}-${i}`,
+  }));
 }

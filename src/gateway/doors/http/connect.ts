@@ -1,0 +1,168 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  create,
+  createFileRegistry,
+  type DescMethod,
+  fromBinary,
+  type Message,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
+import {
+  type Code,
+  ConnectError,
+  createContextKey,
+  createContextValues,
+  type HandlerContext,
+} from '@connectrpc/connect';
+import { connectNodeAdapter } from '@connectrpc/connect-node';
+import { RocmForgeError } from '../../../shared/errors.js';
+import { Status } from '../../../shared/generated/google/rpc/status.js';
+import {
+  DetokenizeRequest,
+  DetokenizeResponse,
+  GenerateRequest,
+  GenerateResponse,
+  GenerateStreamRequest,
+  GenerateStreamResponse,
+  GetModelRequest,
+  GetModelResponse,
+  ListModelsRequest,
+  ListModelsResponse,
+  TokenizeRequest,
+  TokenizeResponse,
+} from '../../../shared/generated/rocmforge/v1/inference.js';
+import { readDescriptorSet } from '../../../shared/grpc/descriptors.js';
+import { toStatus } from '../../../shared/grpc/status.js';
+import { EncodedResponse } from '../../../shared/grpc/strict.js';
+import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
+import type { Inference, WaitingClient } from '../inference.js';
+import { AnswerQueue } from './answer-queue.js';
+import type { Exchange } from './exchange.js';
+
+/**
+ * Bytes of a request over Connect or gRPC-Web: it is read as a whole where everything is served, and JSON of this size
+ * takes some milliseconds. The other doors take more.
+ */
+export const MOST_CONNECT_BYTES = 256 << 10;
+
+/** How messages go to and from their bytes. */
+interface Codec<Request, Response> {
+  readonly request: { decode(bytes: Uint8Array): Request };
+  readonly response: { encode(message: Response): { finish(): Uint8Array } };
+}
+
+const exchangeKey = createContextKey<Exchange | undefined>(undefined);
+
+/** Answers one request to a path of the public service. */
+export type ConnectHandler = (exchange: Exchange, request: IncomingMessage, response: ServerResponse) => void;
+
+/** Paths under which Connect's methods are. */
+export const CONNECT_PREFIX = `/${INFERENCE_SERVICE}/`;
+
+/**
+ * The public service as JSON, Connect and gRPC-Web (https://connectrpc.com/docs/protocol), by the descriptors that
+ * reflection serves: the same messages, methods and errors as over gRPC.
+ */
+export function connectHandler(inference: Inference): ConnectHandler {
+  const files = readDescriptorSet().map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
+  const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: files }));
+  const service = registry.getService(INFERENCE_SERVICE);
+  if (service === undefined) throw new RocmForgeError('INTERNAL', `no descriptor of ${INFERENCE_SERVICE} was built`);
+
+  /** The error with its details, in the protocol's own form. */
+  const connectError = (thrown: unknown): ConnectError => {
+    const { code, details = '', metadata } = toStatus(thrown);
+    const [packed] = metadata?.get('grpc-status-details-bin') ?? [];
+    // Codes are gRPC's.
+    const error = new ConnectError(details, code as number as Code);
+    for (const { typeUrl, value } of packed instanceof Buffer ? Status.decode(packed).details : []) {
+      const desc = registry.getMessage(typeUrl.slice(typeUrl.lastIndexOf('/') + 1));
+      if (desc !== undefined) error.details.push({ desc, value: fromBinary(desc, value) });
+    }
+    return error;
+  };
+  const clientOf = (context: HandlerContext): WaitingClient => {
+    const exchange = context.values.get(exchangeKey);
+    if (exchange === undefined) throw new RocmForgeError('INTERNAL', 'a call without its exchange');
+    const left = context.timeoutMs();
+    return left === undefined ? exchange.client : { ...exchange.client, deadline: performance.now() + left };
+  };
+  const method = (name: string): DescMethod => {
+    const found = service.methods.find((one) => one.name === name);
+    if (found === undefined) throw new RocmForgeError('INTERNAL', `no descriptor of ${name} was built`);
+    return found;
+  };
+  const decoded = <Request>(desc: DescMethod, codec: Codec<Request, unknown>['request'], request: Message): Request =>
+    codec.decode(toBinary(desc.input, request as MessageShape<typeof desc.input>));
+
+  return connectNode((router) => {
+    const unary = <Request, Response>(
+      name: string,
+      codec: Codec<Request, Response>,
+      answer: (request: Request, client: WaitingClient) => Promise<Response | EncodedResponse | undefined>,
+    ): void => {
+      const desc = method(name) as DescMethod & { readonly methodKind: 'unary' };
+      router.rpc(desc, async (request, context) => {
+        try {
+          const response = await answer(decoded(desc, codec.request, request), clientOf(context));
+          if (response === undefined) return create(desc.output);
+          const bytes =
+            response instanceof EncodedResponse ? response.bytes : codec.response.encode(response as Response).finish();
+          return fromBinary(desc.output, bytes);
+        } catch (error) {
+          throw connectError(error);
+        }
+      });
+    };
+    unary('Generate', { request: GenerateRequest, response: GenerateResponse }, (request, client) =>
+      inference.generate(request, client),
+    );
+    unary('Tokenize', { request: TokenizeRequest, response: TokenizeResponse }, (request, client) =>
+      inference.tokenize(request, client),
+    );
+    unary('Detokenize', { request: DetokenizeRequest, response: DetokenizeResponse }, (request, client) =>
+      inference.detokenize(request, client),
+    );
+    unary('ListModels', { request: ListModelsRequest, response: ListModelsResponse }, async () =>
+      inference.listModels(),
+    );
+    unary('GetModel', { request: GetModelRequest, response: GetModelResponse }, async (request) =>
+      inference.getModel(request),
+    );
+    const desc = method('GenerateStream') as DescMethod & { readonly methodKind: 'server_streaming' };
+    router.rpc(desc, async function* (request, context) {
+      const client = clientOf(context);
+      const queue = new AnswerQueue(client.signal);
+      try {
+        const message = decoded(desc, GenerateStreamRequest, request);
+        await inference.generateStream(message, client, queue);
+        for await (const response of queue) {
+          yield fromBinary(desc.output, GenerateStreamResponse.encode(response).finish());
+        }
+      } catch (error) {
+        throw connectError(error);
+      }
+    });
+  });
+}
+
+function connectNode(routes: Parameters<typeof connectNodeAdapter>[0]['routes']): ConnectHandler {
+  let current: Exchange | undefined;
+  const handle = connectNodeAdapter({
+    routes,
+    // gRPC has a port of its own, for HTTP/2.
+    grpc: false,
+    readMaxBytes: MOST_CONNECT_BYTES,
+    // A name that is not known is a mistake, and not to be passed over.
+    jsonOptions: { ignoreUnknownFields: false },
+    // Called while the handler is: the exchange is that of the request.
+    contextValues: () => createContextValues().set(exchangeKey, current),
+  });
+  return (exchange, request, response) => {
+    current = exchange;
+    handle(request, response);
+    current = undefined;
+  };
+}
