@@ -16,9 +16,10 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
+import { Trust, type TrustOptions } from './trust/trust.js';
 
 /** How a gateway is started. */
-export interface GatewayOptions extends ConnectionOptions {
+export interface GatewayOptions extends ConnectionOptions, TrustOptions {
   readonly model: string;
   readonly modelName?: string | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
@@ -118,8 +119,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
   const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
+  const metrics: Metrics = new Metrics(() => router.counts);
+  const trust = new Trust(options, metrics, log);
   const replica = new Replica(
-    { ...options, supervisor: supervisorOptions(options, model) },
+    {
+      ...options,
+      supervisor: supervisorOptions(options, model),
+      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
+    },
     {
       state: () => showHealth(),
       progress: (done, total) => options.onProgress?.(done, total),
@@ -133,16 +140,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     log,
   );
-  const router = new Router([replica]);
+  const router: Router = new Router([replica]);
   const showHealth = (): void => health.setServing(router.isReady);
-  const metrics = new Metrics(() => router.counts);
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
-  const runner = new RequestRunner(tokenizer, router, metrics, log);
+  const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
   const service = new InferenceService(model, encoder, runner, readiness, options.streamInterval);
-  const server = await openPublicServer(options.listen, service, health, options, log);
+  const server = await openPublicServer(options.listen, service, health, trust, options, log);
   metrics.watchDoor(
-    { connections: server.connections.counters, calls: server.calls.counters },
+    {
+      connections: server.connections.counters,
+      calls: server.calls.counters,
+      floods: server.floods.counters,
+      failedHandshakes: server.failedHandshakes,
+    },
     () => logSink.dropped,
     () => faultCounters.notKept,
   );
@@ -152,6 +163,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metricsServer?.close();
     await router.stop();
     await encoder.close();
+    trust.close();
     model.file.close();
   };
   let closed: Promise<void> | undefined;

@@ -2,8 +2,10 @@ import { lookup } from 'node:dns/promises';
 import { existsSync, lstatSync, unlinkSync } from 'node:fs';
 import type { Http2Server } from 'node:http2';
 import { connect, createServer, type Server as NetServer, type Socket } from 'node:net';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls';
 import { logVerbosity, type Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js';
 import { RocmForgeError } from '../errors.js';
+import { TLS_MIN_VERSION, type TlsMaterial } from '../tls.js';
 import { MAX_MESSAGE_BYTES } from './message-bytes.js';
 
 // grpc-js writes to stderr by itself; what it has to say reaches us as errors.
@@ -24,9 +26,23 @@ export interface Listener {
   readonly port: number;
   /** What answers on connections; for those who watch them. */
   readonly http2Server: Http2Server;
+  /** TLS handshakes that failed so far. */
+  readonly failedHandshakes: () => number;
   /** Takes no more connections; those that are open stay. */
   close(): void;
 }
+
+/** How connections are taken. */
+export interface BindOptions {
+  /** Whether a connection is taken, asked before anything is read of it; it is closed otherwise. */
+  readonly admit?: (socket: Socket) => boolean;
+  /** Speak TLS, and only that. */
+  readonly tls?: TlsMaterial | undefined;
+  /** How long a TLS handshake may take; default 10 s. */
+  readonly handshakeTimeoutMs?: number;
+}
+
+const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 let unixConnections = 0;
 
@@ -35,21 +51,27 @@ let unixConnections = 0;
  * removed first; any other file stays. A connection over a socket file has no remote address: calls over it are told
  * `unix:N` for their peer, another one for each connection.
  *
- * @param admit whether a connection is taken; it is closed otherwise
- * @throws RocmForgeError `ADDRESS_IN_USE`; `INVALID_OPTION` for what is no address
+ * @throws RocmForgeError `ADDRESS_IN_USE`; `INVALID_OPTION` for what is no address, and for TLS on a socket file
  */
-export async function bind(
-  server: Server,
-  address: string,
-  admit: (socket: Socket) => boolean = () => true,
-): Promise<Listener> {
+export async function bind(server: Server, address: string, options: BindOptions = {}): Promise<Listener> {
+  const { admit = () => true, tls, handshakeTimeoutMs = HANDSHAKE_TIMEOUT_MS } = options;
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2Server = http2ServerOf(server);
   const isUnix = address.startsWith('unix:');
+  if (isUnix && tls !== undefined) {
+    throw new RocmForgeError('INVALID_OPTION', `TLS is for HOST:PORT; ${address} is guarded by its file's permissions`);
+  }
+  let failedHandshakes = 0;
+  const tlsServer = tls && tlsServerOf(tls, handshakeTimeoutMs, (socket) => injector.injectConnection(socket));
+  tlsServer?.on('tlsClientError', (_error, socket) => {
+    failedHandshakes += 1;
+    socket.destroy();
+  });
   const take = (socket: Socket): void => {
     if (isUnix) Object.defineProperty(socket, 'remoteAddress', { value: `unix:${++unixConnections}` });
-    if (admit(socket)) injector.injectConnection(socket);
-    else socket.destroy();
+    if (!admit(socket)) socket.destroy();
+    else if (tlsServer) tlsServer.emit('connection', socket);
+    else injector.injectConnection(socket);
   };
   const servers: NetServer[] = [];
   try {
@@ -71,10 +93,33 @@ export async function bind(
   return {
     port: boundPort(servers),
     http2Server,
+    failedHandshakes: () => failedHandshakes,
     close: () => {
       for (const listening of servers) listening.close();
     },
   };
+}
+
+/**
+ * A server that listens nowhere: connections are given to it once they are admitted, and it gives them on once they are
+ * encrypted. So grpc-js knows of no certificate, and one that is replaced costs no connection.
+ */
+function tlsServerOf(tls: TlsMaterial, handshakeTimeout: number, secured: (socket: Socket) => void): TlsServer {
+  const identity = tls.current();
+  const server = createTlsServer(
+    {
+      ...identity,
+      requestCert: identity.ca !== undefined,
+      rejectUnauthorized: true,
+      ALPNProtocols: ['h2'],
+      minVersion: TLS_MIN_VERSION,
+      handshakeTimeout,
+    },
+    // Who offers protocols without h2 is refused in the handshake; who offers none, here.
+    (socket) => (socket.alpnProtocol === 'h2' ? secured(socket) : socket.destroy()),
+  );
+  tls.onChange((changed) => server.setSecureContext({ ...changed, minVersion: TLS_MIN_VERSION }));
+  return server;
 }
 
 /**

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../../../shared/errors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
+import { nameOf } from './connection-guard.js';
 import { peerOf } from './peer.js';
 
 export interface CallLimits {
@@ -250,8 +251,7 @@ export class CallGuard {
 
 /** The name of a stream's connection: its peer's address and port, as calls are told. */
 function connectionOf({ session }: ServerHttp2Stream): string {
-  const { remoteAddress = '', remotePort } = session?.socket ?? {};
-  return remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
+  return session?.socket === undefined ? '' : nameOf(session.socket);
 }
 
 function shortenPath(headers: IncomingHttpHeaders): void {
