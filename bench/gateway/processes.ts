@@ -69,7 +69,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   gatewayArguments.push('--metrics-listen', metrics, '--max-sequences', String(maxSequences));
   gatewayArguments.push('--max-context', '65536', '--max-step-tokens', String(options.maxStepTokens ?? 2048));
   gatewayArguments.push('--pipeline-depth', String(pipelineDepth), '--max-queued-requests', '100000');
-  gatewayArguments.push('--max-queued-requests-per-peer', '100000');
+  gatewayArguments.push('--max-queued-requests-per-peer', '100000', '--max-streams-per-connection', '1024');
   if (options.streamInterval) gatewayArguments.push('--stream-interval', String(options.streamInterval));
   if (!prefixCache) gatewayArguments.push('--no-prefix-cache');
   const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn' };

@@ -1,33 +1,35 @@
 import type { GatewayOptions } from '../gateway/main.js';
+import type { TrustOptions } from '../gateway/trust/trust.js';
 import type { ModelOptionValues } from './options.js';
 import { loadProgress } from './progress.js';
 
 /** The gateway that a command's options ask for. */
 export function gatewayOptions(
-  options: ModelOptionValues & {
-    readonly model: string;
-    readonly listen: string;
-    readonly modelName?: string;
-    readonly anyModelName?: boolean;
-    readonly chatTemplate?: string;
-    readonly executor?: string;
-    readonly pipelineDepth?: number;
-    readonly prefixCache?: boolean;
-    readonly streamInterval?: number;
-    readonly stepTimeoutMs?: number;
-    readonly maxQueuedRequests?: number;
-    readonly maxQueuedTokens?: number;
-    readonly maxQueuedRequestsPerPeer?: number;
-    readonly maxPriority?: number;
-    readonly maxConnections?: number;
-    readonly maxStreamsPerConnection?: number;
-    readonly maxConnectionAgeMs?: number;
-    readonly maxConnectionIdleMs?: number;
-    readonly keepaliveMs?: number;
-    readonly maxRestarts?: number;
-    readonly httpListen?: string;
-    readonly metricsListen?: string;
-  },
+  options: ModelOptionValues &
+    TrustOptions & {
+      readonly model: string;
+      readonly listen: string;
+      readonly modelName?: string;
+      readonly anyModelName?: boolean;
+      readonly chatTemplate?: string;
+      readonly executor?: string;
+      readonly pipelineDepth?: number;
+      readonly prefixCache?: boolean;
+      readonly streamInterval?: number;
+      readonly stepTimeoutMs?: number;
+      readonly maxQueuedRequests?: number;
+      readonly maxQueuedTokens?: number;
+      readonly maxQueuedRequestsPerPeer?: number;
+      readonly maxPriority?: number;
+      readonly maxConnections?: number;
+      readonly maxStreamsPerConnection?: number;
+      readonly maxConnectionAgeMs?: number;
+      readonly maxConnectionIdleMs?: number;
+      readonly keepaliveMs?: number;
+      readonly maxRestarts?: number;
+      readonly httpListen?: string;
+      readonly metricsListen?: string;
+    },
 ): GatewayOptions {
   const { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } = options;
   return {
@@ -58,6 +60,14 @@ export function gatewayOptions(
     maxConnectionAgeMs: options.maxConnectionAgeMs,
     maxConnectionIdleMs: options.maxConnectionIdleMs,
     keepaliveMs: options.keepaliveMs,
+    tokenFile: options.tokenFile,
+    jwksFile: options.jwksFile,
+    jwtIssuer: options.jwtIssuer,
+    jwtAudience: options.jwtAudience,
+    limitsFile: options.limitsFile,
+    tlsCert: options.tlsCert,
+    tlsKey: options.tlsKey,
+    tlsClientCa: options.tlsClientCa,
     maxRestarts: options.maxRestarts ?? 10,
     httpListen: options.httpListen,
     metricsListen: options.metricsListen,

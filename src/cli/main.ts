@@ -15,6 +15,7 @@ import {
   modelOptions,
   seed,
   testOptions,
+  trustOptions,
   wholeNumber,
   wholeNumbers,
 } from './options.js';
@@ -44,7 +45,7 @@ function command(name: string, options: readonly Option[]): Command {
   return created;
 }
 
-command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
+command('serve', [...modelOptions, ...deviceOptions, ...trustOptions, ...testOptions])
   .description('serve a model over gRPC')
   .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
   .option('--model-name <name>', 'what requests call it (default: the file’s name)')
@@ -74,12 +75,14 @@ command('serve', [...modelOptions, ...deviceOptions, ...testOptions])
     new Option('--max-priority <number>', 'the highest priority that a request may have').argParser(integer).default(0),
   )
   .addOption(new Option('--max-connections <count>').argParser(wholeNumber(1)).default(1024))
-  .addOption(new Option('--max-streams-per-connection <count>').argParser(wholeNumber(1)).default(1024))
+  .addOption(new Option('--max-streams-per-connection <count>').argParser(wholeNumber(1)).default(100))
   .addOption(
     new Option(
       '--max-connection-age-ms <ms>',
-      'how long a connection takes calls (default: for ever); lets a load balancer spread its clients anew',
-    ).argParser(milliseconds),
+      'how long a connection takes calls, a tenth more or less; lets a load balancer spread its clients anew',
+    )
+      .argParser(milliseconds)
+      .default(3_600_000),
   )
   .addOption(
     new Option('--max-connection-idle-ms <ms>', 'how long a connection stays without a call')
@@ -168,6 +171,16 @@ command('executor', [...deviceOptions, ...testOptions])
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
     });
+  });
+
+program
+  .command('token')
+  .description('make a bearer token, and its line for serve --token-file')
+  .argument('<name>', 'whom it stands for')
+  .action(async (name) => {
+    const { newToken } = await import('../gateway/trust/tokens.js');
+    const { token, line } = newToken(name);
+    process.stdout.write(`${token}\n${line}\n`);
   });
 
 command('generate', [...modelOptions, ...deviceOptions, ...testOptions])

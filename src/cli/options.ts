@@ -102,6 +102,18 @@ export const deviceOptions = [
     .default('fused'),
 ];
 
+/** Who may call a gateway, how much, and over what. */
+export const trustOptions = [
+  new Option('--token-file <file>', 'bearer tokens, lines of NAME sha256:HEX as rocmforge token NAME writes them'),
+  new Option('--jwks-file <file>', 'public keys of those whose JWTs are taken'),
+  new Option('--jwt-issuer <issuer>', 'that a JWT must name'),
+  new Option('--jwt-audience <audience>', 'that a JWT must name'),
+  new Option('--limits-file <file>', 'how much each principal may, as JSON'),
+  new Option('--tls-cert <file>', 'speak TLS with this certificate, in PEM'),
+  new Option('--tls-key <file>', 'its private key, in PEM'),
+  new Option('--tls-client-ca <file>', 'demand client certificates of these authorities'),
+];
+
 /** For tests: slows the executor down, or makes it fault. */
 export const testOptions = [
   new Option('--step-delay-ms <ms>', 'hold back each step’s answer').argParser(wholeNumber(0)).hideHelp(),

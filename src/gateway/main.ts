@@ -21,9 +21,10 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
+import { Trust, type TrustOptions } from './trust/trust.js';
 
 /** How a gateway is started. */
-export interface GatewayOptions extends ConnectionOptions {
+export interface GatewayOptions extends ConnectionOptions, TrustOptions {
   readonly model: string;
   readonly modelName?: string | undefined;
   /** Whether requests may call the model as they like; default: no. */
@@ -137,8 +138,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   });
   const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
+  const metrics: Metrics = new Metrics(() => router.counts);
+  const trust = new Trust(options, metrics, log);
   const replica = new Replica(
-    { ...options, supervisor: supervisorOptions(options, model) },
+    {
+      ...options,
+      supervisor: supervisorOptions(options, model),
+      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
+    },
     {
       state: () => showHealth(),
       progress: (done, total) => options.onProgress?.(done, total),
@@ -152,16 +159,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     log,
   );
-  const router = new Router([replica]);
+  const router: Router = new Router([replica]);
   const showHealth = (): void => health.setServing(router.isReady);
-  const metrics = new Metrics(() => router.counts);
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
-  const runner = new RequestRunner(tokenizer, router, metrics, log);
+  const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
   const inference = new Inference(model, encoder, runner, readiness, options.streamInterval);
-  const server = await openPublicServer(options.listen, inference, health, options, log);
+  const server = await openPublicServer(options.listen, inference, health, trust, options, log);
   metrics.watchDoor(
-    { connections: server.connections.counters, calls: server.calls.counters },
+    {
+      connections: server.connections.counters,
+      calls: server.calls.counters,
+      floods: server.floods.counters,
+      failedHandshakes: server.failedHandshakes,
+    },
     () => logSink.dropped,
     () => faultCounters.notKept,
   );
@@ -173,6 +184,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metricsServer?.close();
     await router.stop();
     await encoder.close();
+    trust.close();
     model.file.close();
   };
   let closed: Promise<void> | undefined;
@@ -183,7 +195,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
     if (options.httpListen) {
-      const context = { inference, encoder, facts: httpFacts(model), sequences: () => replica.sequences, started };
+      const context = {
+        inference,
+        encoder,
+        trust,
+        facts: httpFacts(model),
+        sequences: () => replica.sequences,
+        started,
+      };
       httpServer = await openHttpServer(options.httpListen, context, options);
     }
     encoder.warm();

@@ -1,6 +1,9 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { ErrorReason } from '../shared/errors.js';
 import type { ReplicaCounts } from './replica/replica.js';
 import type { RequestObserver } from './request/runner.js';
+import type { LimitName } from './trust/limits.js';
+import type { TrustObserver } from './trust/trust.js';
 
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
@@ -9,10 +12,12 @@ const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 
 export interface GuardCounts {
   readonly connections: { readonly refused: number; readonly closed: number };
   readonly calls: { readonly refused: number; readonly slowSenders: number; readonly slowReaders: number };
+  readonly floods: { readonly floods: number };
+  failedHandshakes(): number;
 }
 
 /** Prometheus metrics, named as vLLM's users know them, with the prefix `rocmforge_`. */
-export class Metrics implements RequestObserver {
+export class Metrics implements RequestObserver, TrustObserver {
   readonly registry = new Registry();
   private readonly promptTokens: Counter;
   private readonly generationTokens: Counter;
@@ -22,6 +27,8 @@ export class Metrics implements RequestObserver {
   private readonly interTokenLatency: Histogram;
   private readonly requestLatency: Histogram;
   private readonly restarts: Counter<'reason'>;
+  private readonly credentials: Counter<'reason'>;
+  private readonly rateLimits: Counter<'limit'>;
   private readonly recovery: Histogram;
 
   /** @param counts read when metrics are asked for, rather than told of each change */
@@ -89,6 +96,18 @@ export class Metrics implements RequestObserver {
       labelNames: ['reason'],
       registers,
     });
+    this.credentials = new Counter({
+      name: 'rocmforge_credentials_refused_total',
+      help: 'Calls refused for their credential, by why',
+      labelNames: ['reason'],
+      registers,
+    });
+    this.rateLimits = new Counter({
+      name: 'rocmforge_rate_limited_total',
+      help: 'Calls refused because their principal is at a limit, by which',
+      labelNames: ['limit'],
+      registers,
+    });
     this.queueTime = histogram('request_queue_time_seconds', 'From a sequence’s arrival to its slot', LATENCY_BUCKETS);
     this.timeToFirstToken = histogram('time_to_first_token_seconds', 'From request to first token', LATENCY_BUCKETS);
     this.interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
@@ -110,9 +129,12 @@ export class Metrics implements RequestObserver {
   }
 
   /** Tells of what is turned away before a request knows of it, and of what this process could not write down. */
-  watchDoor({ connections, calls }: GuardCounts, droppedLines: () => number, lostFaults: () => number): void {
+  watchDoor(guards: GuardCounts, droppedLines: () => number, lostFaults: () => number): void {
+    const { connections, calls, floods } = guards;
     this.total('connections_refused_total', 'Connections that found no room', () => connections.refused);
     this.total('connections_closed_total', 'Connections closed for others, or for silence', () => connections.closed);
+    this.total('connection_floods_total', 'Connections closed for floods of pings or resets', () => floods.floods);
+    this.total('tls_handshakes_failed_total', 'TLS handshakes that failed', () => guards.failedHandshakes());
     this.total('calls_refused_total', 'Calls refused as too many or too large', () => calls.refused);
     this.total('slow_senders_total', 'Requests given up that did not arrive', () => calls.slowSenders);
     this.total('slow_readers_total', 'Answers given up that nobody read', () => calls.slowReaders);
@@ -142,6 +164,14 @@ export class Metrics implements RequestObserver {
   requestEnded(outcome: string, seconds: number): void {
     this.requests.inc({ outcome });
     this.requestLatency.observe(seconds);
+  }
+
+  credentialRefused(reason: ErrorReason): void {
+    this.credentials.inc({ reason });
+  }
+
+  rateLimited(limit: LimitName): void {
+    this.rateLimits.inc({ limit });
   }
 
   executorLost(reason: string): void {

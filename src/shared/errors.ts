@@ -15,6 +15,7 @@ export type GrpcCodeName =
   | 'NOT_FOUND'
   | 'RESOURCE_EXHAUSTED'
   | 'FAILED_PRECONDITION'
+  | 'UNAUTHENTICATED'
   | 'UNIMPLEMENTED'
   | 'UNAVAILABLE'
   | 'INTERNAL';
@@ -31,6 +32,12 @@ export const ERRORS = {
   METHOD_NOT_ALLOWED: { code: 'UNIMPLEMENTED', retryable: false },
   CONTENT_TYPE_UNSUPPORTED: { code: 'INVALID_ARGUMENT', retryable: false },
   NOT_IMPLEMENTED: { code: 'UNIMPLEMENTED', retryable: false },
+
+  // Who calls, and how much. `limit` in the metadata of RATE_LIMITED names the limit, as in the file of limits.
+  CREDENTIAL_MISSING: { code: 'UNAUTHENTICATED', retryable: false },
+  CREDENTIAL_INVALID: { code: 'UNAUTHENTICATED', retryable: false },
+  CREDENTIAL_EXPIRED: { code: 'UNAUTHENTICATED', retryable: false },
+  RATE_LIMITED: { code: 'RESOURCE_EXHAUSTED', retryable: true },
 
   // Text in and out.
   TOKENIZER_UNSUPPORTED: { code: 'FAILED_PRECONDITION', retryable: false },

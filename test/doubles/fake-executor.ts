@@ -10,7 +10,7 @@ import {
   type LoadModelRequest,
   type LoadModelResponse,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
-import { bind, type Listener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
+import { bind, type GrpcListener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
 import { packageVersion } from '../../src/shared/package.js';
 import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
@@ -38,7 +38,7 @@ export class FakeExecutor {
   /** What is sent for an answer: it alone, unless a test wants something else. */
   rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
   private readonly server = new Server(SERVER_OPTIONS);
-  private listener: Listener | undefined;
+  private listener: GrpcListener | undefined;
   private readonly clock = new StepClock();
   private stalled: Promise<void> = Promise.resolve();
   private release: (() => void) | undefined;

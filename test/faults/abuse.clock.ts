@@ -91,6 +91,8 @@ describe('while somebody abuses the gateway', () => {
       `127.0.0.1:${metricsPort}`,
       '--max-queued-requests-per-peer',
       '1024',
+      '--max-streams-per-connection',
+      '1024',
       '--max-step-tokens',
       '512',
     ];

@@ -28,7 +28,13 @@ const MOST_MB = 150;
 const MOST_AFTER_MB = 60;
 const AFTER_MS = 10_000;
 const ANSWERS = 60;
-const LIMITS = { handshakeTimeoutMs: 1000, requestTimeoutMs: 2000, unreadTimeoutMs: 2000, maxConnections: 400 };
+const LIMITS = {
+  handshakeTimeoutMs: 1000,
+  requestTimeoutMs: 2000,
+  unreadTimeoutMs: 2000,
+  maxConnections: 400,
+  maxStreamsPerConnection: 1024,
+};
 
 interface Counts {
   readonly calls: number;

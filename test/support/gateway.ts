@@ -44,6 +44,8 @@ export async function startTestGateway(
     maxQueuedTokens: 1 << 20,
     maxRestarts: 5,
     checkEveryStep: true,
+    // One client stands for many.
+    maxStreamsPerConnection: 1024,
     ...rest,
   });
   const client = new InferenceServiceClient(address, credentials.createInsecure());

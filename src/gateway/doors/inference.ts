@@ -246,11 +246,11 @@ export class Inference {
           requester,
         )
       : undefined;
-    const { signal, principal, trace, deadline } = requester;
+    const { signal, principal, peer, trace, deadline } = requester;
     if (signal.aborted) return undefined;
     return {
       parameters: generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, isUnary }),
-      context: { principal, trace, deadline, id: request.requestId || randomUUID() },
+      context: { principal, peer, trace, deadline, id: request.requestId || randomUUID() },
     };
   }
 

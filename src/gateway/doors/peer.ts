@@ -1,6 +1,6 @@
 /**
  * Who sent a call, for all that is shared out among clients: on TCP the remote address without its port, of IPv6 the
- * network of 64 bits that one site has; on a Unix socket the connection. Whoever knows a principal puts it here.
+ * network of 64 bits that one site has; on a Unix socket the connection.
  */
 export function peerOf(call: { getPeer(): string }): string {
   const connection = call.getPeer();

@@ -1,6 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Generation } from '../request/generation.js';
 import type { Sequence } from '../request/sequence.js';
+import { rateLimited } from '../trust/limiter.js';
 import type { PeerQueue, Waiting } from './scheduler/peer-queue.js';
 
 /** How much may wait. */
@@ -11,6 +12,8 @@ export interface QueueLimits {
   readonly maxQueuedTokens: number;
   /** The most of those requests that one peer may have, and of those tokens the same part; default all. */
   readonly maxQueuedRequestsPerPeer?: number | undefined;
+  /** The part of the queue that a peer may hold, above 0 and at most 1; default all. */
+  readonly queueShareOf?: ((peer: string) => number) | undefined;
 }
 
 const QUEUE_RETRY_MS = 1000;
@@ -24,7 +27,7 @@ export type QueuedRequest = Pick<Generation, 'parameters' | 'context' | 'sequenc
  * nobody is sent to and fro. Of sequences and tokens counts whichever is the larger part of what may wait. Pure.
  *
  * @param waitingRequest the request of a waiting sequence; undefined when some of it has had a slot, which nobody loses
- * @throws RocmForgeError `QUEUE_FULL`, with when to try again
+ * @throws RocmForgeError `QUEUE_FULL`; `RATE_LIMITED` beyond the peer's own part; each with when to try again
  */
 export function roomFor<Request extends QueuedRequest>(
   newcomer: QueuedRequest,
@@ -40,6 +43,10 @@ export function roomFor<Request extends QueuedRequest>(
   if (own.sequences + adding.sequences > maxQueuedRequestsPerPeer || own.tokens > ownTokens) {
     throw queueFull(' of this peer', own);
   }
+  const ownPart = limits.queueShareOf?.(peer) ?? 1;
+  // One alone always has its turn: a part of a small queue may be less than one request.
+  const fits = own.sequences === 0 || own.sequences + adding.sequences <= maxQueuedRequests * ownPart;
+  if (!fits || own.tokens > maxQueuedTokens * ownPart) throw rateLimited('queue_share', ownPart, QUEUE_RETRY_MS);
   const share = ({ sequences, tokens }: Waiting) => Math.max(sequences / maxQueuedRequests, tokens / maxQueuedTokens);
   const wanted = share({ sequences: own.sequences + adding.sequences, tokens: own.tokens + adding.tokens });
   const leaving = new Set<Request>();

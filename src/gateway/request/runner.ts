@@ -1,6 +1,8 @@
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { Logger } from '../../shared/log.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { Limiter } from '../trust/limiter.js';
+import type { LimitName } from '../trust/limits.js';
 import { logFields, type RequestContext } from './context.js';
 import { Generation, type GenerationParameters, type GenerationSink } from './generation.js';
 
@@ -39,11 +41,14 @@ export interface RunningRequest {
 
 /** Runs requests, whatever door they came by. */
 export class RequestRunner {
+  /** @param audit gets one line a generation, at its end: who, how much and how it ended, never what was said */
   constructor(
+    private readonly model: string,
     private readonly tokenizer: Tokenizer,
     private readonly backend: Backend,
     private readonly observer: RequestObserver,
-    private readonly log: Logger,
+    private readonly limiter: Pick<Limiter, 'begin' | 'countRefusal'>,
+    private readonly audit: Logger,
   ) {}
 
   /**
@@ -51,7 +56,7 @@ export class RequestRunner {
    *
    * @param sink told what comes, not before this returns
    * @param signal aborted when nobody waits for the answer any more; after its end that changes nothing
-   * @throws RocmForgeError as {@link Backend.submit}
+   * @throws RocmForgeError `RATE_LIMITED`, or as {@link Backend.submit}
    */
   run(
     parameters: GenerationParameters,
@@ -59,22 +64,25 @@ export class RequestRunner {
     signal: AbortSignal,
     context: RequestContext,
   ): RunningRequest {
-    const { backend, observer, log } = this;
+    const { backend, observer, audit, limiter } = this;
     const started = performance.now();
     const { timeLimitMs, promptIds } = parameters;
     let timer: NodeJS.Timeout | undefined;
     let tokens = 0;
     let firstTokenMs = 0;
     let lastTokenAt = 0;
+    const usage = limiter.begin(context.principal);
     observer.requestStarted(promptIds.length);
     const end = (outcome: string): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', cancel);
+      usage.end();
       const now = performance.now();
       observer.requestEnded(outcome, (now - started) / 1000);
-      log.info(
+      audit.info(
         {
           ...logFields(context),
+          model: this.model,
           outcome,
           promptTokens: promptIds.length,
           completionTokens: tokens,
@@ -95,6 +103,7 @@ export class RequestRunner {
         observer.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
         lastTokenAt = now;
         tokens += tokenIds.length;
+        usage.spend(tokenIds.length);
         sink.chunk(index, tokenIds, text, logprobs);
       },
       prompt: (logprobs) => sink.prompt(logprobs),
@@ -115,9 +124,12 @@ export class RequestRunner {
     try {
       backend.submit(generation);
     } catch (error) {
-      end(asRocmForgeError(error).reason);
+      const { reason, metadata } = asRocmForgeError(error);
+      if (reason === 'RATE_LIMITED') limiter.countRefusal(metadata.limit as LimitName);
+      end(reason);
       throw error;
     }
+    usage.spend(promptIds.length);
     if (timeLimitMs > 0) timer = setTimeout(() => backend.expire(generation), timeLimitMs);
     if (signal.aborted) cancel();
     else signal.addEventListener('abort', cancel, { once: true });

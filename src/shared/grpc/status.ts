@@ -28,7 +28,7 @@ const ESSENTIAL_KEYS = ['field', RETRY_DELAY_MS];
  * metadata, a BadRequest where the metadata name a `field`, a RetryInfo where they hold `retry_delay_ms`. What the message
  * quotes is cut to 64 characters, the message and the metadata to 1 KiB each.
  */
-export function toStatus(thrown: unknown): Partial<StatusObject> {
+export function toStatus(thrown: unknown): StatusObject {
   const error = asRocmForgeError(thrown);
   const code = status[error.code];
   const message = shortened(error.message);

@@ -39,7 +39,7 @@ function generationOf({ peer, n = 1, tokens = 1, priority = 0 }: Wish, onError =
     timeLimitMs: 0,
     promptText: undefined,
   };
-  const context = { id: '', principal: peer, trace: undefined, deadline: Number.POSITIVE_INFINITY };
+  const context = { id: '', principal: peer, peer, trace: undefined, deadline: Number.POSITIVE_INFINITY };
   const nothing = () => undefined;
   const error = ({ reason }: { reason: string }) => onError(reason);
   return new Generation(parameters, context, TOKENIZER, { chunk: nothing, prompt: nothing, complete: nothing, error });
@@ -52,7 +52,10 @@ class World {
   readonly started = new Set<Generation>();
   private arrivals = 0;
 
-  constructor(private readonly limits: Parameters<typeof roomFor>[3]) {}
+  constructor(
+    private readonly limits: Parameters<typeof roomFor>[3],
+    private readonly refusal: 'QUEUE_FULL' | 'RATE_LIMITED' = 'QUEUE_FULL',
+  ) {}
 
   /** The requests that left for this one; undefined when it was refused. */
   submit(request: Generation): ReadonlySet<Generation> | undefined {
@@ -66,7 +69,7 @@ class World {
         this.limits,
       );
     } catch (error) {
-      expect(asRocmForgeError(error).reason).toBe('QUEUE_FULL');
+      expect(asRocmForgeError(error).reason).toBe(this.refusal);
       return undefined;
     }
     for (const other of leaving) this.leave(other);
@@ -85,6 +88,24 @@ class World {
 }
 
 const held = (queue: PeerQueue, { context }: QueuedRequest) => queue.waitingOf(context.principal);
+
+it('refuses who holds its part of the queue, in requests or in tokens, and nobody else', () => {
+  const part = { maxQueuedRequests: 8, maxQueuedTokens: 80, queueShareOf: (peer: string) => (peer === 'a' ? 0.25 : 1) };
+  const world = new World(part, 'RATE_LIMITED');
+  const taken = (wish: Wish) => world.submit(generationOf(wish)) !== undefined;
+  expect([taken({ peer: 'a' }), taken({ peer: 'a' }), taken({ peer: 'a' })]).toEqual([true, true, false]);
+  expect([taken({ peer: 'b' }), taken({ peer: 'b' }), taken({ peer: 'b' })]).toEqual([true, true, true]);
+  const wide = new World(part, 'RATE_LIMITED');
+  const long = { peer: 'a', tokens: 30 };
+  expect(wide.submit(generationOf(long))).toBeDefined();
+  expect(wide.submit(generationOf(long))).toBeUndefined();
+});
+
+it('lets one request of a principal wait, however small its part of the queue', () => {
+  const world = new World({ maxQueuedRequests: 2, maxQueuedTokens: 80, queueShareOf: () => 0.1 }, 'RATE_LIMITED');
+  expect(world.submit(generationOf({ peer: 'a' }))).toBeDefined();
+  expect(world.submit(generationOf({ peer: 'a' }))).toBeUndefined();
+});
 
 describe('a full queue', () => {
   it('takes a peer that has nothing, and the newest request of the one that has the most leaves, whole', () => {

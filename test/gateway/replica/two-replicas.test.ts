@@ -10,6 +10,8 @@ import { GREEDY } from '../../../src/gateway/request/sequence.js';
 import { readServedModel } from '../../../src/gateway/request/served-model.js';
 import { Router } from '../../../src/gateway/router.js';
 import { StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
+import { Limiter } from '../../../src/gateway/trust/limiter.js';
+import { NO_LIMITS } from '../../../src/gateway/trust/limits.js';
 import { KvCacheType } from '../../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { fakeTokens } from '../../doubles/fake-device.js';
 import { FakeExecutor } from '../../doubles/fake-executor.js';
@@ -79,7 +81,8 @@ beforeEach(async () => {
     tokens: () => undefined,
     requestEnded: () => undefined,
   };
-  runner = new RequestRunner(tokenizer, router, observer, LOG);
+  const limiter = new Limiter(() => NO_LIMITS, { rateLimited: () => undefined });
+  runner = new RequestRunner('model', tokenizer, router, observer, limiter, LOG);
   await router.start();
 });
 afterEach(async () => {
@@ -108,7 +111,7 @@ function generate(prompt: readonly number[], maxTokens: number): Promise<readonl
   };
   return new Promise((resolve, reject) => {
     const ids: number[] = [];
-    const context = { id: 'r', principal: 'p', trace: undefined, deadline: Number.POSITIVE_INFINITY };
+    const context = { id: 'r', principal: 'p', peer: 'p', trace: undefined, deadline: Number.POSITIVE_INFINITY };
     const sink = {
       chunk: (_index: number, tokenIds: readonly number[]) => ids.push(...tokenIds),
       prompt: () => undefined,

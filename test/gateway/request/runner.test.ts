@@ -5,6 +5,8 @@ import type { Generation, GenerationParameters } from '../../../src/gateway/requ
 import { type Backend, RequestRunner } from '../../../src/gateway/request/runner.js';
 import { GREEDY } from '../../../src/gateway/request/sequence.js';
 import { StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
+import { Limiter } from '../../../src/gateway/trust/limiter.js';
+import { type Limits, NO_LIMITS } from '../../../src/gateway/trust/limits.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
 import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
@@ -12,6 +14,7 @@ const TOKENIZER = tokenizerOf(smallBpe());
 const CONTEXT: RequestContext = {
   id: 'r1',
   principal: 'somebody',
+  peer: '10.0.0.1',
   trace: { traceId: '0af7651916cd43dd8448eb211c80319c', parentId: 'b7ad6b7169203331' },
   deadline: Number.POSITIVE_INFINITY,
 };
@@ -38,6 +41,9 @@ let calls: string[];
 let generation: Generation;
 let outcomes: string[];
 let refusal: Error | undefined;
+let limits: Limits;
+let rateLimits: string[];
+let limiter: Limiter;
 
 const backend: Backend = {
   submit: (submitted) => {
@@ -64,6 +70,9 @@ beforeEach(() => {
   calls = [];
   outcomes = [];
   refusal = undefined;
+  limits = NO_LIMITS;
+  rateLimits = [];
+  limiter = new Limiter(() => limits, { rateLimited: (limit) => rateLimits.push(limit) });
 });
 afterEach(() => vi.useRealTimers());
 
@@ -71,7 +80,7 @@ afterEach(() => vi.useRealTimers());
 function run({ signal = new AbortController().signal, context = CONTEXT, timeLimitMs = 0 } = {}) {
   const told: string[] = [];
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
-  const running = new RequestRunner(TOKENIZER, backend, observer, log).run(
+  const running = new RequestRunner('model', TOKENIZER, backend, observer, limiter, log).run(
     { ...PARAMETERS, timeLimitMs },
     {
       chunk: (_index, _ids, text) => told.push(text),
@@ -106,6 +115,8 @@ describe('a request', () => {
       {
         requestId: 'r1',
         principal: 'somebody',
+        peer: '10.0.0.1',
+        model: 'model',
         traceId: CONTEXT.trace?.traceId,
         parentId: CONTEXT.trace?.parentId,
         outcome: 'length',
@@ -158,6 +169,41 @@ describe('a request', () => {
     refusal = new RocmForgeError('QUEUE_FULL', 'too many');
     expect(() => run()).toThrow('too many');
     expect(outcomes).toEqual(['QUEUE_FULL']);
+  });
+
+  it('of a principal at its limit is neither queued nor counted, until another of its own has ended', () => {
+    limits = { of: () => ({ streams: 1 }) };
+    run();
+    expect(() => run()).toThrow(expect.objectContaining({ reason: 'RATE_LIMITED' }));
+    expect([calls, outcomes, rateLimits]).toEqual([['submit'], [], ['streams']]);
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
+    run();
+    expect(calls).toEqual(['submit', 'submit']);
+  });
+
+  it('that found no room takes nothing of its principal’s limits', () => {
+    limits = { of: () => ({ streams: 1, tokens_per_minute: 1 }) };
+    refusal = new RocmForgeError('QUEUE_FULL', 'too many');
+    for (let i = 0; i < 3; i++) expect(() => run()).toThrow('too many');
+    expect(rateLimits).toEqual([]);
+  });
+
+  it('takes the tokens of its prompt and each that comes', () => {
+    // More than come again while the test runs.
+    limits = { of: () => ({ tokens_per_minute: 4 }) };
+    run();
+    emit(104);
+    run();
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
+    expect(() => run()).toThrow(
+      expect.objectContaining({ metadata: expect.objectContaining({ limit: 'tokens_per_minute' }) }),
+    );
+  });
+
+  it('whose principal holds its part of the queue is counted by its limit', () => {
+    refusal = new RocmForgeError('RATE_LIMITED', 'too many', { limit: 'queue_share' });
+    expect(() => run()).toThrow('too many');
+    expect([rateLimits, outcomes]).toEqual([['queue_share'], ['RATE_LIMITED']]);
   });
 
   it('expires after its time limit, unless it has ended', () => {

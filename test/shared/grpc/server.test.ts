@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { credentials, makeGenericClientConstructor, Server, ServerCredentials, type ServiceError } from '@grpc/grpc-js';
 import { afterEach, expect, it } from 'vitest';
-import { bind, type Listener, SERVER_OPTIONS } from '../../../src/shared/grpc/server.js';
+import { bind, type GrpcListener, SERVER_OPTIONS } from '../../../src/shared/grpc/server.js';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const bytes = (value: Buffer) => value;
@@ -20,7 +20,7 @@ const definition = {
   },
 } as const;
 
-const open: { server: Server; listener: Listener }[] = [];
+const open: { server: Server; listener: GrpcListener }[] = [];
 afterEach(() => {
   for (const { server, listener } of open.splice(0)) {
     listener.close();
@@ -28,7 +28,7 @@ afterEach(() => {
   }
 });
 
-async function listen(address: string): Promise<Listener> {
+async function listen(address: string): Promise<GrpcListener> {
   const server = new Server(SERVER_OPTIONS);
   server.addService(definition, {
     peer: (call: { getPeer(): string }, callback: (error: null, peer: Buffer) => void) =>

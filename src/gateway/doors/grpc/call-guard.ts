@@ -4,6 +4,7 @@ import { toStatus } from '../../../shared/grpc/status.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
 import { peerOf } from '../peer.js';
+import { nameOf } from './connection-guard.js';
 
 export interface CallLimits {
   /** The most calls that are open at once, and half of them of one peer. */
@@ -252,8 +253,7 @@ export class CallGuard {
 
 /** The name of a stream's connection: its peer's address and port, as calls are told. */
 function connectionOf({ session }: ServerHttp2Stream): string {
-  const { remoteAddress = '', remotePort } = session?.socket ?? {};
-  return remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
+  return session?.socket === undefined ? '' : nameOf(session.socket);
 }
 
 function shortenPath(headers: IncomingHttpHeaders): void {

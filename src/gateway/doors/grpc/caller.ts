@@ -3,6 +3,7 @@ import type { Requester } from '../../request/encoding/text-threads.js';
 import { parseTraceparent } from '../../request/trace.js';
 import type { WaitingClient } from '../inference.js';
 import { peerOf } from '../peer.js';
+import { principalOf } from './trust-interceptor.js';
 
 /** What is asked of a call to know its caller. */
 export interface IncomingCall {
@@ -34,7 +35,8 @@ export function clientOf(call: IncomingCall): WaitingClient {
 export function callerOf(call: IncomingCall, { signal } = abortWith(call)): Requester {
   const traceparents = call.metadata.get('traceparent');
   return {
-    principal: peerOf(call),
+    principal: principalOf(call.metadata),
+    peer: peerOf(call),
     trace: traceparents.length === 1 ? parseTraceparent(String(traceparents[0])) : undefined,
     deadline: performance.now() + (Number(call.getDeadline()) - Date.now()),
     signal,

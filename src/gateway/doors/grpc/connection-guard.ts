@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
@@ -6,7 +7,7 @@ import type { CallGuard } from './call-guard.js';
 export interface ConnectionLimits {
   /** The most connections, and half of them of one peer; fewer where the process may open few files. */
   readonly maxConnections: number;
-  /** How long a connection may take to say that it speaks HTTP/2. */
+  /** How long a connection may take to say that it speaks HTTP/2, a TLS handshake included. */
   readonly handshakeTimeoutMs: number;
 }
 
@@ -15,10 +16,10 @@ interface Connection {
   readonly name: string;
   readonly peer: string;
   readonly acceptedAt: number;
+  /** It has said that it speaks HTTP/2, under TLS where that is demanded. */
+  speaks: boolean;
 }
 
-/** The least bytes of a client that speaks HTTP/2: the preface and the head of its settings. */
-const HANDSHAKE_BYTES = 24 + 9;
 const SWEEP_INTERVAL_MS = 1000;
 /** The most connections of those who read metrics, which are beside these. */
 export const METRICS_CONNECTIONS = 16;
@@ -33,6 +34,7 @@ const FEWEST_CONNECTIONS = 8;
  */
 export class ConnectionGuard {
   private readonly connections = new Map<Socket, Connection>();
+  private readonly byName = new Map<string, Connection>();
   private readonly ofPeer = new Map<string, number>();
   private readonly most: number;
   private timer: NodeJS.Timeout | undefined;
@@ -49,16 +51,31 @@ export class ConnectionGuard {
     return this.connections.size;
   }
 
+  /** Hears which connections of a server begin to speak HTTP/2: those whose settings have come. */
+  watch(server: Http2Server): void {
+    server.on('session', (session) => {
+      const name = nameOf(session.socket);
+      session.once('remoteSettings', () => this.heard(name));
+    });
+  }
+
+  /** A connection has said that it speaks HTTP/2. @param name its peer's address and port */
+  heard(name: string): void {
+    const connection = this.byName.get(name);
+    if (connection !== undefined) connection.speaks = true;
+  }
+
   /** Whether a new connection is taken. */
   admit(socket: Socket): boolean {
-    const { remoteAddress = '', remotePort } = socket;
-    const name = remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
+    const name = nameOf(socket);
     const peer = peerOf({ getPeer: () => name });
     if (!this.hasRoom(peer)) {
       this.counters.refused += 1;
       return false;
     }
-    this.connections.set(socket, { socket, name, peer, acceptedAt: performance.now() });
+    const connection = { socket, name, peer, acceptedAt: performance.now(), speaks: false };
+    this.connections.set(socket, connection);
+    this.byName.set(name, connection);
     this.ofPeer.set(peer, this.countOf(peer) + 1);
     socket.once('close', () => this.forget(socket));
     this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
@@ -80,8 +97,7 @@ export class ConnectionGuard {
   /** Closes a connection that does nothing, if there is one among those that may be closed. */
   private closeIdle(mayClose: (connection: Connection) => boolean): boolean {
     // What never spoke HTTP/2 goes before what never called, and that before what called once.
-    const worth = ({ socket, name }: Connection) =>
-      socket.bytesRead < HANDSHAKE_BYTES ? 0 : this.calls.callsOf(name).started === 0 ? 1 : 2;
+    const worth = ({ name, speaks }: Connection) => (!speaks ? 0 : this.calls.callsOf(name).started === 0 ? 1 : 2);
     const byWorth = (a: Connection, b: Connection) =>
       this.countOf(b.peer) - this.countOf(a.peer) || worth(a) - worth(b);
     let least: Connection | undefined;
@@ -97,7 +113,7 @@ export class ConnectionGuard {
   private sweep(): void {
     const before = performance.now() - this.limits.handshakeTimeoutMs;
     for (const connection of this.connections.values()) {
-      if (connection.acceptedAt < before && connection.socket.bytesRead < HANDSHAKE_BYTES) this.close(connection);
+      if (connection.acceptedAt < before && !connection.speaks) this.close(connection);
     }
   }
 
@@ -113,6 +129,7 @@ export class ConnectionGuard {
     const { name, peer } = connection;
     this.calls.forgetConnection(name);
     this.connections.delete(socket);
+    if (this.byName.get(name) === connection) this.byName.delete(name);
     const left = this.countOf(peer) - 1;
     if (left === 0) this.ofPeer.delete(peer);
     else this.ofPeer.set(peer, left);
@@ -120,6 +137,11 @@ export class ConnectionGuard {
     clearInterval(this.timer);
     this.timer = undefined;
   }
+}
+
+/** A connection by its peer's address and port, as calls are told. */
+export function nameOf({ remoteAddress = '', remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string {
+  return remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
 }
 
 /** Files that this process may have open. */

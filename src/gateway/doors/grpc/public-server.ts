@@ -1,29 +1,33 @@
+import type { Socket } from 'node:net';
 import { Server } from '@grpc/grpc-js';
 import { InferenceServiceService } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { HEALTH_SERVICE, type Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
 import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
+import type { Trust } from '../../trust/trust.js';
 import type { Inference } from '../inference.js';
 import { CallGuard } from './call-guard.js';
 import { encodeStreamResponse } from './chunk-encoding.js';
 import { ConnectionGuard } from './connection-guard.js';
+import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
 import { INFERENCE_SERVICE, inferenceHandlers } from './inference-service.js';
 import { addReflection, REFLECTION_BYTES } from './reflection.js';
+import { trustInterceptor } from './trust-interceptor.js';
 
 /** What connections and calls may take. Absent: the default. */
 export interface ConnectionOptions {
   /** Default 1024, fewer where the process may open few files. */
   readonly maxConnections?: number | undefined;
-  /** Calls of one connection at a time; default 1024. */
+  /** Calls of one connection at a time; default 100. */
   readonly maxStreamsPerConnection?: number | undefined;
-  /** After this a connection takes no more calls; default: never. */
+  /** After this, a tenth more or less, a connection takes no more calls; default 1 h. */
   readonly maxConnectionAgeMs?: number | undefined;
   /** How long a connection stays without a call; default 10 min. */
   readonly maxConnectionIdleMs?: number | undefined;
   /** How often a connection is asked whether it lives; default 1 min. */
   readonly keepaliveMs?: number | undefined;
-  /** How long a connection may take to say that it speaks HTTP/2; default 10 s. */
+  /** How long a connection may take to say that it speaks HTTP/2, a TLS handshake included; default 10 s. */
   readonly handshakeTimeoutMs?: number | undefined;
   /** How long a request may take to arrive; default 30 s. */
   readonly requestTimeoutMs?: number | undefined;
@@ -40,27 +44,36 @@ export interface PublicServer {
   readonly port: number;
   readonly calls: CallGuard;
   readonly connections: ConnectionGuard;
+  readonly floods: FloodGuard;
+  /** TLS handshakes that failed so far. */
+  failedHandshakes(): number;
   /** Takes no more connections and calls; resolves when those that are open have ended. */
   shutDown(): Promise<void>;
   /** Ends at once. */
   stop(): void;
 }
 
+const { generate, generateStream } = InferenceServiceService;
+const GENERATIONS: ReadonlySet<string> = new Set([generate.path, generateStream.path]);
 const MIB = 1 << 20;
 const MAX_OPEN_CALLS = 4096;
 const MAX_UNFINISHED_BYTES = 32 * MIB;
 const MAX_UNREAD_BYTES = 32 * MIB;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** How long calls go on that were under way when their connection came to its age. */
+const AGE_GRACE_MS = 3_600_000;
 
 /**
  * Serves the public API, health and reflection.
  *
+ * @param trust says who may call, how much, and over what
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
 export async function openPublicServer(
   address: string,
   inference: Inference,
   health: Health,
+  trust: Trust,
   options: ConnectionOptions,
   log: Logger,
 ): Promise<PublicServer> {
@@ -72,15 +85,19 @@ export async function openPublicServer(
   const server = new Server({
     ...SERVER_OPTIONS,
     'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
-    'grpc.max_concurrent_streams': options.maxStreamsPerConnection ?? 1024,
+    'grpc.max_concurrent_streams': options.maxStreamsPerConnection ?? 100,
     'grpc.max_connection_idle_ms': options.maxConnectionIdleMs ?? 600_000,
     'grpc.keepalive_time_ms': options.keepaliveMs ?? 60_000,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
     // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
-    ...(options.maxConnectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': options.maxConnectionAgeMs }),
+    'grpc.max_connection_age_ms': options.maxConnectionAgeMs ?? 3_600_000,
+    'grpc.max_connection_age_grace_ms': AGE_GRACE_MS,
+    interceptors: [trustInterceptor(trust, GENERATIONS)],
   });
-  const generateStream = { ...InferenceServiceService.generateStream, responseSerialize: encodeStreamResponse };
-  const methods = { ...InferenceServiceService, generateStream };
+  const methods = {
+    ...InferenceServiceService,
+    generateStream: { ...generateStream, responseSerialize: encodeStreamResponse },
+  };
   server.addService(strictService(methods, inference.requestBytes), inferenceHandlers(inference));
   health.addTo(server);
   addReflection(server, [INFERENCE_SERVICE, HEALTH_SERVICE]);
@@ -97,12 +114,16 @@ export async function openPublicServer(
   );
   const { maxConnections = 1024, handshakeTimeoutMs = 10_000 } = options;
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls);
-  const listener = await bind(server, address, (socket) => connections.admit(socket));
-  calls.watch(listener.http2Server);
+  const floods = new FloodGuard(FLOOD_LIMITS);
+  const admit = (socket: Socket) => connections.admit(socket);
+  const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
+  for (const guard of [connections, calls, floods]) guard.watch(listener.http2Server);
   return {
     port: listener.port,
     calls,
     connections,
+    floods,
+    failedHandshakes: listener.failedHandshakes,
     shutDown: () => {
       listener.close();
       return new Promise((resolve) => server.tryShutdown(() => resolve()));

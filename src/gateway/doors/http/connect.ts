@@ -1,4 +1,3 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   create,
   createFileRegistry,
@@ -39,7 +38,9 @@ import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { Inference, WaitingClient } from '../inference.js';
 import { AnswerQueue } from './answer-queue.js';
+import { statusOf } from './errors.js';
 import type { Exchange } from './exchange.js';
+import type { ErrorForm } from './request.js';
 
 /**
  * Bytes of a request over Connect or gRPC-Web: it is read as a whole where everything is served, and JSON of this size
@@ -56,7 +57,7 @@ interface Codec<Request, Response> {
 const exchangeKey = createContextKey<Exchange | undefined>(undefined);
 
 /** Answers one request to a path of the public service. */
-export type ConnectHandler = (exchange: Exchange, request: IncomingMessage, response: ServerResponse) => void;
+export type ConnectHandler = (exchange: Exchange) => Promise<void>;
 
 /** Paths under which Connect's methods are. */
 export const CONNECT_PREFIX = `/${INFERENCE_SERVICE}/`;
@@ -148,6 +149,14 @@ export function connectHandler(inference: Inference): ConnectHandler {
   });
 }
 
+const GENERATIONS: ReadonlySet<string> = new Set(['Generate', 'GenerateStream'].map((name) => CONNECT_PREFIX + name));
+
+/** How Connect tells the error of a call whose request nobody has read. */
+export const connectErrorForm: ErrorForm = (error) => ({
+  status: statusOf(error),
+  body: { code: error.code.toLowerCase(), message: error.message },
+});
+
 function connectNode(routes: Parameters<typeof connectNodeAdapter>[0]['routes']): ConnectHandler {
   let current: Exchange | undefined;
   const handle = connectNodeAdapter({
@@ -160,7 +169,14 @@ function connectNode(routes: Parameters<typeof connectNodeAdapter>[0]['routes'])
     // Called while the handler is: the exchange is that of the request.
     contextValues: () => createContextValues().set(exchangeKey, current),
   });
-  return (exchange, request, response) => {
+  return async (exchange) => {
+    const { request, response } = exchange;
+    try {
+      await exchange.identify(GENERATIONS.has(request.url ?? ''));
+    } catch (error) {
+      exchange.fail(error);
+      return;
+    }
     current = exchange;
     handle(request, response);
     current = undefined;

@@ -1,4 +1,5 @@
 import type { EncodeService } from '../../request/encoding/encode-service.js';
+import type { Trust } from '../../trust/trust.js';
 import type { Inference } from '../inference.js';
 import type { AnswerFacts } from './request.js';
 
@@ -14,6 +15,7 @@ export interface HttpFacts extends AnswerFacts {
 export interface HttpContext {
   readonly inference: Inference;
   readonly encoder: EncodeService;
+  readonly trust: Trust;
   readonly facts: HttpFacts;
   /** The most sequences that run at once. */
   readonly sequences: () => number;

@@ -1,14 +1,15 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { RocmForgeError } from '../../../shared/errors.js';
-import { listenOn } from '../../../shared/grpc/server.js';
+import { listenOn } from '../../../shared/listen.js';
 import type { ConnectionCalls } from '../grpc/call-guard.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
 import type { ConnectionOptions } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
-import { CONNECT_PREFIX, connectHandler } from './connect.js';
+import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
 import { connectionOf, Exchange } from './exchange.js';
+import type { ErrorForm } from './request.js';
 import { DEFAULT_ERROR_FORM, routeOf, serve } from './routes.js';
 
 /** A server that speaks HTTP/1.1 to clients. */
@@ -63,33 +64,34 @@ export async function openHttpServer(
     },
     (request, response) => answer(request, response),
   );
+  const exchangeOf = (request: IncomingMessage, response: ServerResponse, errorForm: ErrorForm): Exchange =>
+    new Exchange(request, response, { bodies, trust: context.trust, errorForm });
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
     if (!requests.open(request, response)) {
       request.socket.destroy();
       return;
     }
+    connections.heard(connectionOf(request));
     response.on('error', () => undefined);
     const path = (request.url ?? '').replace(/\?.*$/s, '');
     if (path.startsWith(CONNECT_PREFIX)) {
-      connect(new Exchange(request, response, bodies, DEFAULT_ERROR_FORM), request, response);
+      void connect(exchangeOf(request, response, connectErrorForm));
       return;
     }
     const found = routeOf(request.method ?? '', path);
     if (found instanceof RocmForgeError) {
-      new Exchange(request, response, bodies, DEFAULT_ERROR_FORM).fail(found);
+      exchangeOf(request, response, DEFAULT_ERROR_FORM).fail(found);
       return;
     }
     const { route, matched } = found;
-    void serve(route, matched, new Exchange(request, response, bodies, route.errorForm), context);
+    void serve(route, matched, exchangeOf(request, response, route.errorForm), context);
   };
   refuseWhatIsNone(server);
   const sockets = new Set<Socket>();
-  const listener = await listenOn(address, (socket) => {
-    if (!connections.admit(socket)) {
-      socket.destroy();
-      return;
-    }
+  const { tls } = context.trust;
+  const admit = (socket: Socket): boolean => connections.admit(socket);
+  const listener = await listenOn(address, { protocol: 'http/1.1', admit, tls, handshakeTimeoutMs }, (socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
     server.emit('connection', socket);

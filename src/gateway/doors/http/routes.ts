@@ -20,6 +20,8 @@ export interface Route {
   readonly method: 'GET' | 'POST';
   readonly path: string | RegExp;
   readonly errorForm: ErrorForm;
+  /** What of trust is asked before. */
+  readonly access: 'open' | 'call' | 'generation';
   /** @param matched the parts of the path that an expression's groups matched, decoded */
   handle(exchange: Exchange, context: HttpContext, ...matched: readonly string[]): Promise<void>;
 }
@@ -30,35 +32,33 @@ const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES)
 
 const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
 
-const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']): Route => ({
-  method: 'GET',
-  path,
-  errorForm,
-  handle,
-});
-const post = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']): Route => ({
-  method: 'POST',
-  path,
-  errorForm,
-  handle,
-});
-const generation = (kind: AnswerKind): Route['handle'] => {
-  return (exchange, context) => generate(kind, exchange, context);
-};
+const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
+  ({ method: 'GET', path, errorForm, handle, access }) as const;
+const post = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']) =>
+  ({ method: 'POST', path, errorForm, handle, access: 'call' }) as const;
+const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
+  ({
+    method: 'POST',
+    path,
+    errorForm,
+    access: 'generation',
+    handle: (exchange: Exchange, context: HttpContext) => generate(kind, exchange, context),
+  }) as const;
 
 /** All that the HTTP door serves; Connect's methods come beside it. `docs/http.md` describes them. */
 export const ROUTES: readonly Route[] = [
-  get('/', openAiForm, async (exchange) => exchange.text(PAGE, 'text/html; charset=utf-8')),
+  // The page shows nothing by itself, and those who balance load have no credential.
+  get('/', openAiForm, async (exchange) => exchange.text(PAGE, 'text/html; charset=utf-8'), 'open'),
   get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
   get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
-  post(/^(?:\/v1)?\/chat\/completions$/, openAiForm, generation('chat')),
-  post('/v1/completions', openAiForm, generation('completion')),
-  post(/^\/completions?$/, llamaForm, generation('llama')),
+  generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
+  generating('/v1/completions', openAiForm, 'completion'),
+  generating(/^\/completions?$/, llamaForm, 'llama'),
   post('/tokenize', llamaForm, tokenize),
   post('/detokenize', llamaForm, detokenize),
   post('/apply-template', llamaForm, applyTemplate),
   get('/props', llamaForm, props),
-  get(/^(?:\/v1)?\/health$/, llamaForm, health),
+  get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   post(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, countTokens),
 ];
 
@@ -145,6 +145,7 @@ export async function serve(
   context: HttpContext,
 ): Promise<void> {
   try {
+    if (route.access !== 'open') await exchange.identify(route.access === 'generation');
     await route.handle(exchange, context, ...matched);
   } catch (error) {
     exchange.fail(asRocmForgeError(error));

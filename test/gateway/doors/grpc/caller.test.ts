@@ -1,6 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { expect, it, vi } from 'vitest';
 import { abortWith, callerOf } from '../../../../src/gateway/doors/grpc/caller.js';
+import { setPrincipal } from '../../../../src/gateway/doors/grpc/trust-interceptor.js';
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';
@@ -11,6 +12,7 @@ function call({
   cancelled = false,
 }) {
   const metadata = new Metadata();
+  setPrincipal(metadata, 'token:alice');
   for (const value of traceparents) metadata.add('traceparent', value);
   const listeners: (() => void)[] = [];
   return {
@@ -25,8 +27,12 @@ function call({
   };
 }
 
-it('a caller counts for its peer', () => {
-  expect(callerOf(call({})).principal).toBe('10.0.0.1');
+it('a caller counts for whom it was identified as, and comes from its peer', () => {
+  expect(callerOf(call({}))).toMatchObject({ principal: 'token:alice', peer: '10.0.0.1' });
+});
+
+it('a call that nobody has identified is nobody’s', () => {
+  expect(() => callerOf({ ...call({}), metadata: new Metadata() })).toThrow('without being identified');
 });
 
 it('a caller without a deadline waits for ever', () => {

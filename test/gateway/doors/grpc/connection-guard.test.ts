@@ -5,16 +5,12 @@ import type { ConnectionCalls } from '../../../../src/gateway/doors/grpc/call-gu
 import { ConnectionGuard } from '../../../../src/gateway/doors/grpc/connection-guard.js';
 
 const MOST = 16;
-/** Bytes of a connection that has said that it speaks HTTP/2. */
-const SPOKE = 100;
-
 /** What {@link ConnectionGuard} sees of a socket. */
 class FakeSocket extends EventEmitter {
   isOpen = true;
   constructor(
     readonly remoteAddress: string,
     readonly remotePort: number,
-    public bytesRead: number,
   ) {
     super();
   }
@@ -39,7 +35,8 @@ beforeEach(() => {
 });
 
 interface Manner {
-  readonly bytesRead?: number;
+  /** Whether it has said that it speaks HTTP/2; default yes. */
+  readonly speaks?: boolean;
   readonly calls?: ConnectionCalls;
 }
 const WORKS: Manner = { calls: { started: 1, working: 1 } };
@@ -47,9 +44,10 @@ const WORKS: Manner = { calls: { started: 1, working: 1 } };
 const CALLED: Manner = { calls: { started: 1, working: 0 } };
 
 /** A new connection; undefined when it is refused. */
-function come(address: string, { bytesRead = SPOKE, calls: made }: Manner = {}): FakeSocket | undefined {
-  const socket = new FakeSocket(address, ++port, bytesRead);
+function come(address: string, { speaks = true, calls: made }: Manner = {}): FakeSocket | undefined {
+  const socket = new FakeSocket(address, ++port);
   if (!guard.admit(socket as unknown as Socket)) return undefined;
+  if (speaks) guard.heard(`${address}:${port}`);
   if (made) calls.set(`${address}:${port}`, made);
   return socket;
 }
@@ -79,7 +77,7 @@ it('does not let connections that only watch health or send nothing keep others 
 });
 
 it('takes room from the peer that has the most, however much the others’ connections are worth', () => {
-  const few = many(2, '127.0.0.2', { bytesRead: 0 });
+  const few = many(2, '127.0.0.2', { speaks: false });
   const most = many(MOST / 2, '127.0.0.1', CALLED);
   const some = many(MOST / 2 - 2, '127.0.0.3', CALLED);
   expect(come('127.0.0.9')).toBeDefined();
@@ -88,7 +86,7 @@ it('takes room from the peer that has the most, however much the others’ conne
 
 it('of one peer takes what never spoke, then what never called, then the oldest', () => {
   const oldest = come('127.0.0.1', CALLED);
-  const sockets = [oldest, come('127.0.0.1', CALLED), come('127.0.0.1'), come('127.0.0.1', { bytesRead: 5 })];
+  const sockets = [oldest, come('127.0.0.1', CALLED), come('127.0.0.1'), come('127.0.0.1', { speaks: false })];
   many(4, '127.0.0.1', WORKS);
   many(MOST / 2, '127.0.0.2', WORKS);
   const gone: (FakeSocket | undefined)[] = [];
@@ -109,7 +107,7 @@ it('closes nothing of a peer for one that has as many', () => {
 });
 
 it('on a Unix socket, where each connection is a peer, takes the idlest and then the oldest', () => {
-  const idle = Array.from({ length: MOST }, (_, i) => come(`unix:${i}`, i === 7 ? { bytesRead: 0 } : CALLED));
+  const idle = Array.from({ length: MOST }, (_, i) => come(`unix:${i}`, i === 7 ? { speaks: false } : CALLED));
   come('unix:100', WORKS);
   expect(idle.findIndex((socket) => !socket?.isOpen)).toBe(7);
   come('unix:101', WORKS);

@@ -39,7 +39,7 @@ afterAll(() => {
 });
 
 function requester(principal: string, signal = new AbortController().signal): Requester {
-  return { principal, trace: undefined, deadline: Number.POSITIVE_INFINITY, signal };
+  return { principal, peer: principal, trace: undefined, deadline: Number.POSITIVE_INFINITY, signal };
 }
 
 const FACTS = { modelName: 'm', contextLength: 1 << 20, vocabularySize: 512, longestTokenBytes: 16, maxPriority: 0 };

@@ -1,0 +1,77 @@
+import { constants, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import { TokenBucket } from '../../../shared/token-bucket.js';
+
+/** What one connection may send that costs its sender nothing: at once, and a second. */
+export interface FloodLimits {
+  /** PING and SETTINGS frames, each of which is answered. */
+  readonly controlFrames: Rate;
+  /** Streams that are opened and reset before anything was answered. */
+  readonly resets: Rate;
+}
+
+interface Rate {
+  readonly burst: number;
+  readonly perSecond: number;
+}
+
+/** More than any client of gRPC does; nghttp2's own bound on resets is 1000 and 33. */
+export const FLOOD_LIMITS: FloodLimits = {
+  controlFrames: { burst: 100, perSecond: 2 },
+  resets: { burst: 200, perSecond: 20 },
+};
+
+/** Bytes that were written for which a ping more is taken: those that measure bandwidth follow what they were sent. */
+const BYTES_A_PING = 64;
+/** The answer to a ping in a record of TLS, the most that one is. */
+const MOST_ACK_BYTES = 17 + 22;
+
+/**
+ * Ends connections that flood: grpc-js answers every ping, and a stream that is opened and reset costs it a call each
+ * time (CVE-2023-44487). What an honest client sends beside a stream, such as a ping after each message to measure its
+ * bandwidth, does not count. Floods of CONTINUATION frames are nghttp2's to end, which it does by the size of a header.
+ */
+export class FloodGuard {
+  readonly counters = { floods: 0 };
+
+  constructor(
+    private readonly limits: FloodLimits,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {}
+
+  /** Watches the connections of a server. */
+  watch(server: Http2Server): void {
+    server.on('session', (session) => this.watchSession(session));
+  }
+
+  private watchSession(session: ServerHttp2Session): void {
+    const { controlFrames, resets } = this.limits;
+    const frames = new TokenBucket(controlFrames.burst, this.nowMs());
+    const unanswered = new TokenBucket(resets.burst, this.nowMs());
+    let written = 0;
+    const heardControl = (): void => {
+      const { bytesWritten = 0 } = session.socket ?? {};
+      const sent = Math.max(0, bytesWritten - written - MOST_ACK_BYTES);
+      written = bytesWritten;
+      frames.take(-sent / BYTES_A_PING);
+      this.spend(session, frames, controlFrames);
+    };
+    session.on('ping', heardControl);
+    session.on('remoteSettings', heardControl);
+    session.on('stream', (stream: ServerHttp2Stream) => {
+      stream.once('close', () => {
+        const isReset = stream.rstCode !== constants.NGHTTP2_NO_ERROR && !stream.headersSent;
+        if (isReset) this.spend(session, unanswered, resets);
+      });
+    });
+  }
+
+  private spend(session: ServerHttp2Session, bucket: TokenBucket, { burst, perSecond }: Rate): void {
+    if (session.destroyed) return;
+    const left = bucket.level(burst, perSecond, this.nowMs());
+    bucket.take(1);
+    if (left >= 1) return;
+    this.counters.floods += 1;
+    session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+    session.destroy();
+  }
+}

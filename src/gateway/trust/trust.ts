@@ -1,0 +1,145 @@
+import type { PeerCertificate } from 'node:tls';
+import { asRocmForgeError, type ErrorReason, RocmForgeError } from '../../shared/errors.js';
+import type { Logger } from '../../shared/log.js';
+import { ReloadedFiles } from '../../shared/reloaded-files.js';
+import { openTlsMaterial, type TlsMaterial } from '../../shared/tls.js';
+import { JwtVerifier } from './jwt.js';
+import { Limiter, type LimitObserver } from './limiter.js';
+import { NO_LIMITS, readLimits } from './limits.js';
+import { BearerTokens } from './tokens.js';
+
+/** Files that say who may call, how much, and over what. Each is read again when it changes. */
+export interface TrustOptions {
+  /** Lines `NAME sha256:HEX`; see {@link BearerTokens}. */
+  readonly tokenFile?: string | undefined;
+  /** Public keys of whoever signs JWTs, with the issuer and audience that these must name. */
+  readonly jwksFile?: string | undefined;
+  readonly jwtIssuer?: string | undefined;
+  readonly jwtAudience?: string | undefined;
+  /** See {@link readLimits}. */
+  readonly limitsFile?: string | undefined;
+  /** The doors speak TLS with this certificate. */
+  readonly tlsCert?: string | undefined;
+  readonly tlsKey?: string | undefined;
+  /** Authorities of certificates, one of which every client must have. */
+  readonly tlsClientCa?: string | undefined;
+}
+
+/** What a caller shows of itself. */
+export interface Presented {
+  /** The value of the header of this name; several, where a client sent several. */
+  readonly authorization: readonly string[];
+  /** What TLS has verified; asked for only where it matters. */
+  certificate(): PeerCertificate | undefined;
+  /** The address, for whoever needs no credential. */
+  readonly peer: string;
+}
+
+/** Who counts what is refused. */
+export interface TrustObserver extends LimitObserver {
+  credentialRefused(reason: ErrorReason): void;
+}
+
+const MAX_CREDENTIAL_CHARACTERS = 8192;
+const MAX_NAME_CHARACTERS = 256;
+/** Three parts in base64url, the last of which is empty in a token that nobody signed. */
+const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
+
+/** Who may call and how much, whatever door they come by. */
+export class Trust {
+  readonly limiter: Limiter;
+  /** The doors' certificate; absent: they speak no TLS. */
+  readonly tls: TlsMaterial | undefined;
+  private readonly tokens: ReloadedFiles<BearerTokens> | undefined;
+  private readonly jwts: ReloadedFiles<JwtVerifier> | undefined;
+  private readonly limits: ReloadedFiles<ReturnType<typeof readLimits>> | undefined;
+  private readonly demandsCertificate: boolean;
+
+  /** @throws RocmForgeError `INVALID_OPTION` for files that are not understood and options that need others */
+  constructor(
+    options: TrustOptions,
+    private readonly observer: TrustObserver,
+    log: Logger,
+  ) {
+    const { tokenFile, jwksFile, limitsFile, tlsCert, tlsKey, tlsClientCa } = options;
+    const claims = jwtClaims(options);
+    if ((tlsCert === undefined) !== (tlsKey === undefined)) throw needs('--tls-cert and --tls-key need', 'each other');
+    if (tlsClientCa !== undefined && tlsCert === undefined)
+      throw needs('--tls-client-ca needs', '--tls-cert and --tls-key');
+    const read = <T>(path: string | undefined, parse: (path: string, text: string) => T) =>
+      path === undefined ? undefined : new ReloadedFiles([path], ([text = '']) => parse(path, text), log);
+    this.tokens = read(tokenFile, (path, text) => new BearerTokens(path, text));
+    this.jwts = read(jwksFile, (path, text) => new JwtVerifier(path, text, claims));
+    this.limits = read(limitsFile, readLimits);
+    this.limiter = new Limiter(() => this.limits?.current() ?? NO_LIMITS, observer);
+    if (tlsCert !== undefined && tlsKey !== undefined) {
+      this.tls = openTlsMaterial({ cert: tlsCert, key: tlsKey, clientCa: tlsClientCa }, log);
+    }
+    this.demandsCertificate = tlsClientCa !== undefined;
+  }
+
+  /** Whether callers must show who they are by a bearer token. */
+  get demandsBearer(): boolean {
+    return this.tokens !== undefined || this.jwts !== undefined;
+  }
+
+  /**
+   * Who calls: `token:NAME`, `jwt:SUBJECT`, `cert:NAME`, or the peer where nothing is demanded. Where a certificate and a
+   * token are demanded, both must be there, and the token says who it is.
+   *
+   * @throws RocmForgeError `CREDENTIAL_MISSING`, `CREDENTIAL_INVALID`, `CREDENTIAL_EXPIRED`
+   */
+  async identify(presented: Presented): Promise<string> {
+    try {
+      const name = this.demandsCertificate ? certificateName(presented.certificate()) : undefined;
+      if (this.demandsBearer) return await this.bearerName(presented.authorization);
+      return name === undefined ? presented.peer : `cert:${name}`;
+    } catch (error) {
+      this.observer.credentialRefused(asRocmForgeError(error).reason);
+      throw error;
+    }
+  }
+
+  /** Looks at the files no more. */
+  close(): void {
+    for (const files of [this.tokens, this.jwts, this.limits, this.tls]) files?.close();
+  }
+
+  private async bearerName(authorization: readonly string[]): Promise<string> {
+    const [header, ...more] = authorization;
+    if (header === undefined) {
+      throw new RocmForgeError('CREDENTIAL_MISSING', 'no credential came; send "authorization: Bearer TOKEN"');
+    }
+    const bearer = /^Bearer +(\S+)$/i.exec(header)?.[1];
+    if (bearer === undefined || more.length > 0 || bearer.length > MAX_CREDENTIAL_CHARACTERS) {
+      throw new RocmForgeError('CREDENTIAL_INVALID', 'the credential is not one "authorization: Bearer TOKEN"');
+    }
+    const name = this.tokens?.current().nameOf(bearer);
+    if (name !== undefined) return `token:${name}`;
+    const jwts = this.jwts?.current();
+    if (jwts !== undefined && JWT.test(bearer)) return `jwt:${await jwts.subjectOf(bearer)}`;
+    throw new RocmForgeError('CREDENTIAL_INVALID', 'the token is not known here; ask for a new one');
+  }
+}
+
+function jwtClaims({ jwksFile, jwtIssuer = '', jwtAudience = '' }: TrustOptions) {
+  // A token that the same issuer gave for another service must not open this one.
+  const isWhole = jwtIssuer !== '' && jwtAudience !== '';
+  if (jwksFile !== undefined && !isWhole) throw needs('--jwks-file needs', '--jwt-issuer and --jwt-audience');
+  if (jwksFile === undefined && (jwtIssuer !== '' || jwtAudience !== '')) {
+    throw needs('--jwt-issuer and --jwt-audience need', '--jwks-file');
+  }
+  return { issuer: jwtIssuer, audience: jwtAudience };
+}
+
+const needs = (what: string, other: string) => new RocmForgeError('INVALID_OPTION', `${what} ${other}`);
+
+/** The common name of a certificate's subject. */
+function certificateName(certificate: PeerCertificate | undefined): string {
+  if (certificate === undefined) {
+    throw new RocmForgeError('CREDENTIAL_MISSING', 'no client certificate came; connect with one');
+  }
+  const name: unknown = certificate.subject?.CN;
+  if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME_CHARACTERS) return name;
+  throw new RocmForgeError('CREDENTIAL_INVALID', 'the client certificate has not one common name; get one that has');
+}

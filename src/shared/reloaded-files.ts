@@ -1,0 +1,119 @@
+import { type BigIntStats, readFileSync, statSync } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { RocmForgeError } from './errors.js';
+import type { Logger } from './log.js';
+
+/** How often the files are looked at. */
+const POLL_MS = 1000;
+/** The most bytes of one file. */
+const MAX_BYTES = 1 << 20;
+
+/**
+ * What some files say together, read again when one of them changes, also by being replaced. What cannot be read or
+ * understood then changes nothing but the log.
+ */
+export class ReloadedFiles<T> {
+  private value: T;
+  private contents: string;
+  private stamp: string;
+  /** A file changed so shortly before it was read that it may have changed once more since, within one tick of its clock. */
+  private mayBeStale: boolean;
+  private isChecking = false;
+  private lastComplaint = '';
+  private readonly listeners = new Set<(value: T) => void>();
+  private readonly timer: NodeJS.Timeout;
+
+  /**
+   * @param parse says what the texts of the files, in their order, mean; throws RocmForgeError where they mean nothing
+   * @throws RocmForgeError `INVALID_OPTION` for a file that cannot be read, and what `parse` throws
+   */
+  constructor(
+    private readonly paths: readonly string[],
+    private readonly parse: (texts: readonly string[]) => T,
+    private readonly log: Logger,
+  ) {
+    const stats = paths.map((path) => attempt(path, () => statSync(path, { bigint: true })));
+    stats.forEach((stats, i) => {
+      checkReadable(paths[i] as string, stats);
+    });
+    const texts = paths.map((path) => attempt(path, () => readFileSync(path, 'utf8')));
+    this.value = parse(texts);
+    this.contents = JSON.stringify(texts);
+    this.stamp = stampOf(stats);
+    this.mayBeStale = isFresh(stats);
+    this.timer = setInterval(() => void this.check(), POLL_MS).unref();
+  }
+
+  /** What the files said when they were last understood. */
+  current(): T {
+    return this.value;
+  }
+
+  /** @param listener told what the files say from now on, whenever that changes */
+  onChange(listener: (value: T) => void): void {
+    this.listeners.add(listener);
+  }
+
+  /** Looks at the files no more. */
+  close(): void {
+    clearInterval(this.timer);
+    this.listeners.clear();
+  }
+
+  /** Looks at the files now, as is done each second. */
+  async check(): Promise<void> {
+    if (this.isChecking) return;
+    this.isChecking = true;
+    try {
+      const stats = await Promise.all(this.paths.map((path) => stat(path, { bigint: true })));
+      const stamp = stampOf(stats);
+      if (stamp === this.stamp && !this.mayBeStale) return;
+      this.stamp = stamp;
+      this.mayBeStale = isFresh(stats);
+      stats.forEach((stats, i) => {
+        checkReadable(this.paths[i] as string, stats);
+      });
+      const texts = await Promise.all(this.paths.map((path) => readFile(path, 'utf8')));
+      const contents = JSON.stringify(texts);
+      if (contents === this.contents) return;
+      this.contents = contents;
+      this.value = this.parse(texts);
+      this.log.info({ files: this.paths }, 'files were read again');
+      for (const listener of this.listeners) listener(this.value);
+    } catch (error) {
+      this.complain(error as Error);
+    } finally {
+      this.isChecking = false;
+    }
+  }
+
+  /** A file that stays wrong is told of once. */
+  private complain({ message }: Error): void {
+    const complaint = `${this.stamp} ${message}`;
+    if (complaint === this.lastComplaint) return;
+    this.lastComplaint = complaint;
+    this.log.warn({ files: this.paths, why: message }, 'files were not read again; what they said before holds');
+  }
+}
+
+function attempt<R>(path: string, read: () => R): R {
+  try {
+    return read();
+  } catch (error) {
+    throw new RocmForgeError('INVALID_OPTION', `${path} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function checkReadable(path: string, stats: BigIntStats): void {
+  if (!stats.isFile()) throw new RocmForgeError('INVALID_OPTION', `${path} is no file; name one`);
+  if (stats.size <= MAX_BYTES) return;
+  throw new RocmForgeError('INVALID_OPTION', `${path} has ${stats.size} bytes, more than the ${MAX_BYTES} taken`);
+}
+
+function stampOf(stats: readonly BigIntStats[]): string {
+  return stats.map(({ dev, ino, size, mtimeNs, ctimeNs }) => [dev, ino, size, mtimeNs, ctimeNs].join()).join(' ');
+}
+
+function isFresh(stats: readonly BigIntStats[]): boolean {
+  return stats.some(({ ctimeMs }) => Date.now() - Number(ctimeMs) < POLL_MS);
+}

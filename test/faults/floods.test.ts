@@ -1,0 +1,181 @@
+import { constants } from 'node:http2';
+import { connect as connectSocket, type Socket } from 'node:net';
+import { credentials } from '@grpc/grpc-js';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import {
+  GetModelRequest,
+  InferenceServiceClient,
+  InferenceServiceService,
+} from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
+import { generate, request } from '../support/gateway.js';
+
+const FRAME = { DATA: 0, HEADERS: 1, RST_STREAM: 3, SETTINGS: 4, PING: 6, GOAWAY: 7, CONTINUATION: 9 };
+const END_HEADERS = 4;
+const END_STREAM = 1;
+
+function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+const PING = frame(FRAME.PING, 0, 0, Buffer.alloc(8, 1));
+const SETTINGS = frame(FRAME.SETTINGS, 0, 0);
+const reset = (stream: number) => frame(FRAME.RST_STREAM, 0, stream, Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]));
+
+/** A header that HPACK does not index, each in as many bytes as it has. */
+function literal(name: string, value: string): Buffer {
+  return Buffer.concat([
+    Buffer.from([0, name.length]),
+    Buffer.from(name),
+    Buffer.from([value.length]),
+    Buffer.from(value),
+  ]);
+}
+const HEADERS = Buffer.concat([
+  literal(':method', 'POST'),
+  literal(':scheme', 'http'),
+  literal(':path', InferenceServiceService.getModel.path),
+  literal(':authority', 'localhost'),
+  literal('content-type', 'application/grpc'),
+  literal('te', 'trailers'),
+]);
+const opens = (stream: number, flags = END_HEADERS) => frame(FRAME.HEADERS, flags, stream, HEADERS);
+
+/** A client that speaks HTTP/2 in frames of its own choice. */
+class RawClient {
+  readonly frames: { readonly type: number; readonly flags: number; readonly payload: Buffer }[] = [];
+  readonly socket: Socket;
+  isClosed = false;
+  private rest: Buffer = Buffer.alloc(0);
+
+  constructor(port: number) {
+    this.socket = connectSocket(port, '127.0.0.1');
+    this.socket.on('error', () => undefined);
+    this.socket.once('close', () => {
+      this.isClosed = true;
+    });
+    this.socket.on('data', (data) => this.read(data));
+    this.send(Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), SETTINGS);
+  }
+
+  send(...frames: Uint8Array[]): void {
+    if (!this.isClosed) this.socket.write(Buffer.concat(frames));
+  }
+
+  /** What the server said when it ended the connection. */
+  get goaway(): number | undefined {
+    return this.frames.find(({ type }) => type === FRAME.GOAWAY)?.payload.readUInt32BE(4);
+  }
+
+  count(type: number): number {
+    return this.frames.filter((received) => received.type === type).length;
+  }
+
+  private read(data: Buffer): void {
+    this.rest = Buffer.concat([this.rest, data]);
+    while (this.rest.length >= 9) {
+      const length = this.rest.readUIntBE(0, 3);
+      if (this.rest.length < 9 + length) return;
+      this.frames.push({
+        type: this.rest.readUInt8(3),
+        flags: this.rest.readUInt8(4),
+        payload: this.rest.subarray(9, 9 + length),
+      });
+      this.rest = this.rest.subarray(9 + length);
+    }
+  }
+}
+
+let server: FakeGateway;
+let raw: RawClient;
+beforeEach(async () => {
+  server = await startFakeGateway({ listen: '127.0.0.1:0', maxStreamsPerConnection: undefined });
+  raw = new RawClient(server.gateway.port);
+});
+afterEach(async () => {
+  raw.socket.destroy();
+  await server.stop();
+});
+const floods = () => server.gateway.server.floods.counters.floods;
+/** What somebody gets who comes now. */
+const isServed = async () => {
+  const client = new InferenceServiceClient(`127.0.0.1:${server.gateway.port}`, credentials.createInsecure());
+  const { tokenIds } = await generate(client, request({ text: 'the fox', stop: { maxTokens: 3, ignoreEos: true } }));
+  client.close();
+  return tokenIds.length;
+};
+
+it('tells clients that they may open 100 streams', async () => {
+  await expect.poll(() => raw.count(FRAME.SETTINGS)).toBeGreaterThan(0);
+  const settings = raw.frames.filter(({ type, flags }) => type === FRAME.SETTINGS && flags === 0);
+  const values = settings.flatMap(({ payload }) =>
+    Array.from({ length: payload.length / 6 }, (_, i) => [
+      payload.readUInt16BE(6 * i),
+      payload.readUInt32BE(6 * i + 2),
+    ]),
+  );
+  expect(values).toContainEqual([constants.NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 100]);
+});
+
+it.each([
+  ['pings', PING],
+  ['settings', SETTINGS],
+])('ends a connection that floods with %s, in a word, and no other', async (_what, flood) => {
+  raw.send(...Array(150).fill(flood));
+  await expect.poll(() => raw.isClosed).toBe(true);
+  expect(raw.goaway).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  expect(floods()).toBe(1);
+  expect(await isServed()).toBe(3);
+});
+
+it('takes the pings of a client that pings at most twice a second, after a burst of them', async () => {
+  raw.send(...Array(90).fill(PING));
+  await expect.poll(() => raw.count(FRAME.PING)).toBe(90);
+  expect([raw.isClosed, floods()]).toEqual([false, 0]);
+});
+
+it('takes a ping after each message, as clients send that measure their bandwidth', async () => {
+  let stream = 1;
+  for (let i = 0; i < 400; i++) {
+    const message = Buffer.concat([
+      Buffer.alloc(5),
+      Buffer.from(GetModelRequest.encode(GetModelRequest.create()).finish()),
+    ]);
+    raw.send(opens(stream), frame(FRAME.DATA, END_STREAM, stream, message));
+    await expect.poll(() => raw.count(FRAME.DATA), { interval: 1 }).toBe(i + 1);
+    raw.send(PING);
+    await expect.poll(() => raw.count(FRAME.PING), { interval: 1 }).toBe(i + 1);
+    stream += 2;
+  }
+  expect([raw.isClosed, floods()]).toEqual([false, 0]);
+});
+
+it('ends a connection that opens streams and resets them at once', async () => {
+  for (let stream = 1; stream < 1000; stream += 2) raw.send(opens(stream), reset(stream));
+  await expect.poll(() => raw.isClosed).toBe(true);
+  expect(raw.goaway).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  expect(floods()).toBe(1);
+  await expect.poll(() => server.gateway.server.calls.openCalls).toBe(0);
+  expect(await isServed()).toBe(3);
+});
+
+it('ends a header of CONTINUATION frames without end while it is small, without a word of ours', async () => {
+  raw.send(opens(1, 0));
+  const more = frame(FRAME.CONTINUATION, 0, 1, literal('x-more', 'v'.repeat(100)));
+  let sent = 0;
+  while (!raw.isClosed && sent < 100_000) {
+    raw.send(...Array<Uint8Array>(50).fill(more));
+    sent += 50;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await expect.poll(() => raw.isClosed).toBe(true);
+  // nghttp2's own answer.
+  expect(raw.goaway).toBe(constants.NGHTTP2_INTERNAL_ERROR);
+  expect(sent).toBeLessThan(100_000);
+  expect(server.gateway.server.calls.openCalls).toBe(0);
+  expect(await isServed()).toBe(3);
+});

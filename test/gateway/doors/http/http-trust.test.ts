@@ -1,0 +1,125 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { request as httpsRequest } from 'node:https';
+import os from 'node:os';
+import path from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { hasOpenssl, makeAuthority } from '../../../support/certificates.js';
+import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
+import { ask } from '../../../support/http.js';
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+const tokenFile = path.join(folder, 'tokens');
+writeFileSync(tokenFile, `alice sha256:${createHash('sha256').update('of-alice').digest('hex')}\n`);
+
+let server: FakeGateway | undefined;
+afterEach(async () => {
+  await server?.stop();
+  server = undefined;
+});
+
+const completion = { prompt: [259, 260, 261], max_tokens: 4, ignore_eos: true };
+const alice = { headers: { authorization: 'Bearer of-alice' } };
+const CONNECT = '/rocmforge.v1.InferenceService/Generate';
+const metric = async (name: string) => (await server!.gateway.metrics.registry.getSingleMetricAsString(name)) ?? '';
+
+describe('a credential that is demanded', () => {
+  it.each([
+    ['none', undefined, 'CREDENTIAL_MISSING'],
+    ['a wrong one', 'Bearer of-mallory', 'CREDENTIAL_INVALID'],
+    ['one of another kind', 'Basic YTpi', 'CREDENTIAL_INVALID'],
+  ])('%s is refused in each form, counted, and nothing of it is queued', async (_what, authorization, reason) => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    const options = authorization === undefined ? {} : { headers: { authorization } };
+    const { gateway } = server;
+    for (const [route, body] of [
+      ['/v1/models', undefined],
+      ['/v1/completions', completion],
+      ['/v1/chat/completions', { messages: [] }],
+    ] as const) {
+      const { status, headers, json } = await ask(gateway, route, body, options);
+      expect([status, json.error.code, json.error.type]).toEqual([401, reason, 'authentication_error']);
+      expect(headers.get('www-authenticate')).toBe('Bearer');
+    }
+    const llama = await ask(gateway, '/completion', completion, options);
+    expect([llama.status, llama.json.error.code, llama.json.error.reason]).toEqual([401, 401, reason]);
+    const connect = await ask(gateway, CONNECT, { tokens: { ids: [259] } }, options);
+    expect([connect.status, connect.json.code]).toEqual([401, 'unauthenticated']);
+    expect(await metric('rocmforge_credentials_refused_total')).toMatch(new RegExp(`reason="${reason}"\\} 5`));
+    expect(gateway.replica.counts.running + gateway.replica.counts.waiting).toBe(0);
+  });
+
+  it('lets its bearer in, and everybody to the page and to health', async () => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    const { gateway } = server;
+    expect((await ask(gateway, '/v1/completions', completion, alice)).json.usage.completion_tokens).toBe(4);
+    expect(
+      (await ask(gateway, CONNECT, { tokens: { ids: [259] }, stop: { maxTokens: 2, ignoreEos: true } }, alice)).status,
+    ).toBe(200);
+    expect((await ask(gateway, '/')).status).toBe(200);
+    expect((await ask(gateway, '/health')).json).toEqual({ status: 'ok' });
+  });
+});
+
+it('a limit that is reached is told with 429 and when to try again', async () => {
+  const limitsFile = path.join(folder, 'limits.json');
+  writeFileSync(limitsFile, JSON.stringify({ default: { requests_per_minute: 2 } }));
+  server = await startFakeGateway({ httpListen: '127.0.0.1:0', limitsFile });
+  for (let i = 0; i < 2; i++) expect((await ask(server.gateway, '/v1/completions', completion)).status).toBe(200);
+  const { status, headers, json } = await ask(server.gateway, '/v1/completions', completion);
+  expect([status, json.error.code, json.error.type]).toEqual([429, 'RATE_LIMITED', 'rate_limit_error']);
+  expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+});
+
+describe.skipIf(!hasOpenssl)('TLS', () => {
+  const authority = hasOpenssl ? makeAuthority('authority') : undefined!;
+  const foreign = hasOpenssl ? makeAuthority('stranger') : undefined!;
+  const own = authority?.issue('gateway');
+
+  /** The status of `GET /v1/models`, or why there is none. */
+  const get = (client?: { readonly certPem: Buffer; readonly keyPem: Buffer }) =>
+    new Promise<string>((resolve) => {
+      const { port } = server!.gateway.httpServer!;
+      const certificate = client && { cert: client.certPem, key: client.keyPem };
+      const options = {
+        port,
+        host: '127.0.0.1',
+        path: '/v1/models',
+        ca: authority.caPem,
+        agent: false,
+        ...certificate,
+      };
+      const call = httpsRequest(options, (answer) => {
+        answer.resume();
+        resolve(String(answer.statusCode));
+      });
+      call.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+      call.end();
+    });
+
+  it('is spoken by the HTTP door with the certificate of the gRPC door, and plain HTTP is not', async () => {
+    server = await startFakeGateway({
+      httpListen: '127.0.0.1:0',
+      listen: '127.0.0.1:0',
+      tlsCert: own.cert,
+      tlsKey: own.key,
+    });
+    expect(await get()).toBe('200');
+    await expect(ask(server.gateway, '/v1/models')).rejects.toThrow();
+    expect(await get()).toBe('200');
+  });
+
+  it('demands a certificate of its own authority where it is told to', async () => {
+    server = await startFakeGateway({
+      httpListen: '127.0.0.1:0',
+      listen: '127.0.0.1:0',
+      tlsCert: own.cert,
+      tlsKey: own.key,
+      tlsClientCa: authority.ca,
+    });
+    expect(await get(authority.issue('alice'))).toBe('200');
+    for (const refused of [undefined, foreign.issue('alice'), authority.issue('alice', { expired: true })]) {
+      expect(await get(refused)).not.toBe('200');
+    }
+  });
+});

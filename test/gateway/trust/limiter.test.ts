@@ -1,0 +1,135 @@
+import { beforeEach, expect, it } from 'vitest';
+import { Limiter } from '../../../src/gateway/trust/limiter.js';
+import { type PrincipalLimits, readLimits } from '../../../src/gateway/trust/limits.js';
+import type { RocmForgeError } from '../../../src/shared/errors.js';
+
+const SECOND = 1000;
+let limits: PrincipalLimits;
+let now: number;
+let refused: string[];
+let limiter: Limiter;
+beforeEach(() => {
+  limits = {};
+  now = 5_000_000;
+  refused = [];
+  const observer = { rateLimited: (limit: string) => refused.push(limit) };
+  limiter = new Limiter(
+    () => ({ of: (principal) => (principal === 'free' ? {} : limits) }),
+    observer,
+    () => now,
+  );
+});
+
+/** How long a refused one is to wait, in milliseconds; undefined when it is not refused. */
+function waitOf(attempt: () => unknown): number | undefined {
+  try {
+    attempt();
+    return undefined;
+  } catch (error) {
+    const { reason, metadata } = error as RocmForgeError;
+    expect(reason).toBe('RATE_LIMITED');
+    expect(metadata.limit).toBe(refused.at(-1));
+    return Number(metadata.retry_delay_ms);
+  }
+}
+const call = (principal = 'alice') => waitOf(() => limiter.admit(principal, false));
+const generation = (principal = 'alice') => waitOf(() => limiter.admit(principal, true));
+
+it('takes a minute’s requests at once, then one whenever one is due, as it has said', () => {
+  limits = { requests_per_minute: 30 };
+  for (let i = 0; i < 30; i++) expect(call()).toBeUndefined();
+  expect(call()).toBe(2 * SECOND);
+  now += 2 * SECOND - 1;
+  expect(call()).toBe(1);
+  now += 1;
+  expect(call()).toBeUndefined();
+  expect(refused).toEqual(['requests_per_minute', 'requests_per_minute']);
+});
+
+it('does not hold a principal to what another does', () => {
+  limits = { requests_per_minute: 1 };
+  expect([call('alice'), call('bob'), call('free'), call('free')]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  expect(call('bob')).toBe(60 * SECOND);
+});
+
+it('counts tokens as they come, and refuses generations while more came than were due', () => {
+  limits = { tokens_per_minute: 600 };
+  const usage = limiter.begin('alice');
+  usage.spend(600);
+  expect(generation()).toBeUndefined();
+  usage.spend(25);
+  expect(generation()).toBe(2.5 * SECOND);
+  expect(call()).toBeUndefined();
+  expect(waitOf(() => limiter.begin('alice'))).toBe(2.5 * SECOND);
+  now += 2.5 * SECOND;
+  expect(generation()).toBeUndefined();
+  expect(refused).toEqual(['tokens_per_minute', 'tokens_per_minute']);
+});
+
+it('lets as many generations run at once as the limit says, each counted until its end, once', () => {
+  limits = { streams: 2 };
+  const first = limiter.begin('alice');
+  limiter.begin('alice');
+  expect(waitOf(() => limiter.begin('alice'))).toBeGreaterThan(0);
+  expect(generation()).toBeGreaterThan(0);
+  expect(call()).toBeUndefined();
+  first.end();
+  first.end();
+  expect(waitOf(() => limiter.begin('alice'))).toBeUndefined();
+  expect(waitOf(() => limiter.begin('alice'))).toBeGreaterThan(0);
+  expect(refused).toEqual(['streams', 'streams', 'streams']);
+});
+
+it('holds everybody to limits as they are now, generations under way included', () => {
+  const usage = limiter.begin('alice');
+  limits = { tokens_per_minute: 60, streams: 1 };
+  expect(generation()).toBeGreaterThan(0);
+  usage.end();
+  usage.spend(70);
+  expect(generation()).toBe(10 * SECOND);
+  limits = {};
+  expect(generation()).toBeUndefined();
+});
+
+it('remembers as many principals as it has room for, and never forgets one that runs', () => {
+  limits = { streams: 1 };
+  limiter.begin('alice');
+  for (let i = 0; i < 40_000; i++) limiter.admit(`peer ${i}`, false);
+  expect(waitOf(() => limiter.begin('alice'))).toBeGreaterThan(0);
+});
+
+const FILE = {
+  default: { requests_per_minute: 60 },
+  principals: { 'token:alice': { streams: 4, queue_share: 0.5 }, 'jwt:bob': {} },
+};
+it('reads limits of those who are named, which have none of the others’', () => {
+  const read = readLimits('limits', JSON.stringify(FILE));
+  expect(['token:alice', 'jwt:bob', 'jwt:eve'].map((principal) => read.of(principal))).toEqual([
+    { streams: 4, queue_share: 0.5 },
+    {},
+    { requests_per_minute: 60 },
+  ]);
+});
+
+it.each([
+  ['no JSON', '{', /is no JSON/],
+  ['a list', '[]', /the file is \[\] and no object/],
+  ['an unknown key', '{"defaults": {}}', /the file has "defaults"; known are default, principals/],
+  ['an unknown limit', '{"default": {"rpm": 3}}', /default has "rpm"; known are requests_per_minute/],
+  ['zero', '{"default": {"streams": 0}}', /streams of default is 0; it must be a whole number/],
+  ['a fraction', '{"default": {"streams": 1.5}}', /streams of default is 1.5/],
+  ['a string', '{"default": {"streams": "4"}}', /streams of default is "4"/],
+  [
+    'a share above 1',
+    '{"principals": {"token:a": {"queue_share": 2}}}',
+    /queue_share of token:a is 2; it must be a number/,
+  ],
+  ['a name that is no principal', '{"principals": {"alice": {}}}', /"alice" is no principal; use token:NAME/],
+])('refuses %s, by its place', (_what, text, message) => {
+  expect(() => readLimits('limits', text)).toThrow(message);
+});

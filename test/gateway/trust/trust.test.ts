@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import type { PeerCertificate } from 'node:tls';
+import { pino } from 'pino';
+import { expect, it } from 'vitest';
+import { Trust, type TrustOptions } from '../../../src/gateway/trust/trust.js';
+import { hasOpenssl, makeAuthority } from '../../support/certificates.js';
+
+const LOG = pino({ level: 'silent' });
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+const refused: string[] = [];
+const observer = { rateLimited: () => undefined, credentialRefused: (reason: string) => refused.push(reason) };
+const trustOf = (options: TrustOptions) => new Trust(options, observer, LOG);
+
+function fileOf(name: string, text: string): string {
+  const file = path.join(folder, name);
+  writeFileSync(file, text);
+  return file;
+}
+const tokenFile = fileOf('tokens', `alice sha256:${createHash('sha256').update('secret').digest('hex')}\n`);
+
+const named = (CN: unknown) => ({ subject: { CN } }) as PeerCertificate;
+const identify = (trust: Trust, authorization: string[], certificate?: PeerCertificate) =>
+  trust
+    .identify({ authorization, certificate: () => certificate, peer: '10.0.0.1' })
+    .catch(({ reason }: { reason: string }) => reason);
+
+it('knows a caller by its peer where nothing is demanded, whatever it shows', async () => {
+  expect(await identify(trustOf({}), ['Bearer x'], named('carol'))).toBe('10.0.0.1');
+});
+
+it('takes one token, once, and counts what it refuses by why', async () => {
+  const trust = trustOf({ tokenFile });
+  refused.length = 0;
+  const answers = [];
+  for (const shown of [['Bearer secret'], [], ['Bearer secret', 'Bearer secret'], [`Bearer ${'x'.repeat(9000)}`]]) {
+    answers.push(await identify(trust, shown));
+  }
+  expect(answers).toEqual(['token:alice', 'CREDENTIAL_MISSING', 'CREDENTIAL_INVALID', 'CREDENTIAL_INVALID']);
+  expect(refused).toEqual(answers.slice(1));
+});
+
+it.skipIf(!hasOpenssl)('knows a caller by its certificate, which must have one name', async () => {
+  const authority = makeAuthority('clients');
+  const { cert: tlsCert, key: tlsKey } = authority.issue('localhost');
+  const tls = { tlsCert, tlsKey, tlsClientCa: authority.ca };
+  const trust = trustOf(tls);
+  expect(await identify(trust, [], named('carol'))).toBe('cert:carol');
+  expect(await identify(trust, [])).toBe('CREDENTIAL_MISSING');
+  for (const odd of [undefined, '', ['a', 'b'], 'x'.repeat(257)]) {
+    expect(await identify(trust, [], named(odd))).toBe('CREDENTIAL_INVALID');
+  }
+  const both = trustOf({ ...tls, tokenFile });
+  expect(await identify(both, ['Bearer secret'], named('carol'))).toBe('token:alice');
+  expect(await identify(both, ['Bearer secret'])).toBe('CREDENTIAL_MISSING');
+  expect(await identify(both, [], named('carol'))).toBe('CREDENTIAL_MISSING');
+});
+
+it.each<[string, TrustOptions, RegExp]>([
+  ['keys without an issuer', { jwksFile: tokenFile }, /--jwks-file needs --jwt-issuer and --jwt-audience/],
+  ['an audience without keys', { jwtAudience: 'a' }, /--jwt-issuer and --jwt-audience need --jwks-file/],
+  ['a certificate without a key', { tlsCert: tokenFile }, /--tls-cert and --tls-key need each other/],
+  ['authorities without a certificate', { tlsClientCa: tokenFile }, /--tls-client-ca needs --tls-cert/],
+  ['a file that is not there', { tokenFile: path.join(folder, 'none') }, /none cannot be read/],
+  ['a folder', { limitsFile: folder }, /is no file/],
+  ['a file of 2 MiB', { tokenFile: fileOf('large', 'x'.repeat(2 << 20)) }, /has 2097152 bytes, more than/],
+  ['a certificate that is none', { tlsCert: tokenFile, tlsKey: tokenFile }, /holds no certificate in PEM/],
+])('refuses %s', (_what, options, message) => {
+  expect(() => trustOf(options)).toThrow(expect.objectContaining({ reason: 'INVALID_OPTION' }));
+  expect(() => trustOf(options)).toThrow(message);
+});
