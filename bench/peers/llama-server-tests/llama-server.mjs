@@ -1,0 +1,56 @@
+#!/usr/bin/env node
+// What llama.cpp's tests start in place of its server: `rocmforge serve` with the options that theirs stand for. Options
+// of things that are not built are passed over: their tests fail, and are counted so.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-llama-tests-'));
+
+const options = new Map();
+const given = process.argv.slice(2);
+given.forEach((name, i) => {
+  const next = given[i + 1];
+  if (name.startsWith('-')) options.set(name, next === undefined || /^--?[a-z]/i.test(next) ? true : next);
+});
+
+/** What llama.cpp takes for a model without a template. */
+const CHATML =
+  "{%- for message in messages -%}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}" +
+  "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
+
+function templateFile() {
+  const file = options.get('--chat-template-file');
+  if (file !== undefined) return file;
+  const named = options.get('--chat-template') ?? 'chatml';
+  const target = path.join(folder, 'template.jinja');
+  writeFileSync(target, named === 'chatml' ? CHATML : named);
+  return target;
+}
+
+/** The context of stories260K's file: llama.cpp goes beyond with a warning. */
+const MOST_CONTEXT = 512;
+const sequences = Number(options.get('--parallel') ?? 4);
+const context = Math.min(MOST_CONTEXT, Number(options.get('--ctx-size') ?? 2048));
+const args = ['serve', '--model', process.env.LLAMA_TESTS_MODEL, '--device', 'host', '--state-dir', folder];
+args.push('--listen', `unix:${path.join(folder, 'grpc.sock')}`);
+args.push('--http-listen', `${options.get('--host')}:${options.get('--port')}`);
+args.push('--model-name', options.get('--alias') ?? 'tinyllama-2', '--any-model-name');
+args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
+args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));
+if (options.has('--api-key')) {
+  const tokens = path.join(folder, 'tokens');
+  writeFileSync(tokens, `tests sha256:${createHash('sha256').update(options.get('--api-key')).digest('hex')}\n`);
+  args.push('--token-file', tokens);
+}
+
+const child = spawn(process.execPath, [path.join(root, 'dist', 'cli', 'main.js'), ...args], {
+  stdio: 'inherit',
+  env: { ...process.env, ROCMFORGE_LOG_LEVEL: 'silent' },
+});
+child.on('exit', (code) => process.exit(code ?? 1));
+for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => child.kill('SIGKILL'));
