@@ -10,7 +10,6 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { credentials } from '@grpc/grpc-js';
 
 process.env.ROCMFORGE_LOG_LEVEL ??= 'silent';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -33,12 +32,14 @@ const [
   { startGateway },
   { gatewayOptions },
   { stream },
-  { InferenceServiceClient, GenerateStreamRequest },
+  { RocmForgeClient },
+  { GenerateStreamRequest },
   { describeFault },
 ] = await Promise.all([
   load('gateway/main.js'),
   load('cli/gateway-options.js'),
   load('cli/client.js'),
+  load('client/index.js'),
   load('shared/generated/rocmforge/v1/inference.js'),
   load('shared/fault-log.js'),
 ]);
@@ -80,7 +81,7 @@ async function run(kernels, swap) {
   const gateway = await startGateway(gatewayOptions({ ...served, stepTimeoutMs: 5000, maxRestarts: 5 }));
   // The first executor has loaded its code: it keeps it, whatever the link says now.
   use(swap);
-  const client = new InferenceServiceClient(address, credentials.createInsecure());
+  const client = new RocmForgeClient(address);
   try {
     const tokens = await streams(client);
     return { tokens, faults: [...gateway.faults], executors: gateway.executorGenerations() };

@@ -10,7 +10,6 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { credentials } from '@grpc/grpc-js';
 
 process.env.ROCMFORGE_LOG_LEVEL ??= 'silent';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -23,11 +22,12 @@ const { values: options } = parseArgs({
   },
 });
 const load = (file) => import(path.join(root, 'dist', file));
-const [{ startGateway }, { gatewayOptions }, { stream }, { InferenceServiceClient, GenerateStreamRequest }] =
+const [{ startGateway }, { gatewayOptions }, { stream }, { RocmForgeClient }, { GenerateStreamRequest }] =
   await Promise.all([
     load('gateway/main.js'),
     load('cli/gateway-options.js'),
     load('cli/client.js'),
+    load('client/index.js'),
     load('shared/generated/rocmforge/v1/inference.js'),
   ]);
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -62,7 +62,7 @@ const gateway = await startGateway({
     weightsAt = now();
   },
 });
-const client = new InferenceServiceClient(address, credentials.createInsecure());
+const client = new RocmForgeClient(address);
 const message = GenerateStreamRequest.fromPartial({
   input: { $case: 'tokens', value: { ids: Array.from({ length: 16 }, (_, i) => 300 + i) } },
   sampling: { temperature: 0 },

@@ -10,7 +10,6 @@ import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { credentials } from '@grpc/grpc-js';
 
 process.env.ROCMFORGE_LOG_LEVEL ??= 'silent';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -32,11 +31,12 @@ if (globalThis.gc === undefined) {
   process.exit(1);
 }
 const load = (file) => import(path.join(root, 'dist', file));
-const [{ startGateway }, { gatewayOptions }, { stream }, { InferenceServiceClient, GenerateStreamRequest }, { plot }] =
+const [{ startGateway }, { gatewayOptions }, { stream }, { RocmForgeClient }, { GenerateStreamRequest }, { plot }] =
   await Promise.all([
     load('gateway/main.js'),
     load('cli/gateway-options.js'),
     load('cli/client.js'),
+    load('client/index.js'),
     load('shared/generated/rocmforge/v1/inference.js'),
     load('cli/bench/plot.js'),
   ]);
@@ -59,7 +59,7 @@ const gateway = await startGateway(
     stepTimeoutMs: 5000,
   }),
 );
-const client = new InferenceServiceClient(address, credentials.createInsecure());
+const client = new RocmForgeClient(address);
 
 /** Greedy and seeded in turn, a third of them behind one long beginning. */
 function message(i) {

@@ -1,21 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type ClientReadableStream, credentials, type ServiceError } from '@grpc/grpc-js';
+import type { ServiceError } from '@grpc/grpc-js';
+import { RocmForgeClient, RocmForgeClientError } from '../client/index.js';
 import { startGateway } from '../gateway/main.js';
-import {
-  type GenerateComplete,
-  type GenerateStreamRequest,
-  type GenerateStreamResponse,
-  InferenceServiceClient,
-} from '../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateComplete, GenerateStreamRequest } from '../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../shared/grpc/status.js';
 import { gatewayOptions } from './gateway-options.js';
 import type { ModelOptionValues } from './options.js';
 
 /** A client of a gateway, and how to be done with it. */
 export interface Connection {
-  readonly client: InferenceServiceClient;
+  readonly client: RocmForgeClient;
   close(): Promise<void>;
 }
 
@@ -24,13 +20,13 @@ export async function connect(
   options: ModelOptionValues & { readonly model?: string; readonly address?: string },
 ): Promise<Connection> {
   if (options.address !== undefined) {
-    const client = new InferenceServiceClient(options.address, credentials.createInsecure());
+    const client = new RocmForgeClient(options.address);
     return { client, close: async () => client.close() };
   }
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;
   const gateway = await startGateway(gatewayOptions({ ...options, model: options.model ?? '', listen }));
-  const client = new InferenceServiceClient(listen, credentials.createInsecure());
+  const client = new RocmForgeClient(listen);
   return {
     client,
     close: async () => {
@@ -46,19 +42,20 @@ export async function connect(
  *
  * @throws RocmForgeError the gateway's error
  */
-export function stream(
-  client: InferenceServiceClient,
+export async function stream(
+  client: RocmForgeClient,
   request: GenerateStreamRequest,
   onChunk: (text: string, tokenIds: readonly number[]) => void,
 ): Promise<GenerateComplete> {
-  return new Promise((resolve, reject) => {
-    const call: ClientReadableStream<GenerateStreamResponse> = client.generateStream(request);
-    let complete: GenerateComplete | undefined;
-    call.on('data', ({ event }: GenerateStreamResponse) => {
-      if (event?.$case === 'chunk') onChunk(event.value.text, event.value.tokenIds);
-      if (event?.$case === 'complete') complete = event.value;
-    });
-    call.on('error', (error: ServiceError) => reject(fromServiceError(error)));
-    call.on('end', () => (complete ? resolve(complete) : reject(new Error('the stream ended early'))));
-  });
+  let complete: GenerateComplete | undefined;
+  try {
+    for await (const event of client.generateStream(request)) {
+      if (event.$case === 'chunk') onChunk(event.value.text, event.value.tokenIds);
+      else complete = event.value;
+    }
+  } catch (error) {
+    throw error instanceof RocmForgeClientError ? fromServiceError(error.cause as ServiceError) : error;
+  }
+  if (complete === undefined) throw new Error('the stream ended early');
+  return complete;
 }

@@ -39,6 +39,7 @@ describe('imports', () => {
     ['from requests to replicas', 'src/gateway/request/a.ts', "import '../replica/replica.js';"],
     ['from replicas to the router', 'src/gateway/replica/a.ts', "import '../router.js';"],
     ['from the router to doors', 'src/gateway/router.ts', "import './doors/grpc/public-server.js';"],
+    ['from the client to the gateway', 'src/client/a.ts', "import '../gateway/main.js';"],
     ['from doors to the root', 'src/gateway/doors/grpc/a.ts', "import '../../main.js';"],
     ['from a folder that has no place in the order', 'src/gateway/other/a.ts', "import '../request/limits.js';"],
     ['from a part that has no rule', 'src/other/a.ts', "import '../shared/log.js';"],

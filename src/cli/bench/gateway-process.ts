@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { credentials } from '@grpc/grpc-js';
+import { RocmForgeClient } from '../../client/index.js';
 import { startGateway } from '../../gateway/main.js';
-import { InferenceServiceClient } from '../../shared/generated/rocmforge/v1/inference.js';
 import { packageRoot } from '../../shared/package.js';
 import type { Connection } from '../client.js';
 import { gatewayOptions } from '../gateway-options.js';
@@ -26,11 +25,11 @@ export async function connectToProcess(options: Options): Promise<Connection> {
   child.send({ ...options, listen });
   const first = await Promise.race([once(child, 'message').then(() => 'ready'), ended]);
   if (first !== 'ready') throw new Error(`the gateway ended with code ${first}`);
-  const client = new InferenceServiceClient(listen, credentials.createInsecure());
+  const client = new RocmForgeClient(listen);
   return { client, close: () => close(child, client, ended) };
 }
 
-async function close(child: ChildProcess, client: InferenceServiceClient, ended: Promise<unknown>): Promise<void> {
+async function close(child: ChildProcess, client: RocmForgeClient, ended: Promise<unknown>): Promise<void> {
   client.close();
   child.disconnect();
   await ended;

@@ -67,13 +67,32 @@ export function fromServiceError(error: ServiceError): RocmForgeError {
 
 /** The ErrorInfo of a status, if it carries one that can be read. */
 export function errorInfo(error: Pick<StatusObject, 'metadata'>): ErrorInfo | undefined {
+  return errorDetails(error).info;
+}
+
+/** What a status carries of google/rpc/error_details.proto, of what is sent from here. */
+export interface ErrorDetails {
+  readonly info?: ErrorInfo;
+  readonly badRequest?: BadRequest;
+  readonly retryInfo?: RetryInfo;
+}
+
+/** The details of a status; none, where it carries none or they cannot be read. */
+export function errorDetails(error: Pick<StatusObject, 'metadata'>): ErrorDetails {
   const [bytes] = error.metadata.get(DETAILS_KEY);
-  if (!(bytes instanceof Buffer)) return undefined;
+  if (!(bytes instanceof Buffer)) return {};
   try {
-    const packed = Status.decode(bytes).details.find((detail) => detail.typeUrl.endsWith('google.rpc.ErrorInfo'));
-    return packed && ErrorInfo.decode(packed.value);
+    const { details } = Status.decode(bytes);
+    const find = <T>(name: string, type: { decode(bytes: Uint8Array): T }): T | undefined => {
+      const packed = details.find(({ typeUrl }) => typeUrl.endsWith(`/google.rpc.${name}`));
+      return packed && type.decode(packed.value);
+    };
+    const info = find('ErrorInfo', ErrorInfo);
+    const badRequest = find('BadRequest', BadRequest);
+    const retryInfo = find('RetryInfo', RetryInfo);
+    return { ...(info && { info }), ...(badRequest && { badRequest }), ...(retryInfo && { retryInfo }) };
   } catch {
-    return undefined;
+    return {};
   }
 }
 
