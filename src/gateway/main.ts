@@ -3,8 +3,8 @@ import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.
 import { Health } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
-import { INFERENCE_SERVICE } from './doors/grpc/inference-service.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { publicServices } from './doors/grpc/public-services.js';
 import { Inference } from './doors/inference.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
@@ -12,6 +12,7 @@ import { faultCounters } from './replica/link/fault-reports.js';
 import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
+import { loadOf } from './replica/load.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
@@ -117,7 +118,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
   }
   const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
-  const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
   const replica = new Replica(
     { ...options, supervisor: supervisorOptions(options, model) },
@@ -136,12 +136,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   );
   const router = new Router([replica]);
   const showHealth = (): void => health.setServing(router.isReady);
-  const metrics = new Metrics(() => router.counts);
+  const metrics = new Metrics(model.name, () => router.counts);
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
   const runner = new RequestRunner(tokenizer, router, metrics, log);
   const inference = new Inference(model, encoder, runner, readiness, options.streamInterval);
-  const server = await openPublicServer(options.listen, inference, health, options, log);
+  const services = publicServices(inference, () => loadOf(router.counts));
+  const health = new Health(services.map(({ name }) => name));
+  const server = await openPublicServer(options.listen, services, health, options, log);
   metrics.watchDoor(
     { connections: server.connections.counters, calls: server.calls.counters },
     () => logSink.dropped,

@@ -24,6 +24,8 @@ import { checkGeneration } from '../request/validate.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { createTokenizer } from '../tokenizer/tokenizer.js';
+import { PROTOCOLS } from './protocols/index.js';
+import { translate } from './protocols/protocol.js';
 
 // Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
 const BACKGROUND_NICENESS = 10;
@@ -58,6 +60,12 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     checkGeneration(request, facts);
     const inputField = request.input?.$case ?? 'input';
     return { request: { ...request, input: undefined }, inputField, promptIds: encodeInput(request.input, encoder) };
+  },
+  translation: ({ service, bytes }) => {
+    const protocol = PROTOCOLS.get(service);
+    if (protocol === undefined) throw new Error(`no protocol of ${service}`);
+    const { request, options } = translate(protocol, decodeStrictly(bytes, protocol.decode));
+    return { bytes: GenerateStreamRequest.encode(request).finish(), requestId: request.requestId, options };
   },
   tokenize: (bytes) => {
     const request = decodeStrictly(bytes, TokenizeRequest.decode);

@@ -1,14 +1,10 @@
 import { Server } from '@grpc/grpc-js';
-import { InferenceServiceService } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
-import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
-import type { Inference } from '../inference.js';
 import { CallGuard } from './call-guard.js';
-import { encodeStreamResponse } from './chunk-encoding.js';
 import { ConnectionGuard } from './connection-guard.js';
-import { inferenceHandlers } from './inference-service.js';
+import type { GrpcService } from './grpc-service.js';
 
 /** What connections and calls may take. Absent: the default. */
 export interface ConnectionOptions {
@@ -52,23 +48,18 @@ const MAX_UNREAD_BYTES = 32 * MIB;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
 /**
- * Serves the public API and health.
+ * Serves services and health.
  *
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
 export async function openPublicServer(
   address: string,
-  inference: Inference,
+  services: readonly GrpcService[],
   health: Health,
   options: ConnectionOptions,
   log: Logger,
 ): Promise<PublicServer> {
-  const requestBytes = new Map(
-    Object.entries(inference.requestBytes).map(([name, { most }]) => [
-      InferenceServiceService[name as keyof typeof InferenceServiceService].path,
-      most,
-    ]),
-  );
+  const requestBytes = new Map(services.flatMap((service) => [...service.requestBytes]));
   const server = new Server({
     ...SERVER_OPTIONS,
     'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
@@ -79,9 +70,7 @@ export async function openPublicServer(
     // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
     ...(options.maxConnectionAgeMs !== undefined && { 'grpc.max_connection_age_ms': options.maxConnectionAgeMs }),
   });
-  const generateStream = { ...InferenceServiceService.generateStream, responseSerialize: encodeStreamResponse };
-  const methods = { ...InferenceServiceService, generateStream };
-  server.addService(strictService(methods, inference.requestBytes), inferenceHandlers(inference));
+  for (const { definition, handlers } of services) server.addService(definition, handlers);
   health.addTo(server);
   const calls = new CallGuard(
     {

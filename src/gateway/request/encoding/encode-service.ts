@@ -5,7 +5,7 @@ import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
 import type { Tokenizer } from '../../tokenizer/tokenizer.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
-import type { OpenedGeneration } from './text-jobs.js';
+import type { OpenedGeneration, TranslatedGeneration } from './text-jobs.js';
 import { type Requester, TextThreads } from './text-threads.js';
 
 /**
@@ -107,6 +107,11 @@ export class EncodeService {
   /** Decodes, checks and encodes a GenerateRequest or GenerateStreamRequest too large to be decoded here. */
   openGeneration(bytes: Uint8Array, requester: Requester): Promise<OpenedGeneration> {
     return this.threads.run('generation', bytes, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** Turns a large request in another protocol, by its service's name, into one in ours. */
+  translate(service: string, bytes: Uint8Array, requester: Requester): Promise<TranslatedGeneration> {
+    return this.threads.run('translation', { service, bytes }, JOB_BYTES + bytes.length, requester);
   }
 
   /** Answers a large TokenizeRequest: bytes to bytes. */
