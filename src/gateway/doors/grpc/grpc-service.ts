@@ -47,7 +47,8 @@ export function withRefused(service: GrpcService, methods: readonly string[]): G
       // Of a refusal alone nobody sees whether a stream would have come.
       responseStream: false,
       requestSerialize: () => NOTHING,
-      requestDeserialize: () => undefined,
+      // Not undefined, which would be no request.
+      requestDeserialize: () => NOTHING,
       responseSerialize: () => NOTHING,
       responseDeserialize: () => undefined,
     };
