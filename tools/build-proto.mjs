@@ -1,4 +1,4 @@
-// Generates the TypeScript of proto/ into src/shared/generated and the descriptor set that gRPC reflection serves.
+// Generates the TypeScript of proto/ and protocols/ into src/shared/generated and the descriptor set that gRPC reflection serves.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,9 @@ const descriptors = path.join(root, 'build', 'proto');
 
 rmSync(generated, { recursive: true, force: true });
 mkdirSync(generated, { recursive: true });
-execFileSync(buf, ['generate', '--include-imports', '--include-wkt'], { cwd: root, stdio: 'inherit' });
+const generate = (...args) => execFileSync(buf, ['generate', ...args], { cwd: root, stdio: 'inherit' });
+generate('proto', '--include-imports', '--include-wkt');
+generate('protocols', '--template', 'buf.gen.protocols.yaml');
 
 // All that is public: what gateway and executor say to each other is nobody else's.
 mkdirSync(descriptors, { recursive: true });

@@ -5,8 +5,8 @@ import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.
 import { Health } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
-import { INFERENCE_SERVICE } from './doors/grpc/inference-service.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { publicServices } from './doors/grpc/public-services.js';
 import { httpFacts } from './doors/http/facts.js';
 import { type HttpServer, openHttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
@@ -16,6 +16,7 @@ import { faultCounters } from './replica/link/fault-reports.js';
 import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
+import { loadOf } from './replica/load.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
@@ -136,9 +137,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...{ modelFile, tokenizer, hasChatTemplate, facts, chatTemplate },
     workerFile: encodeWorkerFile(),
   });
-  const health = new Health([INFERENCE_SERVICE]);
   const faults: Fault[] = [];
-  const metrics: Metrics = new Metrics(() => router.counts);
+  const metrics: Metrics = new Metrics(model.name, () => router.counts);
   const trust = new Trust(options, metrics, log);
   const replica = new Replica(
     {
@@ -165,7 +165,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const readiness = () => ({ ready: router.isReady, device: router.device });
   const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
   const inference = new Inference(model, encoder, runner, readiness, options.streamInterval);
-  const server = await openPublicServer(options.listen, inference, health, trust, options, log);
+  const services = publicServices(inference, () => loadOf(router.counts));
+  const health = new Health(services.map(({ name }) => name));
+  const server = await openPublicServer(options.listen, services, health, trust, options, log);
   metrics.watchDoor(
     {
       connections: server.connections.counters,

@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { ErrorReason } from '../shared/errors.js';
+import { loadOf } from './replica/load.js';
 import type { ReplicaCounts } from './replica/replica.js';
 import type { RequestObserver } from './request/runner.js';
 import type { LimitName } from './trust/limits.js';
@@ -19,20 +20,26 @@ export interface GuardCounts {
 /** Prometheus metrics, named as vLLM's users know them, with the prefix `rocmforge_`. */
 export class Metrics implements RequestObserver, TrustObserver {
   readonly registry = new Registry();
-  private readonly promptTokens: Counter;
-  private readonly generationTokens: Counter;
-  private readonly requests: Counter<'outcome'>;
-  private readonly queueTime: Histogram;
-  private readonly timeToFirstToken: Histogram;
-  private readonly interTokenLatency: Histogram;
-  private readonly requestLatency: Histogram;
+  private readonly promptTokens: Counter.Internal;
+  private readonly generationTokens: Counter.Internal;
+  private readonly requests: Counter<'model_name' | 'outcome'>;
+  private readonly queueTime: Histogram.Internal<'model_name'>;
+  private readonly timeToFirstToken: Histogram.Internal<'model_name'>;
+  private readonly interTokenLatency: Histogram.Internal<'model_name'>;
+  private readonly requestLatency: Histogram.Internal<'model_name'>;
   private readonly restarts: Counter<'reason'>;
   private readonly credentials: Counter<'reason'>;
   private readonly rateLimits: Counter<'limit'>;
   private readonly recovery: Histogram;
 
-  /** @param counts read when metrics are asked for, rather than told of each change */
-  constructor(counts: () => ReplicaCounts) {
+  /**
+   * @param modelName the `model_name` of all that is counted of requests
+   * @param counts read when metrics are asked for, rather than told of each change
+   */
+  constructor(
+    private readonly modelName: string,
+    counts: () => ReplicaCounts,
+  ) {
     const registers = [this.registry];
     collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_' });
     const gauge = (name: string, help: string, read: () => number): void => {
@@ -46,15 +53,39 @@ export class Metrics implements RequestObserver, TrustObserver {
       });
     };
     const total = this.total.bind(this);
-    const counter = (name: string, help: string) => new Counter({ name: `rocmforge_${name}`, help, registers });
-    const histogram = (name: string, help: string, buckets: number[]) =>
-      new Histogram({ name: `rocmforge_${name}`, help, buckets, registers });
+    const ofModel = { model_name: modelName };
+    const labelNames = ['model_name'] as const;
+    // With a label a metric is there once it has a value: from the start it is 0.
+    const counter = (name: string, help: string) => {
+      const counts = new Counter({ name: `rocmforge_${name}`, help, labelNames, registers });
+      counts.inc(ofModel, 0);
+      return counts.labels(ofModel);
+    };
+    const histogram = (name: string, help: string, buckets: number[]) => {
+      const times = new Histogram({ name: `rocmforge_${name}`, help, labelNames, buckets, registers });
+      times.zero(ofModel);
+      return times.labels(ofModel);
+    };
 
     gauge('num_requests_running', 'Sequences with a slot', () => counts().running);
     gauge('num_requests_waiting', 'Sequences that wait for a slot', () => counts().waiting);
-    gauge('kv_cache_usage_perc', 'Part of the KV blocks in use, of the kind that is fuller, 0 to 1', () =>
-      kvUsage(counts()),
+    gauge(
+      'kv_cache_usage_perc',
+      'Part of the KV blocks in use, of the kind that is fuller, 0 to 1',
+      () => loadOf(counts()).kvUsage,
     );
+    new Gauge({
+      name: 'rocmforge_cache_config_info',
+      help: 'Tokens of a KV block and number of blocks, as labels',
+      labelNames: ['block_size', 'num_gpu_blocks'],
+      registers,
+      collect() {
+        const { blockTokens, kvBlocks } = loadOf(counts());
+        // What another executor had is no more.
+        this.reset();
+        this.set({ block_size: blockTokens, num_gpu_blocks: kvBlocks }, 1);
+      },
+    });
     total('num_preemptions_total', 'Sequences that gave up their blocks to others', () => counts().preemptions);
     total(
       'slots_yielded_total',
@@ -87,7 +118,7 @@ export class Metrics implements RequestObserver, TrustObserver {
     this.requests = new Counter({
       name: 'rocmforge_request_total',
       help: 'Requests by how they ended',
-      labelNames: ['outcome'],
+      labelNames: ['model_name', 'outcome'],
       registers,
     });
     this.restarts = new Counter({
@@ -112,7 +143,12 @@ export class Metrics implements RequestObserver, TrustObserver {
     this.timeToFirstToken = histogram('time_to_first_token_seconds', 'From request to first token', LATENCY_BUCKETS);
     this.interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
     this.requestLatency = histogram('e2e_request_latency_seconds', 'From request to its end', LATENCY_BUCKETS);
-    this.recovery = histogram('executor_recovery_seconds', 'From an executor’s loss to the next step', LATENCY_BUCKETS);
+    this.recovery = new Histogram({
+      name: 'rocmforge_executor_recovery_seconds',
+      help: 'From an executor’s loss to the next step',
+      buckets: LATENCY_BUCKETS,
+      registers,
+    });
   }
 
   /** Tells of a count that somebody else keeps. */
@@ -162,7 +198,7 @@ export class Metrics implements RequestObserver, TrustObserver {
 
   /** @param outcome finish reason, error reason or `cancelled` */
   requestEnded(outcome: string, seconds: number): void {
-    this.requests.inc({ outcome });
+    this.requests.inc({ model_name: this.modelName, outcome });
     this.requestLatency.observe(seconds);
   }
 
@@ -181,10 +217,4 @@ export class Metrics implements RequestObserver, TrustObserver {
   executorRecovered(seconds: number): void {
     this.recovery.observe(seconds);
   }
-}
-
-/** Part of the KV blocks in use, 0 to 1: of those of windowed layers or of the others, whichever run out first. */
-function kvUsage({ kvBlocks, freeKvBlocks, windowKvBlocks, freeWindowKvBlocks }: ReplicaCounts): number {
-  const used = (all: number, free: number) => (all === 0 ? 0 : 1 - free / all);
-  return Math.max(used(kvBlocks, freeKvBlocks), used(windowKvBlocks, freeWindowKvBlocks));
 }

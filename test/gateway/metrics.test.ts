@@ -14,7 +14,7 @@ afterEach(() => server.stop());
 
 const long = request({ text: 'the fox', stop: { maxTokens: 2000, ignoreEos: true } });
 
-/** The value of a metric, such as `rocmforge_request_total{outcome="stop"}`. */
+/** The value of a metric, such as `rocmforge_request_total{model_name="random",outcome="stop"}`. */
 async function metric(name: string): Promise<number> {
   const text = await server.gateway.metrics.registry.metrics();
   return Number(
@@ -35,8 +35,8 @@ async function cancelledStream(message = long): Promise<void> {
 
 it('counts a cancelled request as ended, once, with its duration', async () => {
   await cancelledStream();
-  expect(await metric('rocmforge_request_total{outcome="cancelled"}')).toBe(1);
-  expect(await metric('rocmforge_e2e_request_latency_seconds_count')).toBe(1);
+  expect(await metric('rocmforge_request_total{model_name="random",outcome="cancelled"}')).toBe(1);
+  expect(await metric('rocmforge_e2e_request_latency_seconds_count{model_name="random"}')).toBe(1);
 });
 
 it('counts a cancelled unary request', async () => {
@@ -44,15 +44,15 @@ it('counts a cancelled unary request', async () => {
   await expect.poll(() => server.gateway.replica.active).toBe(1);
   call.cancel();
   await expect.poll(() => server.gateway.replica.active).toBe(0);
-  expect(await metric('rocmforge_request_total{outcome="cancelled"}')).toBe(1);
+  expect(await metric('rocmforge_request_total{model_name="random",outcome="cancelled"}')).toBe(1);
 });
 
 it('does not count a request that ended as cancelled when its client goes away', async () => {
   await generate(server.client, request({ text: 'the', stop: { maxTokens: 3, ignoreEos: true } }));
   server.client.close();
   await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(await metric('rocmforge_request_total{outcome="length"}')).toBe(1);
-  expect(await metric('rocmforge_e2e_request_latency_seconds_count')).toBe(1);
+  expect(await metric('rocmforge_request_total{model_name="random",outcome="length"}')).toBe(1);
+  expect(await metric('rocmforge_e2e_request_latency_seconds_count{model_name="random"}')).toBe(1);
 });
 
 it('gives the timer of a time limit up with the request', async () => {
@@ -77,7 +77,7 @@ it('counts a refused request by its reason', async () => {
   for (let i = 0; i < 3; i++) start();
   await expect.poll(() => server.gateway.replica.scheduler?.waitingCount).toBe(3);
   await expect(generate(server.client, long)).rejects.toThrow('wait already');
-  expect(await metric('rocmforge_request_total{outcome="QUEUE_FULL"}')).toBe(1);
+  expect(await metric('rocmforge_request_total{model_name="random",outcome="QUEUE_FULL"}')).toBe(1);
   for (const call of calls) call.cancel();
   await expect.poll(() => server.gateway.replica.active).toBe(0);
 });
@@ -115,9 +115,9 @@ it('tells how long sequences waited for a slot', async () => {
   } finally {
     clock.mockRestore();
   }
-  expect(await metric('rocmforge_request_queue_time_seconds_count')).toBe(4);
-  expect(await metric('rocmforge_request_queue_time_seconds_bucket{le="0.1"}')).toBe(2);
-  expect(await metric('rocmforge_request_queue_time_seconds_sum')).toBeCloseTo(0.8, 3);
+  expect(await metric('rocmforge_request_queue_time_seconds_count{model_name="random"}')).toBe(4);
+  expect(await metric('rocmforge_request_queue_time_seconds_bucket{le="0.1",model_name="random"}')).toBe(2);
+  expect(await metric('rocmforge_request_queue_time_seconds_sum{model_name="random"}')).toBeCloseTo(0.8, 3);
 });
 
 it('gives everything back when its metrics cannot be served, as when it is told to', async () => {
@@ -144,4 +144,19 @@ it('tells how full the fuller kind of KV blocks is', async () => {
   expect(await metric('rocmforge_kv_cache_usage_perc')).toBeGreaterThanOrEqual(1 / 34);
   call.cancel();
   await expect.poll(() => metric('rocmforge_kv_cache_usage_perc')).toBe(0);
+});
+
+it('tells the size of a KV block and how many there are, as labels', async () => {
+  const { kvBlocks } = server.gateway.replica.counts;
+  expect(kvBlocks).toBeGreaterThan(0);
+  expect(await metric(`rocmforge_cache_config_info{block_size="16",num_gpu_blocks="${kvBlocks}"}`)).toBe(1);
+});
+
+it('tells which model requests were for, from the start', async () => {
+  for (const name of ['prompt_tokens_total', 'generation_tokens_total', 'time_to_first_token_seconds_count']) {
+    expect(await metric(`rocmforge_${name}{model_name="random"}`)).toBe(0);
+  }
+  await generate(server.client, request({ text: 'the', stop: { maxTokens: 3, ignoreEos: true } }));
+  expect(await metric('rocmforge_generation_tokens_total{model_name="random"}')).toBe(3);
+  expect(await metric('rocmforge_inter_token_latency_seconds_count{model_name="random"}')).toBe(2);
 });

@@ -21,6 +21,8 @@ const NOTHING: ReplicaCounts = {
   nonFinite: 0,
   saturatedActivations: 0,
   serving: 0,
+  slots: 0,
+  stepTokens: 0,
   executors: 0,
   stepAgeMs: 0,
 };

@@ -2,13 +2,15 @@ import type { RocmForgeError } from '../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../shared/generated/rocmforge/v1/inference.js';
 
 /** Where a door writes a generation's messages: one client's stream. */
-export interface AnswerStream {
+export interface AnswerStream<Message = GenerateStreamResponse> {
   /** Its reader is behind: what is written waits in memory. */
   readonly writableNeedDrain: boolean;
   /** Tells once that the reader has caught up. */
   onceDrained(tell: () => void): void;
+  /** What is continued, before anything is written; for protocols whose answers say so. */
+  begin?(promptIds: Uint32Array): void;
   /** @throws what cannot be encoded */
-  write(message: GenerateStreamResponse): void;
+  write(message: Message): void;
   /** All has been written. */
   end(): void;
   /** Nothing more comes, and why. */

@@ -26,6 +26,8 @@ import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/pro
 import { createTokenizer } from '../tokenizer/tokenizer.js';
 import { readGeneration } from './http/json-forms.js';
 import type { AnswerKind } from './http/request.js';
+import { PROTOCOLS } from './protocols/index.js';
+import { translate } from './protocols/protocol.js';
 
 // Streams come first: where processors are short, texts wait for the thread that serves and not the other way round.
 const BACKGROUND_NICENESS = 10;
@@ -69,6 +71,12 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     checkGeneration(request, facts);
     const inputField = request.input?.$case ?? 'input';
     return { request: { ...request, input: undefined }, inputField, promptIds: encodeInput(request.input, encoder) };
+  },
+  translation: ({ service, bytes }) => {
+    const protocol = PROTOCOLS.get(service);
+    if (protocol === undefined) throw new Error(`no protocol of ${service}`);
+    const { request, options } = translate(protocol, decodeStrictly(bytes, protocol.decode));
+    return { bytes: GenerateStreamRequest.encode(request).finish(), requestId: request.requestId, options };
   },
   tokenize: (bytes) => {
     const request = decodeStrictly(bytes, TokenizeRequest.decode);

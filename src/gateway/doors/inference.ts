@@ -17,7 +17,7 @@ import {
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
-import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
+import type { OpenedGeneration, TranslatedGeneration } from '../request/encoding/text-jobs.js';
 import type { Requester } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName, MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
@@ -25,9 +25,10 @@ import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { AnswerStream } from './answer-stream.js';
 import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
-import { INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
+import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
 import { WriteRounds } from './write-rounds.js';
 
@@ -74,6 +75,16 @@ export class Inference {
     return Object.fromEntries(sizes) as Record<Method, RequestBytes>;
   }
 
+  /** The bytes that a request of a method without a prompt may have. */
+  get controlBytes(): RequestBytes {
+    return { most: CONTROL_MESSAGE_BYTES, inline: CONTROL_MESSAGE_BYTES, budget: this.encoder.budget };
+  }
+
+  /** Ids that mean something to the model itself. */
+  get specialTokens(): Pick<Tokenizer, 'bosId' | 'eogIds'> {
+    return this.model.tokenizer;
+  }
+
   /**
    * Runs a generation and streams it. Resolves when it is under way, or when its client is gone already; `answer` is told
    * how it ends.
@@ -88,6 +99,7 @@ export class Inference {
     const opened = await this.open(message, client, { isUnary: false });
     if (opened === undefined) return;
     const { parameters, context } = opened;
+    answer.begin?.(parameters.promptIds);
     const writer = new StreamWriter(answer, {
       requestId: context.id,
       maxHeldTokens: MAX_HELD_TOKENS,
@@ -171,6 +183,15 @@ export class Inference {
       };
       const running = this.runner.run(parameters, sink, client.signal, context);
     });
+  }
+
+  /**
+   * A large request of another protocol, by its service's name, in ours.
+   *
+   * @throws RocmForgeError why it has none
+   */
+  translate(service: string, { bytes }: LargeRequest, requester: Requester): Promise<TranslatedGeneration> {
+    return this.encoder.translate(service, bytes, requester);
   }
 
   /** @throws RocmForgeError of limits, the model's name, or the text */
@@ -264,7 +285,8 @@ export class Inference {
     return { request, inputField: request.input?.$case ?? 'input', promptIds };
   }
 
-  private describe(): Model {
+  /** The model, and whether it can run right now. */
+  describe(): Model {
     const { name, architecture, parameters, contextLength, vocabularySize, hasChatTemplate } = this.model;
     return {
       name,

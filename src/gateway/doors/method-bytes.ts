@@ -1,3 +1,5 @@
+import { ALWAYS_INLINE_BYTES } from '../../shared/grpc/strict.js';
+
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
@@ -19,6 +21,9 @@ const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(conte
 
 /** Bytes of a request that are decoded at once; larger ones are decoded in a thread: cold, it takes 1 ms a kilobyte at worst. */
 export const INLINE_MESSAGE_BYTES = 16 * KIB;
+
+/** Bytes of a request of another protocol that has no prompt: so few that it is decoded at once, whatever else there is to do. */
+export const CONTROL_MESSAGE_BYTES = ALWAYS_INLINE_BYTES;
 
 /** The bytes that a request of each method may have. */
 export function methodBytes(contextLength: number): Readonly<Record<Method, number>> {

@@ -48,6 +48,9 @@ export interface ReplicaCounts {
   readonly saturatedActivations: number;
   /** 1 while its executor serves. */
   readonly serving: number;
+  /** The most sequences that run at once, and the most rows of one step. */
+  readonly slots: number;
+  readonly stepTokens: number;
   /** Executors started so far. */
   readonly executors: number;
   /** Milliseconds the step under way has taken; 0 when there is none. */
@@ -64,6 +67,7 @@ export class Replica implements Backend {
   /** The device of the executor that serves or served last. */
   private deviceName = '';
   private slots = 0;
+  private stepTokens = 0;
   /** Why no executor can go on with this model file; absent while one can. */
   private unservable: RocmForgeError | undefined;
 
@@ -88,6 +92,7 @@ export class Replica implements Backend {
         serving: (session) => {
           this.deviceName = session.info.device;
           this.slots = session.model.maxSequences;
+          this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
           this.engine.serve(session);
         },
@@ -195,6 +200,8 @@ export class Replica implements Backend {
       discardedTokens,
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
+      slots: this.slots,
+      stepTokens: this.stepTokens,
       executors: supervisor.generations,
       stepAgeMs: supervisor.oldestStepAgeMs,
     };

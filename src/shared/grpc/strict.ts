@@ -34,7 +34,7 @@ export interface RequestBytes {
 }
 
 /** Requests up to this size are decoded at once in any case: handing them on would take as long. */
-const ALWAYS_INLINE_BYTES = 2048;
+export const ALWAYS_INLINE_BYTES = 2048;
 
 /**
  * The service with request decoders that do not throw: grpc-js answers INTERNAL when one does, and the fault is the

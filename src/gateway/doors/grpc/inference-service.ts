@@ -1,72 +1,63 @@
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import type {
-  GenerateRequest,
-  GenerateResponse,
-  GenerateStreamRequest,
-  GenerateStreamResponse,
-  InferenceServiceServer,
+import {
+  type GenerateRequest,
+  type GenerateResponse,
+  type GenerateStreamRequest,
+  type GenerateStreamResponse,
+  type InferenceServiceServer,
+  InferenceServiceService,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
-import { toStatus } from '../../../shared/grpc/status.js';
-import { type EncodedResponse, wellFormed } from '../../../shared/grpc/strict.js';
-import type { AnswerStream } from '../answer-stream.js';
-import type { Inference, WaitingClient } from '../inference.js';
+import { wellFormed } from '../../../shared/grpc/strict.js';
+import type { Inference } from '../inference.js';
+import { answer, answerStreamOf } from './answers.js';
 import { clientOf } from './caller.js';
+import { encodeStreamResponse } from './chunk-encoding.js';
+import { type GrpcService, grpcService } from './grpc-service.js';
+import type { LoadReport } from './load-report.js';
 
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
 
-/** The handlers of the public gRPC API, to register with a server. */
-export function inferenceHandlers(inference: Inference): InferenceServiceServer {
-  return {
-    generate: (call, callback) => void generate(inference, call, callback),
-    generateStream: (call) => void generateStream(inference, call),
+/** The public gRPC API, to register with a server. */
+export function inferenceService(inference: Inference, load: LoadReport): GrpcService {
+  const handlers: InferenceServiceServer = {
+    generate: (call, callback) => void generate(inference, load, call, callback),
+    generateStream: (call) => void generateStream(inference, load, call),
     tokenize: (call, callback) => answer(call, callback, (request, client) => inference.tokenize(request, client)),
     detokenize: (call, callback) => answer(call, callback, (request, client) => inference.detokenize(request, client)),
     listModels: (call, callback) => answer(call, callback, async () => inference.listModels()),
     getModel: (call, callback) => answer(call, callback, async (request) => inference.getModel(request)),
   };
+  const generateStreamMethod = {
+    ...InferenceServiceService.generateStream,
+    responseSerialize: encodeStreamResponse,
+  };
+  const methods = { ...InferenceServiceService, generateStream: generateStreamMethod };
+  return grpcService(INFERENCE_SERVICE, methods, handlers, inference.requestBytes);
 }
 
 async function generateStream(
   inference: Inference,
+  load: LoadReport,
   call: ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
 ): Promise<void> {
-  const stream: AnswerStream = {
-    get writableNeedDrain() {
-      return call.writableNeedDrain;
-    },
-    onceDrained: (tell) => call.once('drain', tell),
-    write: (message) => call.write(message),
-    end: () => call.end(),
-    fail: (error) => call.emit('error', toStatus(error)),
-  };
+  const stream = answerStreamOf(call, load);
   try {
     await inference.generateStream(wellFormed(call.request), clientOf(call), stream);
   } catch (error) {
-    call.emit('error', toStatus(error));
+    call.emit('error', load.statusOf(error));
   }
 }
 
 async function generate(
   inference: Inference,
+  load: LoadReport,
   call: ServerUnaryCall<GenerateRequest, GenerateResponse>,
   callback: sendUnaryData<GenerateResponse>,
 ): Promise<void> {
   try {
     const response = await inference.generate(wellFormed(call.request), clientOf(call));
-    if (response !== undefined) callback(null, response);
+    if (response !== undefined) callback(null, response, load.trailers());
   } catch (error) {
-    callback(toStatus(error), null);
+    callback(load.statusOf(error), null);
   }
-}
-
-function answer<Request, Response>(
-  call: ServerUnaryCall<Request, Response>,
-  callback: sendUnaryData<Response>,
-  handle: (request: Request, client: WaitingClient) => Promise<Response | EncodedResponse>,
-): void {
-  Promise.resolve()
-    .then(() => handle(wellFormed(call.request), clientOf(call)))
-    // What is encoded already passes the serializer as it is (strictService).
-    .then((response) => callback(null, response as Response))
-    .catch((error: unknown) => callback(toStatus(error), null));
 }

@@ -1,17 +1,13 @@
 import type { Socket } from 'node:net';
 import { Server } from '@grpc/grpc-js';
-import { InferenceServiceService } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { HEALTH_SERVICE, type Health } from '../../../shared/grpc/health.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
-import { strictService } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
 import type { Trust } from '../../trust/trust.js';
-import type { Inference } from '../inference.js';
 import { CallGuard } from './call-guard.js';
-import { encodeStreamResponse } from './chunk-encoding.js';
 import { ConnectionGuard } from './connection-guard.js';
 import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
-import { INFERENCE_SERVICE, inferenceHandlers } from './inference-service.js';
+import type { GrpcService } from './grpc-service.js';
 import { addReflection, REFLECTION_BYTES } from './reflection.js';
 import { trustInterceptor } from './trust-interceptor.js';
 
@@ -53,8 +49,8 @@ export interface PublicServer {
   stop(): void;
 }
 
-const { generate, generateStream } = InferenceServiceService;
-const GENERATIONS: ReadonlySet<string> = new Set([generate.path, generateStream.path]);
+/** Methods that generate, of whatever service. */
+const GENERATION = /\/Generate(Stream)?$/;
 const MIB = 1 << 20;
 const MAX_OPEN_CALLS = 4096;
 const MAX_UNFINISHED_BYTES = 32 * MIB;
@@ -64,24 +60,21 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
 const AGE_GRACE_MS = 3_600_000;
 
 /**
- * Serves the public API, health and reflection.
+ * Serves services, health and reflection.
  *
  * @param trust says who may call, how much, and over what
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
 export async function openPublicServer(
   address: string,
-  inference: Inference,
+  services: readonly GrpcService[],
   health: Health,
   trust: Trust,
   options: ConnectionOptions,
   log: Logger,
 ): Promise<PublicServer> {
-  const methodBytes = Object.entries(inference.requestBytes).map(([name, { most }]): [string, number] => [
-    InferenceServiceService[name as keyof typeof InferenceServiceService].path,
-    most,
-  ]);
-  const requestBytes = new Map([...methodBytes, ...REFLECTION_BYTES]);
+  const requestBytes = new Map([...services.flatMap((service) => [...service.requestBytes]), ...REFLECTION_BYTES]);
+  const generations = new Set([...requestBytes.keys()].filter((path) => GENERATION.test(path)));
   const server = new Server({
     ...SERVER_OPTIONS,
     'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
@@ -92,15 +85,11 @@ export async function openPublicServer(
     // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
     'grpc.max_connection_age_ms': options.maxConnectionAgeMs ?? 3_600_000,
     'grpc.max_connection_age_grace_ms': AGE_GRACE_MS,
-    interceptors: [trustInterceptor(trust, GENERATIONS)],
+    interceptors: [trustInterceptor(trust, generations)],
   });
-  const methods = {
-    ...InferenceServiceService,
-    generateStream: { ...generateStream, responseSerialize: encodeStreamResponse },
-  };
-  server.addService(strictService(methods, inference.requestBytes), inferenceHandlers(inference));
+  for (const { definition, handlers } of services) server.addService(definition, handlers);
   health.addTo(server);
-  addReflection(server, [INFERENCE_SERVICE, HEALTH_SERVICE]);
+  addReflection(server, [...services.map(({ name }) => name), HEALTH_SERVICE]);
   const calls = new CallGuard(
     {
       maxOpenCalls: MAX_OPEN_CALLS,

@@ -6,7 +6,7 @@ import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
 import type { Tokenizer } from '../../tokenizer/tokenizer.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
-import type { OpenedGeneration, TextJobs } from './text-jobs.js';
+import type { OpenedGeneration, TextJobs, TranslatedGeneration } from './text-jobs.js';
 import { type Requester, TextThreads } from './text-threads.js';
 
 /**
@@ -126,6 +126,11 @@ export class EncodeService {
     const bytes = JOB_BYTES + charactersOf({ $case: 'chat', value: chat });
     this.checkChatTemplate();
     return this.threads.run('render', chat, bytes, requester);
+  }
+
+  /** Turns a large request in another protocol, by its service's name, into one in ours. */
+  translate(service: string, bytes: Uint8Array, requester: Requester): Promise<TranslatedGeneration> {
+    return this.threads.run('translation', { service, bytes }, JOB_BYTES + bytes.length, requester);
   }
 
   /** Answers a large TokenizeRequest: bytes to bytes. */

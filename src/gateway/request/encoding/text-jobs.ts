@@ -13,6 +13,15 @@ export interface OpenedGeneration {
   readonly promptIds: Uint32Array;
 }
 
+/** A request that came in another protocol, in ours. */
+export interface TranslatedGeneration {
+  /** Of a GenerateStreamRequest. */
+  readonly bytes: Uint8Array;
+  readonly requestId: string;
+  /** What its answer depends on beside; the protocol knows. */
+  readonly options: unknown;
+}
+
 /** What a thread is started with. */
 export interface EncodeWorkerData {
   /** See `ModelFile`. */
@@ -43,6 +52,11 @@ export interface TextJobs {
   };
   /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */
   generation: { readonly input: Uint8Array; readonly output: OpenedGeneration };
+  /** The bytes of a large request in another protocol, by its service's name, to one in ours. */
+  translation: {
+    readonly input: { readonly service: string; readonly bytes: Uint8Array };
+    readonly output: TranslatedGeneration;
+  };
   /** The bytes of a large TokenizeRequest to those of its response. */
   tokenize: { readonly input: Uint8Array; readonly output: Uint8Array };
   /** The bytes of a large DetokenizeRequest to those of its response. */

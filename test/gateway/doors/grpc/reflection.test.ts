@@ -12,6 +12,14 @@ import { runProgram } from '../../../support/command-line.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
 import { ReflectionClient } from '../../../support/reflection-client.js';
 
+const SERVICES = [
+  'grpc.health.v1.Health',
+  'rocmforge.v1.InferenceService',
+  'vllm.Control',
+  'vllm.Inference',
+  'vllm.grpc.engine.VllmEngine',
+];
+
 const API = 'rocmforge/v1/inference.proto';
 const buf = path.join(packageRoot, 'node_modules', '.bin', 'buf');
 
@@ -53,7 +61,7 @@ describe.each(['v1', 'v1alpha'] as const)('reflection %s', (version) => {
   it('lists the public services and health, and not the executor’s', async () => {
     const [answer] = await client.ask({ listServices: '*' });
     const names = answer?.listServicesResponse?.service.map(({ name }) => name);
-    expect(names?.sort()).toEqual(['grpc.health.v1.Health', 'rocmforge.v1.InferenceService']);
+    expect(names?.sort()).toEqual(SERVICES);
   });
 
   it.each([
@@ -156,7 +164,7 @@ describe('buf curl, which knows no schema', () => {
     const { code, stdout } = await curl('--list-services', url(''));
     expect({ code, services: stdout.trim().split('\n').sort() }).toEqual({
       code: 0,
-      services: ['grpc.health.v1.Health', 'rocmforge.v1.InferenceService'],
+      services: SERVICES,
     });
   });
 

@@ -1,0 +1,36 @@
+import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import { toStatus } from '../../../shared/grpc/status.js';
+import { type EncodedResponse, wellFormed } from '../../../shared/grpc/strict.js';
+import type { AnswerStream } from '../answer-stream.js';
+import type { WaitingClient } from '../inference.js';
+import { clientOf } from './caller.js';
+import type { LoadReport } from './load-report.js';
+
+/** A server-streaming call as the stream of an answer. */
+export function answerStreamOf<Message>(
+  call: ServerWritableStream<unknown, Message>,
+  load: LoadReport,
+): AnswerStream<Message> {
+  return {
+    get writableNeedDrain() {
+      return call.writableNeedDrain;
+    },
+    onceDrained: (tell) => call.once('drain', tell),
+    write: (message) => call.write(message),
+    end: () => call.end(load.trailers()),
+    fail: (error) => call.emit('error', load.statusOf(error)),
+  };
+}
+
+/** Answers a call that a function answers. */
+export function answer<Request, Response>(
+  call: ServerUnaryCall<Request, Response>,
+  callback: sendUnaryData<Response>,
+  handle: (request: Request, client: WaitingClient) => Promise<Response | EncodedResponse>,
+): void {
+  Promise.resolve()
+    .then(() => handle(wellFormed(call.request), clientOf(call)))
+    // What is encoded already passes the serializer as it is (strictService).
+    .then((response) => callback(null, response as Response))
+    .catch((error: unknown) => callback(toStatus(error), null));
+}

@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import { type ControlServer, ControlService } from '../../../shared/generated/vllm/control.js';
+import {
+  type GenerateRequest,
+  type GenerateResponse,
+  type InferenceServer,
+  InferenceService,
+} from '../../../shared/generated/vllm/inference.js';
+import { packageVersion } from '../../../shared/package.js';
+import type { Load } from '../../replica/load.js';
+import type { AnswerStream } from '../answer-stream.js';
+import { check } from '../protocols/protocol.js';
+import { VllmAnswer, VllmGathered } from '../protocols/vllm-answer.js';
+import { VLLM_INFERENCE } from '../protocols/vllm-inference.js';
+import { answer, answerStreamOf } from './answers.js';
+import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
+import type { LoadReport } from './load-report.js';
+import { serveTranslated, type TranslatedDoor } from './translated-generation.js';
+
+/** What vLLM itself says. */
+const API_VERSION = 'vllm';
+
+/** Methods of vLLM's proto that are not built: LoRA, KV events, the life of the process, weights of reinforcement learning. */
+export const REFUSED_CONTROL_METHODS = [
+  'Shutdown',
+  'LoadLora',
+  'UnloadLora',
+  'ListLoras',
+  'GetKvEventSources',
+  'PauseGeneration',
+  'ResumeGeneration',
+  'IsPaused',
+  'Sleep',
+  'WakeUp',
+  'IsSleeping',
+  'InitWeightTransferEngine',
+  'StartWeightUpdate',
+  'StartDraftWeightUpdate',
+  'UpdateWeights',
+  'FinishWeightUpdate',
+  'UpdateWeightVersion',
+  'GetWeightVersion',
+] as const;
+
+/** `vllm.Inference`, of vLLM's Rust front end. */
+export function vllmInferenceService(door: TranslatedDoor, load: LoadReport): GrpcService {
+  const handlers: InferenceServer = {
+    generateStream: (call) => void generateStream(door, load, call),
+    generate: (call, callback) => void generate(door, load, call, callback),
+  };
+  const { generate: size } = door.inference.requestBytes;
+  return grpcService(VLLM_INFERENCE.service, InferenceService, handlers, { generate: size, generateStream: size });
+}
+
+async function generateStream(
+  door: TranslatedDoor,
+  load: LoadReport,
+  call: ServerWritableStream<GenerateRequest, GenerateResponse>,
+): Promise<void> {
+  const reader = answerStreamOf(call, load);
+  await serveTranslated(
+    door,
+    VLLM_INFERENCE,
+    call,
+    reader,
+    (options) => new VllmAnswer(options, (message) => reader.write(message)),
+  );
+}
+
+async function generate(
+  door: TranslatedDoor,
+  load: LoadReport,
+  call: ServerUnaryCall<GenerateRequest, GenerateResponse>,
+  callback: sendUnaryData<GenerateResponse>,
+): Promise<void> {
+  const gathered = new VllmGathered();
+  const reader: AnswerStream<GenerateResponse> = {
+    writableNeedDrain: false,
+    onceDrained: () => undefined,
+    write: (message) => gathered.take(message),
+    end: () => callback(null, gathered.response, load.trailers()),
+    fail: (error) => callback(load.statusOf(error), null),
+  };
+  await serveTranslated(door, VLLM_INFERENCE, call, reader, (options) => {
+    const { n } = options;
+    check(n === 1, 'sampling.num_sequences', `is ${n}; one answer has one sequence: use GenerateStream`);
+    return new VllmAnswer(options, (message) => reader.write(message));
+  });
+}
+
+/** `vllm.Control`, as far as it is about this server. */
+export function vllmControlService({ inference, running }: TranslatedDoor, load: () => Load): GrpcService {
+  const instanceId = randomUUID();
+  const handlers: ControlServer = {
+    getServerInfo: (call, callback) =>
+      answer(call, callback, async () => {
+        const { slots, stepTokens, blockTokens, kvBlocks } = load();
+        return {
+          engineVersion: packageVersion,
+          apiVersion: API_VERSION,
+          instanceId,
+          parallelism: {
+            tensorParallelSize: 1,
+            pipelineParallelSize: 1,
+            dataParallelSize: 1,
+            decodeContextParallelSize: 1,
+            worldSize: 1n,
+            dataParallelSizeLocal: 1,
+          },
+          maxModelLen: inference.describe().contextLength,
+          kvBlockSize: blockTokens,
+          totalKvBlocks: BigInt(kvBlocks),
+          maxRunningRequests: BigInt(slots),
+          maxBatchedTokens: BigInt(stepTokens),
+          effectiveAttentionBlockSize: BigInt(blockTokens),
+        };
+      }),
+    getModelInfo: (call, callback) =>
+      answer(call, callback, async () => {
+        const { name } = inference.describe();
+        return { modelId: name, servedModelName: name, supportsTextInput: true, supportsTokenIdsInput: true };
+      }),
+    abort: (call, callback) =>
+      answer(call, callback, async ({ requestIds }, { principal }) => {
+        running.abort(principal, requestIds);
+        return {};
+      }),
+  };
+  const size = inference.controlBytes;
+  const sizes = { getServerInfo: size, getModelInfo: size, abort: size };
+  return withRefused(grpcService('vllm.Control', ControlService, handlers, sizes), REFUSED_CONTROL_METHODS);
+}
