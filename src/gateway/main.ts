@@ -1,6 +1,6 @@
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { Health } from '../shared/grpc/health.js';
+import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/grpc/encode-worker-file.js';
 import { INFERENCE_SERVICE, InferenceService } from './doors/grpc/inference-service.js';
@@ -116,7 +116,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
   }
   const encoder = new EncodeService({ modelFile, tokenizer, hasChatTemplate, facts, workerFile: encodeWorkerFile() });
-  const health = new Health([INFERENCE_SERVICE]);
+  // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
+  const health = new Health([INFERENCE_SERVICE], [LIVENESS]);
   const faults: Fault[] = [];
   const replica = new Replica(
     { ...options, supervisor: supervisorOptions(options, model) },
