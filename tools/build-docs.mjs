@@ -64,6 +64,7 @@ async function apiPage() {
   const { describeLimits, MAX_ANSWER_TEXT_BYTES, MAX_LOGPROBS_OF_MESSAGE } =
     await fromDist('gateway/request/limits.js');
   const { describeMethodBytes } = await fromDist('gateway/doors/method-bytes.js');
+  const { MOST_CALL_BYTES, MOST_QUESTION_BYTES } = await fromDist('gateway/doors/grpc/reflection.js');
   const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
   const comment = commentsOf(file);
   const lines = [
@@ -100,6 +101,16 @@ async function apiPage() {
     '| method | bytes |',
     '| --- | --- |',
     ...describeMethodBytes().map(({ method, most }) => `| \`${method}\` | ${most} |`),
+    '',
+    '## Health and reflection',
+    '',
+    '`grpc.health.v1.Health`: the service `""` and `rocmforge.v1.InferenceService` are SERVING while requests can run: ask for one',
+    'of them to know whether to send requests (readiness). `liveness` is SERVING while the gateway answers, also while an executor',
+    'loads or starts anew and while the gateway drains: ask for it to know whether to restart the gateway.',
+    '',
+    '`grpc.reflection.v1.ServerReflection` and `v1alpha`: tools that know no schema (`buf curl`, `grpcurl`, Postman) find the services',
+    `here. One question has at most ${MOST_QUESTION_BYTES} bytes, all of one call ${MOST_CALL_BYTES / 1024} KiB; a call that has not ended its questions after the time`,
+    'that requests have to arrive is ended.',
     '',
     '## Errors',
     '',

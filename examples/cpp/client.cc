@@ -1,8 +1,8 @@
-// A client of ROCmForge in C++, built on grpc++ and the .proto files.
+// A client of ROCmForge in C++, built on grpc++ and the .proto files. In a checkout, or the installed npm package:
 //
 //   apt-get install g++ pkg-config protobuf-compiler protobuf-compiler-grpc libgrpc++-dev
 //   sh examples/cpp/build.sh build/cpp
-//   build/cpp/client 127.0.0.1:50051
+//   build/cpp/client 127.0.0.1:50051 [PROMPT]
 //
 // Streams a generation, cancels one, lets one run into its deadline, and reads the details of an error.
 #include <grpcpp/grpcpp.h>
@@ -28,15 +28,15 @@ static grpc::Status generate(pb::InferenceService::Stub& stub, grpc::ClientConte
   return reader->Finish();
 }
 
-// The reason in the google.rpc.ErrorInfo that every error carries.
-static std::string reason_of(const grpc::Status& status) {
+// The google.rpc.ErrorInfo that every error of a gateway carries: reason, domain and metadata.
+static google::rpc::ErrorInfo error_info(const grpc::Status& status) {
   google::rpc::Status details;
   details.ParseFromString(status.error_details());
   for (const auto& detail : details.details()) {
     google::rpc::ErrorInfo info;
-    if (detail.Is<google::rpc::ErrorInfo>() && detail.UnpackTo(&info)) return info.reason();
+    if (detail.Is<google::rpc::ErrorInfo>() && detail.UnpackTo(&info)) return info;
   }
-  return "";
+  return {};
 }
 
 int main(int argc, char** argv) {
@@ -81,6 +81,7 @@ int main(int argc, char** argv) {
   grpc::ClientContext wrong;
   const grpc::Status refused = generate(*stub, wrong, request, ignore);
   const bool is_invalid = refused.error_code() == grpc::StatusCode::INVALID_ARGUMENT;
-  std::cout << "with top_p 2: " << (is_invalid ? "INVALID_ARGUMENT" : "?") << " " << reason_of(refused) << ": "
-            << refused.error_message() << "\n";
+  google::rpc::ErrorInfo info = error_info(refused);
+  std::cout << "with top_p 2: " << (is_invalid ? "INVALID_ARGUMENT" : "?") << " " << info.reason() << ": "
+            << refused.error_message() << " (" << (*info.mutable_metadata())["field"] << ")\n";
 }

@@ -1,76 +1,40 @@
-// A client of ROCmForge built on nothing but @grpc/grpc-js, @grpc/proto-loader and the .proto files.
+// A client of ROCmForge in Node.js, with the client that the package brings.
 //
-//   node examples/node/client.mjs ADDRESS [PROMPT]
+//   npm install rocmforge
+//   node client.mjs 127.0.0.1:50051 [PROMPT]
 //
 // Streams a generation, cancels one, lets one run into its deadline, and reads the details of an error.
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import grpc from '@grpc/grpc-js';
-import protoLoader from '@grpc/proto-loader';
+import { FinishReason, RocmForgeClient } from 'rocmforge/client';
 
 const [address, prompt = 'Once upon a time'] = process.argv.slice(2);
 if (address === undefined) {
   console.error('usage: client.mjs ADDRESS [PROMPT]');
   process.exit(2);
 }
+const client = new RocmForgeClient(address);
+const input = { $case: 'text', value: { text: prompt } };
+const long = { input, stop: { maxTokens: 400, ignoreEos: true } };
 
-const protos = path.join(path.dirname(fileURLToPath(import.meta.url)), '..', '..', 'proto');
-const options = {
-  includeDirs: [protos],
-  keepCase: true,
-  defaults: true,
-  longs: String,
-  enums: String,
-  oneofs: true,
-};
-const load = (file) => protoLoader.loadSync(file, options);
-const { InferenceService } = grpc.loadPackageDefinition(load('rocmforge/v1/inference.proto')).rocmforge.v1;
-const errorTypes = { ...load('google/rpc/status.proto'), ...load('google/rpc/error_details.proto') };
-const client = new InferenceService(address, grpc.credentials.createInsecure());
-
-/** Calls onChunk for each chunk; resolves with the end, rejects with the gRPC error. */
-function generate(request, options, onChunk) {
-  return new Promise((resolve, reject) => {
-    const call = client.generateStream(request, options);
-    let complete;
-    call.on('data', (message) => {
-      if (message.event === 'chunk') onChunk(message.chunk, call);
-      if (message.event === 'complete') complete = message.complete;
-    });
-    call.on('error', reject);
-    call.on('end', () => resolve(complete));
-  });
+for await (const event of client.generateStream({ input, stop: { maxTokens: 60 }, sampling: { temperature: 0 } })) {
+  if (event.$case === 'chunk') process.stdout.write(event.value.text);
+  else console.log(`\n${FinishReason[event.value.finishReason]}: ${event.value.usage.completionTokens} tokens`);
 }
 
-/** The reason in the google.rpc.ErrorInfo that every error carries. */
-function reasonOf(error) {
-  const [bytes] = error.metadata.get('grpc-status-details-bin');
-  const { details } = errorTypes['google.rpc.Status'].deserialize(bytes);
-  const info = details.find(({ type_url }) => type_url.endsWith('google.rpc.ErrorInfo'));
-  return info && errorTypes['google.rpc.ErrorInfo'].deserialize(info.value).reason;
-}
-
-const stop = { max_tokens: 60 };
-const long = { max_tokens: 400, ignore_eos: true };
-
-const complete = await generate({ text: { text: prompt }, stop, sampling: { temperature: 0 } }, {}, (chunk) =>
-  process.stdout.write(chunk.text),
-);
-console.log(`\n${complete.finish_reason}: ${complete.usage.completion_tokens} tokens`);
-
+const controller = new AbortController();
 let chunks = 0;
-const cancelled = await generate({ text: { text: prompt }, stop: long }, {}, (_chunk, call) => {
-  chunks += 1;
-  if (chunks === 3) call.cancel();
-}).catch((error) => error);
-console.log(`cancelled after ${chunks} chunks: ${grpc.status[cancelled.code]}`);
+try {
+  for await (const event of client.generateStream(long, { signal: controller.signal })) {
+    if (event.$case === 'chunk') chunks += 1;
+    if (chunks === 3) controller.abort();
+  }
+} catch (error) {
+  console.log(`cancelled after 3 chunks: ${error.code}`);
+}
 
-const late = await generate({ text: { text: prompt }, stop: long }, { deadline: Date.now() + 20 }, () => {}).catch(
-  (error) => error,
-);
-console.log(`with a deadline of 20 ms: ${grpc.status[late.code]}`);
+await client.generate(long, { deadlineMs: 20 }).catch(({ code }) => console.log(`with a deadline of 20 ms: ${code}`));
 
-const wrong = await generate({ text: { text: prompt }, sampling: { top_p: 2 } }, {}, () => {}).catch((error) => error);
-console.log(`with top_p 2: ${grpc.status[wrong.code]} ${reasonOf(wrong)}: ${wrong.details}`);
+await client.generate({ input, sampling: { topP: 2 } }).catch(({ code, reason, field, message }) => {
+  console.log(`with top_p 2: ${code} ${reason}: ${message} (${field})`);
+});
 
 client.close();

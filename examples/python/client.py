@@ -1,11 +1,10 @@
-"""A client of ROCmForge in Python, built on grpcio and the .proto files.
+"""A client of ROCmForge in Python, built on grpcio and the .proto files. In a checkout, or the installed npm package:
 
-    apt-get install python3-grpcio protobuf-compiler protobuf-compiler-grpc
+    pip install grpcio grpcio-tools googleapis-common-protos
     mkdir -p build/python
-    protoc -I proto --python_out=build/python --grpc_python_out=build/python \
-        --plugin=protoc-gen-grpc_python=/usr/bin/grpc_python_plugin \
-        proto/rocmforge/v1/inference.proto proto/google/rpc/status.proto proto/google/rpc/error_details.proto
-    PYTHONPATH=build/python /usr/bin/python3 examples/python/client.py 127.0.0.1:50051
+    python3 -m grpc_tools.protoc -I proto --python_out=build/python --grpc_python_out=build/python \
+        proto/rocmforge/v1/inference.proto
+    PYTHONPATH=build/python python3 examples/python/client.py 127.0.0.1:50051 [PROMPT]
 
 Streams a generation, cancels one, lets one run into its deadline, and reads the details of an error.
 """
@@ -28,15 +27,15 @@ def request(prompt, max_tokens=60, ignore_eos=False, **sampling):
     )
 
 
-def reason_of(error):
-    """The reason in the google.rpc.ErrorInfo that every error carries."""
+def error_info(error):
+    """The google.rpc.ErrorInfo that every error of a gateway carries: reason, domain and metadata."""
+    info = error_details_pb2.ErrorInfo()
     for key, value in error.trailing_metadata():
         if key == "grpc-status-details-bin":
             for detail in status_pb2.Status.FromString(value).details:
-                info = error_details_pb2.ErrorInfo()
                 if detail.Unpack(info):
-                    return info.reason
-    return None
+                    return info
+    return info
 
 
 def main():
@@ -67,7 +66,8 @@ def main():
     try:
         list(client.GenerateStream(request(prompt, top_p=2)))
     except grpc.RpcError as error:
-        print(f"with top_p 2: {error.code().name} {reason_of(error)}: {error.details()}")
+        info = error_info(error)
+        print(f"with top_p 2: {error.code().name} {info.reason}: {error.details()} ({info.metadata['field']})")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { Health } from '../shared/grpc/health.js';
+import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
@@ -166,7 +166,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
   const inference = new Inference(model, encoder, runner, readiness, options.streamInterval);
   const services = publicServices(inference, () => loadOf(router.counts));
-  const health = new Health(services.map(({ name }) => name));
+  // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
+  const health = new Health(
+    services.map(({ name }) => name),
+    [LIVENESS],
+  );
   const server = await openPublicServer(options.listen, services, health, trust, options, log);
   metrics.watchDoor(
     {

@@ -15,12 +15,14 @@ import {
 
 /** The full name of the health protocol's service. */
 export const HEALTH_SERVICE = 'grpc.health.v1.Health';
-/** A name to ask for whose answer is SERVING while this process answers at all, whatever it can serve. */
+/**
+ * Of a gateway: SERVING while it answers at all, whatever it can serve. Not of an executor, which answers while a launch hangs.
+ */
 export const LIVENESS = 'liveness';
 
 /**
  * The standard health protocol (grpc/grpc `doc/health-checking.md`) for a fixed set of services, all of which become ready and
- * unready together, and for {@link LIVENESS}: a process that cannot serve now, and will again, is not to be restarted.
+ * unready together.
  *
  * Not `grpc-health-check`: it reads its messages from text at each import, with a second protobuf library, which took a
  * fifth of an executor's start, and a start is most of a recovery.
@@ -30,9 +32,15 @@ export class Health {
   private readonly names: readonly string[];
   private readonly watchers = new Set<() => void>();
 
-  /** @param services full names; `""`, the server as a whole, is always among them */
-  constructor(services: readonly string[]) {
-    this.names = ['', ...services, LIVENESS];
+  /**
+   * @param services full names; `""`, the server as a whole, is always among them
+   * @param alwaysServing names that are SERVING whatever the services are
+   */
+  constructor(
+    services: readonly string[],
+    private readonly alwaysServing: readonly string[] = [],
+  ) {
+    this.names = ['', ...services, ...alwaysServing];
   }
 
   /** Says whether requests are served. Those who watch hear of changes alone. */
@@ -59,8 +67,8 @@ export class Health {
         }
         const { service } = call.request;
         const tell = () => call.write({ status: this.statusOf(service) });
-        // Those who watch hear of changes alone, and of this one there are none.
-        if (service !== LIVENESS) this.watchers.add(tell);
+        // Those who watch hear of changes alone, and of these there are none.
+        if (!this.alwaysServing.includes(service)) this.watchers.add(tell);
         call.on('close', () => this.watchers.delete(tell));
         call.on('cancelled', () => this.watchers.delete(tell));
         tell();
@@ -72,6 +80,6 @@ export class Health {
   }
 
   private statusOf(name: string): ServingStatus {
-    return this.isServing || name === LIVENESS ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+    return this.isServing || this.alwaysServing.includes(name) ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
   }
 }

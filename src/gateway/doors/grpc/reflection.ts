@@ -5,9 +5,9 @@ import { toStatus } from '../../../shared/grpc/status.js';
 import { RefusedRequest, strictService, tooLarge } from '../../../shared/grpc/strict.js';
 
 /** What one call may ask with in all, in bytes: some thousand questions. */
-const MOST_CALL_BYTES = 64 * 1024;
+export const MOST_CALL_BYTES = 64 * 1024;
 /** A question names a symbol or a file, and its answer repeats it. */
-const MOST_QUESTION_BYTES = 1024;
+export const MOST_QUESTION_BYTES = 1024;
 
 /** Bytes that a call of each path of reflection may have. */
 export const REFLECTION_BYTES: ReadonlyMap<string, number> = new Map(
