@@ -15,6 +15,8 @@ import { encodeStreamResponse } from './chunk-encoding.js';
 import { type GrpcService, grpcService } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 
+export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
+
 /** The public gRPC API, to register with a server. */
 export function inferenceService(inference: Inference, load: LoadReport): GrpcService {
   const handlers: InferenceServiceServer = {
@@ -30,7 +32,7 @@ export function inferenceService(inference: Inference, load: LoadReport): GrpcSe
     responseSerialize: encodeStreamResponse,
   };
   const methods = { ...InferenceServiceService, generateStream: generateStreamMethod };
-  return grpcService('rocmforge.v1.InferenceService', methods, handlers, inference.requestBytes);
+  return grpcService(INFERENCE_SERVICE, methods, handlers, inference.requestBytes);
 }
 
 async function generateStream(
