@@ -1,5 +1,5 @@
-// Writes docs/api.md from the comments in proto/, docs/kernels.md from the contracts of the kernels, and their details to
-// build/docs/contracts.md.
+// Writes docs/api.md from the comments in proto/, docs/kernels.md from the contracts of the kernels, docs/protocols.md from the
+// tables of other protocols' fields, and the kernels' details to build/docs/contracts.md.
 //
 //   node tools/build-docs.mjs [--check]     --check fails when a file is not what would be written
 import { execFileSync } from 'node:child_process';
@@ -7,6 +7,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { contractsPage, kernelsPage } from './kernels-page.mjs';
+import { protocolsPage } from './protocols-page.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).href);
@@ -158,9 +159,13 @@ const check = process.argv.includes('--check');
 const { allContracts, operations } = await fromDist('executor/kernels/index.js');
 const { SEED_NAMES } = await fromDist('executor/kernels/seed-names.js');
 const { INDEX_RULE } = await fromDist('executor/device/contract.js');
+const { PROTOCOLS } = await fromDist('gateway/doors/protocols/index.js');
+const { REFUSED_CONTROL_METHODS: control } = await fromDist('gateway/doors/grpc/vllm-service.js');
+const { REFUSED_ENGINE_METHODS: engine } = await fromDist('gateway/doors/grpc/engine-service.js');
 const pages = [
   ['docs/api.md', await apiPage()],
   ['docs/kernels.md', kernelsPage(operations, SEED_NAMES)],
+  ['docs/protocols.md', protocolsPage(PROTOCOLS, { control, engine })],
 ];
 mkdirSync(path.join(root, 'build', 'docs'), { recursive: true });
 writeFileSync(path.join(root, 'build', 'docs', 'contracts.md'), contractsPage(allContracts, INDEX_RULE));

@@ -17,35 +17,12 @@ import { packageVersion } from '../../src/shared/package.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
+import { decodes, mutate } from '../support/mutations.js';
 import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const MESSAGES = 10_000;
 const CONCURRENT = 32;
-
-/** A message with a few bytes flipped, cut out, doubled or appended. */
-function mutate(bytes: Uint8Array, random: Random): Buffer {
-  let message = Buffer.from(bytes);
-  const at = () => random.below(message.length);
-  for (let i = 0; i <= random.next() * 3; i++) {
-    const kind = random.next();
-    if (kind < 0.6) message[at()] = random.below(256);
-    else if (kind < 0.75) message = Buffer.concat([message.subarray(0, at()), message.subarray(at())]);
-    else if (kind < 0.9) message = Buffer.concat([message, message.subarray(at())]);
-    else message = Buffer.concat([message, Buffer.from([random.below(256)])]);
-    if (message.length === 0) message = Buffer.from([0]);
-  }
-  return message;
-}
-
-function decodes(decode: (bytes: Buffer) => unknown, bytes: Buffer): boolean {
-  try {
-    decode(bytes);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async () => {
   const server = await startTestGateway(writeRandomModel({ contextLength: 48 }), { maxQueuedRequests: 4096 });

@@ -3,6 +3,7 @@ import { toStatus } from '../../../shared/grpc/status.js';
 import { type EncodedResponse, wellFormed } from '../../../shared/grpc/strict.js';
 import type { AnswerStream } from '../answer-stream.js';
 import type { WaitingClient } from '../inference.js';
+import { refuseUnknown } from '../protocols/protocol.js';
 import { clientOf } from './caller.js';
 import type { LoadReport } from './load-report.js';
 
@@ -20,6 +21,18 @@ export function answerStreamOf<Message>(
     end: () => call.end(load.trailers()),
     fail: (error) => call.emit('error', load.statusOf(error)),
   };
+}
+
+/** Answers a call of another project's protocol; what its request has that is not known here is refused. */
+export function answerKnown<Request extends object, Response>(
+  call: ServerUnaryCall<Request, Response>,
+  callback: sendUnaryData<Response>,
+  handle: (request: Request, client: WaitingClient) => Response,
+): void {
+  answer(call, callback, async (request, client) => {
+    refuseUnknown(request);
+    return handle(request, client);
+  });
 }
 
 /** Answers a call that a function answers. */

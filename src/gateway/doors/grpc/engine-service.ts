@@ -4,7 +4,7 @@ import type { Load } from '../../replica/load.js';
 import { EngineAnswer } from '../protocols/engine-answer.js';
 import { check } from '../protocols/protocol.js';
 import { VLLM_ENGINE } from '../protocols/vllm-engine.js';
-import { answer, answerStreamOf } from './answers.js';
+import { answerKnown, answerStreamOf } from './answers.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedDoor } from './translated-generation.js';
@@ -32,17 +32,17 @@ export function vllmEngineService(door: TranslatedDoor, load: () => Load, report
       );
     },
     healthCheck: (call, callback) =>
-      answer(call, callback, async () => {
+      answerKnown(call, callback, () => {
         const { ready } = inference.describe();
         return { healthy: ready, message: ready ? 'requests are served' : 'no executor serves at the moment' };
       }),
     abort: (call, callback) =>
-      answer(call, callback, async ({ requestIds }, { principal }) => {
+      answerKnown(call, callback, ({ requestIds }, { principal }) => {
         running.abort(principal, requestIds);
         return {};
       }),
     getModelInfo: (call, callback) =>
-      answer(call, callback, async () => {
+      answerKnown(call, callback, () => {
         const { name, architecture, contextLength, vocabularySize } = inference.describe();
         const { bosId, eogIds } = inference.specialTokens;
         return {
@@ -58,7 +58,7 @@ export function vllmEngineService(door: TranslatedDoor, load: () => Load, report
         };
       }),
     getServerInfo: (call, callback) =>
-      answer(call, callback, async () => {
+      answerKnown(call, callback, () => {
         const { running, waiting } = load();
         return {
           activeRequests: running + waiting,
@@ -68,7 +68,7 @@ export function vllmEngineService(door: TranslatedDoor, load: () => Load, report
         };
       }),
     getLoads: (call, callback) =>
-      answer(call, callback, async ({ dpRank = 0, include }) => {
+      answerKnown(call, callback, ({ dpRank = 0, include }) => {
         check(dpRank === 0, 'dp_rank', `is ${dpRank}; there is only rank 0`);
         check(
           include.every((section) => section === CORE),

@@ -13,7 +13,7 @@ import type { AnswerStream } from '../answer-stream.js';
 import { check } from '../protocols/protocol.js';
 import { VllmAnswer, VllmGathered } from '../protocols/vllm-answer.js';
 import { VLLM_INFERENCE } from '../protocols/vllm-inference.js';
-import { answer, answerStreamOf } from './answers.js';
+import { answerKnown, answerStreamOf } from './answers.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedDoor } from './translated-generation.js';
@@ -94,7 +94,7 @@ export function vllmControlService({ inference, running }: TranslatedDoor, load:
   const instanceId = randomUUID();
   const handlers: ControlServer = {
     getServerInfo: (call, callback) =>
-      answer(call, callback, async () => {
+      answerKnown(call, callback, () => {
         const { slots, stepTokens, blockTokens, kvBlocks } = load();
         return {
           engineVersion: packageVersion,
@@ -117,12 +117,12 @@ export function vllmControlService({ inference, running }: TranslatedDoor, load:
         };
       }),
     getModelInfo: (call, callback) =>
-      answer(call, callback, async () => {
+      answerKnown(call, callback, () => {
         const { name } = inference.describe();
         return { modelId: name, servedModelName: name, supportsTextInput: true, supportsTokenIdsInput: true };
       }),
     abort: (call, callback) =>
-      answer(call, callback, async ({ requestIds }, { principal }) => {
+      answerKnown(call, callback, ({ requestIds }, { principal }) => {
         running.abort(principal, requestIds);
         return {};
       }),

@@ -42,12 +42,17 @@ export function translate<Request extends object, Options>(
   protocol: Protocol<Request, Options>,
   request: Request,
 ): Translation<Options> {
-  const unknown = unknownField(request);
-  if (unknown !== undefined) throw notImplemented(unknown, 'is a field number that is not known here; leave it out');
+  refuseUnknown(request);
   for (const { field, refusedIf } of protocol.fields) {
     if (refusedIf?.(request)) throw notImplemented(field, 'asks for what is not built here; leave it out');
   }
   return protocol.translate(request);
+}
+
+/** @throws RocmForgeError `NOT_IMPLEMENTED` of a field, by its path and number, that the proto does not have */
+export function refuseUnknown(message: object): void {
+  const unknown = unknownField(message);
+  if (unknown !== undefined) throw notImplemented(unknown, 'is a field number that is not known here; leave it out');
 }
 
 /** The error that one of our fields is told of, in the words of another protocol's. */

@@ -135,6 +135,9 @@ describe('a field that nobody knows here', () => {
   it.each([
     ['vllm.Inference', 'GenerateStream', GenerateRequest.encode(vllmRequest({})).finish()],
     ['vllm.grpc.engine.VllmEngine', 'Generate', EngineRequest.encode(engineRequest({})).finish()],
+    ['vllm.Control', 'Abort', []],
+    ['vllm.Control', 'GetServerInfo', []],
+    ['vllm.grpc.engine.VllmEngine', 'GetLoads', []],
   ] as const)('is refused by its number: %s', async (service, method, bytes) => {
     const refusal = { code: status.UNIMPLEMENTED, reason: 'NOT_IMPLEMENTED' };
     const message = Buffer.from([...bytes, ...unknown(777)]);
