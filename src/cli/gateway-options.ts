@@ -1,9 +1,14 @@
 import type { GatewayOptions } from '../gateway/main.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
+import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
 import { loadProgress } from './progress.js';
 
-/** The gateway that a command's options ask for. */
+/**
+ * The gateway that a command's options ask for.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for options that need others
+ */
 export function gatewayOptions(
   options: ModelOptionValues &
     TrustOptions & {
@@ -13,6 +18,10 @@ export function gatewayOptions(
       readonly anyModelName?: boolean;
       readonly chatTemplate?: string;
       readonly executor?: string;
+      readonly executorSecretFile?: string;
+      readonly executorCa?: string;
+      readonly executorCert?: string;
+      readonly executorKey?: string;
       readonly pipelineDepth?: number;
       readonly prefixCache?: boolean;
       readonly streamInterval?: number;
@@ -31,6 +40,12 @@ export function gatewayOptions(
       readonly metricsListen?: string;
     },
 ): GatewayOptions {
+  const unreachable = (['executorSecretFile', 'executorCa', 'executorCert', 'executorKey'] as const).find(
+    (name) => options.executor === undefined && options[name] !== undefined,
+  );
+  if (unreachable !== undefined) {
+    throw new RocmForgeError('INVALID_OPTION', `${unreachable} is of an executor elsewhere; name it with --executor`);
+  }
   const { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } = options;
   return {
     model: options.model,
@@ -41,7 +56,13 @@ export function gatewayOptions(
     executor:
       options.executor === undefined
         ? { spawn: { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } }
-        : { address: options.executor },
+        : {
+            address: options.executor,
+            secretFile: options.executorSecretFile,
+            ca: options.executorCa,
+            cert: options.executorCert,
+            key: options.executorKey,
+          },
     maxContext: options.maxContext,
     maxSequences: options.maxSequences ?? 0,
     maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences ?? 0),

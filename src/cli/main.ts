@@ -53,6 +53,10 @@ command('serve', [...modelOptions, ...deviceOptions, ...trustOptions, ...testOpt
   .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
   .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
   .option('--executor <address>', 'use the executor at this address instead of starting one')
+  .option('--executor-secret-file <file>', 'the secret that it demands')
+  .option('--executor-ca <file>', 'speak TLS with it; its certificate is of these authorities')
+  .option('--executor-cert <file>', 'the gateway’s own certificate, where the executor demands one')
+  .option('--executor-key <file>', 'its private key')
   .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once').argParser(wholeNumber(1)).default(2))
   .option('--no-prefix-cache', 'compute every prompt from its start')
   .addOption(new Option('--stream-interval <tokens>', 'that come together').argParser(wholeNumber(1)).default(1))
@@ -150,6 +154,11 @@ command('executor', [...deviceOptions, ...testOptions])
       .argParser(wholeNumber(1000))
       .default(10_000),
   )
+  .option('--secret-file <file>', 'a secret that gateways must know')
+  .option('--tls-cert <file>', 'speak TLS with this certificate, in PEM')
+  .option('--tls-key <file>', 'its private key, in PEM')
+  .option('--tls-client-ca <file>', 'demand certificates of these authorities from gateways')
+  .option('--insecure', 'on a loopback address: serve whoever reaches it', false)
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
   .addOption(new Option('--model-fd <number>').argParser(wholeNumbers(0)).hideHelp())
@@ -161,6 +170,11 @@ command('executor', [...deviceOptions, ...testOptions])
     ]);
     await runExecutor({
       listen: options.listen,
+      secretFile: options.secretFile,
+      tlsCert: options.tlsCert,
+      tlsKey: options.tlsKey,
+      tlsClientCa: options.tlsClientCa,
+      insecure: options.insecure,
       device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,

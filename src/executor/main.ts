@@ -5,15 +5,14 @@ import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
 import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
+import { type DoorOptions, openDoor } from './door.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
 import type { LoadOptions } from './load-options.js';
 import { type DeviceOptions, openDevice } from './open-device.js';
 import { ExecutorService } from './service.js';
 
 /** How an executor process is started. */
-export interface ExecutorOptions {
-  /** `unix:PATH` or `HOST:PORT`. */
-  readonly listen: string;
+export interface ExecutorOptions extends DoorOptions {
   readonly device: DeviceOptions;
   /** How models attend; default: fused. */
   readonly attention?: LoadOptions['attention'] | undefined;
@@ -32,9 +31,14 @@ export interface ExecutorOptions {
   readonly fault?: PlantedFault | undefined;
 }
 
-/** Runs an executor until it is told to end. Resolves when it listens. */
+/**
+ * Runs an executor until it is told to end. Resolves when it listens.
+ *
+ * @throws RocmForgeError `INVALID_OPTION`, `ADDRESS_IN_USE`, `DEVICE_UNAVAILABLE`
+ */
 export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const log = createLogger('executor');
+  const { interceptors, tls } = openDoor(options, log);
   let stop = (): void => process.exit(0);
   if (options.faultRecord !== undefined) openFaultRecord(options.faultRecord, log);
   if (options.dieWithParent) {
@@ -49,10 +53,10 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),
   });
-  const server = new Server(SERVER_OPTIONS);
+  const server = new Server({ ...SERVER_OPTIONS, interceptors: [...interceptors] });
   server.addService(strictService(ExecutorServiceService), service.handlers);
   service.health.addTo(server);
-  await bind(server, options.listen);
+  await bind(server, options.listen, { tls });
   if (options.listen.startsWith('unix:')) chmodSync(options.listen.slice('unix:'.length), 0o600);
   log.info({ listen: options.listen, device: device.description }, 'executor listening');
   stop = (): void => {

@@ -1,4 +1,10 @@
-import { type ClientDuplexStream, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import {
+  type ClientDuplexStream,
+  type ClientUnaryCall,
+  connectivityState,
+  Metadata,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import type { AttendedClock } from '../../../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import {
@@ -17,6 +23,7 @@ import { packageVersion } from '../../../shared/package.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { StepWatch } from '../../../shared/step-watch.js';
 import { BLOCK_TOKENS, blocksFor } from '../scheduler/block-manager.js';
+import type { LinkCredentials } from './remote-executor.js';
 
 /** Who hears of a session's steps. `lost` comes once, and nothing after it. */
 export interface SessionListener {
@@ -79,12 +86,18 @@ export class ExecutorSession {
   /**
    * Connects and loads the model.
    *
-   * @throws RocmForgeError the executor's own error, `EXECUTOR_UNAVAILABLE`, or `EXECUTOR_PROTOCOL` when it is not one of
+   * @throws RocmForgeError the executor's own error, `CREDENTIAL_MISSING` and `CREDENTIAL_INVALID` among them, `EXECUTOR_UNAVAILABLE`, or `EXECUTOR_PROTOCOL` when it is not one of
    *         this release or not what was asked for
    */
-  static async open(address: string, terms: SessionTerms, opening: SessionOpening): Promise<ExecutorSession> {
+  static async open(
+    address: string,
+    { channel, interceptors }: LinkCredentials,
+    terms: SessionTerms,
+    opening: SessionOpening,
+  ): Promise<ExecutorSession> {
     const isLocal = address.startsWith('unix:');
-    const client = new ExecutorServiceClient(address, credentials.createInsecure(), {
+    const client = new ExecutorServiceClient(address, channel, {
+      interceptors: [...interceptors],
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.max_send_message_length': -1,
       // A process takes a third of a second to listen. Waits that grow would grow past it: a recovery is not to wait for
@@ -96,22 +109,25 @@ export class ExecutorSession {
     });
     // Nobody will ever answer: no need to try until the time is over. gRPC's own deadlines are of the wall clock, which
     // can be set; this timer's clock cannot.
-    let isLate = false;
-    const late = setTimeout(() => {
-      isLate = true;
+    let asking: ClientUnaryCall | undefined;
+    let isAnswered = false;
+    const over = new AbortController();
+    const giveUp = (why: string): void => {
+      over.abort(new RocmForgeError('EXECUTOR_UNAVAILABLE', `no executor answers at ${address}: ${why}`));
+      asking?.cancel();
       client.close();
-    }, opening.connectTimeoutMs);
-    opening.abandoned.addEventListener('abort', () => client.close(), { once: true });
+    };
+    const late = setTimeout(() => giveUp(`nothing for ${opening.connectTimeoutMs} ms`), opening.connectTimeoutMs);
+    opening.abandoned.addEventListener('abort', () => giveUp('it has ended'), { once: true });
     try {
-      await new Promise<void>((resolve, reject) =>
-        client.waitForReady(Number.POSITIVE_INFINITY, (error) => (error ? reject(error) : resolve())),
-      );
-      const info = await new Promise<GetInfoResponse>((resolve, reject) =>
-        client.getInfo({}, new Metadata(), (error, response) =>
+      await connected(client, over.signal);
+      const info = await new Promise<GetInfoResponse>((resolve, reject) => {
+        asking = client.getInfo({}, new Metadata(), (error, response) =>
           error ? reject(fromServiceError(error)) : resolve(response),
-        ),
-      );
+        );
+      });
       clearTimeout(late);
+      isAnswered = true;
       checkInfo(info, terms);
       opening.onAnswer();
       const model = await load(client, terms.load, opening);
@@ -120,11 +136,7 @@ export class ExecutorSession {
     } catch (error) {
       clearTimeout(late);
       client.close();
-      if (error instanceof RocmForgeError && !isLate) throw error;
-      throw new RocmForgeError(
-        'EXECUTOR_UNAVAILABLE',
-        `no executor answers at ${address}: ${isLate ? `nothing for ${opening.connectTimeoutMs} ms` : (error as Error).message}`,
-      );
+      throw over.signal.aborted && !isAnswered ? over.signal.reason : error;
     }
   }
 
@@ -196,6 +208,26 @@ export class ExecutorSession {
   private beat(): void {
     this.stream?.write({ stepId: 0n, epoch: this.epoch, closes: [], opens: [], appends: [], slices: [] });
   }
+}
+
+/**
+ * Resolves when a client has connected. Not its `waitForReady`, which has a closed channel connect again and again, and
+ * answers nobody.
+ *
+ * @throws the reason of the signal, when it is aborted
+ */
+function connected(client: ExecutorServiceClient, over: AbortSignal): Promise<void> {
+  const channel = client.getChannel();
+  return new Promise((resolve, reject) => {
+    over.addEventListener('abort', () => reject(over.reason), { once: true });
+    const look = (): void => {
+      if (over.aborted) return;
+      const state = channel.getConnectivityState(true);
+      if (state === connectivityState.READY) resolve();
+      else channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, look);
+    };
+    look();
+  });
 }
 
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE` */

@@ -9,12 +9,13 @@ import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './execu
 import { ExecutorSession, type SessionTerms } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
+import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
 import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
 import type { SupervisorListener } from './supervisor-listener.js';
 
 export interface SupervisorOptions {
   /** Start executors, or use the one at an address. */
-  readonly executor: { readonly spawn: ExecutorProcessOptions } | { readonly address: string };
+  readonly executor: { readonly spawn: ExecutorProcessOptions } | RemoteExecutor;
   readonly load: Omit<LoadModelRequest, 'epoch' | 'gateway' | 'version'>;
   /** Token ids that the gateway can turn into text. */
   readonly vocabularySize: number;
@@ -202,7 +203,8 @@ export class Supervisor {
     try {
       const address = this.startOrFind(abandoned);
       process = this.process;
-      const { pace, clock, device } = this;
+      const { pace, clock, device, options } = this;
+      const link = 'spawn' in options.executor ? LOCAL_LINK : linkCredentials(options.executor);
       const terms = {
         load: { ...load, epoch, gateway: this.identity, version: packageVersion },
         vocabularySize,
@@ -210,7 +212,7 @@ export class Supervisor {
         clock,
         device,
       };
-      const session = await ExecutorSession.open(address, terms, {
+      const session = await ExecutorSession.open(address, link, terms, {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,

@@ -1,0 +1,44 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { RocmForgeError } from './errors.js';
+import type { Logger } from './log.js';
+import { ReloadedFiles } from './reloaded-files.js';
+
+const SECRET = /^[\x21-\x7e]{32,1024}$/;
+
+/** A secret that a gateway and its executor share, in a file of one line; read again when the file changes. */
+export type SharedSecret = ReloadedFiles<string>;
+
+/** @throws RocmForgeError `INVALID_OPTION` for a file that holds no secret */
+export function openSecret(path: string, log: Logger): SharedSecret {
+  return new ReloadedFiles([path], ([text = '']) => parseSecret(path, text), log);
+}
+
+/**
+ * The secret as it is now.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for a file that holds none
+ */
+export function readSecret(path: string): string {
+  try {
+    return parseSecret(path, readFileSync(path, 'utf8'));
+  } catch (error) {
+    if (error instanceof RocmForgeError) throw error;
+    throw new RocmForgeError('INVALID_OPTION', `${path} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/** Whether two secrets are one; takes as long whatever they have in common. */
+export function isSameSecret(one: string, other: string): boolean {
+  const hash = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hash(one), hash(other));
+}
+
+function parseSecret(path: string, text: string): string {
+  const secret = text.replace(/\n$/, '');
+  if (SECRET.test(secret)) return secret;
+  throw new RocmForgeError(
+    'INVALID_OPTION',
+    `${path} holds no secret: one line of 32 to 1024 characters without spaces, such as openssl rand -hex 32 writes`,
+  );
+}
