@@ -37,6 +37,7 @@ export function gatewayOptions(
       readonly keepaliveMs?: number;
       readonly maxRestarts?: number;
       readonly httpListen?: string;
+      readonly otlpEndpoint?: string;
       readonly metricsListen?: string;
     },
 ): GatewayOptions {
@@ -91,6 +92,7 @@ export function gatewayOptions(
     tlsClientCa: options.tlsClientCa,
     maxRestarts: options.maxRestarts ?? 10,
     httpListen: options.httpListen,
+    otlpEndpoint: options.otlpEndpoint,
     metricsListen: options.metricsListen,
     onProgress: loadProgress(),
   };

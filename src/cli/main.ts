@@ -105,6 +105,7 @@ command('serve', [...modelOptions, ...deviceOptions, ...trustOptions, ...testOpt
   )
   .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
   .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
+  .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
   .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
   .addOption(
     new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')

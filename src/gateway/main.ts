@@ -22,6 +22,7 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
+import { startTracing } from './tracing.js';
 import { Trust, type TrustOptions } from './trust/trust.js';
 
 /** How a gateway is started. */
@@ -63,6 +64,8 @@ export interface GatewayOptions extends ConnectionOptions, TrustOptions {
   readonly stateFolder?: string | undefined;
   /** `HOST:PORT` or `unix:PATH` of the HTTP door; absent: there is none. */
   readonly httpListen?: string | undefined;
+  /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
+  readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
   readonly metricsListen?: string | undefined;
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
@@ -183,12 +186,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     () => faultCounters.notKept,
   );
   let metricsServer: MetricsServer | undefined;
+  let endTracing: (() => Promise<void>) | undefined;
   let httpServer: HttpServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();
     httpServer?.stop();
     metricsServer?.close();
     await router.stop();
+    await endTracing?.();
     await encoder.close();
     trust.close();
     model.file.close();
@@ -211,6 +216,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       };
       httpServer = await openHttpServer(options.httpListen, context, options);
     }
+    if (options.otlpEndpoint) endTracing = await startTracing(options.otlpEndpoint);
     encoder.warm();
     await router.start();
   } catch (error) {

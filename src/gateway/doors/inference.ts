@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { RocmForgeError } from '../../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   type ChatInput,
   type DetokenizeRequest,
@@ -23,6 +23,7 @@ import type { GenerationParameters, GenerationSink } from '../request/generation
 import { checkLimits, checkModelName, MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
+import { RequestSpans } from '../request/spans.js';
 import { checkGeneration, generationParameters } from '../request/validate.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
@@ -252,6 +253,20 @@ export class Inference {
     requester: Requester,
     { isUnary }: { readonly isUnary: boolean },
   ): Promise<OpenedRequest | undefined> {
+    const spans = RequestSpans.begin(requester, this.model.name);
+    try {
+      return await this.openWith(message, requester, { isUnary, spans });
+    } catch (error) {
+      spans?.end(asRocmForgeError(error).reason, 0, true);
+      throw error;
+    }
+  }
+
+  private async openWith(
+    message: GenerateStreamRequest | LargeRequest,
+    requester: Requester,
+    { isUnary, spans }: { readonly isUnary: boolean; readonly spans: RequestSpans | undefined },
+  ): Promise<OpenedRequest | undefined> {
     const {
       model: { facts, tokenizer },
       encoder,
@@ -268,10 +283,15 @@ export class Inference {
         )
       : undefined;
     const { signal, principal, peer, trace, deadline } = requester;
-    if (signal.aborted) return undefined;
+    if (signal.aborted) {
+      spans?.end('cancelled', 0, false);
+      return undefined;
+    }
+    const id = request.requestId || randomUUID();
+    spans?.describe(id, promptIds.length);
     return {
       parameters: generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, isUnary }),
-      context: { principal, peer, trace, deadline, id: request.requestId || randomUUID() },
+      context: { principal, peer, trace, deadline, id, spans },
     };
   }
 

@@ -281,11 +281,12 @@ export class Engine implements Backend {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.epoch));
-      for (const { sequence } of plan.opens) this.tellAdmitted(sequence);
+      for (const { sequence } of plan.opens) this.tellPlaced(sequence);
     }
   }
 
-  private tellAdmitted(sequence: Sequence): void {
+  private tellPlaced(sequence: Sequence): void {
+    this.generations.get(sequence)?.placed(sequence);
     const since = this.queuedAt.get(sequence);
     if (since === undefined) return;
     this.queuedAt.delete(sequence);

@@ -1,3 +1,4 @@
+import type { RequestSpans } from './spans.js';
 import type { Trace } from './trace.js';
 
 /** Who asks, known before the request itself is read. Made by the door. */
@@ -15,6 +16,8 @@ export interface Caller {
 /** What goes with a request wherever it goes. */
 export interface RequestContext extends Caller {
   readonly id: string;
+  /** Where traces are recorded. */
+  readonly spans?: RequestSpans | undefined;
 }
 
 /** How a request is named in logs. */

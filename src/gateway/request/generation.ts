@@ -52,6 +52,8 @@ export class Generation {
   private readonly completions: readonly Completion[];
   /** Of each prompt token, by position, as far as they have come. */
   private readonly promptProbabilities: PromptProbability[] = [];
+  /** Of each sequence that had a slot, when it last got one. */
+  private readonly preemptions = new Map<Sequence, number>();
   private left: number;
 
   constructor(
@@ -88,6 +90,17 @@ export class Generation {
   /** Whether every completion has ended. */
   get done(): boolean {
     return this.left === 0;
+  }
+
+  /** A sequence has a slot, for the first time or again. */
+  placed(sequence: Sequence): void {
+    const { spans } = this.context;
+    if (spans === undefined) return;
+    const { sampleIndex } = sequence.options.sampling;
+    const before = this.preemptions.get(sequence);
+    const lost = sequence.preemptions > (before ?? 0) ? 'preemption' : 'replay';
+    spans.placed(sampleIndex, before === undefined ? undefined : lost);
+    this.preemptions.set(sequence, sequence.preemptions);
   }
 
   /** A sequence emitted a token. @returns whether that was its last */

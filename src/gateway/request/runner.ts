@@ -73,11 +73,12 @@ export class RequestRunner {
     let lastTokenAt = 0;
     const usage = limiter.begin(context.principal);
     observer.requestStarted(promptIds.length);
-    const end = (outcome: string): void => {
+    const end = (outcome: string, isError = false): void => {
       clearTimeout(timer);
       signal.removeEventListener('abort', cancel);
       usage.end();
       const now = performance.now();
+      context.spans?.end(outcome, tokens, isError);
       observer.requestEnded(outcome, (now - started) / 1000);
       audit.info(
         {
@@ -96,6 +97,7 @@ export class RequestRunner {
     const generation = new Generation(parameters, context, this.tokenizer, {
       chunk: (index, tokenIds, text, logprobs) => {
         const now = performance.now();
+        context.spans?.token(index, tokens === 0);
         if (tokens === 0) {
           firstTokenMs = Math.round(now - started);
           observer.firstToken((now - started) / 1000);
@@ -112,7 +114,7 @@ export class RequestRunner {
         sink.complete(index, finish, counts);
       },
       error: (error) => {
-        end(error.reason);
+        end(error.reason, true);
         sink.error(error);
       },
     });
@@ -126,7 +128,7 @@ export class RequestRunner {
     } catch (error) {
       const { reason, metadata } = asRocmForgeError(error);
       if (reason === 'RATE_LIMITED') limiter.countRefusal(metadata.limit as LimitName);
-      end(reason);
+      end(reason, true);
       throw error;
     }
     usage.spend(promptIds.length);

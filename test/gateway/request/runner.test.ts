@@ -15,7 +15,7 @@ const CONTEXT: RequestContext = {
   id: 'r1',
   principal: 'somebody',
   peer: '10.0.0.1',
-  trace: { traceId: '0af7651916cd43dd8448eb211c80319c', parentId: 'b7ad6b7169203331' },
+  trace: { traceId: '0af7651916cd43dd8448eb211c80319c', flags: 1, parentId: 'b7ad6b7169203331' },
   deadline: Number.POSITIVE_INFINITY,
 };
 const PARAMETERS: GenerationParameters = {

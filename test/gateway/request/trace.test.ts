@@ -5,11 +5,11 @@ const TRACE = '0af7651916cd43dd8448eb211c80319c';
 const SPAN = 'b7ad6b7169203331';
 
 it('reads the trace and the span of a traceparent header', () => {
-  expect(parseTraceparent(`00-${TRACE}-${SPAN}-01`)).toEqual({ traceId: TRACE, parentId: SPAN });
+  expect(parseTraceparent(`00-${TRACE}-${SPAN}-01`)).toEqual({ traceId: TRACE, parentId: SPAN, flags: 1 });
 });
 
 it('reads what later versions begin with', () => {
-  expect(parseTraceparent(`01-${TRACE}-${SPAN}-03`)).toEqual({ traceId: TRACE, parentId: SPAN });
+  expect(parseTraceparent(`01-${TRACE}-${SPAN}-03`)).toEqual({ traceId: TRACE, parentId: SPAN, flags: 1 });
   expect(parseTraceparent(`cc-${TRACE}-${SPAN}-01-what comes then`)?.traceId).toBe(TRACE);
 });
 
