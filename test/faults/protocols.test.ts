@@ -6,7 +6,7 @@ import {
   GetLoadsRequest,
   VllmEngineService,
 } from '../../src/shared/generated/vllm/grpc/engine/vllm_engine.js';
-import { GenerateRequest, InferenceService } from '../../src/shared/generated/vllm/inference.js';
+import { GenerateRequest, type GenerateResponse, InferenceService } from '../../src/shared/generated/vllm/inference.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 import { mutate } from '../support/mutations.js';
 import { engineGenerated, messagesOf, protocolClients, vllmGenerated } from '../support/protocols.js';
@@ -35,7 +35,7 @@ const engineRequest = EngineRequest.fromPartial({
 it('streams of the other protocols go on with the same ids after their executor was killed, twice', async () => {
   const server = await startTestGateway(writeRandomModel({ contextLength: 128 }), { stepDelayMs: 5 });
   const clients = protocolClients(server.address);
-  const run = async (each: () => void) => {
+  const run = async (each: (message: GenerateResponse) => void) => {
     const [vllm, engine] = await Promise.all([
       messagesOf(clients.inference.generateStream(vllmRequest), each),
       messagesOf(clients.engine.generate(engineRequest)),
@@ -46,10 +46,14 @@ it('streams of the other protocols go on with the same ids after their executor 
   try {
     const undisturbed = await run(() => undefined);
     expect(undisturbed.tokenIds.length).toBeGreaterThan(30);
-    let messages = 0;
-    const killed = await run(() => {
-      messages += 1;
-      if (messages === 10 || messages === 20) process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+    // Of the first token nothing is joined to it, and most of the others are to come.
+    const killAt = [1, 20];
+    let tokens = 0;
+    const killed = await run(({ outputs }) => {
+      tokens += outputs?.numTokens ?? 0;
+      if (tokens < (killAt[0] ?? Number.POSITIVE_INFINITY)) return;
+      killAt.shift();
+      process.kill(server.gateway.executorPid() as number, 'SIGKILL');
     });
     expect(killed).toEqual(undisturbed);
     expect(server.gateway.executorGenerations()).toBeGreaterThanOrEqual(2);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
+import type { Metadata, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import { type ControlServer, ControlService } from '../../../shared/generated/vllm/control.js';
 import {
   type GenerateRequest,
@@ -17,6 +17,9 @@ import { answerKnown, answerStreamOf } from './answers.js';
 import { type GrpcService, grpcService, withRefused } from './grpc-service.js';
 import type { LoadReport } from './load-report.js';
 import { serveTranslated, type TranslatedDoor } from './translated-generation.js';
+
+/** Which of several replicas runs a request; vLLM's front end reads it from a call's metadata. */
+const RANK_KEY = 'x-data-parallel-rank';
 
 /** What vLLM itself says. */
 const API_VERSION = 'vllm';
@@ -59,13 +62,15 @@ async function generateStream(
   call: ServerWritableStream<GenerateRequest, GenerateResponse>,
 ): Promise<void> {
   const reader = answerStreamOf(call, load);
-  await serveTranslated(
-    door,
-    VLLM_INFERENCE,
-    call,
-    reader,
-    (options) => new VllmAnswer(options, (message) => reader.write(message)),
-  );
+  await serveTranslated(door, VLLM_INFERENCE, call, reader, (options) => {
+    checkRank(call.metadata);
+    return new VllmAnswer(options, (message) => reader.write(message));
+  });
+}
+
+/** @throws RocmForgeError `INVALID_FIELD` of a rank that there is not */
+function checkRank(metadata: Metadata): void {
+  for (const rank of metadata.get(RANK_KEY)) check(rank === '0', RANK_KEY, `is "${rank}"; there is only rank 0`);
 }
 
 async function generate(
@@ -83,6 +88,7 @@ async function generate(
     fail: (error) => callback(load.statusOf(error), null),
   };
   await serveTranslated(door, VLLM_INFERENCE, call, reader, (options) => {
+    checkRank(call.metadata);
     const { n } = options;
     check(n === 1, 'sampling.num_sequences', `is ${n}; one answer has one sequence: use GenerateStream`);
     return new VllmAnswer(options, (message) => reader.write(message));

@@ -81,6 +81,10 @@ const FIELDS: readonly Field[] = [
   },
   { field: 'response.output_candidates', refusedIf: ({ response }) => response?.outputCandidates !== undefined },
   { field: 'response.skip_special_tokens', ours: 'output.include_special_tokens', note: 'negated; absent: true' },
+  {
+    field: 'response.routed_experts_prompt_start',
+    refusedIf: ({ response }) => response?.routedExpertsPromptStart !== undefined,
+  },
   { field: 'kv.bypass_prefix_cache', refusedIf: ({ kv }) => kv?.bypassPrefixCache === true },
   { field: 'kv.cache_salt', refusedIf: ({ kv }) => (kv?.cacheSalt ?? '') !== '' },
   { field: 'kv.kv_transfer_params', refusedIf: ({ kv }) => kv?.kvTransferParams !== undefined },

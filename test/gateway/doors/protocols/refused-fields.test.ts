@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
-import { Client, credentials, status } from '@grpc/grpc-js';
+import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ProtocolField } from '../../../../src/gateway/doors/protocols/protocol.js';
 import { VLLM_ENGINE } from '../../../../src/gateway/doors/protocols/vllm-engine.js';
@@ -42,6 +42,7 @@ const VLLM_USES: Readonly<Record<string, Parts>> = {
   'response.prompt_candidates': { response: { promptCandidates: some } },
   'response.output_logprobs': { response: { outputLogprobs: true } },
   'response.output_candidates': { response: { outputCandidates: some } },
+  'response.routed_experts_prompt_start': { response: { routedExpertsPromptStart: 0 } },
   'kv.bypass_prefix_cache': { kv: { bypassPrefixCache: true } },
   'kv.cache_salt': { kv: { cacheSalt: 'a' } },
   'kv.kv_transfer_params': { kv: { kvTransferParams: some } },
@@ -190,6 +191,21 @@ describe('a field whose value is wrong', () => {
     ['sampling_params.stop', { samplingParams: { stop: ['x'.repeat(300)] } }],
   ])('of VllmEngine is told by its own name: %s', async (field, parts) => {
     expect(await refusalOf(engine(parts))).toMatchObject({ field });
+  });
+});
+
+describe('the rank of data parallelism, which is metadata of a call of vllm.Inference', () => {
+  const withRank = (rank: string) => {
+    const metadata = new Metadata();
+    metadata.set('x-data-parallel-rank', rank);
+    return messagesOf(clients.inference.generateStream(vllmRequest({}), metadata));
+  };
+
+  it('is 0, or refused', async () => {
+    await withRank('0');
+    for (const rank of ['1', 'a', '']) {
+      expect(await refusalOf(withRank(rank))).toMatchObject({ field: 'x-data-parallel-rank' });
+    }
   });
 });
 

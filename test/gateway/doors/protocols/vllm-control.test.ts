@@ -7,9 +7,11 @@ import {
   HealthCheckResponse_ServingStatus as Serving,
 } from '../../../../src/shared/generated/grpc/health/v1/health.js';
 import type { ModelInfo, ServerInfo } from '../../../../src/shared/generated/vllm/control.js';
+import { GenerateRequest as EngineRequest } from '../../../../src/shared/generated/vllm/grpc/engine/vllm_engine.js';
+import { GenerateRequest } from '../../../../src/shared/generated/vllm/inference.js';
 import { packageVersion } from '../../../../src/shared/package.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
-import { type ProtocolClients, protocolClients, refusalOf, unary } from '../../../support/protocols.js';
+import { messagesOf, type ProtocolClients, protocolClients, refusalOf, unary } from '../../../support/protocols.js';
 
 let server: FakeGateway;
 let clients: ProtocolClients;
@@ -80,4 +82,14 @@ it('refuses a request of more bytes than a method takes', async () => {
   expect(await refusalOf(unary(control.abort.bind(control), { requestIds }))).toMatchObject({
     reason: 'MESSAGE_TOO_LARGE',
   });
+  const text = 'x'.repeat(3 << 20);
+  const generations = [
+    messagesOf(
+      clients.inference.generateStream(GenerateRequest.fromPartial({ prompt: { $case: 'text', value: text } })),
+    ),
+    messagesOf(clients.engine.generate(EngineRequest.fromPartial({ input: { $case: 'text', value: text } }))),
+  ];
+  for (const generation of generations) {
+    expect(await refusalOf(generation)).toMatchObject({ reason: 'MESSAGE_TOO_LARGE' });
+  }
 });
