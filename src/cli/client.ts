@@ -1,15 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type ClientReadableStream, credentials, type ServiceError } from '@grpc/grpc-js';
+import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { startGateway } from '../gateway/main.js';
-import {
-  type GenerateComplete,
-  type GenerateStreamRequest,
-  type GenerateStreamResponse,
+import { RocmForgeError } from '../shared/errors.js';
+import type {
+  GenerateComplete,
+  GenerateStreamRequest,
+  GenerateStreamResponse,
   InferenceServiceClient,
 } from '../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../shared/grpc/status.js';
+import { type ClientOptions, gatewayClient } from './gateway-client.js';
 import { gatewayOptions } from './gateway-options.js';
 import type { ModelOptionValues } from './options.js';
 
@@ -19,18 +21,25 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-/** Connects to the gateway at an address, or starts one for this command alone, on a private socket. */
+/**
+ * Connects to the gateway at an address, or starts one for this command alone, on a private socket.
+ *
+ * @throws RocmForgeError `INVALID_OPTION`, or why a gateway does not start
+ */
 export async function connect(
-  options: ModelOptionValues & { readonly model?: string; readonly address?: string },
+  options: ModelOptionValues & ClientOptions & { readonly model?: string; readonly address?: string },
 ): Promise<Connection> {
   if (options.address !== undefined) {
-    const client = new InferenceServiceClient(options.address, credentials.createInsecure());
+    const client = gatewayClient(options.address, options);
     return { client, close: async () => client.close() };
+  }
+  if (options.ca !== undefined) {
+    throw new RocmForgeError('INVALID_OPTION', '--ca is of a gateway elsewhere; name it with --address');
   }
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;
   const gateway = await startGateway(gatewayOptions({ ...options, model: options.model ?? '', listen }));
-  const client = new InferenceServiceClient(listen, credentials.createInsecure());
+  const client = gatewayClient(listen, {});
   return {
     client,
     close: async () => {

@@ -5,6 +5,7 @@ import { packageVersion } from '../shared/package.js';
 import { addBenchCommands } from './bench-commands.js';
 import {
   byteCount,
+  clientOptions,
   DEFAULT_LISTEN,
   decimal,
   deviceOptions,
@@ -188,7 +189,7 @@ program
     process.stdout.write(`${token}\n${line}\n`);
   });
 
-command('generate', [...modelOptions, ...deviceOptions, ...testOptions])
+command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...testOptions])
   .description('generate text and end')
   .option('--model <file>', 'GGUF file to serve for this one generation')
   .option('--address <address>', 'use the gateway at this address')
@@ -208,7 +209,7 @@ command('generate', [...modelOptions, ...deviceOptions, ...testOptions])
     await generate(options);
   });
 
-command('chat', [...modelOptions, ...deviceOptions])
+command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .description('talk with a model in the terminal')
   .option('--model <file>', 'GGUF file to serve for this conversation')
   .option('--address <address>', 'use the gateway at this address')
