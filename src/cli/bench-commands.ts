@@ -1,11 +1,11 @@
 import { type Command, Option } from 'commander';
-import { decimal, deviceOptions, range, wholeNumber, wholeNumbers } from './options.js';
+import { clientOptions, decimal, deviceOptions, range, wholeNumber, wholeNumbers } from './options.js';
 
 /** `bench serve` and `bench kernels`. */
 export function addBenchCommands(bench: Command): void {
-  bench
-    .enablePositionalOptions()
-    .command('serve')
+  const serve = bench.enablePositionalOptions().command('serve');
+  for (const option of clientOptions) serve.addOption(option);
+  serve
     .description('offer a load to a running gateway and measure what its clients see')
     .requiredOption('--address <address>', 'the gateway’s')
     .option('--metrics <address>', 'HOST:PORT of its metrics, for queue time, preemptions and processor time')

@@ -1,15 +1,19 @@
 import { writeFileSync } from 'node:fs';
-import { credentials } from '@grpc/grpc-js';
 import { RocmForgeError } from '../shared/errors.js';
-import { GetModelRequest, InferenceServiceClient, type Model } from '../shared/generated/rocmforge/v1/inference.js';
+import {
+  GetModelRequest,
+  type InferenceServiceClient,
+  type Model,
+} from '../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../shared/grpc/status.js';
 import { type Arrival, offerLoad } from './bench/load.js';
 import { formatLoadReport, loadReport } from './bench/load-report.js';
 import { loadPlot } from './bench/plot.js';
 import { MetricsSnapshot } from './bench/prometheus.js';
 import { Workload } from './bench/workload.js';
+import { type ClientOptions, gatewayClient } from './gateway-client.js';
 
-export interface BenchServeOptions {
+export interface BenchServeOptions extends ClientOptions {
   /** Of the gateway. */
   readonly address: string;
   /** `HOST:PORT` of its metrics. */
@@ -34,13 +38,9 @@ export interface BenchServeOptions {
 
 /** `rocmforge bench serve`: offers a load to a gateway and tells what its clients saw. */
 export async function benchServe(options: BenchServeOptions): Promise<void> {
-  const clients = Array.from(
-    { length: options.connections },
-    () =>
-      new InferenceServiceClient(options.address, credentials.createInsecure(), {
-        // Each client has a connection of its own.
-        'grpc.use_local_subchannel_pool': 1,
-      }),
+  const clients = Array.from({ length: options.connections }, () =>
+    // Each client has a connection of its own.
+    gatewayClient(options.address, options, { 'grpc.use_local_subchannel_pool': 1 }),
   );
   const model = await servedModel(clients[0] as InferenceServiceClient);
   const workload = new Workload({

@@ -4,8 +4,10 @@ import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
 import { RocmForgeClient, RocmForgeClientError } from '../client/index.js';
 import { startGateway } from '../gateway/main.js';
+import { RocmForgeError } from '../shared/errors.js';
 import type { GenerateComplete, GenerateStreamRequest } from '../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../shared/grpc/status.js';
+import { type ClientOptions, shown } from './gateway-client.js';
 import { gatewayOptions } from './gateway-options.js';
 import type { ModelOptionValues } from './options.js';
 
@@ -15,13 +17,20 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-/** Connects to the gateway at an address, or starts one for this command alone, on a private socket. */
+/**
+ * Connects to the gateway at an address, or starts one for this command alone, on a private socket.
+ *
+ * @throws RocmForgeError `INVALID_OPTION`, or why a gateway does not start
+ */
 export async function connect(
-  options: ModelOptionValues & { readonly model?: string; readonly address?: string },
+  options: ModelOptionValues & ClientOptions & { readonly model?: string; readonly address?: string },
 ): Promise<Connection> {
   if (options.address !== undefined) {
-    const client = new RocmForgeClient(options.address);
+    const client = new RocmForgeClient(options.address, shown(options));
     return { client, close: async () => client.close() };
+  }
+  if (options.ca !== undefined) {
+    throw new RocmForgeError('INVALID_OPTION', '--ca is of a gateway elsewhere; name it with --address');
   }
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;

@@ -114,6 +114,13 @@ export const trustOptions = [
   new Option('--tls-client-ca <file>', 'demand client certificates of these authorities'),
 ];
 
+/** How a command that calls a gateway shows who it is; a bearer token comes in `ROCMFORGE_TOKEN`. */
+export const clientOptions = [
+  new Option('--ca <file>', 'speak TLS with the gateway at --address; its certificate is of these authorities'),
+  new Option('--cert <file>', 'a certificate of one’s own, where the gateway demands one'),
+  new Option('--key <file>', 'its private key'),
+];
+
 /** For tests: slows the executor down, or makes it fault. */
 export const testOptions = [
   new Option('--step-delay-ms <ms>', 'hold back each step’s answer').argParser(wholeNumber(0)).hideHelp(),

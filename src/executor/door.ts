@@ -1,4 +1,5 @@
 import { type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import { isLocal } from '../shared/address.js';
 import { RocmForgeError } from '../shared/errors.js';
 import { toStatus } from '../shared/grpc/status.js';
 import type { Logger } from '../shared/log.js';
@@ -27,7 +28,6 @@ export interface ExecutorDoor {
 }
 
 const OPEN_SERVICE = '/grpc.health.v1.Health/';
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?):\d+$/;
 
 /**
  * Makes the door of an executor. Who gets in has the device compute what he likes, and ends the streams of others: on TCP
@@ -50,7 +50,7 @@ export function openDoor(options: DoorOptions, log: Logger): ExecutorDoor {
 function checkAddress({ listen, secretFile, tlsClientCa, insecure }: DoorOptions): void {
   const isGuarded = listen.startsWith('unix:') || secretFile !== undefined || tlsClientCa !== undefined;
   if (insecure && isGuarded) throw refused('--insecure is for an address that nothing else guards; leave it out');
-  if (insecure && !LOOPBACK.test(listen)) {
+  if (insecure && !isLocal(listen)) {
     throw refused(`--insecure is for loopback addresses, which ${listen} is not; use --secret-file or --tls-client-ca`);
   }
   if (isGuarded || insecure) return;

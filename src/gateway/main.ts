@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { isLocal } from '../shared/address.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
@@ -143,6 +144,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const faults: Fault[] = [];
   const metrics: Metrics = new Metrics(model.name, () => router.counts);
   const trust = new Trust(options, metrics, log);
+  if (trust.demandsBearer && trust.tls === undefined && !isLocal(options.listen)) {
+    log.warn(
+      { listen: options.listen },
+      'tokens and prompts come here in clear; use --tls-cert, or what speaks TLS in front',
+    );
+  }
   const replica = new Replica(
     {
       ...options,

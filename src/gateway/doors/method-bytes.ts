@@ -15,8 +15,9 @@ const METHOD_BYTES: Readonly<Record<Method, { readonly words: string; most(conte
   },
   tokenize: { words: '2 MiB, or 8 for each token of the context', most: (context) => Math.max(2 * MIB, 8 * context) },
   detokenize: { words: '64 KiB, or 8 for each token of the context', most: (c) => Math.max(64 * KIB, 8 * c) },
-  listModels: { words: '4 KiB', most: () => 4 * KIB },
-  getModel: { words: '4 KiB', most: () => 4 * KIB },
+  // What is always decoded at once, however much there is to do.
+  listModels: { words: '2 KiB', most: () => 2 * KIB },
+  getModel: { words: '2 KiB', most: () => 2 * KIB },
 };
 
 /** Bytes of a request that are decoded at once; larger ones are decoded in a thread: cold, it takes 1 ms a kilobyte at worst. */

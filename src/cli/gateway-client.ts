@@ -1,0 +1,75 @@
+import { readFileSync } from 'node:fs';
+import {
+  type ChannelCredentials,
+  type ChannelOptions,
+  credentials,
+  InterceptingCall,
+  type Interceptor,
+} from '@grpc/grpc-js';
+import type { RocmForgeClientOptions } from '../client/index.js';
+import { RocmForgeError } from '../shared/errors.js';
+import { InferenceServiceClient } from '../shared/generated/rocmforge/v1/inference.js';
+
+/** How a command shows a gateway who it is. */
+export interface ClientOptions {
+  /** Speak TLS with a gateway whose certificate is of these authorities. */
+  readonly ca?: string;
+  /** The command's own certificate and its key. */
+  readonly cert?: string;
+  readonly key?: string;
+}
+
+/** Holds the bearer token: what is on a command line everybody on the machine can read. */
+const TOKEN_VARIABLE = 'ROCMFORGE_TOKEN';
+
+/**
+ * What a gateway is shown: the certificate that the options name, and the token of the environment.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for certificates that cannot be used
+ */
+export function shown({
+  ca,
+  cert,
+  key,
+}: ClientOptions): RocmForgeClientOptions & { readonly credentials: ChannelCredentials } {
+  if (ca === undefined && (cert !== undefined || key !== undefined)) {
+    throw new RocmForgeError('INVALID_OPTION', '--cert and --key are of TLS, which --ca asks for');
+  }
+  const token = process.env[TOKEN_VARIABLE];
+  return { credentials: channel(ca, key, cert), ...(token !== undefined && { token }) };
+}
+
+/**
+ * The plain client of the gateway at an address, for loads that count its calls.
+ *
+ * @throws RocmForgeError as {@link shown}
+ */
+export function gatewayClient(
+  address: string,
+  options: ClientOptions,
+  channelOptions: ChannelOptions = {},
+): InferenceServiceClient {
+  const { credentials: channelCredentials, token } = shown(options);
+  const interceptors = token === undefined ? [] : [bearing(token)];
+  return new InferenceServiceClient(address, channelCredentials, { ...channelOptions, interceptors });
+}
+
+function channel(ca?: string, key?: string, cert?: string) {
+  if (ca === undefined) return credentials.createInsecure();
+  try {
+    const [caPem, keyPem, certPem] = [ca, key, cert].map((file) => (file === undefined ? null : readFileSync(file)));
+    return credentials.createSsl(caPem, keyPem, certPem);
+  } catch (error) {
+    throw new RocmForgeError('INVALID_OPTION', `--ca, --cert or --key cannot be used: ${(error as Error).message}`);
+  }
+}
+
+function bearing(token: string): Interceptor {
+  return (options, nextCall) =>
+    new InterceptingCall(nextCall(options), {
+      start: (metadata, listener, next) => {
+        metadata.set('authorization', `Bearer ${token}`);
+        next(metadata, listener);
+      },
+    });
+}

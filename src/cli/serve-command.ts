@@ -1,0 +1,113 @@
+import { type Command, Option } from 'commander';
+import { DEFAULT_LISTEN, integer, milliseconds, wholeNumber } from './options.js';
+
+/** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
+const EXIT_STREAMS_CUT = 3;
+const EXIT_STOPPED_AT_ONCE = 130;
+
+/** SIGUSR1 opens Node's inspector, through which whoever reaches the port runs what he likes; --inspect still does. */
+export function ignoreInspectorSignal(): void {
+  process.on('SIGUSR1', () => undefined);
+}
+
+/** Says what `serve` takes and does. */
+export function addServeCommand(serve: Command): void {
+  serve
+    .description('serve a model over gRPC')
+    .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
+    .option('--model-name <name>', 'what requests call it (default: the file’s name)')
+    .option('--any-model-name', 'requests may call it as they like: for clients whose name for it is fixed')
+    .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
+    .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
+    .option('--executor <address>', 'use the executor at this address instead of starting one')
+    .option('--executor-secret-file <file>', 'the secret that it demands')
+    .option('--executor-ca <file>', 'speak TLS with it; its certificate is of these authorities')
+    .option('--executor-cert <file>', 'the gateway’s own certificate, where the executor demands one')
+    .option('--executor-key <file>', 'its private key')
+    .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once').argParser(wholeNumber(1)).default(2))
+    .option('--no-prefix-cache', 'compute every prompt from its start')
+    .addOption(new Option('--stream-interval <tokens>', 'that come together').argParser(wholeNumber(1)).default(1))
+    .addOption(
+      new Option('--step-timeout-ms <ms>', 'the least time a step gets before the executor counts as hung')
+        .argParser(wholeNumber(1))
+        .default(2000),
+    )
+    .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1)).default(1024))
+    .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1)).default(1 << 20))
+    .addOption(
+      new Option(
+        '--max-queued-requests-per-peer <count>',
+        'of one client address, and of the queued tokens the same part; behind a proxy all clients are one',
+      )
+        .argParser(wholeNumber(1))
+        .default(256),
+    )
+    .addOption(
+      new Option('--max-priority <number>', 'the highest priority that a request may have')
+        .argParser(integer)
+        .default(0),
+    )
+    .addOption(new Option('--max-connections <count>').argParser(wholeNumber(1)).default(1024))
+    .addOption(new Option('--max-streams-per-connection <count>').argParser(wholeNumber(1)).default(100))
+    .addOption(
+      new Option(
+        '--max-connection-age-ms <ms>',
+        'how long a connection takes calls, a tenth more or less; lets a load balancer spread its clients anew',
+      )
+        .argParser(milliseconds)
+        .default(3_600_000),
+    )
+    .addOption(
+      new Option('--max-connection-idle-ms <ms>', 'how long a connection stays without a call')
+        .argParser(milliseconds)
+        .default(600_000),
+    )
+    .addOption(
+      new Option('--keepalive-ms <ms>', 'how often a connection is asked whether it lives')
+        .argParser(milliseconds)
+        .default(60_000),
+    )
+    .addOption(
+      new Option('--drain-timeout-ms <ms>', 'how long streams may go on after SIGTERM, SIGINT or SIGHUP')
+        .argParser(wholeNumber(0))
+        .default(30_000),
+    )
+    .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
+    .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
+    .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
+    .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
+    .addOption(
+      new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
+        .argParser(wholeNumber(0))
+        .default(10),
+    )
+    .action(async (options) => {
+      ignoreInspectorSignal();
+      const [{ startGateway }, { gatewayOptions }] = await Promise.all([
+        import('../gateway/main.js'),
+        import('./gateway-options.js'),
+      ]);
+      const { defaultStateFolder } = await import('../shared/fault-log.js');
+      const stateFolder = options.stateDir ?? defaultStateFolder();
+      const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
+      const addressOf = (given: string, port: number): string =>
+        given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
+      const address = addressOf(options.listen, gateway.port);
+      process.stdout.write(
+        `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
+          `${options.kvCacheType} KV cache\n`,
+      );
+      if (gateway.httpServer !== undefined) {
+        const at = addressOf(options.httpListen, gateway.httpServer.port);
+        process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+      }
+      let stopping = false;
+      const stop = (): void => {
+        // The second signal means now.
+        if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
+        stopping = true;
+        void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
+      };
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
+    });
+}
