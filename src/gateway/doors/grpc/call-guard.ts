@@ -5,6 +5,7 @@ import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
 import { peerOf } from '../peer.js';
 import { nameOf } from './connection-guard.js';
+import { MessageFrames } from './message-frames.js';
 
 export interface CallLimits {
   /** The most calls that are open at once, and half of them of one peer. */
@@ -29,8 +30,6 @@ const RETRY_MS = 1000;
 const MAX_PATH_CHARACTERS = 128;
 /** What gRPC clients send at most by custom; told them, so that they refuse by themselves what is more. */
 const MAX_HEADER_BYTES = 8192;
-/** A message's flag and length. */
-const PREFIX_BYTES = 5;
 /** The most that deflate packs into a byte. */
 const MOST_PACKED = 1032;
 
@@ -49,9 +48,7 @@ interface Call {
   readonly connection: string;
   readonly path: string;
   readonly startedAt: number;
-  readonly prefix: Buffer;
-  /** Bytes that arrived. */
-  received: number;
+  readonly frames: MessageFrames;
   /** Bytes that it counts for while its request is not there as a whole. */
   unfinished: number;
   isCompressed: boolean;
@@ -73,10 +70,15 @@ export class CallGuard {
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0, slowSenders: 0, slowReaders: 0 };
 
+  /** Bytes that grpc-js unpacks of a message at most, whatever its method. */
+  private readonly mostUnpacked: number;
+
   constructor(
     private readonly limits: CallLimits,
     private readonly log: Logger,
-  ) {}
+  ) {
+    this.mostUnpacked = Math.max(...limits.requestBytes.values());
+  }
 
   /** Watches the calls of a server. */
   watch(server: Http2Server): void {
@@ -115,8 +117,7 @@ export class CallGuard {
       connection,
       path: headers[':path'] as string,
       startedAt: now,
-      prefix: Buffer.alloc(PREFIX_BYTES),
-      received: 0,
+      frames: new MessageFrames(),
       unfinished: 0,
       isCompressed: false,
       hasArrived: false,
@@ -142,23 +143,27 @@ export class CallGuard {
 
   private arrive(call: Call, data: Buffer): void {
     if (call.stream.closed) return;
-    if (call.received < PREFIX_BYTES) data.copy(call.prefix, call.received);
-    const wasKnown = call.received >= PREFIX_BYTES;
-    call.received += data.length;
-    let added = data.length;
     const most = this.limits.requestBytes.get(call.path);
-    const bytes = call.received < PREFIX_BYTES ? 0 : call.prefix.readUInt32BE(1);
-    // What the first message says it has, and all that came: more than one message may come.
-    const claimed = Math.max(bytes, call.received - PREFIX_BYTES);
-    if (most !== undefined && claimed > most) {
-      this.counters.refused += 1;
-      refuse(call, tooLarge(claimed, most));
-      return;
-    }
-    if (!wasKnown && call.received >= PREFIX_BYTES) {
-      call.isCompressed = call.prefix.readUInt8(0) === 1;
+    let added = data.length;
+    for (const { callBytes, bytes, isCompressed, isFirst } of call.frames.read(data)) {
+      if (most !== undefined && callBytes > most) {
+        this.counters.refused += 1;
+        refuse(call, tooLarge(callBytes, most));
+        return;
+      }
+      if (!isCompressed) continue;
+      // grpc-js unpacks all that arrive together before it looks at the first, whatever the method takes.
+      if (!isFirst) {
+        this.counters.refused += 1;
+        refuse(
+          call,
+          new RocmForgeError('NOT_IMPLEMENTED', 'a message after the first is compressed; send it as it is'),
+        );
+        return;
+      }
+      call.isCompressed = true;
       // It counts for what it may unpack to, until somebody has answered: when it is unpacked is not told.
-      if (call.isCompressed) added += Math.min(bytes * MOST_PACKED, most ?? 0);
+      added += Math.min(bytes * MOST_PACKED, this.mostUnpacked);
     }
     call.unfinished += added;
     this.unfinishedBytes += added;
