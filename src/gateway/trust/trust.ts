@@ -134,10 +134,18 @@ function jwtClaims({ jwksFile, jwtIssuer = '', jwtAudience = '' }: TrustOptions)
 
 const needs = (what: string, other: string) => new RocmForgeError('INVALID_OPTION', `${what} ${other}`);
 
-/** The common name of a certificate's subject. */
+/**
+ * The common name of a certificate's subject.
+ *
+ * @throws RocmForgeError `CREDENTIAL_MISSING`, `CREDENTIAL_EXPIRED`, `CREDENTIAL_INVALID`
+ */
 function certificateName(certificate: PeerCertificate | undefined): string {
   if (certificate === undefined) {
     throw new RocmForgeError('CREDENTIAL_MISSING', 'no client certificate came; connect with one');
+  }
+  // TLS has looked at it once, when a connection or the session that it resumes began.
+  if (!(Date.parse(certificate.valid_to) > Date.now())) {
+    throw new RocmForgeError('CREDENTIAL_EXPIRED', 'the client certificate has expired; connect with a new one');
   }
   const name: unknown = certificate.subject?.CN;
   if (typeof name === 'string' && name !== '' && name.length <= MAX_NAME_CHARACTERS) return name;

@@ -21,7 +21,8 @@ function fileOf(name: string, text: string): string {
 }
 const tokenFile = fileOf('tokens', `alice sha256:${createHash('sha256').update('secret').digest('hex')}\n`);
 
-const named = (CN: unknown) => ({ subject: { CN } }) as PeerCertificate;
+const inAnHour = new Date(Date.now() + 3_600_000).toUTCString();
+const named = (CN: unknown, valid_to = inAnHour) => ({ subject: { CN }, valid_to }) as PeerCertificate;
 const identify = (trust: Trust, authorization: string[], certificate?: PeerCertificate) =>
   trust
     .identify({ authorization, certificate: () => certificate, peer: '10.0.0.1' })
@@ -52,6 +53,9 @@ it.skipIf(!hasOpenssl)('knows a caller by its certificate, which must have one n
   for (const odd of [undefined, '', ['a', 'b'], 'x'.repeat(257)]) {
     expect(await identify(trust, [], named(odd))).toBe('CREDENTIAL_INVALID');
   }
+  const past = new Date(Date.now() - 1000).toUTCString();
+  expect(await identify(trust, [], named('carol', past))).toBe('CREDENTIAL_EXPIRED');
+  expect(await identify(trust, [], named('carol', 'no date'))).toBe('CREDENTIAL_EXPIRED');
   const both = trustOf({ ...tls, tokenFile });
   expect(await identify(both, ['Bearer secret'], named('carol'))).toBe('token:alice');
   expect(await identify(both, ['Bearer secret'])).toBe('CREDENTIAL_MISSING');

@@ -1,11 +1,16 @@
 import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
+import { connect as connectHttp2 } from 'node:http2';
 import { connect as connectSocket, type Socket } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { GetModelRequest, InferenceServiceClient } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
+import {
+  GetModelRequest,
+  InferenceServiceClient,
+  InferenceServiceService,
+} from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import {
   hasOpenssl,
   type IssuedCertificate,
@@ -128,6 +133,61 @@ describe.skipIf(!hasOpenssl)('the gRPC door over TLS', () => {
     }
     await expect.poll(() => server.gateway.server.failedHandshakes()).toBe(3);
     expect(server.gateway.replica.active).toBe(0);
+  });
+
+  it('a resumed session is whose it was, and of no use once its authority has gone', async () => {
+    const authorities = path.join(path.dirname(tls.tlsCert), 'ca.pem');
+    writeFileSync(authorities, clients.caPem);
+    const limitsFile = path.join(path.dirname(tls.tlsCert), 'limits.json');
+    writeFileSync(limitsFile, JSON.stringify({ principals: { 'cert:alice': { requests_per_minute: 2 } } }));
+    await start({ tlsClientCa: authorities, limitsFile });
+    const { keyPem: key, certPem: cert } = clients.issue('alice');
+    const to = { port: server.gateway.port, host: '127.0.0.1', ca: servers.caPem, servername: 'localhost' };
+    let ticket: Buffer | undefined;
+    /** Calls over one connection. @returns the gRPC status, or why there is no connection */
+    const calls = (more: { key?: Buffer; cert?: Buffer; session?: Buffer | undefined }) =>
+      new Promise<string>((resolve) => {
+        const socket = connectTls({ ...to, ...more, ALPNProtocols: ['h2'] });
+        socket.on('session', (session) => {
+          ticket = session;
+        });
+        const session = connectHttp2('https://localhost', { createConnection: () => socket });
+        session.on('error', () => resolve('refused'));
+        session.on('close', () => resolve('refused'));
+        const path = InferenceServiceService.listModels.path;
+        const stream = session.request({
+          ':method': 'POST',
+          ':path': path,
+          'content-type': 'application/grpc',
+          te: 'trailers',
+        });
+        stream.on('error', () => undefined);
+        let told = '';
+        stream.on('response', (headers) => {
+          told = String(headers['grpc-status'] ?? '');
+        });
+        stream.on('trailers', (trailers) => {
+          told = String(trailers['grpc-status']);
+        });
+        stream.on('close', () => {
+          resolve(told === '' ? 'refused' : `${socket.isSessionReused() ? 'resumed' : 'new'} ${told}`);
+          session.destroy();
+        });
+        stream.resume();
+        stream.end(Buffer.alloc(5));
+      });
+    expect(await calls({ key, cert })).toBe('new 0');
+    const old = ticket;
+    expect(old).toBeDefined();
+    expect(await calls({ session: old })).toBe('resumed 0');
+    expect(await calls({ session: old })).toBe(`resumed ${status.RESOURCE_EXHAUSTED}`);
+    writeFileSync(authorities, makeAuthority('others').caPem);
+    await expect.poll(() => calls({ key, cert })).toBe('refused');
+    expect(await calls({ session: old })).toBe('refused');
+    expect(await calls({ session: old, key, cert })).toBe('refused');
+    // Who is refused gets a ticket all the same, before anybody looks at the certificate.
+    expect(ticket?.equals(old as Buffer)).toBe(false);
+    expect(await calls({ session: ticket })).toBe('refused');
   });
 
   it('serves a new certificate to newcomers when its files change, and open streams go on', async () => {
