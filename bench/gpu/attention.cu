@@ -526,6 +526,8 @@ int main(int argc, char** argv) {
   decode("1 row at 4,096", {4096});
   decode("1 row at 16,384", {16384});
   decode("1 row at 16,384, d 64", {16384}, 64);
+  decode("1 row at 32,768", {32768});
+  decode("1 row at 65,536", {65536});
   decode("8 rows at 128-640", mixed(8));
   decode("32 rows at 128-640", mixed(32));
   decode("64 rows at 128-640", mixed(64));
