@@ -1,5 +1,8 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import { ask, baseOf, eventsOf } from '../../../support/http.js';
@@ -159,6 +162,25 @@ describe('llama.cpp’s paths', () => {
     const { prompt } = (await ask(server.gateway, '/apply-template', { messages: chat.messages })).json;
     expect(prompt).toContain('Tell me a story.');
     expect(prompt).toMatch(/assistant\n$/);
+  });
+
+  it('render the functions that a template writes', async () => {
+    const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'tools.jinja');
+    writeFileSync(file, '{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}');
+    const templated = await startTestGateway('models/demo.gguf', { httpListen: '127.0.0.1:0', chatTemplate: file });
+    try {
+      const parameters = { type: 'object', properties: { at: { type: 'string' } } };
+      const tools = [{ type: 'function', function: { name: 'look', description: 'looks', parameters } }];
+      const { json } = await ask(templated.gateway, '/apply-template', { messages: chat.messages, tools });
+      expect(JSON.parse(json.prompt)).toEqual(tools[0]);
+      const wrong = await ask(templated.gateway, '/apply-template', {
+        messages: chat.messages,
+        tools: [{ function: {} }],
+      });
+      expect(wrong.json.error).toMatchObject({ code: 400, param: 'tools[0].function.name' });
+    } finally {
+      await templated.stop();
+    }
   });
 
   it('tell errors in llama.cpp’s form, by its names', async () => {

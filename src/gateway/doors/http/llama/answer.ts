@@ -61,8 +61,12 @@ export class LlamaAnswer implements AnswerWriter {
     this.begin();
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
-    const probabilities = this.probabilities(logprobs);
-    return [JSON.stringify({ index, content: text, tokens: tokenIds, stop: false, ...probabilities })];
+    const told = (content: string, tokens: readonly number[], of: readonly TokenLogprobs[]) =>
+      JSON.stringify({ index, content, tokens, stop: false, ...this.probabilities(of) });
+    if (logprobs.length < 2) return [told(text, tokenIds, logprobs)];
+    // Its clients read one token's probabilities an event; where tokens were joined their text goes with the last.
+    const last = logprobs.length - 1;
+    return logprobs.map((token, i) => told(i === last ? text : '', [token.tokenId], [token]));
   }
 
   lastEvents(): readonly string[] {
