@@ -8,8 +8,7 @@ import { createLogger, logSink } from '../shared/log.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { publicServices } from './doors/grpc/public-services.js';
-import { httpFacts } from './doors/http/facts.js';
-import { type HttpServer, openHttpServer } from './doors/http/http-server.js';
+import type { HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
@@ -23,7 +22,6 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
-import { startTracing } from './tracing.js';
 import { Trust, type TrustOptions } from './trust/trust.js';
 
 /** How a gateway is started. */
@@ -213,6 +211,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   try {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
     if (options.httpListen) {
+      // Whoever wants no such door starts without what it is made of.
+      const [{ openHttpServer }, { httpFacts }] = await Promise.all([
+        import('./doors/http/http-server.js'),
+        import('./doors/http/facts.js'),
+      ]);
       const context = {
         inference,
         encoder,
@@ -223,7 +226,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       };
       httpServer = await openHttpServer(options.httpListen, context, options);
     }
-    if (options.otlpEndpoint) endTracing = await startTracing(options.otlpEndpoint);
+    if (options.otlpEndpoint) {
+      const { startTracing } = await import('./tracing.js');
+      endTracing = await startTracing(options.otlpEndpoint);
+    }
     encoder.warm();
     await router.start();
   } catch (error) {
