@@ -11,7 +11,7 @@ const EXECUTOR = path.join('proto', 'rocmforge', 'executor', 'v1', 'executor.pro
 /** The complaints about the protos with one text of one file replaced. */
 function complaintsAfter(file: string, text: string | RegExp, replacement: string): string[] {
   const root = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-  for (const name of ['proto', 'buf.yaml'])
+  for (const name of ['proto', 'protocols', 'buf.yaml'])
     cpSync(path.join(packageRoot, name), path.join(root, name), { recursive: true });
   const source = readFileSync(path.join(root, file), 'utf8');
   const changed = source.replace(text, replacement);

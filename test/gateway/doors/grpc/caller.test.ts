@@ -53,6 +53,7 @@ it('the trace of a call is the one that its client sent', () => {
   expect(callerOf(call({ traceparents: [`00-${TRACE}-${SPAN}-01`] })).trace).toEqual({
     traceId: TRACE,
     parentId: SPAN,
+    flags: 1,
   });
 });
 
