@@ -1,4 +1,4 @@
-// copy_adjusted: adjusted[s] = logits[s], for the rows whose slot has penalties or biases
+// copy_adjusted: adjusted[s] = logits[s], for the rows whose slot has penalties, biases or a constraint
 //
 // Those then change the copy; log probabilities are of the raw logits.
 #include "forge/sampling.h"

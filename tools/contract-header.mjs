@@ -4,6 +4,7 @@
 const NUMBERS = [
   ['tokens of a KV block', 'KV_BLOCK_TOKENS'],
   ['set in the token of an output row that no token could be drawn for', 'OUTPUT_NON_FINITE'],
+  ['of a row that no mask restricts, and of one whose mask has not come in time', 'MASK_NONE', 'MASK_LATE'],
   ['positions of a split of a context', 'ATTENTION_SPLIT'],
   ['query heads of rows that a tile of attention_tile has at most', 'ATTENTION_TILE_QUERIES'],
   ['threads and bytes of LDS of a block of attention_wide', 'ATTENTION_WIDE_THREADS', 'ATTENTION_WIDE_LDS'],

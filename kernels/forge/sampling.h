@@ -100,10 +100,10 @@ DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, 
   return drawn;
 }
 
-// Whether a slot's penalties or its biases may change a logit.
+// Whether a slot's penalties, its biases or a mask may change a logit.
 DEVICE bool adjusts(const int32_t* slot, const int32_t* bias) {
   return as_float(slot[SLOT_REPETITION_PENALTY]) != 1.0f || as_float(slot[SLOT_FREQUENCY_PENALTY]) != 0.0f ||
-         as_float(slot[SLOT_PRESENCE_PENALTY]) != 0.0f || bias[0] > 0;
+         as_float(slot[SLOT_PRESENCE_PENALTY]) != 0.0f || slot[SLOT_CONSTRAINED] != 0 || bias[0] > 0;
 }
 
 // A row of the step that is sampled, as the kernels that share its work among blocks see it.

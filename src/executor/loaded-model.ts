@@ -6,7 +6,7 @@ import { readServableModel } from '../shared/gguf/servable-model.js';
 import { BlockBudget } from './block-budget.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
-import { ForwardPass } from './layers/forward-pass.js';
+import { ForwardPass, type PlanParts } from './layers/forward-pass.js';
 import { uploadRopes } from './layers/rope.js';
 import {
   checkContext,
@@ -37,6 +37,8 @@ export interface LoadedModel {
   readonly graph: ModelGraph;
   readonly forward: ForwardPass;
   readonly plan: number;
+  /** The same in two, for steps whose rows are masked. */
+  readonly planParts: PlanParts;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly buckets: GraphBuckets;
@@ -156,6 +158,7 @@ class ModelLoader {
       : await this.limitsOfGpu(blocks, parameters, record);
     const forward = record(memory, limits);
     const plan = forward.finish();
+    const planParts = forward.finishParts();
     const buckets = new GraphBuckets(limits, forward.splits);
     const captureMs = device.isHost ? 0 : captureGraphs(device, plan, buckets);
     return {
@@ -167,6 +170,7 @@ class ModelLoader {
       graph,
       forward,
       plan,
+      planParts,
       weights,
       buckets,
       captureMs,

@@ -27,6 +27,7 @@ import { Lease } from './lease.js';
 import type { LoadOptions } from './load-options.js';
 import { checkRelease, loadOptions } from './load-request.js';
 import { type LoadedModel, loadModel } from './loaded-model.js';
+import { maskIdsFor } from './mask-table.js';
 import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
 
@@ -221,7 +222,16 @@ export class ExecutorService {
         fail(error);
         return;
       }
-      if (isSignOfLife(step)) return;
+      if (hasNoStep(step)) {
+        // Of an epoch that is over it is nobody's business any more.
+        if (step.epoch !== runner.epoch) return;
+        try {
+          runner.takeMasks(step);
+        } catch (error) {
+          fail(error);
+        }
+        return;
+      }
       const { stepDelayMs = 0, fault } = this.testing;
       // A planted fault happens where a real one would: when the steps before it have run.
       const response =
@@ -313,6 +323,7 @@ export class ExecutorService {
       vocabularySize: parameters.vocabularySize,
       maxContext: limits.maxContext,
       maxSequences: limits.maxSequences,
+      maskIds: maskIdsFor(limits.maxSequences),
       maxStepTokens: limits.maxStepTokens,
       kvBlocks: limits.kvBlocks,
       kvBlockTokens: KV_BLOCK_TOKENS,
@@ -332,6 +343,6 @@ function isSticky(error: unknown): error is Error {
   return (error as Error & { sticky?: boolean }).sticky === true || isSticky(error.cause);
 }
 
-function isSignOfLife({ closes, opens, appends, slices }: ExecuteRequest): boolean {
+function hasNoStep({ closes, opens, appends, slices }: ExecuteRequest): boolean {
   return closes.length === 0 && opens.length === 0 && appends.length === 0 && slices.length === 0;
 }

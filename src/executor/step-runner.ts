@@ -1,58 +1,65 @@
 import { AttendedClock } from '../shared/attended-clock.js';
-import type { ExecuteRequest, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { ExecuteResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import type { ExecuteRequest } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
-import { protocolError, SlotTable } from './cache/slots.js';
+import { protocolError } from './cache/slots.js';
+import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
 import { countsOf } from './graph-buckets.js';
-import {
-  ATTENTION_SPLIT,
-  OUTPUT_NON_FINITE,
-  OUTPUT_WORDS,
-  splitsContexts,
-  TOP_LOGPROBS_MAX,
-  tileRows,
-} from './kernels/index.js';
+import { OUTPUT_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
+import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
 import {
-  COUNT_DRAWS,
+  COUNT_MASKED,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
-  COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
-  COUNT_TILES,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
 } from './model/step-counts.js';
 import { OUTPUT_HEADER } from './model/step-tables.js';
+import { type FilledStep, PENDING, StepFiller } from './step-filler.js';
+import { readOutput, type StepOutput } from './step-output.js';
 
 /** Host memory of one step under way. */
-interface Staging {
+interface Staging extends StepOutput {
   /** The step tables as {@link StepTables} lays them out. */
   readonly input: Int32Array;
   /** What the step's copy brings back: a header, and `output` behind it. */
   readonly answer: Int32Array;
-  /** `[max_sequences, OUTPUT_WORDS]` */
-  readonly output: Int32Array;
-  readonly outputFloats: Float32Array;
+  /** The masks as {@link StepMasks} lays them out. */
+  readonly masks: Int32Array;
 }
+
+/** What is known of a step when it has ended. */
+interface StepEnd {
+  readonly deviceUs: number;
+  /** Slots that nothing was sampled for. */
+  readonly late: ReadonlySet<number>;
+}
+
+const NOBODY: ReadonlySet<number> = new Set();
+const NO_MASKS: ReadonlyMap<number, number> = new Map();
+
+/** For the fault record. */
+const stepNumber = (step: ExecuteRequest): number => Number(BigInt.asUintN(53, step.stepId));
 
 /** Steps that may be queued at once: one runs, one waits, and one more is being answered. */
 const MAX_IN_FLIGHT = 3;
 
 /** Runs the steps of one epoch, in the order they are submitted. */
 export class StepRunner {
-  private readonly slots: SlotTable;
+  private readonly filler: StepFiller;
   private readonly idle: Staging[];
-  private readonly counts = new Int32Array(STEP_COUNTS);
-  /** Rows of prompts of the step that is being filled in, whose log probabilities are asked for. */
-  private readonly promptRows: { slot: number; row: number; target: number; top: number }[] = [];
-  /** Rows of one slot that attention takes together. */
-  private readonly tileRows: number;
   /** What goes before the step that is being filled in. */
   private readonly ahead: Promise<number>[] = [];
+  private readonly masks: MaskTable;
+  /** Resolves when what the step before samples is queued; absent when it is. */
+  private awaitingMasks: Promise<void> | undefined;
+  /** Steps that were submitted and have not ended. */
+  private submitted = 0;
   private readonly watch: StepWatch;
   private stepsDone = 0;
   private lastStepId: bigint | undefined;
@@ -65,14 +72,20 @@ export class StepRunner {
     clock = new AttendedClock(Number.POSITIVE_INFINITY),
   ) {
     this.watch = new StepWatch(new Pace(), clock);
-    const { limits, tables } = model.forward;
-    this.tileRows = tileRows(model.forward.model, model.forward.cache.type) ?? 1;
-    this.slots = new SlotTable(limits, model.forward.model.vocabularySize);
+    const { limits, tables, masks } = model.forward;
+    this.masks = new MaskTable(maskIdsFor(limits.maxSequences), masks.words);
+    this.filler = new StepFiller(model.forward, this.masks, (input, writes) => this.writeAhead(input, writes));
     this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
       const answer = new Int32Array(OUTPUT_HEADER + limits.maxSequences * OUTPUT_WORDS);
       const output = answer.subarray(OUTPUT_HEADER);
       const outputFloats = new Float32Array(answer.buffer, OUTPUT_HEADER * 4);
-      return { input: new Int32Array(tables.words), answer, output, outputFloats };
+      return {
+        input: new Int32Array(tables.words),
+        answer,
+        output,
+        outputFloats,
+        masks: new Int32Array(masks.device.elements),
+      };
     });
   }
 
@@ -87,59 +100,70 @@ export class StepRunner {
   /**
    * Queues a step behind those submitted before it.
    *
-   * @throws RocmForgeError `EXECUTOR_PROTOCOL` at once for a step that breaks the protocol; slots that earlier parts of
+   * @throws RocmForgeError `EXECUTOR_PROTOCOL` for a step that breaks the protocol; slots that earlier parts of
    *         the same frame changed stay changed, so the epoch must end
    * @returns its results, rejected when the device fails; with `MODEL_FILE_CHANGED` when the weights that the host reads
    *          from the file are not those any more that were loaded
    */
   async submit(step: ExecuteRequest): Promise<ExecuteResponse> {
-    if (step.epoch !== this.epoch) {
-      throw protocolError('it is of another epoch');
+    if (step.epoch !== this.epoch) throw protocolError('it is of another epoch');
+    if (this.submitted === MAX_IN_FLIGHT) throw protocolError(`more than ${MAX_IN_FLIGHT} steps are under way`);
+    this.submitted += 1;
+    try {
+      // What a step's rows sample is queued before anything of the next.
+      while (this.awaitingMasks !== undefined) await this.awaitingMasks;
+      return await this.run(step);
+    } finally {
+      this.submitted -= 1;
     }
+  }
+
+  /**
+   * Takes masks that come without a step.
+   *
+   * @throws RocmForgeError `EXECUTOR_PROTOCOL`
+   */
+  takeMasks({ stepId, masks, slotMasks }: ExecuteRequest): void {
+    this.masks.add(masks);
+    if (slotMasks.length > 0) this.masks.arrive(stepId, slotMasks);
+  }
+
+  private async run(step: ExecuteRequest): Promise<ExecuteResponse> {
     if (this.lastStepId !== undefined && step.stepId !== this.lastStepId + 1n) {
       throw protocolError(`number ${step.stepId} after ${this.lastStepId}`);
     }
     this.checkWeights();
-    const staging = this.idle.pop();
-    if (staging === undefined) throw protocolError(`more than ${MAX_IN_FLIGHT} steps are under way`);
     this.lastStepId = step.stepId;
+    const staging = this.idle.pop() as Staging;
     try {
-      const { plan, forward } = this.model;
-      const inputWords = this.fill(step, staging.input);
-      const samples = this.counts[COUNT_SAMPLES] as number;
-      const recurring = this.isRecurring(step) && this.fillUp(staging.input);
+      const filled = this.filler.fill(step, staging.input);
+      const samples = this.filler.counts[COUNT_SAMPLES] as number;
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
-      const asked = step.slices.filter((slice) => slice.sample).map((slice) => this.slots.logprobsOf(slice.slot));
-      const prompts = this.promptRows.splice(0);
-      this.watch.begin(this.counts[COUNT_TOKENS] as number);
-      const running = this.device.native.run({
-        plan,
-        step: Number(BigInt.asUintN(53, step.stepId)),
-        counts: this.counts,
-        recurring,
-        input: new Uint8Array(staging.input.buffer, 0, inputWords * 4),
-        deviceInput: forward.tables.device.address,
-        output: new Uint8Array(
-          staging.answer.buffer,
-          0,
-          samples > 0 ? 4 * (OUTPUT_HEADER + samples * OUTPUT_WORDS) : 0,
-        ),
-        deviceOutput: forward.tables.answer.address,
-      });
+      const sampled = step.slices.filter((slice) => slice.sample);
+      const asked = sampled.map(({ slot }) => ({
+        logprobs: this.filler.slots.logprobsOf(slot),
+        tell: this.filler.slots.sampledBy(slot),
+      }));
+      this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
+      const isMasked = filled.masked.length > 0;
+      const running = isMasked ? this.runMasked(step, staging, filled) : this.runWhole(step, staging, filled);
       const ahead = this.ahead.splice(0);
       // Both use this step's memory until they have ended; the device runs them in order.
-      const deviceUs = await running.finally(() => this.watch.end());
+      const { deviceUs, late } = await running.finally(() => this.watch.end());
       await Promise.all(ahead);
       this.checkWeights();
       this.stepsDone += 1;
       this.lastStepAt = performance.now();
-      const outputs: SlotOutput[] = [];
-      for (const slice of step.slices) {
-        if (!slice.sample) continue;
-        const index = outputs.length;
-        outputs.push(readOutput(staging, index, slice.slot, asked[index] as number));
-      }
-      const promptOutputs = prompts.map(({ slot, top }, i) => readOutput(staging, outputs.length + i, slot, 1 + top));
+      const outputs = sampled.map(({ slot }, index): SlotOutput => {
+        if (late.has(slot)) return SlotOutput.fromPartial({ slot, late: true });
+        const { logprobs, tell } = asked[index] as (typeof asked)[number];
+        const output = readOutput(staging, index, slot, logprobs);
+        tell(output.tokenId);
+        return output;
+      });
+      const promptOutputs = filled.promptRows.map(({ slot, top }, i) =>
+        readOutput(staging, outputs.length + i, slot, 1 + top),
+      );
       return ExecuteResponse.fromPartial({
         stepId: step.stepId,
         epoch: step.epoch,
@@ -151,6 +175,85 @@ export class StepRunner {
     } finally {
       this.idle.push(staging);
     }
+  }
+
+  /** Runs the step that was filled in, all at once. */
+  private async runWhole(step: ExecuteRequest, staging: Staging, { words }: FilledStep): Promise<StepEnd> {
+    const { plan, forward } = this.model;
+    const answer = this.answerOf(staging);
+    const recurring = this.isRecurring(step) && this.fillUp(staging.input);
+    const deviceUs = await this.device.native.run({
+      plan,
+      step: stepNumber(step),
+      counts: this.filler.counts,
+      recurring,
+      input: new Uint8Array(staging.input.buffer, 0, words * 4),
+      deviceInput: forward.tables.device.address,
+      ...answer,
+    });
+    return { deviceUs, late: NOBODY };
+  }
+
+  /**
+   * Runs the step that was filled in up to its logits, and samples when the masks of its rows are there. The device runs what
+   * was queued before meanwhile; nothing on it ever waits.
+   */
+  private async runMasked(step: ExecuteRequest, staging: Staging, { words, masked }: FilledStep): Promise<StepEnd> {
+    const { planParts, forward } = this.model;
+    const counts = this.filler.counts.slice();
+    const part = { step: stepNumber(step), counts, recurring: false };
+    let queued = (): void => undefined;
+    this.awaitingMasks = new Promise((resolve) => {
+      queued = resolve;
+    });
+    try {
+      const computing = this.device.native.run({
+        ...part,
+        plan: planParts.forward,
+        input: new Uint8Array(staging.input.buffer, 0, words * 4),
+        deviceInput: forward.tables.device.address,
+        output: new Uint8Array(0),
+        deviceOutput: forward.tables.output.address,
+      });
+      const answer = this.answerOf(staging);
+      const pending = masked.filter(({ mask }) => mask === PENDING).map(({ slot }) => slot);
+      // When the forward pass fails, so does this.
+      const came = pending.length === 0 ? NO_MASKS : await this.masks.wait(step.stepId, pending, computing);
+      const late = new Set<number>();
+      const rows = masked.map(({ slot, position, sample, mask }) => {
+        const id = mask === PENDING ? came.get(slot) : mask;
+        if (id !== undefined) return { sample, mask: this.masks.get(id) };
+        late.add(slot);
+        // Of a row that is void the missing token is one before.
+        if (mask === PENDING) this.filler.slots.missed(slot, position);
+        return { sample, mask: undefined };
+      });
+      counts[COUNT_MASKED] = 1;
+      const sampling = this.device.native.run({
+        ...part,
+        plan: planParts.sampling,
+        input: writeMasks(forward.masks, staging.masks, rows),
+        deviceInput: forward.masks.device.address,
+        ...answer,
+      });
+      this.awaitingMasks = undefined;
+      queued();
+      const [computeUs, samplingUs] = await Promise.all([computing, sampling]);
+      return { deviceUs: computeUs + samplingUs, late };
+    } finally {
+      this.awaitingMasks = undefined;
+      queued();
+    }
+  }
+
+  /** Where the step's answer goes; of a step that samples nothing there is none. */
+  private answerOf(staging: Staging): Pick<NativeStep, 'output' | 'deviceOutput'> {
+    const samples = this.filler.counts[COUNT_SAMPLES] as number;
+    const words = samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0;
+    return {
+      output: new Uint8Array(staging.answer.buffer, 0, 4 * words),
+      deviceOutput: this.model.forward.tables.answer.address,
+    };
   }
 
   /** @param count of all steps, modulo 2³² */
@@ -169,82 +272,6 @@ export class StepRunner {
   /** How long the oldest step has been under way, when that is too long; see {@link StepWatch}. */
   overdueMs(floorMs: number): number | undefined {
     return this.watch.overdueMs(floorMs);
-  }
-
-  /** Applies the step to the slots and writes its tables. @returns words of the tables in use */
-  private fill(step: ExecuteRequest, words: Int32Array): number {
-    const { limits, tables } = this.model.forward;
-    const { offsets } = tables;
-    let writes = 0;
-    const write = (index: number, value: number): void => {
-      if (writes === tables.maxWrites) {
-        this.writeAhead(words.slice(0, offsets.writePairs + 2 * writes), writes);
-        writes = 0;
-      }
-      words[offsets.writePairs + 2 * writes] = index;
-      words[offsets.writePairs + 2 * writes + 1] = value;
-      writes += 1;
-    };
-    for (const slot of step.closes) this.slots.close(slot);
-    for (const slice of step.slices) this.slots.advance(slice, write);
-    for (const open of step.opens) this.slots.open(open, write);
-    for (const append of step.appends) this.slots.append(append, write);
-
-    let row = 0;
-    let samples = 0;
-    let furthest = 0;
-    let tiles = 0;
-    const seen = new Set<number>();
-    for (const slice of step.slices) {
-      if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
-      seen.add(slice.slot);
-      if (row + slice.count > limits.maxStepTokens) throw protocolError(`more than ${limits.maxStepTokens} rows`);
-      if (slice.promptLogprobs) {
-        const first = row;
-        this.slots.promptRows(slice, (index, target, top) => {
-          this.promptRows.push({ slot: slice.slot, row: first + index, target, top });
-        });
-      }
-      this.slots.rows(slice, (tokenId, position) => {
-        words[offsets.rowToken + row] = tokenId;
-        words[offsets.rowPosition + row] = position;
-        words[offsets.rowSlot + row] = slice.slot;
-        row += 1;
-      });
-      furthest = Math.max(furthest, slice.position + slice.count);
-      for (let first = row - slice.count; first < row; first += this.tileRows) {
-        words[offsets.tiles + 2 * tiles] = first;
-        words[offsets.tiles + 2 * tiles + 1] = Math.min(this.tileRows, row - first);
-        tiles += 1;
-      }
-      if (!slice.sample) continue;
-      this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
-      words[offsets.sampleRow + samples++] = row - 1;
-    }
-    const isSplit = splitsContexts(row, tiles, this.model.forward.splits?.rows ?? 0);
-    if (!isSplit && tiles < row) {
-      longestFirst(words.subarray(offsets.tiles, offsets.tiles + 2 * tiles), words, offsets.rowPosition);
-    }
-    const draws = samples;
-    for (const { row: promptRow, target, top } of this.promptRows) {
-      if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
-      words[offsets.promptTarget + 2 * samples] = target;
-      words[offsets.promptTarget + 2 * samples + 1] = top;
-      words[offsets.sampleRow + samples++] = promptRow;
-    }
-    words[offsets.tokens] = row;
-    words[offsets.samples] = samples;
-    words[offsets.draws] = draws;
-    words[offsets.writes] = writes;
-    this.counts[COUNT_TOKENS] = row;
-    this.counts[COUNT_SAMPLES] = samples;
-    this.counts[COUNT_DRAWS] = draws;
-    this.counts[COUNT_PROMPT_ROWS] = samples - draws;
-    this.counts[COUNT_WRITES] = writes;
-    this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
-    this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
-    this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
-    return offsets.writePairs + 2 * writes;
   }
 
   /** Has the device write to slots, and do nothing else, before the step that is being filled in: its tables are full. */
@@ -271,7 +298,7 @@ export class StepRunner {
 
   /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
   private isRecurring(step: ExecuteRequest): boolean {
-    if (this.device.isHost || step.slices.length === 0 || this.counts[COUNT_PROMPT_ROWS] !== 0) return false;
+    if (this.device.isHost || step.slices.length === 0 || this.filler.counts[COUNT_PROMPT_ROWS] !== 0) return false;
     return step.slices.every((slice) => slice.count === 1 && slice.sample);
   }
 
@@ -282,8 +309,8 @@ export class StepRunner {
   private fillUp(words: Int32Array): true {
     const { limits, tables } = this.model.forward;
     const { offsets } = tables;
-    const rows = this.counts[COUNT_TOKENS] as number;
-    const bucket = this.model.buckets.of(rows, this.counts[COUNT_SPLITS] as number);
+    const rows = this.filler.counts[COUNT_TOKENS] as number;
+    const bucket = this.model.buckets.of(rows, this.filler.counts[COUNT_SPLITS] as number);
     for (let row = rows; row < bucket.rows; row++) {
       words[offsets.rowToken + row] = 0;
       words[offsets.rowPosition + row] = 0;
@@ -292,54 +319,9 @@ export class StepRunner {
       words[offsets.tiles + 2 * row] = row;
       words[offsets.tiles + 2 * row + 1] = 1;
     }
-    const writes = this.counts[COUNT_WRITES] as number;
-    this.counts.set(countsOf(bucket));
-    this.counts[COUNT_WRITES] = writes;
+    const writes = this.filler.counts[COUNT_WRITES] as number;
+    this.filler.counts.set(countsOf(bucket));
+    this.filler.counts[COUNT_WRITES] = writes;
     return true;
   }
-}
-
-/**
- * Orders a step's tiles, [first row, rows], by how far their context reaches, the longest first: blocks start in this
- * order, and one that starts last should not run longest.
- */
-function longestFirst(tiles: Int32Array, words: Int32Array, rowPosition: number): void {
-  // One number a tile, its end and its place: numbers are sorted without a call for each two. Steps have 65,535 rows at most.
-  const order = new Float64Array(tiles.length / 2);
-  for (let i = 0; i < order.length; i++) {
-    const end = (words[rowPosition + (tiles[2 * i] as number)] as number) + (tiles[2 * i + 1] as number);
-    order[i] = (2 ** 31 - end) * 2 ** 16 + i;
-  }
-  order.sort();
-  const unordered = tiles.slice();
-  for (const [to, key] of order.entries()) {
-    const from = 2 * (key % 2 ** 16);
-    tiles[2 * to] = unordered[from] as number;
-    tiles[2 * to + 1] = unordered[from + 1] as number;
-  }
-}
-
-function readOutput(
-  staging: Staging,
-  index: number,
-  slot: number,
-  /** 0: none; n + 1: the token's and those of the n likeliest. */
-  logprobs: number,
-): SlotOutput {
-  const base = index * OUTPUT_WORDS;
-  const token = staging.output[base] as number;
-  const logprob = logprobs > 0 ? (staging.outputFloats[base + 1] as number) : 0;
-  // Of a prompt's row no token is drawn: its log probability tells.
-  const nonFinite = (token & OUTPUT_NON_FINITE) !== 0 || Number.isNaN(logprob);
-  const top = nonFinite ? 0 : Math.max(0, logprobs - 1);
-  const ids = base + 2;
-  const likeliest = ids + TOP_LOGPROBS_MAX;
-  return {
-    slot,
-    tokenId: token & ~OUTPUT_NON_FINITE,
-    logprob: nonFinite ? 0 : logprob,
-    topIds: Array.from(staging.output.subarray(ids, ids + top)),
-    topLogprobs: Array.from(staging.outputFloats.subarray(likeliest, likeliest + top)),
-    nonFinite,
-  };
 }

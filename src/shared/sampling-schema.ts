@@ -55,6 +55,8 @@ const SLOT_PARAMETERS = {
   frequencyPenalty: f32(0),
   /** Subtracted once from tokens that were generated. */
   presencePenalty: f32(0),
+  /** 1: of the tokens that the row's mask allows, one is drawn. */
+  constrained: u32(1),
 };
 
 /** What the executor's host side alone heeds. */

@@ -107,7 +107,14 @@ export class FakeDevice {
       if (!slice.sample) continue;
       slot.lastToken = tokenOf(slot.chain, this.vocabulary);
       const { slot: index } = slice;
-      outputs.push({ slot: index, tokenId: slot.lastToken, logprob: 0, nonFinite: false, ...likeliest(slot.top) });
+      outputs.push({
+        slot: index,
+        tokenId: slot.lastToken,
+        logprob: 0,
+        nonFinite: false,
+        late: false,
+        ...likeliest(slot.top),
+      });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     const logits = outputs.length + promptOutputs.length;
@@ -202,7 +209,14 @@ export class FakeDevice {
 function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, position, count }: Slice): SlotOutput[] {
   const end = Math.min(position + count + 1, promptTokens);
   const ids = known.subarray(position + 1, end);
-  return Array.from(ids, (tokenId) => ({ slot, tokenId, logprob: -1, nonFinite: false, ...likeliest(promptTop) }));
+  return Array.from(ids, (tokenId) => ({
+    slot,
+    tokenId,
+    logprob: -1,
+    nonFinite: false,
+    late: false,
+    ...likeliest(promptTop),
+  }));
 }
 
 function likeliest(count: number): Pick<SlotOutput, 'topIds' | 'topLogprobs'> {

@@ -28,6 +28,10 @@ interface Slot {
   windowStart: number;
   /** The position of the token that was sampled last; before the first, none. */
   sampledPosition: number | undefined;
+  /** That token, once its step has ended. */
+  sampledToken: number;
+  /** The position of the token that was not sampled because its mask had not come in time. */
+  missingPosition: number | undefined;
   /** Whether tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
 }
@@ -100,6 +104,8 @@ export class SlotTable {
       windowBlocks: new Set(),
       windowStart: this.windowStartOf(message),
       sampledPosition: undefined,
+      sampledToken: 0,
+      missingPosition: undefined,
       isSuppressing: tokenIds.length < suppressBefore,
     };
     const first = slot * this.words + FIRST_SAMPLING_WORD;
@@ -140,13 +146,54 @@ export class SlotTable {
     const { windowed } = this.limits;
     if (slot === undefined || windowed === undefined) return;
     const table = index * this.words + SlotWord.blockTable + this.arena.windowTable;
-    const first = firstSeenBlock(position, windowed.window, KV_BLOCK_TOKENS);
+    // The token before a constrained slot's slice may turn out to be missing, and is then computed for again.
+    const from = Math.max(0, position - slot.sampling.constrained);
+    const first = firstSeenBlock(from, windowed.window, KV_BLOCK_TOKENS);
     for (const block of slot.windowBlocks) {
       if (slot.windowStart >= first) break;
       write(table + slot.windowStart, 0);
       slot.windowBlocks.delete(block);
       slot.windowStart += 1;
     }
+  }
+
+  /**
+   * Whether the slice was sent before the gateway knew that the token it goes on from was not sampled. Nothing comes of it.
+   * A slice that makes up for the missing token goes on from the one before, which is put back.
+   */
+  isVoid({ slot: index, position, count }: Slice, write: SlotWriter): boolean {
+    const slot = this.get(index);
+    const { missingPosition: missing, tokenIds } = slot;
+    if (missing === undefined) return false;
+    if (position === missing && count === 1) return true;
+    if (position + count !== missing) {
+      throw protocolError(
+        `positions ${position} to ${position + count} of slot ${index}, whose token ${missing} is missing`,
+      );
+    }
+    slot.missingPosition = undefined;
+    const isSampled = position >= tokenIds.length;
+    slot.sampledPosition = isSampled ? position : undefined;
+    if (isSampled) write(index * this.words + SlotWord.lastToken, slot.sampledToken);
+    return false;
+  }
+
+  /** No token was sampled for this position, which {@link beforeSample} was told of. */
+  missed(slot: number, position: number): void {
+    this.get(slot).missingPosition = position;
+  }
+
+  /** Hears of the token that the slot, as it is open now, samples, once its step has ended. */
+  sampledBy(slot: number): (tokenId: number) => void {
+    const state = this.get(slot);
+    return (tokenId) => {
+      state.sampledToken = tokenId;
+    };
+  }
+
+  /** Whether what the slot samples needs a mask. */
+  isConstrained(slot: number): boolean {
+    return this.get(slot).sampling.constrained !== 0;
   }
 
   /**
@@ -162,6 +209,11 @@ export class SlotTable {
       );
     }
     if (this.limits.windowed !== undefined) this.checkWindow(slot, slice, this.limits.windowed);
+    if (slice.position === slot.missingPosition) {
+      // As good as any: nobody reads what is computed.
+      row(0, slice.position);
+      return;
+    }
     if (end > slot.tokenIds.length && (slice.count !== 1 || slice.position !== slot.sampledPosition)) {
       throw protocolError(
         `slot ${slice.slot} knows ${slot.tokenIds.length} tokens and sampled that of ${slot.sampledPosition ?? 'none'}, the ` +

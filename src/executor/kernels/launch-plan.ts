@@ -55,6 +55,7 @@ export interface LaunchCondition {
 export class LaunchPlanRecorder {
   private readonly launches: NativeLaunch[] = [];
   private captureFrom = 0;
+  private secondPart = 0;
   private readonly logs = process.env.ROCMFORGE_LOG_LAUNCHES === '1';
 
   constructor(
@@ -118,6 +119,11 @@ export class LaunchPlanRecorder {
     this.captureFrom = this.launches.length;
   }
 
+  /** What is recorded from now on is the second part of {@link finishParts}. */
+  secondPartFromHere(): void {
+    this.secondPart = this.launches.length;
+  }
+
   /** The kernels recorded, in order. */
   get kernels(): readonly string[] {
     return this.launches.map(({ kernel }) => kernel);
@@ -126,6 +132,13 @@ export class LaunchPlanRecorder {
   /** Ends the recording. @returns the plan's number on the device, to be released when it has run for the last time */
   finish(): number {
     return this.device.native.createPlan(this.launches, this.countSlots, this.captureFrom);
+  }
+
+  /** As two plans, of what comes before {@link secondPartFromHere} and of the rest. No step of theirs runs as a graph. */
+  finishParts(): readonly [first: number, second: number] {
+    const create = (launches: readonly NativeLaunch[]) =>
+      this.device.native.createPlan(launches, this.countSlots, launches.length);
+    return [create(this.launches.slice(0, this.secondPart)), create(this.launches.slice(this.secondPart))];
   }
 
   /** Ends the recording and runs it once, and never again. */

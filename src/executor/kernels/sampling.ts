@@ -70,9 +70,9 @@ export const tokenHistory = defineKernel({
   summary: 'counts the token each row has just sampled in its slot’s history',
   arguments: [
     ...sampled,
-    slots,
+    input('output', 'i32', 'samples', 'output_words'),
     inout('history', 'i32', 'slot_count', '1 + 2 * entries'),
-    i32('slot_words'),
+    i32('output_words'),
     i32('entries'),
   ],
   grid: [{ of: 'samples' }],
@@ -118,6 +118,25 @@ const parts = inout('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE
 
 const partsLeft = input('parts', 'i32', 'samples', `${SAMPLE_PART_WORDS}`, `${SAMPLE_PARTS}`);
 
+/** Of a row whose tokens no mask restricts, and of one whose mask has not come in time. */
+export const MASK_NONE = -1;
+export const MASK_LATE = -2;
+
+export const tokenMask = defineKernel({
+  name: 'token_mask',
+  source: 'token_mask.hip',
+  summary: 'logits[token] = -inf, for the tokens that a row’s mask does not allow',
+  arguments: [
+    logits,
+    input('row_mask', 'i32', 'samples'),
+    input('masks', 'i32', 'masks', 'mask_words'),
+    i32('mask_words'),
+    i32('vocabulary'),
+  ],
+  grid: [{ of: `${SAMPLE_PARTS}` }, { of: 'samples' }],
+  tolerance: exact('elements are kept or masked'),
+});
+
 const filters = inout('filters', 'i32', 'samples', `${FILTER_WORDS}`);
 
 const rowPosition = input('row_position', 'i32', 'tokens');
@@ -150,12 +169,12 @@ export const sample = defineKernel({
   tolerance: exact('where the reference is not within rounding of a tie or of a filter’s edge'),
 });
 
-/** What penalties and logit_bias then change. */
+/** What penalties, logit_bias and token_mask then change. */
 export const copyAdjusted = defineKernel({
   name: 'copy_adjusted',
   source: 'copy_adjusted.hip',
   on: 'gpu',
-  summary: 'adjusted[s] = logits[s], for the rows whose slot has penalties or biases',
+  summary: 'adjusted[s] = logits[s], for the rows whose slot has penalties, biases or a constraint',
   arguments: [
     input('logits', 'f32', 'samples', 'vocabulary'),
     inout('adjusted', 'f32', 'samples', 'vocabulary'),
@@ -277,6 +296,7 @@ type SampleValues = ValuesOf<typeof sampleDraw> & ValuesOf<typeof samplePick>;
 export const samplingOperations = {
   penalties: [penalties],
   'logit-bias': [logitBias],
+  'token-mask': [tokenMask],
   sample: [sample, copyAdjusted, sampleBest, sampleBins, sampleCandidates, sampleFilter, sampleDraw, samplePick],
   'top-k': [topK],
   'top-p': [topP],

@@ -8,6 +8,7 @@ import { joined, type Matrix } from '../model/matrix.js';
 import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, slotArena } from '../model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
+import { StepMasks } from '../model/step-masks.js';
 import { StepTables } from '../model/step-tables.js';
 import {
   type Attention,
@@ -35,6 +36,12 @@ import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
 import type { RecordedModel, Stream } from './recorded-model.js';
 
+/** A plan's two parts, by their numbers on the device. */
+export interface PlanParts {
+  readonly forward: number;
+  readonly sampling: number;
+}
+
 /**
  * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
  * of its kind; the residual stream is f32 everywhere.
@@ -61,6 +68,7 @@ export class ForwardPass {
   /** The {@link SlotArena}; it begins with the slots, `[slots, slot_words]`. */
   readonly slots: DeviceBuffer;
   readonly tables: StepTables;
+  readonly masks: StepMasks;
   readonly model: ModelParameters;
   readonly limits: Limits;
   readonly cache: KvCache;
@@ -102,6 +110,7 @@ export class ForwardPass {
     const attended = widest('attention');
     const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'));
     this.tables = new StepTables(this.memory, limits);
+    this.masks = new StepMasks(this.memory, limits, vocabularySize);
     const { saturated } = this.tables;
     this.products = new Products(this.device, this.memory, this.plan, rows, widestInput, saturated);
     this.normed = this.products.roomInBoth(this.memory, rows, widest('norm'));
@@ -114,7 +123,16 @@ export class ForwardPass {
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     const slots = { buffer: this.slots, arena: this.arena };
-    this.sampling = new Sampling(this.device, this.memory, this.plan, this.tables, slots, limits, vocabularySize);
+    this.sampling = new Sampling(
+      this.device,
+      this.memory,
+      this.plan,
+      this.tables,
+      this.masks,
+      slots,
+      limits,
+      vocabularySize,
+    );
     const { device, memory, plan, tables, fusions } = this;
     const site = { device, memory, plan, tables, slots, limits, cache, fusions };
     this.attentions = new AttentionLayers(site, recorded, this.products, this.tokens, attended);
@@ -134,6 +152,12 @@ export class ForwardPass {
   /** Ends the recording. @returns the plan's number on the device */
   finish(): number {
     return this.memory.plan(this.plan.finish());
+  }
+
+  /** The same plan in two parts, for steps whose rows are masked: up to the logits, and from them on. */
+  finishParts(): PlanParts {
+    const [forward, sampling] = this.plan.finishParts();
+    return { forward: this.memory.plan(forward), sampling: this.memory.plan(sampling) };
   }
 
   /** The kernels of the plan, in order. */
@@ -215,6 +239,7 @@ export class ForwardPass {
     if (logitsScale !== undefined) this.scale(this.logits, columns, logitsScale, this.samples);
     if (cap !== undefined)
       this.plan.launch(kernels.softcap, { x: this.logits, columns, cap }, { rows: this.samples.count });
+    this.plan.secondPartFromHere();
     this.sampling.record(this.logits);
   }
 

@@ -3,7 +3,8 @@ import * as kernels from '../kernels/index.js';
 import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
 import type { Limits } from './limits.js';
 import { BIAS_ENTRIES, type SlotArena } from './slot-layout.js';
-import { COUNT_DRAWS, COUNT_PROMPT_ROWS, COUNT_SAMPLES } from './step-counts.js';
+import { COUNT_DRAWS, COUNT_MASKED, COUNT_PROMPT_ROWS, COUNT_SAMPLES } from './step-counts.js';
+import type { StepMasks } from './step-masks.js';
 import type { StepTables } from './step-tables.js';
 
 /** The slots on the device, and where their parts lie. */
@@ -12,9 +13,9 @@ export interface Slots {
   readonly arena: SlotArena;
 }
 
-/** From logits to tokens: penalties, biases, the draw, and the log probabilities asked for. */
+/** From logits to tokens: penalties, biases, masks, the draw, and the log probabilities asked for. */
 export class Sampling {
-  /** The logits of rows with penalties or biases, `[max_sequences, vocabulary]`. */
+  /** The logits of rows with penalties, biases or a mask, `[max_sequences, vocabulary]`. */
   private readonly adjusted: DeviceBuffer;
   /** 0, 1, 2, ...: as many as there are sequences. */
   private readonly everySample: DeviceBuffer;
@@ -33,6 +34,7 @@ export class Sampling {
     memory: Allocator,
     private readonly plan: LaunchPlanRecorder,
     private readonly tables: StepTables,
+    private readonly masks: StepMasks,
     private readonly slots: Slots,
     { maxSequences, maxStepTokens }: Limits,
     private readonly vocabulary: number,
@@ -74,6 +76,13 @@ export class Sampling {
       dims,
     );
     plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
+    const { rowMask, bits, words } = this.masks;
+    plan.launch(
+      kernels.tokenMask,
+      { logits: adjusted, row_mask: rowMask, masks: bits, mask_words: words, vocabulary },
+      { ...dims, masks: this.draws.max },
+      { count: { index: COUNT_MASKED, max: 1 }, atLeast: 1 },
+    );
 
     const answer = { output: tables.output, output_words: kernels.OUTPUT_WORDS };
     const drawn = {
@@ -88,7 +97,7 @@ export class Sampling {
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
     kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims);
-    plan.launch(kernels.tokenHistory, { ...withSlots, history, entries: historyEntries }, dims);
+    plan.launch(kernels.tokenHistory, { ...rows, ...answer, history, entries: historyEntries }, dims);
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
     const likely = { ...withSlots, logits, ...top };

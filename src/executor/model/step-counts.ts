@@ -11,5 +11,7 @@ export const COUNT_PROMPT_ROWS = 5;
 export const COUNT_TILES = 6;
 /** Rows whose contexts are split among blocks: all of the step and no tiles, or none. */
 export const COUNT_SPLIT_ROWS = 7;
+/** Whether rows are masked: 1, or 0. */
+export const COUNT_MASKED = 8;
 /** How many there are. */
-export const STEP_COUNTS = 8;
+export const STEP_COUNTS = 9;

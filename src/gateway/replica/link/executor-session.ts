@@ -206,7 +206,7 @@ export class ExecutorSession {
 
   /** The executor is to know that its gateway lives: it would be another's for the asking otherwise. */
   private beat(): void {
-    this.stream?.write({ stepId: 0n, epoch: this.epoch, closes: [], opens: [], appends: [], slices: [] });
+    this.stream?.write({ stepId: 0n, epoch: this.epoch, closes: [], opens: [], appends: [], slices: [], masks: [], slotMasks: [] });
   }
 }
 

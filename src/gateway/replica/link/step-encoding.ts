@@ -35,6 +35,8 @@ export function encodeStep(plan: StepPlan, epoch: bigint): ExecuteRequest {
       sample,
       promptLogprobs,
     })),
+    masks: [],
+    slotMasks: [],
   };
 }
 

@@ -1,0 +1,185 @@
+import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { protocolError, SlotTable } from './cache/slots.js';
+import { ATTENTION_SPLIT, splitsContexts, tileRows } from './kernels/index.js';
+import type { ForwardPass } from './layers/forward-pass.js';
+import type { MaskTable } from './mask-table.js';
+import {
+  COUNT_DRAWS,
+  COUNT_MASKED,
+  COUNT_PROMPT_ROWS,
+  COUNT_SAMPLES,
+  COUNT_SPLIT_ROWS,
+  COUNT_SPLITS,
+  COUNT_TILES,
+  COUNT_TOKENS,
+  COUNT_WRITES,
+  STEP_COUNTS,
+} from './model/step-counts.js';
+
+/** A sampled row whose slot is constrained. */
+export interface MaskedRow {
+  readonly slot: number;
+  /** Of the token that it samples. */
+  readonly position: number;
+  /** Which of the step's sampled rows. */
+  readonly sample: number;
+  /** Its mask's id; or that it comes later, or never. */
+  readonly mask: number | typeof PENDING | undefined;
+}
+
+export const PENDING = Symbol('pending');
+
+/** A row of a prompt whose log probability is asked for. */
+interface PromptRow {
+  readonly slot: number;
+  readonly row: number;
+  readonly target: number;
+  readonly top: number;
+}
+
+/** A step whose tables are written. */
+export interface FilledStep {
+  /** Of the tables, in use. */
+  readonly words: number;
+  readonly promptRows: readonly PromptRow[];
+  /** Rows whose slots are constrained. */
+  readonly masked: readonly MaskedRow[];
+}
+
+/** Turns frames into the tables that kernels read, and keeps the slots that they speak of. */
+export class StepFiller {
+  readonly slots: SlotTable;
+  /** Those of the step that was filled in last. */
+  readonly counts = new Int32Array(STEP_COUNTS);
+  private promptRows: PromptRow[] = [];
+  private masked: MaskedRow[] = [];
+  /** Rows of one slot that attention takes together. */
+  private readonly tileRows: number;
+
+  /** @param writeAhead has the device make these writes to slots before the step: its tables are full of them */
+  constructor(
+    private readonly forward: ForwardPass,
+    private readonly masks: MaskTable,
+    private readonly writeAhead: (input: Int32Array, writes: number) => void,
+  ) {
+    const { limits, model, cache } = forward;
+    this.slots = new SlotTable(limits, model.vocabularySize);
+    this.tileRows = tileRows(model, cache.type) ?? 1;
+  }
+
+  /**
+   * Applies a step to the slots and writes its tables.
+   *
+   * @throws RocmForgeError `EXECUTOR_PROTOCOL`
+   */
+  fill(step: ExecuteRequest, words: Int32Array): FilledStep {
+    this.promptRows = [];
+    this.masked = [];
+    const { limits, tables } = this.forward;
+    const { offsets } = tables;
+    let writes = 0;
+    const write = (index: number, value: number): void => {
+      if (writes === tables.maxWrites) {
+        this.writeAhead(words.slice(0, offsets.writePairs + 2 * writes), writes);
+        writes = 0;
+      }
+      words[offsets.writePairs + 2 * writes] = index;
+      words[offsets.writePairs + 2 * writes + 1] = value;
+      writes += 1;
+    };
+    for (const slot of step.closes) this.slots.close(slot);
+    for (const slice of step.slices) this.slots.advance(slice, write);
+    for (const open of step.opens) this.slots.open(open, write);
+    for (const append of step.appends) this.slots.append(append, write);
+    this.masks.add(step.masks);
+
+    let row = 0;
+    let samples = 0;
+    let furthest = 0;
+    let tiles = 0;
+    const seen = new Set<number>();
+    for (const slice of step.slices) {
+      if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
+      seen.add(slice.slot);
+      if (row + slice.count > limits.maxStepTokens) throw protocolError(`more than ${limits.maxStepTokens} rows`);
+      if (slice.promptLogprobs) {
+        const first = row;
+        this.slots.promptRows(slice, (index, target, top) => {
+          this.promptRows.push({ slot: slice.slot, row: first + index, target, top });
+        });
+      }
+      const isVoid = this.slots.isVoid(slice, write);
+      this.slots.rows(slice, (tokenId, position) => {
+        words[offsets.rowToken + row] = tokenId;
+        words[offsets.rowPosition + row] = position;
+        words[offsets.rowSlot + row] = slice.slot;
+        row += 1;
+      });
+      furthest = Math.max(furthest, slice.position + slice.count);
+      for (let first = row - slice.count; first < row; first += this.tileRows) {
+        words[offsets.tiles + 2 * tiles] = first;
+        words[offsets.tiles + 2 * tiles + 1] = Math.min(this.tileRows, row - first);
+        tiles += 1;
+      }
+      if (!slice.sample) continue;
+      if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
+      this.mask(slice, samples, isVoid);
+      words[offsets.sampleRow + samples++] = row - 1;
+    }
+    const isSplit = splitsContexts(row, tiles, this.forward.splits?.rows ?? 0);
+    if (!isSplit && tiles < row) {
+      longestFirst(words.subarray(offsets.tiles, offsets.tiles + 2 * tiles), words, offsets.rowPosition);
+    }
+    const draws = samples;
+    for (const { row: promptRow, target, top } of this.promptRows) {
+      if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
+      words[offsets.promptTarget + 2 * samples] = target;
+      words[offsets.promptTarget + 2 * samples + 1] = top;
+      words[offsets.sampleRow + samples++] = promptRow;
+    }
+    words[offsets.tokens] = row;
+    words[offsets.samples] = samples;
+    words[offsets.draws] = draws;
+    words[offsets.writes] = writes;
+    this.counts[COUNT_MASKED] = 0;
+    this.counts[COUNT_TOKENS] = row;
+    this.counts[COUNT_SAMPLES] = samples;
+    this.counts[COUNT_DRAWS] = draws;
+    this.counts[COUNT_PROMPT_ROWS] = samples - draws;
+    this.counts[COUNT_WRITES] = writes;
+    this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
+    this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
+    this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
+    return { words: offsets.writePairs + 2 * writes, promptRows: this.promptRows, masked: this.masked };
+  }
+
+  /** Notes how a row is masked, for when it is sampled. */
+  private mask({ slot, position, count, mask }: Slice, sample: number, isVoid: boolean): void {
+    const isConstrained = this.slots.isConstrained(slot);
+    if (isConstrained !== (mask !== undefined))
+      throw protocolError(`slot ${slot} is ${isConstrained ? '' : 'not '}constrained`);
+    if (mask === undefined) return;
+    if (mask.id !== 0) this.masks.get(mask.id);
+    this.masked.push({ slot, position: position + count, sample, mask: isVoid ? undefined : mask.id || PENDING });
+  }
+}
+
+/**
+ * Orders a step's tiles, [first row, rows], by how far their context reaches, the longest first: blocks start in this
+ * order, and one that starts last should not run longest.
+ */
+function longestFirst(tiles: Int32Array, words: Int32Array, rowPosition: number): void {
+  // One number a tile, its end and its place: numbers are sorted without a call for each two. Steps have 65,535 rows at most.
+  const order = new Float64Array(tiles.length / 2);
+  for (let i = 0; i < order.length; i++) {
+    const end = (words[rowPosition + (tiles[2 * i] as number)] as number) + (tiles[2 * i + 1] as number);
+    order[i] = (2 ** 31 - end) * 2 ** 16 + i;
+  }
+  order.sort();
+  const unordered = tiles.slice();
+  for (const [to, key] of order.entries()) {
+    const from = 2 * (key % 2 ** 16);
+    tiles[2 * to] = unordered[from] as number;
+    tiles[2 * to + 1] = unordered[from + 1] as number;
+  }
+}
