@@ -20,6 +20,8 @@ export function maskIdsFor(maxSequences: number): number {
 /** How long a step waits for masks once everything else of it is computed: this, or a share of what that took. */
 const LATE_MS = 0.3;
 const LATE_SHARE = 0.02;
+/** And this where every row that it samples waits: nobody else is held up, and being late costs more. */
+const ALONE_MS = 20;
 
 /** Steps that masks may come before. */
 const MOST_EARLY = 16;
@@ -58,6 +60,12 @@ export class MaskTable {
     const mask = this.masks.get(id);
     if (mask === undefined) throw protocolError(`mask ${id}, which is not there`);
     return mask;
+  }
+
+  /** A step begins: what came for those before it, and has not been waited for, is of no use. */
+  begin(stepId: bigint): void {
+    this.lastStepId = stepId;
+    this.early = this.early.filter((each) => each.stepId >= stepId);
   }
 
   /**
@@ -99,9 +107,7 @@ export class MaskTable {
       this.awaited = { stepId, masks, missing: slots.length, arrived: resolve };
     });
     const awaited = this.awaited as Awaited;
-    this.lastStepId = stepId;
     const early = this.early.filter((each) => each.stepId === stepId);
-    this.early = this.early.filter((each) => each.stepId > stepId);
     for (const { slotMasks } of early) this.arrive(stepId, slotMasks);
     const over = computed.then(async (us) => {
       const end = performance.now() + Math.max(LATE_MS, (LATE_SHARE * us) / 1000);

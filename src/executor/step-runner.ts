@@ -134,6 +134,7 @@ export class StepRunner {
     }
     this.checkWeights();
     this.lastStepId = step.stepId;
+    this.masks.begin(step.stepId);
     const staging = this.idle.pop() as Staging;
     try {
       const filled = this.filler.fill(step, staging.input);
@@ -202,10 +203,16 @@ export class StepRunner {
     const { planParts, forward } = this.model;
     const counts = this.filler.counts.slice();
     const part = { step: stepNumber(step), counts, recurring: false };
-    let queued = (): void => undefined;
-    this.awaitingMasks = new Promise((resolve) => {
-      queued = resolve;
+    let resolve = (): void => undefined;
+    const awaiting = new Promise<void>((resolved) => {
+      resolve = resolved;
     });
+    this.awaitingMasks = awaiting;
+    const queued = (): void => {
+      // It may be the next step's by now.
+      if (this.awaitingMasks === awaiting) this.awaitingMasks = undefined;
+      resolve();
+    };
     try {
       const computing = this.device.native.run({
         ...part,
@@ -236,12 +243,10 @@ export class StepRunner {
         deviceInput: forward.masks.device.address,
         ...answer,
       });
-      this.awaitingMasks = undefined;
       queued();
       const [computeUs, samplingUs] = await Promise.all([computing, sampling]);
       return { deviceUs: computeUs + samplingUs, late };
     } finally {
-      this.awaitingMasks = undefined;
       queued();
     }
   }

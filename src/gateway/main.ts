@@ -10,6 +10,7 @@ import { type ConnectionOptions, openPublicServer, type PublicServer } from './d
 import { publicServices } from './doors/grpc/public-services.js';
 import type { HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
+import { MatcherThreads } from './matching/matcher-threads.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
 import { faultCounters } from './replica/link/fault-reports.js';
@@ -172,7 +173,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
   const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
-  const inference = new Inference(model, encoder, runner, readiness, options.streamInterval);
+  const matchers = new MatcherThreads({ tokenizer });
+  const inference = new Inference(model, encoder, runner, matchers, readiness, options.streamInterval);
   const services = publicServices(inference, () => loadOf(router.counts));
   // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
   const health = new Health(
@@ -200,6 +202,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     await router.stop();
     await endTracing?.();
     await encoder.close();
+    await matchers.close();
     trust.close();
     model.file.close();
   };

@@ -93,6 +93,11 @@ export class Metrics implements RequestObserver, TrustObserver {
       () => counts().slotsYielded,
     );
     total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => counts().cachedTokens);
+    total(
+      'late_masks_total',
+      'Tokens computed again because their mask had not come in time',
+      () => counts().lateMasks,
+    );
     total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => counts().discardedTokens);
     gauge('executor_up', '1 while an executor serves', () => Number(counts().serving > 0));
     gauge('executor_generation', 'Executors started so far', () => counts().executors);

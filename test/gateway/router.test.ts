@@ -15,6 +15,7 @@ const NOTHING: ReplicaCounts = {
   preemptions: 0,
   slotsYielded: 0,
   cachedTokens: 0,
+  lateMasks: 1,
   discardedTokens: 0,
   replayed: 0,
   quarantined: 0,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   type ChatInput,
+  type Constraint,
   type DetokenizeRequest,
   type DetokenizeResponse,
   FinishReason,
@@ -15,6 +16,8 @@ import {
   type TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
+import type { MatcherThreads } from '../matching/matcher-threads.js';
+import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration, TranslatedGeneration } from '../request/encoding/text-jobs.js';
@@ -62,6 +65,7 @@ export class Inference {
     private readonly model: ServedModel,
     private readonly encoder: EncodeService,
     private readonly runner: RequestRunner,
+    private readonly matchers: MatcherThreads,
     private readonly readiness: () => Readiness,
     private readonly streamInterval = 1,
   ) {}
@@ -289,10 +293,30 @@ export class Inference {
     }
     const id = request.requestId || randomUUID();
     spans?.describe(id, promptIds.length);
+    const context = { facts, tokenizer, promptIds, inputField, promptText, isUnary };
+    const parameters = generationParameters(request, context);
+    const constraints = await this.constrain(request.constraint, parameters.n, signal);
     return {
-      parameters: generationParameters(request, { facts, tokenizer, promptIds, inputField, promptText, isUnary }),
+      parameters: { ...parameters, constraints },
       context: { principal, peer, trace, deadline, id, spans },
     };
+  }
+
+  /** A matcher for each completion. */
+  private async constrain(
+    constraint: Constraint | undefined,
+    n: number,
+    signal: AbortSignal,
+  ): Promise<readonly TokenConstraint[] | undefined> {
+    if (constraint?.kind === undefined) return undefined;
+    const opened: TokenConstraint[] = [];
+    try {
+      for (let i = 0; i < n; i++) opened.push(await this.matchers.open(constraint, signal));
+      return opened;
+    } catch (error) {
+      for (const each of opened) each.close();
+      throw error;
+    }
   }
 
   private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {

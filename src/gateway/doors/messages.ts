@@ -35,10 +35,8 @@ export function finishReason(finish: Finish): FinishReason {
 
 /** The wire form of what ended a completion; absent when nothing matched. */
 export function stopMatch(finish: Finish): StopMatch | undefined {
-  if (finish.reason !== 'stop') return undefined;
-  return 'stopString' in finish
-    ? { match: { $case: 'stopString', value: finish.stopString } }
-    : { match: { $case: 'tokenId', value: finish.tokenId } };
+  if ('stopString' in finish) return { match: { $case: 'stopString', value: finish.stopString } };
+  return 'tokenId' in finish ? { match: { $case: 'tokenId', value: finish.tokenId } } : undefined;
 }
 
 /** The wire form of a completion's end. */

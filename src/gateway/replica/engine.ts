@@ -10,12 +10,13 @@ import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
 import { encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
+import { Masking } from './masking.js';
 import { PausedReaders } from './paused-readers.js';
 import { type QueueLimits, queueFull, roomFor } from './queue-limits.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
-import type { PlannedSlice } from './scheduler/step-plan.js';
+import type { PlannedSlice, StepResult } from './scheduler/step-plan.js';
 
 export interface EngineOptions extends QueueLimits {
   /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
@@ -47,6 +48,7 @@ export interface EngineListener {
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
+  private masking: Masking | undefined;
   private readonly generations = new Map<Sequence, Generation>();
   /** Sequences that came before the first executor had told what it can hold. */
   private readonly early = new PeerQueue();
@@ -104,6 +106,10 @@ export class Engine implements Backend {
     }
     for (const sequence of generation.sequences) {
       this.generations.set(sequence, generation);
+      sequence.options.constraint?.listen({
+        ready: () => this.maskReady(generation, sequence),
+        failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
+      });
       this.queuedAt.set(sequence, performance.now());
       if (this.scheduler) this.scheduler.add(sequence);
       else {
@@ -158,6 +164,7 @@ export class Engine implements Backend {
     }
     if (!this.isDraining) this.stopped = undefined;
     this.session = session;
+    this.masking = new Masking(session.model, (frame) => session.send(frame));
     session.start({
       result: (response) => this.result(response),
       lost: (error, isAnswer) => this.listener.sessionLost(session.epoch, error, isAnswer),
@@ -168,6 +175,7 @@ export class Engine implements Backend {
   /** The executor is gone, with all that it held. */
   lose(): void {
     this.session = undefined;
+    this.masking = undefined;
     const { scheduler } = this;
     if (!scheduler) return;
     this.counters.replayed += scheduler.runningCount;
@@ -267,6 +275,7 @@ export class Engine implements Backend {
       this.paused.delete(generation);
     }
     this.generations.delete(sequence);
+    sequence.options.constraint?.close();
     this.queuedAt.delete(sequence);
     this.blame.ended(sequence);
     if (this.scheduler) this.scheduler.end(sequence);
@@ -274,13 +283,13 @@ export class Engine implements Backend {
   }
 
   private pump(): void {
-    const { session, scheduler } = this;
-    if (!session || !scheduler) return;
+    const { session, scheduler, masking } = this;
+    if (!session || !scheduler || !masking) return;
     // While a guilty request is searched, one step at a time: a fault then points at the step that was under way.
     while (scheduler.stepsInFlight < (this.blame.isSearching ? 1 : this.options.pipelineDepth)) {
       const plan = scheduler.plan();
       if (plan === undefined) return;
-      session.submit(encodeStep(plan, session.epoch));
+      session.submit(encodeStep(plan, session.epoch, masking.begin(plan)));
       for (const { sequence } of plan.opens) this.tellPlaced(sequence);
     }
   }
@@ -299,7 +308,7 @@ export class Engine implements Backend {
     if (!scheduler || !session) return;
     checkAnswer(scheduler.oldestStep, response, session.model.vocabularySize);
     countSaturated(this.counters, response.saturatedActivations, this.log);
-    const { slices, tokens } = scheduler.complete(response.outputs.map((output) => output.tokenId));
+    const { slices, tokens } = this.complete(scheduler, response);
     this.listener.stepCompleted();
     for (const { sequence } of slices) {
       const guilty = this.blame.progressed(sequence);
@@ -315,11 +324,33 @@ export class Engine implements Backend {
       else {
         this.guard(generation, () => {
           if (generation.push(sequence, output)) this.drop(sequence);
+          else sequence.options.constraint?.accept(output.tokenId);
         });
       }
     }
     if (this.options.checkEveryStep) scheduler.check();
     else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
+    this.pump();
+  }
+
+  private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
+    const sampled = scheduler.oldestStep?.slices.filter(({ sample }) => sample) ?? [];
+    this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
+    return scheduler.complete(outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)));
+  }
+
+  /** A sequence's next mask is known. */
+  private maskReady(generation: Generation, sequence: Sequence): void {
+    const mask = sequence.options.constraint?.mask;
+    if (mask === undefined || !this.generations.has(sequence)) return;
+    if (mask.onlyEnds && generation.cannotEnd(sequence)) {
+      this.drop(sequence);
+      this.guard(generation, () => generation.end(sequence, { reason: 'stop' }));
+      this.pump();
+      return;
+    }
+    if (this.masking?.ready(sequence, mask)) return;
+    sequence.makeUp();
     this.pump();
   }
 

@@ -41,6 +41,8 @@ export interface ReplicaCounts {
   readonly slotsYielded: number;
   readonly cachedTokens: number;
   readonly discardedTokens: number;
+  /** Tokens that were computed again because their mask had not come in time. */
+  readonly lateMasks: number;
   readonly replayed: number;
   readonly quarantined: number;
   readonly nonFinite: number;
@@ -186,7 +188,8 @@ export class Replica implements Backend {
   get counts(): ReplicaCounts {
     const { engine, supervisor } = this;
     const scheduler = engine.schedulerState;
-    const { preemptions, slotsYielded, cachedTokens, discardedTokens } = scheduler?.counters ?? NOTHING_SCHEDULED;
+    const { preemptions, slotsYielded, cachedTokens, discardedTokens, lateMasks } =
+      scheduler?.counters ?? NOTHING_SCHEDULED;
     return {
       running: scheduler?.runningCount ?? 0,
       waiting: scheduler?.waitingCount ?? 0,
@@ -198,6 +201,7 @@ export class Replica implements Backend {
       slotsYielded,
       cachedTokens,
       discardedTokens,
+      lateMasks,
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
       slots: this.slots,
@@ -208,7 +212,7 @@ export class Replica implements Backend {
   }
 }
 
-const NOTHING_SCHEDULED = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0 };
+const NOTHING_SCHEDULED = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0, lateMasks: 0 };
 
 /** What requests are told while no executor can be had. */
 function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {

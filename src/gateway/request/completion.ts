@@ -17,6 +17,8 @@ export interface StopOptions {
 export type Finish =
   | { readonly reason: 'stop'; readonly stopString: string }
   | { readonly reason: 'stop'; readonly tokenId: number }
+  /** What restricts the text lets nothing follow. */
+  | { readonly reason: 'stop' }
   | { readonly reason: 'length' }
   | { readonly reason: 'time_limit' };
 

@@ -1,4 +1,5 @@
 import type { RocmForgeError } from '../../shared/errors.js';
+import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 import type { RequestContext } from './context.js';
@@ -15,6 +16,8 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
+  /** What restricts the tokens of each completion. */
+  readonly constraints?: readonly TokenConstraint[] | undefined;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
   readonly promptText: string | undefined;
 }
@@ -55,6 +58,8 @@ export class Generation {
   /** Of each sequence that had a slot, when it last got one. */
   private readonly preemptions = new Map<Sequence, number>();
   private left: number;
+  /** How many tokens end a text. */
+  private readonly endIds: number;
 
   constructor(
     readonly parameters: GenerationParameters,
@@ -62,7 +67,7 @@ export class Generation {
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
-    const { n, promptIds, sampling: shared, promptText, stop, priority } = parameters;
+    const { n, promptIds, sampling: shared, promptText, stop, priority, constraints } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -72,7 +77,8 @@ export class Generation {
       // The prompt is the same for all: the first computes it and tells its log probabilities, which blocks that are found
       // do not have; the others take what it has computed.
       const takesPrefix = leader !== undefined || (shared.promptLogprobs === 0 && promptText === undefined);
-      const sampling = { ...shared, sampleIndex, ...(leader && { promptLogprobs: 0 }) };
+      const constrained = Number(constraints !== undefined);
+      const sampling = { ...shared, sampleIndex, constrained, ...(leader && { promptLogprobs: 0 }) };
       const options = {
         promptIds,
         sampling,
@@ -80,11 +86,13 @@ export class Generation {
         priority,
         peer: context.principal,
         takesPrefix,
+        constraint: constraints?.[sampleIndex],
       };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
     this.sequences = sequences;
     this.left = n;
+    this.endIds = tokenizer.eogIds.size;
   }
 
   /** Whether every completion has ended. */
@@ -126,6 +134,11 @@ export class Generation {
     if (!isKnown && this.promptProbabilities.length === promptIds.length) this.sink.prompt(this.promptProbabilities);
   }
 
+  /** Whether no token that ends a sequence's text can be sampled yet. */
+  cannotEnd(sequence: Sequence): boolean {
+    return this.endIds === 0 || sequence.emitted.length < this.parameters.stop.minTokens;
+  }
+
   /** Ends a sequence that emits no more although its own rules did not end it. */
   end(sequence: Sequence, finish: Finish): void {
     const index = sequence.options.sampling.sampleIndex;
@@ -144,6 +157,7 @@ export class Generation {
   /** Nobody listens any more. */
   abandon(): void {
     this.left = 0;
+    for (const constraint of this.parameters.constraints ?? []) constraint.close();
   }
 
   private finish(sequence: Sequence, finish: Finish): void {

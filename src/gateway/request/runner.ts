@@ -129,6 +129,7 @@ export class RequestRunner {
       const { reason, metadata } = asRocmForgeError(error);
       if (reason === 'RATE_LIMITED') limiter.countRefusal(metadata.limit as LimitName);
       end(reason, true);
+      generation.abandon();
       throw error;
     }
     usage.spend(promptIds.length);

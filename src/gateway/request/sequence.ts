@@ -1,4 +1,5 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
+import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
 import { NO_PREFIX, type Promised } from './prefix.js';
 
 /** How a sequence's tokens are drawn; what the executor's slot is told. */
@@ -23,6 +24,8 @@ export interface SequenceOptions {
   readonly peer?: string;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
+  /** What restricts its tokens. */
+  readonly constraint?: TokenConstraint | undefined;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
   readonly takesPrefix?: boolean;
 }
@@ -65,6 +68,8 @@ export class Sequence {
   awaited: Promised | undefined;
   /** Its reader does not keep up: nothing more is computed for now. */
   paused = false;
+  /** Its mask had not come in time: nothing is computed for it until its steps have returned and the mask is there. */
+  isLate = false;
   /** Order of arrival. Set by the scheduler. */
   arrival = 0;
 
@@ -92,12 +97,32 @@ export class Sequence {
 
   /** Positions that could be computed now. */
   get behind(): number {
-    return this.complete || this.paused ? 0 : this.length - this.scheduled;
+    return this.complete || this.paused || this.isLate ? 0 : this.length - this.scheduled;
   }
 
   /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
   get asksPromptLogprobs(): boolean {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
+  }
+
+  /** What restricts the token that would be sampled now; it may depend on one that is not known yet. */
+  get mask(): TokenMask | 'pending' | undefined {
+    const { constraint } = this.options;
+    if (constraint === undefined) return undefined;
+    return (this.pending === 0 ? constraint.mask : undefined) ?? 'pending';
+  }
+
+  /** Its mask had not come in time: the position that it was to be sampled at is computed again. */
+  missed(position: number): void {
+    if (!this.isLate) this.computed = position;
+    this.isLate = true;
+  }
+
+  /** Goes on after {@link missed}, when nothing is under way that knew nothing of it, and the mask is there. */
+  makeUp(): void {
+    if (!this.isLate || this.inFlight > 0 || this.options.constraint?.mask === undefined) return;
+    this.isLate = false;
+    this.scheduled = this.computed;
   }
 
   /** The token at a known position. */
@@ -124,6 +149,7 @@ export class Sequence {
     this.scheduled = 0;
     this.pending = 0;
     this.inFlight = 0;
+    this.isLate = false;
     this.registeredBlocks = 0;
     this.registeredPrefix = NO_PREFIX;
     this.awaited = undefined;

@@ -45,6 +45,11 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
   }
   check(request.n !== 0, 'n', 'must be at least 1');
+  check(
+    request.constraint?.kind === undefined || !stop?.ignoreEos,
+    'stop.ignore_eos',
+    'cannot be kept with a constraint, which says where the text ends',
+  );
   refuseUnimplemented(request);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;

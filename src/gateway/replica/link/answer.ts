@@ -24,8 +24,11 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   if (response.stepId !== BigInt(step.stepId)) throw wrong(`step ${response.stepId}`, `step ${step.stepId}`);
   const sampled = step.slices.filter(({ sample }) => sample);
   if (outputs.length !== sampled.length) throw wrong(`${outputs.length} tokens`, `${sampled.length}`);
-  sampled.forEach(({ slot, sequence }, i) => {
-    checkOutput(outputs[i] as SlotOutput, slot, sequence.options.sampling.logprobs, vocabularySize);
+  sampled.forEach(({ slot, sequence, mask }, i) => {
+    const output = outputs[i] as SlotOutput;
+    if (output.late && mask !== 'pending') throw wrong(`no token for slot ${slot}`, 'one: its mask was there');
+    const { logprobs } = sequence.options.sampling;
+    checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
   });
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);

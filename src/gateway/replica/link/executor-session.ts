@@ -171,6 +171,11 @@ export class ExecutorSession {
     this.stream?.write(step);
   }
 
+  /** Sends what is no step. */
+  send(frame: ExecuteRequest): void {
+    this.stream?.write(frame);
+  }
+
   /** Declares the executor gone: it died, or is about to be killed. */
   lose(error: unknown, isAnswer: boolean): void {
     const { listener } = this;
@@ -206,7 +211,16 @@ export class ExecutorSession {
 
   /** The executor is to know that its gateway lives: it would be another's for the asking otherwise. */
   private beat(): void {
-    this.stream?.write({ stepId: 0n, epoch: this.epoch, closes: [], opens: [], appends: [], slices: [], masks: [], slotMasks: [] });
+    this.stream?.write({
+      stepId: 0n,
+      epoch: this.epoch,
+      closes: [],
+      opens: [],
+      appends: [],
+      slices: [],
+      masks: [],
+      slotMasks: [],
+    });
   }
 }
 

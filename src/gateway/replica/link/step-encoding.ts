@@ -1,9 +1,10 @@
 import type { ExecuteRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling } from '../../../shared/sampling-schema.js';
+import type { StepMasks } from '../masking.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
 
 /** The frame that tells the executor of one epoch to run a plan. */
-export function encodeStep(plan: StepPlan, epoch: bigint): ExecuteRequest {
+export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): ExecuteRequest {
   return {
     stepId: BigInt(plan.stepId),
     epoch,
@@ -28,14 +29,15 @@ export function encodeStep(plan: StepPlan, epoch: bigint): ExecuteRequest {
       blockIds: bytesOf(Uint32Array.from(blocks)),
       windowBlockIds: bytesOf(Uint32Array.from(windowBlocks)),
     })),
-    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs }) => ({
+    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs }, i) => ({
       slot,
       position,
       count,
       sample,
       promptLogprobs,
+      mask: masks?.slices[i],
     })),
-    masks: [],
+    masks: masks?.masks ?? [],
     slotMasks: [],
   };
 }

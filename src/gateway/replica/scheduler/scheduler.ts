@@ -40,7 +40,7 @@ export class Scheduler {
   readonly windows: WindowBlocks;
   /** Who may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
-  readonly counters = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0 };
+  readonly counters = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0, lateMasks: 0 };
   /** Who waits, and who holds how many slots. */
   readonly queue = new PeerQueue();
   private running: Sequence[] = [];
@@ -195,27 +195,32 @@ export class Scheduler {
   /**
    * The oldest step under way has returned.
    *
-   * @param tokens the sampled token of each slice with `sample`, in order
+   * @param tokens the sampled token of each slice with `sample`, in order; undefined where its mask was late
    * @returns what the step computed, and the tokens that somebody still wants; they are emitted already
    */
-  complete(tokens: readonly number[]): StepResult {
+  complete(tokens: readonly (number | undefined)[]): StepResult {
     const plan = this.inFlight.shift();
     if (plan === undefined) throw new Error('a result came for no step');
     const wanted: StepToken[] = [];
     let index = 0;
     for (const { sequence, position, count, sample } of plan.slices) {
       sequence.inFlight -= 1;
-      sequence.computed = position + count;
+      const token = sample ? tokens[index] : undefined;
+      if (sample && token === undefined) sequence.missed(position + count - 1);
+      else sequence.computed = position + count;
       if (sample) {
         sequence.pending -= 1;
-        if (sequence.state === 'ended') {
+        if (token === undefined) {
+          this.counters.lateMasks += 1;
+        } else if (sequence.state === 'ended') {
           this.counters.discardedTokens += 1;
         } else {
-          sequence.emitted.push(tokens[index] as number);
+          sequence.emitted.push(token);
           wanted.push({ sequence, index });
         }
         index += 1;
       }
+      sequence.makeUp();
       if (sequence.state === 'running' || sequence.state === 'draining') {
         this.cache.register(sequence);
         this.windows.leave(sequence);
@@ -278,10 +283,11 @@ export class Scheduler {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.asksPromptLogprobs;
     const sample = position + count === sequence.length;
+    const mask = sample ? sequence.mask : undefined;
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
-    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs };
+    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs, mask };
   }
 
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */

@@ -1,3 +1,4 @@
+import type { TokenMask } from '../../matching/token-constraint.js';
 import type { Sequence } from '../../request/sequence.js';
 
 /** A slot that begins a sequence, and its block tables so far. */
@@ -35,6 +36,8 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** Whether each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
+  /** Of a sample that is constrained: its mask, or that it depends on a token that is under way. */
+  readonly mask?: TokenMask | 'pending' | undefined;
 }
 
 /** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */

@@ -1,0 +1,56 @@
+import type { ErrorReason } from '../../shared/errors.js';
+import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
+
+/** What a thread is started with. */
+export interface MatcherWorkerData {
+  /** The bytes of all tokens, one after the other. */
+  readonly bytes: SharedArrayBuffer;
+  /** `[tokens + 1]` u32: where each begins. One of no bytes is allowed nowhere, unless it ends the text. */
+  readonly offsets: SharedArrayBuffer;
+  readonly endIds: readonly number[];
+}
+
+/** What a thread is told. */
+export type MatcherJob =
+  /** Begins the answer `id`, as far as it has come. */
+  | {
+      readonly kind: 'open';
+      readonly id: number;
+      readonly constraint: Constraint;
+      readonly tokenIds: readonly number[];
+    }
+  /** Answers went on, in this order. */
+  | { readonly kind: 'accept'; readonly tokens: readonly (readonly [id: number, tokenId: number])[] }
+  | { readonly kind: 'close'; readonly id: number };
+
+/** A mask of a thread's, which it may name again. */
+export interface ThreadMask {
+  readonly key: number;
+  /** With the first naming. */
+  readonly bits?: Uint8Array;
+  readonly onlyEnds: boolean;
+}
+
+/** What a thread tells. */
+export type MatcherMessage =
+  /** It takes jobs. */
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'opened'; readonly id: number; readonly mask: ThreadMask }
+  /** The constraint cannot be kept. */
+  | {
+      readonly kind: 'refused';
+      readonly id: number;
+      readonly reason: ErrorReason;
+      readonly message: string;
+      readonly metadata: Readonly<Record<string, string>>;
+      /** Whether the library gave up, of which it does not recover for certain. */
+      readonly isWorn: boolean;
+    }
+  /** An answer's tokens are none of its grammar. */
+  | { readonly kind: 'broken'; readonly id: number }
+  | {
+      readonly kind: 'masks';
+      readonly masks: readonly (readonly [id: number, mask: ThreadMask])[];
+      /** Keys that will not be named again. */
+      readonly forgotten: readonly number[];
+    };

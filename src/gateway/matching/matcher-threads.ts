@@ -1,0 +1,308 @@
+import { createHash } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
+import type { ConstraintListener, TokenConstraint, TokenMask } from './token-constraint.js';
+
+export interface MatcherThreadsOptions {
+  readonly tokenizer: Tokenizer;
+  /** Each has a vocabulary of its own (about 0.2 GB for 128,000 tokens); started when they are needed. Default 2. */
+  readonly threads?: number;
+  /** How long a grammar may take to be compiled; default 10 s. */
+  readonly compileLimitMs?: number;
+  /** Answers that wait for their grammar to be compiled; default 64. */
+  readonly maxWaiting?: number;
+}
+
+const THREADS = 2;
+const COMPILE_LIMIT_MS = 10_000;
+const MAX_WAITING = 64;
+
+/** Threads run compiled JavaScript only; from a source file (vitest) that is the built twin under `dist/`. */
+function workerFile(): string {
+  const directory = fileURLToPath(new URL('.', import.meta.url));
+  const built = import.meta.url.endsWith('.ts') ? directory.replace(/\/src\/gateway\//, '/dist/gateway/') : directory;
+  return `${built}matcher-worker.js`;
+}
+
+/** Works out which tokens may come next in answers of a form, in threads. An answer stays with its thread. */
+export class MatcherThreads {
+  private readonly threads: MatcherThread[] = [];
+  private data: MatcherWorkerData | undefined;
+  private waiting = 0;
+  private isClosed = false;
+
+  constructor(private readonly options: MatcherThreadsOptions) {}
+
+  /**
+   * Begins an answer of a form; resolves when its first mask is known.
+   *
+   * @throws RocmForgeError `INVALID_FIELD` for a constraint that cannot be kept, or takes too long to be compiled; `QUEUE_FULL`
+   */
+  async open(constraint: Constraint, signal?: AbortSignal): Promise<TokenConstraint> {
+    if (this.waiting >= (this.options.maxWaiting ?? MAX_WAITING)) {
+      throw new RocmForgeError('QUEUE_FULL', `${this.waiting} grammars wait to be compiled; try again later`);
+    }
+    this.waiting += 1;
+    try {
+      const answer = new ConstrainedAnswer(constraint);
+      await this.place(answer, signal);
+      return answer;
+    } finally {
+      this.waiting -= 1;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    await Promise.all(this.threads.map((thread) => thread.end()));
+  }
+
+  private async place(answer: ConstrainedAnswer, signal?: AbortSignal): Promise<void> {
+    for (;;) {
+      if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
+      const thread = this.threadFor(answer.form);
+      if (answer.isClosed) return;
+      if (!thread.isOpening) return thread.open(answer);
+      await thread.opened;
+      signal?.throwIfAborted();
+    }
+  }
+
+  /**
+   * The thread that an answer goes to: one that knows its grammar, else one without answers, which a long compilation
+   * would hold up, else the one with the fewest.
+   */
+  private threadFor(form: string): MatcherThread {
+    const threads = this.threads.filter((thread) => !thread.isWorn);
+    const byLoad = threads.toSorted((a, b) => Number(a.isOpening) - Number(b.isOpening) || a.load - b.load);
+    const knowing = byLoad.find((thread) => thread.knows(form));
+    if (knowing !== undefined) return knowing;
+    const [least] = byLoad;
+    if (least !== undefined && least.load === 0 && !least.isOpening) return least;
+    if (threads.length < (this.options.threads ?? THREADS)) return this.start();
+    return least as MatcherThread;
+  }
+
+  private start(): MatcherThread {
+    this.data ??= workerData(this.options.tokenizer);
+    const limit = this.options.compileLimitMs ?? COMPILE_LIMIT_MS;
+    const thread = new MatcherThread(workerFile(), this.data, limit, (lost) => {
+      this.threads.splice(this.threads.indexOf(thread), 1);
+      // They go on where they were, with another thread.
+      for (const answer of lost) this.place(answer).catch((error: Error) => answer.fail(error));
+    });
+    this.threads.push(thread);
+    return thread;
+  }
+}
+
+/** The tokenizer's vocabulary, as all threads share it. Special tokens are in no text, so no grammar may ask for them. */
+function workerData(tokenizer: Tokenizer): MatcherWorkerData {
+  const { vocabularySize, eogIds } = tokenizer;
+  const nothing = new Uint8Array(0);
+  const bytesOf = (id: number) => (tokenizer.isSpecial(id) || eogIds.has(id) ? nothing : tokenizer.tokenBytes(id));
+  const offsets = new Uint32Array(new SharedArrayBuffer(4 * (vocabularySize + 1)));
+  for (let id = 0; id < vocabularySize; id++) offsets[id + 1] = (offsets[id] as number) + bytesOf(id).length;
+  const bytes = new Uint8Array(new SharedArrayBuffer(offsets[vocabularySize] as number));
+  for (let id = 0; id < vocabularySize; id++) bytes.set(bytesOf(id), offsets[id]);
+  return { bytes: bytes.buffer, offsets: offsets.buffer, endIds: [...eogIds] };
+}
+
+/** An answer, as far as it has come. */
+class ConstrainedAnswer implements TokenConstraint {
+  mask: TokenMask | undefined;
+  /** What a thread that takes it over is told. */
+  readonly tokenIds: number[] = [];
+  thread: MatcherThread | undefined;
+  id = 0;
+  isClosed = false;
+  private listener: ConstraintListener | undefined;
+
+  /** The same for all answers of this form. */
+  readonly form: string;
+
+  constructor(readonly constraint: Constraint) {
+    this.form = createHash('sha256').update(JSON.stringify(constraint)).digest('base64');
+  }
+
+  accept(tokenId: number): void {
+    this.mask = undefined;
+    this.tokenIds.push(tokenId);
+    // Without a thread the next one hears of it when it takes the answer over.
+    this.thread?.accept(this.id, tokenId);
+  }
+
+  listen(listener: ConstraintListener): void {
+    this.listener = listener;
+  }
+
+  close(): void {
+    this.isClosed = true;
+    this.thread?.drop(this);
+  }
+
+  ready(mask: TokenMask): void {
+    this.mask = mask;
+    this.listener?.ready();
+  }
+
+  fail(error: Error): void {
+    if (!this.isClosed) this.listener?.failed(error);
+  }
+}
+
+/** One thread, and the answers that it has. */
+class MatcherThread {
+  private readonly worker: Worker;
+  private readonly answers = new Map<number, ConstrainedAnswer>();
+  /** Those that it has compiled, by {@link ConstrainedAnswer.form}; some of them may be compiled again. */
+  private readonly forms = new Set<string>();
+  private readonly masks = new Map<number, TokenMask>();
+  private lastId = 0;
+  private outbox: [id: number, tokenId: number][] = [];
+  private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private isReady = false;
+  /** The library gave up once: its memory is not to be trusted for long. It ends with its last answer. */
+  isWorn = false;
+  /** Resolves when it has done with what it opens. */
+  opened: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    file: string,
+    data: MatcherWorkerData,
+    private readonly compileLimitMs: number,
+    private readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void,
+  ) {
+    this.worker = new Worker(file, { workerData: data });
+    this.worker.unref();
+    this.worker.on('message', (message: MatcherMessage) => this.hear(message));
+    this.worker.on('error', () => undefined);
+    this.worker.on('exit', () => this.lost(new RocmForgeError('INTERNAL', 'the grammar thread ended')));
+  }
+
+  get load(): number {
+    return this.answers.size;
+  }
+
+  get isOpening(): boolean {
+    return this.opening !== undefined;
+  }
+
+  knows(form: string): boolean {
+    return this.forms.has(form);
+  }
+
+  /** Takes an answer, as far as it has come. @throws as {@link MatcherThreads.open} */
+  open(answer: ConstrainedAnswer): Promise<void> {
+    this.lastId += 1;
+    answer.id = this.lastId;
+    answer.thread = this;
+    this.answers.set(answer.id, answer);
+    const opened = new Promise<void>((resolve, reject) => {
+      this.opening = { answer, resolve, reject };
+    });
+    this.opened = opened.catch(() => undefined);
+    this.post({ kind: 'open', id: answer.id, constraint: answer.constraint, tokenIds: [...answer.tokenIds] });
+    if (this.isReady) this.watch();
+    return opened;
+  }
+
+  accept(id: number, tokenId: number): void {
+    if (this.outbox.length === 0) queueMicrotask(() => this.flush());
+    this.outbox.push([id, tokenId]);
+  }
+
+  drop(answer: ConstrainedAnswer): void {
+    this.answers.delete(answer.id);
+    this.post({ kind: 'close', id: answer.id });
+    this.endIfWorn();
+  }
+
+  async end(): Promise<void> {
+    await this.worker.terminate();
+  }
+
+  private flush(): void {
+    this.post({ kind: 'accept', tokens: this.outbox });
+    this.outbox = [];
+  }
+
+  private post(job: MatcherJob): void {
+    this.worker.postMessage(job);
+  }
+
+  /** A grammar that takes too long takes its thread along: nothing else can stop it. */
+  private watch(): void {
+    this.timer = setTimeout(() => {
+      const seconds = this.compileLimitMs / 1000;
+      this.settle(refused(`takes more than ${seconds} s to be compiled; make it smaller`));
+      void this.worker.terminate();
+    }, this.compileLimitMs);
+  }
+
+  private settle(error?: Error): void {
+    clearTimeout(this.timer);
+    const { opening } = this;
+    this.opening = undefined;
+    if (opening === undefined) return;
+    if (error === undefined) {
+      opening.resolve();
+      return;
+    }
+    this.answers.delete(opening.answer.id);
+    opening.answer.thread = undefined;
+    opening.reject(error);
+  }
+
+  private hear(message: MatcherMessage): void {
+    if (message.kind === 'ready') {
+      this.isReady = true;
+      if (this.isOpening) this.watch();
+      return;
+    }
+    if (message.kind === 'masks') {
+      for (const [id, mask] of message.masks) this.ready(id, mask);
+      for (const key of message.forgotten) this.masks.delete(key);
+      return;
+    }
+    const answer = this.answers.get(message.id);
+    if (message.kind === 'broken') {
+      const error = new RocmForgeError('INTERNAL', 'the answer has left its grammar');
+      if (this.opening?.answer === answer) this.settle(error);
+      else answer?.fail(error);
+    } else if (message.kind === 'refused') {
+      this.isWorn ||= message.isWorn;
+      this.settle(new RocmForgeError(message.reason, message.message, message.metadata));
+      this.endIfWorn();
+    } else {
+      if (answer !== undefined) this.forms.add(answer.form);
+      this.ready(message.id, message.mask);
+      this.settle();
+    }
+  }
+
+  private ready(id: number, { key, bits, onlyEnds }: ThreadMask): void {
+    if (bits !== undefined) this.masks.set(key, { bits, onlyEnds });
+    this.answers.get(id)?.ready(this.masks.get(key) as TokenMask);
+  }
+
+  private endIfWorn(): void {
+    if (this.isWorn && this.load === 0) void this.worker.terminate();
+  }
+
+  private lost(error: Error): void {
+    this.settle(error);
+    const answers = [...this.answers.values()];
+    for (const answer of answers) answer.thread = undefined;
+    this.onEnd(answers);
+  }
+}
+
+function refused(why: string): RocmForgeError {
+  return new RocmForgeError('INVALID_FIELD', `constraint ${why}`, { field: 'constraint' });
+}

@@ -1,0 +1,127 @@
+import type {
+  ExecuteRequest,
+  LoadedModel,
+  SliceMask,
+  SlotMask,
+  TokenMask as TokenMaskMessage,
+} from '../../shared/generated/rocmforge/executor/v1/executor.js';
+import type { TokenMask } from '../matching/token-constraint.js';
+import type { Sequence } from '../request/sequence.js';
+import type { StepPlan } from './scheduler/step-plan.js';
+
+/** A mask that the executor has, and how many steps under way name it. */
+interface KnownMask {
+  readonly id: number;
+  steps: number;
+}
+
+/** A step under way: the masks that it names, and who waits in it for one. */
+interface MaskedStep {
+  readonly stepId: bigint;
+  readonly named: KnownMask[];
+  readonly pending: Map<Sequence, number>;
+}
+
+/** What a step's frame says of masks. */
+export interface StepMasks {
+  /** Those that the executor does not have. */
+  readonly masks: TokenMaskMessage[];
+  /** Of each slice. */
+  readonly slices: readonly (SliceMask | undefined)[];
+}
+
+const PENDING: SliceMask = { id: 0 };
+
+/** The masks of one executor's epoch: which it has, under which ids, and which steps wait for one. */
+export class Masking {
+  /** The one named last at the end. */
+  private readonly known = new Map<TokenMask, KnownMask>();
+  private steps: MaskedStep[] = [];
+  private outbox: { readonly step: MaskedStep; readonly masks: TokenMaskMessage[]; readonly slots: SlotMask[] }[] = [];
+
+  constructor(
+    private readonly model: Pick<LoadedModel, 'epoch' | 'maskIds' | 'vocabularySize'>,
+    private readonly send: (frame: ExecuteRequest) => void,
+  ) {}
+
+  /** A step is about to be sent. */
+  begin({ stepId, slices }: StepPlan): StepMasks {
+    const step: MaskedStep = { stepId: BigInt(stepId), named: [], pending: new Map() };
+    const masks: TokenMaskMessage[] = [];
+    const told = slices.map(({ sequence, slot, mask }): SliceMask | undefined => {
+      if (mask === undefined) return undefined;
+      if (mask !== 'pending') return { id: this.name(mask, step, masks) };
+      step.pending.set(sequence, slot);
+      return PENDING;
+    });
+    this.steps.push(step);
+    return { masks, slices: told };
+  }
+
+  /** A sequence's next mask is known. @returns whether a step under way waits for it */
+  ready(sequence: Sequence, mask: TokenMask): boolean {
+    const step = this.steps.find(({ pending }) => pending.has(sequence));
+    const slot = step?.pending.get(sequence);
+    if (step === undefined || slot === undefined) return false;
+    step.pending.delete(sequence);
+    if (this.outbox.length === 0) queueMicrotask(() => this.flush());
+    let frame = this.outbox.find((each) => each.step === step);
+    if (frame === undefined) {
+      frame = { step, masks: [], slots: [] };
+      this.outbox.push(frame);
+    }
+    frame.slots.push({ slot, mask: this.name(mask, step, frame.masks) });
+    return true;
+  }
+
+  /** The oldest step has returned, without a token for those who were late. */
+  completed(late: readonly Sequence[]): void {
+    for (const mask of this.steps.shift()?.named ?? []) mask.steps -= 1;
+    // Nothing will come of what they have in later steps, either.
+    for (const { pending } of this.steps) for (const sequence of late) pending.delete(sequence);
+  }
+
+  /** The id of a mask for a step; what the executor does not have is added to what it is sent. */
+  private name(mask: TokenMask, step: MaskedStep, sent: TokenMaskMessage[]): number {
+    let known = this.known.get(mask);
+    if (known === undefined) {
+      known = { id: this.freeId(), steps: 0 };
+      sent.push({ id: known.id, allowed: this.padded(mask.bits) });
+    }
+    // Used last.
+    this.known.delete(mask);
+    this.known.set(mask, known);
+    known.steps += 1;
+    step.named.push(known);
+    return known.id;
+  }
+
+  private freeId(): number {
+    if (this.known.size < this.model.maskIds) return this.known.size + 1;
+    for (const [mask, { id, steps }] of this.known) {
+      if (steps > 0) continue;
+      this.known.delete(mask);
+      return id;
+    }
+    // A step names at most one for each slot, and the executor has ids for those of several steps.
+    throw new Error('every mask is in use');
+  }
+
+  /** A model may have more rows than the tokenizer has tokens: nothing says what they are. */
+  private padded(bits: Uint8Array): Buffer {
+    const bytes = 4 * Math.ceil(this.model.vocabularySize / 32);
+    if (bits.length === bytes) return Buffer.from(bits.buffer, bits.byteOffset, bytes);
+    const padded = Buffer.alloc(bytes);
+    padded.set(bits);
+    return padded;
+  }
+
+  private flush(): void {
+    const { epoch } = this.model;
+    const outbox = this.outbox.splice(0);
+    for (const { step, masks, slots } of outbox) {
+      const nothing = { closes: [], opens: [], appends: [], slices: [] };
+      this.send({ stepId: step.stepId, epoch, ...nothing, masks, slotMasks: slots });
+    }
+  }
+}
