@@ -95,12 +95,14 @@ export class MaskTable {
    * has passed.
    *
    * @param computed resolves when everything else is, with its microseconds
+   * @param isAlone whether nothing else is sampled in the step
    * @returns by slot the mask's id; slots whose masks have not come are left out
    */
   async wait(
     stepId: bigint,
     slots: readonly number[],
     computed: Promise<number>,
+    isAlone: boolean,
   ): Promise<ReadonlyMap<number, number>> {
     const masks = new Map<number, number | undefined>(slots.map((slot) => [slot, undefined]));
     const all = new Promise<void>((resolve) => {
@@ -110,7 +112,7 @@ export class MaskTable {
     const early = this.early.filter((each) => each.stepId === stepId);
     for (const { slotMasks } of early) this.arrive(stepId, slotMasks);
     const over = computed.then(async (us) => {
-      const end = performance.now() + Math.max(LATE_MS, (LATE_SHARE * us) / 1000);
+      const end = performance.now() + (isAlone ? ALONE_MS : Math.max(LATE_MS, (LATE_SHARE * us) / 1000));
       // Timers have milliseconds; this looks at what has come in between.
       while (awaited.missing > 0 && performance.now() < end) await new Promise((resolve) => setImmediate(resolve));
     });

@@ -224,8 +224,9 @@ export class StepRunner {
       });
       const answer = this.answerOf(staging);
       const pending = masked.filter(({ mask }) => mask === PENDING).map(({ slot }) => slot);
+      const isAlone = pending.length === counts[COUNT_SAMPLES];
       // When the forward pass fails, so does this.
-      const came = pending.length === 0 ? NO_MASKS : await this.masks.wait(step.stepId, pending, computing);
+      const came = pending.length === 0 ? NO_MASKS : await this.masks.wait(step.stepId, pending, computing, isAlone);
       const late = new Set<number>();
       const rows = masked.map(({ slot, position, sample, mask }) => {
         const id = mask === PENDING ? came.get(slot) : mask;
