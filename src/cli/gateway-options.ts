@@ -23,6 +23,7 @@ export function gatewayOptions(
       readonly executorCert?: string;
       readonly executorKey?: string;
       readonly pipelineDepth?: number;
+      readonly speculate?: 'lookup' | 'off';
       readonly prefixCache?: boolean;
       readonly streamInterval?: number;
       readonly stepTimeoutMs?: number;
@@ -70,6 +71,7 @@ export function gatewayOptions(
     kvMemoryBytes: options.kvMemory ?? 0,
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,
+    speculate: options.speculate,
     prefixCache: options.prefixCache ?? true,
     streamInterval: options.streamInterval,
     stepTimeoutMs: options.stepTimeoutMs ?? 2000,

@@ -26,6 +26,11 @@ export function addServeCommand(serve: Command): void {
     .option('--executor-key <file>', 'its private key')
     .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once').argParser(wholeNumber(1)).default(2))
     .option('--no-prefix-cache', 'compute every prompt from its start')
+    .addOption(
+      new Option('--speculate <how>', 'guess at next tokens by what was said before, and compute several at once')
+        .choices(['lookup', 'off'])
+        .default('lookup'),
+    )
     .addOption(new Option('--stream-interval <tokens>', 'that come together').argParser(wholeNumber(1)).default(1))
     .addOption(
       new Option('--step-timeout-ms <ms>', 'the least time a step gets before the executor counts as hung')

@@ -46,6 +46,12 @@ export interface FilledStep {
   readonly masked: readonly MaskedRow[];
 }
 
+/** Tokens that are sampled for a slice. */
+export function outputsOf({ sample, count, tokenIds }: Pick<Slice, 'sample' | 'count' | 'tokenIds'>): number {
+  if (!sample) return 0;
+  return tokenIds === undefined ? 1 : count;
+}
+
 /** Turns frames into the tables that kernels read, and keeps the slots that they speak of. */
 export class StepFiller {
   readonly slots: SlotTable;
@@ -116,15 +122,21 @@ export class StepFiller {
         row += 1;
       });
       furthest = Math.max(furthest, slice.position + slice.count);
-      for (let first = row - slice.count; first < row; first += this.tileRows) {
+      // A row with guesses is as one of another sequence: the same graphs hold it.
+      const tileRows = slice.tokenIds === undefined ? this.tileRows : 1;
+      for (let first = row - slice.count; first < row; first += tileRows) {
         words[offsets.tiles + 2 * tiles] = first;
-        words[offsets.tiles + 2 * tiles + 1] = Math.min(this.tileRows, row - first);
+        words[offsets.tiles + 2 * tiles + 1] = Math.min(tileRows, row - first);
         tiles += 1;
       }
       if (!slice.sample) continue;
       if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
+      if (slice.tokenIds !== undefined && slice.count > 1) this.slots.guessed(slice.slot);
       this.mask(slice, samples, isVoid);
-      words[offsets.sampleRow + samples++] = row - 1;
+      for (let from = row - outputsOf(slice); from < row; from++) {
+        if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
+        words[offsets.sampleRow + samples++] = from;
+      }
     }
     const isSplit = splitsContexts(row, tiles, this.forward.splits?.rows ?? 0);
     if (!isSplit && tiles < row) {

@@ -1,5 +1,5 @@
 import { AttendedClock } from '../shared/attended-clock.js';
-import type { ExecuteRequest } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
@@ -20,7 +20,7 @@ import {
   STEP_COUNTS,
 } from './model/step-counts.js';
 import { OUTPUT_HEADER } from './model/step-tables.js';
-import { type FilledStep, PENDING, StepFiller } from './step-filler.js';
+import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput, type StepOutput } from './step-output.js';
 
 /** Host memory of one step under way. */
@@ -140,7 +140,7 @@ export class StepRunner {
       const filled = this.filler.fill(step, staging.input);
       const samples = this.filler.counts[COUNT_SAMPLES] as number;
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
-      const sampled = step.slices.filter((slice) => slice.sample);
+      const sampled = step.slices.flatMap((slice) => Array<Slice>(outputsOf(slice)).fill(slice));
       const asked = sampled.map(({ slot }) => ({
         logprobs: this.filler.slots.logprobsOf(slot),
         tell: this.filler.slots.sampledBy(slot),
@@ -305,7 +305,7 @@ export class StepRunner {
   /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
   private isRecurring(step: ExecuteRequest): boolean {
     if (this.device.isHost || step.slices.length === 0 || this.filler.counts[COUNT_PROMPT_ROWS] !== 0) return false;
-    return step.slices.every((slice) => slice.count === 1 && slice.sample);
+    return step.slices.every((slice) => slice.sample && slice.count === outputsOf(slice));
   }
 
   /**

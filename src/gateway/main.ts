@@ -46,6 +46,8 @@ export interface GatewayOptions extends ConnectionOptions, TrustOptions {
   readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
+  /** How next tokens are guessed at; default by what was said before. */
+  readonly speculate?: 'lookup' | 'off' | undefined;
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;
   /** See {@link ReplicaOptions}. */
@@ -174,7 +176,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const readiness = () => ({ ready: router.isReady, device: router.device });
   const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
   const matchers = new MatcherThreads({ tokenizer });
-  const inference = new Inference(model, encoder, runner, matchers, readiness, options.streamInterval);
+  const inference = new Inference(model, encoder, runner, matchers, readiness, {
+    streamInterval: options.streamInterval,
+    speculates: options.speculate !== 'off',
+  });
   const services = publicServices(inference, () => loadOf(router.counts));
   // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
   const health = new Health(

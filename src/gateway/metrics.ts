@@ -93,6 +93,8 @@ export class Metrics implements RequestObserver, TrustObserver {
       () => counts().slotsYielded,
     );
     total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => counts().cachedTokens);
+    total('spec_decode_num_draft_tokens_total', 'Tokens guessed at and computed', () => counts().guesses);
+    total('spec_decode_num_accepted_tokens_total', 'Guesses that were right', () => counts().acceptedGuesses);
     total(
       'late_masks_total',
       'Tokens computed again because their mask had not come in time',

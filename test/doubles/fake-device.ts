@@ -32,6 +32,8 @@ interface Slot {
   position: number;
   chain: number;
   lastToken: number;
+  /** Positions from here on were computed of guesses. */
+  guessedFrom: number;
 }
 
 /** What a sequence of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
@@ -102,19 +104,17 @@ export class FakeDevice {
       seen.add(slice.slot);
       rows += slice.count;
       const slot = this.get(slice.slot);
+      const output = { slot: slice.slot, logprob: 0, nonFinite: false, late: false, ...likeliest(slot.top) };
+      if (slice.tokenIds !== undefined) {
+        const sampled = this.guess(slot, slice, words(slice.tokenIds));
+        outputs.push(...sampled.map((tokenId) => ({ ...output, tokenId })));
+        continue;
+      }
       this.compute(slot, slice);
       if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
       slot.lastToken = tokenOf(slot.chain, this.vocabulary);
-      const { slot: index } = slice;
-      outputs.push({
-        slot: index,
-        tokenId: slot.lastToken,
-        logprob: 0,
-        nonFinite: false,
-        late: false,
-        ...likeliest(slot.top),
-      });
+      outputs.push({ ...output, tokenId: slot.lastToken });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
     const logits = outputs.length + promptOutputs.length;
@@ -141,6 +141,7 @@ export class FakeDevice {
       position: 0,
       chain: EMPTY,
       lastToken: -1,
+      guessedFrom: 0,
     };
     this.hold(opened, words(blockIds));
     this.slots.set(slot, opened);
@@ -172,6 +173,28 @@ export class FakeDevice {
       this.write(slot, p);
     }
     slot.position = position + count;
+    slot.guessedFrom = slot.position;
+  }
+
+  /** A slice that says its tokens: guesses of the last such slice that were wrong are forgotten. */
+  private guess(slot: Slot, { slot: index, position, count, sample }: Slice, ids: Uint32Array): number[] {
+    if (!sample || ids.length !== count)
+      throw new Error(`${ids.length} tokens for ${count} positions of slot ${index}`);
+    if (position < slot.known.length || position > slot.position || position < slot.guessedFrom) {
+      throw new Error(
+        `slot ${index} is at ${slot.position}, of which ${slot.guessedFrom} are certain, not ${position}`,
+      );
+    }
+    slot.chain = this.kv[this.place(slot, position - 1)] as number;
+    const sampled = Array.from(ids, (token, i) => {
+      slot.chain = chained(slot.chain, token);
+      this.write(slot, position + i);
+      return tokenOf(slot.chain, this.vocabulary);
+    });
+    slot.position = position + count;
+    slot.guessedFrom = position + 1;
+    slot.lastToken = count === 1 ? (sampled[0] as number) : -1;
+    return sampled;
   }
 
   /** Positions that are in shared blocks already: their content must be what this slot would have computed. */

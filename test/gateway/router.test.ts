@@ -16,6 +16,8 @@ const NOTHING: ReplicaCounts = {
   slotsYielded: 0,
   cachedTokens: 0,
   lateMasks: 1,
+  guesses: 1,
+  acceptedGuesses: 1,
   discardedTokens: 0,
   replayed: 0,
   quarantined: 0,

@@ -209,6 +209,12 @@ export class SlotTable {
       );
     }
     if (this.limits.windowed !== undefined) this.checkWindow(slot, slice, this.limits.windowed);
+    if (slice.tokenIds !== undefined) {
+      this.guesses(slot, slice, slice.tokenIds).forEach((tokenId, i) => {
+        row(tokenId, slice.position + i);
+      });
+      return;
+    }
     if (slice.position === slot.missingPosition) {
       // As good as any: nobody reads what is computed.
       row(0, slice.position);
@@ -221,6 +227,25 @@ export class SlotTable {
       );
     }
     for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? -1, position);
+  }
+
+  /** The tokens that a slice brings itself. */
+  private guesses(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
+    const ids = words(tokenIds);
+    if (!sample || ids.length !== count || position < slot.tokenIds.length) {
+      throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);
+    }
+    for (const id of ids) if (id >= this.vocabularySize) throw protocolError(`token id ${id} in slot ${index}`);
+    const { sampling, isSuppressing } = slot;
+    if (count > 1 && (isSuppressing || sampling.constrained !== 0 || isPenalized(sampling))) {
+      throw protocolError(`guesses of slot ${index}, whose sampling depends on what was generated`);
+    }
+    return ids;
+  }
+
+  /** It is not known which of the tokens that a slot has sampled holds: its next slice says so itself. */
+  guessed(slot: number): void {
+    this.get(slot).sampledPosition = undefined;
   }
 
   /** The slot is about to sample the token of this position: what is held down until then is let go. */
@@ -298,7 +323,7 @@ export class SlotTable {
     write: SlotWriter,
   ): void {
     const base = this.arena.historyOffset + slot * (1 + 2 * this.arena.historyEntries);
-    if (sampling.repetitionPenalty === 1 && sampling.frequencyPenalty === 0 && sampling.presencePenalty === 0) {
+    if (!isPenalized(sampling)) {
       write(base, -1);
       return;
     }
@@ -330,6 +355,10 @@ export class SlotTable {
     this.floatBits[0] = value;
     return this.intBits[0] as number;
   }
+}
+
+function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingValues): boolean {
+  return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }
 
 function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, number> {

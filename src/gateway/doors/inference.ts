@@ -51,6 +51,13 @@ export interface WaitingClient extends Requester {
   giveUp(): void;
 }
 
+export interface InferenceOptions {
+  /** Tokens of a completion that a stream gets together, after its first; default 1. */
+  readonly streamInterval?: number | undefined;
+  /** Whether next tokens are guessed at; default: no. */
+  readonly speculates?: boolean;
+}
+
 /** A request that can run. */
 interface OpenedRequest {
   readonly parameters: GenerationParameters;
@@ -67,7 +74,7 @@ export class Inference {
     private readonly runner: RequestRunner,
     private readonly matchers: MatcherThreads,
     private readonly readiness: () => Readiness,
-    private readonly streamInterval = 1,
+    private readonly options: InferenceOptions = {},
   ) {}
 
   /** The bytes that each method's requests may have. */
@@ -108,7 +115,7 @@ export class Inference {
     const writer = new StreamWriter(answer, {
       requestId: context.id,
       maxHeldTokens: MAX_HELD_TOKENS,
-      streamInterval: this.streamInterval,
+      streamInterval: this.options.streamInterval ?? 1,
       rounds: this.rounds,
       onSlow: (slow) => running.pause(slow),
       onBroken: () => client.giveUp(),
@@ -297,7 +304,7 @@ export class Inference {
     const parameters = generationParameters(request, context);
     const constraints = await this.constrain(request.constraint, parameters.n, signal);
     return {
-      parameters: { ...parameters, constraints },
+      parameters: { ...parameters, constraints, speculates: this.options.speculates ?? false },
       context: { principal, peer, trace, deadline, id, spans },
     };
   }

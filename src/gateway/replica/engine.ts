@@ -16,7 +16,7 @@ import { type QueueLimits, queueFull, roomFor } from './queue-limits.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
-import type { PlannedSlice, StepResult } from './scheduler/step-plan.js';
+import { outputsOf, type PlannedSlice, type StepResult } from './scheduler/step-plan.js';
 
 export interface EngineOptions extends QueueLimits {
   /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
@@ -334,7 +334,8 @@ export class Engine implements Backend {
   }
 
   private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
-    const sampled = scheduler.oldestStep?.slices.filter(({ sample }) => sample) ?? [];
+    const sampled =
+      scheduler.oldestStep?.slices.flatMap((slice) => Array<PlannedSlice>(outputsOf(slice)).fill(slice)) ?? [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
     return scheduler.complete(outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)));
   }

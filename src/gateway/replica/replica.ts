@@ -43,6 +43,9 @@ export interface ReplicaCounts {
   readonly discardedTokens: number;
   /** Tokens that were computed again because their mask had not come in time. */
   readonly lateMasks: number;
+  /** Tokens that were guessed at and computed, and those of them that were right. */
+  readonly guesses: number;
+  readonly acceptedGuesses: number;
   readonly replayed: number;
   readonly quarantined: number;
   readonly nonFinite: number;
@@ -188,7 +191,7 @@ export class Replica implements Backend {
   get counts(): ReplicaCounts {
     const { engine, supervisor } = this;
     const scheduler = engine.schedulerState;
-    const { preemptions, slotsYielded, cachedTokens, discardedTokens, lateMasks } =
+    const { preemptions, slotsYielded, cachedTokens, discardedTokens, lateMasks, guesses, acceptedGuesses } =
       scheduler?.counters ?? NOTHING_SCHEDULED;
     return {
       running: scheduler?.runningCount ?? 0,
@@ -202,6 +205,8 @@ export class Replica implements Backend {
       cachedTokens,
       discardedTokens,
       lateMasks,
+      guesses,
+      acceptedGuesses,
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
       slots: this.slots,
@@ -212,7 +217,15 @@ export class Replica implements Backend {
   }
 }
 
-const NOTHING_SCHEDULED = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0, lateMasks: 0 };
+const NOTHING_SCHEDULED = {
+  preemptions: 0,
+  slotsYielded: 0,
+  cachedTokens: 0,
+  discardedTokens: 0,
+  lateMasks: 0,
+  guesses: 0,
+  acceptedGuesses: 0,
+};
 
 /** What requests are told while no executor can be had. */
 function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {

@@ -32,7 +32,8 @@ export interface CompletionStep {
 export class Completion {
   private readonly detokenizer: Detokenizer;
   private readonly matcher: StopMatcher;
-  private tokens = 0;
+  /** How many it has taken. */
+  tokens = 0;
 
   constructor(
     private readonly tokenizer: Tokenizer,

@@ -16,6 +16,8 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
+  /** May guess at next tokens; default false. */
+  readonly speculates?: boolean;
   /** What restricts the tokens of each completion. */
   readonly constraints?: readonly TokenConstraint[] | undefined;
   /** The prompt's text, where it comes in front of each completion's; else absent. */
@@ -67,7 +69,7 @@ export class Generation {
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
-    const { n, promptIds, sampling: shared, promptText, stop, priority, constraints } = parameters;
+    const { n, promptIds, sampling: shared, promptText, stop, priority, constraints, speculates = false } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
     this.completions = indices.map(() => new Completion(tokenizer, stop));
@@ -87,6 +89,7 @@ export class Generation {
         peer: context.principal,
         takesPrefix,
         constraint: constraints?.[sampleIndex],
+        speculates,
       };
       sequences.push(new Sequence({ ...options, ...(leader && { leader }) }));
     }
@@ -114,8 +117,9 @@ export class Generation {
   /** A sequence emitted a token. @returns whether that was its last */
   push(sequence: Sequence, token: TokenProbability): boolean {
     const index = sequence.options.sampling.sampleIndex;
-    const { text, finish } = (this.completions[index] as Completion).push(token.tokenId);
-    const prompt = sequence.emitted.length === 1 ? (this.parameters.promptText ?? '') : '';
+    const completion = this.completions[index] as Completion;
+    const { text, finish } = completion.push(token.tokenId);
+    const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';
     this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs > 0 ? [token] : []);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;
@@ -166,7 +170,7 @@ export class Generation {
     this.sink.complete(sampling.sampleIndex, finish, {
       promptTokens: promptIds.length,
       cachedTokens: sequence.cachedTokens,
-      completionTokens: sequence.emitted.length,
+      completionTokens: (this.completions[sampling.sampleIndex] as Completion).tokens,
       seed: sampling.seed,
     });
   }

@@ -1,5 +1,6 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
+import { Lookup } from './lookup.js';
 import { NO_PREFIX, type Promised } from './prefix.js';
 
 /** How a sequence's tokens are drawn; what the executor's slot is told. */
@@ -24,6 +25,8 @@ export interface SequenceOptions {
   readonly peer?: string;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
+  /** May guess at its next tokens; default false. What is computed is the same. */
+  readonly speculates?: boolean;
   /** What restricts its tokens. */
   readonly constraint?: TokenConstraint | undefined;
   /** May take what it finds in the prefix cache; default true. What it computes is left there in any case. */
@@ -73,7 +76,16 @@ export class Sequence {
   /** Order of arrival. Set by the scheduler. */
   arrival = 0;
 
-  constructor(readonly options: SequenceOptions) {}
+  /** Tokens that the slot was opened with. */
+  opened = 0;
+  /** The slot does not know which token was sampled last: the next slice says so. */
+  saysToken = false;
+  /** Absent where nothing is guessed. */
+  readonly lookup: Lookup | undefined;
+
+  constructor(readonly options: SequenceOptions) {
+    if (options.speculates && canGuess(options)) this.lookup = new Lookup((position) => this.token(position));
+  }
 
   /** Tokens that are known: prompt and emitted. */
   get known(): number {
@@ -97,12 +109,24 @@ export class Sequence {
 
   /** Positions that could be computed now. */
   get behind(): number {
-    return this.complete || this.paused || this.isLate ? 0 : this.length - this.scheduled;
+    return this.complete || this.paused || this.isLate ? 0 : Math.max(0, this.length - this.scheduled);
   }
 
   /** Whether its next slice returns log probabilities of the prompt; a replay that comes after them does not. */
   get asksPromptLogprobs(): boolean {
     return this.options.sampling.promptLogprobs > 0 && this.emitted.length === 0 && this.pending === 0;
+  }
+
+  /**
+   * Guesses at the tokens that follow, as many as a step may have. None while suppressed tokens are held down, and before
+   * everything that the slot was opened with is computed.
+   */
+  guesses(most: number): number[] {
+    const { maxTokens, sampling } = this.options;
+    const left = maxTokens - this.emitted.length - 1;
+    if (this.lookup === undefined || this.scheduled < this.opened || this.emitted.length <= sampling.minTokens)
+      return [];
+    return this.lookup.guesses(this.known, Math.min(most, left));
   }
 
   /** What restricts the token that would be sampled now; it may depend on one that is not known yet. */
@@ -150,8 +174,15 @@ export class Sequence {
     this.pending = 0;
     this.inFlight = 0;
     this.isLate = false;
+    this.saysToken = false;
     this.registeredBlocks = 0;
     this.registeredPrefix = NO_PREFIX;
     this.awaited = undefined;
   }
+}
+
+/** Whether how a token is drawn depends on none of those generated before it. */
+function canGuess({ sampling, constraint }: SequenceOptions): boolean {
+  const { repetitionPenalty, frequencyPenalty, presencePenalty } = sampling;
+  return constraint === undefined && repetitionPenalty === 1 && frequencyPenalty === 0 && presencePenalty === 0;
 }

@@ -29,13 +29,14 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
       blockIds: bytesOf(Uint32Array.from(blocks)),
       windowBlockIds: bytesOf(Uint32Array.from(windowBlocks)),
     })),
-    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs }, i) => ({
+    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs, tokens }, i) => ({
       slot,
       position,
       count,
       sample,
       promptLogprobs,
       mask: masks?.slices[i],
+      tokenIds: tokens && bytesOf(Uint32Array.from(tokens)),
     })),
     masks: masks?.masks ?? [],
     slotMasks: [],

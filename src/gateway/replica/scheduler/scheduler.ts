@@ -7,7 +7,15 @@ import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { isComing } from './promised-prefixes.js';
 import { Slots } from './slots.js';
-import type { PlannedAppend, PlannedOpen, PlannedSlice, StepPlan, StepResult, StepToken } from './step-plan.js';
+import {
+  outputsOf,
+  type PlannedAppend,
+  type PlannedOpen,
+  type PlannedSlice,
+  type StepPlan,
+  type StepResult,
+  type StepToken,
+} from './step-plan.js';
 import { demandsOf, StepRows } from './step-rows.js';
 import { WindowBlocks, type WindowLimits } from './window-blocks.js';
 
@@ -40,7 +48,15 @@ export class Scheduler {
   readonly windows: WindowBlocks;
   /** Who may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
-  readonly counters = { preemptions: 0, slotsYielded: 0, cachedTokens: 0, discardedTokens: 0, lateMasks: 0 };
+  readonly counters = {
+    preemptions: 0,
+    slotsYielded: 0,
+    cachedTokens: 0,
+    discardedTokens: 0,
+    lateMasks: 0,
+    guesses: 0,
+    acceptedGuesses: 0,
+  };
   /** Who waits, and who holds how many slots. */
   readonly queue = new PeerQueue();
   private running: Sequence[] = [];
@@ -135,17 +151,19 @@ export class Scheduler {
     const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
     let extraLogits = 0;
     let pressed = false;
-    const add = (sequence: Sequence, count: number): void => {
-      const slice = this.slice(sequence, count);
+    const add = (sequence: Sequence, count: number, tokens?: readonly number[]): void => {
+      const slice = this.slice(sequence, count, tokens);
       slices.push(slice);
       rows.take(sequence, count);
-      if (slice.promptLogprobs) extraLogits += count - 1;
+      if (slice.promptLogprobs || tokens !== undefined) extraLogits += count - 1;
     };
 
     this.makeSlot();
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
-      const count = this.countOf(sequence, rows.leftFor(sequence), extraLogits);
+      const budget = rows.leftFor(sequence);
+      const tokens = this.tokensOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits)));
+      const count = tokens?.length ?? this.countOf(sequence, budget, extraLogits);
       if (count === 0) continue;
       const end = sequence.scheduled + count;
       const needed = Math.max(0, blocksFor(end) - sequence.blocks.length);
@@ -159,7 +177,7 @@ export class Scheduler {
         sequence.blocks.push(...blocks);
         appends.push({ slot: sequence.slot as number, blocks, windowBlocks: this.windows.extend(sequence, windowed) });
       }
-      add(sequence, count);
+      add(sequence, count, tokens);
     }
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
@@ -203,23 +221,20 @@ export class Scheduler {
     if (plan === undefined) throw new Error('a result came for no step');
     const wanted: StepToken[] = [];
     let index = 0;
-    for (const { sequence, position, count, sample } of plan.slices) {
+    for (const slice of plan.slices) {
+      const { sequence } = slice;
+      const sampled = tokens.slice(index, index + outputsOf(slice));
       sequence.inFlight -= 1;
-      const token = sample ? tokens[index] : undefined;
-      if (sample && token === undefined) sequence.missed(position + count - 1);
-      else sequence.computed = position + count;
-      if (sample) {
-        sequence.pending -= 1;
-        if (token === undefined) {
-          this.counters.lateMasks += 1;
-        } else if (sequence.state === 'ended') {
-          this.counters.discardedTokens += 1;
-        } else {
-          sequence.emitted.push(token);
-          wanted.push({ sequence, index });
+      if (slice.sample) sequence.pending -= 1;
+      const right = this.advance(slice, sampled);
+      for (let i = 0; i < right; i++) {
+        if (sequence.state === 'ended') this.counters.discardedTokens += 1;
+        else {
+          sequence.emitted.push(sampled[i] as number);
+          wanted.push({ sequence, index: index + i });
         }
-        index += 1;
       }
+      index += sampled.length;
       sequence.makeUp();
       if (sequence.state === 'running' || sequence.state === 'draining') {
         this.cache.register(sequence);
@@ -229,6 +244,32 @@ export class Scheduler {
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
     return { slices: plan.slices, tokens: wanted };
+  }
+
+  /** A slice has returned. @returns how many of its tokens are the sequence's */
+  private advance(
+    { sequence, position, count, tokens }: PlannedSlice,
+    sampled: readonly (number | undefined)[],
+  ): number {
+    if (sampled.length > 0 && sampled[0] === undefined) {
+      sequence.missed(position + count - 1);
+      this.counters.lateMasks += 1;
+      return 0;
+    }
+    sequence.saysToken = sampled.length > 1;
+    if (tokens === undefined || sampled.length === 1) {
+      sequence.computed = position + count;
+      return sampled.length;
+    }
+    // A token counts as long as what was guessed before it is what was sampled there.
+    let right = 1;
+    while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
+    sequence.computed = position + right;
+    sequence.scheduled = position + right;
+    sequence.lookup?.learn(right - 1, sampled.length - 1);
+    this.counters.guesses += sampled.length - 1;
+    this.counters.acceptedGuesses += right - 1;
+    return right;
   }
 
   /** The executor is gone and with it all it held: every sequence waits again, oldest first, to be computed anew. */
@@ -279,15 +320,27 @@ export class Scheduler {
     return sequence.asksPromptLogprobs ? Math.min(count, 1 + this.spareLogits(extraLogits)) : count;
   }
 
-  private slice(sequence: Sequence, count: number): PlannedSlice {
+  /**
+   * The tokens that a slice says itself: the last one, and guesses at what follows. None, not even a slice, while guesses
+   * would follow a token that is under way: it is waited for.
+   */
+  private tokensOf(sequence: Sequence, most: number): readonly number[] | undefined {
+    if (sequence.behind !== 1 || (sequence.lookup === undefined && !sequence.saysToken)) return undefined;
+    const guesses = sequence.guesses(most);
+    if (sequence.pending > 0) return guesses.length > 0 ? [] : undefined;
+    if (guesses.length === 0 && !sequence.saysToken) return undefined;
+    return [sequence.token(sequence.known - 1), ...guesses];
+  }
+
+  private slice(sequence: Sequence, count: number, tokens?: readonly number[]): PlannedSlice {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.asksPromptLogprobs;
-    const sample = position + count === sequence.length;
+    const sample = tokens !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
-    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs, mask };
+    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs, tokens, mask };
   }
 
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */
@@ -316,6 +369,7 @@ export class Scheduler {
     sequence.slot = this.slots.take();
     sequence.computed = start;
     sequence.scheduled = start;
+    sequence.opened = sequence.known;
     sequence.registeredBlocks = found.blocks.length;
     sequence.registeredPrefix = found.prefix;
     sequence.state = 'running';

@@ -36,6 +36,8 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** Whether each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
+  /** Of a slice that says its tokens: the last that is known, and guesses at those after it. Each position is sampled then. */
+  readonly tokens?: readonly number[] | undefined;
   /** Of a sample that is constrained: its mask, or that it depends on a token that is under way. */
   readonly mask?: TokenMask | 'pending' | undefined;
 }
@@ -50,4 +52,10 @@ export interface StepToken {
 export interface StepResult {
   readonly slices: readonly PlannedSlice[];
   readonly tokens: readonly StepToken[];
+}
+
+/** Tokens that are sampled for a slice. */
+export function outputsOf({ sample, tokens }: Pick<PlannedSlice, 'sample' | 'tokens'>): number {
+  if (!sample) return 0;
+  return tokens?.length ?? 1;
 }

@@ -1,0 +1,73 @@
+/** Tokens that must be the same for what followed them to be a guess. */
+const GRAM = 3;
+/** The most guesses at once, and how many at first. */
+const MOST = 7;
+const FIRST = 3;
+/** After this many tries in a row of which no guess was right, none is made for a while, twice as long each time. */
+const MISSES = 3;
+const FIRST_REST = 16;
+const MOST_REST = 1024;
+
+/**
+ * Guesses at the next tokens by looking for the last ones in what came before (Saxena, "Prompt lookup decoding", 2023): texts
+ * repeat names, quotes and code. How many follows how many were right.
+ */
+export class Lookup {
+  /** What followed the tokens of a gram last: a position, by the gram's hash. */
+  private readonly followers = new Map<number, number>();
+  private indexed = GRAM - 1;
+  private most = FIRST;
+  private misses = 0;
+  private rest = FIRST_REST;
+  private restsUntil = 0;
+
+  /** @param token of a position below the known ones */
+  constructor(private readonly token: (position: number) => number) {}
+
+  /** At most so many guesses at what follows the first `known` tokens. */
+  guesses(known: number, most: number): number[] {
+    const count = Math.min(most, this.most);
+    if (count <= 0 || known < this.restsUntil) return [];
+    const from = this.find(known);
+    if (from === undefined) return [];
+    const guesses: number[] = [];
+    // Where it reaches what is being guessed, the text repeats itself, and goes on so.
+    for (let i = from; guesses.length < count; i++) {
+      guesses.push(i < known ? this.token(i) : (guesses[i - known] as number));
+    }
+    return guesses;
+  }
+
+  /** How many of the last guesses were right. */
+  learn(right: number, of: number): void {
+    if (right > 0) {
+      this.misses = 0;
+      this.rest = FIRST_REST;
+    } else {
+      this.misses += 1;
+    }
+    this.most = right === of ? Math.min(2 * this.most, MOST) : Math.max(1, right + 1);
+    if (this.misses < MISSES) return;
+    this.misses = 0;
+    this.restsUntil = this.indexed + this.rest;
+    this.rest = Math.min(2 * this.rest, MOST_REST);
+  }
+
+  /** Where what ends with the first `known` tokens went on before. */
+  private find(known: number): number | undefined {
+    // The last gram itself is followed by nothing yet.
+    for (; this.indexed < known - 1; this.indexed++) this.followers.set(this.hash(this.indexed), this.indexed + 1);
+    if (known < GRAM) return undefined;
+    const from = this.followers.get(this.hash(known - 1));
+    if (from === undefined) return undefined;
+    for (let i = 1; i <= GRAM; i++) if (this.token(from - i) !== this.token(known - i)) return undefined;
+    return from;
+  }
+
+  /** Of the gram that ends at a position. */
+  private hash(end: number): number {
+    let hash = 0;
+    for (let i = end - GRAM + 1; i <= end; i++) hash = (Math.imul(hash, 0x01000193) ^ this.token(i)) >>> 0;
+    return hash;
+  }
+}
