@@ -6,7 +6,8 @@ import { readServableModel } from '../shared/gguf/servable-model.js';
 import { BlockBudget } from './block-budget.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
-import { ForwardPass, type PlanParts } from './layers/forward-pass.js';
+import { ForwardPass } from './layers/forward-pass.js';
+import type { PlanParts } from './layers/recorded-model.js';
 import { uploadRopes } from './layers/rope.js';
 import {
   checkContext,

@@ -1,5 +1,5 @@
 import type { SlotMask, TokenMask } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { protocolError } from './cache/slots.js';
+import { protocolError } from './cache/protocol-error.js';
 import { MASK_LATE, MASK_NONE } from './kernels/index.js';
 import type { StepMasks } from './model/step-masks.js';
 

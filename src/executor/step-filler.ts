@@ -1,5 +1,6 @@
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { protocolError, SlotTable } from './cache/slots.js';
+import { protocolError } from './cache/protocol-error.js';
+import { SlotTable } from './cache/slots.js';
 import { ATTENTION_SPLIT, splitsContexts, tileRows } from './kernels/index.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import type { MaskTable } from './mask-table.js';

@@ -3,7 +3,7 @@ import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/execut
 import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
-import { protocolError } from './cache/slots.js';
+import { protocolError } from './cache/protocol-error.js';
 import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
 import { countsOf } from './graph-buckets.js';

@@ -108,6 +108,50 @@ describe('a slot is opened only with', () => {
   });
 });
 
+describe('guesses', () => {
+  const rowsOf = (slots: SlotTable, position: number, ...tokens: number[]): number[] => {
+    const rows: number[] = [];
+    slots.rows({ ...slice(position, tokens.length), sample: true, tokenIds: words(...tokens) }, (tokenId) =>
+      rows.push(tokenId),
+    );
+    return rows;
+  };
+
+  it('are the tokens of their positions, of which those after the first may be taken back', () => {
+    const slots = table(open());
+    slots.beforeSample(0, 4, nothing);
+    expect(rowsOf(slots, 4, 7, 8, 9)).toEqual([7, 8, 9]);
+    slots.guessed(0);
+    expect(() => slots.rows(slice(5, 1), nothing)).toThrow(broken('sampled that of none'));
+    expect(rowsOf(slots, 5, 3)).toEqual([3]);
+    slots.beforeSample(0, 6, nothing);
+    expect(() => slots.rows(slice(6, 1), nothing)).not.toThrow();
+  });
+
+  it('are one a position, behind the known tokens, in the slot’s blocks, and sampled', () => {
+    const bring =
+      (position: number, count: number, sample: boolean, ...tokens: number[]) =>
+      () =>
+        table(open()).rows({ ...slice(position, count), sample, tokenIds: words(...tokens) }, nothing);
+    expect(bring(4, 2, true, 1)).toThrow(broken('1 tokens for 2 positions'));
+    expect(bring(4, 1, true)).toThrow(broken('0 tokens for 1 positions'));
+    expect(bring(3, 1, true, 1)).toThrow(broken('1 tokens for 1 positions from 3 on'));
+    expect(bring(4, 1, false, 1)).toThrow(broken('1 tokens'));
+    expect(bring(4, 1, true, VOCABULARY)).toThrow(broken(`token id ${VOCABULARY}`));
+    expect(bring(2 ** 31, 2, true, 1, 2)).toThrow(broken('positions'));
+  });
+
+  it.each([
+    ['penalties', {}, { repetitionPenalty: 1.5 }],
+    ['suppressed tokens', { suppressedIds: [2] }, { minTokens: 3 }],
+    ['a constraint', {}, { constrained: 1 }],
+  ])('are none of a slot with %s', (_what, parts, sampling) => {
+    const slots = table(open(parts, sampling));
+    expect(() => rowsOf(slots, 4, 1, 2)).toThrow(broken('depends on what was generated'));
+    expect(rowsOf(slots, 4, 1)).toEqual([1]);
+  });
+});
+
 describe('positions', () => {
   it('end where the context does, though the last block goes on', () => {
     const slots = table(open({ tokenIds: ids(40), promptTokens: 40 }));

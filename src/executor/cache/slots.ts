@@ -1,4 +1,3 @@
-import { RocmForgeError } from '../../shared/errors.js';
 import type { Slice, SlotAppend, SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import { firstSeenBlock } from '../../shared/kv-window.js';
 import {
@@ -9,7 +8,9 @@ import {
 } from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
-import { BIAS_ENTRIES, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
+import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
+import { protocolError } from './protocol-error.js';
+import { biasesOf, isPenalized, writeBiases, writeHistory } from './slot-adjustments.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
@@ -60,8 +61,6 @@ export class SlotTable {
   private readonly slots: (Slot | undefined)[];
   private readonly arena: SlotArena;
   private readonly words: number;
-  private readonly floatBits = new Float32Array(1);
-  private readonly intBits = new Int32Array(this.floatBits.buffer);
 
   constructor(
     private readonly limits: Limits,
@@ -112,7 +111,7 @@ export class SlotTable {
     slotSamplingWords(message.sampling).forEach((word, i) => {
       write(first + i, word);
     });
-    this.writeHistory(slot, sampling, tokenIds, message.promptTokens, write);
+    writeHistory(this.arena, message, sampling, tokenIds, write);
     this.writeBiases(slot, write);
     this.append(message, write);
   }
@@ -310,63 +309,16 @@ export class SlotTable {
     );
   }
 
+  private writeBiases(slot: number, write: SlotWriter): void {
+    const { biases: lasting, suppressedIds, isSuppressing } = this.get(slot);
+    const suppressed = isSuppressing ? suppressedIds : [];
+    const biases = new Map([...lasting, ...suppressed.map((id) => [id, Number.NEGATIVE_INFINITY] as const)]);
+    writeBiases(this.arena, slot, biases, this.vocabularySize, write);
+  }
+
   private get(slot: number): Slot {
     return this.slots[slot] ?? throwProtocolError(`slot ${slot} is not open`);
   }
-
-  /** The tokens that penalties look at, each with how often it was generated; -1 where nothing is penalized. */
-  private writeHistory(
-    slot: number,
-    sampling: SamplingValues,
-    tokenIds: Uint32Array,
-    promptTokens: number,
-    write: SlotWriter,
-  ): void {
-    const base = this.arena.historyOffset + slot * (1 + 2 * this.arena.historyEntries);
-    if (!isPenalized(sampling)) {
-      write(base, -1);
-      return;
-    }
-    const generated = new Map<number, number>();
-    for (const [i, id] of tokenIds.entries()) generated.set(id, (generated.get(id) ?? 0) + (i < promptTokens ? 0 : 1));
-    let word = base;
-    write(word++, generated.size);
-    for (const [id, times] of generated) {
-      write(word++, id);
-      write(word++, times);
-    }
-  }
-
-  private writeBiases(slot: number, write: SlotWriter): void {
-    const { biases: lasting, suppressedIds, isSuppressing } = this.get(slot);
-    const biases = new Map(lasting);
-    if (isSuppressing) for (const id of suppressedIds) biases.set(id, Number.NEGATIVE_INFINITY);
-    if (biases.size > BIAS_ENTRIES) throw protocolError(`${biases.size} biased logits in slot ${slot}`);
-    let word = this.arena.biasOffset + slot * (1 + 2 * BIAS_ENTRIES);
-    write(word++, biases.size);
-    for (const [id, bias] of biases) {
-      if (id >= this.vocabularySize) throw protocolError(`a bias for token id ${id} in slot ${slot}`);
-      write(word++, id);
-      write(word++, this.bitsOf(bias));
-    }
-  }
-
-  private bitsOf(value: number): number {
-    this.floatBits[0] = value;
-    return this.intBits[0] as number;
-  }
-}
-
-function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingValues): boolean {
-  return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
-}
-
-function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, number> {
-  if (biasIds.length !== biasValues.length) {
-    throw protocolError(`bias values for ${biasIds.length} ids are ${biasValues.length} of slot ${slot}`);
-  }
-  for (const value of biasValues) if (!Number.isFinite(value)) throw protocolError(`bias ${value} of slot ${slot}`);
-  return new Map(biasIds.map((id, i) => [id, biasValues[i] as number]));
 }
 
 /** Little-endian uint32s of a `bytes` field. */
@@ -374,11 +326,6 @@ function words(bytes: Uint8Array): Uint32Array {
   if (bytes.byteLength % 4 !== 0) throw protocolError(`${bytes.byteLength} bytes are no whole number of words`);
   // A copy: the message's bytes need not be aligned.
   return new Uint32Array(Uint8Array.from(bytes).buffer);
-}
-
-/** The gateway broke the protocol. */
-export function protocolError(what: string): RocmForgeError {
-  return new RocmForgeError('EXECUTOR_PROTOCOL', `invalid step: ${what}`);
 }
 
 function throwProtocolError(what: string): never {

@@ -34,13 +34,7 @@ import {
 } from './fusions.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
-import type { RecordedModel, Stream } from './recorded-model.js';
-
-/** A plan's two parts, by their numbers on the device. */
-export interface PlanParts {
-  readonly forward: number;
-  readonly sampling: number;
-}
+import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 
 /**
  * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
@@ -51,12 +45,11 @@ export class ForwardPass {
   private readonly x: DeviceBuffer;
   /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
   private readonly qkv: DeviceBuffer;
-  /** `[max_step_tokens, heads, head_dim]` */
   /** `[max_step_tokens, 2, ffn]` */
   private readonly gateUp: DeviceBuffer;
   /** What is normalized, and what is gated, each in f32 and in the form that its matrices take. */
-  private readonly normed: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
-  private readonly gated: { readonly f32: DeviceBuffer; readonly other: DeviceBuffer };
+  private readonly normed: Record<'f32' | 'other', DeviceBuffer>;
+  private readonly gated: Record<'f32' | 'other', DeviceBuffer>;
   /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
   private readonly delta: DeviceBuffer;
   /** The second part of a sum. */

@@ -26,3 +26,9 @@ export interface Stream {
   readonly x: DeviceBuffer;
   readonly rows: Rows;
 }
+
+/** A plan's two parts, by their numbers on the device. */
+export interface PlanParts {
+  readonly forward: number;
+  readonly sampling: number;
+}

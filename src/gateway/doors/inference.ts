@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import {
   type ChatInput,
-  type Constraint,
   type DetokenizeRequest,
   type DetokenizeResponse,
   FinishReason,
@@ -17,7 +16,6 @@ import {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { MatcherThreads } from '../matching/matcher-threads.js';
-import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { RequestContext } from '../request/context.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration, TranslatedGeneration } from '../request/encoding/text-jobs.js';
@@ -302,28 +300,11 @@ export class Inference {
     spans?.describe(id, promptIds.length);
     const context = { facts, tokenizer, promptIds, inputField, promptText, isUnary };
     const parameters = generationParameters(request, context);
-    const constraints = await this.constrain(request.constraint, parameters.n, signal);
+    const constraints = await this.matchers.openEach(request.constraint, parameters.n, signal);
     return {
       parameters: { ...parameters, constraints, speculates: this.options.speculates ?? false },
       context: { principal, peer, trace, deadline, id, spans },
     };
-  }
-
-  /** A matcher for each completion. */
-  private async constrain(
-    constraint: Constraint | undefined,
-    n: number,
-    signal: AbortSignal,
-  ): Promise<readonly TokenConstraint[] | undefined> {
-    if (constraint?.kind === undefined) return undefined;
-    const opened: TokenConstraint[] = [];
-    try {
-      for (let i = 0; i < n; i++) opened.push(await this.matchers.open(constraint, signal));
-      return opened;
-    } catch (error) {
-      for (const each of opened) each.close();
-      throw error;
-    }
   }
 
   private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {

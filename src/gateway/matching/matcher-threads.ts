@@ -56,6 +56,23 @@ export class MatcherThreads {
     }
   }
 
+  /** As {@link open}, for each of n completions; none where nothing restricts them. */
+  async openEach(
+    constraint: Constraint | undefined,
+    n: number,
+    signal: AbortSignal,
+  ): Promise<readonly TokenConstraint[] | undefined> {
+    if (constraint?.kind === undefined) return undefined;
+    const opened: TokenConstraint[] = [];
+    try {
+      for (let i = 0; i < n; i++) opened.push(await this.open(constraint, signal));
+      return opened;
+    } catch (error) {
+      for (const each of opened) each.close();
+      throw error;
+    }
+  }
+
   async close(): Promise<void> {
     this.isClosed = true;
     await Promise.all(this.threads.map((thread) => thread.end()));

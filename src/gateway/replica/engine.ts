@@ -5,6 +5,7 @@ import { logFields } from '../request/context.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
 import type { Sequence } from '../request/sequence.js';
+import type { EngineListener, EngineOptions } from './engine-options.js';
 import { checkAnswer, countSaturated, promptOutputsOf } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
@@ -12,32 +13,13 @@ import { encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { Masking } from './masking.js';
 import { PausedReaders } from './paused-readers.js';
-import { type QueueLimits, queueFull, roomFor } from './queue-limits.js';
+import { queueFull, roomFor } from './queue-limits.js';
 import { Blame, controlSequence, type Suspicion } from './scheduler/blame.js';
 import { PeerQueue } from './scheduler/peer-queue.js';
 import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
-import { outputsOf, type PlannedSlice, type StepResult } from './scheduler/step-plan.js';
-
-export interface EngineOptions extends QueueLimits {
-  /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
-  readonly pipelineDepth: number;
-  readonly prefixCache: boolean;
-  /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
-  readonly checkEveryStep?: boolean | undefined;
-  /** How long a reader may hold its stream up before it is given up; default 30 s. */
-  readonly pauseLimitMs?: number | undefined;
-}
+import { type PlannedSlice, type StepResult, sampledSlices } from './scheduler/step-plan.js';
 
 const PAUSE_LIMIT_MS = 30_000;
-
-/** Who hears of an engine's steps. */
-export interface EngineListener {
-  stepCompleted(): void;
-  /** The session's stream broke. */
-  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
-  /** A sequence was given its first slot, this long after it came. */
-  admitted(waitedMs: number): void;
-}
 
 /**
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
@@ -334,8 +316,7 @@ export class Engine implements Backend {
   }
 
   private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
-    const sampled =
-      scheduler.oldestStep?.slices.flatMap((slice) => Array<PlannedSlice>(outputsOf(slice)).fill(slice)) ?? [];
+    const sampled = sampledSlices(scheduler.oldestStep);
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
     return scheduler.complete(outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)));
   }

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { ExecuteResponse, SlotOutput } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
-import { outputsOf, type PlannedSlice, type StepPlan } from '../scheduler/step-plan.js';
+import { type PlannedSlice, type StepPlan, sampledSlices } from '../scheduler/step-plan.js';
 
 /** Of a certain token; sums are rounded. */
 const MOST_LOGPROB = 0.01;
@@ -22,7 +22,7 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   const { outputs, promptOutputs } = response;
   if (step === undefined) throw wrong(`step ${response.stepId}`, 'no step');
   if (response.stepId !== BigInt(step.stepId)) throw wrong(`step ${response.stepId}`, `step ${step.stepId}`);
-  const sampled = step.slices.flatMap((slice) => Array<PlannedSlice>(outputsOf(slice)).fill(slice));
+  const sampled = sampledSlices(step);
   if (outputs.length !== sampled.length) throw wrong(`${outputs.length} tokens`, `${sampled.length}`);
   sampled.forEach(({ slot, sequence, mask }, i) => {
     const output = outputs[i] as SlotOutput;

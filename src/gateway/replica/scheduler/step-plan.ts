@@ -59,3 +59,8 @@ export function outputsOf({ sample, tokens }: Pick<PlannedSlice, 'sample' | 'tok
   if (!sample) return 0;
   return tokens?.length ?? 1;
 }
+
+/** The slice of each token that a step samples, in order. */
+export function sampledSlices(step: StepPlan | undefined): readonly PlannedSlice[] {
+  return step?.slices.flatMap((slice) => Array<PlannedSlice>(outputsOf(slice)).fill(slice)) ?? [];
+}

@@ -1,0 +1,21 @@
+import type { RocmForgeError } from '../../shared/errors.js';
+import type { QueueLimits } from './queue-limits.js';
+
+export interface EngineOptions extends QueueLimits {
+  /** Steps under way at once: 2 hides the stream's round trip, 1 is the plain twin. */
+  readonly pipelineDepth: number;
+  readonly prefixCache: boolean;
+  /** For tests: check the books after every step and throw, rather than when nothing runs and log. */
+  readonly checkEveryStep?: boolean | undefined;
+  /** How long a reader may hold its stream up before it is given up; default 30 s. */
+  readonly pauseLimitMs?: number | undefined;
+}
+
+/** Who hears of an engine's steps. */
+export interface EngineListener {
+  stepCompleted(): void;
+  /** The session's stream broke. */
+  sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
+  /** A sequence was given its first slot, this long after it came. */
+  admitted(waitedMs: number): void;
+}

@@ -1,0 +1,102 @@
+import { expect, it } from 'vitest';
+import { SeededRandom } from '../../src/cli/bench/random.js';
+import type { GatewayOptions } from '../../src/gateway/main.js';
+import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
+import { writeRandomModel } from '../support/random-model.js';
+
+const REQUESTS = Number(process.env.ROCMFORGE_SPECULATION_REQUESTS ?? 120);
+const CLIENTS = 6;
+/** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
+const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
+/** What a request may ask for beside its prompt; each pair comes up. */
+const WISHES: readonly Parameters<typeof request>[0][] = [
+  {},
+  { sampling: { temperature: 0.7, topK: 20 } },
+  { sampling: { temperature: 0.4, frequencyPenalty: 0.1 } },
+  { output: { logprobs: 3, promptLogprobs: undefined, echo: false, includeSpecialTokens: false } },
+  { output: { logprobs: 0, promptLogprobs: 2, echo: true, includeSpecialTokens: true } },
+  { stop: { strings: ['a', 'q!'], minTokens: 12 } },
+  { stop: { tokenIds: [5, 105, 205], minTokens: 30 } },
+  { n: 3 },
+];
+
+/** Prompts that repeat themselves, so that what follows is guessed often. */
+function requests(): GenerateStreamRequest[] {
+  const random = new SeededRandom(20261122);
+  return Array.from({ length: REQUESTS }, (_, i) => {
+    const part = Array.from({ length: random.integer([4, 20]) }, () => random.integer([3, 298]));
+    const [first, second] = [WISHES[i % WISHES.length], WISHES[Math.floor(i / WISHES.length) % WISHES.length]];
+    const sampling = { temperature: i % 3 === 0 ? 0.8 : 0, seed: BigInt(i), ...first?.sampling, ...second?.sampling };
+    const stop = { ignoreEos: i % 4 > 0, ...first?.stop, ...second?.stop, maxTokens: random.integer([40, 120]) };
+    return request({ ...first, ...second, tokens: [...part, ...part, ...part], sampling, stop });
+  });
+}
+
+interface Run {
+  readonly answers: readonly Generated[];
+  readonly guesses: number;
+  readonly accepted: number;
+  readonly preemptions: number;
+  readonly executors: number;
+}
+
+async function run(options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
+  const server = await startTestGateway(model, { kvMemoryBytes: 600 * BLOCK_BYTES, maxRestarts: 100, ...options });
+  let ended = 0;
+  try {
+    const left = requests().entries();
+    const answers: Generated[] = [];
+    const client = async (): Promise<void> => {
+      for (const [i, message] of left) {
+        answers[i] = await generate(server.client, message);
+        ended += 1;
+      }
+    };
+    const killer = async (): Promise<void> => {
+      for (let i = 1; i <= kills; i++) {
+        while (ended < (i * REQUESTS) / (kills + 1)) await new Promise((resolve) => setTimeout(resolve, 5));
+        const pid = server.gateway.executorPid();
+        if (pid !== undefined) process.kill(pid, 'SIGKILL');
+      }
+    };
+    await Promise.all([killer(), ...Array.from({ length: CLIENTS }, client)]);
+    const { guesses, acceptedGuesses: accepted, preemptions, executors } = server.gateway.replica.counts;
+    return { answers, guesses, accepted, preemptions, executors };
+  } finally {
+    await server.stop();
+  }
+}
+
+const model = writeRandomModel({ contextLength: 256 });
+
+it('guessed, preempted, cached and killed runs give the tokens, probabilities and ends of the plain one', async () => {
+  const plain = await run({ speculate: 'off', prefixCache: false });
+  expect([plain.guesses, plain.answers.length]).toEqual([0, REQUESTS]);
+  const runs = {
+    guessed: await run({ speculate: 'lookup', prefixCache: false }),
+    alone: await run({ speculate: 'lookup', pipelineDepth: 1 }),
+    preempted: await run({ speculate: 'lookup', kvMemoryBytes: 25 * BLOCK_BYTES }),
+    killed: await run({ speculate: 'lookup' }, 5),
+  };
+  const answerOf = ({ completions, promptLogprobs }: Generated) => ({
+    promptLogprobs,
+    completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
+      ...{ tokenIds, text, logprobs },
+      ...{ reason: end?.finishReason, match: end?.stopMatch, tokens: end?.usage?.completionTokens },
+    })),
+  });
+  for (const [name, { answers }] of Object.entries(runs)) {
+    for (const [i, answer] of answers.entries()) {
+      expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
+    }
+  }
+  const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
+  const guesses = Object.values(runs).reduce((sum, each) => sum + each.guesses, 0);
+  console.log(`${4 * REQUESTS} requests, ${guesses} guesses, ${accepted} of them right`);
+  // Each run did what it is there for.
+  for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(2 * REQUESTS);
+  expect(guesses).toBeGreaterThan(accepted);
+  expect(runs.preempted.preemptions).toBeGreaterThan(5);
+  expect(runs.killed.executors).toBe(6);
+});
