@@ -1,3 +1,5 @@
+// One file because it is one walk: what each value leaves behind is what the next one reads. How an operation is launched lies
+// beside it.
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
 import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';

@@ -1,3 +1,5 @@
+// One file because each rule here changes the same books: whose requests are under way with which executor. What can be decided
+// without them lies beside it.
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import type { ExecuteResponse, SlotOutput } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
