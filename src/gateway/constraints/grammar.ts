@@ -217,7 +217,7 @@ function classes(set: CodePointSet, isTight: boolean): string {
     options.push('[^\\u0000]', '[\\u0000]');
   } else {
     if (ascii.length > 0) options.push(`[${pairs(ascii).map(range).join('')}]`);
-    for (const bytes of utf8Sequences(high)) options.push(bytes.map((pair) => `[${range(pair)}]`).join(' '));
+    for (const bytes of utf8Sequences(high)) options.push(bytes.map(byteClass).join(' '));
   }
   const isOne = options.length === 1 && !options[0]!.includes('] [');
   return isTight && !isOne ? `(${options.join(' | ')})` : options.join(' | ');
@@ -225,6 +225,10 @@ function classes(set: CodePointSet, isTight: boolean): string {
 
 const range = ([first, last]: readonly [number, number]) =>
   first === last ? escaped(first) : `${escaped(first)}-${escaped(last)}`;
+
+/** One byte is written twice: the library takes a class of a single member for a text, and would encode it again. */
+const byteClass = ([first, last]: readonly [number, number]) =>
+  first === last ? `[${escaped(first)}${escaped(first)}]` : `[${range([first, last])}]`;
 
 function quantifier(min: number, max: number): string {
   if (max === Number.POSITIVE_INFINITY) return min === 0 ? '*' : min === 1 ? '+' : `{${min},}`;

@@ -149,8 +149,8 @@ export class Expansion {
   #oneOf(reading: Reading): Shape {
     const branches = this.branches(reading, 'oneOf');
     return this.shapes.union(
-      ...branches.map((branch) => {
-        const others = branches.filter((other) => other !== branch && !this.areDisjoint(branch, other));
+      ...branches.map((branch, index) => {
+        const others = branches.filter((other, at) => at !== index && !this.areDisjoint(branch, other));
         return this.shapes.intersection(this.of(branch), ...others.map((other) => this.not(other)));
       }),
     );

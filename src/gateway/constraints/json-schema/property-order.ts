@@ -35,7 +35,12 @@ export function propertyOrder(nodes: readonly SchemaNode[], document: SchemaDocu
   const schemas = inPlace(nodes, document).map(({ schema }) => schema as Readonly<Record<string, unknown>>);
   const listed = schemas.flatMap(({ properties }) => keys(properties));
   const required = schemas.flatMap((schema) => (Array.isArray(schema.required) ? schema.required.map(String) : []));
-  return [...new Set([...listed, ...required])];
+  const dependent = schemas.flatMap((schema) =>
+    [schema.dependentRequired, schema.dependentSchemas, schema.dependencies].flatMap((value) =>
+      keys(value).flatMap((name) => [name, ...Object.values((value as Readonly<Record<string, unknown>>)[name] ?? {})]),
+    ),
+  );
+  return [...new Set([...listed, ...required, ...dependent.filter((name) => typeof name === 'string')])];
 }
 
 const keys = (value: unknown) => (typeof value === 'object' && value !== null ? Object.keys(value) : []);
