@@ -25,7 +25,13 @@ const { values: options } = parseArgs({
 });
 const library = loadGrammarLibrary();
 const byteTokens = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`);
-const bytes = await library.TokenizerInfo.createTokenizerInfo([...byteTokens, '</s>'], 'byte_fallback', false, 257, [256]);
+const bytes = await library.TokenizerInfo.createTokenizerInfo(
+  [...byteTokens, '</s>'],
+  'byte_fallback',
+  false,
+  257,
+  [256],
+);
 const compiler = await library.GrammarCompiler.createGrammarCompiler(bytes, false);
 const large = options.vocabulary === undefined ? undefined : await vocabularyOf(options.vocabulary, library);
 
@@ -48,7 +54,8 @@ function sampleCases(folder) {
   const found = [];
   for (const name of names) {
     const { schema, tests } = JSON.parse(readFileSync(path.join(folder, name), 'utf8'));
-    if (tests?.length > 0) found.push({ name, schema, tests: tests.map((test) => ({ ...test, name: test.description })) });
+    if (tests?.length > 0)
+      found.push({ name, schema, tests: tests.map((test) => ({ ...test, name: test.description })) });
     if (found.length === SAMPLE) break;
   }
   return found;
@@ -79,11 +86,16 @@ function written(value, nodes, document) {
   }
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
   const order = propertyOrder(nodes, document);
-  const names = [...order.filter((name) => Object.hasOwn(value, name)), ...Object.keys(value).filter((name) => !order.includes(name))];
+  const names = [
+    ...order.filter((name) => Object.hasOwn(value, name)),
+    ...Object.keys(value).filter((name) => !order.includes(name)),
+  ];
   const members = names.map((name) => {
     const own = children(['properties'], name);
     const patterned = applied.flatMap((node) =>
-      Object.keys(node.schema.patternProperties ?? {}).map((source) => document.child(node, 'patternProperties', source)),
+      Object.keys(node.schema.patternProperties ?? {}).map((source) =>
+        document.child(node, 'patternProperties', source),
+      ),
     );
     const others = ['additionalProperties', 'unevaluatedProperties'].flatMap((keyword) => children([keyword]));
     return `${JSON.stringify(name)}: ${written(value[name], [...own, ...patterned, ...others], document)}`;
@@ -101,7 +113,12 @@ async function judged({ name, schema, tests }) {
     grammar = grammarOf({ $case: 'jsonSchema', value: source });
   } catch (error) {
     const { at, keyword } = error.metadata ?? {};
-    return { name, refused: keyword ?? 'DEFECT', at, message: error.reason === undefined ? error.stack : error.message };
+    return {
+      name,
+      refused: keyword ?? 'DEFECT',
+      at,
+      message: error.reason === undefined ? error.stack : error.message,
+    };
   }
   const made = seconds(started);
   const compiled = await compiler.compileGrammar(grammar);
@@ -142,7 +159,8 @@ async function report(title, cases) {
   }
   const accepted = results.filter(({ refused }) => refused === undefined);
   const refused = new Map();
-  for (const { refused: keyword } of results) if (keyword !== undefined) refused.set(keyword, (refused.get(keyword) ?? 0) + 1);
+  for (const { refused: keyword } of results)
+    if (keyword !== undefined) refused.set(keyword, (refused.get(keyword) ?? 0) + 1);
   const count = (key) => accepted.reduce((sum, result) => sum + result[key].length, 0);
   console.log(`\n${title}: ${accepted.length} of ${results.length} schemas accepted`);
   console.log(`  wrong accepts ${count('wrongAccepts')}, wrong refusals ${count('wrongRefusals')}`);
@@ -152,7 +170,12 @@ async function report(title, cases) {
   };
   console.log(`  seconds to make a grammar, p50 / p90 / p99 / max: ${times('made')}`);
   if (large !== undefined) console.log(`  seconds to compile it for the vocabulary: ${times('compileSeconds')}`);
-  console.log(`  refused by keyword: ${[...refused].sort((a, b) => b[1] - a[1]).map(([keyword, times]) => `${keyword || 'the schema'} ${times}`).join(', ')}`);
+  console.log(
+    `  refused by keyword: ${[...refused]
+      .sort((a, b) => b[1] - a[1])
+      .map(([keyword, times]) => `${keyword || 'the schema'} ${times}`)
+      .join(', ')}`,
+  );
   for (const { name, wrongAccepts, wrongRefusals } of accepted) {
     for (const { test, text } of wrongAccepts) console.log(`  WRONG ACCEPT ${name} / ${test}: ${text.slice(0, 200)}`);
     for (const { test, text } of wrongRefusals) console.log(`  wrong refusal ${name} / ${test}: ${text.slice(0, 200)}`);
@@ -162,7 +185,8 @@ async function report(title, cases) {
     if (keyword !== undefined) console.log(`  refused ${name} at ${at}: ${message.slice(0, 300)}`);
   }
   for (const { name, made, compileSeconds, characters } of accepted) {
-    if (made > 0.5 || compileSeconds > 3) console.log(`  slow ${name}: ${made?.toFixed(2)} s, ${compileSeconds?.toFixed(2)} s, ${characters}`);
+    if (made > 0.5 || compileSeconds > 3)
+      console.log(`  slow ${name}: ${made?.toFixed(2)} s, ${compileSeconds?.toFixed(2)} s, ${characters}`);
   }
 }
 

@@ -107,7 +107,9 @@ export function explore<State>(
         id = states.push(target) - 1;
         ids.set(key, id);
         if (id >= CONSTRAINT_LIMITS.states) {
-          work.tooMuch(`it needs an automaton of more than ${CONSTRAINT_LIMITS.states} states; count less or ask for less`);
+          work.tooMuch(
+            `it needs an automaton of more than ${CONSTRAINT_LIMITS.states} states; count less or ask for less`,
+          );
         }
       }
       next.push(id);
@@ -201,7 +203,11 @@ export function lengthAutomaton(min: number, max: number, work: Work): Automaton
   return explore(
     alphabetOf([]),
     0,
-    { key: (length) => length, next: (length) => Math.min(length + 1, last), accepts: (length) => length >= min && length <= max },
+    {
+      key: (length) => length,
+      next: (length) => Math.min(length + 1, last),
+      accepts: (length) => length >= min && length <= max,
+    },
     work,
   );
 }

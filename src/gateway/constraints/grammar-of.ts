@@ -1,5 +1,6 @@
 import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
 import { choiceGrammar } from './choice-grammar.js';
+import { gbnfGrammar } from './gbnf-grammar.js';
 import { schemaGrammar } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
@@ -22,11 +23,16 @@ export function grammarOf(constraint: GivenConstraint): string {
     case 'regex':
       refuseLength('regex', constraint.value.length);
       return regexGrammar(constraint.value);
+    case 'grammar':
+      refuseLength('grammar', constraint.value.length);
+      return gbnfGrammar(constraint.value);
     case 'choice':
-      refuseLength('choice', constraint.value.options.reduce((length, option) => length + option.length, 0));
+      refuseLength(
+        'choice',
+        constraint.value.options.reduce((length, option) => length + option.length, 0),
+      );
       return choiceGrammar(constraint.value.options);
   }
-  throw new Error('later');
 }
 
 function refuseLength(kind: ConstraintKind, length: number): void {

@@ -21,7 +21,9 @@ export const rule = (name: string): Expression => ({ kind: 'rule', name });
 export const characters = (set: CodePointSet): Expression => ({ kind: 'characters', set });
 
 export function sequence(...parts: readonly Expression[]): Expression {
-  const flat = parts.flatMap((part) => (part.kind === 'sequence' ? part.parts : [part])).filter((part) => part !== NOTHING);
+  const flat = parts
+    .flatMap((part) => (part.kind === 'sequence' ? part.parts : [part]))
+    .filter((part) => part !== NOTHING);
   if (flat.includes(IMPOSSIBLE)) return IMPOSSIBLE;
   return flat.length === 0 ? NOTHING : flat.length === 1 ? flat[0]! : { kind: 'sequence', parts: flat };
 }
@@ -29,7 +31,11 @@ export function sequence(...parts: readonly Expression[]): Expression {
 export function choice(...options: readonly Expression[]): Expression {
   const flat = options.flatMap((option) => (option.kind === 'choice' ? option.options : [option]));
   const distinct = [...new Set(flat)];
-  return distinct.length === 0 ? IMPOSSIBLE : distinct.length === 1 ? distinct[0]! : { kind: 'choice', options: distinct };
+  return distinct.length === 0
+    ? IMPOSSIBLE
+    : distinct.length === 1
+      ? distinct[0]!
+      : { kind: 'choice', options: distinct };
 }
 
 export function repeat(what: Expression, min: number, max: number): Expression {
@@ -97,14 +103,21 @@ export class Grammar {
     if (!finishable.has('root')) return undefined;
     const lines: string[] = [];
     let length = 0;
+    let elements = 0;
     const reached = new Set(['root']);
     for (const name of reached) {
       const content = pruned(this.#rules.get(name)!, finishable);
       for (const other of rulesIn(content)) reached.add(other);
+      elements += unrolled(content);
+      if (elements > CONSTRAINT_LIMITS.elements) {
+        this.work.tooMuch(`with its repetitions it has more than ${CONSTRAINT_LIMITS.elements} elements; count less`);
+      }
       const line = `${name} ::= ${printed(content, false)}`;
       length += line.length + 1;
       if (length > CONSTRAINT_LIMITS.grammarCharacters) {
-        this.work.tooMuch(`its grammar has more than ${CONSTRAINT_LIMITS.grammarCharacters} characters; ask for less at once`);
+        this.work.tooMuch(
+          `its grammar has more than ${CONSTRAINT_LIMITS.grammarCharacters} characters; ask for less at once`,
+        );
       }
       lines.push(line);
     }
@@ -153,7 +166,9 @@ function pruned(expression: Expression, finishable: ReadonlySet<string>): Expres
       return sequence(...expression.parts.map((part) => pruned(part, finishable)));
     case 'choice':
       return choice(
-        ...expression.options.filter((option) => canFinish(option, finishable)).map((option) => pruned(option, finishable)),
+        ...expression.options
+          .filter((option) => canFinish(option, finishable))
+          .map((option) => pruned(option, finishable)),
       );
     case 'repeat':
       if (!canFinish(expression.what, finishable)) return NOTHING;
@@ -178,6 +193,20 @@ function rulesIn(expression: Expression): string[] {
   }
 }
 
+/** How many elements it has once the library has written each counted repetition out. */
+function unrolled(expression: Expression): number {
+  switch (expression.kind) {
+    case 'sequence':
+      return expression.parts.reduce((sum, part) => sum + unrolled(part), 0);
+    case 'choice':
+      return expression.options.reduce((sum, option) => sum + unrolled(option), 1);
+    case 'repeat':
+      return unrolled(expression.what) * Math.max(Number.isFinite(expression.max) ? expression.max : expression.min, 1);
+    default:
+      return 1;
+  }
+}
+
 /** `isTight`: it stands where a choice or a sequence must be put in parentheses. */
 function printed(expression: Expression, isTight: boolean): string {
   switch (expression.kind) {
@@ -188,7 +217,9 @@ function printed(expression: Expression, isTight: boolean): string {
     case 'rule':
       return expression.name;
     case 'sequence': {
-      const parts = expression.parts.map((part) => printed(part, part.kind === 'choice' || part.kind === 'characters')).join(' ');
+      const parts = expression.parts
+        .map((part) => printed(part, part.kind === 'choice' || part.kind === 'characters'))
+        .join(' ');
       return isTight ? `(${parts})` : parts;
     }
     case 'choice': {

@@ -14,6 +14,8 @@ export const CONSTRAINT_LIMITS = {
   alternatives: 1_500,
   /** Rules of the grammar that is made. */
   rules: 20_000,
+  /** Elements of the grammar that is made, once every counted repetition is written out, as the library does. */
+  elements: 100_000,
   /** Characters of the grammar that is made. */
   grammarCharacters: 2_000_000,
 } as const;

@@ -1,12 +1,4 @@
-import {
-  type Automaton,
-  alphabetOf,
-  bothOf,
-  classAt,
-  complementOf,
-  explore,
-  minimized,
-} from './automaton.js';
+import { type Automaton, alphabetOf, bothOf, classAt, complementOf, explore, minimized } from './automaton.js';
 import { type CodePointSet, EVERYTHING } from './code-points.js';
 import { type Pattern, PatternError, parsePattern } from './regex-syntax.js';
 import type { Work } from './work.js';

@@ -16,8 +16,11 @@ export function regexGrammar(source: string): string {
   const grammar = new Grammar(work);
   try {
     work.at = 'offset 0';
-    const made = grammar.toText(automatonExpression(patternAutomaton(source, 'whole', work), characters, 'regex', grammar));
-    if (made === undefined) throw invalid('regex', { at: 'offset 0', keyword: source }, 'no text matches it; loosen what contradicts');
+    const made = grammar.toText(
+      automatonExpression(patternAutomaton(source, 'whole', work), characters, 'regex', grammar),
+    );
+    if (made === undefined)
+      throw invalid('regex', { at: 'offset 0', keyword: source }, 'no text matches it; loosen what contradicts');
     return made;
   } catch (error) {
     if (!(error instanceof PatternError)) throw error;

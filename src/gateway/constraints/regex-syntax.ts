@@ -153,7 +153,8 @@ class PatternParser {
   #class(): CodePointSet {
     const from = this.#at - 1;
     const isNegated = this.#take('^');
-    if (this.source.startsWith('[:', this.#at)) this.#unsupported('POSIX class', 'is not supported; write its characters');
+    if (this.source.startsWith('[:', this.#at))
+      this.#unsupported('POSIX class', 'is not supported; write its characters');
     const sets: CodePointSet[] = [];
     while (!this.#take(']')) {
       if (this.#at >= this.source.length) this.#wrong('is never closed', '[', from);

@@ -1,23 +1,20 @@
-import { CONSTRAINT_LIMITS } from '../limits.js';
 import { choice, type Expression, IMPOSSIBLE, NOTHING, optional, repeat, sequence, text } from '../grammar.js';
-import { type ArrayShape, conjoin, isNever, itemAt, type Literal } from './shape.js';
+import { CONSTRAINT_LIMITS } from '../limits.js';
+import { type ArrayShape, type Conjunction, conjoin, isNever, itemAt, type Literal } from './shape.js';
 import type { ValueGrammar } from './value-grammar.js';
 
 /** An array: its first items one by one, the rest alike. */
-export function arrayExpression(array: ArrayShape, values: ValueGrammar): Expression {
+export function arrayExpression(array: ArrayShape, conjunction: Conjunction, values: ValueGrammar): Expression {
   if (array.isUnique && array.max > 1) {
-    values.work.tooMuch('uniqueItems cannot be held: a grammar does not remember items; leave it out');
+    const sentence = 'uniqueItems cannot be held: a grammar does not remember which items there were; leave it out';
+    throw values.refusal(conjunction, ['uniqueItems'], sentence);
   }
-  const counts = array.max === Number.POSITIVE_INFINITY ? array.min : array.max;
-  if (counts > CONSTRAINT_LIMITS.repetitions && array.max !== Number.POSITIVE_INFINITY) {
-    return arrayExpression({ ...array, max: refuseCount(array.max, values) }, values);
+  if (array.max > CONSTRAINT_LIMITS.repetitions && array.max < Number.POSITIVE_INFINITY) {
+    const sentence = `maxItems is ${array.max}, more than the ${CONSTRAINT_LIMITS.repetitions} we count to`;
+    throw values.refusal(conjunction, ['maxItems', 'not'], sentence);
   }
   const items = array.contains.length === 0 ? listed(array, values) : new Counting(array, values).items();
   return sequence(text('['), values.space(), items, text(']'));
-}
-
-function refuseCount(max: number, { work }: ValueGrammar): never {
-  return work.tooMuch(`maxItems is ${max}, more than the ${CONSTRAINT_LIMITS.repetitions} we count to`);
 }
 
 /** The items between the brackets, the last ones inside of what is optional. */
@@ -81,7 +78,8 @@ class Counting {
     if (counts.items >= max) return IMPOSSIBLE;
     const key = `${counts.items} ${counts.matches.join()}`;
     this.#known.add(key);
-    if (this.#known.size > CONSTRAINT_LIMITS.alternatives) this.values.work.tooMuch('it counts too many items of too many kinds');
+    if (this.#known.size > CONSTRAINT_LIMITS.alternatives)
+      this.values.work.tooMuch('it counts too many items of too many kinds');
     const { grammar } = this.values;
     return grammar.shared(`items ${this.#id} ${key}`, 'items', () => {
       const options: Expression[] = [];

@@ -1,8 +1,7 @@
-import type { Expansion } from './expand.js';
 import { isObject, type SchemaNode } from './document.js';
+import type { Expansion } from './expand.js';
 import type { Reading } from './reading.js';
 import {
-  ALL_ARRAYS,
   ALL_OBJECTS,
   ANY_VALUE,
   type ArrayShape,
@@ -21,7 +20,12 @@ export function itemSchemas({ node, schema }: Reading, { document }: Expansion) 
   const [tuple, after] = isTuple ? ['items', 'additionalItems'] : ['prefixItems', 'items'];
   const given = schema[tuple!] === undefined ? [] : (schema[tuple!] as readonly unknown[]);
   const prefix = given.map((_, index) => document.child(node, tuple!, index));
-  return { prefix, rest: schema[after!] === undefined ? undefined : document.child(node, after!), tuple: tuple!, after: after! };
+  return {
+    prefix,
+    rest: schema[after!] === undefined ? undefined : document.child(node, after!),
+    tuple: tuple!,
+    after: after!,
+  };
 }
 
 /** What the keywords of arrays allow, of arrays. */
@@ -39,7 +43,8 @@ export function arrayShape(reading: Reading, expansion: Expansion): Shape {
   };
   const keywords = ['items', 'prefixItems', 'minItems', 'maxItems', 'contains', 'uniqueItems'];
   if (!keywords.some((keyword) => reading.has(keyword))) return ANY_VALUE;
-  if (reading.has('contains') && schema.contains === undefined) throw reading.wrong('contains', `${node.at} is no schema`);
+  if (reading.has('contains') && schema.contains === undefined)
+    throw reading.wrong('contains', `${node.at} is no schema`);
   return { ...ANY_VALUE, arrays: [array] };
 }
 
@@ -72,7 +77,10 @@ export function withProperty(name: string, value: Conjunction, isRequired: boole
 }
 
 /** What must hold as soon as a property is there: dependentRequired, dependentSchemas and the older dependencies. */
-export function dependencies(reading: Reading, { document }: Expansion): { name: string; required: string[]; schema?: SchemaNode }[] {
+export function dependencies(
+  reading: Reading,
+  { document }: Expansion,
+): { name: string; required: string[]; schema?: SchemaNode }[] {
   const found: { name: string; required: string[]; schema?: SchemaNode }[] = [];
   for (const keyword of ['dependentRequired', 'dependentSchemas', 'dependencies']) {
     for (const [name, value] of Object.entries(reading.map(keyword))) {
@@ -101,7 +109,8 @@ export function objectShape(reading: Reading, expansion: Expansion): Shape[] {
   if (reading.has('propertyNames')) {
     const names = expansion.of(document.child(reading.node, 'propertyNames')).strings;
     // One object for each set of names would do for objects whose names are all of one set.
-    if (names.length > 1) throw reading.unsupported('propertyNames', 'it allows alternatives of names; write one pattern');
+    if (names.length > 1)
+      throw reading.unsupported('propertyNames', 'it allows alternatives of names; write one pattern');
     found.push(names.length === 1 ? of({ ...ALL_OBJECTS, names }) : of({ ...ALL_OBJECTS, max: 0 }));
   }
   for (const { name, required: others, schema } of dependencies(reading, expansion)) {
@@ -112,4 +121,3 @@ export function objectShape(reading: Reading, expansion: Expansion): Shape[] {
   }
   return found;
 }
-

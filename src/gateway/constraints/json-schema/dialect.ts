@@ -41,7 +41,9 @@ export function dialectOf(schema: boolean | SchemaObject): Dialect {
     if (complaintOf(DRAFT_07, schema) === undefined) return { isLegacy: true, idKeyword: '$id' };
     throw modern;
   }
-  const draft = /^https?:\/\/json-schema\.org\/(?:draft-0([467])|draft\/(2019-09|2020-12))\/schema#?$/.exec(String(named));
+  const draft = /^https?:\/\/json-schema\.org\/(?:draft-0([467])|draft\/(2019-09|2020-12))\/schema#?$/.exec(
+    String(named),
+  );
   if (draft === null) {
     const sentence = `${JSON.stringify(named)} is no dialect we know; 2020-12, 2019-09, draft-07, draft-06 and draft-04 are`;
     throw unsupported('json_schema', { at: '/$schema', keyword: '$schema' }, sentence);

@@ -123,7 +123,8 @@ export class SchemaDocument {
     }
     const name = unescapedFragment(fragment);
     const target = name === '' ? resource.node : (resource.anchors.get(name) ?? this.#pointed(resource.node, name));
-    if (target === undefined) throw invalid('json_schema', place, `${JSON.stringify(reference)} is nowhere in the schema`);
+    if (target === undefined)
+      throw invalid('json_schema', place, `${JSON.stringify(reference)} is nowhere in the schema`);
     const dynamic = isObject(target.schema) ? target.schema.$dynamicAnchor : undefined;
     if (keyword === '$dynamicRef' && dynamic === name && this.#dynamic.get(name)! > 1) {
       throw unsupported('json_schema', place, `${JSON.stringify(reference)} has more than one meaning here; use $ref`);
@@ -177,7 +178,7 @@ function refuseDepth(value: unknown): void {
 function* subschemas(schema: SchemaObject): Generator<[string, boolean | SchemaObject]> {
   const isSchema = (value: unknown): value is boolean | SchemaObject => typeof value === 'boolean' || isObject(value);
   for (const [keyword, value] of Object.entries(schema)) {
-    const holds = Object.hasOwn(APPLICATORS, keyword) ? APPLICATORS[keyword] : undefined;
+    const holds = APPLICATORS.get(keyword);
     if (holds === undefined) continue;
     if (holds.startsWith('one') && isSchema(value)) yield [`/${keyword}`, value];
     if (holds.endsWith('list') && Array.isArray(value)) {

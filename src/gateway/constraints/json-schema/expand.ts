@@ -72,7 +72,10 @@ export class Expansion {
     Object.assign(this.work, { at: node.at, keyword: '' });
     for (const keyword of Object.keys(reading.schema)) {
       if (isUnderstood(keyword)) continue;
-      throw reading.unsupported(keyword, `${JSON.stringify(keyword)} is no keyword we know; remove it, or begin it with x-`);
+      throw reading.unsupported(
+        keyword,
+        `${JSON.stringify(keyword)} is no keyword we know; remove it, or begin it with x-`,
+      );
     }
     return reading;
   }
@@ -178,7 +181,8 @@ export class Expansion {
     const isPossible = (conjunction: Conjunction): boolean => {
       if (isNever(conjunction)) return false;
       if (depth === 0 || this.#open.has(keyOf(conjunction))) return true;
-      if (conjunction.some((literal) => this.#open.has(`${literal.isNegated ? '-' : '+'}${literal.node.id}`))) return true;
+      if (conjunction.some((literal) => this.#open.has(`${literal.isNegated ? '-' : '+'}${literal.node.id}`)))
+        return true;
       return this.mayHold(this.shapeOf(conjunction), depth - 1);
     };
     return (
@@ -199,5 +203,9 @@ function unannotated(shape: Shape): Shape {
     ...object,
     layers: object.layers.map((layer) => (layer.evaluates ? { ...layer, evaluates: false } : layer)),
   }));
-  return { ...shape, objects, arrays: shape.arrays.map((array) => (array.evaluated > 0 ? { ...array, evaluated: 0 } : array)) };
+  return {
+    ...shape,
+    objects,
+    arrays: shape.arrays.map((array) => (array.evaluated > 0 ? { ...array, evaluated: 0 } : array)),
+  };
 }

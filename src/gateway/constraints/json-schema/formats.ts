@@ -7,6 +7,17 @@ const GROUP = '[0-9A-Fa-f]{1,4}';
 const PCT = '%[0-9A-Fa-f]{2}';
 const PCHAR = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|${PCT})`;
 
+const USER = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=:-]|${PCT})*`;
+const HOST = String.raw`(?:\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|${PCT})*)`;
+const AUTHORITY = String.raw`//(?:${USER}@)?${HOST}(?::\d*)?(?:/${PCHAR}*)*`;
+const ABSOLUTE = `/(?:${PCHAR}+(?:/${PCHAR}*)*)?`;
+const ROOTLESS = `${PCHAR}+(?:/${PCHAR}*)*`;
+const AFTER_PATH = String.raw`(?:\?(?:[/?]|${PCHAR})*)?(?:#(?:[/?]|${PCHAR})*)?`;
+const URI = `[A-Za-z][A-Za-z0-9+.-]*:(?:${AUTHORITY}|${ABSOLUTE}|${ROOTLESS}|)${AFTER_PATH}`;
+/** The first segment of a relative path has no colon. */
+const NO_SCHEME = `(?:[A-Za-z0-9._~!$&'()*+,;=@-]|${PCT})+(?:/${PCHAR}*)*`;
+const RELATIVE = `(?:${AUTHORITY}|${ABSOLUTE}|${NO_SCHEME}|)${AFTER_PATH}`;
+
 /** The ways to write eight groups of which one run of zeros is left out. */
 function ipv6(): string {
   const forms = [`(?:${GROUP}:){7}${GROUP}`];
@@ -30,11 +41,16 @@ export const FORMATS: ReadonlyMap<string, string> = new Map([
   ['date', DATE],
   ['time', TIME],
   ['duration', String.raw`P(?:\d+W|${DURATION_DATE}(?:${DURATION_TIME})?|${DURATION_TIME})`],
-  ['email', String.raw`[A-Za-z0-9!#$%&'*+/=?^_\`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_\`{|}~-]+)*@${LABEL}(?:\.${LABEL})*`],
+  [
+    'email',
+    String.raw`[A-Za-z0-9!#$%&'*+/=?^_\`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_\`{|}~-]+)*@${LABEL}(?:\.${LABEL})*`,
+  ],
   ['hostname', String.raw`${LABEL}(?:\.${LABEL})*`],
   ['ipv4', IPV4],
   ['ipv6', ipv6()],
   ['uuid', '[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}'],
-  ['uri', String.raw`[A-Za-z][A-Za-z0-9+.-]*:(?:[/?]|${PCHAR}|[\[\]])+(?:#(?:[/?]|${PCHAR})*)?`],
+  ['uri', URI],
+  ['uri-reference', `${URI}|${RELATIVE}`],
   ['json-pointer', String.raw`(?:/(?:[^~/]|~[01])*)*`],
+  ['relative-json-pointer', String.raw`(?:0|[1-9]\d*)(?:#|(?:/(?:[^~/]|~[01])*)*)`],
 ]);

@@ -2,29 +2,29 @@
 type Holds = 'one' | 'list' | 'map' | 'one or list' | 'map or lists';
 
 /** Keywords under which subschemas are. */
-export const APPLICATORS: Readonly<Record<string, Holds>> = {
-  $defs: 'map',
-  definitions: 'map',
-  properties: 'map',
-  patternProperties: 'map',
-  dependentSchemas: 'map',
-  dependencies: 'map or lists',
-  allOf: 'list',
-  anyOf: 'list',
-  oneOf: 'list',
-  prefixItems: 'list',
-  items: 'one or list',
-  additionalItems: 'one',
-  contains: 'one',
-  additionalProperties: 'one',
-  propertyNames: 'one',
-  unevaluatedItems: 'one',
-  unevaluatedProperties: 'one',
-  not: 'one',
-  if: 'one',
-  then: 'one',
-  else: 'one',
-};
+export const APPLICATORS: ReadonlyMap<string, Holds> = new Map<string, Holds>([
+  ['$defs', 'map'],
+  ['definitions', 'map'],
+  ['properties', 'map'],
+  ['patternProperties', 'map'],
+  ['dependentSchemas', 'map'],
+  ['dependencies', 'map or lists'],
+  ['allOf', 'list'],
+  ['anyOf', 'list'],
+  ['oneOf', 'list'],
+  ['prefixItems', 'list'],
+  ['items', 'one or list'],
+  ['additionalItems', 'one'],
+  ['contains', 'one'],
+  ['additionalProperties', 'one'],
+  ['propertyNames', 'one'],
+  ['unevaluatedItems', 'one'],
+  ['unevaluatedProperties', 'one'],
+  ['not', 'one'],
+  ['if', 'one'],
+  ['then', 'one'],
+  ['else', 'one'],
+]);
 
 /** Keywords that constrain a value, beside those above. */
 export const ASSERTIONS: ReadonlySet<string> = new Set([
@@ -104,4 +104,4 @@ export function isAnnotation(keyword: string): boolean {
 }
 
 export const isUnderstood = (keyword: string) =>
-  keyword in APPLICATORS || ASSERTIONS.has(keyword) || isAnnotation(keyword);
+  APPLICATORS.has(keyword) || ASSERTIONS.has(keyword) || isAnnotation(keyword);

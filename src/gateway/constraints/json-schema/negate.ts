@@ -50,7 +50,8 @@ function notTyped(reading: Reading, expansion: Expansion): Shape {
   const isInteger = numbers.length > 0 && numbers.every((set) => set.isInteger);
   return {
     constants: new Set([null, true, false].filter((constant) => !constants.has(constant))),
-    numbers: numbers.length === 0 ? [{ isInteger: false }] : isInteger ? [expansion.numbers.not({ isInteger: true })] : [],
+    numbers:
+      numbers.length === 0 ? [{ isInteger: false }] : isInteger ? [expansion.numbers.not({ isInteger: true })] : [],
     strings: strings.length === 0 ? [{ min: 0, max: MOST }] : [],
     arrays: arrays.length === 0 ? [ALL_ARRAYS] : [],
     objects: objects.length === 0 ? [ALL_OBJECTS] : [],
@@ -71,10 +72,12 @@ function notConstant(reading: Reading, expansion: Expansion): Shape {
       objects: [ALL_OBJECTS],
     };
     const constant = (value: unknown) => fails(document.make({ const: value }, node));
-    const nested = values.filter((value) => typeof value === 'object' && value !== null).map((value): Shape => {
-      if (Array.isArray(value)) return { ...scalars, arrays: otherArrays(value, constant) };
-      return { ...scalars, objects: otherObjects(value as Readonly<Record<string, unknown>>, constant, expansion) };
-    });
+    const nested = values
+      .filter((value) => typeof value === 'object' && value !== null)
+      .map((value): Shape => {
+        if (Array.isArray(value)) return { ...scalars, arrays: otherArrays(value, constant) };
+        return { ...scalars, objects: otherObjects(value as Readonly<Record<string, unknown>>, constant, expansion) };
+      });
     return shapes.intersection(scalars, ...nested);
   };
   return shapes.union(

@@ -21,7 +21,12 @@ const set = (first: string, last = first): Pattern => ({
 });
 const sequence = (...parts: Pattern[]): Pattern => ({ kind: 'sequence', parts });
 const choice = (...options: Pattern[]): Pattern => ({ kind: 'choice', options });
-const many = (what: Pattern, min: number, max = Number.POSITIVE_INFINITY): Pattern => ({ kind: 'repeat', what, min, max });
+const many = (what: Pattern, min: number, max = Number.POSITIVE_INFINITY): Pattern => ({
+  kind: 'repeat',
+  what,
+  min,
+  max,
+});
 const digits = (text: string) => sequence(...[...text].map((digit) => set(digit)));
 const DIGIT: Pattern = { kind: 'set', set: DIGITS };
 const FRACTION = many(sequence(set('.'), many(DIGIT, 1)), 0, 1);
@@ -54,7 +59,8 @@ function magnitudesAbove(whole: string, fraction: string): Pattern {
     [...whole].forEach((digit, index) => {
       const next = larger(digit);
       const after = whole.length - index - 1;
-      if (next !== undefined) options.push(sequence(digits(whole.slice(0, index)), next, many(DIGIT, after, after), FRACTION));
+      if (next !== undefined)
+        options.push(sequence(digits(whole.slice(0, index)), next, many(DIGIT, after, after), FRACTION));
     });
   }
   const point = sequence(digits(whole), set('.'));
@@ -154,8 +160,8 @@ export class NumberAutomata {
     // -2: wrong; -1: start; then remainder and how many digits after the point were read (-1: none yet, no point).
     type State = { readonly remainder: number; readonly places: number; readonly isStarted: boolean };
     const wrong: State = { remainder: -1, places: -2, isStarted: false };
-    const alphabet = alphabetOf([..."0123456789.-"].map((one) => codePoints([one.charCodeAt(0), one.charCodeAt(0)])));
-    const meaning = new Map([..."0123456789.-"].map((one) => [classAt(alphabet, one.charCodeAt(0)), one]));
+    const alphabet = alphabetOf([...'0123456789.-'].map((one) => codePoints([one.charCodeAt(0), one.charCodeAt(0)])));
+    const meaning = new Map([...'0123456789.-'].map((one) => [classAt(alphabet, one.charCodeAt(0)), one]));
     const step = (state: State, of: number): State => {
       const one = meaning.get(of);
       if (state === wrong || one === undefined) return wrong;
@@ -186,7 +192,8 @@ export class NumberAutomata {
   both(a: NumberSet, b: NumberSet): NumberSet {
     const values = a.values ?? b.values;
     const isInteger = a.isInteger || b.isInteger;
-    if (values !== undefined) return { isInteger, values: values.filter((value) => this.has(a, value) && this.has(b, value)) };
+    if (values !== undefined)
+      return { isInteger, values: values.filter((value) => this.has(a, value) && this.has(b, value)) };
     if (a.automaton === undefined || a.automaton === b.automaton) return { ...b, isInteger };
     if (b.automaton === undefined) return { ...a, isInteger };
     return { isInteger, automaton: bothOf(a.automaton, b.automaton, this.work) };

@@ -22,6 +22,8 @@ import {
 import type { ValueGrammar } from './value-grammar.js';
 
 const MOST = Number.POSITIVE_INFINITY;
+/** Keywords that can ask for a property whose name is free. */
+const NEGATING = ['not', 'oneOf', 'if', 'anyOf', 'allOf'];
 /** Kinds of names that patterns may tell apart. */
 const MOST_KINDS = 64;
 
@@ -37,21 +39,34 @@ interface Member {
 }
 
 /** An object: its named properties in order, optional ones left out as they please, then all others. */
-export function objectExpression(object: ObjectShape, order: readonly string[], values: ValueGrammar): Expression {
+export function objectExpression(
+  object: ObjectShape,
+  order: readonly string[],
+  conjunction: Conjunction,
+  values: ValueGrammar,
+): Expression {
   const [exists, ...more] = object.exists;
-  if (more.length > 0) values.work.tooMuch('it asks for several properties of which only patterns are known');
+  const refuse = (keywords: readonly string[], sentence: string): never => {
+    throw values.refusal(conjunction, keywords, sentence);
+  };
+  if (more.length > 0) refuse(NEGATING, 'it asks for several properties whose names are free');
   const place = new Map(order.map((name, index) => [name, index]));
   const mentioned = new Set([...object.layers.flatMap(({ properties }) => [...properties.keys()]), ...object.required]);
   const named = [...mentioned].sort((a, b) => (place.get(a) ?? MOST) - (place.get(b) ?? MOST) || 0);
   const others = otherNames(object, named, values);
-  if (exists === undefined) return members(object, named, others, undefined, values);
+  if (exists === undefined) return members(object, named, others, undefined, values, refuse);
   // One of the named properties is what must exist, or one of the others is.
   const asNamed = named
     .filter((name) => hasString({ min: 0, max: MOST, automaton: exists.names }, name))
     .map((name) => {
-      const layer = { properties: new Map([[name, exists.value]]), patterns: [], additional: undefined, evaluates: false };
+      const layer = {
+        properties: new Map([[name, exists.value]]),
+        patterns: [],
+        additional: undefined,
+        evaluates: false,
+      };
       const chosen = { ...object, layers: [...object.layers, layer], required: new Set([...object.required, name]) };
-      return members(chosen, named, others, undefined, values);
+      return members(chosen, named, others, undefined, values, refuse);
     });
   const matching = others
     .map(({ names, value }) => ({
@@ -59,8 +74,11 @@ export function objectExpression(object: ObjectShape, order: readonly string[], 
       value: conjoin(value, exists.value),
     }))
     .filter(({ names, value }) => !isEmpty(names) && !isNever(value));
-  return choice(...asNamed, members(object, named, others, matching, values));
+  return choice(...asNamed, members(object, named, others, matching, values, refuse));
 }
+
+/** A refusal by the first of some keywords that the object's schemas have. */
+type Refuse = (keywords: readonly string[], sentence: string) => never;
 
 function members(
   object: ObjectShape,
@@ -68,6 +86,7 @@ function members(
   others: readonly OtherNames[],
   needed: readonly OtherNames[] | undefined,
   values: ValueGrammar,
+  refuse: Refuse,
 ): Expression {
   const listed: Member[] = [];
   for (const name of named) {
@@ -81,7 +100,7 @@ function members(
   }
   const other = otherMember(others, values);
   const must = needed === undefined ? undefined : otherMember(needed, values);
-  const body = new Body(listed, other, must, object, values).from(0, 0, false);
+  const body = new Body(listed, other, must, object, values, refuse).from(0, 0, false);
   return sequence(text('{'), values.space(), body, text('}'));
 }
 
@@ -106,12 +125,16 @@ class Body {
     readonly must: Expression | undefined,
     { min, max }: ObjectShape,
     readonly values: ValueGrammar,
+    readonly refuse: Refuse,
   ) {
     const required = listed.filter(({ isRequired }) => isRequired).length;
     this.#least = min <= required + (must === undefined ? 0 : 1) ? 0 : min;
     this.#most = other === IMPOSSIBLE && must === undefined && max >= listed.length ? MOST : max;
     if (this.#least > required + 1 && other !== IMPOSSIBLE) {
-      values.work.tooMuch(`minProperties ${min} cannot be counted where names are free, as one may be written twice; require names`);
+      refuse(
+        ['minProperties', ...NEGATING],
+        `at least ${min} properties cannot be counted where a free name may come twice; require names`,
+      );
     }
   }
 
@@ -151,10 +174,12 @@ class Body {
     const more = sequence(values.separator(), other);
     const close = isStarted ? space : NOTHING;
     if (must !== undefined) {
-      if (most < 1) return IMPOSSIBLE;
-      if (this.#most < MOST) values.work.tooMuch('it counts properties of which only a pattern is known');
+      if (this.#most < MOST)
+        this.refuse(['maxProperties', ...NEGATING], 'it counts properties beside asking for one whose name is free');
       const before = isStarted ? repeat(more, 0, MOST) : NOTHING;
-      const first = isStarted ? sequence(values.separator(), must) : choice(must, sequence(other, repeat(more, 0, MOST), values.separator(), must));
+      const first = isStarted
+        ? sequence(values.separator(), must)
+        : choice(must, sequence(other, repeat(more, 0, MOST), values.separator(), must));
       return sequence(before, first, repeat(more, 0, MOST), space);
     }
     if (other === IMPOSSIBLE || most <= 0) return least > 0 ? IMPOSSIBLE : close;

@@ -1,4 +1,4 @@
-import { type Automaton } from '../automaton.js';
+import type { Automaton } from '../automaton.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { type Matching, patternAutomaton } from '../pattern-automaton.js';
 import { invalid, unsupported } from '../refusal.js';
@@ -53,7 +53,10 @@ export class Reading {
   least(keyword: string): number | undefined {
     const value = this.count(keyword);
     if (value === undefined || value <= CONSTRAINT_LIMITS.repetitions) return value;
-    throw this.unsupported(keyword, `${keyword} is ${value}, more than the ${CONSTRAINT_LIMITS.repetitions} we count to`);
+    throw this.unsupported(
+      keyword,
+      `${keyword} is ${value}, more than the ${CONSTRAINT_LIMITS.repetitions} we count to`,
+    );
   }
 
   list(keyword: string): readonly unknown[] {

@@ -39,7 +39,8 @@ export function numberSets(reading: Reading, { numbers }: Expansion): { keyword:
     // In draft-04, exclusiveMinimum is a property of minimum.
     const isExclusive = schema[exclusive] === true;
     const bound = reading.number(keyword);
-    if (bound !== undefined) found.push({ keyword, set: { isInteger: false, automaton: numbers[side](bound, !isExclusive) } });
+    if (bound !== undefined)
+      found.push({ keyword, set: { isInteger: false, automaton: numbers[side](bound, !isExclusive) } });
     if (typeof schema[exclusive] === 'boolean') continue;
     const open = reading.number(exclusive);
     if (open !== undefined) {
@@ -51,7 +52,8 @@ export function numberSets(reading: Reading, { numbers }: Expansion): { keyword:
   Object.assign(work, reading.place('multipleOf'));
   if (divisor <= 0) throw reading.wrong('multipleOf', 'multipleOf must be more than 0');
   const automaton = numbers.multiples(divisor);
-  if (automaton === undefined) throw reading.unsupported('multipleOf', `${divisor} has too many remainders to keep track of`);
+  if (automaton === undefined)
+    throw reading.unsupported('multipleOf', `${divisor} has too many remainders to keep track of`);
   return [...found, { keyword: 'multipleOf', set: { isInteger: false, automaton } }];
 }
 

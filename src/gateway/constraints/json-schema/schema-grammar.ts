@@ -18,6 +18,7 @@ export function schemaGrammar(source: string): string {
   const isEmpty = typeof schema !== 'boolean' && Object.keys(schema).length === 0;
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);
   const made = values.grammar.toText(root);
-  if (made === undefined) throw invalid('json_schema', { at: '', keyword: '' }, 'nothing satisfies it; loosen what contradicts');
+  if (made === undefined)
+    throw invalid('json_schema', { at: '', keyword: '' }, 'nothing satisfies it; loosen what contradicts');
   return made;
 }

@@ -15,7 +15,10 @@ export function withUnevaluated(reading: Reading, shape: Shape, { document, shap
     const rest = holds(document.child(reading.node, 'unevaluatedItems'));
     const arrays = found.arrays.flatMap((array) => {
       if (array.contains.length > 0 && Number.isFinite(array.evaluated)) {
-        throw reading.unsupported('unevaluatedItems', 'beside contains, which items are evaluated depends on the items');
+        throw reading.unsupported(
+          'unevaluatedItems',
+          'beside contains, which items are evaluated depends on the items',
+        );
       }
       return shapes.intersection({ ...found, arrays: [array] }, { ...found, arrays: [restOf(array, rest)] }).arrays;
     });
@@ -28,7 +31,9 @@ function withRest(object: ObjectShape, rest: Conjunction): ObjectShape {
   const evaluated = object.layers.filter(({ evaluates }) => evaluates);
   if (evaluated.some(({ additional }) => additional !== undefined)) return object;
   const names = evaluated.flatMap(({ properties }) => [...properties.keys()]);
-  const patterns = evaluated.flatMap((layer) => layer.patterns.map((pattern): { names: Automaton; value: Conjunction } => ({ ...pattern, value: [] })));
+  const patterns = evaluated.flatMap((layer) =>
+    layer.patterns.map((pattern): { names: Automaton; value: Conjunction } => ({ ...pattern, value: [] })),
+  );
   const properties = new Map(names.map((name): [string, Conjunction] => [name, []]));
   const layer: Layer = { properties, patterns, additional: rest, evaluates: true };
   return { ...object, layers: [...object.layers, layer] };
@@ -36,5 +41,10 @@ function withRest(object: ObjectShape, rest: Conjunction): ObjectShape {
 
 function restOf({ evaluated }: ArrayShape, rest: Conjunction): ArrayShape {
   if (!Number.isFinite(evaluated)) return { ...ALL_ARRAYS, evaluated };
-  return { ...ALL_ARRAYS, prefix: Array.from({ length: evaluated }, () => []), rest, evaluated: Number.POSITIVE_INFINITY };
+  return {
+    ...ALL_ARRAYS,
+    prefix: Array.from({ length: evaluated }, () => []),
+    rest,
+    evaluated: Number.POSITIVE_INFINITY,
+  };
 }

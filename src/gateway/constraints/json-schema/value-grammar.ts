@@ -2,24 +2,16 @@ import type { Automaton } from '../automaton.js';
 import { bothOf, lengthAutomaton } from '../automaton.js';
 import { automatonExpression } from '../automaton-grammar.js';
 import { codePoints, DIGITS } from '../code-points.js';
-import {
-  characters,
-  choice,
-  type Expression,
-  Grammar,
-  NOTHING,
-  optional,
-  repeat,
-  sequence,
-  text,
-} from '../grammar.js';
+import { characters, choice, type Expression, Grammar, NOTHING, optional, repeat, sequence, text } from '../grammar.js';
 import { anyJsonCharacter, writtenInJson } from '../json-strings.js';
+import { unsupported } from '../refusal.js';
 import type { Work } from '../work.js';
 import { arrayExpression } from './array-grammar.js';
+import type { SchemaNode, SchemaObject } from './document.js';
 import type { Expansion } from './expand.js';
 import type { NumberSet } from './numbers.js';
 import { objectExpression } from './object-grammar.js';
-import { propertyOrder } from './property-order.js';
+import { inPlace, propertyOrder } from './property-order.js';
 import { ALL_ARRAYS, ALL_OBJECTS, ANY_VALUE, type Conjunction, keyOf, type Shape, type StringSet } from './shape.js';
 
 const MOST = Number.POSITIVE_INFINITY;
@@ -44,20 +36,41 @@ export class ValueGrammar {
     const key = keyOf(conjunction);
     if (key === '') return this.#any();
     const stem = conjunction.map(({ node }) => stemOf(node.at)).find((name) => name !== '') ?? 'value';
-    return this.grammar.shared(`value ${key}`, stem, () => this.ofShape(this.expansion.shapeOf(conjunction), conjunction));
+    return this.grammar.shared(`value ${key}`, stem, () =>
+      this.ofShape(this.expansion.shapeOf(conjunction), conjunction),
+    );
   }
 
   ofShape(shape: Shape, conjunction: Conjunction): Expression {
     if (shape === ANY_VALUE) return this.#any();
+    Object.assign(this.work, { at: conjunction[0]?.node.at ?? '', keyword: '' });
     const { constants, numbers, strings, arrays, objects } = shape;
-    const order = objects.some((object) => object !== ALL_OBJECTS) ? propertyOrder(conjunction.map(({ node }) => node), this.expansion.document) : [];
+    const order = objects.some((object) => object !== ALL_OBJECTS)
+      ? propertyOrder(
+          conjunction.map(({ node }) => node),
+          this.expansion.document,
+        )
+      : [];
     return choice(
       ...[null, true, false].filter((constant) => constants.has(constant)).map((constant) => text(String(constant))),
       ...numbers.map((set) => this.#number(set)),
       ...strings.map((set) => this.string(set)),
-      ...arrays.map((array) => (array === ALL_ARRAYS ? this.#anyArray() : arrayExpression(array, this))),
-      ...objects.map((object) => (object === ALL_OBJECTS ? this.anyObject() : objectExpression(object, order, this))),
+      ...arrays.map((array) => (array === ALL_ARRAYS ? this.#anyArray() : arrayExpression(array, conjunction, this))),
+      ...objects.map((object) =>
+        object === ALL_OBJECTS ? this.anyObject() : objectExpression(object, order, conjunction, this),
+      ),
     );
+  }
+
+  /** The refusal of a keyword that one of the schemas of a value has, by where it is. */
+  refusal(conjunction: Conjunction, keywords: readonly string[], sentence: string) {
+    const nodes = conjunction.map(({ node }) => node);
+    const isIt = ({ schema }: SchemaNode, keyword: string) => Object.hasOwn(schema as SchemaObject, keyword);
+    const places = inPlace(nodes, this.expansion.document).flatMap((node) =>
+      keywords.filter((keyword) => isIt(node, keyword)).map((keyword) => ({ at: `${node.at}/${keyword}`, keyword })),
+    );
+    const place = places[0] ?? { at: nodes[0]?.at ?? '', keyword: keywords[0] ?? '' };
+    return unsupported('json_schema', place, sentence);
   }
 
   /** Between brackets, braces and what they hold: nothing, a space, or a line break and an indent, which is bounded. */
@@ -112,7 +125,10 @@ export class ValueGrammar {
       return this.automaton(written, 'number', characters);
     }
     const integer = this.grammar.shared('integer', 'integer', () =>
-      sequence(optional(text('-')), choice(text('0'), sequence(characters(codePoints([0x31, 0x39])), repeat(DIGIT, 0, MOST)))),
+      sequence(
+        optional(text('-')),
+        choice(text('0'), sequence(characters(codePoints([0x31, 0x39])), repeat(DIGIT, 0, MOST))),
+      ),
     );
     if (isInteger) return integer;
     return this.grammar.shared('number', 'number', () => {
