@@ -1,8 +1,42 @@
-import { RocmForgeError } from '../../shared/errors.js';
 import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
+import { choiceGrammar } from './choice-grammar.js';
+import { gbnfGrammar } from './gbnf-grammar.js';
+import { schemaGrammar } from './json-schema/schema-grammar.js';
+import { CONSTRAINT_LIMITS } from './limits.js';
+import { type ConstraintKind, unsupported } from './refusal.js';
+import { regexGrammar } from './regex-grammar.js';
 
-/** The grammar of a constraint, in the EBNF of the grammar library; its root rule is `root`. */
-export function grammarOf({ kind }: Constraint): string {
-  if (kind?.$case === 'grammar') return kind.value;
-  throw new RocmForgeError('NOT_IMPLEMENTED', 'not built yet', { field: 'constraint' });
+/** A constraint of which the kind is known. */
+export type GivenConstraint = NonNullable<Constraint['kind']>;
+
+/**
+ * The grammar of the texts that satisfy a constraint, as `@mlc-ai/web-xgrammar` reads grammars, with the rule `root`. It says
+ * exactly what the constraint says, or the constraint is refused. Nothing is read, no time is looked at.
+ *
+ * @throws RocmForgeError `CONSTRAINT_INVALID`, `CONSTRAINT_UNSUPPORTED`: the field, where in it (`at`) and the `keyword`
+ */
+export function grammarOf(constraint: GivenConstraint): string {
+  switch (constraint.$case) {
+    case 'jsonSchema':
+      refuseLength('json_schema', constraint.value.length);
+      return schemaGrammar(constraint.value);
+    case 'regex':
+      refuseLength('regex', constraint.value.length);
+      return regexGrammar(constraint.value);
+    case 'grammar':
+      refuseLength('grammar', constraint.value.length);
+      return gbnfGrammar(constraint.value);
+    case 'choice':
+      refuseLength(
+        'choice',
+        constraint.value.options.reduce((length, option) => length + option.length, 0),
+      );
+      return choiceGrammar(constraint.value.options);
+  }
+}
+
+function refuseLength(kind: ConstraintKind, length: number): void {
+  if (length <= CONSTRAINT_LIMITS.characters) return;
+  const sentence = `it has ${length} characters, ${CONSTRAINT_LIMITS.characters} are the most; ask for less at once`;
+  throw unsupported(kind, { at: '', keyword: 'characters' }, sentence);
 }

@@ -1,5 +1,5 @@
 import type { ErrorReason } from '../../shared/errors.js';
-import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { GivenConstraint } from '../constraints/grammar-of.js';
 
 /** What a thread is started with. */
 export interface MatcherWorkerData {
@@ -16,7 +16,7 @@ export type MatcherJob =
   | {
       readonly kind: 'open';
       readonly id: number;
-      readonly constraint: Constraint;
+      readonly constraint: GivenConstraint;
       readonly tokenIds: readonly number[];
     }
   /** Answers went on, in this order. */

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
 import type { ConstraintListener, TokenConstraint, TokenMask } from './token-constraint.js';
@@ -42,7 +43,7 @@ export class MatcherThreads {
    *
    * @throws RocmForgeError `INVALID_FIELD` for a constraint that cannot be kept, or takes too long to be compiled; `QUEUE_FULL`
    */
-  async open(constraint: Constraint, signal?: AbortSignal): Promise<TokenConstraint> {
+  async open(constraint: GivenConstraint, signal?: AbortSignal): Promise<TokenConstraint> {
     if (this.waiting >= (this.options.maxWaiting ?? MAX_WAITING)) {
       throw new RocmForgeError('QUEUE_FULL', `${this.waiting} grammars wait to be compiled; try again later`);
     }
@@ -65,7 +66,7 @@ export class MatcherThreads {
     if (constraint?.kind === undefined) return undefined;
     const opened: TokenConstraint[] = [];
     try {
-      for (let i = 0; i < n; i++) opened.push(await this.open(constraint, signal));
+      for (let i = 0; i < n; i++) opened.push(await this.open(constraint.kind, signal));
       return opened;
     } catch (error) {
       for (const each of opened) each.close();
@@ -142,7 +143,7 @@ class ConstrainedAnswer implements TokenConstraint {
   /** The same for all answers of this form. */
   readonly form: string;
 
-  constructor(readonly constraint: Constraint) {
+  constructor(readonly constraint: GivenConstraint) {
     this.form = createHash('sha256').update(JSON.stringify(constraint)).digest('base64');
   }
 

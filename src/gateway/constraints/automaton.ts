@@ -1,0 +1,238 @@
+import { type CodePointSet, codePoints, pairs } from './code-points.js';
+import { CONSTRAINT_LIMITS } from './limits.js';
+import type { Work } from './work.js';
+
+/** The scalar values cut into intervals, each of a class: what no automaton tells apart has one class. */
+export interface Alphabet {
+  /** First value of each interval, ascending from 0. */
+  readonly starts: readonly number[];
+  /** Class of each interval; -1 is the surrogates, which are no characters. */
+  readonly classOf: readonly number[];
+  readonly classes: number;
+}
+
+/** A deterministic automaton over Unicode scalar values, complete; state 0 is where it begins. */
+export interface Automaton {
+  readonly alphabet: Alphabet;
+  /** The state after `state * alphabet.classes + class`. */
+  readonly next: Int32Array;
+  /** 1 where a text may end, by state. */
+  readonly accepting: Uint8Array;
+}
+
+/** The coarsest alphabet that tells the members of each set from the others. */
+export function alphabetOf(sets: readonly CodePointSet[]): Alphabet {
+  const surrogates: CodePointSet = [0xd800, 0xdfff];
+  const starts = [...new Set([0, ...[surrogates, ...sets].flatMap(pairs).flatMap(([a, b]) => [a, b + 1])])]
+    .filter((start) => start <= 0x10ffff)
+    .sort((a, b) => a - b);
+  const signatures: string[] = starts.map(() => '');
+  sets.forEach((set, index) => {
+    let interval = 0;
+    for (const [first, last] of pairs(set)) {
+      while (starts[interval]! < first) interval++;
+      for (; interval < starts.length && starts[interval]! <= last; interval++) signatures[interval] += `${index},`;
+    }
+  });
+  const classes = new Map<string, number>();
+  const classOf = starts.map((start, interval) => {
+    if (start === 0xd800) return -1;
+    const signature = signatures[interval]!;
+    if (!classes.has(signature)) classes.set(signature, classes.size);
+    return classes.get(signature)!;
+  });
+  return { starts, classOf, classes: classes.size };
+}
+
+/** The class of a scalar value. */
+export function classAt({ starts, classOf }: Alphabet, codePoint: number): number {
+  let [low, high] = [0, starts.length - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (starts[middle]! <= codePoint) low = middle;
+    else high = middle - 1;
+  }
+  return classOf[low]!;
+}
+
+/** What each class of an alphabet holds. */
+export function setsOfClasses({ starts, classOf, classes }: Alphabet): CodePointSet[] {
+  const found: [number, number][][] = Array.from({ length: classes }, () => []);
+  starts.forEach((start, interval) => {
+    if (classOf[interval]! >= 0) found[classOf[interval]!]!.push([start, (starts[interval + 1] ?? 0x110000) - 1]);
+  });
+  return found.map((ranges) => codePoints(...ranges));
+}
+
+export function accepts({ alphabet, next, accepting }: Automaton, text: string): boolean {
+  let state = 0;
+  for (const character of text) {
+    const of = classAt(alphabet, character.codePointAt(0)!);
+    if (of < 0) return false;
+    state = next[state * alphabet.classes + of]!;
+  }
+  return accepting[state] === 1;
+}
+
+/** The texts that it does not accept. */
+export function complementOf(automaton: Automaton): Automaton {
+  return { ...automaton, accepting: automaton.accepting.map((is) => 1 - is) };
+}
+
+/**
+ * Explores a deterministic automaton from its start: states are whatever `key` tells apart.
+ *
+ * @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` beyond the limit of states
+ */
+export function explore<State>(
+  alphabet: Alphabet,
+  start: State,
+  steps: {
+    readonly key: (state: State) => string | number;
+    readonly next: (state: State, of: number) => State;
+    readonly accepts: (state: State) => boolean;
+  },
+  work: Work,
+): Automaton {
+  const ids = new Map([[steps.key(start), 0]]);
+  const states = [start];
+  const next: number[] = [];
+  for (let index = 0; index < states.length; index++) {
+    for (let of = 0; of < alphabet.classes; of++) {
+      work.spend(1);
+      const target = steps.next(states[index]!, of);
+      const key = steps.key(target);
+      let id = ids.get(key);
+      if (id === undefined) {
+        id = states.push(target) - 1;
+        ids.set(key, id);
+        if (id >= CONSTRAINT_LIMITS.states) {
+          work.tooMuch(
+            `it needs an automaton of more than ${CONSTRAINT_LIMITS.states} states; count less or ask for less`,
+          );
+        }
+      }
+      next.push(id);
+    }
+  }
+  const accepting = Uint8Array.from(states, (state) => Number(steps.accepts(state)));
+  return { alphabet, next: Int32Array.from(next), accepting };
+}
+
+/** The texts that both accept (`both`), or at least one (`either`). */
+export function combine(a: Automaton, b: Automaton, how: 'both' | 'either', work: Work): Automaton {
+  const starts = [...new Set([...a.alphabet.starts, ...b.alphabet.starts])].sort((x, y) => x - y);
+  const classes = new Map<number, number>();
+  const ofA: number[] = [];
+  const ofB: number[] = [];
+  const classOf = starts.map((start) => {
+    const [x, y] = [classAt(a.alphabet, start), classAt(b.alphabet, start)];
+    if (x < 0) return -1;
+    const pair = x * b.alphabet.classes + y;
+    if (!classes.has(pair)) {
+      classes.set(pair, classes.size);
+      ofA.push(x);
+      ofB.push(y);
+    }
+    return classes.get(pair)!;
+  });
+  const alphabet = { starts, classOf, classes: classes.size };
+  const product = explore<readonly [number, number]>(
+    alphabet,
+    [0, 0],
+    {
+      key: ([x, y]) => x * b.accepting.length + y,
+      next: ([x, y], of) => [a.next[x * a.alphabet.classes + ofA[of]!]!, b.next[y * b.alphabet.classes + ofB[of]!]!],
+      accepts: ([x, y]) => {
+        const [isX, isY] = [a.accepting[x] === 1, b.accepting[y] === 1];
+        return how === 'both' ? isX && isY : isX || isY;
+      },
+    },
+    work,
+  );
+  return minimized(product, work);
+}
+
+export const bothOf = (a: Automaton, b: Automaton, work: Work) => combine(a, b, 'both', work);
+export const eitherOf = (a: Automaton, b: Automaton, work: Work) => combine(a, b, 'either', work);
+
+export function isEmpty({ accepting }: Automaton): boolean {
+  // Every state that `explore` found can be reached.
+  return !accepting.includes(1);
+}
+
+/** The same language with the fewest states: E. F. Moore's refinement, given up where it would cost more than it is worth. */
+export function minimized(automaton: Automaton, work: Work): Automaton {
+  const { alphabet, next, accepting } = automaton;
+  const states = accepting.length;
+  let block: number[] = [...accepting];
+  let count = new Set(block).size;
+  const row = 1 + alphabet.classes;
+  for (let cost = 0; ; cost += states * row) {
+    if (cost > 3_000_000) return automaton;
+    work.spend(states * row);
+    const ids = new Map<string, number>();
+    const refined = block.map((own, state) => {
+      let key = `${own}`;
+      for (let of = 0; of < alphabet.classes; of++) key += `,${block[next[state * alphabet.classes + of]!]}`;
+      if (!ids.has(key)) ids.set(key, ids.size);
+      return ids.get(key)!;
+    });
+    block = refined;
+    if (ids.size === count) break;
+    count = ids.size;
+  }
+  if (count === states) return automaton;
+  // Blocks are numbered as they are met, from state 0 on, so the start stays 0.
+  const representative: number[] = [];
+  block.forEach((id, state) => {
+    representative[id] ??= state;
+  });
+  const merged = new Int32Array(count * alphabet.classes);
+  representative.forEach((state, id) => {
+    for (let of = 0; of < alphabet.classes; of++) {
+      merged[id * alphabet.classes + of] = block[next[state * alphabet.classes + of]!]!;
+    }
+  });
+  return { alphabet, next: merged, accepting: Uint8Array.from(representative, (state) => accepting[state]!) };
+}
+
+/** The texts of so many characters. */
+export function lengthAutomaton(min: number, max: number, work: Work): Automaton {
+  const last = Number.isFinite(max) ? max + 1 : min;
+  return explore(
+    alphabetOf([]),
+    0,
+    {
+      key: (length) => length,
+      next: (length) => Math.min(length + 1, last),
+      accepts: (length) => length >= min && length <= max,
+    },
+    work,
+  );
+}
+
+/** Exactly these texts: a tree of their characters. */
+export function textsAutomaton(texts: readonly string[], work: Work): Automaton {
+  const characters = [...new Set(texts.flatMap((text) => [...text]))];
+  const alphabet = alphabetOf(characters.map((character) => [character.codePointAt(0)!, character.codePointAt(0)!]));
+  type Branch = { readonly children: Map<number, Branch>; readonly id: number; isEnd: boolean };
+  const none: Branch = { children: new Map(), id: -1, isEnd: false };
+  const root: Branch = { children: new Map(), id: 0, isEnd: false };
+  let ids = 1;
+  for (const text of texts) {
+    let branch = root;
+    for (const character of text) {
+      const of = classAt(alphabet, character.codePointAt(0)!);
+      if (!branch.children.has(of)) branch.children.set(of, { children: new Map(), id: ids++, isEnd: false });
+      branch = branch.children.get(of)!;
+    }
+    branch.isEnd = true;
+  }
+  const steps = {
+    key: ({ id }: Branch) => id,
+    next: ({ children }: Branch, of: number) => children.get(of) ?? none,
+    accepts: ({ isEnd }: Branch) => isEnd,
+  };
+  return minimized(explore(alphabet, root, steps, work), work);
+}

@@ -1,0 +1,20 @@
+import { choice, Grammar, text } from './grammar.js';
+import { invalid, unsupported } from './refusal.js';
+import { Work } from './work.js';
+
+/**
+ * The grammar of exactly these texts; one given twice is there once.
+ *
+ * @throws RocmForgeError `CONSTRAINT_INVALID` without options, `CONSTRAINT_UNSUPPORTED` for an empty one
+ */
+export function choiceGrammar(options: readonly string[]): string {
+  const place = (index: number) => ({ at: `options[${index}]`, keyword: 'options' });
+  if (options.length === 0) throw invalid('choice', place(0), 'it lists no options; give at least one');
+  const empty = options.indexOf('');
+  // An answer of no tokens cannot be told from one that never began.
+  if (empty >= 0) throw unsupported('choice', place(empty), 'an option is empty; leave it out');
+  const lone = options.findIndex((option) => /\p{Surrogate}/u.test(option));
+  if (lone >= 0) throw invalid('choice', place(lone), 'an option has half of a surrogate pair; send whole characters');
+  const grammar = new Grammar(new Work('choice'));
+  return grammar.toText(choice(...[...new Set(options)].map(text)))!;
+}

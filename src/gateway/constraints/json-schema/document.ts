@@ -1,0 +1,201 @@
+import { CONSTRAINT_LIMITS } from '../limits.js';
+import { invalid, unsupported } from '../refusal.js';
+import { dialectOf } from './dialect.js';
+import { APPLICATORS } from './keywords.js';
+
+export type SchemaObject = Readonly<Record<string, unknown>>;
+
+/** A schema of the document, or one we made to say the same in parts. */
+export interface SchemaNode {
+  readonly id: number;
+  readonly schema: boolean | SchemaObject;
+  /** JSON pointer from the document's root. */
+  readonly at: string;
+  /** What its references are relative to. */
+  readonly base: string;
+}
+
+const BASE = 'json-schema://document/';
+
+export const isObject = (value: unknown): value is SchemaObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** One JSON Schema, its subschemas and what its references mean. */
+export class SchemaDocument {
+  readonly root: SchemaNode;
+  /** Whether `$ref` hides all beside it, as until draft-07. */
+  readonly isLegacy: boolean;
+  /** Whether unevaluatedItems or unevaluatedProperties is anywhere in it. */
+  readonly hasUnevaluated: boolean;
+  readonly always: SchemaNode;
+  readonly never: SchemaNode;
+  readonly #nodes = new Map<SchemaObject, SchemaNode>();
+  readonly #resources = new Map<string, { node: SchemaNode; anchors: Map<string, SchemaNode> }>();
+  readonly #dynamic = new Map<string, number>();
+  readonly #made = new Map<string, SchemaNode>();
+  #ids = 0;
+
+  /** @throws RocmForgeError `CONSTRAINT_INVALID` for what is no JSON Schema */
+  constructor(source: string) {
+    const schema = parsed(source);
+    const { isLegacy, idKeyword } = dialectOf(schema);
+    this.isLegacy = isLegacy;
+    this.hasUnevaluated = /"unevaluated(Items|Properties)"/.test(source);
+    this.always = this.#node(true, '', BASE);
+    this.never = this.#node(false, '', BASE);
+    this.root = this.#index(schema, '', BASE, idKeyword);
+    if (!this.#resources.has(BASE)) this.#resources.set(BASE, { node: this.root, anchors: new Map() });
+  }
+
+  #node(schema: boolean | SchemaObject, at: string, base: string): SchemaNode {
+    const node = { id: this.#ids++, schema, at, base };
+    if (typeof schema !== 'boolean' && !this.#nodes.has(schema)) this.#nodes.set(schema, node);
+    return node;
+  }
+
+  /** Notes every subschema, and the names that `$id` and `$anchor` give. */
+  #index(schema: boolean | SchemaObject, at: string, outer: string, idKeyword: string): SchemaNode {
+    if (typeof schema === 'boolean') return this.#node(schema, at, outer);
+    const id = schema[idKeyword];
+    // Beside $ref, drafts before 2019-09 read no $id.
+    const isNamed = typeof id === 'string' && !(this.isLegacy && '$ref' in schema);
+    const base = isNamed && !id.startsWith('#') ? this.#absolute(id, outer, `${at}/${idKeyword}`) : outer;
+    const node = this.#node(schema, at, base);
+    if (at === '' || base !== outer) this.#resources.set(base, { node, anchors: new Map() });
+    const { anchors } = this.#resources.get(base)!;
+    if (isNamed && id.startsWith('#') && id.length > 1) anchors.set(id.slice(1), node);
+    for (const keyword of ['$anchor', '$dynamicAnchor']) {
+      const anchor = schema[keyword];
+      if (typeof anchor === 'string') anchors.set(anchor, node);
+    }
+    const dynamic = schema.$dynamicAnchor;
+    if (typeof dynamic === 'string') this.#dynamic.set(dynamic, (this.#dynamic.get(dynamic) ?? 0) + 1);
+    for (const [pointer, child] of subschemas(schema)) this.#index(child, `${at}${pointer}`, base, idKeyword);
+    return node;
+  }
+
+  #absolute(reference: string, base: string, at: string): string {
+    try {
+      return new URL(reference, base).href.replace(/#$/, '');
+    } catch {
+      throw invalid('json_schema', { at, keyword: '$id' }, `${JSON.stringify(reference)} is no URI reference`);
+    }
+  }
+
+  /** The subschema under a keyword of a node, and under a name or an index there. */
+  child(node: SchemaNode, ...path: readonly (string | number)[]): SchemaNode {
+    let value: unknown = node.schema;
+    let at = node.at;
+    for (const step of path) {
+      value = (value as Readonly<Record<string | number, unknown>>)[step];
+      at += `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    }
+    if (value === true) return this.always;
+    if (value === false) return this.never;
+    if (!isObject(value)) {
+      throw invalid('json_schema', { at, keyword: String(path[0]) }, 'a schema must be an object, true or false');
+    }
+    return this.#nodes.get(value) ?? this.#node(value, at, node.base);
+  }
+
+  /** A schema of our own, said at the place of another; the same one for the same words there. */
+  make(schema: SchemaObject, beside: SchemaNode): SchemaNode {
+    const key = `${beside.at} ${JSON.stringify(schema)}`;
+    const known = this.#made.get(key) ?? this.#node(schema, beside.at, beside.base);
+    this.#made.set(key, known);
+    return known;
+  }
+
+  /**
+   * What `$ref` or `$dynamicRef` of a node means.
+   *
+   * @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` for what is outside of the document, or depends on the path taken
+   */
+  target(node: SchemaNode, keyword: '$ref' | '$dynamicRef'): SchemaNode {
+    const reference = (node.schema as SchemaObject)[keyword];
+    const place = { at: `${node.at}/${keyword}`, keyword };
+    if (typeof reference !== 'string') throw invalid('json_schema', place, 'a reference must be a string');
+    const [uri = '', fragment = ''] = this.#absolute(reference, node.base, place.at).split('#');
+    const resource = this.#resources.get(uri);
+    if (resource === undefined) {
+      const sentence = `${JSON.stringify(reference)} is outside of the schema; put what it means into $defs`;
+      throw unsupported('json_schema', place, sentence);
+    }
+    const name = unescapedFragment(fragment);
+    const target = name === '' ? resource.node : (resource.anchors.get(name) ?? this.#pointed(resource.node, name));
+    if (target === undefined)
+      throw invalid('json_schema', place, `${JSON.stringify(reference)} is nowhere in the schema`);
+    const dynamic = isObject(target.schema) ? target.schema.$dynamicAnchor : undefined;
+    if (keyword === '$dynamicRef' && dynamic === name && this.#dynamic.get(name)! > 1) {
+      throw unsupported('json_schema', place, `${JSON.stringify(reference)} has more than one meaning here; use $ref`);
+    }
+    return target;
+  }
+
+  #pointed(from: SchemaNode, pointer: string): SchemaNode | undefined {
+    if (!pointer.startsWith('/')) return undefined;
+    let value: unknown = from.schema;
+    let { base } = from;
+    for (const token of pointer.slice(1).split('/')) {
+      if (typeof value !== 'object' || value === null) return undefined;
+      const name = token.replaceAll('~1', '/').replaceAll('~0', '~');
+      if (!Object.hasOwn(value, name)) return undefined;
+      value = (value as SchemaObject)[name];
+      if (isObject(value)) base = this.#nodes.get(value)?.base ?? base;
+    }
+    if (value === true) return this.always;
+    if (value === false) return this.never;
+    return isObject(value) ? (this.#nodes.get(value) ?? this.#node(value, `${from.at}${pointer}`, base)) : undefined;
+  }
+}
+
+function parsed(source: string): boolean | SchemaObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(source);
+  } catch (error) {
+    throw invalid('json_schema', { at: '', keyword: '' }, `it is no JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'boolean' && !isObject(value)) {
+    throw invalid('json_schema', { at: '', keyword: '' }, 'a schema must be an object, true or false');
+  }
+  refuseDepth(value);
+  return value;
+}
+
+/** What lies deeper is refused before anything walks it by recursion. */
+function refuseDepth(value: unknown): void {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > CONSTRAINT_LIMITS.nesting) {
+      const sentence = `it is nested deeper than ${CONSTRAINT_LIMITS.nesting}; put inner schemas into $defs`;
+      throw unsupported('json_schema', { at: '', keyword: 'nesting' }, sentence);
+    }
+    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
+  }
+}
+
+function* subschemas(schema: SchemaObject): Generator<[string, boolean | SchemaObject]> {
+  const isSchema = (value: unknown): value is boolean | SchemaObject => typeof value === 'boolean' || isObject(value);
+  for (const [keyword, value] of Object.entries(schema)) {
+    const holds = APPLICATORS.get(keyword);
+    if (holds === undefined) continue;
+    if (holds.startsWith('one') && isSchema(value)) yield [`/${keyword}`, value];
+    if (holds.endsWith('list') && Array.isArray(value)) {
+      for (const [index, child] of value.entries()) if (isSchema(child)) yield [`/${keyword}/${index}`, child];
+    }
+    if (holds.startsWith('map') && isObject(value)) {
+      for (const [name, child] of Object.entries(value)) {
+        if (isSchema(child)) yield [`/${keyword}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`, child];
+      }
+    }
+  }
+}
+
+function unescapedFragment(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return fragment;
+  }
+}

@@ -1,0 +1,220 @@
+import { type Automaton, accepts, alphabetOf, bothOf, classAt, complementOf, explore } from '../automaton.js';
+import { codePoints, DIGITS } from '../code-points.js';
+import { CONSTRAINT_LIMITS } from '../limits.js';
+import { ofPattern } from '../pattern-automaton.js';
+import type { Pattern } from '../regex-syntax.js';
+import type { Work } from '../work.js';
+
+/** A set of numbers. The automaton, where there is one, reads plain decimal texts and goes by their value: 1 and 1.0 are one. */
+export interface NumberSet {
+  readonly automaton?: Automaton;
+  readonly isInteger: boolean;
+  /** Only these, where given. */
+  readonly values?: readonly number[];
+}
+
+export const ALL_NUMBERS: NumberSet = { isInteger: false };
+
+const set = (first: string, last = first): Pattern => ({
+  kind: 'set',
+  set: codePoints([first.charCodeAt(0), last.charCodeAt(0)]),
+});
+const sequence = (...parts: Pattern[]): Pattern => ({ kind: 'sequence', parts });
+const choice = (...options: Pattern[]): Pattern => ({ kind: 'choice', options });
+const many = (what: Pattern, min: number, max = Number.POSITIVE_INFINITY): Pattern => ({
+  kind: 'repeat',
+  what,
+  min,
+  max,
+});
+const digits = (text: string) => sequence(...[...text].map((digit) => set(digit)));
+const DIGIT: Pattern = { kind: 'set', set: DIGITS };
+const FRACTION = many(sequence(set('.'), many(DIGIT, 1)), 0, 1);
+const WHOLE = choice(set('0'), sequence(set('1', '9'), many(DIGIT, 0)));
+const NO_FRACTION = many(sequence(set('.'), many(set('0'), 1)), 0, 1);
+
+/** A number as digits before and after the point, exactly as the shortest text that reads back as it. */
+export function plainDecimal(value: number): { isNegative: boolean; whole: string; fraction: string } {
+  const [mantissa, exponent] = Math.abs(value).toExponential().split('e') as [string, string];
+  const [first, rest = ''] = mantissa.split('.') as [string, string?];
+  const all = first + rest;
+  const point = 1 + Number(exponent);
+  const whole = point > 0 ? all.padEnd(point, '0').slice(0, point) : '0';
+  const fraction = point > 0 ? all.slice(point) : '0'.repeat(-point) + all;
+  return { isNegative: value < 0, whole, fraction: fraction.replace(/0+$/, '') };
+}
+
+function plainText(value: number): string {
+  const { isNegative, whole, fraction } = plainDecimal(value);
+  return `${isNegative ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
+}
+
+/** Magnitudes above a non-negative bound: more digits, or the first that differs is larger. */
+function magnitudesAbove(whole: string, fraction: string): Pattern {
+  const larger = (digit: string) => (digit === '9' ? undefined : set(String(Number(digit) + 1), '9'));
+  const options: Pattern[] = [
+    sequence(set('1', '9'), many(DIGIT, whole === '0' ? 0 : whole.length, Number.POSITIVE_INFINITY), FRACTION),
+  ];
+  if (whole !== '0') {
+    [...whole].forEach((digit, index) => {
+      const next = larger(digit);
+      const after = whole.length - index - 1;
+      if (next !== undefined)
+        options.push(sequence(digits(whole.slice(0, index)), next, many(DIGIT, after, after), FRACTION));
+    });
+  }
+  const point = sequence(digits(whole), set('.'));
+  [...fraction].forEach((digit, index) => {
+    const next = larger(digit);
+    if (next !== undefined) options.push(sequence(point, digits(fraction.slice(0, index)), next, many(DIGIT, 0)));
+  });
+  options.push(sequence(point, digits(fraction), many(set('0'), 0), set('1', '9'), many(DIGIT, 0)));
+  return choice(...options);
+}
+
+function magnitudeOf(whole: string, fraction: string): Pattern {
+  if (fraction === '') return sequence(digits(whole), NO_FRACTION);
+  return sequence(digits(whole), set('.'), digits(fraction), many(set('0'), 0));
+}
+
+/** Automata of numbers, each made once for a constraint. */
+export class NumberAutomata {
+  readonly #known = new Map<string, Automaton>();
+
+  constructor(readonly work: Work) {}
+
+  #once(key: string, make: () => Automaton): Automaton {
+    let found = this.#known.get(key);
+    if (found === undefined) {
+      found = make();
+      this.#known.set(key, found);
+    }
+    return found;
+  }
+
+  /** Every plain decimal text: no exponent. */
+  all(): Automaton {
+    return this.#once('all', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE, FRACTION), this.work));
+  }
+
+  /** Every number that is an integer by value, 1.0 too. */
+  integers(): Automaton {
+    return this.#once('integers', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE, NO_FRACTION), this.work));
+  }
+
+  /** Integers as they are written: no point at all. */
+  integerTexts(): Automaton {
+    return this.#once('integer texts', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE), this.work));
+  }
+
+  /** All numbers that are not in this automaton. */
+  complement(automaton: Automaton): Automaton {
+    return bothOf(this.all(), complementOf(automaton), this.work);
+  }
+
+  above(bound: number, isInclusive: boolean): Automaton {
+    return this.#once(`${isInclusive ? '>=' : '>'}${bound}`, () => {
+      if (!isInclusive) return this.complement(this.below(bound, true));
+      const { isNegative, whole, fraction } = plainDecimal(bound);
+      const more = choice(magnitudesAbove(whole, fraction), magnitudeOf(whole, fraction));
+      const zero = magnitudeOf('0', '');
+      if (!isNegative) return ofPattern(bound === 0 ? choice(more, sequence(set('-'), zero)) : more, this.work);
+      // From a negative bound on: all but the negative numbers of a larger magnitude.
+      return this.complement(ofPattern(sequence(set('-'), magnitudesAbove(whole, fraction)), this.work));
+    });
+  }
+
+  below(bound: number, isInclusive: boolean): Automaton {
+    return this.#once(`${isInclusive ? '<=' : '<'}${bound}`, () => {
+      if (!isInclusive) return this.complement(this.above(bound, true));
+      const { isNegative, whole, fraction } = plainDecimal(bound);
+      const more = choice(magnitudesAbove(whole, fraction), magnitudeOf(whole, fraction));
+      if (isNegative) return ofPattern(sequence(set('-'), more), this.work);
+      return this.complement(ofPattern(magnitudesAbove(whole, fraction), this.work));
+    });
+  }
+
+  /** The numbers that equal one of these. */
+  values(values: readonly number[]): Automaton {
+    return this.#once(`=${values.join()}`, () => {
+      const options = values.map((value) => {
+        const { isNegative, whole, fraction } = plainDecimal(value);
+        const magnitude = magnitudeOf(whole, fraction);
+        const sign = value === 0 ? many(set('-'), 0, 1) : isNegative ? set('-') : sequence();
+        return sequence(sign, magnitude);
+      });
+      return ofPattern(choice(...options), this.work);
+    });
+  }
+
+  /**
+   * The multiples of a divisor: digits are read one by one, the remainder is the state.
+   *
+   * @returns undefined where there are too many remainders
+   */
+  multiples(divisor: number): Automaton | undefined {
+    const { whole, fraction } = plainDecimal(divisor);
+    const places = fraction.length;
+    const modulus = Number(whole + fraction);
+    if (!Number.isSafeInteger(modulus) || modulus * (places + 2) > CONSTRAINT_LIMITS.states - 4) return undefined;
+    // -2: wrong; -1: start; then remainder and how many digits after the point were read (-1: none yet, no point).
+    type State = { readonly remainder: number; readonly places: number; readonly isStarted: boolean };
+    const wrong: State = { remainder: -1, places: -2, isStarted: false };
+    const alphabet = alphabetOf([...'0123456789.-'].map((one) => codePoints([one.charCodeAt(0), one.charCodeAt(0)])));
+    const meaning = new Map([...'0123456789.-'].map((one) => [classAt(alphabet, one.charCodeAt(0)), one]));
+    const step = (state: State, of: number): State => {
+      const one = meaning.get(of);
+      if (state === wrong || one === undefined) return wrong;
+      if (one === '-') return state.isStarted ? wrong : { ...state, isStarted: true };
+      if (one === '.') return state.places < 0 ? { ...state, places: 0, isStarted: true } : wrong;
+      if (state.places >= places) return one === '0' ? state : wrong;
+      const remainder = (state.remainder * 10 + Number(one)) % modulus;
+      return { remainder, places: state.places < 0 ? -1 : state.places + 1, isStarted: true };
+    };
+    const divides = ({ remainder, places: read }: State) => {
+      let left = remainder;
+      for (let place = Math.max(read, 0); place < places; place++) left = (left * 10) % modulus;
+      return left === 0;
+    };
+    const made = explore<State>(
+      alphabet,
+      { remainder: 0, places: -1, isStarted: false },
+      {
+        key: (state) => (state === wrong ? 'wrong' : `${state.remainder},${state.places},${state.isStarted}`),
+        next: step,
+        accepts: (state) => state !== wrong && divides(state),
+      },
+      this.work,
+    );
+    return bothOf(this.all(), made, this.work);
+  }
+
+  both(a: NumberSet, b: NumberSet): NumberSet {
+    const values = a.values ?? b.values;
+    const isInteger = a.isInteger || b.isInteger;
+    if (values !== undefined)
+      return { isInteger, values: values.filter((value) => this.has(a, value) && this.has(b, value)) };
+    if (a.automaton === undefined || a.automaton === b.automaton) return { ...b, isInteger };
+    if (b.automaton === undefined) return { ...a, isInteger };
+    return { isInteger, automaton: bothOf(a.automaton, b.automaton, this.work) };
+  }
+
+  has({ automaton, isInteger, values }: NumberSet, value: number): boolean {
+    if (values !== undefined && !values.includes(value)) return false;
+    return (!isInteger || Number.isInteger(value)) && (automaton === undefined || accepts(automaton, plainText(value)));
+  }
+
+  isEmpty({ automaton, isInteger, values }: NumberSet): boolean {
+    if (values !== undefined) return values.length === 0;
+    if (automaton === undefined) return false;
+    const written = isInteger ? bothOf(automaton, this.integerTexts(), this.work) : automaton;
+    return !written.accepting.includes(1);
+  }
+
+  /** The numbers that are not in the set. */
+  not({ automaton, isInteger, values }: NumberSet): NumberSet {
+    let inside = values !== undefined ? this.values(values) : (automaton ?? this.all());
+    if (isInteger) inside = bothOf(inside, this.integers(), this.work);
+    return { isInteger: false, automaton: this.complement(inside) };
+  }
+}

@@ -1,0 +1,196 @@
+import type { Automaton } from '../automaton.js';
+import { bothOf, lengthAutomaton } from '../automaton.js';
+import { automatonExpression } from '../automaton-grammar.js';
+import { codePoints, DIGITS } from '../code-points.js';
+import { characters, choice, type Expression, Grammar, NOTHING, optional, repeat, sequence, text } from '../grammar.js';
+import { anyJsonCharacter, writtenInJson } from '../json-strings.js';
+import { unsupported } from '../refusal.js';
+import type { Work } from '../work.js';
+import { arrayExpression } from './array-grammar.js';
+import type { SchemaNode, SchemaObject } from './document.js';
+import type { Expansion } from './expand.js';
+import type { NumberSet } from './numbers.js';
+import { objectExpression } from './object-grammar.js';
+import { inPlace, propertyOrder } from './property-order.js';
+import { ALL_ARRAYS, ALL_OBJECTS, ANY_VALUE, type Conjunction, keyOf, type Shape, type StringSet } from './shape.js';
+
+const MOST = Number.POSITIVE_INFINITY;
+const DIGIT = characters(DIGITS);
+/** Long strings are counted in pieces of so many characters, which all strings of the grammar share. */
+const PIECE = 16;
+
+/** Writes shapes as rules. White space: none or one space after a colon, else what `space` says. */
+export class ValueGrammar {
+  readonly grammar: Grammar;
+  readonly #automata = new Map<Automaton, number>();
+
+  constructor(
+    readonly expansion: Expansion,
+    readonly work: Work,
+  ) {
+    this.grammar = new Grammar(work);
+  }
+
+  /** A value that satisfies all literals. */
+  value(conjunction: Conjunction): Expression {
+    const key = keyOf(conjunction);
+    if (key === '') return this.#any();
+    const stem = conjunction.map(({ node }) => stemOf(node.at)).find((name) => name !== '') ?? 'value';
+    return this.grammar.shared(`value ${key}`, stem, () =>
+      this.ofShape(this.expansion.shapeOf(conjunction), conjunction),
+    );
+  }
+
+  ofShape(shape: Shape, conjunction: Conjunction): Expression {
+    if (shape === ANY_VALUE) return this.#any();
+    Object.assign(this.work, { at: conjunction[0]?.node.at ?? '', keyword: '' });
+    const { constants, numbers, strings, arrays, objects } = shape;
+    const order = objects.some((object) => object !== ALL_OBJECTS)
+      ? propertyOrder(
+          conjunction.map(({ node }) => node),
+          this.expansion.document,
+        )
+      : [];
+    return choice(
+      ...[null, true, false].filter((constant) => constants.has(constant)).map((constant) => text(String(constant))),
+      ...numbers.map((set) => this.#number(set)),
+      ...strings.map((set) => this.string(set)),
+      ...arrays.map((array) => (array === ALL_ARRAYS ? this.#anyArray() : arrayExpression(array, conjunction, this))),
+      ...objects.map((object) =>
+        object === ALL_OBJECTS ? this.anyObject() : objectExpression(object, order, conjunction, this),
+      ),
+    );
+  }
+
+  /** The refusal of a keyword that one of the schemas of a value has, by where it is. */
+  refusal(conjunction: Conjunction, keywords: readonly string[], sentence: string) {
+    const nodes = conjunction.map(({ node }) => node);
+    const isIt = ({ schema }: SchemaNode, keyword: string) => Object.hasOwn(schema as SchemaObject, keyword);
+    const places = inPlace(nodes, this.expansion.document).flatMap((node) =>
+      keywords.filter((keyword) => isIt(node, keyword)).map((keyword) => ({ at: `${node.at}/${keyword}`, keyword })),
+    );
+    const place = places[0] ?? { at: nodes[0]?.at ?? '', keyword: keywords[0] ?? '' };
+    return unsupported('json_schema', place, sentence);
+  }
+
+  /** Between brackets, braces and what they hold: nothing, a space, or a line break and an indent, which is bounded. */
+  space(): Expression {
+    return this.grammar.shared('space', 'space', () =>
+      choice(NOTHING, text(' '), sequence(text('\n'), repeat(text(' '), 0, MOST_INDENT))),
+    );
+  }
+
+  separator(): Expression {
+    return this.grammar.shared('separator', 'separator', () => sequence(text(','), this.space()));
+  }
+
+  colon(): Expression {
+    return this.grammar.shared('colon', 'colon', () => sequence(text(':'), optional(text(' '))));
+  }
+
+  #any(): Expression {
+    return this.grammar.shared('any', 'any', () =>
+      choice(
+        text('null'),
+        text('true'),
+        text('false'),
+        this.#number({ isInteger: false }),
+        this.string({ min: 0, max: MOST }),
+        this.#anyArray(),
+        this.anyObject(),
+      ),
+    );
+  }
+
+  #anyArray(): Expression {
+    return this.grammar.shared('array', 'array', () => {
+      const items = sequence(this.#any(), repeat(sequence(this.separator(), this.#any()), 0, MOST), this.space());
+      return sequence(text('['), this.space(), optional(items), text(']'));
+    });
+  }
+
+  anyObject(): Expression {
+    return this.grammar.shared('object', 'object', () => {
+      const member = sequence(this.string({ min: 0, max: MOST }), this.colon(), this.#any());
+      const members = sequence(member, repeat(sequence(this.separator(), member), 0, MOST), this.space());
+      return sequence(text('{'), this.space(), optional(members), text('}'));
+    });
+  }
+
+  #number({ automaton, isInteger, values }: NumberSet): Expression {
+    const { numbers } = this.expansion;
+    if (values !== undefined) return choice(...values.map((value) => text(JSON.stringify(value))));
+    if (automaton !== undefined) {
+      const written = isInteger ? bothOf(automaton, numbers.integerTexts(), this.work) : automaton;
+      return this.automaton(written, 'number', characters);
+    }
+    const integer = this.grammar.shared('integer', 'integer', () =>
+      sequence(
+        optional(text('-')),
+        choice(text('0'), sequence(characters(codePoints([0x31, 0x39])), repeat(DIGIT, 0, MOST))),
+      ),
+    );
+    if (isInteger) return integer;
+    return this.grammar.shared('number', 'number', () => {
+      const sign = optional(characters(codePoints([0x2b, 0x2b], [0x2d, 0x2d])));
+      const exponent = sequence(characters(codePoints([0x45, 0x45], [0x65, 0x65])), sign, repeat(DIGIT, 1, MOST));
+      return sequence(integer, optional(sequence(text('.'), repeat(DIGIT, 1, MOST))), optional(exponent));
+    });
+  }
+
+  /** A JSON string with its quotation marks. */
+  string({ automaton, min, max, values }: StringSet): Expression {
+    if (values !== undefined) return choice(...values.map((value) => text(JSON.stringify(value))));
+    if (automaton !== undefined) {
+      const isCounted = min > 0 || max < MOST;
+      const counted = isCounted ? bothOf(automaton, lengthAutomaton(min, max, this.work), this.work) : automaton;
+      return sequence(text('"'), this.automaton(counted, 'text', writtenInJson), text('"'));
+    }
+    return this.grammar.shared(`string ${min} ${max}`, 'string', () =>
+      sequence(text('"'), this.#counted(min, max), text('"')),
+    );
+  }
+
+  #counted(min: number, max: number): Expression {
+    const one = anyJsonCharacter(this.grammar);
+    if (max === MOST) return sequence(this.#exactly(min, one), repeat(one, 0, MOST));
+    return sequence(this.#exactly(min, one), this.#atMost(max - min, one));
+  }
+
+  #piece(one: Expression): Expression {
+    return this.grammar.shared('piece', 'piece', () => repeat(one, PIECE, PIECE));
+  }
+
+  #exactly(count: number, one: Expression): Expression {
+    const pieces = Math.floor(count / PIECE);
+    return sequence(repeat(this.#piece(one), pieces, pieces), repeat(one, count % PIECE, count % PIECE));
+  }
+
+  /** Whole pieces, and then fewer characters than one has. */
+  #atMost(count: number, one: Expression): Expression {
+    const pieces = Math.floor(count / PIECE);
+    if (pieces < 2) return repeat(one, 0, count);
+    const rest = this.grammar.shared('shorter', 'shorter', () => repeat(one, 0, PIECE - 1));
+    const last = repeat(this.#piece(one), pieces, pieces);
+    return choice(
+      sequence(repeat(this.#piece(one), 0, pieces - 1), rest),
+      sequence(last, repeat(one, 0, count % PIECE)),
+    );
+  }
+
+  automaton(automaton: Automaton, stem: string, writing: typeof writtenInJson): Expression {
+    const id = this.#automata.get(automaton) ?? this.#automata.size;
+    this.#automata.set(automaton, id);
+    const key = `${stem} ${id}`;
+    return this.grammar.shared(key, stem, () => automatonExpression(automaton, writing, key, this.grammar));
+  }
+}
+
+/** Ten levels of two spaces. */
+const MOST_INDENT = 20;
+
+/** A rule is called after the last name of its pointer, so that a grammar can be read. */
+function stemOf(at: string): string {
+  const last = at.slice(at.lastIndexOf('/') + 1).replace(/[^A-Za-z]/g, '');
+  return last.slice(0, 20).toLowerCase();
+}

@@ -1,0 +1,21 @@
+/** What one constraint may be and cost, in one place. Over a limit it is refused by the limit's name. */
+export const CONSTRAINT_LIMITS = {
+  /** Of the constraint's text, or of all options of a choice together, in UTF-16 units. */
+  characters: 262_144,
+  /** How deep objects and arrays of a schema, or groups of a regular expression or a grammar, lie in one another. */
+  nesting: 64,
+  /** The largest count of a repetition: {m,n}, minItems, maxLength and the like. */
+  repetitions: 10_000,
+  /** States of one automaton. */
+  states: 3_000,
+  /** Transitions and closures that all automata of one constraint may take to build, a few seconds at most. */
+  work: 30_000_000,
+  /** Alternatives that one schema becomes when its anyOf, oneOf, not and the like are multiplied out. */
+  alternatives: 1_500,
+  /** Rules of the grammar that is made. */
+  rules: 20_000,
+  /** Elements of the grammar that is made, once every counted repetition is written out, as the library does. */
+  elements: 100_000,
+  /** Characters of the grammar that is made. */
+  grammarCharacters: 2_000_000,
+} as const;

@@ -1,0 +1,178 @@
+import { type Automaton, alphabetOf, bothOf, classAt, complementOf, explore, minimized } from './automaton.js';
+import { type CodePointSet, EVERYTHING } from './code-points.js';
+import { type Pattern, PatternError, parsePattern } from './regex-syntax.js';
+import type { Work } from './work.js';
+
+/** `search`: the pattern may begin and end anywhere, as JSON Schema's. `whole`: it spans the text. */
+export type Matching = 'search' | 'whole';
+
+const ANYTHING: Pattern = {
+  kind: 'repeat',
+  what: { kind: 'set', set: EVERYTHING },
+  min: 0,
+  max: Number.POSITIVE_INFINITY,
+};
+
+/**
+ * The texts that a regular expression matches.
+ *
+ * @throws PatternError where it cannot be read or is not regular
+ * @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` where its automaton is too large
+ */
+export function patternAutomaton(source: string, matching: Matching, work: Work): Automaton {
+  const parts = topLevel(parsePattern(source));
+  const leading = parts.findIndex(({ kind }) => kind !== 'start' && kind !== 'lookahead');
+  const head = parts.slice(0, leading < 0 ? parts.length : leading);
+  const ahead = head.filter((part) => part.kind === 'lookahead');
+  if (ahead.length > 0 && matching === 'search' && head[0]?.kind !== 'start') {
+    throw new PatternError(0, 'look-ahead', 'look-ahead is supported only where the pattern begins with ^');
+  }
+  const rest = parts.filter((part) => part.kind !== 'lookahead' || !head.includes(part));
+  let automaton = ofPattern(inContext({ kind: 'sequence', parts: rest }, matching), work);
+  for (const { what, negative } of ahead) {
+    const asked = ofPattern({ kind: 'sequence', parts: [what, ANYTHING] }, work);
+    automaton = bothOf(automaton, negative ? complementOf(asked) : asked, work);
+  }
+  return automaton;
+}
+
+function topLevel(pattern: Pattern): readonly Pattern[] {
+  return pattern.kind === 'sequence' ? pattern.parts : [pattern];
+}
+
+function inContext(pattern: Pattern, matching: Matching): Pattern {
+  return matching === 'whole' ? pattern : { kind: 'sequence', parts: [ANYTHING, pattern, ANYTHING] };
+}
+
+/** The texts of a pattern that spans them, by Thompson's construction and the powerset of its states. */
+export function ofPattern(pattern: Pattern, work: Work): Automaton {
+  const machine = new Machine(work);
+  const final = machine.add(pattern, machine.state());
+  const sets = machine.sets;
+  const alphabet = alphabetOf(sets);
+  const classesOf = sets.map((set) => {
+    const found = new Set<number>();
+    for (let index = 0; index < set.length; index += 2) {
+      for (let interval = 0; interval < alphabet.starts.length; interval++) {
+        const start = alphabet.starts[interval]!;
+        if (start >= set[index]! && start <= set[index + 1]!) found.add(classAt(alphabet, start));
+      }
+    }
+    return found;
+  });
+  type Subset = { readonly states: readonly number[]; readonly isStart: boolean };
+  const steps = {
+    key: ({ states, isStart }: Subset) => `${isStart ? '^' : ''}${states.join()}`,
+    next: ({ states }: Subset, of: number): Subset => {
+      const targets: number[] = [];
+      for (const state of states) {
+        for (const { set, to } of machine.reads[state]!) if (classesOf[set]!.has(of)) targets.push(to);
+      }
+      return { states: machine.closure(targets, { isStart: false, isEnd: false }), isStart: false };
+    },
+    accepts: ({ states, isStart }: Subset) => machine.closure(states, { isStart, isEnd: true }).includes(final),
+  };
+  const start: Subset = { states: machine.closure([0], { isStart: true, isEnd: false }), isStart: true };
+  return minimized(explore(alphabet, start, steps, work), work);
+}
+
+/** Free steps of a state: always, only before the first character (^), only after the last one ($). */
+interface FreeSteps {
+  readonly always: number[];
+  readonly atStart: number[];
+  readonly atEnd: number[];
+}
+
+/** A nondeterministic automaton with ^ and $ as steps that are free at the start and at the end of the text. */
+class Machine {
+  readonly free: FreeSteps[] = [];
+  readonly reads: { readonly set: number; readonly to: number }[][] = [];
+  readonly sets: CodePointSet[] = [];
+  readonly #setIds = new Map<string, number>();
+
+  constructor(readonly work: Work) {}
+
+  state(): number {
+    this.work.spend(10);
+    this.reads.push([]);
+    if (this.reads.length > 60_000) this.work.tooMuch('its repetitions in one another are too many');
+    return this.free.push({ always: [], atStart: [], atEnd: [] }) - 1;
+  }
+
+  /** Adds what the pattern reads after `from`; the state where it has been read. */
+  add(pattern: Pattern, from: number): number {
+    switch (pattern.kind) {
+      case 'set': {
+        const to = this.state();
+        this.reads[from]!.push({ set: this.#set(pattern.set), to });
+        return to;
+      }
+      case 'sequence':
+        return pattern.parts.reduce((at, part) => this.add(part, at), from);
+      case 'choice': {
+        const to = this.state();
+        for (const option of pattern.options) {
+          const begin = this.state();
+          this.free[from]!.always.push(begin);
+          this.free[this.add(option, begin)]!.always.push(to);
+        }
+        return to;
+      }
+      case 'start':
+      case 'end': {
+        const to = this.state();
+        this.free[from]![pattern.kind === 'start' ? 'atStart' : 'atEnd'].push(to);
+        return to;
+      }
+      case 'repeat':
+        return this.#repeat(pattern, from);
+      case 'lookahead':
+        throw new PatternError(0, 'look-ahead', 'look-ahead is supported only at the beginning of a pattern');
+    }
+  }
+
+  #repeat({ what, min, max }: Extract<Pattern, { kind: 'repeat' }>, from: number): number {
+    let at = from;
+    for (let count = 0; count < min; count++) at = this.add(what, at);
+    if (max === Number.POSITIVE_INFINITY) {
+      const loop = this.state();
+      this.free[at]!.always.push(loop);
+      this.free[this.add(what, loop)]!.always.push(loop);
+      const to = this.state();
+      this.free[loop]!.always.push(to);
+      return to;
+    }
+    const to = this.state();
+    for (let count = min; count < max; count++) {
+      this.free[at]!.always.push(to);
+      // A state of its own: what follows must not lead back into the repetition before.
+      const begin = this.state();
+      this.free[at]!.always.push(begin);
+      at = this.add(what, begin);
+    }
+    this.free[at]!.always.push(to);
+    return to;
+  }
+
+  #set(set: CodePointSet): number {
+    const key = set.join();
+    const known = this.#setIds.get(key);
+    if (known !== undefined) return known;
+    const id = this.sets.push(set) - 1;
+    this.#setIds.set(key, id);
+    return id;
+  }
+
+  /** Every state reached for free, ascending. */
+  closure(states: readonly number[], { isStart, isEnd }: { isStart: boolean; isEnd: boolean }): number[] {
+    const found = new Set(states);
+    for (const state of found) {
+      const { always, atStart, atEnd } = this.free[state]!;
+      for (const to of always) found.add(to);
+      if (isStart) for (const to of atStart) found.add(to);
+      if (isEnd) for (const to of atEnd) found.add(to);
+    }
+    this.work.spend(found.size);
+    return [...found].sort((a, b) => a - b);
+  }
+}

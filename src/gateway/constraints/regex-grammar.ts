@@ -1,0 +1,30 @@
+import { automatonExpression } from './automaton-grammar.js';
+import { characters, Grammar } from './grammar.js';
+import { patternAutomaton } from './pattern-automaton.js';
+import { invalid, unsupported } from './refusal.js';
+import { PatternError } from './regex-syntax.js';
+import { Work } from './work.js';
+
+/**
+ * The grammar of the texts that a regular expression matches as a whole.
+ *
+ * @throws RocmForgeError `CONSTRAINT_INVALID` for wrong syntax or where nothing matches, `CONSTRAINT_UNSUPPORTED` for what is
+ *   not regular or needs too large an automaton; both with the offset
+ */
+export function regexGrammar(source: string): string {
+  const work = new Work('regex');
+  const grammar = new Grammar(work);
+  try {
+    work.at = 'offset 0';
+    const made = grammar.toText(
+      automatonExpression(patternAutomaton(source, 'whole', work), characters, 'regex', grammar),
+    );
+    if (made === undefined)
+      throw invalid('regex', { at: 'offset 0', keyword: source }, 'no text matches it; loosen what contradicts');
+    return made;
+  } catch (error) {
+    if (!(error instanceof PatternError)) throw error;
+    const refuse = error.isInvalid ? invalid : unsupported;
+    throw refuse('regex', { at: `offset ${error.offset}`, keyword: error.construct }, error.message);
+  }
+}
