@@ -201,7 +201,7 @@ function summariseAnswers({
 }
 
 function describeAnswers({ toolParser, reasoningParser, toolsRefusal }: InspectReport): string {
-  const tools = toolsRefusal === null ? `tool parser ${toolParser}` : `tools ${toolsRefusal}`;
+  const tools = toolsRefusal === null ? `tool parser ${toolParser}` : `tools are refused: they ${toolsRefusal}`;
   return `yes; reasoning parser ${reasoningParser ?? 'none'}; ${tools}`;
 }
 
