@@ -83,14 +83,12 @@ function* readTurn(reading: CallReading, { format, tools, isInReasoning }: Answe
 
 function* readReasoning(reading: CallReading, { begin, end }: ReasoningFormat, isBegun: boolean): Reading<void> {
   const { reader, turn } = reading;
-  let isReasoning = isBegun;
-  if (!isBegun) {
-    reader.hold();
-    yield* reader.skipSpace();
-    isReasoning = (yield* reader.accept(begin)) !== undefined;
-    const read = reader.release();
-    if (!isReasoning) turn.writeContent(read);
-  }
+  reader.hold();
+  yield* reader.skipSpace();
+  // Some models begin again what the prompt has begun.
+  const isReasoning = (yield* reader.accept(begin)) !== undefined || isBegun;
+  const read = reader.release();
+  if (!isReasoning) turn.writeContent(read);
   if (!isReasoning) return;
   turn.markup();
   if (!(yield* reader.readTo([end], (text) => turn.writeReasoning(text)))) return;

@@ -1,14 +1,26 @@
 import type { OfferedTool } from './events.js';
 import type { Reading, TextReader } from './text-reader.js';
 import type { TurnWriter } from './turn-writer.js';
+import { ParameterTypes } from './typed-value.js';
 
 /** What a format reads with. */
 export class CallReading {
+  private readonly types = new Map<string, ParameterTypes>();
+
   constructor(
     readonly reader: TextReader,
     readonly turn: TurnWriter,
     readonly tools: readonly OfferedTool[],
   ) {}
+
+  /** The types of a function's parameters; of one that nobody offered, of none. A schema is read once a turn. */
+  parameterTypes(name: string): ParameterTypes {
+    const tool = this.tools.find((offered) => offered.name === name);
+    const key = tool === undefined ? '' : name;
+    const types = this.types.get(key) ?? new ParameterTypes(tool);
+    this.types.set(key, types);
+    return types;
+  }
 
   /** A call begins: what was held is its markup. */
   begin(name: string, id?: string | undefined): void {

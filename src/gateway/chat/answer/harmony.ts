@@ -52,14 +52,16 @@ function* readMessage(reading: CallReading, { hasReasoning, hasCalls }: HarmonyO
   }
   yield* reader.accept(MESSAGE);
   const recipient = /\bto=(?:functions\.)?([^\s<]+)/.exec(header)?.[1];
-  if (recipient !== undefined && hasCalls) {
+  // Some headers are begun twice, first with nobody to call: the last channel counts.
+  if (recipient !== undefined && recipient !== 'assistant' && hasCalls) {
     reading.begin(recipient);
     yield* readCall(reading);
     return;
   }
   reader.release();
   turn.markup('\n');
-  const isReasoning = hasReasoning && /<\|channel\|>\s*analysis/.test(header);
+  const channel = header.slice(header.lastIndexOf(CHANNEL) + CHANNEL.length).trimStart();
+  const isReasoning = hasReasoning && channel.startsWith('analysis');
   yield* reader.readTo([START, ...ENDS], (text) => (isReasoning ? turn.writeReasoning(text) : turn.writeContent(text)));
 }
 

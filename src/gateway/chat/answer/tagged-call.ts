@@ -1,6 +1,6 @@
 import type { CallReading } from './call-format.js';
 import type { Reading } from './text-reader.js';
-import { escapedTo, ParameterTypes } from './typed-value.js';
+import { escapedTo } from './typed-value.js';
 
 /** The tags between which a format writes the parameters of a call, each value as text. */
 export interface TagSet {
@@ -20,7 +20,7 @@ export interface TagSet {
  */
 export function* readTaggedArguments(reading: CallReading, name: string, tags: TagSet): Reading<void> {
   const { reader, turn } = reading;
-  const types = new ParameterTypes(reading.tools.find((tool) => tool.name === name));
+  const types = reading.parameterTypes(name);
   const write = (text: string): void => turn.writeArguments(text);
   let separator = '{';
   for (;;) {

@@ -45,6 +45,11 @@ describeShapes(
       reasoning: 'One.\nTwo.',
       content: 'A\nB',
     },
+    'a header that is begun twice': {
+      text: `<|channel|>commentary to=assistant${think('Hm.')}<|start|>assistant<|channel|>analysis to=assistant${say('Yes.')}`,
+      reasoning: 'Hm.',
+      content: 'Yes.',
+    },
     'a tool that is no function': {
       text: '<|channel|>commentary to=python code<|message|>print(1)<|call|>',
       calls: [{ name: 'python', args: 'print(1)' }],

@@ -36,6 +36,11 @@ describeShapes(
       content: 'Yes.',
       options: begun,
     },
+    'reasoning that the prompt has begun and the model begins again': {
+      text: '<think>\n\n</think>\n\nYes.',
+      content: 'Yes.',
+      options: begun,
+    },
     'reasoning that the prompt has begun and nothing ends': { text: 'Hm.', reasoning: 'Hm.', options: begun },
     'calls that are text, where no function was offered': {
       text: `<think>a</think>${CALL}`,
