@@ -9,6 +9,7 @@ import { createServer } from 'node:http';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
 import {
   FinishReason,
+  GenerateChunk,
   type GenerateStreamRequest,
   type GenerateStreamResponse,
   InferenceServiceService,
@@ -38,7 +39,7 @@ server.addService(InferenceServiceService, {
 setInterval(() => {
   for (const stream of open) {
     const { call } = stream;
-    const value = { index: 0, tokenIds: [260 + (written % 30)], text: ' fox', logprobs: [], promptLogprobs: [] };
+    const value = GenerateChunk.fromPartial({ tokenIds: [260 + (written % 30)], text: ' fox' });
     call.write({ requestId, event: { $case: 'chunk', value } });
     written += 1;
     stream.left -= 1;

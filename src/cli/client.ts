@@ -5,7 +5,11 @@ import type { ServiceError } from '@grpc/grpc-js';
 import { RocmForgeClient, RocmForgeClientError } from '../client/index.js';
 import { startGateway } from '../gateway/main.js';
 import { RocmForgeError } from '../shared/errors.js';
-import type { GenerateComplete, GenerateStreamRequest } from '../shared/generated/rocmforge/v1/inference.js';
+import type {
+  GenerateChunk,
+  GenerateComplete,
+  GenerateStreamRequest,
+} from '../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../shared/grpc/status.js';
 import { type ClientOptions, shown } from './gateway-client.js';
 import { gatewayOptions } from './gateway-options.js';
@@ -54,12 +58,12 @@ export async function connect(
 export async function stream(
   client: RocmForgeClient,
   request: GenerateStreamRequest,
-  onChunk: (text: string, tokenIds: readonly number[]) => void,
+  onChunk: (chunk: GenerateChunk) => void,
 ): Promise<GenerateComplete> {
   let complete: GenerateComplete | undefined;
   try {
     for await (const event of client.generateStream(request)) {
-      if (event.$case === 'chunk') onChunk(event.value.text, event.value.tokenIds);
+      if (event.$case === 'chunk') onChunk(event.value);
       else complete = event.value;
     }
   } catch (error) {

@@ -1,3 +1,4 @@
+import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
 import type { GatewayOptions } from '../gateway/main.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
@@ -17,6 +18,8 @@ export function gatewayOptions(
       readonly modelName?: string;
       readonly anyModelName?: boolean;
       readonly chatTemplate?: string;
+      readonly toolParser?: ToolParser;
+      readonly reasoningParser?: ReasoningParser | 'none';
       readonly executor?: string;
       readonly executorSecretFile?: string;
       readonly executorCa?: string;
@@ -54,6 +57,8 @@ export function gatewayOptions(
     modelName: options.modelName,
     anyModelName: options.anyModelName,
     chatTemplate: options.chatTemplate,
+    toolParser: options.toolParser,
+    reasoningParser: options.reasoningParser,
     listen: options.listen,
     executor:
       options.executor === undefined

@@ -45,9 +45,13 @@ export async function generate(options: GenerateOptions): Promise<void> {
     };
     const started = performance.now();
     let firstTokenMs = 0;
-    const complete = await stream(connection.client, request, (text, tokenIds) => {
+    const complete = await stream(connection.client, request, ({ text, tokenIds, reasoning }) => {
       if (firstTokenMs === 0) firstTokenMs = performance.now() - started;
-      process.stdout.write(options.json ? `${JSON.stringify({ token_ids: tokenIds, text })}\n` : text);
+      if (!options.json) process.stdout.write(text);
+      else {
+        const line = { token_ids: tokenIds, text, ...(reasoning !== '' && { reasoning }) };
+        process.stdout.write(`${JSON.stringify(line)}\n`);
+      }
     });
     const totalMs = performance.now() - started;
     const tokens = complete.usage?.completionTokens ?? 0;

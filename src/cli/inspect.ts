@@ -1,6 +1,8 @@
 import path from 'node:path';
 import type { VectorRef } from '../executor/model/tensors.js';
 import { readGraph } from '../executor/models/index.js';
+import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
+import { answersOf } from '../gateway/request/served-model.js';
 import { RocmForgeError } from '../shared/errors.js';
 import { unusedTensors } from '../shared/gguf/harmless.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
@@ -34,6 +36,11 @@ export interface InspectReport {
   readonly tensorTypes: readonly TensorTypeShare[];
   readonly tokenizer: TokenizerSummary | null;
   readonly hasChatTemplate: boolean;
+  /** How its chat template writes calls and reasoning; `null` where that does not follow from it. */
+  readonly toolParser: ToolParser | null;
+  readonly reasoningParser: ReasoningParser | null;
+  /** Why it is offered no tools; `null`: it is. */
+  readonly toolsRefusal: string | null;
   readonly tensors: readonly GgufTensor[];
 }
 
@@ -88,6 +95,7 @@ export function inspectModel(file: string): InspectReport {
       tensorTypes: shareByType(tensors),
       tokenizer: summariseTokenizer(model),
       hasChatTemplate: model.metadata.has('tokenizer.chat_template'),
+      ...summariseAnswers(model),
       tensors,
     };
   } finally {
@@ -111,7 +119,7 @@ export function formatInspectReport(report: InspectReport): string {
       `${tensors.length} tensors (${formatBytes(bytes)}): ${why}`,
     ]),
     ['tokenizer', tokenizer === null ? 'none' : describeTokenizer(tokenizer)],
-    ['chat template', report.hasChatTemplate ? 'yes' : 'no'],
+    ['chat template', report.hasChatTemplate ? describeAnswers(report) : 'no'],
   ];
   const types = report.tensorTypes.map(({ type, tensors, elements, bytes }) => [
     type,
@@ -179,6 +187,22 @@ function shareByType(tensors: readonly GgufTensor[]): TensorTypeShare[] {
     });
   }
   return [...shares.values()].sort((a, b) => b.bytes - a.bytes);
+}
+
+function summariseAnswers({
+  metadata,
+}: GgufModel): Pick<InspectReport, 'toolParser' | 'reasoningParser' | 'toolsRefusal'> {
+  const { answerFormat, toolsRefusal } = answersOf(metadata, {});
+  return {
+    toolParser: answerFormat?.tools ?? null,
+    reasoningParser: answerFormat?.reasoning ?? null,
+    toolsRefusal: toolsRefusal ?? null,
+  };
+}
+
+function describeAnswers({ toolParser, reasoningParser, toolsRefusal }: InspectReport): string {
+  const tools = toolsRefusal === null ? `tool parser ${toolParser}` : `tools are refused: they ${toolsRefusal}`;
+  return `yes; reasoning parser ${reasoningParser ?? 'none'}; ${tools}`;
 }
 
 function summariseTokenizer({ metadata }: GgufModel): TokenizerSummary | null {

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
 import { DEFAULT_LISTEN, integer, milliseconds, wholeNumber } from './options.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
@@ -18,6 +19,17 @@ export function addServeCommand(serve: Command): void {
     .option('--model-name <name>', 'what requests call it (default: the file’s name)')
     .option('--any-model-name', 'requests may call it as they like: for clients whose name for it is fixed')
     .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
+    .addOption(
+      new Option('--tool-parser <format>', 'how the model writes calls (default: as its chat template does)').choices(
+        TOOL_PARSERS,
+      ),
+    )
+    .addOption(
+      new Option(
+        '--reasoning-parser <format>',
+        'how it writes reasoning; none: reasoning stays in the text (default: as its chat template does)',
+      ).choices([...REASONING_PARSERS, 'none']),
+    )
     .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
     .option('--executor <address>', 'use the executor at this address instead of starting one')
     .option('--executor-secret-file <file>', 'the secret that it demands')

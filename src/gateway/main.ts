@@ -5,6 +5,7 @@ import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
+import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { publicServices } from './doors/grpc/public-services.js';
@@ -33,6 +34,9 @@ export interface GatewayOptions extends ConnectionOptions, TrustOptions {
   readonly anyModelName?: boolean | undefined;
   /** A file with a chat template that takes the place of the model file's. */
   readonly chatTemplate?: string | undefined;
+  /** How the model writes calls and reasoning; default: what its chat template says. */
+  readonly toolParser?: ToolParser | undefined;
+  readonly reasoningParser?: ReasoningParser | 'none' | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
   readonly listen: string;
   readonly executor: SupervisorOptions['executor'];
@@ -132,6 +136,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
     ...(options.anyModelName && { anyName: true }),
     ...(chatTemplate !== undefined && { chatTemplate }),
+    ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
+    ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
   });
   const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = model;
   if (unused.length > 0) {

@@ -85,6 +85,8 @@ export class FakeDevice {
       readonly kvBlocks: number;
     },
     private readonly vocabulary: FakeVocabulary,
+    /** What every sequence generates first, in place of what follows from its tokens. */
+    private readonly script: readonly number[] = [],
   ) {
     this.kv = new Uint32Array(limits.kvBlocks * BLOCK_TOKENS);
     this.holders = new Uint16Array(limits.kvBlocks);
@@ -113,7 +115,7 @@ export class FakeDevice {
       this.compute(slot, slice);
       if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
-      slot.lastToken = tokenOf(slot.chain, this.vocabulary);
+      slot.lastToken = this.script[slot.position - slot.promptTokens] ?? tokenOf(slot.chain, this.vocabulary);
       outputs.push({ ...output, tokenId: slot.lastToken });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);

@@ -21,6 +21,8 @@ export interface FakeExecutorOptions {
   readonly kvBlocks: number;
   /** Milliseconds a step takes. */
   readonly stepMs: number;
+  /** What every sequence generates first. */
+  readonly script?: readonly number[];
 }
 
 /**
@@ -84,7 +86,7 @@ export class FakeExecutor {
     // As a real one on the host chooses where it is left to it.
     const maxSequences = request.maxSequences || HOST_SEQUENCES;
     const maxStepTokens = request.maxStepTokens || STEP_TOKENS;
-    const { vocabulary } = this.options;
+    const { vocabulary, script } = this.options;
     this.epoch = epoch;
     const claimed = LoadedModel.fromPartial({
       architecture: 'fake',
@@ -100,7 +102,7 @@ export class FakeExecutor {
       ...this.claims,
     });
     const { kvBlocks } = claimed;
-    this.device = new FakeDevice({ maxSequences, maxStepTokens: claimed.maxStepTokens, kvBlocks }, vocabulary);
+    this.device = new FakeDevice({ maxSequences, maxStepTokens: claimed.maxStepTokens, kvBlocks }, vocabulary, script);
     return claimed;
   }
 

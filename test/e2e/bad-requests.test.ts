@@ -1,7 +1,12 @@
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { UNIMPLEMENTED_FIELDS } from '../../src/gateway/request/unimplemented.js';
-import { GenerateStreamRequest, InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import {
+  ChatInput,
+  type DeepPartial,
+  GenerateStreamRequest,
+  InferenceServiceService,
+} from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
@@ -24,6 +29,14 @@ describe('a bad request', () => {
   }
   const invalid = (field: string) => ({ code: 'INVALID_ARGUMENT', reason: 'INVALID_FIELD', field });
   const text = 'the fox';
+  const withTools = (parts: DeepPartial<ChatInput>) => {
+    const value = ChatInput.fromPartial({
+      messages: [{ role: 'user', content: text }],
+      tools: [{ name: 'f' }],
+      ...parts,
+    });
+    return request({ input: { $case: 'chat', value } });
+  };
 
   it.each([
     ['no input', { ...request({ text }), input: undefined }, invalid('input')],
@@ -79,7 +92,7 @@ describe('a bad request', () => {
         input: {
           $case: 'chat',
           value: {
-            messages: [{ role: 'user', content: 'hi', name: '', toolCalls: [], toolCallId: '' }],
+            messages: [{ role: 'user', content: 'hi', name: '', toolCalls: [], toolCallId: '', reasoning: '' }],
             tools: [],
             addGenerationPrompt: undefined,
           },
@@ -93,6 +106,8 @@ describe('a bad request', () => {
 
   const uses: Record<string, GenerateStreamRequest> = {
     constraint: request({ text, constraint: { kind: { $case: 'regex', value: 'a+' } } }),
+    'chat.tool_choice': withTools({ toolChoice: { choice: { $case: 'function', value: 'f' } } }),
+    'chat.tools.strict': withTools({ tools: [{ name: 'f', strict: true }] }),
   };
 
   it.each(UNIMPLEMENTED_FIELDS.map(({ field }) => field))(

@@ -20,7 +20,8 @@ import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
 
 const CONTEXT = 4096;
-const TEMPLATE = '{% for m in messages %}{{ m.role }} {{ m.content }}\n{% endfor %}';
+const TEMPLATE =
+  '{% if tools %}<tool_call>{% endif %}{% for m in messages %}{{ m.role }} {{ m.content }}\n{% endfor %}';
 
 type Parts = Parameters<typeof request>[0];
 const text = 'the fox';
@@ -48,6 +49,7 @@ const GENERATION: Record<
   'chat.messages': { of: (n) => chat({ messages: repeated(n, () => turn()) }), limit: 4096 },
   'chat.messages.role': { of: (n) => chat({ messages: [turn({ role: letters(n) })] }), limit: 64 },
   'chat.messages.content': { of: (n) => chat({ messages: [turn({ content: letters(n) })] }) },
+  'chat.messages.reasoning': { of: (n) => chat({ messages: [turn({ role: 'assistant', reasoning: letters(n) })] }) },
   'chat.messages.name': { of: (n) => chat({ messages: [turn({ name: letters(n) })] }), limit: 256 },
   'chat.messages.tool_calls': {
     of: (n) => chat({ messages: [turn({ role: 'assistant', toolCalls: repeated(n, () => call()) })] }),
@@ -84,6 +86,12 @@ const GENERATION: Record<
   'chat.tools.parameters_json': {
     of: (n) => chat({ messages: [turn()], tools: [Tool.fromPartial({ name: 'f', parametersJson: jsonOf(n) })] }),
     limit: 262_144,
+  },
+  'chat.tool_choice.function': {
+    of: (n) => {
+      const tools = [Tool.fromPartial({ name: letters(n) })];
+      return chat({ messages: [turn()], tools, toolChoice: { choice: { $case: 'function', value: letters(n) } } });
+    },
   },
   'sampling.logit_bias': {
     of: (n) => ({ text, sampling: { logitBias: Object.fromEntries(repeated(n, (i) => [i, 1])) } }),
@@ -128,6 +136,7 @@ const PLACES: Record<string, string> = {
   ChatMessage: 'chat.messages.',
   ToolCall: 'chat.messages.tool_calls.',
   Tool: 'chat.tools.',
+  ToolChoice: 'chat.tool_choice.',
   SamplingParameters: 'sampling.',
   StopConditions: 'stop.',
   OutputOptions: 'output.',

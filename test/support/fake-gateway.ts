@@ -9,6 +9,15 @@ import { type RandomModelOptions, writeRandomModel } from './random-model.js';
 /** The words of {@link writeRandomModel}'s vocabulary: no special tokens and no single bytes. */
 export const FAKE_VOCABULARY = { first: 259, size: 299 };
 
+const FIRST_BYTE_ID = 3;
+const EOS_ID = 2;
+
+/** The ids by which that vocabulary spells a text, a byte each, and its end. */
+export const spelled = (text: string): number[] => [
+  ...Array.from(Buffer.from(text), (byte) => FIRST_BYTE_ID + byte),
+  EOS_ID,
+];
+
 /** A gateway in this process before a fake executor in this process, over real gRPC. */
 export interface FakeGateway extends TestGateway {
   readonly executor: FakeExecutor;
@@ -19,8 +28,9 @@ export async function startFakeGateway(
     Partial<FakeExecutorOptions> &
     Partial<Pick<FakeExecutor, 'info' | 'claims'>> & { readonly model?: RandomModelOptions } = {},
 ): Promise<FakeGateway> {
-  const { kvBlocks = 1000, stepMs = 1, vocabulary = FAKE_VOCABULARY, model, info, claims, ...gatewayOptions } = options;
-  const executor = new FakeExecutor({ vocabulary, kvBlocks, stepMs });
+  const { kvBlocks = 1000, stepMs = 1, vocabulary = FAKE_VOCABULARY, script = [], ...rest } = options;
+  const { model, info, claims, ...gatewayOptions } = rest;
+  const executor = new FakeExecutor({ vocabulary, kvBlocks, stepMs, script });
   if (info) executor.info = info;
   if (claims) executor.claims = claims;
   const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;

@@ -14,7 +14,7 @@ export function mixedRequest(i: number) {
   const chat = {
     $case: 'chat' as const,
     value: {
-      messages: [{ role: 'user', content: prompt, name: '', toolCalls: [], toolCallId: '' }],
+      messages: [{ role: 'user', content: prompt, name: '', toolCalls: [], toolCallId: '', reasoning: '' }],
       tools: [],
       addGenerationPrompt: true,
     },

@@ -24,7 +24,7 @@ export async function runClient(connection: Connection, prompt: readonly number[
       sampling: { ...SamplingParameters.create(), temperature: 0 },
       stop: { ...StopConditions.create(), maxTokens: count + 1, ignoreEos: true },
     },
-    (_text, tokenIds) => {
+    ({ tokenIds }) => {
       last = performance.now();
       tokens += tokenIds.length;
       if (first === 0) [first, firstTokens] = [last, tokens];

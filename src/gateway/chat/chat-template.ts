@@ -8,6 +8,7 @@ import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js'
 import type { WorkLimits } from './jinja/work.js';
 import {
   type Conversation,
+  offeredTools,
   onlyCalls,
   type TemplateInput,
   takesArgumentsAsText,
@@ -105,8 +106,8 @@ export class ChatTemplate {
   }
 
   private sourceFor(conversation: Conversation): string {
-    const hasTools = (conversation.tools?.length ?? 0) > 0;
-    const source = (hasTools ? this.toolSource : undefined) ?? this.source ?? this.toolSource;
+    const source =
+      (offeredTools(conversation).length > 0 ? this.toolSource : undefined) ?? this.source ?? this.toolSource;
     if (source !== undefined) return source;
     throw new RocmForgeError(
       'CHAT_TEMPLATE_MISSING',

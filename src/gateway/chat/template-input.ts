@@ -1,4 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { type ToolChoice, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
 import { parseJson } from './jinja/json.js';
 import { Dict, list, NONE, Sequence, type Value } from './jinja/values.js';
 
@@ -9,6 +10,8 @@ export interface ChatMessage {
   readonly name?: string | undefined;
   readonly toolCalls?: readonly ChatToolCall[] | undefined;
   readonly toolCallId?: string | undefined;
+  /** What the assistant thought before it spoke. */
+  readonly reasoning?: string | undefined;
 }
 
 /** A call the assistant made. */
@@ -30,6 +33,7 @@ export interface ChatTool {
 export interface Conversation {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly ChatTool[] | undefined;
+  readonly toolChoice?: ToolChoice | undefined;
   /** Whether the template opens the assistant's turn; default true. */
   readonly addGenerationPrompt?: boolean | undefined;
 }
@@ -53,6 +57,14 @@ export interface TemplateInputOptions {
   readonly absentContent: Value;
 }
 
+/** The functions that the model hears of: none where it may call none. */
+export function offeredTools({
+  tools = [],
+  toolChoice,
+}: Pick<Conversation, 'tools' | 'toolChoice'>): readonly ChatTool[] {
+  return toolChoice?.choice?.value === ToolChoiceMode.NONE ? [] : tools;
+}
+
 /** Whether the message has calls and no content, which protobuf cannot tell from empty content. */
 export function onlyCalls({ content, toolCalls = [] }: ChatMessage): boolean {
   return content === '' && toolCalls.length > 0;
@@ -64,7 +76,7 @@ export function onlyCalls({ content, toolCalls = [] }: ChatMessage): boolean {
  * @throws RocmForgeError `INVALID_FIELD` for no messages, an unknown role or JSON that is none
  */
 export function toTemplateInput(conversation: Conversation, options: TemplateInputOptions): TemplateInput {
-  const { messages, tools = [] } = conversation;
+  const { messages } = conversation;
   if (messages.length === 0) invalid('messages', 'chat.messages is empty');
   return {
     roles: messages.map(({ role }, i) =>
@@ -73,7 +85,7 @@ export function toTemplateInput(conversation: Conversation, options: TemplateInp
         : invalid(`messages[${i}].role`, `chat role "${role}" is none of ${[...ROLES].join(', ')}`),
     ),
     messages: messages.map((message, i) => toMessage(message, i, options)),
-    tools: tools.map(toTool),
+    tools: offeredTools(conversation).map(toTool),
   };
 }
 
@@ -104,10 +116,12 @@ export function takesArgumentsAsText(source: string): boolean {
 }
 
 function toMessage(message: ChatMessage, index: number, options: TemplateInputOptions): Dict {
-  const { content, name, toolCalls = [], toolCallId } = message;
+  const { content, name, toolCalls = [], toolCallId, reasoning } = message;
   const dict = Dict.of([['content', onlyCalls(message) ? options.absentContent : content]]);
   if (name) dict.set('name', name);
   if (toolCallId) dict.set('tool_call_id', toolCallId);
+  // gpt-oss has a name of its own for it.
+  if (reasoning) for (const key of ['reasoning_content', 'thinking']) dict.set(key, reasoning);
   if (toolCalls.length > 0) {
     const calls = toolCalls.map((call, i) => {
       const field = `messages[${index}].tool_calls[${i}].arguments_json`;

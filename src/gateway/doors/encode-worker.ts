@@ -70,7 +70,11 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     const request = decodeStrictly(bytes, GenerateStreamRequest.decode);
     checkGeneration(request, facts);
     const inputField = request.input?.$case ?? 'input';
-    return { request: { ...request, input: undefined }, inputField, promptIds: encodeInput(request.input, encoder) };
+    return {
+      request: { ...request, input: withoutTexts(request.input) },
+      inputField,
+      promptIds: encodeInput(request.input, encoder),
+    };
   },
   translation: ({ service, bytes }) => {
     const protocol = PROTOCOLS.get(service);
@@ -93,6 +97,11 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     return DetokenizeResponse.encode({ text: detokenize(tokenizer, request.tokenIds, options) }).finish();
   },
 };
+
+/** What an answer depends on of an input whose prompt is encoded. */
+function withoutTexts(input: GenerateStreamRequest['input']): GenerateStreamRequest['input'] {
+  return input?.$case === 'chat' ? { ...input, value: { ...input.value, messages: [] } } : undefined;
+}
 
 function run<K extends TextJobKind>(kind: K, input: TextJobs[K]['input']): TextJobs[K]['output'] {
   return DO[kind](input);

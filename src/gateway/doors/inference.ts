@@ -29,7 +29,15 @@ import { checkGeneration, generationParameters } from '../request/validate.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { AnswerStream } from './answer-stream.js';
-import { finishReason, generateComplete, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
+import {
+  addParts,
+  bytesBeside,
+  finishReason,
+  generateComplete,
+  promptLogprobs,
+  stopMatch,
+  tokenLogprobs,
+} from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
 import { WriteRounds } from './write-rounds.js';
@@ -119,7 +127,8 @@ export class Inference {
       onBroken: () => client.giveUp(),
     });
     const sink: GenerationSink = {
-      chunk: (index, tokenIds, text, logprobs) => writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs)),
+      chunk: (index, tokenIds, text, logprobs, beside) =>
+        writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs), beside),
       prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
       complete: (index, finish, counts) => {
         writer.complete(generateComplete(index, finish, counts));
@@ -154,6 +163,8 @@ export class Inference {
       finishReason: FinishReason.UNSPECIFIED,
       stopMatch: undefined,
       seed: 0n,
+      reasoning: '',
+      toolCalls: [],
     }));
     const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
     response.usage = usage;
@@ -161,11 +172,11 @@ export class Inference {
     return new Promise((resolve, reject) => {
       client.signal.addEventListener('abort', () => resolve(undefined), { once: true });
       const sink: GenerationSink = {
-        chunk: (index, tokenIds, text, logprobs) => {
+        chunk: (index, tokenIds, text, logprobs, beside) => {
           const completion = response.completions[index];
           if (completion === undefined || client.signal.aborted) return;
           onToken();
-          textBytes += Buffer.byteLength(text);
+          textBytes += Buffer.byteLength(text) + bytesBeside(beside);
           if (textBytes > MAX_ANSWER_TEXT_BYTES) {
             const text = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
             reject(new RocmForgeError('MESSAGE_TOO_LARGE', text));
@@ -173,6 +184,7 @@ export class Inference {
             return;
           }
           completion.text += text;
+          if (beside !== undefined) addParts(completion, beside);
           completion.tokenIds.push(...tokenIds);
           completion.logprobs.push(...logprobs.map(tokenLogprobs));
         },

@@ -1,9 +1,11 @@
 import {
+  type Completion,
   FinishReason,
   type GenerateComplete,
   type StopMatch,
   type TokenLogprobs,
 } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { AnswerParts } from '../request/answer.js';
 import type { Finish } from '../request/completion.js';
 import type { CompletionCounts, PromptProbability, TokenProbability } from '../request/generation.js';
 
@@ -26,6 +28,8 @@ export function finishReason(finish: Finish): FinishReason {
   switch (finish.reason) {
     case 'stop':
       return FinishReason.STOP;
+    case 'tool_calls':
+      return FinishReason.TOOL_CALLS;
     case 'length':
       return FinishReason.LENGTH;
     case 'time_limit':
@@ -52,4 +56,24 @@ export function generateComplete(index: number, finish: Finish, counts: Completi
     },
     seed: counts.seed,
   };
+}
+
+/** Adds what came beside the text to a whole completion. */
+export function addParts(completion: Completion, { reasoning, toolCalls }: AnswerParts): void {
+  completion.reasoning += reasoning;
+  for (const { index, id, name, argumentsJson } of toolCalls) {
+    const call = completion.toolCalls[index];
+    if (call === undefined) completion.toolCalls[index] = { id, name, argumentsJson };
+    else call.argumentsJson += argumentsJson;
+  }
+}
+
+/** Bytes of what came beside the text. */
+export function bytesBeside(parts: AnswerParts | undefined): number {
+  if (parts === undefined) return 0;
+  const { reasoning, toolCalls } = parts;
+  return toolCalls.reduce(
+    (sum, { name, argumentsJson }) => sum + Buffer.byteLength(name) + Buffer.byteLength(argumentsJson),
+    Buffer.byteLength(reasoning),
+  );
 }

@@ -1,5 +1,6 @@
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../shared/generated/rocmforge/v1/inference.js';
+import { type AnswerParts, addDelta } from '../request/answer.js';
 import type { AnswerStream } from './answer-stream.js';
 import type { DueWriter, WriteRounds } from './write-rounds.js';
 
@@ -38,8 +39,19 @@ export class StreamWriter implements DueWriter {
     private readonly options: StreamWriterOptions,
   ) {}
 
-  chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenLogprobs[]): void {
+  /** @param beside reasoning and calls, where there are any */
+  chunk(
+    index: number,
+    tokenIds: readonly number[],
+    text: string,
+    logprobs: readonly TokenLogprobs[],
+    beside?: AnswerParts | undefined,
+  ): void {
     const chunk = this.heldChunk(index);
+    if (beside !== undefined) {
+      chunk.reasoning += beside.reasoning;
+      for (const delta of beside.toolCalls) addDelta(chunk.toolCalls, delta);
+    }
     chunk.tokenIds.push(...tokenIds);
     chunk.text += text;
     chunk.logprobs.push(...logprobs);
@@ -120,7 +132,7 @@ export class StreamWriter implements DueWriter {
   private heldChunk(index: number): GenerateChunk {
     let chunk = this.held.get(index);
     if (chunk === undefined) {
-      chunk = { index, tokenIds: [], text: '', logprobs: [], promptLogprobs: [] };
+      chunk = { index, tokenIds: [], text: '', logprobs: [], promptLogprobs: [], reasoning: '', toolCalls: [] };
       this.held.set(index, chunk);
     }
     return chunk;

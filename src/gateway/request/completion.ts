@@ -1,6 +1,8 @@
+import type { AnswerParser } from '../chat/answer/answer-parser.js';
 import { Detokenizer } from '../tokenizer/detokenizer.js';
-import { StopMatcher, type StopStrings } from '../tokenizer/stop-matcher.js';
+import { StopMatcher, type StopResult, type StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { type AnswerParts, partsOf } from './answer.js';
 
 /** When a completion ends, beside running out of tokens. */
 export interface StopOptions {
@@ -14,30 +16,40 @@ export interface StopOptions {
   readonly includeSpecialTokens: boolean;
 }
 
+/** `tool_calls`: as `stop`, and the turn calls functions. */
 export type Finish =
-  | { readonly reason: 'stop'; readonly stopString: string }
-  | { readonly reason: 'stop'; readonly tokenId: number }
+  | { readonly reason: 'stop' | 'tool_calls'; readonly stopString: string }
+  | { readonly reason: 'stop' | 'tool_calls'; readonly tokenId: number }
   /** What restricts the text lets nothing follow. */
-  | { readonly reason: 'stop' }
+  | { readonly reason: 'stop' | 'tool_calls' }
   | { readonly reason: 'length' }
   | { readonly reason: 'time_limit' };
 
 /** What a token adds to the text, and whether it was the last. */
 export interface CompletionStep {
   readonly text: string;
+  /** Where the answer is read: what it adds to the reasoning and the calls. */
+  readonly beside?: AnswerParts | undefined;
   readonly finish: Finish | undefined;
 }
 
-/** One completion's text: ids in, certain text out, until a stop rule ends it. Pure. */
+/**
+ * One completion's text: ids in, certain text out, until a stop rule ends it. Pure.
+ *
+ * Stop strings are looked for in all that the model writes, in reasoning and calls, too. Special tokens that are markup to the
+ * answer's parser go past them: they are no text, and no stop string reaches over one.
+ */
 export class Completion {
   private readonly detokenizer: Detokenizer;
   private readonly matcher: StopMatcher;
   /** How many it has taken. */
   tokens = 0;
 
+  /** @param parser reads reasoning and calls out of the text; undefined: all of it is content */
   constructor(
     private readonly tokenizer: Tokenizer,
     private readonly stop: StopOptions,
+    private readonly parser?: AnswerParser | undefined,
   ) {
     this.detokenizer = new Detokenizer(tokenizer, { wholeText: false, includeSpecial: stop.includeSpecialTokens });
     this.matcher = new StopMatcher(stop.strings, { include: stop.includeStopString });
@@ -45,15 +57,14 @@ export class Completion {
 
   push(tokenId: number): CompletionStep {
     this.tokens += 1;
-    if (this.tokens < this.stop.minTokens) return { text: this.detokenizer.push(tokenId), finish: undefined };
-    const matched = this.matcher.push(this.detokenizer.push(tokenId));
-    if (matched.stop !== undefined) {
-      return { text: matched.text, finish: { reason: 'stop', stopString: matched.stop } };
-    }
+    const { text, stop: stopString } = this.textOf(tokenId);
+    if (this.tokens < this.stop.minTokens) return this.step(text);
+    if (stopString !== undefined) return this.lastStep(text, { reason: 'stop', stopString });
     const stops = this.stop.tokenIds.has(tokenId) || (!this.stop.ignoreEos && this.tokenizer.eogIds.has(tokenId));
-    if (stops) return this.last(matched.text, { reason: 'stop', tokenId });
-    if (this.tokens >= this.stop.maxTokens) return this.last(matched.text, { reason: 'length' });
-    return { text: matched.text, finish: undefined };
+    if (stops) return this.last(text, { reason: 'stop', tokenId });
+    if (this.tokens >= this.stop.maxTokens) return this.last(text, { reason: 'length' });
+    const step = this.step(text);
+    return this.parser?.isOver ? { ...step, finish: { reason: 'tool_calls', tokenId } } : step;
   }
 
   /** Ends the text where it is; what was held back is certain now. */
@@ -61,11 +72,39 @@ export class Completion {
     return this.last('', finish);
   }
 
+  /** The text that a token makes certain. */
+  private textOf(tokenId: number): StopResult {
+    const marker = this.markerOf(tokenId);
+    const text = marker === undefined ? this.detokenizer.push(tokenId) : this.detokenizer.finish();
+    const matched = this.tokens < this.stop.minTokens ? { text, stop: undefined } : this.matcher.push(text);
+    if (marker === undefined || matched.stop !== undefined) return matched;
+    return { text: matched.text + this.matcher.finish() + marker, stop: undefined };
+  }
+
+  /** The name of a token that is no text and means something to the parser. */
+  private markerOf(tokenId: number): string | undefined {
+    const { tokenizer, parser, stop } = this;
+    if (parser === undefined || stop.includeSpecialTokens || tokenizer.isRendered(tokenId)) return undefined;
+    const name = tokenizer.tokenText(tokenId);
+    return parser.markers.has(name) ? name : undefined;
+  }
+
   private last(text: string, finish: Finish): CompletionStep {
     const rest = this.matcher.push(this.detokenizer.finish());
-    if (rest.stop !== undefined) {
-      return { text: text + rest.text, finish: { reason: 'stop', stopString: rest.stop } };
-    }
-    return { text: text + rest.text + this.matcher.finish(), finish };
+    if (rest.stop !== undefined) return this.lastStep(text + rest.text, { reason: 'stop', stopString: rest.stop });
+    return this.lastStep(text + rest.text + this.matcher.finish(), finish);
+  }
+
+  private step(text: string): CompletionStep {
+    if (this.parser === undefined) return { text, finish: undefined };
+    return { ...partsOf(this.parser.push(text)), finish: undefined };
+  }
+
+  private lastStep(text: string, finish: Finish): CompletionStep {
+    const { parser } = this;
+    if (parser === undefined) return { text, finish };
+    const parts = partsOf([...parser.push(text), ...parser.finish()]);
+    const callsFunctions = finish.reason === 'stop' && parser.hasWholeCalls;
+    return { ...parts, finish: callsFunctions ? { ...finish, reason: 'tool_calls' } : finish };
   }
 }

@@ -1,6 +1,7 @@
 import type { RocmForgeError } from '../../shared/errors.js';
 import type { TokenConstraint } from '../matching/token-constraint.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { type AnswerOptions, type AnswerParts, answerParser } from './answer.js';
 import { Completion, type Finish, type StopOptions } from './completion.js';
 import type { RequestContext } from './context.js';
 import { Sequence, type SequenceSampling } from './sequence.js';
@@ -11,6 +12,8 @@ export interface GenerationParameters {
   /** Of the first completion; the others differ by their index, and return no log probabilities of the prompt. */
   readonly sampling: SequenceSampling;
   readonly stop: StopOptions;
+  /** How reasoning and calls are read out of the text; absent: all of it is content. */
+  readonly answer?: AnswerOptions | undefined;
   /** Completions. */
   readonly n: number;
   readonly priority: number;
@@ -37,7 +40,13 @@ export type PromptProbability = TokenProbability | { readonly tokenId: number };
 
 /** Receives what happens to a generation. Called from the event loop, in order, never after `error` or the last end. */
 export interface GenerationSink {
-  chunk(index: number, tokenIds: readonly number[], text: string, logprobs: readonly TokenProbability[]): void;
+  chunk(
+    index: number,
+    tokenIds: readonly number[],
+    text: string,
+    logprobs: readonly TokenProbability[],
+    beside: AnswerParts | undefined,
+  ): void;
   /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
   prompt(logprobs: readonly PromptProbability[]): void;
   complete(index: number, finish: Finish, counts: CompletionCounts): void;
@@ -69,10 +78,11 @@ export class Generation {
     tokenizer: Tokenizer,
     private readonly sink: GenerationSink,
   ) {
-    const { n, promptIds, sampling: shared, promptText, stop, priority, constraints, speculates = false } = parameters;
+    const { n, promptIds, sampling: shared, promptText, stop, answer, priority } = parameters;
+    const { constraints, speculates = false } = parameters;
     this.promptProbabilities.push({ tokenId: promptIds[0] as number });
     const indices = Array.from({ length: n }, (_, i) => i);
-    this.completions = indices.map(() => new Completion(tokenizer, stop));
+    this.completions = indices.map(() => new Completion(tokenizer, stop, answer && answerParser(answer)));
     const sequences: Sequence[] = [];
     for (const sampleIndex of indices) {
       const [leader] = sequences;
@@ -118,9 +128,10 @@ export class Generation {
   push(sequence: Sequence, token: TokenProbability): boolean {
     const index = sequence.options.sampling.sampleIndex;
     const completion = this.completions[index] as Completion;
-    const { text, finish } = completion.push(token.tokenId);
+    const { text, beside, finish } = completion.push(token.tokenId);
     const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';
-    this.sink.chunk(index, [token.tokenId], prompt + text, this.parameters.sampling.logprobs > 0 ? [token] : []);
+    const logprobs = this.parameters.sampling.logprobs > 0 ? [token] : [];
+    this.sink.chunk(index, [token.tokenId], prompt + text, logprobs, beside);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;
   }
@@ -146,9 +157,9 @@ export class Generation {
   /** Ends a sequence that emits no more although its own rules did not end it. */
   end(sequence: Sequence, finish: Finish): void {
     const index = sequence.options.sampling.sampleIndex;
-    const { text } = (this.completions[index] as Completion).end(finish);
-    if (text !== '') this.sink.chunk(index, [], text, []);
-    this.finish(sequence, finish);
+    const { text, beside, finish: end = finish } = (this.completions[index] as Completion).end(finish);
+    if (text !== '' || beside !== undefined) this.sink.chunk(index, [], text, [], beside);
+    this.finish(sequence, end);
   }
 
   /** Ends the whole generation with an error. */

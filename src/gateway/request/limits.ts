@@ -1,5 +1,6 @@
 import { type ErrorReason, RocmForgeError } from '../../shared/errors.js';
 import type { DetokenizeRequest, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { AnswerFormat } from '../chat/answer/answer-format.js';
 
 /** What the limits of a served model depend on. */
 export interface LimitFacts {
@@ -14,6 +15,10 @@ export interface LimitFacts {
   readonly maxPriority: number;
   /** Whether requests may call the model as they like. */
   readonly takesAnyName?: boolean;
+  /** How the model writes reasoning and calls; absent: all that it writes is content. */
+  readonly answerFormat?: AnswerFormat;
+  /** Why conversations with tools are refused; absent: they are taken. */
+  readonly toolsRefusal?: string | undefined;
 }
 
 /** Any request of the public API; each has some of these fields. */
@@ -103,6 +108,10 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
   limit('chat.tools.parameters_json', 'characters', 256 * KIB, (request) =>
     largest(toolsOf(request), ({ parametersJson }) => parametersJson.length),
   ),
+  limit('chat.tool_choice.function', 'characters', 256, (request) => {
+    const choice = chatOf(request)?.toolChoice?.choice;
+    return choice?.$case === 'function' ? choice.value.length : 0;
+  }),
   // The executor keeps room for this many; what min_tokens holds down has its own.
   limit('sampling.logit_bias', 'entries', 256, ({ sampling }) => Object.keys(sampling?.logitBias ?? {}).length),
   limit('stop.strings', 'entries', 64, ({ stop }) => stop?.strings.length ?? 0),

@@ -95,7 +95,7 @@ export class RequestRunner {
       );
     };
     const generation = new Generation(parameters, context, this.tokenizer, {
-      chunk: (index, tokenIds, text, logprobs) => {
+      chunk: (index, tokenIds, text, logprobs, beside) => {
         const now = performance.now();
         context.spans?.token(index, tokens === 0);
         if (tokens === 0) {
@@ -106,7 +106,7 @@ export class RequestRunner {
         lastTokenAt = now;
         tokens += tokenIds.length;
         usage.spend(tokenIds.length);
-        sink.chunk(index, tokenIds, text, logprobs);
+        sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {

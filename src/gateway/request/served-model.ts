@@ -1,8 +1,16 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { type UnusedTensors, unusedTensors } from '../../shared/gguf/harmless.js';
+import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { readServableModel } from '../../shared/gguf/servable-model.js';
 import { nameOf } from '../../shared/gguf/split.js';
 import { DEFAULT_CONTEXT } from '../../shared/step-limits.js';
+import {
+  type AnswerFormat,
+  answerFormatOf,
+  mentionsTools,
+  type ReasoningParser,
+  type ToolParser,
+} from '../chat/answer/answer-format.js';
 import { ChatTemplate } from '../chat/chat-template.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
 import type { LimitFacts } from './limits.js';
@@ -39,6 +47,10 @@ export interface ServedModelOptions {
   readonly chatTemplate?: string;
   /** Whether requests may call the model as they like. */
   readonly anyName?: boolean;
+  /** How the model writes calls; default: what its chat template says. */
+  readonly toolParser?: ToolParser;
+  /** How it writes reasoning; default: what its chat template says. */
+  readonly reasoningParser?: ReasoningParser | 'none';
 }
 
 /**
@@ -74,6 +86,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       longestTokenBytes,
       maxPriority,
       takesAnyName: anyName,
+      ...answersOf(gguf.metadata, options),
     };
     const hasChatTemplate = chatTemplate.isAvailable;
     return {
@@ -93,6 +106,43 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
     opened.close();
     throw error;
   }
+}
+
+/** The options that say how a model answers. */
+export type AnswerFormatOptions = Pick<ServedModelOptions, 'chatTemplate' | 'toolParser' | 'reasoningParser'>;
+
+/**
+ * How a model writes reasoning and calls, and why it is offered no tools where that is so. Empty for one without a template.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for formats that no text can have together
+ */
+export function answersOf(
+  metadata: GgufMetadata,
+  options: AnswerFormatOptions,
+): Pick<LimitFacts, 'answerFormat' | 'toolsRefusal'> {
+  const template = options.chatTemplate ?? metadata.string('tokenizer.chat_template');
+  const toolTemplate = options.chatTemplate ?? metadata.string('tokenizer.chat_template.tool_use') ?? template;
+  if (toolTemplate === undefined) return {};
+  const { reasoningParser } = options;
+  const answerFormat: AnswerFormat = {
+    tools: options.toolParser ?? answerFormatOf(toolTemplate).tools,
+    reasoning:
+      reasoningParser === 'none' ? undefined : (reasoningParser ?? answerFormatOf(template ?? toolTemplate).reasoning),
+  };
+  const { tools, reasoning } = answerFormat;
+  if (tools !== undefined && reasoning !== undefined && (tools === 'harmony') !== (reasoning === 'harmony')) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `calls as ${tools} and reasoning as ${reasoning} are in no text together; give --tool-parser and --reasoning-parser that are`,
+    );
+  }
+  return { answerFormat, toolsRefusal: toolsRefusalOf(toolTemplate, answerFormat) };
+}
+
+function toolsRefusalOf(template: string, { tools }: AnswerFormat): string | undefined {
+  if (!mentionsTools(template)) return 'are there, and the chat template does not know of any; leave them out';
+  if (tools !== undefined) return undefined;
+  return 'are there, and how the model writes calls does not follow from its chat template; name it with --tool-parser';
 }
 
 function checkTemplate(template: ChatTemplate): void {

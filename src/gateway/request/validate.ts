@@ -1,9 +1,15 @@
 import { randomFillSync } from 'node:crypto';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
+import {
+  type ChatInput,
+  type GenerateStreamRequest,
+  ToolChoiceMode,
+} from '../../shared/generated/rocmforge/v1/inference.js';
 import { SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
+import { offeredTools } from '../chat/template-input.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { answerOptions } from './answer.js';
 import type { GenerationParameters } from './generation.js';
 import {
   checkLimits,
@@ -50,6 +56,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     'stop.ignore_eos',
     'cannot be kept with a constraint, which says where the text ends',
   );
+  if (input?.$case === 'chat') checkTools(input.value, facts);
   refuseUnimplemented(request);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
@@ -117,8 +124,10 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   );
   checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
   if (context.isUnary) checkLogprobs(n * maxTokens, output?.logprobs, 'output.logprobs');
+  const chat = request.input?.$case === 'chat' ? request.input.value : undefined;
   return {
     promptIds,
+    answer: chat && answerOptions(chat, facts, { tokenizer, ids: promptIds }),
     sampling: {
       ...values,
       temperature: values.temperature < LEAST_TEMPERATURE ? 0 : values.temperature,
@@ -146,6 +155,22 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     timeLimitMs: request.timeLimitMs,
     promptText,
   };
+}
+
+/** Refuses tools that the model would not hear of or whose calls could not be read, and a choice among none. */
+function checkTools(chat: ChatInput, { toolsRefusal }: LimitFacts): void {
+  const choice = chat.toolChoice?.choice;
+  check(chat.toolChoice === undefined || choice !== undefined, 'chat.tool_choice', 'is empty; leave it out for auto');
+  if (choice?.$case === 'mode') {
+    const isKnown = choice.value >= ToolChoiceMode.UNSPECIFIED && choice.value <= ToolChoiceMode.REQUIRED;
+    check(isKnown, 'chat.tool_choice.mode', `is ${choice.value}, which is no mode`);
+    const needsTools = choice.value === ToolChoiceMode.REQUIRED;
+    check(!needsTools || chat.tools.length > 0, 'chat.tool_choice', 'demands a call, and there are no tools');
+  } else if (choice !== undefined) {
+    const isOffered = chat.tools.some(({ name }) => name === choice.value);
+    check(isOffered, 'chat.tool_choice', `demands a call of "${choice.value}", which is none of the tools`);
+  }
+  if (offeredTools(chat).length > 0) check(toolsRefusal === undefined, 'chat.tools', toolsRefusal ?? '');
 }
 
 /** Random seeds, drawn many at a time: a call of the generator costs as much for one. */

@@ -62,6 +62,22 @@ test('the text of a report has a summary, the types and a line a tensor', () => 
   ]);
 });
 
+test.each([
+  ['{{ tools }}<tool_call>{{ c }}</think>', 'yes; reasoning parser think; tool parser hermes'],
+  ['{{ tools }}[TOOL_CALLS]', 'yes; reasoning parser none; tool parser mistral'],
+  [
+    '{{ messages }}<tool_call>',
+    'yes; reasoning parser none; tools are refused: they are there, and the chat template does not know of any',
+  ],
+  [
+    '{{ tools }}',
+    'yes; reasoning parser none; tools are refused: they are there, and how the model writes calls does not follow',
+  ],
+])('of a chat template it is told how answers are read: %s', (template, words) => {
+  const file = write('answers.gguf', tinyLlama().set('tokenizer.chat_template', template));
+  expect(formatInspectReport(inspectModel(file))).toContain(words);
+});
+
 test('a sound GGUF that is no transformer is reported with the reason', () => {
   const report = inspectModel(write('other.gguf', new GgufBuilder().set('general.architecture', 'clip')));
   expect(report).toMatchObject({ model: null, tokenizer: null, tensors: [] });

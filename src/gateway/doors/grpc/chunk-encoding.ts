@@ -6,14 +6,14 @@ const MOST_CHARACTERS = 256;
 const VARINT_BYTES = 5;
 
 /**
- * Encodes a message of a generation's stream. What comes with each token, a chunk without log probabilities, is written
+ * Encodes a message of a generation's stream. What comes with each token, a chunk of content without log probabilities, is written
  * straight into its bytes; the library's encoder, which makes the same ones, is for all else.
  */
 export function encodeStreamResponse(message: GenerateStreamResponse): Buffer {
   const { requestId, event } = message;
   if (event?.$case !== 'chunk') return encodeAny(message);
-  const { index, tokenIds, text, logprobs, promptLogprobs } = event.value;
-  const isPlain = logprobs.length === 0 && promptLogprobs.length === 0;
+  const { index, tokenIds, text, logprobs, promptLogprobs, reasoning, toolCalls } = event.value;
+  const isPlain = logprobs.length === 0 && promptLogprobs.length === 0 && reasoning === '' && toolCalls.length === 0;
   if (!isPlain || text.length > MOST_CHARACTERS || requestId.length > MOST_CHARACTERS) return encodeAny(message);
 
   let idBytes = 0;

@@ -151,5 +151,5 @@ export class EncodeService {
 
 /** Bytes of a conversation's texts, about. */
 function charactersOf({ value }: Extract<PromptInput, { $case: 'chat' }>): number {
-  return 2 * value.messages.reduce((sum, { content }) => sum + content.length, 0);
+  return 2 * value.messages.reduce((sum, { content, reasoning }) => sum + content.length + reasoning.length, 0);
 }

@@ -2,7 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { encodeStreamResponse } from '../../../../src/gateway/doors/grpc/chunk-encoding.js';
 import { GenerateChunk, GenerateStreamResponse } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 
-const plain: GenerateChunk = { index: 0, tokenIds: [], text: '', logprobs: [], promptLogprobs: [] };
+const plain: GenerateChunk = {
+  index: 0,
+  tokenIds: [],
+  text: '',
+  logprobs: [],
+  promptLogprobs: [],
+  reasoning: '',
+  toolCalls: [],
+};
 
 const chunk = (requestId: string, value: Partial<GenerateChunk>): GenerateStreamResponse => ({
   requestId,
@@ -30,6 +38,8 @@ describe('a message of a stream', () => {
     ['more ids than one byte counts', chunk('r', { index: 200, tokenIds: Array.from({ length: 90 }, () => 300) })],
     ['a long text', chunk('r', { tokenIds: [5], text: 'x'.repeat(5000) })],
     ['log probabilities', chunk('r', { tokenIds: [7], text: 'x', logprobs })],
+    ['reasoning', chunk('r', { tokenIds: [7], reasoning: 'So' })],
+    ['calls', chunk('r', { toolCalls: [{ index: 0, id: 'a', name: 'f', argumentsJson: '' }] })],
     ['log probabilities of a prompt', chunk('r', { promptLogprobs: logprobs })],
     ['an end', complete],
     ['nothing', GenerateStreamResponse.create()],

@@ -1,5 +1,6 @@
 import OpenAI, { APIError, BadRequestError, NotFoundError } from 'openai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { ChatInput } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import { baseOf } from '../../../support/http.js';
 
@@ -17,11 +18,11 @@ afterAll(() => server.stop());
 /** The text of the same conversation through the gRPC door. */
 async function throughGrpc(maxTokens: number): Promise<string> {
   const { generate, request } = await import('../../../support/gateway.js');
-  const turns = messages.map((turn) => ({ ...turn, name: '', toolCalls: [], toolCallId: '' }));
+  const turns = messages.map((turn) => ({ ...turn, name: '', toolCalls: [], toolCallId: '', reasoning: '' }));
   const answer = await generate(
     server.client,
     request({
-      input: { $case: 'chat', value: { messages: turns, tools: [], addGenerationPrompt: undefined } },
+      input: { $case: 'chat', value: ChatInput.fromPartial({ messages: turns }) },
       sampling: { temperature: 0 },
       stop: { maxTokens },
     }),
@@ -157,7 +158,6 @@ it.each([
 });
 
 it.each([
-  [{ tools: [{ type: 'function', function: { name: 'f' } }] }, 'tools'],
   [{ response_format: { type: 'json_object' } }, 'response_format.type'],
   [{ reasoning_effort: 'low' }, 'reasoning_effort'],
 ])('says of %j that it is not built', async (wrong, param) => {

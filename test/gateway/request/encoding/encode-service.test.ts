@@ -70,7 +70,7 @@ const textInput = (text: string): PromptInput => ({
 const chatInput = (role: string, content: string, name = ''): PromptInput => ({
   $case: 'chat',
   value: {
-    messages: [{ role, content, name, toolCalls: [], toolCallId: '' }],
+    messages: [{ role, content, name, toolCalls: [], toolCallId: '', reasoning: '' }],
     tools: [],
     addGenerationPrompt: undefined,
   },

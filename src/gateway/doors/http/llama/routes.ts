@@ -1,11 +1,12 @@
 import { RocmForgeError } from '../../../../shared/errors.js';
-import type { ChatInput, Tool } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { ChatInput } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse } from '../../../../shared/grpc/strict.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 import { areIds, Fields } from '../fields.js';
 import { parseJson } from '../json-forms.js';
 import { messagesOf } from '../openai/chat-request.js';
+import { toolsOf } from '../openai/tool-fields.js';
 
 /** llama.cpp's `POST /tokenize`. */
 export async function tokenize(exchange: Exchange, { inference, facts }: HttpContext): Promise<void> {
@@ -49,29 +50,13 @@ export async function applyTemplate(exchange: Exchange, { inference }: HttpConte
   const fields = new Fields(parseJson(await exchange.body()));
   const chat: ChatInput = {
     messages: messagesOf(fields),
-    tools: (fields.objects('tools') ?? []).map(toolOf),
+    tools: toolsOf(fields),
     addGenerationPrompt: fields.boolean('add_generation_prompt'),
   };
   fields.passOver('model');
   fields.notBuilt('chat_template_kwargs');
   fields.end();
   exchange.json({ prompt: await inference.render(chat, exchange.client) });
-}
-
-/** A function as OpenAI writes it. */
-function toolOf(fields: Fields): Tool {
-  fields.only('type', 'function');
-  const called = fields.object('function') ?? fields.refuse('function', 'is missing');
-  const parameters = called.any('parameters');
-  const tool = {
-    name: called.string('name') ?? called.refuse('name', 'is missing'),
-    description: called.string('description') ?? '',
-    parametersJson: parameters === undefined ? '' : JSON.stringify(parameters),
-  };
-  called.passOver('strict');
-  called.end();
-  fields.end();
-  return tool;
 }
 
 /** llama.cpp's `GET /props`, as far as it is true here. */

@@ -9,6 +9,7 @@ import {
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import { deltaOf, messageOf } from './chat-turn.js';
 import { chatLogprobs, completionLogprobs } from './logprobs.js';
 
 /** What the two forms differ in. */
@@ -17,9 +18,9 @@ interface Shape {
   readonly object: string;
   readonly chunkObject: string;
   /** The field of a choice that has the text. */
-  whole(text: string): Readonly<Record<string, unknown>>;
-  /** JSON of the same of a chunk: `text` is JSON already. */
-  chunk(text: string): string;
+  whole(completion: Completion): Readonly<Record<string, unknown>>;
+  /** JSON of the same of a chunk. */
+  chunk(chunk: GenerateChunk): string;
   /** JSON of the same where nothing comes any more. */
   readonly last: string;
   /** JSON of the same before the first text; absent: nothing comes then. */
@@ -31,17 +32,17 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
     idPrefix: 'chatcmpl-',
     object: 'chat.completion',
     chunkObject: 'chat.completion.chunk',
-    whole: (content) => ({ message: { role: 'assistant', content, refusal: null } }),
+    whole: (completion) => ({ message: messageOf(completion) }),
     first: '"delta":{"role":"assistant","content":""}',
-    chunk: (text) => `"delta":{"content":${text}}`,
+    chunk: (chunk) => `"delta":${JSON.stringify(deltaOf(chunk))}`,
     last: '"delta":{}',
   },
   completion: {
     idPrefix: 'cmpl-',
     object: 'text_completion',
     chunkObject: 'text_completion',
-    whole: (text) => ({ text }),
-    chunk: (text) => `"text":${text}`,
+    whole: ({ text }) => ({ text }),
+    chunk: ({ text }) => `"text":${JSON.stringify(text)}`,
     last: '"text":""',
   },
 };
@@ -84,7 +85,7 @@ export class OpenAiAnswer implements AnswerWriter {
       choices: responses.flatMap(({ completions, promptLogprobs }, prompt) =>
         completions.map((completion) => ({
           index: prompt * completions.length + completion.index,
-          ...whole(completion.text),
+          ...whole(completion),
           logprobs: this.logprobs(this.tokensOf(completion, promptLogprobs), 0),
           finish_reason: finishOf(completion.finishReason),
         })),
@@ -122,7 +123,8 @@ export class OpenAiAnswer implements AnswerWriter {
     return `${JSON.stringify(head).slice(0, -1)},"choices":[`;
   }
 
-  private chunk({ index, text, logprobs, promptLogprobs }: GenerateChunk): readonly string[] {
+  private chunk(message: GenerateChunk): readonly string[] {
+    const { index, text, logprobs, promptLogprobs, reasoning, toolCalls } = message;
     const { first, chunk } = this.shape;
     const events: string[] = [];
     if (first !== undefined && !this.begun.has(index)) events.push(this.choice(index, first));
@@ -130,9 +132,9 @@ export class OpenAiAnswer implements AnswerWriter {
     const tokens = [...promptLogprobs, ...logprobs];
     const offset = this.offsets.get(index) ?? 0;
     this.offsets.set(index, offset + text.length);
-    if (text === '' && tokens.length === 0) return events;
+    if (text === '' && tokens.length === 0 && reasoning === '' && toolCalls.length === 0) return events;
     const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, offset));
-    events.push(this.choice(index, chunk(JSON.stringify(text)), probabilities));
+    events.push(this.choice(index, chunk(message), probabilities));
     return events;
   }
 
@@ -163,6 +165,7 @@ export class OpenAiAnswer implements AnswerWriter {
 
 /** OpenAI knows of no time limit: what ran out of time was cut at its length. */
 function finishOf(reason: FinishReason): string {
+  if (reason === FinishReason.TOOL_CALLS) return 'tool_calls';
   return reason === FinishReason.STOP ? 'stop' : 'length';
 }
 

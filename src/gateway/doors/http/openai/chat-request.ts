@@ -3,6 +3,7 @@ import { Fields } from '../fields.js';
 import type { JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
+import { toolChoiceOf, toolsOf } from './tool-fields.js';
 
 /**
  * Reads a request of OpenAI's `POST /v1/chat/completions`, with the fields that vLLM and llama.cpp added.
@@ -20,7 +21,9 @@ export function chatRequest(body: unknown): JsonGeneration {
       $case: 'chat',
       value: {
         messages: messagesOf(fields),
-        tools: [],
+        tools: toolsOf(fields),
+        toolChoice: toolChoiceOf(fields),
+        parallelToolCalls: fields.boolean('parallel_tool_calls'),
         addGenerationPrompt: fields.boolean('add_generation_prompt'),
       },
     },
@@ -29,14 +32,12 @@ export function chatRequest(body: unknown): JsonGeneration {
     output: { logprobs },
   });
   fields.object('response_format')?.only('type', 'text');
-  fields.only('tool_choice', 'none');
   fields.only('function_call', 'none');
   fields.only('store', false);
   fields.only('service_tier', 'auto', 'default');
   textAlone(fields);
-  // What has one meaning where there are no tools, and what only sorts requests for whoever pays for them.
-  fields.passOver('parallel_tool_calls', 'user', 'metadata', 'safety_identifier', 'prompt_cache_key');
-  if (fields.list('tools')?.length !== 0) fields.notBuilt('tools');
+  // What only sorts requests for whoever pays for them.
+  fields.passOver('user', 'metadata', 'safety_identifier', 'prompt_cache_key');
   fields.notBuilt('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
   fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
   const { isStream, includeUsage } = streamOf(fields);
@@ -58,6 +59,7 @@ export function messagesOf(fields: Fields): ChatMessage[] {
       name: message.string('name') ?? '',
       toolCalls: (message.objects('tool_calls') ?? []).map(toolCallOf),
       toolCallId: message.string('tool_call_id') ?? '',
+      reasoning: message.string('reasoning_content') ?? '',
     };
     message.notBuilt('audio', 'function_call');
     message.passOver('refusal', 'annotations');

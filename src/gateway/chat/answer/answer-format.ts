@@ -1,0 +1,84 @@
+import type { CallFormat, ReasoningFormat } from './call-format.js';
+import { DEEPSEEK } from './deepseek.js';
+import { GLM } from './glm.js';
+import { HARMONY_MARKERS } from './harmony.js';
+import { HERMES } from './hermes.js';
+import { LLAMA } from './llama.js';
+import { MISTRAL } from './mistral.js';
+import { QWEN_CODER } from './qwen-coder.js';
+
+/** Names of the formats of calls, as `--tool-parser` takes them. */
+export const TOOL_PARSERS = ['hermes', 'llama3', 'mistral', 'glm', 'deepseek', 'harmony', 'qwen3-coder'] as const;
+export type ToolParser = (typeof TOOL_PARSERS)[number];
+
+/** Names of the formats of reasoning, as `--reasoning-parser` takes them, beside `none`. */
+export const REASONING_PARSERS = ['think', 'mistral', 'harmony'] as const;
+export type ReasoningParser = (typeof REASONING_PARSERS)[number];
+
+/** How a model writes what is no content. */
+export interface AnswerFormat {
+  /** Absent: its calls are not known here. */
+  readonly tools?: ToolParser | undefined;
+  /** Absent: it does not reason, or that is part of its content. */
+  readonly reasoning?: ReasoningParser | undefined;
+}
+
+/** The formats that read calls out of a text; harmony reads whole turns, in `harmony.ts`. */
+export const CALL_FORMATS: Readonly<Record<Exclude<ToolParser, 'harmony'>, CallFormat>> = {
+  hermes: HERMES,
+  llama3: LLAMA,
+  mistral: MISTRAL,
+  glm: GLM,
+  deepseek: DEEPSEEK,
+  'qwen3-coder': QWEN_CODER,
+};
+
+export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmony'>, ReasoningFormat>> = {
+  think: { begin: '<think>', end: '</think>' },
+  mistral: { begin: '[THINK]', end: '[/THINK]' },
+};
+
+/** What a template that writes a format's calls has in it: the first format of which it has all. */
+const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
+  ['harmony', ['<|channel|>', '<|message|>']],
+  ['deepseek', ['<｜tool▁call▁begin｜>']],
+  ['glm', ['<tool_call>', '<arg_key>']],
+  ['qwen3-coder', ['<tool_call>', '<function=']],
+  ['hermes', ['<tool_call>']],
+  ['mistral', ['[TOOL_CALLS]']],
+  ['llama3', ['{"name": function name, "parameters":']],
+];
+
+const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[] = [
+  ['harmony', ['<|channel|>', '<|message|>']],
+  ['mistral', ['[THINK]']],
+  ['think', ['</think>']],
+];
+
+/** How a model whose chat template this is writes calls and reasoning, by the markup that the template has of them. */
+export function answerFormatOf(template: string): AnswerFormat {
+  return { tools: markedIn(template, TOOL_MARKS), reasoning: markedIn(template, REASONING_MARKS) };
+}
+
+/** Whether a chat template does anything with tools: where it does not, the model never hears of them. */
+export function mentionsTools(template: string): boolean {
+  return /\btools\b/.test(template);
+}
+
+/**
+ * Names of special tokens that mean something to a format. They are part of no text that a client gets, and yet its parser
+ * must see them.
+ */
+export function markersOf({ tools, reasoning }: AnswerFormat): ReadonlySet<string> {
+  if (tools === 'harmony' || reasoning === 'harmony') return new Set(HARMONY_MARKERS);
+  const calls = tools && CALL_FORMATS[tools];
+  const thoughts = reasoning && REASONING_FORMATS[reasoning];
+  return new Set([
+    ...(calls ? [...calls.openers, ...calls.closers, ...(calls.markers ?? [])] : []),
+    ...(thoughts ? [thoughts.begin, thoughts.end] : []),
+  ]);
+}
+
+function markedIn<Name>(template: string, marks: readonly (readonly [Name, readonly string[]])[]): Name | undefined {
+  return marks.find(([, all]) => all.every((mark) => template.includes(mark)))?.[0];
+}

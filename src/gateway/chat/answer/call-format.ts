@@ -1,0 +1,64 @@
+import type { OfferedTool } from './events.js';
+import type { Reading, TextReader } from './text-reader.js';
+import type { TurnWriter } from './turn-writer.js';
+import { ParameterTypes } from './typed-value.js';
+
+/** What a format reads with. */
+export class CallReading {
+  private readonly types = new Map<string, ParameterTypes>();
+
+  constructor(
+    readonly reader: TextReader,
+    readonly turn: TurnWriter,
+    readonly tools: readonly OfferedTool[],
+  ) {}
+
+  /** The types of a function's parameters; of one that nobody offered, of none. A schema is read once a turn. */
+  parameterTypes(name: string): ParameterTypes {
+    const tool = this.tools.find((offered) => offered.name === name);
+    const key = tool === undefined ? '' : name;
+    const types = this.types.get(key) ?? new ParameterTypes(tool);
+    this.types.set(key, types);
+    return types;
+  }
+
+  /** A call begins: what was held is its markup. */
+  begin(name: string, id?: string | undefined): void {
+    this.reader.release();
+    this.turn.beginCall(name, id);
+  }
+
+  /**
+   * Reads what may be a call. Where none begins, what was read is content, up to where it was no call any more: nothing is
+   * read twice, so the work is linear in the text.
+   *
+   * @returns whether a call has begun
+   */
+  *attempt(read: () => Reading<void>): Reading<boolean> {
+    this.reader.hold();
+    yield* read();
+    if (!this.reader.isHolding) return true;
+    this.turn.writeContent(this.reader.release());
+    return false;
+  }
+}
+
+/** How a family of models writes calls into its text. */
+export interface CallFormat {
+  /** What a call, or a list of them, begins with. */
+  readonly openers: readonly string[];
+  /** What closes a call, or a list of them, and is markup only behind one. */
+  readonly closers: readonly string[];
+  /** Whether an answer that begins with `{` may be a call. */
+  readonly isBare?: boolean;
+  /** Names of special tokens that mean something to it, beside openers and closers. */
+  readonly markers?: readonly string[];
+  /** Reads what stands behind an opener, or a bare call: calls {@link CallReading.begin}, or gives up. */
+  read(reading: CallReading, opener: string | undefined): Reading<void>;
+}
+
+/** How a family of models marks its reasoning: at the start of the turn, where the prompt has not begun it already. */
+export interface ReasoningFormat {
+  readonly begin: string;
+  readonly end: string;
+}

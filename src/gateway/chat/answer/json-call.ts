@@ -1,0 +1,153 @@
+import type { CallReading } from './call-format.js';
+import type { Reading, TextReader, TextSink } from './text-reader.js';
+
+const ARGUMENT_KEYS = ['arguments', 'parameters'];
+
+/**
+ * Reads `{"name": …, "arguments": {…}}`, a call as one JSON object, from its `{` on. `parameters` is as good as
+ * `arguments`; `id` and `type` may stand anywhere. Arguments in front of the name wait for it. What is no such object is left
+ * at the first character that is wrong; the arguments alone are taken as they come, JSON or not.
+ *
+ * @param isName whether a function may be called so; default: any that has a name
+ */
+export function* readJsonCall(
+  reading: CallReading,
+  isName: (name: string) => boolean = (name) => name !== '',
+): Reading<void> {
+  const { reader, turn } = reading;
+  if (!(yield* reader.accept('{'))) return;
+  let name: string | undefined;
+  let id: string | undefined;
+  let early: string | undefined;
+  for (;;) {
+    yield* reader.skipSpace();
+    const key = yield* readJsonString(reader);
+    yield* reader.skipSpace();
+    if (key === undefined || !(yield* reader.accept(':'))) return;
+    yield* reader.skipSpace();
+    if (ARGUMENT_KEYS.includes(key) && early === undefined) {
+      const isNone = (yield* reader.accept('null')) !== undefined;
+      if (!isNone && (yield* reader.peek()) !== '{') return;
+      if (name !== undefined) {
+        reading.begin(name, id);
+        if (isNone) turn.endCall();
+        else if (!(yield* readArguments(reading))) return;
+        yield* skipMembers(reading);
+        return;
+      }
+      early = '';
+      if (
+        !isNone &&
+        !(yield* readJsonObject(reader, (text) => {
+          early += text;
+        }))
+      )
+        return;
+    } else {
+      const value = yield* readJsonString(reader);
+      if (value === undefined) return;
+      if (key === 'name') name = value;
+      else if (key === 'id') id = value;
+      else if (key !== 'type') return;
+      if (key === 'name' && !isName(value)) return;
+    }
+    yield* reader.skipSpace();
+    const next = yield* reader.accept(',', '}');
+    if (next === undefined) return;
+    if (next === ',') continue;
+    if (name === undefined) return;
+    reading.begin(name, id);
+    if (early) turn.writeArguments(early);
+    turn.endCall();
+    return;
+  }
+}
+
+/** Reads the arguments of the call that has begun. @returns whether they ended before the text did */
+export function* readArguments({ reader, turn }: CallReading): Reading<boolean> {
+  const isWhole = yield* readJsonObject(reader, (text) => turn.writeArguments(text));
+  if (!isWhole && (yield* reader.peek()) === undefined) return false;
+  turn.endCall();
+  return true;
+}
+
+/** Reads what stands behind the arguments: members with texts, which say nothing here, and the `}`. What else is there is content. */
+function* skipMembers(reading: CallReading): Reading<void> {
+  const { reader } = reading;
+  reader.hold();
+  for (;;) {
+    yield* reader.skipSpace();
+    const next = yield* reader.accept(',', '}');
+    if (next === '}') reader.release();
+    if (next !== ',') break;
+    yield* reader.skipSpace();
+    if ((yield* readJsonString(reader)) === undefined) break;
+    yield* reader.skipSpace();
+    if (!(yield* reader.accept(':'))) break;
+    yield* reader.skipSpace();
+    if ((yield* readJsonString(reader)) === undefined) break;
+  }
+  // What the end of the text has cut is markup that is not whole.
+  if (reader.isHolding && (yield* reader.peek()) === undefined) reader.release();
+  if (reader.isHolding) reading.turn.writeContent(reader.release());
+}
+
+/**
+ * Reads a JSON object as it is written, from its `{` to the `}` that closes it. It need not be valid within: brackets are
+ * counted, strings respected, and a `<` between them ends it, because that is markup.
+ *
+ * @returns whether it was closed
+ */
+export function* readJsonObject(reader: TextReader, sink: TextSink): Reading<boolean> {
+  let depth = 0;
+  let isString = false;
+  let isEscaped = false;
+  yield* reader.readAs((unit) => {
+    if (isEscaped) isEscaped = false;
+    else if (isString) {
+      if (unit === BACKSLASH) isEscaped = true;
+      else if (unit === QUOTE) isString = false;
+    } else if (unit === QUOTE) isString = true;
+    else if (unit === LESS_THAN) return 'stop';
+    else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) depth += 1;
+    else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) {
+      depth -= 1;
+      if (depth === 0) return 'last';
+    }
+    return 'on';
+  }, sink);
+  return depth === 0;
+}
+
+/** Reads a JSON string. @returns what it says; undefined where none is, or none that is valid */
+export function* readJsonString(reader: TextReader): Reading<string | undefined> {
+  if (!(yield* reader.accept('"'))) return undefined;
+  let text = '"';
+  let isEscaped = false;
+  const hasEnded = yield* reader.readAs(
+    (unit) => {
+      if (isEscaped) isEscaped = false;
+      else if (unit === QUOTE) return 'last';
+      else isEscaped = unit === BACKSLASH;
+      return unit >= SPACE ? 'on' : 'stop';
+    },
+    (piece) => {
+      text += piece;
+    },
+  );
+  if (!hasEnded) return undefined;
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return undefined;
+  }
+}
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const LESS_THAN = 0x3c;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;

@@ -1,0 +1,29 @@
+import type { CallFormat } from './call-format.js';
+import { readTaggedArguments, readTagName } from './tagged-call.js';
+
+const FUNCTION = '<function=';
+
+/**
+ * `<tool_call><function=name>`, then each argument as `<parameter=key>…</parameter>`, then `</function></tool_call>`, a line
+ * each: Qwen 3 Coder, Qwen 3.5, Nemotron 3 (the models' chat templates). The outer tag is sometimes forgotten.
+ */
+export const QWEN_CODER: CallFormat = {
+  openers: ['<tool_call>', FUNCTION],
+  closers: ['</function>', '</tool_call>'],
+  *read(reading, opener) {
+    const { reader } = reading;
+    if (opener !== FUNCTION) {
+      yield* reader.skipSpace();
+      if (!(yield* reader.accept(FUNCTION))) return;
+    }
+    const name = yield* readTagName(reading);
+    if (name === '' || !(yield* reader.accept('>'))) return;
+    reading.begin(name);
+    yield* readTaggedArguments(reading, name, {
+      keyBegin: '<parameter=',
+      keyEnd: '>',
+      valueEnds: ['\n</parameter>', '</parameter>'],
+      hasLineBreaks: true,
+    });
+  },
+};

@@ -1,0 +1,88 @@
+import type { OfferedTool } from './events.js';
+import type { TextSink } from './text-reader.js';
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/** Types of JSON that a parameter may have; undefined: the schema does not say. */
+type Types = ReadonlySet<string> | undefined;
+
+/**
+ * The parameters of a function by name, for formats that write values without quotes: which text is a string and which is
+ * JSON is the schema's word.
+ */
+export class ParameterTypes {
+  private readonly properties: Schema;
+
+  constructor(tool: OfferedTool | undefined) {
+    this.properties = objectOf(objectOf(parsed(tool?.parametersJson)).properties);
+  }
+
+  /** Whether the value of a parameter is a string, whatever it looks like. */
+  isString(name: string): boolean {
+    const types = this.typesOf(name);
+    return types?.size === 1 && types.has('string');
+  }
+
+  /**
+   * The JSON of a value that was written as text: itself where it is JSON of a type that the parameter may have, Python's
+   * names of constants included, which some templates write; else a string.
+   */
+  jsonOf(name: string, text: string): string {
+    const types = this.typesOf(name);
+    const trimmed = text.trim();
+    const json = PYTHON_CONSTANTS.get(trimmed) ?? trimmed;
+    const type = typeOf(json);
+    const isTaken =
+      type !== undefined && (types === undefined || types.has(type) || (type === 'integer' && types.has('number')));
+    return isTaken ? json : JSON.stringify(text);
+  }
+
+  private typesOf(name: string): Types {
+    return Object.hasOwn(this.properties, name) ? typesOf(objectOf(this.properties[name])) : undefined;
+  }
+}
+
+const PYTHON_CONSTANTS: ReadonlyMap<string, string> = new Map([
+  ['True', 'true'],
+  ['False', 'false'],
+  ['None', 'null'],
+]);
+
+/** The text of a JSON string without its quotes, in pieces: `sink` gets each escaped. */
+export function escapedTo(sink: TextSink): TextSink {
+  return (text) => sink(JSON.stringify(text).slice(1, -1));
+}
+
+function typesOf(schema: Schema): Types {
+  const { type, enum: values, const: constant, anyOf, oneOf } = schema;
+  if (typeof type === 'string') return new Set([type]);
+  if (Array.isArray(type)) return new Set(type.map(String));
+  const alternatives = anyOf ?? oneOf;
+  if (Array.isArray(alternatives)) {
+    const all = alternatives.map((alternative) => typesOf(objectOf(alternative)));
+    return all.some((types) => types === undefined) ? undefined : new Set(all.flatMap((types) => [...(types ?? [])]));
+  }
+  const listed = Array.isArray(values) ? values : constant === undefined ? undefined : [constant];
+  return listed && new Set(listed.map((value) => typeOf(JSON.stringify(value)) as string));
+}
+
+/** The type of a JSON text; undefined where it is none. */
+function typeOf(json: string): string | undefined {
+  const value = parsed(json);
+  if (value === undefined) return undefined;
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  return Number.isInteger(value) ? 'integer' : typeof value;
+}
+
+function parsed(json: string | undefined): unknown {
+  try {
+    return json ? JSON.parse(json) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function objectOf(value: unknown): Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : {};
+}

@@ -1,0 +1,84 @@
+import { describeShapes } from './turns.js';
+
+const parameter = (key: string, value: string) => `<parameter=${key}>\n${value}\n</parameter>\n`;
+const call = (name: string, ...parts: string[]) =>
+  `<tool_call>\n<function=${name}>\n${parts.join('')}</function>\n</tool_call>`;
+const ROME = call('weather', parameter('place', 'Rome'));
+const rome = { name: 'weather', args: '{"place": "Rome"}' };
+
+describeShapes(
+  'calls of Qwen 3 Coder',
+  { tools: 'qwen3-coder' },
+  {
+    'no call': { text: 'if a<b: pass', content: 'if a<b: pass' },
+    'one call': { text: ROME, calls: [rome] },
+    'several calls': { text: `${ROME}\n${ROME}`, calls: [rome, rome] },
+    'text before, between and after calls': {
+      text: `One.\n\n${ROME}\nTwo.\n${ROME}\nThree.`,
+      content: 'One.\n\nTwo.\nThree.',
+      calls: [rome, rome],
+    },
+    'a call on one line': {
+      text: '<tool_call><function=weather><parameter=place>Rome</parameter></function></tool_call>',
+      calls: [rome],
+    },
+    'a call without the outer tag': {
+      text: `<function=weather>\n${parameter('place', 'Rome')}</function>`,
+      calls: [rome],
+    },
+    'no parameters': { text: call('clock'), calls: [{ name: 'clock', args: '{}' }] },
+    'values of each type': {
+      text: call(
+        'weather',
+        parameter('days', '2'),
+        parameter('factor', '0.5'),
+        parameter('exact', 'False'),
+        parameter('tags', '["a"]'),
+        parameter('at', 'None'),
+      ),
+      calls: [{ name: 'weather', args: '{"days": 2, "factor": 0.5, "exact": false, "tags": ["a"], "at": null}' }],
+    },
+    'strings that look like something else': {
+      text: call('weather', parameter('place', '{"a": 1}')),
+      calls: [{ name: 'weather', args: '{"place": "{\\"a\\": 1}"}' }],
+    },
+    'lines of a string, its own ends of lines kept': {
+      text: call('weather', parameter('place', '\ndef f():\n    return "a"\n')),
+      calls: [{ name: 'weather', args: '{"place": "\\ndef f():\\n    return \\"a\\"\\n"}' }],
+    },
+    'markup in a string': {
+      text: call('weather', parameter('place', '</function></tool_call><parameter=days>')),
+      calls: [{ name: 'weather', args: '{"place": "</function></tool_call><parameter=days>"}' }],
+    },
+    'characters beyond ASCII': {
+      text: call('weather', parameter('place', 'Zürich 😀')),
+      calls: [{ name: 'weather', args: '{"place": "Zürich 😀"}' }],
+    },
+    'an empty string': {
+      text: call('weather', '<parameter=place>\n</parameter>\n'),
+      calls: [{ name: 'weather', args: '{"place": ""}' }],
+    },
+    'a string that is cut': {
+      text: '<tool_call>\n<function=weather>\n<parameter=place>\nRo',
+      calls: [{ name: 'weather', args: '{"place": "Ro', isCut: true }],
+    },
+    'a call that is cut behind a parameter': {
+      text: `<tool_call>\n<function=weather>\n${parameter('place', 'Rome')}`,
+      calls: [{ name: 'weather', args: '{"place": "Rome"', isCut: true }],
+    },
+    'a name that is cut': { text: '<tool_call>\n<function=weat', content: '<tool_call>\n<function=weat' },
+    'a name without an end': {
+      text: '<tool_call>\n<function=weather in Rome>',
+      content: '<tool_call>\n<function=weather in Rome>',
+    },
+    'JSON in the tag': {
+      text: '<tool_call>{"name": "clock"}</tool_call>',
+      content: '<tool_call>{"name": "clock"}</tool_call>',
+    },
+    'something else among the parameters': {
+      text: `<tool_call>\n<function=weather>\n${parameter('place', 'Rome')}and so on</function></tool_call>`,
+      content: 'and so on',
+      calls: [rome],
+    },
+  },
+);

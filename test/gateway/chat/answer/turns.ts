@@ -1,0 +1,112 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { AnswerFormat } from '../../../../src/gateway/chat/answer/answer-format.js';
+import { AnswerParser, type AnswerParserOptions } from '../../../../src/gateway/chat/answer/answer-parser.js';
+import type { OfferedTool } from '../../../../src/gateway/chat/answer/events.js';
+
+/** Functions that tests offer. */
+export const TOOLS: readonly OfferedTool[] = [
+  {
+    name: 'weather',
+    parametersJson: JSON.stringify({
+      type: 'object',
+      properties: {
+        place: { type: 'string' },
+        days: { type: 'integer' },
+        factor: { type: 'number' },
+        exact: { type: 'boolean' },
+        at: { type: ['string', 'null'] },
+        units: { enum: ['C', 'F'] },
+        tags: { type: 'array' },
+        options: { type: 'object' },
+        either: { anyOf: [{ type: 'integer' }, { type: 'boolean' }] },
+        any: {},
+      },
+    }),
+  },
+  { name: 'clock', parametersJson: '' },
+];
+
+/** A call as all of its events together say. */
+export interface WholeCall {
+  readonly name: string;
+  readonly args: string;
+  /** Only where the model gave one. */
+  readonly id?: string;
+  /** Whether the end of the text cut it. */
+  readonly isCut?: true;
+}
+
+/** A turn as all of its events together say. */
+export interface WholeTurn {
+  readonly content?: string;
+  readonly reasoning?: string;
+  readonly calls?: readonly WholeCall[];
+}
+
+/** A text and what it says. */
+export interface Shape extends WholeTurn {
+  readonly text: string;
+  readonly options?: Partial<AnswerParserOptions>;
+}
+
+/** Reads a text that comes in pieces. Fails where the events are in no order that a client could follow. */
+export function readTurn(format: AnswerFormat, pieces: readonly string[], options: Shape['options'] = {}): WholeTurn {
+  const parser = new AnswerParser({ format, tools: TOOLS, isInReasoning: false, newId: () => 'made-up', ...options });
+  let content = '';
+  let reasoning = '';
+  const calls: { name: string; args: string; id: string; isCut: boolean }[] = [];
+  for (const event of [...pieces.flatMap((piece) => parser.push(piece)), ...parser.finish()]) {
+    if (event.kind === 'content') content += event.text;
+    else if (event.kind === 'reasoning') reasoning += event.text;
+    else if (event.kind === 'call') {
+      expect(event.index).toBe(calls.length);
+      calls.push({ name: event.name, args: '', id: event.id, isCut: true });
+    } else {
+      const call = calls[event.index];
+      if (call === undefined) throw new Error(`call ${event.index} has not begun`);
+      expect(call.isCut, 'nothing comes for a call that has ended').toBe(true);
+      if (event.kind === 'call_end') call.isCut = false;
+      else call.args += event.text;
+    }
+  }
+  expect(parser.hasWholeCalls).toBe(calls.length > 0 && calls.every(({ isCut }) => !isCut));
+  return {
+    ...(content !== '' && { content }),
+    ...(reasoning !== '' && { reasoning }),
+    ...(calls.length > 0 && {
+      calls: calls.map(({ name, args, id, isCut }) => ({
+        name,
+        args,
+        ...(id !== 'made-up' && { id }),
+        ...(isCut && { isCut: true as const }),
+      })),
+    }),
+  };
+}
+
+function cut(text: string, at: readonly number[]): string[] {
+  const places = [...new Set(at)].sort((a, b) => a - b);
+  return [...places, text.length].map((end, i) => text.slice(places[i - 1] ?? 0, end));
+}
+
+/** A test for each shape: what it says, and that it says so however it is cut. */
+export function describeShapes(name: string, format: AnswerFormat, shapes: Readonly<Record<string, Shape>>): void {
+  describe(name, () => {
+    it.each(Object.entries(shapes))('reads %s', (_, { text, options, ...turn }) => {
+      expect(readTurn(format, [text], options)).toEqual(turn);
+    });
+
+    it.each(Object.entries(shapes))('reads %s in any pieces', (_, { text, options, ...turn }) => {
+      const inPieces = (at: readonly number[]) => readTurn(format, cut(text, at), options);
+      for (let at = 1; at < text.length; at++) expect(inPieces([at])).toEqual(turn);
+      expect(inPieces(Array.from(text, (_character, i) => i))).toEqual(turn);
+      fc.assert(
+        fc.property(fc.array(fc.nat(text.length), { maxLength: 12 }), (at) => {
+          expect(inPieces(at)).toEqual(turn);
+        }),
+        { numRuns: 60 },
+      );
+    });
+  });
+}
