@@ -115,7 +115,7 @@ export class FakeDevice {
       this.compute(slot, slice);
       if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
-      slot.lastToken = this.script[slot.position - slot.promptTokens] ?? tokenOf(slot.chain, this.vocabulary);
+      slot.lastToken = this.sampled(slot, slot.position);
       outputs.push({ ...output, tokenId: slot.lastToken });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
@@ -178,6 +178,11 @@ export class FakeDevice {
     slot.guessedFrom = slot.position;
   }
 
+  /** The token of a position, of what the chain holds before it. */
+  private sampled({ chain, promptTokens }: Slot, position: number): number {
+    return this.script[position - promptTokens] ?? tokenOf(chain, this.vocabulary);
+  }
+
   /** A slice that says its tokens: guesses of the last such slice that were wrong are forgotten. */
   private guess(slot: Slot, { slot: index, position, count, sample }: Slice, ids: Uint32Array): number[] {
     if (!sample || ids.length !== count)
@@ -191,7 +196,7 @@ export class FakeDevice {
     const sampled = Array.from(ids, (token, i) => {
       slot.chain = chained(slot.chain, token);
       this.write(slot, position + i);
-      return tokenOf(slot.chain, this.vocabulary);
+      return this.sampled(slot, position + i + 1);
     });
     slot.position = position + count;
     slot.guessedFrom = position + 1;
