@@ -14,13 +14,13 @@ export interface MatcherThreadsOptions {
   readonly threads?: number;
   /** How long a grammar may take to be compiled; default 10 s. */
   readonly compileLimitMs?: number;
-  /** Answers that wait for their grammar to be compiled; default 64. */
+  /** Answers that wait for their grammar to be compiled; default 256. */
   readonly maxWaiting?: number;
 }
 
 const THREADS = 2;
 const COMPILE_LIMIT_MS = 10_000;
-const MAX_WAITING = 64;
+const MAX_WAITING = 256;
 
 /** Threads run compiled JavaScript only; from a source file (vitest) that is the built twin under `dist/`. */
 function workerFile(): string {

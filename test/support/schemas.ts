@@ -1,0 +1,53 @@
+/** Schemas as people send them: answers with fields, lists, unions, references, and what numbers and texts may be. */
+const object = (properties: Record<string, unknown>, rest: object = {}) => ({
+  ...{ type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
+  ...rest,
+});
+const text = (rest: object = {}) => ({ type: 'string', maxLength: 24, ...rest });
+const list = (items: unknown, rest: object = {}) => ({ type: 'array', items, maxItems: 4, ...rest });
+
+export const SCHEMAS: readonly object[] = [
+  object({ name: text() }),
+  object({ name: text(), age: { type: 'integer', minimum: 0, maximum: 120 } }),
+  object({ temperature: { type: 'number', minimum: -40, maximum: 60 } }),
+  object({ ok: { type: 'boolean' }, why: text() }),
+  object({ answer: { enum: ['yes', 'no', 'maybe'] } }),
+  object({ kind: { const: 'story' }, title: text() }),
+  object({ tags: list(text({ maxLength: 8 })) }),
+  object({ numbers: list({ type: 'integer' }, { minItems: 1 }) }),
+  object({ matrix: list(list({ type: 'integer', minimum: 0, maximum: 9 }, { minItems: 2, maxItems: 2 })) }),
+  object({ value: { anyOf: [{ type: 'integer' }, text()] } }),
+  object({ value: { type: ['integer', 'null'] } }),
+  object({ nothing: { type: 'null' } }),
+  object({ person: object({ first: text(), last: text() }) }),
+  object({ a: object({ b: object({ c: object({ d: { type: 'boolean' } }) }) }) }),
+  object({ name: text(), nick: text() }, { required: ['name'] }),
+  object({ a: { type: 'integer' }, b: { type: 'integer' }, c: { type: 'integer' } }, { required: [] }),
+  object({ code: { type: 'string', pattern: '^[A-Z]{3}-[0-9]{4}$' } }),
+  object({ id: { type: 'string', pattern: '^[a-f0-9]{8}$' } }),
+  object({ date: { type: 'string', format: 'date' } }),
+  object({ at: { type: 'string', format: 'date-time' } }),
+  object({ id: { type: 'string', format: 'uuid' } }),
+  object({ address: { type: 'string', format: 'ipv4' } }),
+  object({ text: text({ minLength: 5 }) }),
+  object({ percent: { type: 'integer', exclusiveMinimum: 0, exclusiveMaximum: 100 } }),
+  object({ pair: { type: 'array', prefixItems: [text(), { type: 'integer' }], items: false, minItems: 2 } }),
+  object({ steps: list(object({ thought: text(), done: { type: 'boolean' } }), { minItems: 1 }) }),
+  object({ tree: { $ref: '#/$defs/node' } }, { $defs: { node: object({ leaf: { type: 'boolean' } }) } }),
+  object(
+    { list: { $ref: '#/$defs/item' } },
+    { $defs: { item: { anyOf: [{ type: 'null' }, object({ value: { type: 'integer' } })] } } },
+  ),
+  object({ unit: { enum: [1, 2, 'three', null, true] } }),
+  object({ both: { allOf: [{ type: 'integer', minimum: 3 }, { maximum: 7 }] } }),
+  object({ one: { oneOf: [object({ a: { type: 'integer' } }), object({ b: { type: 'integer' } })] } }),
+  object({ tool: { const: 'search' }, arguments: object({ query: text(), limit: { type: 'integer', maximum: 50 } }) }),
+  object({ city: text(), country: { enum: ['de', 'fr', 'it', 'us'] }, population: { type: 'integer', minimum: 0 } }),
+  object({ price: { type: 'number', minimum: 0, maximum: 1000 }, currency: { enum: ['EUR', 'USD'] } }),
+  object({ empty: object({}) }),
+  object({ emails: list({ type: 'string', format: 'email' }, { maxItems: 2 }) }),
+  { type: 'array', items: { type: 'boolean' }, minItems: 3, maxItems: 3 },
+  { enum: ['red', 'green', { blue: 1 }] },
+  { type: 'integer', minimum: -5, maximum: 5 },
+  object({ name: text(), children: list(object({ name: text(), age: { type: 'integer', minimum: 0, maximum: 18 } })) }),
+];
