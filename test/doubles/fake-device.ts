@@ -4,6 +4,7 @@ import type {
   Slice,
   SlotOpen,
   SlotOutput,
+  TokenMask,
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { decodeSampling } from '../../src/shared/sampling-schema.js';
 
@@ -34,6 +35,9 @@ interface Slot {
   lastToken: number;
   /** Positions from here on were computed of guesses. */
   guessedFrom: number;
+  readonly isConstrained: boolean;
+  /** The position of the token whose mask came too late. */
+  missing: number | undefined;
 }
 
 /** What a sequence of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
@@ -73,6 +77,7 @@ export class FakeDevice {
   /** Every KV write since this was set to an empty list. */
   writes: KvWrite[] | undefined;
   private readonly slots = new Map<number, Slot>();
+  private readonly masks = new Map<number, Uint8Array>();
   private readonly kv: Uint32Array;
   /** The open slots that hold each block. */
   private readonly holders: Uint16Array;
@@ -92,8 +97,19 @@ export class FakeDevice {
     this.holders = new Uint16Array(limits.kvBlocks);
   }
 
-  /** Runs a step. @throws Error for the first rule it breaks */
-  run(step: ExecuteRequest): ExecuteResponse {
+  /** Masks come with a step, or by themselves. */
+  learn(masks: readonly TokenMask[]): void {
+    for (const { id, allowed } of masks) this.masks.set(id, allowed);
+  }
+
+  /**
+   * Runs a step.
+   *
+   * @param came the masks that were pending and have come, by slot
+   * @throws Error for the first rule it breaks
+   */
+  run(step: ExecuteRequest, came: ReadonlyMap<number, number> = new Map()): ExecuteResponse {
+    this.learn(step.masks);
     for (const slot of step.closes) this.close(slot);
     for (const open of step.opens) this.open(open);
     for (const { slot, blockIds } of step.appends) this.hold(this.get(slot), words(blockIds));
@@ -112,10 +128,15 @@ export class FakeDevice {
         outputs.push(...sampled.map((tokenId) => ({ ...output, tokenId })));
         continue;
       }
+      const mask = this.maskOf(slot, slice, came);
+      if (mask === 'late') {
+        outputs.push({ ...output, tokenId: 0, topIds: [], topLogprobs: [], late: true });
+        continue;
+      }
       this.compute(slot, slice);
       if (slice.promptLogprobs) promptOutputs.push(...promptOutputsOf(slot, slice));
       if (!slice.sample) continue;
-      slot.lastToken = this.sampled(slot, slot.position);
+      slot.lastToken = this.allowed(this.sampled(slot, slot.position), mask);
       outputs.push({ ...output, tokenId: slot.lastToken });
     }
     if (rows > this.limits.maxStepTokens) throw new Error(`${rows} rows in a step`);
@@ -126,11 +147,38 @@ export class FakeDevice {
     return { stepId: step.stepId, epoch: step.epoch, outputs, promptOutputs, deviceUs: 0, saturatedActivations: 0 };
   }
 
+  /** By what a slice's token is chosen; a slice without one in time is not computed at all: nobody sees the difference. */
+  private maskOf(slot: Slot, { slot: index, position, count, sample, mask }: Slice, came: ReadonlyMap<number, number>) {
+    if (!sample) return undefined;
+    if (slot.isConstrained !== (mask !== undefined)) throw new Error(`slot ${index} and its mask`);
+    if (mask === undefined) return undefined;
+    const end = position + count;
+    if (slot.missing !== undefined && end === slot.missing + 1) return 'late';
+    if (slot.missing !== undefined && end !== slot.missing)
+      throw new Error(`slot ${index} lacks token ${slot.missing}`);
+    const id = mask.id || came.get(index);
+    slot.missing = id === undefined ? end : undefined;
+    if (id === undefined) return 'late';
+    const bits = this.masks.get(id);
+    if (bits === undefined) throw new Error(`mask ${id} is not there`);
+    return bits;
+  }
+
+  /** The token, or the next one that the mask allows. */
+  private allowed(token: number, mask: Uint8Array | undefined): number {
+    if (mask === undefined) return token;
+    for (let i = 0; i < this.vocabulary.size; i++) {
+      const id = (token + i) % this.vocabulary.size;
+      if (((mask[id >> 3] as number) >> (id & 7)) & 1) return id;
+    }
+    throw new Error('a mask allows nothing');
+  }
+
   private open({ slot, tokenIds, blockIds, promptTokens, sampling }: SlotOpen): void {
     if (this.slots.has(slot)) throw new Error(`slot ${slot} is open already`);
     if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
     this.sequences += 1;
-    const { logprobs, promptLogprobs } = decodeSampling(sampling, (what) => {
+    const { logprobs, promptLogprobs, constrained } = decodeSampling(sampling, (what) => {
       throw new Error(what);
     });
     const opened: Slot = {
@@ -144,6 +192,8 @@ export class FakeDevice {
       chain: EMPTY,
       lastToken: -1,
       guessedFrom: 0,
+      isConstrained: constrained === 1,
+      missing: undefined,
     };
     this.hold(opened, words(blockIds));
     this.slots.set(slot, opened);

@@ -25,6 +25,9 @@ export interface FakeExecutorOptions {
   readonly script?: readonly number[];
 }
 
+/** How long masks are waited for. */
+const LATE_MS = 0.3;
+
 /**
  * An executor without a model, over real gRPC: steps take the time they are given, tokens follow from the tokens before
  * them, and each rule of KV blocks is checked. A step that breaks one ends the stream with INTERNAL and is kept in
@@ -45,6 +48,8 @@ export class FakeExecutor {
   private stalled: Promise<void> = Promise.resolve();
   private release: (() => void) | undefined;
   private epoch = 0n;
+  /** Masks that were pending, by step and slot. */
+  private readonly came = new Map<bigint, Map<number, number>>();
   private current: ServerDuplexStream<ExecuteRequest, ExecuteResponse> | undefined;
 
   constructor(private readonly options: FakeExecutorOptions) {
@@ -99,6 +104,7 @@ export class FakeExecutor {
       kvBlockTokens: 16,
       epoch,
       fingerprint,
+      maskIds: 64 + 4 * maxSequences,
       ...this.claims,
     });
     const { kvBlocks } = claimed;
@@ -106,24 +112,44 @@ export class FakeExecutor {
     return claimed;
   }
 
+  /** Waits a little for the masks of a step that is computed otherwise, as a real executor does. */
+  private async pendingMasks({ stepId, slices }: ExecuteRequest): Promise<ReadonlyMap<number, number>> {
+    const pending = slices.filter(({ mask }) => mask?.id === 0).length;
+    const came = (): ReadonlyMap<number, number> => this.came.get(stepId) ?? new Map();
+    const end = performance.now() + LATE_MS;
+    while (came().size < pending && performance.now() < end) await new Promise((resolve) => setImmediate(resolve));
+    this.came.delete(stepId - 1n);
+    return came();
+  }
+
   private execute(call: ServerDuplexStream<ExecuteRequest, ExecuteResponse>): void {
     const device = this.device as FakeDevice;
     this.current = call;
     let before: Promise<unknown> = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
+      if (step.slotMasks.length > 0) {
+        device.learn(step.masks);
+        const came = this.came.get(step.stepId) ?? new Map<number, number>();
+        for (const { slot, mask } of step.slotMasks) came.set(slot, mask);
+        this.came.set(step.stepId, came);
+        return;
+      }
       if (step.slices.length === 0 && step.closes.length === 0) return;
       const over = this.clock.run(this.options.stepMs);
-      before = Promise.all([over, before, this.stalled]).then(() => {
-        // What a gateway had still asked for when it gave this executor up.
-        if (this.failure !== undefined || this.current !== call || call.cancelled) return;
-        try {
-          if (step.epoch !== this.epoch) throw new Error(`a step of epoch ${step.epoch}`);
-          for (const response of this.rewrite(device.run(step))) call.write(response);
-        } catch (error) {
-          this.failure = error as Error;
-          call.emit('error', { code: 13, details: (error as Error).message });
-        }
-      });
+      const computed = Promise.all([over, before, this.stalled]);
+      before = computed
+        .then(() => this.pendingMasks(step))
+        .then((came) => {
+          // What a gateway had still asked for when it gave this executor up.
+          if (this.failure !== undefined || this.current !== call || call.cancelled) return;
+          try {
+            if (step.epoch !== this.epoch) throw new Error(`a step of epoch ${step.epoch}`);
+            for (const response of this.rewrite(device.run(step, came))) call.write(response);
+          } catch (error) {
+            this.failure = error as Error;
+            call.emit('error', { code: 13, details: (error as Error).message });
+          }
+        });
     });
     call.on('end', () => call.end());
     call.on('error', () => undefined);

@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Constraint } from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
+import { type Generated, generate, request } from '../support/gateway.js';
+
+const GRAMMAR =
+  'root ::= (word | number | list) (" " (word | number | list))*\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\nlist ::= "[" word ("," word){0,4} "]"\n';
+const constraint: Constraint = { kind: { $case: 'grammar', value: GRAMMAR } };
+const PROMPTS = Array.from({ length: 8 }, (_, i) => [260 + i, 261, 262, 263]);
+const message = (i: number, isConstrained: boolean) =>
+  request({ tokens: PROMPTS[i]!, stop: { maxTokens: 150 }, ...(isConstrained && { constraint }) });
+
+let server: FakeGateway;
+beforeAll(async () => {
+  server = await startFakeGateway({ stepMs: 2, maxSequences: 16 });
+});
+afterAll(() => server.stop());
+
+it('constrained streams are the same alone, together and beside free ones, whatever masks come late', async () => {
+  const alone: Generated[] = [];
+  for (const i of PROMPTS.keys()) alone[i] = await generate(server.client, message(i, true));
+  for (const { text } of alone) expect(text).toMatch(/^(([a-z]{1,9}|\d{1,7}|\[[a-z]{1,9}(,[a-z]{1,9}){0,4}\])( |$))+/);
+  const both = await Promise.all(
+    [...PROMPTS.keys()].map((i) =>
+      Promise.all([generate(server.client, message(i, true)), generate(server.client, message(i, false))]),
+    ),
+  );
+  for (const [i, [constrained]] of both.entries()) expect(constrained.tokenIds).toEqual(alone[i]?.tokenIds);
+  expect(server.executor.failure).toBeUndefined();
+});
