@@ -24,7 +24,7 @@ const MEASURE_MS = 8000;
 const ROUNDS = 3;
 /** Words, numbers and lists, without an end: many states, met again and again. */
 const GRAMMAR =
-  'root ::= (word | number | list) (" " (word | number | list))*\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\nlist ::= "[" word ("," word){0,4} "]"\n';
+  'root ::= "~" | (word | number | list) " " root\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\nlist ::= "[" word ("," word){0,4} "]"\n';
 
 const stack = await startStack({ stepMs: STEP_MS, maxSequences: 2 * STREAMS });
 const client = new InferenceServiceClient(stack.address, credentials.createInsecure());
