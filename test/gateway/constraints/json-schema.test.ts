@@ -207,6 +207,12 @@ const CASES: readonly Case[] = [
     invalid: ['"bb"', '3.0', '{"x": [2]}', '{}'],
   },
   {
+    says: 'constants that must be unique come once each',
+    schema: { type: 'array', items: { enum: ['a', 'b', 1, true] }, uniqueItems: true, minItems: 1, maxItems: 3 },
+    valid: ['["a"]', '[true, "b", 1]', '["b", "a"]'],
+    invalid: ['[]', '["a", "a"]', '["a", "b", 1, true]', '[1, true, 1]'],
+  },
+  {
     says: 'known formats are held',
     schema: { type: 'string', format: 'date' },
     valid: ['"2024-02-29"', '"1999-12-31"'],
