@@ -1,18 +1,28 @@
-import { type CodePointSet, codePoints, complement, intersection } from './code-points.js';
-import { characters, choice, type Expression, type Grammar, sequence, text } from './grammar.js';
+import { type CodePointSet, codePoints, complement, has, intersection } from './code-points.js';
+import { characters, choice, type Expression, type Grammar, repeat, sequence, text } from './grammar.js';
 
 /** What stands in a JSON string as itself: neither a quotation mark nor a backslash nor a control character. */
 export const PLAIN = complement(codePoints([0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]));
 
+/** The letter after the backslash, by what it stands for. */
 const SHORT = new Map([
-  [0x08, '\\b'],
-  [0x09, '\\t'],
-  [0x0a, '\\n'],
-  [0x0c, '\\f'],
-  [0x0d, '\\r'],
-  [0x22, '\\"'],
-  [0x5c, '\\\\'],
+  [0x08, 'b'],
+  [0x09, 't'],
+  [0x0a, 'n'],
+  [0x0c, 'f'],
+  [0x0d, 'r'],
+  [0x22, '"'],
+  [0x5c, '\\'],
 ]);
+
+const HEX = '0123456789ABCDEFabcdef';
+const HEX_DIGIT = characters(oneOf(HEX));
+const HIGH_SURROGATE = sequence(characters(oneOf('Dd')), characters(oneOf('89ABab')), HEX_DIGIT, HEX_DIGIT);
+const LOW_SURROGATE = sequence(characters(oneOf('Dd')), characters(oneOf('CDEFcdef')), HEX_DIGIT, HEX_DIGIT);
+
+function oneOf(letters: string): CodePointSet {
+  return codePoints(...[...letters].map((letter): [number, number] => [letter.charCodeAt(0), letter.charCodeAt(0)]));
+}
 
 /**
  * A character of a set as JSON writes it, in one way each: two ways to write a name would let a property be there twice, and
@@ -21,54 +31,29 @@ const SHORT = new Map([
 export function writtenInJson(set: CodePointSet): Expression {
   const plain = intersection(set, PLAIN);
   const options = plain.length > 0 ? [characters(plain)] : [];
-  const isIn = (codePoint: number) =>
-    set.some((first, index) => index % 2 === 0 && first <= codePoint && codePoint <= set[index + 1]!);
-  for (const [codePoint, written] of SHORT) if (isIn(codePoint)) options.push(text(written));
+  const letters = [...SHORT].filter(([codePoint]) => has(set, codePoint)).map(([, letter]) => letter);
+  if (letters.length > 0) options.push(sequence(text('\\'), characters(oneOf(letters.join('')))));
   for (const high of [0, 1]) {
-    const low = Array.from({ length: 16 }, (_, digit) => digit).filter((digit) => {
-      const codePoint = 16 * high + digit;
-      return isIn(codePoint) && !SHORT.has(codePoint);
+    const digits = [...'0123456789abcdef'].filter((_, low) => {
+      const codePoint = 16 * high + low;
+      return has(set, codePoint) && !SHORT.has(codePoint);
     });
-    const digits = codePoints(
-      ...low.map((digit): [number, number] => [digit.toString(16).charCodeAt(0), digit.toString(16).charCodeAt(0)]),
-    );
-    if (digits.length > 0) options.push(sequence(text(`\\u00${high}`), characters(digits)));
+    if (digits.length > 0) options.push(sequence(text(`\\u00${high}`), characters(oneOf(digits.join('')))));
   }
   return choice(...options);
 }
 
-const HEX = codePoints([0x30, 0x39], [0x41, 0x46], [0x61, 0x66]);
-const hexOf = (digits: string) =>
-  codePoints(...[...digits].map((digit): [number, number] => [digit.charCodeAt(0), digit.charCodeAt(0)]));
-
-/** One character of a string about which nothing is said, in any way that JSON knows; surrogates only in pairs. */
-export function anyJsonCharacter(grammar: Grammar): Expression {
-  return grammar.shared('character', 'character', () => {
-    const hex = characters(HEX);
-    const escaped = grammar.add(
-      'escape',
-      choice(
-        characters(
-          codePoints(
-            ...[...'"\\/bfnrt'].map((letter): [number, number] => [letter.charCodeAt(0), letter.charCodeAt(0)]),
-          ),
-        ),
-        sequence(text('u'), characters(hexOf('0123456789ABCEFabcef')), hex, hex, hex),
-        sequence(text('u'), characters(hexOf('Dd')), characters(hexOf('01234567')), hex, hex),
-        sequence(
-          text('u'),
-          characters(hexOf('Dd')),
-          characters(hexOf('89ABab')),
-          hex,
-          hex,
-          text('\\u'),
-          characters(hexOf('Dd')),
-          characters(hexOf('CDEFcdef')),
-          hex,
-          hex,
-        ),
-      ),
-    );
-    return choice(characters(PLAIN), sequence(text('\\'), escaped));
-  });
+/** What follows the quotation mark of a string about which nothing is said, in any way JSON knows; surrogates only in pairs. */
+export function anyJsonCharacters(grammar: Grammar): Expression {
+  const escaped = grammar.shared('escape', 'escape', () =>
+    choice(
+      characters(oneOf('"\\/bfnrt')),
+      sequence(text('u'), characters(oneOf(HEX.replaceAll(/[Dd]/g, ''))), HEX_DIGIT, HEX_DIGIT, HEX_DIGIT),
+      sequence(text('u'), characters(oneOf('Dd')), characters(oneOf('01234567')), HEX_DIGIT, HEX_DIGIT),
+      sequence(text('u'), HIGH_SURROGATE, text('\\u'), LOW_SURROGATE),
+    ),
+  );
+  // The plain ones are a loop of their own: the library precomputes what may follow there at once.
+  const plain = repeat(characters(PLAIN), 0, Number.POSITIVE_INFINITY);
+  return sequence(plain, repeat(sequence(text('\\'), escaped, plain), 0, Number.POSITIVE_INFINITY));
 }

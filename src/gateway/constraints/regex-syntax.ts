@@ -97,7 +97,9 @@ class PatternParser {
     if (bounds === undefined) return what;
     // A lazy quantifier has the same language.
     this.#take('?');
-    if (this.#quantifier() !== undefined || this.source[this.#at] === '+') this.#wrong('follows a quantifier', '+');
+    const again = this.#at;
+    if (this.#quantifier() !== undefined)
+      this.#wrong('follows a quantifier', this.source.slice(again, this.#at), again);
     if (what.kind === 'start' || what.kind === 'end' || what.kind === 'lookahead') {
       this.#wrong('cannot be repeated', this.source.slice(from, this.#at), from);
     }

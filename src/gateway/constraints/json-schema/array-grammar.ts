@@ -1,12 +1,15 @@
 import { choice, type Expression, IMPOSSIBLE, NOTHING, optional, repeat, sequence, text } from '../grammar.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { type ArrayShape, type Conjunction, conjoin, isNever, itemAt, type Literal } from './shape.js';
+import { MOST_UNIQUE, uniqueItems } from './unique-items.js';
 import type { ValueGrammar } from './value-grammar.js';
 
 /** An array: its first items one by one, the rest alike. */
 export function arrayExpression(array: ArrayShape, conjunction: Conjunction, values: ValueGrammar): Expression {
   if (array.isUnique && array.max > 1) {
-    const sentence = 'uniqueItems cannot be held: a grammar does not remember which items there were; leave it out';
+    const items = uniqueItems(array, values);
+    if (items !== undefined) return sequence(text('['), values.space(), items, text(']'));
+    const sentence = `uniqueItems can be held where items are one of ${MOST_UNIQUE} constants, and not here; leave it out`;
     throw values.refusal(conjunction, ['uniqueItems'], sentence);
   }
   if (array.max > CONSTRAINT_LIMITS.repetitions && array.max < Number.POSITIVE_INFINITY) {

@@ -41,7 +41,7 @@ export class Expansion {
     readonly work: Work,
   ) {
     this.numbers = new NumberAutomata(work);
-    this.shapes = new Shapes(this.numbers, work, CONSTRAINT_LIMITS.alternatives);
+    this.shapes = new Shapes(this.numbers, work, CONSTRAINT_LIMITS.alternatives, document.hasUnevaluated);
   }
 
   /** The values that satisfy all literals. */

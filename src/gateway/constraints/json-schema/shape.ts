@@ -115,12 +115,14 @@ export class Shapes {
     readonly numbers: NumberAutomata,
     readonly work: Work,
     readonly alternatives: number,
+    /** Whether unevaluated keywords ask which alternative has looked at what: then one that allows all hides no other. */
+    readonly isAnnotated: boolean,
   ) {}
 
   union(...shapes: readonly Shape[]): Shape {
     const distinct = shapes.filter((shape) => shape !== NO_VALUE);
     if (distinct.length === 1) return distinct[0]!;
-    if (distinct.includes(ANY_VALUE)) return ANY_VALUE;
+    if (!this.isAnnotated && distinct.includes(ANY_VALUE)) return ANY_VALUE;
     // What two alternatives have both, such as all strings, is there once.
     return this.#bounded({
       constants: new Set(distinct.flatMap(({ constants }) => [...constants])),

@@ -1,9 +1,20 @@
 import type { Automaton } from '../automaton.js';
 import { bothOf, lengthAutomaton } from '../automaton.js';
 import { automatonExpression } from '../automaton-grammar.js';
-import { codePoints, DIGITS } from '../code-points.js';
-import { characters, choice, type Expression, Grammar, NOTHING, optional, repeat, sequence, text } from '../grammar.js';
-import { anyJsonCharacter, writtenInJson } from '../json-strings.js';
+import { codePoints, DIGITS, EVERYTHING } from '../code-points.js';
+import {
+  characters,
+  choice,
+  type Expression,
+  Grammar,
+  IMPOSSIBLE,
+  NOTHING,
+  optional,
+  repeat,
+  sequence,
+  text,
+} from '../grammar.js';
+import { anyJsonCharacters, writtenInJson } from '../json-strings.js';
 import { unsupported } from '../refusal.js';
 import type { Work } from '../work.js';
 import { arrayExpression } from './array-grammar.js';
@@ -16,8 +27,13 @@ import { ALL_ARRAYS, ALL_OBJECTS, ANY_VALUE, type Conjunction, keyOf, type Shape
 
 const MOST = Number.POSITIVE_INFINITY;
 const DIGIT = characters(DIGITS);
-/** Long strings are counted in pieces of so many characters, which all strings of the grammar share. */
-const PIECE = 16;
+/**
+ * The library writes counts out, a state a character, and tries its whole vocabulary at each (30 to 60 ms of compiling). Beyond
+ * so many characters a string is made of pieces, which all strings of the grammar share: compiled in 2 s whatever the count,
+ * but a mask near the end of a piece takes 100 ms.
+ */
+const MOST_WRITTEN_OUT = 64;
+const PIECE = 32;
 
 /** Writes shapes as rules. White space: none or one space after a colon, else what `space` says. */
 export class ValueGrammar {
@@ -151,31 +167,29 @@ export class ValueGrammar {
     );
   }
 
+  /** So many characters, each in one way of writing. */
   #counted(min: number, max: number): Expression {
-    const one = anyJsonCharacter(this.grammar);
-    if (max === MOST) return sequence(this.#exactly(min, one), repeat(one, 0, MOST));
-    return sequence(this.#exactly(min, one), this.#atMost(max - min, one));
+    if (min === 0 && max === MOST) return anyJsonCharacters(this.grammar);
+    const one = writtenInJson(EVERYTHING);
+    if (max <= MOST_WRITTEN_OUT) return repeat(one, min, max);
+    const exactly = (count: number) =>
+      sequence(this.#pieces(one, Math.floor(count / PIECE)), repeat(one, count % PIECE, count % PIECE));
+    if (max === MOST) return sequence(exactly(min), anyJsonCharacters(this.grammar));
+    // Some whole pieces and a part of one, or all the pieces there may be and what is left.
+    const most = max - min;
+    const pieces = Math.floor(most / PIECE);
+    const part = this.grammar.shared('part', 'part', () => repeat(one, 0, PIECE - 1));
+    const some = pieces === 0 ? IMPOSSIBLE : sequence(repeat(this.#piece(one), 0, pieces - 1), part);
+    const all = sequence(this.#pieces(one, pieces), repeat(one, 0, most % PIECE));
+    return sequence(exactly(min), choice(some, all));
+  }
+
+  #pieces(one: Expression, count: number): Expression {
+    return count === 0 ? NOTHING : repeat(this.#piece(one), count, count);
   }
 
   #piece(one: Expression): Expression {
     return this.grammar.shared('piece', 'piece', () => repeat(one, PIECE, PIECE));
-  }
-
-  #exactly(count: number, one: Expression): Expression {
-    const pieces = Math.floor(count / PIECE);
-    return sequence(repeat(this.#piece(one), pieces, pieces), repeat(one, count % PIECE, count % PIECE));
-  }
-
-  /** Whole pieces, and then fewer characters than one has. */
-  #atMost(count: number, one: Expression): Expression {
-    const pieces = Math.floor(count / PIECE);
-    if (pieces < 2) return repeat(one, 0, count);
-    const rest = this.grammar.shared('shorter', 'shorter', () => repeat(one, 0, PIECE - 1));
-    const last = repeat(this.#piece(one), pieces, pieces);
-    return choice(
-      sequence(repeat(this.#piece(one), 0, pieces - 1), rest),
-      sequence(last, repeat(one, 0, count % PIECE)),
-    );
   }
 
   automaton(automaton: Automaton, stem: string, writing: typeof writtenInJson): Expression {

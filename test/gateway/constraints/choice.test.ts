@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
+import { acceptedBy } from '../../support/grammar-library.js';
+
+describe('a choice', () => {
+  it('is exactly its options, whatever characters they have', async () => {
+    const options = ['yes', 'no', 'no way', 'a"b\\c\n', '"', 'é💩', 'yes'];
+    const grammar = grammarOf({ $case: 'choice', value: { options } });
+    const texts = ['yes', 'no', 'no way', 'a"b\\c\n', '"', 'é💩', 'ye', 'yesno', '', 'a"b\\\\c\n', 'é'];
+    expect(await acceptedBy(grammar, texts)).toEqual(texts.slice(0, 6));
+  });
+
+  const refused: [string, string[], string, string][] = [
+    ['no options', [], 'CONSTRAINT_INVALID', 'options[0]'],
+    ['an empty option', ['a', ''], 'CONSTRAINT_UNSUPPORTED', 'options[1]'],
+    ['half a surrogate pair', ['a', '\ud83d'], 'CONSTRAINT_INVALID', 'options[1]'],
+    ['more text than the limit', ['a'.repeat(300_000)], 'CONSTRAINT_UNSUPPORTED', ''],
+  ];
+  for (const [what, options, reason, at] of refused) {
+    it(`is refused with ${what}`, () => {
+      const make = () => grammarOf({ $case: 'choice', value: { options } });
+      expect(make).toThrow(expect.objectContaining({ reason, metadata: expect.objectContaining({ at }) }));
+    });
+  }
+});

@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest';
+import { grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
+import { RocmForgeError } from '../../../src/shared/errors.js';
+
+function refusalOf(value: string): { reason: string; at?: string | undefined; keyword?: string | undefined } {
+  try {
+    grammarOf({ $case: 'jsonSchema', value });
+  } catch (error) {
+    if (!(error instanceof RocmForgeError)) throw error;
+    return { reason: error.reason, at: error.metadata.at, keyword: error.metadata.keyword };
+  }
+  return { reason: 'none' };
+}
+
+const nested = (depth: number) => `${'{"items":'.repeat(depth)}{}${'}'.repeat(depth)}`;
+
+describe('a schema that is refused', () => {
+  const unsupported: [string, unknown, string, string][] = [
+    ['a keyword nobody knows', { properties: { a: { requird: ['x'] } } }, '/properties/a/requird', 'requird'],
+    ['a reference to elsewhere', { $ref: 'https://example.com/a.json' }, '/$ref', '$ref'],
+    ['unique items', { type: 'array', uniqueItems: true }, '/uniqueItems', 'uniqueItems'],
+    ['a divisor of too many remainders', { multipleOf: 0.0001234 }, '/multipleOf', 'multipleOf'],
+    ['a look-behind in a pattern', { pattern: '(?<=a)b' }, '/pattern', 'pattern'],
+    [
+      'a back-reference in a name',
+      { patternProperties: { '(a)\\1': true } },
+      '/patternProperties',
+      'patternProperties',
+    ],
+    ['properties that free names must bring', { type: 'object', minProperties: 3 }, '/minProperties', 'minProperties'],
+    ['a format that must not hold', { not: { format: 'date' } }, '/not/format', 'format'],
+    ['a dialect we do not know', { $schema: 'https://example.com/draft' }, '/$schema', '$schema'],
+    [
+      'a keyword beside $ref where drafts ignored it',
+      {
+        $schema: 'http://json-schema.org/draft-07/schema#',
+        properties: { a: { $ref: '#/definitions/b', maxItems: 3 } },
+        definitions: { b: {} },
+      },
+      '/properties/a/maxItems',
+      'maxItems',
+    ],
+    ['an array longer than we count', { type: 'array', minItems: 20_000 }, '/minItems', 'minItems'],
+    [
+      'a reference that is its own meaning',
+      { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } },
+      '/$defs/a/$ref',
+      '$ref',
+    ],
+  ];
+  for (const [what, schema, at, keyword] of unsupported) {
+    it(`names ${what}`, () => {
+      expect(refusalOf(JSON.stringify(schema))).toEqual({ reason: 'CONSTRAINT_UNSUPPORTED', at, keyword });
+    });
+  }
+
+  const invalid: [string, string, string][] = [
+    ['no JSON', '{"type": ', ''],
+    ['no schema', '[]', ''],
+    ['a wrong type', '{"properties": {"a": {"type": "text"}}}', '/properties/a/type'],
+    ['a reference to nowhere', '{"$ref": "#/$defs/a"}', '/$ref'],
+    ['wrong syntax in a pattern', '{"pattern": "(a"}', '/pattern'],
+    ['what nothing satisfies', '{"type": "string", "enum": [1]}', ''],
+    ['what can never be finished', '{"type": "array", "minItems": 1, "items": {"$ref": "#"}}', ''],
+  ];
+  for (const [what, schema, at] of invalid) {
+    it(`is invalid as ${what}`, () => {
+      expect(refusalOf(schema)).toMatchObject({ reason: 'CONSTRAINT_INVALID', at });
+    });
+  }
+});
+
+describe('a hostile schema is refused before it costs much', () => {
+  const hostile: [string, string][] = [
+    ['nested a hundred thousand deep', `${'['.repeat(100_000)}${']'.repeat(100_000)}`],
+    ['schemas nested too deep', nested(70)],
+    ['longer than the limit', JSON.stringify({ description: 'x'.repeat(300_000) })],
+    [
+      'alternatives that multiply',
+      JSON.stringify({
+        allOf: Array.from({ length: 12 }, (_, group) => ({
+          anyOf: Array.from({ length: 6 }, (_unused, index) => ({ required: [`p${group}-${index}`] })),
+        })),
+      }),
+    ],
+    ['a pattern of exponentially many states', JSON.stringify({ pattern: '^(a|b)*a(a|b){20}$' })],
+    ['counts in one another', JSON.stringify({ pattern: '^((a{100}){100}){100}$' })],
+    [
+      'many long arrays',
+      JSON.stringify({
+        type: 'array',
+        prefixItems: Array.from({ length: 10 }, (_, index) => ({ type: 'array', minItems: 9000 + index })),
+      }),
+    ],
+    [
+      'a thousand patterns that must all hold',
+      JSON.stringify({
+        allOf: Array.from({ length: 1000 }, (_, index) => ({ pattern: `a.{${index % 40}}b` })),
+      }),
+    ],
+  ];
+  for (const [what, schema] of hostile) {
+    it(what, () => {
+      expect(refusalOf(schema).reason).toMatch(/^CONSTRAINT_/);
+    });
+  }
+});
