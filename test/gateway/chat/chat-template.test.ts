@@ -55,6 +55,15 @@ describe('a chat template', () => {
     expect(render("{{ 'reasoning_content' in messages[0] }}", without)).toBe('False');
   });
 
+  it('does without what was thought where it fails on a turn that thinks, speaks and calls', () => {
+    const calls = [{ id: 'c', name: 'f', argumentsJson: '{}' }];
+    const messages = [{ role: 'assistant', content: 'I look.', reasoning: 'Hm.', toolCalls: calls }];
+    const fails = '{% set m = messages[0] %}{% if m.content and m.thinking %}{{ raise_exception("both") }}{% endif %}';
+    expect(render(`${fails}{{ m.content }}{{ m.tool_calls[0].function.name }}`, { messages })).toBe('I look.f');
+    expect(() => render(`${fails}{{ raise_exception("other") }}`, { messages })).toThrow('both');
+    expect(() => render(fails, { messages: [{ ...messages[0]!, toolCalls: [] }] })).toThrow('both');
+  });
+
   it('hears of no tools where none may be called', () => {
     const tools = [{ name: 'look', description: '', parametersJson: '' }];
     const toolChoice = { choice: { $case: 'mode' as const, value: ToolChoiceMode.NONE } };
