@@ -1,5 +1,5 @@
 export type * from '../shared/generated/rocmforge/v1/inference.js';
-export { FinishReason } from '../shared/generated/rocmforge/v1/inference.js';
+export { FinishReason, ToolChoiceMode } from '../shared/generated/rocmforge/v1/inference.js';
 export {
   type CallOptions,
   type GenerateStreamEvent,

@@ -8,6 +8,7 @@ import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js'
 import type { WorkLimits } from './jinja/work.js';
 import {
   type Conversation,
+  doesAll,
   offeredTools,
   onlyCalls,
   type TemplateInput,
@@ -65,23 +66,29 @@ export class ChatTemplate {
    *   arguments that are no JSON
    */
   render(conversation: Conversation): ChatPrompt {
-    if (!conversation.messages.some(onlyCalls)) return this.renderWith(conversation, '');
-    // Clients send no content beside calls. Some templates write calls only where it is none (DeepSeek), others fail on
-    // it or would print "None" (Qwen 3, gpt-oss): these get an empty one.
-    try {
-      return this.renderWith(conversation, UNPRINTABLE_NONE);
-    } catch (error) {
-      if (!(error instanceof RocmForgeError) || error.reason !== 'CHAT_TEMPLATE_FAILED') throw error;
-      const withEmpty = valueOrUndefined(() => this.renderWith(conversation, ''));
-      if (withEmpty === undefined) throw error;
-      return withEmpty;
-    }
+    const { messages } = conversation;
+    // gpt-oss fails on a turn that thinks, speaks and calls, and clients send back what they got: what was thought is the
+    // least of it.
+    const withoutThoughts = messages.some(doesAll) && {
+      ...conversation,
+      messages: messages.map((message) => (doesAll(message) ? { ...message, reasoning: '' } : message)),
+    };
+    const render = (): ChatPrompt => this.renderCalls(conversation);
+    return withoutThoughts ? renderOr(render, () => this.renderCalls(withoutThoughts)) : render();
   }
 
   /** Renders and encodes, with exactly one BOS where the model wants one. Errors as {@link render}. */
   encode(conversation: Conversation, tokenizer: Tokenizer): Int32Array {
     const { text, breaks } = this.render(conversation);
     return tokenizer.encodePrompt(text, { parseSpecial: true, addSpecial: true, breaks });
+  }
+
+  private renderCalls(conversation: Conversation): ChatPrompt {
+    const withEmpty = (): ChatPrompt => this.renderWith(conversation, '');
+    if (!conversation.messages.some(onlyCalls)) return withEmpty();
+    // Clients send no content beside calls. Some templates write calls only where it is none (DeepSeek), others fail on
+    // it or would print "None" (Qwen 3, gpt-oss): these get an empty one.
+    return renderOr(() => this.renderWith(conversation, UNPRINTABLE_NONE), withEmpty);
   }
 
   private renderWith(conversation: Conversation, absentContent: Value): ChatPrompt {
@@ -165,6 +172,18 @@ function* stringsOf(values: readonly Value[]): Generator<string> {
       yield* stringsOf(value.keys());
       yield* stringsOf(value.values());
     }
+  }
+}
+
+/** What a template makes of a conversation, or where it fails on that, of another form of it; its failure where that fails, too. */
+function renderOr(render: () => ChatPrompt, otherwise: () => ChatPrompt): ChatPrompt {
+  try {
+    return render();
+  } catch (error) {
+    if (!(error instanceof RocmForgeError) || error.reason !== 'CHAT_TEMPLATE_FAILED') throw error;
+    const other = valueOrUndefined(otherwise);
+    if (other === undefined) throw error;
+    return other;
   }
 }
 

@@ -70,6 +70,11 @@ export function onlyCalls({ content, toolCalls = [] }: ChatMessage): boolean {
   return content === '' && toolCalls.length > 0;
 }
 
+/** Whether the turn thinks, speaks and calls. */
+export function doesAll({ content, reasoning, toolCalls = [] }: ChatMessage): boolean {
+  return content !== '' && Boolean(reasoning) && toolCalls.length > 0;
+}
+
 /**
  * @param options.argumentsAsText whether the template wants the arguments of calls as the JSON they were sent as
  * @param options.absentContent   what the content of a message is that only calls

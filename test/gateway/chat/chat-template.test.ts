@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-template.js';
+import { ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 function templateOf(source: string | undefined, toolSource?: string): ChatTemplate {
@@ -44,6 +45,31 @@ describe('a chat template', () => {
       '[{"type": "function", "function": {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}}]' +
         ';Ada;function look {"at": ["Rome"]} Rome;c1',
     );
+  });
+
+  it('sees what the assistant thought, by either name that templates have for it', () => {
+    const messages = [{ role: 'assistant', content: 'Yes.', reasoning: 'Hm.' }];
+    expect(render('{{ messages[0].reasoning_content }}{{ messages[0].content }}', { messages })).toBe('Hm.Yes.');
+    expect(render('{{ messages[0].thinking }}{{ messages[0].content }}', { messages })).toBe('Hm.Yes.');
+    const without = { messages: [{ role: 'assistant', content: 'Yes.', reasoning: '' }] };
+    expect(render("{{ 'reasoning_content' in messages[0] }}", without)).toBe('False');
+  });
+
+  it('does without what was thought where it fails on a turn that thinks, speaks and calls', () => {
+    const calls = [{ id: 'c', name: 'f', argumentsJson: '{}' }];
+    const messages = [{ role: 'assistant', content: 'I look.', reasoning: 'Hm.', toolCalls: calls }];
+    const fails = '{% set m = messages[0] %}{% if m.content and m.thinking %}{{ raise_exception("both") }}{% endif %}';
+    expect(render(`${fails}{{ m.content }}{{ m.tool_calls[0].function.name }}`, { messages })).toBe('I look.f');
+    expect(() => render(`${fails}{{ raise_exception("other") }}`, { messages })).toThrow('both');
+    expect(() => render(fails, { messages: [{ ...messages[0]!, toolCalls: [] }] })).toThrow('both');
+  });
+
+  it('hears of no tools where none may be called', () => {
+    const tools = [{ name: 'look', description: '', parametersJson: '' }];
+    const toolChoice = { choice: { $case: 'mode' as const, value: ToolChoiceMode.NONE } };
+    expect(render('{{ tools is none }}', { ...hello, tools, toolChoice })).toBe('True');
+    expect(render('{{ tools is none }}', { ...hello, tools })).toBe('False');
+    expect(templateOf('plain', 'with tools').render({ ...hello, tools, toolChoice }).text).toBe('plain');
   });
 
   it('gets arguments as text when it pastes them', () => {

@@ -49,6 +49,9 @@ const TOOL_MARKS: readonly (readonly [ToolParser, readonly string[]])[] = [
   ['llama3', ['{"name": function name, "parameters":']],
 ];
 
+/** Markup of formats that are not known here, whose templates speak of another's, too: Apriel's lists. */
+const OTHER_MARKS = ['<tool_calls>'];
+
 const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
   ['mistral', ['[THINK]']],
@@ -57,7 +60,8 @@ const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[
 
 /** How a model whose chat template this is writes calls and reasoning, by the markup that the template has of them. */
 export function answerFormatOf(template: string): AnswerFormat {
-  return { tools: markedIn(template, TOOL_MARKS), reasoning: markedIn(template, REASONING_MARKS) };
+  const tools = OTHER_MARKS.some((mark) => template.includes(mark)) ? undefined : markedIn(template, TOOL_MARKS);
+  return { tools, reasoning: markedIn(template, REASONING_MARKS) };
 }
 
 /** Whether a chat template does anything with tools: where it does not, the model never hears of them. */

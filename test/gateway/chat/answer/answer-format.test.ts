@@ -26,6 +26,7 @@ const TEMPLATES: readonly (readonly [string, string, AnswerFormat])[] = [
   ],
   ['gpt-oss', `{{- "<|channel|>final<|message|>" }}`, { tools: 'harmony', reasoning: 'harmony' }],
   ['functionary', `<function={{ name }}><|python_tag|>`, {}],
+  ['Apriel 1.5', `<tool_calls>[{{ c }}]</tool_calls>{# not <tool_call> #}`, {}],
   ['Gemma 2', `<start_of_turn>{{ role }}`, {}],
 ];
 

@@ -85,7 +85,8 @@ export function readTurn(format: AnswerFormat, pieces: readonly string[], option
   };
 }
 
-function cut(text: string, at: readonly number[]): string[] {
+/** The pieces of a text that is cut at some places. */
+export function cut(text: string, at: readonly number[]): string[] {
   const places = [...new Set(at)].sort((a, b) => a - b);
   return [...places, text.length].map((end, i) => text.slice(places[i - 1] ?? 0, end));
 }
