@@ -1,3 +1,4 @@
+import type { ErrorReason } from '../../../shared/errors.js';
 import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Inference } from '../inference.js';
@@ -19,6 +20,8 @@ export interface HttpContext {
   readonly facts: HttpFacts;
   /** The most sequences that run at once. */
   readonly sequences: () => number;
+  /** Told of each error that is answered. */
+  readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */
   readonly started: number;
 }

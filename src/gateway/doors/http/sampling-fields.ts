@@ -70,8 +70,11 @@ function logitBiasOf(fields: Fields): { [id: number]: number } {
   for (const pair of pairs) {
     if (!Array.isArray(pair) || pair.length !== 2) return refuse();
     const [id, bias]: unknown[] = pair;
-    if (!/^\d{1,10}$/.test(String(id)) || (typeof bias !== 'number' && bias !== false)) return refuse();
-    biases[Number(id)] = bias === false ? NEVER : (bias as number);
+    const isId =
+      typeof id === 'number' ? Number.isInteger(id) && id >= 0 : typeof id === 'string' && /^\d{1,10}$/.test(id);
+    if (!isId || (typeof bias !== 'number' && bias !== false)) return refuse();
+    if (Object.hasOwn(biases, Number(id))) return fields.refuse('logit_bias', `has token id ${id} twice`);
+    biases[Number(id)] = bias === false ? NEVER : bias;
   }
   return biases;
 }
@@ -91,10 +94,15 @@ export function stopOf(fields: Fields, maxTokens: number | undefined): StopCondi
   };
 }
 
-/** The most tokens: a whole number, as one of these names has it. */
+/** The most tokens: a whole number, as one of these names has it, or several that agree. */
 export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
-  const given = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((most) => most !== undefined);
-  return given[0];
+  const given = names.filter((name) => fields.has(name));
+  const most = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((one) => one !== undefined);
+  const [first, second] = given;
+  if (first !== undefined && second !== undefined && most[0] !== most[1]) {
+    fields.refuse(second, `is ${most[1]}, and ${first} is ${most[0]}; send one of them`);
+  }
+  return most[0];
 }
 
 /** A message of the public API from its parts. */

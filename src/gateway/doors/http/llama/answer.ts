@@ -7,6 +7,7 @@ import {
   type StopMatch,
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
 
 /** What the end of a completion tells, wherever it comes from. */
@@ -57,7 +58,7 @@ export class LlamaAnswer implements AnswerWriter {
 
   events({ event }: GenerateStreamResponse): readonly string[] {
     if (event === undefined) return [];
-    if (event.$case === 'complete') return [JSON.stringify(this.lastOf(event.value))];
+    if (event.$case === 'complete') return [JSON.stringify(this.wanted(this.lastOf(event.value)))];
     this.begin();
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
@@ -73,7 +74,7 @@ export class LlamaAnswer implements AnswerWriter {
     return [];
   }
 
-  /** The fields that were asked for: `a/b` is `b` of `a`, and is called so. */
+  /** The fields that were asked for: `a/b` is `b` of `a`, and is called `a/b`. */
   private wanted(answer: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
     const { responseFields } = this.form;
     if (responseFields === undefined) return answer;
@@ -84,12 +85,12 @@ export class LlamaAnswer implements AnswerWriter {
         const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
         value = isThere ? (value as Record<string, unknown>)[name] : undefined;
       }
-      if (value !== undefined) picked[path.split('/').at(-1) as string] = value;
+      if (value !== undefined) picked[path] = value;
     }
     return picked;
   }
 
-  private lastOf({ index, finishReason, stopMatch, usage }: GenerateComplete): unknown {
+  private lastOf({ index, finishReason, stopMatch, usage }: GenerateComplete): Readonly<Record<string, unknown>> {
     const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
     const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens };
     return {
@@ -159,10 +160,13 @@ export class LlamaAnswer implements AnswerWriter {
       logprob: Math.max(logprob ?? 0, -Number.MAX_VALUE),
     });
     return {
-      completion_probabilities: tokens.map(({ tokenId, logprob, top }) => ({
-        ...one(tokenId, logprob),
-        top_logprobs: top.map((likely) => one(likely.tokenId, likely.logprob)),
-      })),
+      completion_probabilities: new Listed(tokens.length, (i) => {
+        const { tokenId, logprob, top } = tokens[i] as TokenLogprobs;
+        return {
+          ...one(tokenId, logprob),
+          top_logprobs: top.map((likely) => one(likely.tokenId, likely.logprob)),
+        };
+      }),
     };
   }
 }

@@ -6,6 +6,9 @@ import { messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 /** What llama.cpp's server samples with where a request says nothing (its `common_params_sampling`). */
 const DEFAULTS = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 } as const;
 
+/** Its word for a random seed is -1, of 32 bits without a sign. */
+const isRandom = (seed: number): boolean => seed < 0 || seed === 2 ** 32 - 1;
+
 /** Samplers that are switched off by these values, and of which nothing else is built. */
 const OFF: Readonly<Record<string, number>> = {
   dynatemp_range: 0,
@@ -47,8 +50,7 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
     minP: fields.has('min_p') ? given.minP : DEFAULTS.minP,
     typicalP: given.typicalP ?? fields.number('typ_p'),
     repetitionPenalty: given.repetitionPenalty ?? fields.number('repeat_penalty'),
-    // Any below 0 stands for a random one.
-    seed: fields.has('seed') && (fields.number('seed') as number) < 0 ? undefined : given.seed,
+    seed: fields.has('seed') && isRandom(fields.number('seed') as number) ? undefined : given.seed,
   };
   const most = fields.integer('n_predict', -2, 2 ** 31 - 1);
   const message = messageOf(fields, {

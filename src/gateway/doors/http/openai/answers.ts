@@ -1,5 +1,4 @@
 import {
-  type Completion,
   FinishReason,
   type GenerateChunk,
   type GenerateComplete,
@@ -9,7 +8,7 @@ import {
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
-import { chatLogprobs, completionLogprobs } from './logprobs.js';
+import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
 /** What the two forms differ in. */
 interface Shape {
@@ -56,8 +55,8 @@ export class OpenAiAnswer implements AnswerWriter {
   private head = '';
   /** Completions that have been told of. */
   private readonly begun = new Set<number>();
-  /** Characters of each completion's text so far. */
-  private readonly offsets = new Map<number, number>();
+  /** Of each completion that is streamed. */
+  private readonly completionLogprobs = new Map<number, CompletionLogprobs>();
   private promptTokens = 0;
   private cachedTokens = 0;
   private completionTokens = 0;
@@ -85,7 +84,7 @@ export class OpenAiAnswer implements AnswerWriter {
         completions.map((completion) => ({
           index: prompt * completions.length + completion.index,
           ...whole(completion.text),
-          logprobs: this.logprobs(this.tokensOf(completion, promptLogprobs), 0),
+          logprobs: this.logprobs(this.form.echo ? [...promptLogprobs, ...completion.logprobs] : completion.logprobs),
           finish_reason: finishOf(completion.finishReason),
         })),
       ),
@@ -128,10 +127,8 @@ export class OpenAiAnswer implements AnswerWriter {
     if (first !== undefined && !this.begun.has(index)) events.push(this.choice(index, first));
     this.begun.add(index);
     const tokens = [...promptLogprobs, ...logprobs];
-    const offset = this.offsets.get(index) ?? 0;
-    this.offsets.set(index, offset + text.length);
     if (text === '' && tokens.length === 0) return events;
-    const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, offset));
+    const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, index));
     events.push(this.choice(index, chunk(JSON.stringify(text)), probabilities));
     return events;
   }
@@ -149,15 +146,14 @@ export class OpenAiAnswer implements AnswerWriter {
     return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}}`;
   }
 
-  private tokensOf({ index, logprobs }: Completion, prompt: readonly TokenLogprobs[]): readonly TokenLogprobs[] {
-    return this.form.echo && index === 0 ? [...prompt, ...logprobs] : logprobs;
-  }
-
-  private logprobs(tokens: readonly TokenLogprobs[], offset: number): unknown {
+  /** @param index of the completion, where it comes in parts */
+  private logprobs(tokens: readonly TokenLogprobs[], index?: number): unknown {
     if (this.form.logprobs === undefined) return null;
-    return this.form.kind === 'chat'
-      ? chatLogprobs(tokens, this.facts)
-      : completionLogprobs(tokens, this.facts, offset);
+    if (this.form.kind === 'chat') return chatLogprobs(tokens, this.facts);
+    if (index === undefined) return new CompletionLogprobs(this.facts).write(tokens);
+    const writer = this.completionLogprobs.get(index) ?? new CompletionLogprobs(this.facts);
+    this.completionLogprobs.set(index, writer);
+    return writer.write(tokens);
   }
 }
 
