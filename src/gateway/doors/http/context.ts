@@ -6,6 +6,8 @@ import type { AnswerFacts } from './request.js';
 
 /** What is told of the model, beside what answers are written with. */
 export interface HttpFacts extends AnswerFacts {
+  /** Its name, without its folder. */
+  readonly modelFile: string;
   readonly chatTemplate: string | undefined;
   readonly bosToken: string;
   readonly eosToken: string;

@@ -201,5 +201,8 @@ export class Exchange {
   }
 }
 
-/** All that a client shows: more than one is for trust to refuse. */
-const credentialsOf = ({ headersDistinct }: IncomingMessage): readonly string[] => headersDistinct.authorization ?? [];
+/** All that a client shows, as a bearer's or by Anthropic's header: of two that differ trust refuses both. */
+function credentialsOf({ headersDistinct }: IncomingMessage): readonly string[] {
+  const keys = headersDistinct['x-api-key'] ?? [];
+  return [...new Set([...(headersDistinct.authorization ?? []), ...keys.map((key) => `Bearer ${key}`)])];
+}

@@ -7,6 +7,7 @@ import type { ConnectionOptions } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
+import { answerCors } from './cors.js';
 import { connectionOf, Exchange } from './exchange.js';
 import { hostCheck } from './hosts.js';
 import { OpenRequests } from './open-requests.js';
@@ -92,6 +93,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     requests.add(exchange);
     unread.watch(request, response);
     connections.heard(connectionOf(request));
+    if (trust.demandsBearer && answerCors(request, response)) return;
     try {
       checkHost(request.headers.host);
       if (found instanceof RocmForgeError) throw found;

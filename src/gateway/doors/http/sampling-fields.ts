@@ -5,6 +5,7 @@ import type {
   StopConditions,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { GenerateStreamRequest as Message } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { constraintOf } from './constraint-fields.js';
 import type { Fields } from './fields.js';
 
 const MOST_INTEGER = 2 ** 31 - 1;
@@ -32,6 +33,8 @@ export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
   ['tokens', 'prompt'],
   ['tokens.ids', 'prompt'],
   ['chat', 'messages'],
+  ['constraint.json_schema', 'response_format'],
+  ['constraint.grammar', 'grammar'],
 ]);
 
 /** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
@@ -126,6 +129,7 @@ export function messageOf(
   // -1 is how vLLM says all.
   message.sampling = { ...sampling, topK: Math.max(sampling.topK, 0) };
   message.stop = parts.stop;
+  message.constraint = constraintOf(fields);
   message.input = parts.input;
   return message;
 }

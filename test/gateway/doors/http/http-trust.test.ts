@@ -8,6 +8,7 @@ import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/pr
 import { Code, ConnectError, createClient } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { Gateway } from '../../../../src/gateway/main.js';
 import { readDescriptorSet } from '../../../../src/shared/grpc/descriptors.js';
 import { hasOpenssl, makeAuthority } from '../../../support/certificates.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
@@ -66,6 +67,32 @@ describe('a credential that is demanded', () => {
       `GET /v1/models HTTP/1.1\r\nHost: x\r\n${two}\r\nConnection: close\r\n\r\n`,
     );
     expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  it('is taken by Anthropic’s header, too', async () => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    const asked = (key: string) => ask(server!.gateway, '/v1/models', undefined, { headers: { 'x-api-key': key } });
+    expect([(await asked('of-alice')).status, (await asked('of-mallory')).status]).toEqual([200, 401]);
+  });
+
+  it('lets pages of other origins ask; without one none may', async () => {
+    const preflight = {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://chat.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization',
+      },
+    };
+    const allowed = async (gateway: Gateway) => {
+      const { headers } = await ask(gateway, '/v1/completions', undefined, preflight);
+      return [headers.get('access-control-allow-origin'), headers.get('access-control-allow-headers')];
+    };
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    expect(await allowed(server.gateway)).toEqual(['https://chat.example', 'authorization']);
+    const open = await startFakeGateway({ httpListen: '127.0.0.1:0' });
+    expect(await allowed(open.gateway)).toEqual([null, null]);
+    await open.stop();
   });
 
   it.each([

@@ -9,21 +9,22 @@ import {
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import { Timings, type TokenCounts } from '../timings.js';
 
 /** What the end of a completion tells, wherever it comes from. */
-interface End {
+interface End extends TokenCounts {
   readonly finishReason: FinishReason;
   readonly stopMatch: StopMatch | undefined;
-  readonly promptTokens: number;
-  readonly cachedTokens: number;
-  readonly tokens: number;
+  /** Of 64 bits, as near as a number of JSON comes. */
+  readonly seed: number;
 }
 
 /** Answers as llama.cpp's `/completion` has them. */
 export class LlamaAnswer implements AnswerWriter {
-  private readonly began = performance.now();
-  private firstAt: number | undefined;
+  private readonly timings = new Timings();
   private readonly texts = new Map<number, string>();
+  /** Of all completions so far. */
+  private tokens = 0;
 
   constructor(
     private readonly form: AnswerForm,
@@ -31,7 +32,7 @@ export class LlamaAnswer implements AnswerWriter {
   ) {}
 
   begin(): void {
-    this.firstAt ??= performance.now();
+    this.timings.begin();
   }
 
   whole(responses: readonly GenerateResponse[]): unknown {
@@ -52,6 +53,7 @@ export class LlamaAnswer implements AnswerWriter {
         promptTokens: usage?.promptTokens ?? 0,
         cachedTokens: usage?.cachedTokens ?? 0,
         tokens: completion.tokenIds.length,
+        seed: Number(completion.seed),
       }),
     );
   }
@@ -62,8 +64,12 @@ export class LlamaAnswer implements AnswerWriter {
     this.begin();
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
+    this.tokens += tokenIds.length;
+    // How many the prompt has is told with the end.
+    const counts = { promptTokens: 0, cachedTokens: 0, tokens: this.tokens };
+    const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts) } : {};
     const told = (content: string, tokens: readonly number[], of: readonly TokenLogprobs[]) =>
-      JSON.stringify({ index, content, tokens, stop: false, ...this.probabilities(of) });
+      JSON.stringify({ index, content, tokens, stop: false, ...this.probabilities(of), ...timings });
     if (logprobs.length < 2) return [told(text, tokenIds, logprobs)];
     // Its clients read one token's probabilities an event; where tokens were joined their text goes with the last.
     const last = logprobs.length - 1;
@@ -90,9 +96,9 @@ export class LlamaAnswer implements AnswerWriter {
     return picked;
   }
 
-  private lastOf({ index, finishReason, stopMatch, usage }: GenerateComplete): Readonly<Record<string, unknown>> {
+  private lastOf({ index, finishReason, stopMatch, usage, seed }: GenerateComplete): Readonly<Record<string, unknown>> {
     const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
-    const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens };
+    const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens, seed: Number(seed) };
     return {
       ...this.last(index, '', [], undefined, end),
       has_new_line: this.texts.get(index)?.includes('\n') ?? false,
@@ -122,32 +128,8 @@ export class LlamaAnswer implements AnswerWriter {
       truncated: false,
       stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
       stopping_word: match?.$case === 'stopString' ? match.value : '',
-      timings: this.timings(end),
-    };
-  }
-
-  /** As far as this door sees them: until the first token, and from it on. */
-  private timings({ promptTokens, cachedTokens, tokens }: End): unknown {
-    const now = performance.now();
-    const promptMs = (this.firstAt ?? now) - this.began;
-    const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
-    const prompted = promptTokens - cachedTokens;
-    const rates = (count: number, ms: number) => ({
-      each: count === 0 ? 0 : ms / count,
-      rate: ms === 0 ? 0 : count / ms,
-    });
-    const prompt = rates(prompted, promptMs);
-    const predicted = rates(tokens, predictedMs);
-    return {
-      cache_n: cachedTokens,
-      prompt_n: prompted,
-      prompt_ms: promptMs,
-      prompt_per_token_ms: prompt.each,
-      prompt_per_second: 1000 * prompt.rate,
-      predicted_n: tokens,
-      predicted_ms: predictedMs,
-      predicted_per_token_ms: predicted.each,
-      predicted_per_second: 1000 * predicted.rate,
+      generation_settings: { ...this.form.settings, seed: end.seed },
+      timings: this.timings.told(end),
     };
   }
 

@@ -8,6 +8,7 @@ import {
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import { Timings, type TokenCounts } from '../timings.js';
 import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
 /** What the two forms differ in. */
@@ -31,7 +32,7 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
     object: 'chat.completion',
     chunkObject: 'chat.completion.chunk',
     whole: (content) => ({ message: { role: 'assistant', content, refusal: null } }),
-    first: '"delta":{"role":"assistant","content":""}',
+    first: '"delta":{"role":"assistant","content":null}',
     chunk: (text) => `"delta":{"content":${text}}`,
     last: '"delta":{}',
   },
@@ -57,9 +58,12 @@ export class OpenAiAnswer implements AnswerWriter {
   private readonly begun = new Set<number>();
   /** Of each completion that is streamed. */
   private readonly completionLogprobs = new Map<number, CompletionLogprobs>();
+  private readonly timings = new Timings();
   private promptTokens = 0;
   private cachedTokens = 0;
   private completionTokens = 0;
+  /** Tokens of all completions that have come so far. */
+  private streamed = 0;
 
   constructor(
     private readonly form: AnswerForm & { readonly kind: 'chat' | 'completion' },
@@ -68,12 +72,19 @@ export class OpenAiAnswer implements AnswerWriter {
     this.shape = SHAPES[form.kind];
   }
 
-  begin(): void {}
+  begin(): void {
+    this.timings.begin();
+  }
 
   whole(responses: readonly GenerateResponse[]): unknown {
     const { idPrefix, object, whole } = this.shape;
     const sum = (count: (usage: Usage) => number) =>
       responses.reduce((total, { usage }) => total + (usage === undefined ? 0 : count(usage)), 0);
+    const counts = {
+      promptTokens: sum(({ promptTokens }) => promptTokens),
+      cachedTokens: sum(({ cachedTokens }) => cachedTokens),
+      tokens: sum(({ completionTokens }) => completionTokens),
+    };
     return {
       id: `${idPrefix}${responses[0]?.requestId}`,
       object,
@@ -88,11 +99,8 @@ export class OpenAiAnswer implements AnswerWriter {
           finish_reason: finishOf(completion.finishReason),
         })),
       ),
-      usage: usageOf(
-        sum(({ promptTokens }) => promptTokens),
-        sum(({ completionTokens }) => completionTokens),
-        sum(({ cachedTokens }) => cachedTokens),
-      ),
+      usage: usageOf(counts),
+      timings: this.timings.told(counts),
     };
   }
 
@@ -104,8 +112,13 @@ export class OpenAiAnswer implements AnswerWriter {
 
   lastEvents(): readonly string[] {
     if (!this.form.includeUsage) return [DONE];
-    const usage = JSON.stringify(usageOf(this.promptTokens, this.completionTokens, this.cachedTokens));
-    return [`${this.head}],"usage":${usage}}`, DONE];
+    const usage = JSON.stringify(usageOf(this.counts));
+    return [`${this.head}],"usage":${usage},"timings":${JSON.stringify(this.timings.told(this.counts))}}`, DONE];
+  }
+
+  private get counts(): TokenCounts {
+    const { promptTokens, cachedTokens, completionTokens: tokens } = this;
+    return { promptTokens, cachedTokens, tokens };
   }
 
   private headOf(requestId: string): string {
@@ -121,11 +134,13 @@ export class OpenAiAnswer implements AnswerWriter {
     return `${JSON.stringify(head).slice(0, -1)},"choices":[`;
   }
 
-  private chunk({ index, text, logprobs, promptLogprobs }: GenerateChunk): readonly string[] {
+  private chunk({ index, text, tokenIds, logprobs, promptLogprobs }: GenerateChunk): readonly string[] {
     const { first, chunk } = this.shape;
     const events: string[] = [];
     if (first !== undefined && !this.begun.has(index)) events.push(this.choice(index, first));
     this.begun.add(index);
+    this.begin();
+    this.streamed += tokenIds.length;
     const tokens = [...promptLogprobs, ...logprobs];
     if (text === '' && tokens.length === 0) return events;
     const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, index));
@@ -143,7 +158,14 @@ export class OpenAiAnswer implements AnswerWriter {
   private choice(index: number, content: string, logprobs = 'null', finish?: string): string {
     const reason = finish === undefined ? 'null' : `"${finish}"`;
     const usage = this.form.includeUsage ? ',"usage":null' : '';
-    return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}}`;
+    return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}${this.timingsSoFar()}}`;
+  }
+
+  /** Behind the first event, where each tells them. */
+  private timingsSoFar(): string {
+    if (!this.form.timingsPerToken || this.streamed === 0) return '';
+    const counts = { promptTokens: this.promptTokens, cachedTokens: this.cachedTokens, tokens: this.streamed };
+    return `,"timings":${JSON.stringify(this.timings.told(counts))}`;
   }
 
   /** @param index of the completion, where it comes in parts */
@@ -163,15 +185,11 @@ function finishOf(reason: FinishReason): string {
 }
 
 /** Counts of tokens. */
-function usageOf(
-  promptTokens: Usage['promptTokens'],
-  completionTokens: Usage['completionTokens'],
-  cachedTokens: Usage['cachedTokens'],
-): unknown {
+function usageOf({ promptTokens, cachedTokens, tokens }: TokenCounts): unknown {
   return {
     prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
-    total_tokens: promptTokens + completionTokens,
+    completion_tokens: tokens,
+    total_tokens: promptTokens + tokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
   };
 }

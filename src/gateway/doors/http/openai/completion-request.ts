@@ -22,7 +22,7 @@ export function completionRequest(body: unknown): JsonGeneration {
   const message = messageOf(fields, {
     input: undefined,
     sampling: samplingOf(fields),
-    stop: stopOf(fields, maxTokensOf(fields, 'max_tokens') ?? DEFAULT_MAX_TOKENS),
+    stop: stopOf(fields, maxTokensOf(fields, 'max_tokens', 'n_predict') ?? DEFAULT_MAX_TOKENS),
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
   const best = fields.integer('best_of', 1, 64);
@@ -30,9 +30,12 @@ export function completionRequest(body: unknown): JsonGeneration {
   if (fields.string('suffix')) fields.notBuilt('suffix');
   fields.passOver('user');
   const { isStream, includeUsage } = streamOf(fields);
+  const timingsPerToken = fields.boolean('timings_per_token') ?? false;
+  fields.passOver('cache_prompt', 'id_slot');
   const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
-  return { messages, form: { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } };
+  const form = { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } as const;
+  return { messages, form: { ...form, timingsPerToken } };
 }
 
 /** The most prompts of a request. */
