@@ -41,6 +41,7 @@ export function gatewayOptions(
       readonly keepaliveMs?: number;
       readonly maxRestarts?: number;
       readonly httpListen?: string;
+      readonly allowedHosts?: readonly string[];
       readonly otlpEndpoint?: string;
       readonly metricsListen?: string;
     },
@@ -99,6 +100,7 @@ export function gatewayOptions(
     tlsClientCa: options.tlsClientCa,
     maxRestarts: options.maxRestarts ?? 10,
     httpListen: options.httpListen,
+    allowedHosts: options.allowedHosts,
     otlpEndpoint: options.otlpEndpoint,
     metricsListen: options.metricsListen,
     onProgress: loadProgress(),

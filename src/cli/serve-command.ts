@@ -91,6 +91,10 @@ export function addServeCommand(serve: Command): void {
     )
     .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
     .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
+    .option(
+      '--allowed-hosts <names...>',
+      'names by which the HTTP door is asked on a loopback address, beside localhost: those that a proxy passes on',
+    )
     .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
     .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
     .addOption(

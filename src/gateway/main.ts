@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { isLocal } from '../shared/address.js';
-import { RocmForgeError } from '../shared/errors.js';
+import { type ErrorReason, RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
-import { type ConnectionOptions, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { publicServices } from './doors/grpc/public-services.js';
-import type { HttpServer } from './doors/http/http-server.js';
+import type { HttpOptions, HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
 import { MatcherThreads } from './matching/matcher-threads.js';
 import { Metrics } from './metrics.js';
@@ -27,7 +27,7 @@ import { Router } from './router.js';
 import { Trust, type TrustOptions } from './trust/trust.js';
 
 /** How a gateway is started. */
-export interface GatewayOptions extends ConnectionOptions, TrustOptions {
+export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly model: string;
   readonly modelName?: string | undefined;
   /** Whether requests may call the model as they like; default: no. */
@@ -193,13 +193,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     [LIVENESS],
   );
   const server = await openPublicServer(options.listen, services, health, trust, options, log);
-  metrics.watchDoor(
-    {
-      connections: server.connections.counters,
-      calls: server.calls.counters,
-      floods: server.floods.counters,
-      failedHandshakes: server.failedHandshakes,
-    },
+  metrics.watchDoor('grpc', {
+    connections: server.connections.counters,
+    calls: [server.calls.counters],
+    floods: server.floods.counters,
+    failedHandshakes: server.failedHandshakes,
+  });
+  metrics.watchLosses(
     () => logSink.dropped,
     () => faultCounters.notKept,
   );
@@ -236,9 +236,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         trust,
         facts: httpFacts(model),
         sequences: () => replica.sequences,
+        onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };
       httpServer = await openHttpServer(options.httpListen, context, options);
+      metrics.watchDoor('http', {
+        connections: httpServer.connections.counters,
+        calls: [httpServer.bodies.counters, httpServer.unread.counters],
+        failedHandshakes: httpServer.failedHandshakes,
+      });
     }
     if (options.otlpEndpoint) {
       const { startTracing } = await import('./tracing.js');
@@ -266,6 +272,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     drain: async (timeoutMs) => {
       router.stopAdmission();
+      httpServer?.announceEnd();
       showHealth();
       // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
       const isBusy = (): boolean =>

@@ -9,11 +9,21 @@ import type { TrustObserver } from './trust/trust.js';
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
 
+type Door = 'grpc' | 'http';
+
+interface CallCounts {
+  readonly refused?: number;
+  readonly slowSenders?: number;
+  readonly slowReaders?: number;
+}
+
 /** What a door's guards have counted. */
 export interface GuardCounts {
   readonly connections: { readonly refused: number; readonly closed: number };
-  readonly calls: { readonly refused: number; readonly slowSenders: number; readonly slowReaders: number };
-  readonly floods: { readonly floods: number };
+  /** Each guard's of what it bounds. */
+  readonly calls: readonly CallCounts[];
+  /** Of HTTP/2 alone. */
+  readonly floods?: { readonly floods: number };
   failedHandshakes(): number;
 }
 
@@ -30,7 +40,9 @@ export class Metrics implements RequestObserver, TrustObserver {
   private readonly restarts: Counter<'reason'>;
   private readonly credentials: Counter<'reason'>;
   private readonly rateLimits: Counter<'limit'>;
+  private readonly httpErrors: Counter<'reason'>;
   private readonly recovery: Histogram;
+  private readonly doors: (readonly [Door, GuardCounts])[] = [];
 
   /**
    * @param modelName the `model_name` of all that is counted of requests
@@ -146,6 +158,12 @@ export class Metrics implements RequestObserver, TrustObserver {
       labelNames: ['limit'],
       registers,
     });
+    this.httpErrors = new Counter({
+      name: 'rocmforge_http_errors_total',
+      help: 'Requests that the HTTP door answered with an error, by why',
+      labelNames: ['reason'],
+      registers,
+    });
     this.queueTime = histogram('request_queue_time_seconds', 'From a sequence’s arrival to its slot', LATENCY_BUCKETS);
     this.timeToFirstToken = histogram('time_to_first_token_seconds', 'From request to first token', LATENCY_BUCKETS);
     this.interTokenLatency = histogram('inter_token_latency_seconds', 'Between tokens', TOKEN_BUCKETS);
@@ -171,18 +189,50 @@ export class Metrics implements RequestObserver, TrustObserver {
     });
   }
 
-  /** Tells of what is turned away before a request knows of it, and of what this process could not write down. */
-  watchDoor(guards: GuardCounts, droppedLines: () => number, lostFaults: () => number): void {
-    const { connections, calls, floods } = guards;
-    this.total('connections_refused_total', 'Connections that found no room', () => connections.refused);
-    this.total('connections_closed_total', 'Connections closed for others, or for silence', () => connections.closed);
-    this.total('connection_floods_total', 'Connections closed for floods of pings or resets', () => floods.floods);
-    this.total('tls_handshakes_failed_total', 'TLS handshakes that failed', () => guards.failedHandshakes());
-    this.total('calls_refused_total', 'Calls refused as too many or too large', () => calls.refused);
-    this.total('slow_senders_total', 'Requests given up that did not arrive', () => calls.slowSenders);
-    this.total('slow_readers_total', 'Answers given up that nobody read', () => calls.slowReaders);
+  /** Tells of what a door turns away before a request knows of it. */
+  watchDoor(door: Door, guards: GuardCounts): void {
+    if (this.doors.push([door, guards]) > 1) return;
+    const total = (name: string, help: string, read: (guards: GuardCounts) => number): void => {
+      const { doors, registry } = this;
+      new Counter({
+        name: `rocmforge_${name}`,
+        help,
+        labelNames: ['door'],
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const [each, counted] of doors) this.inc({ door: each }, read(counted));
+        },
+      });
+    };
+    const sum = (name: keyof CallCounts) => (counted: GuardCounts) =>
+      counted.calls.reduce((all, counts) => all + (counts[name] ?? 0), 0);
+    total('connections_refused_total', 'Connections that found no room', ({ connections }) => connections.refused);
+    total(
+      'connections_closed_total',
+      'Connections closed for others, or for silence',
+      ({ connections }) => connections.closed,
+    );
+    total(
+      'connection_floods_total',
+      'Connections closed for floods of pings or resets',
+      ({ floods }) => floods?.floods ?? 0,
+    );
+    total('tls_handshakes_failed_total', 'TLS handshakes that failed', (guards) => guards.failedHandshakes());
+    total('calls_refused_total', 'Calls refused as too many or too large', sum('refused'));
+    total('slow_senders_total', 'Requests given up that did not arrive', sum('slowSenders'));
+    total('slow_readers_total', 'Answers given up that nobody read', sum('slowReaders'));
+  }
+
+  /** Tells of what this process could not write down. */
+  watchLosses(droppedLines: () => number, lostFaults: () => number): void {
     this.total('log_lines_dropped_total', 'Lines of the log that nobody took', droppedLines);
     this.total('faults_not_kept_total', 'Executor faults that the state folder did not take', lostFaults);
+  }
+
+  /** The HTTP door has answered with an error. */
+  httpRefused(reason: ErrorReason): void {
+    this.httpErrors.inc({ reason });
   }
 
   requestStarted(promptTokens: number): void {

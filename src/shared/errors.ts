@@ -30,6 +30,7 @@ export const ERRORS = {
   MODEL_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
   PATH_NOT_FOUND: { code: 'NOT_FOUND', retryable: false },
   METHOD_NOT_ALLOWED: { code: 'UNIMPLEMENTED', retryable: false },
+  HOST_NOT_SERVED: { code: 'INVALID_ARGUMENT', retryable: false },
   CONTENT_TYPE_UNSUPPORTED: { code: 'INVALID_ARGUMENT', retryable: false },
   NOT_IMPLEMENTED: { code: 'UNIMPLEMENTED', retryable: false },
 

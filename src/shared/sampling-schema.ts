@@ -16,7 +16,8 @@ interface Parameter<Value extends number | bigint> {
   readonly most: Value;
 }
 
-const MAX_F32 = 3.4028234663852886e38;
+/** The largest finite float. */
+export const MAX_F32 = 3.4028234663852886e38;
 /** The smallest that no target flushes to zero. */
 const MIN_F32 = 2 ** -126;
 /** Kernels read words as signed. */

@@ -13,7 +13,7 @@ import { engineGenerated, messagesOf, protocolClients, vllmGenerated } from '../
 import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
 
-const MESSAGES = 2000;
+const MESSAGES = Number(process.env.ROCMFORGE_MUTATED_REQUESTS ?? 2000);
 const CONCURRENT = 16;
 
 const vllmRequest = GenerateRequest.fromPartial({

@@ -85,12 +85,12 @@ it('counts a refused request by its reason', async () => {
 it.each(['connections_refused', 'connections_closed', 'calls_refused', 'slow_senders', 'slow_readers'])(
   'tells of what the door turned away: %s',
   async (name) => {
-    expect(await metric(`rocmforge_${name}_total`)).toBe(0);
+    expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(0);
     const { connections, calls } = server.gateway.server;
     for (const counters of [connections.counters, calls.counters]) {
       for (const key of Object.keys(counters)) Object.assign(counters, { [key]: 3 });
     }
-    expect(await metric(`rocmforge_${name}_total`)).toBe(3);
+    expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(3);
   },
 );
 

@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import type { Gateway } from '../../src/gateway/main.js';
 
 /** What an HTTP answer was. */
@@ -43,4 +44,17 @@ export function eventsOf(text: string): readonly string[] {
       if (!event.startsWith('data: ')) throw new Error(`no event: ${event}`);
       return event.slice('data: '.length);
     });
+}
+
+/** What a connection hears for bytes that are sent as they are, until it ends. */
+export function rawAnswer({ httpServer }: Gateway, bytes: string | Uint8Array): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(httpServer?.port ?? 0, '127.0.0.1', () => socket.write(bytes));
+    let heard = '';
+    socket.on('data', (data) => {
+      heard += data.toString();
+    });
+    socket.on('error', () => undefined);
+    socket.on('close', () => resolve(heard));
+  });
 }

@@ -15,6 +15,20 @@ export function mutate(bytes: Uint8Array, random: Random): Buffer {
   return message;
 }
 
+const STRANGE: readonly string[] = [
+  ...['null', 'true', '0', '-1', '1', '2.5', '1e39', '1e400', '4294967296', '18446744073709551616'],
+  ...['""', '"the"', '"\\ud800"', '[]', '[[]]', '[1,"a"]', '{}', '{"a":{}}'],
+];
+
+/** JSON of which some values are others. @param json as `JSON.stringify` writes it */
+export function mutateValues(json: string, random: Random): string {
+  const values = [...json.matchAll(/(?<=[:[,])(?:"[^"]*"(?!:)|-?[\d.]+|true|false)/g)];
+  const value = values[random.below(values.length)];
+  if (value === undefined) return json;
+  const strange = STRANGE[random.below(STRANGE.length)] as string;
+  return json.slice(0, value.index) + strange + json.slice(value.index + value[0].length);
+}
+
 /** Whether bytes are a message. */
 export function decodes(decode: (bytes: Buffer) => unknown, bytes: Buffer): boolean {
   try {

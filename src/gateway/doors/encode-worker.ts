@@ -24,8 +24,9 @@ import { checkGeneration } from '../request/validate.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { createTokenizer } from '../tokenizer/tokenizer.js';
-import { readGeneration } from './http/json-forms.js';
+import { parseJson, readGeneration } from './http/json-forms.js';
 import type { AnswerKind } from './http/request.js';
+import { answerText, type TextForm, type TextTools } from './http/text-answers.js';
 import { PROTOCOLS } from './protocols/index.js';
 import { translate } from './protocols/protocol.js';
 
@@ -53,17 +54,25 @@ const encoder: PromptEncoder = {
   },
 };
 
+const textTools: TextTools = {
+  facts,
+  encoder,
+  detokenize: (ids, options) => detokenize(tokenizer, ids, options),
+  render: (chat) => {
+    tell({ event: 'template' });
+    return chatTemplate.render(chat).text;
+  },
+};
+
 // A large message is checked here as a small one is where it arrives: limits first, then the prompt.
 const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJobs[K]['output'] } = {
   prompt: (input) => encodeInput(input, encoder),
   detokenize: ({ ids, options }) => detokenize(tokenizer, ids, options),
-  render: (chat) => {
-    checkLimits({ input: { $case: 'chat', value: chat } }, facts);
-    tell({ event: 'template' });
-    return chatTemplate.render(chat).text;
-  },
+  textAnswer: ({ form, bytes }) => answerText(form as TextForm, bytes, textTools),
   json: ({ form, bytes }) => {
-    const { messages, form: answer } = readGeneration(form as AnswerKind, bytes);
+    const { messages, form: answer } = readGeneration(form as AnswerKind, parseJson(bytes));
+    // Before they are encoded, which takes numbers of the right size alone.
+    for (const message of messages) checkGeneration(message, facts);
     return { messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()), form: answer };
   },
   generation: (bytes) => {

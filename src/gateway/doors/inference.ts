@@ -1,18 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
-import {
-  type ChatInput,
-  type DetokenizeRequest,
-  type DetokenizeResponse,
-  FinishReason,
+import { asRocmForgeError } from '../../shared/errors.js';
+import type {
+  ChatInput,
+  DetokenizeRequest,
+  DetokenizeResponse,
   GenerateResponse,
-  type GenerateStreamRequest,
-  type GetModelRequest,
-  type GetModelResponse,
-  type ListModelsResponse,
-  type Model,
-  type TokenizeRequest,
-  type TokenizeResponse,
+  GenerateStreamRequest,
+  GetModelRequest,
+  GetModelResponse,
+  ListModelsResponse,
+  Model,
+  TokenizeRequest,
+  TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { MatcherThreads } from '../matching/matcher-threads.js';
@@ -21,7 +20,7 @@ import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration, TranslatedGeneration } from '../request/encoding/text-jobs.js';
 import type { Requester } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
-import { checkLimits, checkModelName, MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
+import { checkLimits, checkModelName } from '../request/limits.js';
 import type { RequestRunner } from '../request/runner.js';
 import type { ServedModel } from '../request/served-model.js';
 import { RequestSpans } from '../request/spans.js';
@@ -29,17 +28,10 @@ import { checkGeneration, generationParameters } from '../request/validate.js';
 import { checkTokenIds } from '../tokenizer/prompt.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { AnswerStream } from './answer-stream.js';
-import {
-  addParts,
-  bytesBeside,
-  finishReason,
-  generateComplete,
-  promptLogprobs,
-  stopMatch,
-  tokenLogprobs,
-} from './messages.js';
+import { generateComplete, promptLogprobs, tokenLogprobs } from './messages.js';
 import { CONTROL_MESSAGE_BYTES, INLINE_MESSAGE_BYTES, type Method, methodBytes } from './method-bytes.js';
 import { StreamWriter } from './stream-writer.js';
+import { wholeAnswer } from './whole-answer.js';
 import { WriteRounds } from './write-rounds.js';
 
 /** Tokens a slow reader's stream holds before its generation is paused. */
@@ -149,62 +141,46 @@ export class Inference {
   async generate(
     message: GenerateStreamRequest | LargeRequest,
     client: WaitingClient,
-    onToken: () => void = () => undefined,
+    onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
     const opened = await this.open(message, client, { isUnary: true });
-    if (opened === undefined) return undefined;
-    const { parameters, context } = opened;
-    const response = GenerateResponse.fromPartial({ requestId: context.id, model: this.model.name });
-    response.completions = Array.from({ length: parameters.n }, (_, index) => ({
-      index,
-      text: '',
-      tokenIds: [],
-      logprobs: [],
-      finishReason: FinishReason.UNSPECIFIED,
-      stopMatch: undefined,
-      seed: 0n,
-      reasoning: '',
-      toolCalls: [],
-    }));
-    const usage = { promptTokens: parameters.promptIds.length, cachedTokens: 0, completionTokens: 0 };
-    response.usage = usage;
-    let textBytes = 0;
-    return new Promise((resolve, reject) => {
-      client.signal.addEventListener('abort', () => resolve(undefined), { once: true });
-      const sink: GenerationSink = {
-        chunk: (index, tokenIds, text, logprobs, beside) => {
-          const completion = response.completions[index];
-          if (completion === undefined || client.signal.aborted) return;
-          onToken();
-          textBytes += Buffer.byteLength(text) + bytesBeside(beside);
-          if (textBytes > MAX_ANSWER_TEXT_BYTES) {
-            const text = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
-            reject(new RocmForgeError('MESSAGE_TOO_LARGE', text));
-            client.giveUp();
-            return;
-          }
-          completion.text += text;
-          if (beside !== undefined) addParts(completion, beside);
-          completion.tokenIds.push(...tokenIds);
-          completion.logprobs.push(...logprobs.map(tokenLogprobs));
-        },
-        prompt: (logprobs) => {
-          response.promptLogprobs = logprobs.map(promptLogprobs);
-        },
-        complete: (index, finish, counts) => {
-          const completion = response.completions[index];
-          if (completion === undefined) return;
-          completion.finishReason = finishReason(finish);
-          completion.stopMatch = stopMatch(finish);
-          completion.seed = counts.seed;
-          usage.cachedTokens = Math.max(usage.cachedTokens, counts.cachedTokens);
-          usage.completionTokens += counts.completionTokens;
-          if (running.done) resolve(response);
-        },
-        error: reject,
-      };
-      const running = this.runner.run(parameters, sink, client.signal, context);
-    });
+    return opened && this.collect(opened, client, onToken);
+  }
+
+  /**
+   * Runs several generations to their ends. All are checked before any runs, and the first that fails ends the others.
+   *
+   * @returns undefined where the client has gone meanwhile
+   * @throws RocmForgeError as {@link generate}
+   */
+  async generateAll(
+    messages: readonly (GenerateStreamRequest | LargeRequest)[],
+    client: WaitingClient,
+    onToken?: () => void,
+  ): Promise<readonly GenerateResponse[] | undefined> {
+    const opened = await allOrNone(
+      messages.map((message) => this.open(message, client, { isUnary: true })),
+      (one) => {
+        for (const constraint of one?.parameters.constraints ?? []) constraint.close();
+      },
+    );
+    try {
+      const responses = await Promise.all(opened.map((one) => one && this.collect(one, client, onToken)));
+      const whole = responses.filter((response) => response !== undefined);
+      return whole.length === messages.length ? whole : undefined;
+    } catch (error) {
+      client.giveUp();
+      throw error;
+    }
+  }
+
+  private collect(
+    { parameters, context }: OpenedRequest,
+    client: WaitingClient,
+    onToken?: () => void,
+  ): Promise<GenerateResponse | undefined> {
+    const start = (sink: GenerationSink) => this.runner.run(parameters, sink, client.signal, context);
+    return wholeAnswer(parameters, start, { requestId: context.id, model: this.model.name, client, onToken });
   }
 
   /**
@@ -250,11 +226,6 @@ export class Inference {
     checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
     const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
     return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, requester) };
-  }
-
-  /** What a conversation is to the model. @throws RocmForgeError of the chat template */
-  render(chat: ChatInput, requester: Requester): Promise<string> {
-    return this.encoder.render(chat, requester);
   }
 
   listModels(): ListModelsResponse {
@@ -342,4 +313,14 @@ export class Inference {
       ...this.readiness(),
     };
   }
+}
+
+/** What all promises come to; where one fails, those that do not are undone. */
+async function allOrNone<T>(promises: readonly Promise<T>[], undo: (value: T) => void): Promise<readonly T[]> {
+  const settled = await Promise.allSettled(promises);
+  const failed = settled.find((one) => one.status === 'rejected');
+  const values = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+  if (failed === undefined) return values;
+  for (const value of values) undo(value);
+  throw failed.reason;
 }

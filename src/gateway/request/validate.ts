@@ -5,7 +5,7 @@ import {
   type GenerateStreamRequest,
   ToolChoiceMode,
 } from '../../shared/generated/rocmforge/v1/inference.js';
-import { SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
+import { MAX_F32, SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
 import { offeredTools } from '../chat/template-input.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
@@ -34,17 +34,17 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   checkLimits(request, facts);
   checkModelName(request.model, facts);
   const { input, sampling, stop } = request;
-  check(finite(sampling?.temperature, 0), 'sampling.temperature', 'must be a number of at least 0');
+  check(finite(sampling?.temperature, 0), 'sampling.temperature', `must be in [0, ${MAX_F32}]`);
   check(inRange(sampling?.topP, Number.MIN_VALUE, 1), 'sampling.top_p', 'must be in (0, 1]');
   check(inRange(sampling?.minP, 0, 1), 'sampling.min_p', 'must be in [0, 1]');
   check(inRange(sampling?.typicalP, Number.MIN_VALUE, 1), 'sampling.typical_p', 'must be in (0, 1]');
   const { least } = SAMPLING_PARAMETERS.repetitionPenalty;
-  check(finite(sampling?.repetitionPenalty, least), 'sampling.repetition_penalty', `must be at least ${least}`);
+  check(finite(sampling?.repetitionPenalty, least), 'sampling.repetition_penalty', `must be in [${least}, ${MAX_F32}]`);
   check(inRange(sampling?.frequencyPenalty, -2, 2), 'sampling.frequency_penalty', 'must be in [-2, 2]');
   check(inRange(sampling?.presencePenalty, -2, 2), 'sampling.presence_penalty', 'must be in [-2, 2]');
   for (const [id, bias] of Object.entries(sampling?.logitBias ?? {})) {
     check(Number(id) < facts.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${facts.vocabularySize}`);
-    check(Number.isFinite(bias), 'sampling.logit_bias', `of token ${id} is no finite number`);
+    check(finite(bias, -MAX_F32), 'sampling.logit_bias', `of token ${id} is ${bias}; a float must hold it`);
   }
   check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
   for (const id of stop?.tokenIds ?? []) {
@@ -204,9 +204,9 @@ function check(holds: boolean, field: string, what: string): void {
   if (!holds) throw new RocmForgeError('INVALID_FIELD', `${field} ${what}`, { field });
 }
 
-/** Absent, or a finite number of at least `least`. */
+/** Absent, or a number of at least `least` that a float holds: what the executor is sent are floats. */
 function finite(value: number | undefined, least: number): boolean {
-  return value === undefined || (Number.isFinite(value) && value >= least);
+  return inRange(value, least, MAX_F32);
 }
 
 /** Absent, or a number from `least` to `most`. */

@@ -4,6 +4,7 @@ import { toStatus } from '../../../shared/grpc/status.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
 import { peerOf } from '../peer.js';
+import { PIECE_BYTES } from '../pieces.js';
 import { nameOf } from './connection-guard.js';
 import { MessageFrames } from './message-frames.js';
 
@@ -144,7 +145,7 @@ export class CallGuard {
   private arrive(call: Call, data: Buffer): void {
     if (call.stream.closed) return;
     const most = this.limits.requestBytes.get(call.path);
-    let added = data.length;
+    let added = Math.max(data.length, PIECE_BYTES);
     for (const { callBytes, bytes, isCompressed, isFirst } of call.frames.read(data)) {
       if (most !== undefined && callBytes > most) {
         this.counters.refused += 1;

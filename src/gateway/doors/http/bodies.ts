@@ -1,21 +1,25 @@
 import type { IncomingMessage } from 'node:http';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
+import { PIECE_BYTES } from '../pieces.js';
 
 export interface BodyLimits {
   /** Bytes of one. */
   readonly most: number;
-  /** Bytes of all that have not arrived as a whole. */
+  /** Bytes held by all that have not arrived as a whole. */
   readonly mostUnfinished: number;
 }
 
 interface Unfinished {
   readonly principal: string;
-  bytes: number;
+  /** Bytes that it holds here, room for what is still to come included. */
+  held: number;
   readonly refuse: (error: RocmForgeError) => void;
 }
 
 const RETRY_MS = 1000;
+const FIRST_BYTES = 1024;
+const FIRST_BYTES_MOST = 64 << 10;
 
 /**
  * Bodies of requests that are on their way. Where all together hold too much, whoever holds the most loses the largest: as
@@ -23,50 +27,74 @@ const RETRY_MS = 1000;
  */
 export class Bodies {
   private readonly unfinished = new Set<Unfinished>();
-  private bytes = 0;
-  readonly counters = { refused: 0 };
+  private held = 0;
+  readonly counters = { refused: 0, slowSenders: 0 };
 
   constructor(private readonly limits: BodyLimits) {}
+
+  /** Bodies that have not arrived as a whole. */
+  get unfinishedCount(): number {
+    return this.unfinished.size;
+  }
 
   /**
    * Reads a body to its end.
    *
+   * @param most bytes, where its path takes fewer than others
    * @throws RocmForgeError `MESSAGE_TOO_LARGE`; `SLOW_SENDER` where too much is on its way; `MALFORMED_MESSAGE` when the
    *   connection ends before
    */
-  read(request: IncomingMessage, principal: string): Promise<Buffer> {
-    const { most } = this.limits;
+  read(request: IncomingMessage, principal: string, most = this.limits.most): Promise<Buffer> {
     const announced = Number(request.headers['content-length'] ?? 0);
     return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = [];
+      // One buffer that grows: the pieces that come are each a part of a packet, and may be a byte.
+      let body = Buffer.alloc(0);
+      let bytes = 0;
+      let cost = 0;
       const settle = (): void => {
         if (!this.unfinished.delete(entry)) return;
-        this.bytes -= entry.bytes;
+        this.held -= entry.held;
         request.off('data', take);
         request.resume();
       };
       const refuse = (error: RocmForgeError): void => {
-        this.counters.refused += 1;
         settle();
         reject(error);
       };
-      const entry: Unfinished = { principal, bytes: 0, refuse };
+      const refuseLarge = (size: number): void => {
+        this.counters.refused += 1;
+        refuse(tooLarge(size, most));
+      };
+      const entry: Unfinished = { principal, held: 0, refuse };
+      const grow = (): void => {
+        const first = Math.min(Math.max(announced, FIRST_BYTES), FIRST_BYTES_MOST);
+        const grown = Buffer.allocUnsafeSlow(Math.max(bytes, 2 * body.length, first));
+        body.copy(grown);
+        body = grown;
+        this.held += grown.length - entry.held;
+        entry.held = grown.length;
+      };
       const take = (data: Buffer): void => {
-        entry.bytes += data.length;
-        this.bytes += data.length;
-        chunks.push(data);
-        if (entry.bytes > most) refuse(tooLarge(entry.bytes, most));
-        else if (this.bytes > this.limits.mostUnfinished) this.shed();
+        const at = bytes;
+        bytes += data.length;
+        cost += Math.max(data.length, PIECE_BYTES);
+        if (bytes > most || cost > most + PIECE_BYTES) {
+          refuseLarge(Math.max(bytes, cost));
+          return;
+        }
+        if (bytes > body.length) grow();
+        data.copy(body, at);
+        if (this.held > this.limits.mostUnfinished) this.shed();
       };
       this.unfinished.add(entry);
       if (announced > most) {
-        refuse(tooLarge(announced, most));
+        refuseLarge(announced);
         return;
       }
       request.on('data', take);
       request.once('end', () => {
         settle();
-        resolve(Buffer.concat(chunks));
+        resolve(body.subarray(0, bytes));
       });
       request.once('close', () => {
         settle();
@@ -77,12 +105,13 @@ export class Bodies {
 
   private shed(): void {
     const held = new Map<string, number>();
-    for (const { principal, bytes } of this.unfinished) held.set(principal, (held.get(principal) ?? 0) + bytes);
+    for (const entry of this.unfinished) held.set(entry.principal, (held.get(entry.principal) ?? 0) + entry.held);
     const [greediest] = [...held].reduce((most, entry) => (entry[1] > most[1] ? entry : most));
     let largest: Unfinished | undefined;
     for (const entry of this.unfinished) {
-      if (entry.principal === greediest && entry.bytes >= (largest?.bytes ?? 0)) largest = entry;
+      if (entry.principal === greediest && entry.held >= (largest?.held ?? 0)) largest = entry;
     }
+    this.counters.slowSenders += 1;
     largest?.refuse(
       new RocmForgeError('SLOW_SENDER', 'too many requests are on their way', { retry_delay_ms: String(RETRY_MS) }),
     );

@@ -11,11 +11,14 @@ import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/pr
 import {
   type Code,
   ConnectError,
+  type ConnectRouter,
+  createConnectRouter,
   createContextKey,
   createContextValues,
   type HandlerContext,
 } from '@connectrpc/connect';
-import { connectNodeAdapter } from '@connectrpc/connect-node';
+import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
+import { compressionBrotli, compressionGzip } from '@connectrpc/connect-node';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { Status } from '../../../shared/generated/google/rpc/status.js';
 import {
@@ -57,7 +60,7 @@ interface Codec<Request, Response> {
 const exchangeKey = createContextKey<Exchange | undefined>(undefined);
 
 /** Answers one request to a path of the public service. */
-export type ConnectHandler = (exchange: Exchange) => Promise<void>;
+export type ConnectHandler = (exchange: Exchange, path: string) => Promise<void>;
 
 /** Paths under which Connect's methods are. */
 export const CONNECT_PREFIX = `/${INFERENCE_SERVICE}/`;
@@ -98,7 +101,7 @@ export function connectHandler(inference: Inference): ConnectHandler {
   const decoded = <Request>(desc: DescMethod, codec: Codec<Request, unknown>['request'], request: Message): Request =>
     codec.decode(toBinary(desc.input, request as MessageShape<typeof desc.input>));
 
-  return connectNode((router) => {
+  const routes = (router: ConnectRouter): void => {
     const unary = <Request, Response>(
       name: string,
       codec: Codec<Request, Response>,
@@ -146,39 +149,110 @@ export function connectHandler(inference: Inference): ConnectHandler {
         throw connectError(error);
       }
     });
-  });
+  };
+  return serveRouter(routes, connectError);
 }
 
 const GENERATIONS: ReadonlySet<string> = new Set(['Generate', 'GenerateStream'].map((name) => CONNECT_PREFIX + name));
 
-/** How Connect tells the error of a call whose request nobody has read. */
+/** How errors are told of calls that no protocol of the service takes. */
 export const connectErrorForm: ErrorForm = (error) => ({
   status: statusOf(error),
   body: { code: error.code.toLowerCase(), message: error.message },
 });
 
-function connectNode(routes: Parameters<typeof connectNodeAdapter>[0]['routes']): ConnectHandler {
-  let current: Exchange | undefined;
-  const handle = connectNodeAdapter({
-    routes,
+/** What streams have around a message. */
+const ENVELOPE_BYTES = 5;
+
+/**
+ * Calls are read as a whole, like all requests here, before the library sees them. What is wrong with one by then is what
+ * its body throws: so each protocol tells it in its own form.
+ */
+function serveRouter(
+  routes: (router: ConnectRouter) => void,
+  connectError: (thrown: unknown) => ConnectError,
+): ConnectHandler {
+  const router = createConnectRouter({
     // gRPC has a port of its own, for HTTP/2.
     grpc: false,
     readMaxBytes: MOST_CONNECT_BYTES,
+    acceptCompression: [compressionGzip, compressionBrotli],
     // A name that is not known is a mistake, and not to be passed over.
     jsonOptions: { ignoreUnknownFields: false },
-    // Called while the handler is: the exchange is that of the request.
-    contextValues: () => createContextValues().set(exchangeKey, current),
   });
-  return async (exchange) => {
-    const { request, response } = exchange;
-    try {
-      await exchange.identify(GENERATIONS.has(request.url ?? ''));
-    } catch (error) {
-      exchange.fail(error);
+  routes(router);
+  const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
+  return async (exchange, path) => {
+    const { request, signal } = exchange;
+    const handler = handlers.get(path);
+    if (handler === undefined) {
+      exchange.fail(new RocmForgeError('PATH_NOT_FOUND', `nothing is served under "${path}"`));
       return;
     }
-    current = exchange;
-    handle(request, response);
-    current = undefined;
+    const whole = exchange
+      .identify(GENERATIONS.has(path))
+      .then(() => exchange.bytes(MOST_CONNECT_BYTES + ENVELOPE_BYTES))
+      .catch((error: unknown) => {
+        exchange.refused(error);
+        return connectError(error);
+      });
+    const read = await whole;
+    async function* body(): AsyncGenerator<Uint8Array> {
+      if (read instanceof ConnectError) throw read;
+      yield read;
+    }
+    try {
+      await answerWith(
+        exchange,
+        await handler({
+          httpVersion: request.httpVersion,
+          method: request.method ?? '',
+          url: `http://localhost${path}`,
+          header: new Headers(Object.entries(request.headers).map(([name, value]) => [name, String(value)])),
+          body: body(),
+          signal,
+          contextValues: createContextValues().set(exchangeKey, exchange),
+        }),
+        read instanceof ConnectError,
+      );
+    } catch (error) {
+      if (!signal.aborted) exchange.fail(error);
+    }
   };
+}
+
+const NOTHING = (async function* (): AsyncGenerator<Uint8Array> {})();
+
+/** Writes an answer as fast as it is read. @param isShort whether it is certainly an error, and so one piece */
+async function answerWith(
+  exchange: Exchange,
+  { status, header, body = NOTHING, trailer }: UniversalServerResponse,
+  isShort: boolean,
+): Promise<void> {
+  const { response } = exchange;
+  for (const [name, value] of [...(header ?? []), ...(trailer ?? [])]) response.setHeader(name, value);
+  if (isShort) {
+    const pieces: Uint8Array[] = [];
+    for await (const piece of body) pieces.push(piece);
+    exchange.send(Buffer.concat(pieces), header?.get('content-type') ?? '', status);
+    return;
+  }
+  response.statusCode = status;
+  for await (const piece of body) {
+    if (response.destroyed) return;
+    if (!response.write(piece)) await drained(exchange);
+  }
+  response.end();
+}
+
+function drained({ response, signal }: Exchange): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done);
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    response.once('drain', done);
+    signal.addEventListener('abort', done);
+  });
 }

@@ -1,3 +1,4 @@
+import type { ErrorReason } from '../../../shared/errors.js';
 import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Inference } from '../inference.js';
@@ -5,6 +6,8 @@ import type { AnswerFacts } from './request.js';
 
 /** What is told of the model, beside what answers are written with. */
 export interface HttpFacts extends AnswerFacts {
+  /** Its name, without its folder. */
+  readonly modelFile: string;
   readonly chatTemplate: string | undefined;
   readonly bosToken: string;
   readonly eosToken: string;
@@ -19,6 +22,8 @@ export interface HttpContext {
   readonly facts: HttpFacts;
   /** The most sequences that run at once. */
   readonly sequences: () => number;
+  /** Told of each error that is answered. */
+  readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */
   readonly started: number;
 }

@@ -19,6 +19,7 @@ const STATUS_OF_REASON: Readonly<Record<string, number>> = {
   SLOW_SENDER: 408,
   MESSAGE_TOO_LARGE: 413,
   CONTENT_TYPE_UNSUPPORTED: 415,
+  HOST_NOT_SERVED: 421,
 };
 
 /** The HTTP status of an error. */

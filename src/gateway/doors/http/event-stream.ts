@@ -11,9 +11,6 @@ const HEADERS = {
   'x-accel-buffering': 'no',
 };
 
-/** How long the last bytes may wait for their reader. */
-const LAST_BYTES_MS = 60_000;
-
 /**
  * A generation's stream as server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). Its headers
  * go with the first event, so that what fails before has a status of its own.
@@ -40,7 +37,7 @@ export class EventStream implements AnswerStream {
 
   end(): void {
     this.send(this.writer.lastEvents());
-    this.finish();
+    this.exchange.response.end();
   }
 
   fail(error: RocmForgeError): void {
@@ -49,7 +46,7 @@ export class EventStream implements AnswerStream {
       return;
     }
     this.send([JSON.stringify(this.exchange.errorForm(error).body)]);
-    this.finish();
+    this.exchange.response.end();
   }
 
   private send(events: readonly string[]): void {
@@ -60,15 +57,5 @@ export class EventStream implements AnswerStream {
     let text = '';
     for (const event of events) text += `data: ${event}\n\n`;
     response.write(text);
-  }
-
-  /** Whoever does not read the end keeps neither the connection nor what waits in it. */
-  private finish(): void {
-    const { response } = this.exchange;
-    response.end();
-    if (response.writableFinished) return;
-    const timer = setTimeout(() => response.destroy(), LAST_BYTES_MS);
-    timer.unref();
-    response.once('close', () => clearTimeout(timer));
   }
 }

@@ -3,20 +3,27 @@ import { TLSSocket } from 'node:tls';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import { parseTraceparent } from '../../request/trace.js';
 import type { Trust } from '../../trust/trust.js';
+import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingClient } from '../inference.js';
 import { peerOf } from '../peer.js';
 import type { Bodies } from './bodies.js';
+import { statusOf } from './errors.js';
+import { jsonInSlices } from './json-slices.js';
 import type { ErrorForm } from './request.js';
 
 /** Given where nobody asks for it: without one each answer's end would cost an exception with its stack. */
 const GONE = 'nobody waits for the answer';
 
 const UNAUTHORIZED = 401;
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** Bytes and time for which a refused request is read on. */
+const MOST_DRAINED_BYTES = 16 << 20;
+const DRAIN_MS = 2000;
 
 /** The name of a connection: its peer's address and port. */
 export function connectionOf({ socket }: IncomingMessage): string {
-  const { remoteAddress = '', remotePort } = socket;
-  return remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
+  return nameOf(socket);
 }
 
 /** What an exchange is part of. */
@@ -25,6 +32,8 @@ export interface ExchangeOptions {
   readonly trust: Trust;
   /** How its protocol tells errors. */
   readonly errorForm: ErrorForm;
+  /** Told of each error that is answered. */
+  readonly onRefused: (error: RocmForgeError) => void;
 }
 
 /** One request and its answer. */
@@ -48,6 +57,18 @@ export class Exchange {
     return this.options.errorForm;
   }
 
+  /** Whether the request is there as a whole: what has no body is so from the start. */
+  get hasArrived(): boolean {
+    const { complete, headers } = this.request;
+    const hasBody = Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
+    return complete || !hasBody;
+  }
+
+  /** Aborted when nobody waits for the answer. */
+  get signal(): AbortSignal {
+    return this.gone.signal;
+  }
+
   /** Who asks. @throws Error where nobody has identified it */
   get client(): WaitingClient {
     if (this.identified === undefined) throw new Error('a request reached its handler without being identified');
@@ -63,10 +84,10 @@ export class Exchange {
   async identify(isGeneration: boolean): Promise<void> {
     const { request, peer, gone } = this;
     const { trust } = this.options;
-    const { authorization, traceparent } = request.headers;
+    const { traceparent } = request.headers;
     const { socket } = request;
     const principal = await trust.identify({
-      authorization: authorization === undefined ? [] : [authorization],
+      authorization: credentialsOf(request),
       certificate: () => (socket instanceof TLSSocket ? socket.getPeerCertificate() : undefined),
       peer,
     });
@@ -92,32 +113,96 @@ export class Exchange {
     if (!/^application\/json\s*(;|$)/i.test(type)) {
       throw new RocmForgeError('CONTENT_TYPE_UNSUPPORTED', `the content type is "${type}"; send application/json`);
     }
-    return this.options.bodies.read(this.request, this.client.principal);
+    return this.bytes();
+  }
+
+  /** The bytes of a body of any type, see {@link Bodies.read}. */
+  bytes(most?: number): Promise<Buffer> {
+    const { request, response } = this;
+    // Who has asked whether to send it is told so when it is wanted, and not before it is known who asks.
+    if (request.headers.expect !== undefined && !response.headersSent) response.writeContinue();
+    return this.options.bodies.read(request, this.client.principal, most);
   }
 
   /** Answers with JSON. */
   json(body: unknown, status = 200): void {
-    this.text(JSON.stringify(body), 'application/json; charset=utf-8', status);
+    this.send(Buffer.from(JSON.stringify(body)), JSON_TYPE, status);
   }
 
-  text(text: string, type: string, status = 200): void {
-    const { response } = this;
-    if (response.headersSent || response.destroyed) return;
-    const bytes = Buffer.from(text);
-    response.writeHead(status, { 'content-type': type, 'content-length': bytes.length });
-    response.end(bytes);
+  /** Answers with JSON that may be large: others are served while it is written. */
+  async largeJson(body: unknown): Promise<void> {
+    this.send(await jsonInSlices(body), JSON_TYPE);
+  }
+
+  /** Answers with bytes of JSON. */
+  jsonBytes(bytes: Uint8Array): void {
+    this.send(bytes, JSON_TYPE);
+  }
+
+  text(text: string, type: string): void {
+    this.send(Buffer.from(text), type);
   }
 
   /** Answers with an error in the protocol's form. A request that has not arrived as a whole takes its connection along. */
   fail(thrown: unknown): void {
     const error = asRocmForgeError(thrown);
-    const { status, body } = this.errorForm(error);
-    const { request, response } = this;
+    const { response } = this;
     if (response.headersSent || response.destroyed) return;
-    const retryDelayMs = Number(error.metadata.retry_delay_ms ?? 0);
-    if (status === UNAUTHORIZED) response.setHeader('www-authenticate', 'Bearer');
-    if (retryDelayMs > 0) response.setHeader('retry-after', Math.ceil(retryDelayMs / 1000));
-    if (!request.complete) response.setHeader('connection', 'close');
+    this.refused(error);
+    const { status, body } = this.errorForm(error);
     this.json(body, status);
   }
+
+  /** Counts an error that is answered otherwise than by {@link fail}, and says when to come again. */
+  refused(thrown: unknown): void {
+    const error = asRocmForgeError(thrown);
+    const { response } = this;
+    if (response.headersSent || response.destroyed) return;
+    this.options.onRefused(error);
+    const retryDelayMs = Number(error.metadata.retry_delay_ms ?? 0);
+    if (statusOf(error) === UNAUTHORIZED) response.setHeader('www-authenticate', 'Bearer');
+    if (retryDelayMs > 0) response.setHeader('retry-after', Math.ceil(retryDelayMs / 1000));
+  }
+
+  /** Answers with a whole body. */
+  send(bytes: Uint8Array, type: string, status = 200): void {
+    const { request, response } = this;
+    if (response.headersSent || response.destroyed) return;
+    if (!this.hasArrived) response.setHeader('connection', 'close');
+    response.writeHead(status, { 'content-type': type, 'content-length': bytes.length });
+    if (request.method !== 'HEAD') response.write(bytes);
+    this.end();
+  }
+
+  /**
+   * Ends the answer. What still comes of a request that was refused is read for a while and thrown away: a connection that
+   * is closed before would take the answer along.
+   */
+  private end(): void {
+    const { request, response } = this;
+    if (this.hasArrived) {
+      response.end();
+      return;
+    }
+    let drained = 0;
+    const end = (): void => {
+      clearTimeout(timer);
+      request.off('data', count);
+      response.end();
+    };
+    const count = (data: Buffer): void => {
+      drained += data.length;
+      if (drained > MOST_DRAINED_BYTES) end();
+    };
+    const timer = setTimeout(end, DRAIN_MS);
+    timer.unref();
+    request.on('data', count);
+    request.once('close', end);
+  }
+}
+
+/** All that a client shows, as a bearer's or by Anthropic's header: of two that differ trust refuses both. */
+function credentialsOf({ headersDistinct }: IncomingMessage): readonly string[] {
+  const keys = headersDistinct['x-api-key'] ?? [];
+  return [...new Set([...(headersDistinct.authorization ?? []), ...keys.map((key) => `Bearer ${key}`)])];
 }

@@ -1,13 +1,15 @@
+import path from 'node:path';
 import { packageVersion } from '../../../shared/package.js';
 import type { ServedModel } from '../../request/served-model.js';
 import type { HttpFacts } from './context.js';
 
 /** What the HTTP door tells of a model. */
-export function httpFacts({ name, contextLength, chatTemplate, tokenizer }: ServedModel): HttpFacts {
+export function httpFacts({ name, file, contextLength, chatTemplate, tokenizer }: ServedModel): HttpFacts {
   const textOf = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
   return {
     model: name,
     contextLength,
+    modelFile: path.basename(file.path),
     chatTemplate,
     bosToken: textOf(tokenizer.bosId),
     eosToken: textOf(tokenizer.eosId),

@@ -68,9 +68,13 @@ export class Fields {
     return value === undefined ? undefined : new Fields(value, this.nameOf(name));
   }
 
-  /** Objects of a list. */
+  /** Objects of a list, of at most {@link MOST_OBJECTS}. */
   objects(name: string): readonly Fields[] | undefined {
-    return this.list(name)?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`));
+    const list = this.list(name);
+    if (list !== undefined && list.length > MOST_OBJECTS) {
+      this.refuse(name, `has ${list.length} entries, more than the ${MOST_OBJECTS} that are taken`);
+    }
+    return list?.map((item, i) => new Fields(item, `${this.nameOf(name)}[${i}]`));
   }
 
   /** Fields that say nothing about the answer, such as whom it is for. */
@@ -118,6 +122,9 @@ export class Fields {
     return this.place === '' ? name : `${this.place}.${name}`;
   }
 }
+
+/** Entries of a list of objects, each of which costs much more than its bytes; messages have a limit of as many. */
+const MOST_OBJECTS = 4096;
 
 /** Characters of an unknown field's name that are told back. */
 const MOST_NAME = 64;

@@ -2,15 +2,24 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from 'node:net';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { listenOn } from '../../../shared/listen.js';
-import type { ConnectionCalls } from '../grpc/call-guard.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
 import type { ConnectionOptions } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
+import { answerCors } from './cors.js';
 import { connectionOf, Exchange } from './exchange.js';
+import { hostCheck } from './hosts.js';
+import { OpenRequests } from './open-requests.js';
 import type { ErrorForm } from './request.js';
-import { DEFAULT_ERROR_FORM, routeOf, serve } from './routes.js';
+import { DEFAULT_ERROR_FORM, type Found, routeOf, serve } from './routes.js';
+import { UnreadAnswers } from './unread-answers.js';
+
+/** How an HTTP door is opened. */
+export interface HttpOptions extends ConnectionOptions {
+  /** Names by which it is asked on a loopback address, beside the machine's own. */
+  readonly allowedHosts?: readonly string[] | undefined;
+}
 
 /** A server that speaks HTTP/1.1 to clients. */
 export interface HttpServer {
@@ -18,8 +27,13 @@ export interface HttpServer {
   readonly port: number;
   readonly connections: ConnectionGuard;
   readonly bodies: Bodies;
-  /** Requests whose answers are still on their way. */
+  readonly unread: UnreadAnswers;
+  /** Requests that were there as a whole, and whose answers are still on their way. */
   readonly unanswered: number;
+  /** TLS handshakes that failed so far. */
+  failedHandshakes(): number;
+  /** Asks clients to take their next request elsewhere. */
+  announceEnd(): void;
   /** Takes no more connections and requests; resolves when those that are open have ended. */
   shutDown(): Promise<void>;
   /** Ends at once. */
@@ -30,8 +44,10 @@ const MIB = 1 << 20;
 /** JSON is longer than what it stands for: escapes take six characters a letter, ids eight a token. */
 const mostBodyBytes = (contextLength: number): number => Math.max(4 * MIB, 16 * contextLength);
 const MOST_UNFINISHED_BYTES = 32 * MIB;
+const MOST_UNREAD_BYTES = 32 * MIB;
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
+const UNREAD_TIMEOUT_MS = 60_000;
 /** Longer than what balancers in front wait before they use a connection again (60 s by custom). */
 const KEEP_ALIVE_MS = 65_000;
 const MOST_HEADER_BYTES = 16 << 10;
@@ -42,55 +58,70 @@ const CHECK_INTERVAL_MS = 1000;
  *
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
-export async function openHttpServer(
-  address: string,
-  context: HttpContext,
-  options: ConnectionOptions,
-): Promise<HttpServer> {
+export async function openHttpServer(address: string, context: HttpContext, options: HttpOptions): Promise<HttpServer> {
   const { maxConnections = 1024, handshakeTimeoutMs = HEADERS_TIMEOUT_MS } = options;
+  const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+  const { trust } = context;
   const requests = new OpenRequests();
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests);
   const most = mostBodyBytes(context.facts.contextLength);
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
+  const unread = new UnreadAnswers({
+    timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS,
+    most: MOST_UNREAD_BYTES,
+  });
+  const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
   const connect = connectHandler(context.inference);
+  let isEnding = false;
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
+    if (requests.isBusy(request)) {
+      request.socket.destroy();
+      return;
+    }
+    response.on('error', () => undefined);
+    if (isEnding) response.setHeader('connection', 'close');
+    const path = pathOf(request.url ?? '');
+    const isConnect = path.startsWith(CONNECT_PREFIX);
+    const found = isConnect ? undefined : routeOf(request.method ?? '', path);
+    const exchange = new Exchange(request, response, {
+      bodies,
+      trust,
+      errorForm: errorFormOf(found),
+      onRefused: ({ reason }) => context.onRefused(reason),
+    });
+    requests.add(exchange);
+    unread.watch(request, response);
+    connections.heard(connectionOf(request));
+    if (trust.demandsBearer && answerCors(request, response)) return;
+    try {
+      checkHost(request.headers.host);
+      if (found instanceof RocmForgeError) throw found;
+    } catch (error) {
+      exchange.fail(error);
+      return;
+    }
+    if (found === undefined) void connect(exchange, path);
+    else void serve(found, exchange, context);
+  };
   const server = createServer(
     {
-      headersTimeout: handshakeTimeoutMs,
-      requestTimeout: options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS,
+      headersTimeout: Math.min(handshakeTimeoutMs, requestTimeout),
+      requestTimeout,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       maxHeaderSize: MOST_HEADER_BYTES,
       noDelay: true,
     },
-    (request, response) => answer(request, response),
+    answer,
   );
-  const exchangeOf = (request: IncomingMessage, response: ServerResponse, errorForm: ErrorForm): Exchange =>
-    new Exchange(request, response, { bodies, trust: context.trust, errorForm });
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
-    // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
-    if (!requests.open(request, response)) {
-      request.socket.destroy();
-      return;
-    }
-    connections.heard(connectionOf(request));
-    response.on('error', () => undefined);
-    const path = (request.url ?? '').replace(/\?.*$/s, '');
-    if (path.startsWith(CONNECT_PREFIX)) {
-      void connect(exchangeOf(request, response, connectErrorForm));
-      return;
-    }
-    const found = routeOf(request.method ?? '', path);
-    if (found instanceof RocmForgeError) {
-      exchangeOf(request, response, DEFAULT_ERROR_FORM).fail(found);
-      return;
-    }
-    const { route, matched } = found;
-    void serve(route, matched, exchangeOf(request, response, route.errorForm), context);
-  };
-  refuseWhatIsNone(server);
+  server.on('checkContinue', answer);
+  refuseWhatIsNone(server, requests, bodies);
+  // It listens nowhere itself, and looks at its timeouts only once it does.
+  server.emit('listening');
   const sockets = new Set<Socket>();
-  const { tls } = context.trust;
   const admit = (socket: Socket): boolean => connections.admit(socket);
+  const { tls } = trust;
   const listener = await listenOn(address, { protocol: 'http/1.1', admit, tls, handshakeTimeoutMs }, (socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
@@ -100,58 +131,52 @@ export async function openHttpServer(
     port: listener.port,
     connections,
     bodies,
+    unread,
     get unanswered() {
-      return requests.size;
+      return requests.unanswered;
+    },
+    failedHandshakes: listener.failedHandshakes,
+    announceEnd: () => {
+      isEnding = true;
     },
     shutDown: async () => {
       listener.close();
       server.closeIdleConnections();
-      while (requests.size > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+      while (requests.unanswered > 0) await new Promise((resolve) => setTimeout(resolve, 20));
     },
     stop: () => {
       listener.close();
+      server.close();
       for (const socket of sockets) socket.destroy();
     },
   };
 }
 
-/** What is no HTTP is told so, where its sender still listens. */
-function refuseWhatIsNone(server: Server): void {
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-    const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : '400 Bad Request';
-    // After an answer has begun, another would be part of it.
-    if (socket.writable && (socket as Socket).bytesWritten === 0)
-      socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`);
-    else socket.destroy();
-  });
+/** The path of a request's target, which proxies write with scheme and host (RFC 9112, 3.2.2), without its query. */
+const pathOf = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, '').replace(/\?.*$/s, '') || '/';
+
+function errorFormOf(found: Found | RocmForgeError | undefined): ErrorForm {
+  if (found === undefined) return connectErrorForm;
+  return found instanceof RocmForgeError ? DEFAULT_ERROR_FORM : found.route.errorForm;
 }
 
-/** Requests that are open, by connection. */
-class OpenRequests {
-  private readonly ofConnection = new Map<string, { started: number; working: number }>();
-  size = 0;
-
-  callsOf(connection: string): ConnectionCalls {
-    return this.ofConnection.get(connection) ?? { started: 0, working: 0 };
-  }
-
-  forgetConnection(connection: string): void {
-    this.ofConnection.delete(connection);
-  }
-
-  /** Whether the connection has no other request open. */
-  open(request: IncomingMessage, response: ServerResponse): boolean {
-    const connection = connectionOf(request);
-    const calls = this.ofConnection.get(connection) ?? { started: 0, working: 0 };
-    if (calls.working > 0) return false;
-    calls.started += 1;
-    calls.working += 1;
-    this.size += 1;
-    this.ofConnection.set(connection, calls);
-    response.once('close', () => {
-      this.size -= 1;
-      calls.working -= 1;
-    });
-    return true;
-  }
+/** What is no HTTP, or does not arrive, is told so, where its sender still listens. */
+function refuseWhatIsNone(server: Server, requests: OpenRequests, bodies: Bodies): void {
+  server.on('clientError', (error: NodeJS.ErrnoException, duplex) => {
+    const socket = duplex as Socket;
+    const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    if (isLate) bodies.counters.slowSenders += 1;
+    const open = requests.on(socket);
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else if (open === undefined) {
+      socket.end(`HTTP/1.1 ${isLate ? '408 Request Timeout' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`);
+    } else if (open.hasArrived || open.response.headersSent) socket.destroy();
+    else {
+      open.fail(
+        isLate
+          ? new RocmForgeError('SLOW_SENDER', 'the request did not arrive in time; send it again')
+          : new RocmForgeError('MALFORMED_MESSAGE', `the request is no HTTP: ${error.message}`),
+      );
+    }
+  });
 }

@@ -22,11 +22,11 @@ const READERS: Readonly<Record<AnswerKind, (body: unknown) => JsonGeneration>> =
 };
 
 /**
- * Reads a request of a form: JSON in, a message of the public API out. Depends on nothing else, so that large ones are read
+ * Reads a request of a form: parsed JSON in, a message of the public API out. Depends on nothing else, so that large ones are read
  * in another thread.
  *
- * @throws RocmForgeError `MALFORMED_MESSAGE`, `INVALID_FIELD`, `NOT_IMPLEMENTED`
+ * @throws RocmForgeError `INVALID_FIELD`, `NOT_IMPLEMENTED`
  */
-export function readGeneration(kind: AnswerKind, bytes: Uint8Array): JsonGeneration {
-  return READERS[kind](parseJson(bytes));
+export function readGeneration(kind: AnswerKind, body: unknown): JsonGeneration {
+  return READERS[kind](body);
 }

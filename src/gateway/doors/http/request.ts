@@ -18,6 +18,10 @@ export interface AnswerForm {
   readonly logprobs: number | undefined;
   /** Whether the prompt's text comes first. */
   readonly echo: boolean;
+  /** Whether each event of a stream tells how long it took so far. */
+  readonly timingsPerToken: boolean;
+  /** What was asked for and taken, as llama.cpp tells it. */
+  readonly settings?: Readonly<Record<string, unknown>>;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
   readonly responseFields?: readonly string[];
 }

@@ -1,19 +1,20 @@
 import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
-import type { GenerateResponse, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
 import type { HttpContext } from './context.js';
 import { inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
-import { readGeneration } from './json-forms.js';
+import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaAnswer } from './llama/answer.js';
-import { applyTemplate, detokenize, health, props, tokenize } from './llama/routes.js';
+import { health, props } from './llama/routes.js';
 import { OpenAiAnswer } from './openai/answers.js';
-import { countTokens, getModel, listModels } from './openai/routes.js';
+import { getModel, listModels } from './openai/routes.js';
 import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
+import type { TextForm } from './text-answers.js';
 
 /** What is served under a path. */
 export interface Route {
@@ -34,8 +35,15 @@ const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
 
 const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
   ({ method: 'GET', path, errorForm, handle, access }) as const;
-const post = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle']) =>
-  ({ method: 'POST', path, errorForm, handle, access: 'call' }) as const;
+const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
+  ({
+    method: 'POST',
+    path,
+    errorForm,
+    access: 'call',
+    handle: async (exchange: Exchange, { encoder }: HttpContext) =>
+      exchange.jsonBytes(await encoder.answerText(form, await exchange.body(), exchange.client)),
+  }) as const;
 const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
   ({
     method: 'POST',
@@ -54,12 +62,12 @@ export const ROUTES: readonly Route[] = [
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
   generating('/v1/completions', openAiForm, 'completion'),
   generating(/^\/completions?$/, llamaForm, 'llama'),
-  post('/tokenize', llamaForm, tokenize),
-  post('/detokenize', llamaForm, detokenize),
-  post('/apply-template', llamaForm, applyTemplate),
+  aboutText('/tokenize', llamaForm, 'tokenize'),
+  aboutText('/detokenize', llamaForm, 'detokenize'),
+  aboutText('/apply-template', llamaForm, 'template'),
   get('/props', llamaForm, props),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
-  post(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, countTokens),
+  aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];
 
 /** The form in which errors of a request are told that no route takes. */
@@ -76,16 +84,9 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
     await inference.generateStream(first, client, new EventStream(exchange, writer));
     return;
   }
-  const answers = await Promise.allSettled(
-    messages.map((message) => inference.generate(message, client, () => writer.begin())),
-  );
-  const responses: GenerateResponse[] = [];
-  for (const answer of answers) {
-    if (answer.status === 'rejected') throw answer.reason;
-    if (answer.value !== undefined) responses.push(answer.value);
-  }
-  // Fewer, and nobody waits for them any more.
-  if (responses.length === messages.length) exchange.json(writer.whole(responses));
+  const responses = await inference.generateAll(messages, client, () => writer.begin());
+  // None, and nobody waits for it any more.
+  if (responses !== undefined) await exchange.largeJson(writer.whole(responses));
 }
 
 /** Small requests are read at once, large ones in a thread, as those of gRPC are. */
@@ -96,7 +97,7 @@ async function read(
 ): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
   const bytes = await exchange.body();
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
-    return encoder.budget.spend(() => readGeneration(kind, bytes));
+    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes)));
   }
   const { messages, form } = await encoder.readJson(kind, bytes, exchange.client);
   return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
@@ -107,10 +108,13 @@ function writerOf(form: AnswerForm, facts: HttpContext['facts']): AnswerWriter {
 }
 
 /** The route of a request, and what its path matched. */
-export function routeOf(
-  method: string,
-  path: string,
-): { readonly route: Route; readonly matched: readonly string[] } | RocmForgeError {
+export interface Found {
+  readonly route: Route;
+  readonly matched: readonly string[];
+}
+
+/** The route of a request, or why there is none. */
+export function routeOf(method: string, path: string): Found | RocmForgeError {
   const there: string[] = [];
   for (const route of ROUTES) {
     const match = typeof route.path === 'string' ? (route.path === path ? [path] : null) : route.path.exec(path);
@@ -138,12 +142,7 @@ function decoded(part: string): string {
 }
 
 /** Serves one request. What goes wrong is told in the route's form. */
-export async function serve(
-  route: Route,
-  matched: readonly string[],
-  exchange: Exchange,
-  context: HttpContext,
-): Promise<void> {
+export async function serve({ route, matched }: Found, exchange: Exchange, context: HttpContext): Promise<void> {
   try {
     if (route.access !== 'open') await exchange.identify(route.access === 'generation');
     await route.handle(exchange, context, ...matched);

@@ -5,6 +5,7 @@ import type {
   StopConditions,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { GenerateStreamRequest as Message } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { constraintOf } from './constraint-fields.js';
 import type { Fields } from './fields.js';
 
 const MOST_INTEGER = 2 ** 31 - 1;
@@ -32,6 +33,8 @@ export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
   ['tokens', 'prompt'],
   ['tokens.ids', 'prompt'],
   ['chat', 'messages'],
+  ['constraint.json_schema', 'response_format'],
+  ['constraint.grammar', 'grammar'],
 ]);
 
 /** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
@@ -70,8 +73,11 @@ function logitBiasOf(fields: Fields): { [id: number]: number } {
   for (const pair of pairs) {
     if (!Array.isArray(pair) || pair.length !== 2) return refuse();
     const [id, bias]: unknown[] = pair;
-    if (!/^\d{1,10}$/.test(String(id)) || (typeof bias !== 'number' && bias !== false)) return refuse();
-    biases[Number(id)] = bias === false ? NEVER : (bias as number);
+    const isId =
+      typeof id === 'number' ? Number.isInteger(id) && id >= 0 : typeof id === 'string' && /^\d{1,10}$/.test(id);
+    if (!isId || (typeof bias !== 'number' && bias !== false)) return refuse();
+    if (Object.hasOwn(biases, Number(id))) return fields.refuse('logit_bias', `has token id ${id} twice`);
+    biases[Number(id)] = bias === false ? NEVER : bias;
   }
   return biases;
 }
@@ -91,10 +97,15 @@ export function stopOf(fields: Fields, maxTokens: number | undefined): StopCondi
   };
 }
 
-/** The most tokens: a whole number, as one of these names has it. */
+/** The most tokens: a whole number, as one of these names has it, or several that agree. */
 export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
-  const given = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((most) => most !== undefined);
-  return given[0];
+  const given = names.filter((name) => fields.has(name));
+  const most = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((one) => one !== undefined);
+  const [first, second] = given;
+  if (first !== undefined && second !== undefined && most[0] !== most[1]) {
+    fields.refuse(second, `is ${most[1]}, and ${first} is ${most[0]}; send one of them`);
+  }
+  return most[0];
 }
 
 /** A message of the public API from its parts. */
@@ -118,6 +129,7 @@ export function messageOf(
   // -1 is how vLLM says all.
   message.sampling = { ...sampling, topK: Math.max(sampling.topK, 0) };
   message.stop = parts.stop;
+  message.constraint = constraintOf(fields);
   message.input = parts.input;
   return message;
 }

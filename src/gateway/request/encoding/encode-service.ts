@@ -1,5 +1,4 @@
 import { RocmForgeError } from '../../../shared/errors.js';
-import type { ChatInput } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LoopBudget } from '../../../shared/loop-budget.js';
 import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
 import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
@@ -121,11 +120,9 @@ export class EncodeService {
     return this.threads.run('json', { form, bytes }, JOB_BYTES + bytes.length, requester);
   }
 
-  /** The text that a conversation is to the model. Rejects with the template's errors, or as {@link TextThreads.run}. */
-  async render(chat: ChatInput, requester: Requester): Promise<string> {
-    const bytes = JOB_BYTES + charactersOf({ $case: 'chat', value: chat });
-    this.checkChatTemplate();
-    return this.threads.run('render', chat, bytes, requester);
+  /** Answers a JSON request of a form about a text, see {@link TextJobs}. */
+  answerText(form: string, bytes: Uint8Array, requester: Requester): Promise<Uint8Array> {
+    return this.threads.run('textAnswer', { form, bytes }, JOB_BYTES + bytes.length, requester);
   }
 
   /** Turns a large request in another protocol, by its service's name, into one in ours. */

@@ -1,5 +1,5 @@
 import type { ErrorReason } from '../../../shared/errors.js';
-import type { ChatInput, GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
 import type { LimitFacts } from '../limits.js';
@@ -43,8 +43,8 @@ export interface TextJobs {
     readonly input: { readonly ids: Uint32Array; readonly options: DetokenizerOptions };
     readonly output: string;
   };
-  /** A conversation to the text that the model gets. */
-  render: { readonly input: ChatInput; readonly output: string };
+  /** The bytes of a JSON request of a form about a text to those of its answer: the door's business. */
+  textAnswer: { readonly input: { readonly form: string; readonly bytes: Uint8Array }; readonly output: Uint8Array };
   /** The bytes of a large JSON request of a form to the bytes of a GenerateStreamRequest for each prompt, and how it is answered: the door's business. */
   json: {
     readonly input: { readonly form: string; readonly bytes: Uint8Array };

@@ -1,11 +1,10 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { request as httpRequest } from 'node:http';
-import { connect } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { startTestGateway, type TestGateway } from '../../../support/gateway.js';
-import { ask, baseOf, eventsOf } from '../../../support/http.js';
+import { ask, baseOf, eventsOf, rawAnswer } from '../../../support/http.js';
 import { Random } from '../../../support/random.js';
 
 let server: TestGateway;
@@ -17,18 +16,7 @@ afterAll(() => server.stop());
 const chat = { messages: [{ role: 'user', content: 'Tell me a story.' }], temperature: 0, max_tokens: 16 };
 const CHAT = '/v1/chat/completions';
 
-/** What a connection gets for bytes that are sent as they are. */
-function raw(bytes: string): Promise<string> {
-  return new Promise((resolve) => {
-    const socket = connect(server.gateway.httpServer!.port, '127.0.0.1', () => socket.write(bytes));
-    let heard = '';
-    socket.on('data', (data) => {
-      heard += data.toString();
-    });
-    socket.on('error', () => undefined);
-    socket.on('close', () => resolve(heard));
-  });
-}
+const raw = (bytes: string) => rawAnswer(server.gateway, bytes);
 
 describe('the HTTP door', () => {
   it('shows a page that asks nobody else for anything', async () => {
@@ -94,7 +82,7 @@ describe('the HTTP door', () => {
   it('answers what is no HTTP with 400, and ends a connection that sends requests before it has answers', async () => {
     expect(await raw('what is this\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
     const body = JSON.stringify({ ...chat, max_tokens: 900, ignore_eos: true });
-    const one = `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const one = `POST ${CHAT} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
     expect(await raw(one.repeat(2000))).toBe('');
     expect((await ask(server.gateway, '/health')).json).toEqual({ status: 'ok' });
   });
@@ -186,8 +174,8 @@ describe('llama.cpp’s paths', () => {
   it('tell errors in llama.cpp’s form, by its names', async () => {
     const { status, json } = await ask(server.gateway, '/completion', { prompt: 'x', n_predict: 0 });
     expect([status, json.error]).toEqual([400, expect.objectContaining({ code: 400, param: 'n_predict' })]);
-    const grammar = await ask(server.gateway, '/completion', { prompt: 'x', grammar: 'root ::= "a"' });
-    expect(grammar.json.error).toMatchObject({ type: 'not_supported_error', param: 'grammar' });
+    const samplers = await ask(server.gateway, '/completion', { prompt: 'x', samplers: ['top_k'] });
+    expect(samplers.json.error).toMatchObject({ type: 'not_supported_error', param: 'samplers' });
   });
 });
 

@@ -3,10 +3,20 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
 import os from 'node:os';
 import path from 'node:path';
+import { create, createFileRegistry, type DescService, fromBinary } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { afterEach, describe, expect, it } from 'vitest';
+import type { Gateway } from '../../../../src/gateway/main.js';
+import { readDescriptorSet } from '../../../../src/shared/grpc/descriptors.js';
 import { hasOpenssl, makeAuthority } from '../../../support/certificates.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
-import { ask } from '../../../support/http.js';
+import { ask, baseOf, rawAnswer } from '../../../support/http.js';
+
+const files = readDescriptorSet().map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
+const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: files }));
+const service = registry.getService('rocmforge.v1.InferenceService') as DescService;
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 const tokenFile = path.join(folder, 'tokens');
@@ -47,6 +57,72 @@ describe('a credential that is demanded', () => {
     expect([connect.status, connect.json.code]).toEqual([401, 'unauthenticated']);
     expect(await metric('rocmforge_credentials_refused_total')).toMatch(new RegExp(`reason="${reason}"\\} 5`));
     expect(gateway.replica.counts.running + gateway.replica.counts.waiting).toBe(0);
+  });
+
+  it('is one: two of them are refused', async () => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    const two = 'Authorization: Bearer of-alice\r\nAuthorization: Bearer of-mallory';
+    const answer = await rawAnswer(
+      server.gateway,
+      `GET /v1/models HTTP/1.1\r\nHost: x\r\n${two}\r\nConnection: close\r\n\r\n`,
+    );
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  it('is taken by Anthropic’s header, too', async () => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    const asked = (key: string) => ask(server!.gateway, '/v1/models', undefined, { headers: { 'x-api-key': key } });
+    expect([(await asked('of-alice')).status, (await asked('of-mallory')).status]).toEqual([200, 401]);
+  });
+
+  it('lets pages of other origins ask; without one none may', async () => {
+    const preflight = {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://chat.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization',
+      },
+    };
+    const allowed = async (gateway: Gateway) => {
+      const { headers } = await ask(gateway, '/v1/completions', undefined, preflight);
+      return [headers.get('access-control-allow-origin'), headers.get('access-control-allow-headers')];
+    };
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    expect(await allowed(server.gateway)).toEqual(['https://chat.example', 'authorization']);
+    const open = await startFakeGateway({ httpListen: '127.0.0.1:0' });
+    expect(await allowed(open.gateway)).toEqual([null, null]);
+    await open.stop();
+  });
+
+  it.each([
+    ['Connect', createConnectTransport],
+    ['gRPC-Web', createGrpcWebTransport],
+  ])('is missed by %s in its own form, with its details, whatever the body', async (_name, transport) => {
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', tokenFile });
+    const client = createClient(
+      service,
+      transport({ baseUrl: baseOf(server.gateway), httpVersion: '1.1' }),
+    ) as unknown as {
+      // biome-ignore lint/suspicious/noExplicitAny: messages of a service that is known at run time alone
+      generate(message: object): Promise<any>;
+      // biome-ignore lint/suspicious/noExplicitAny: as above
+      generateStream(message: object): AsyncIterable<any>;
+    };
+    const message = { input: { case: 'text', value: { text: 'x'.repeat(3_000_000) } } };
+    const calls = [
+      client.generate(message),
+      (async () => {
+        for await (const _ of client.generateStream(message));
+      })(),
+    ];
+    for (const call of calls) {
+      const error = ConnectError.from(await call.catch((thrown: unknown) => thrown));
+      expect(error.code).toBe(Code.Unauthenticated);
+      expect(error.findDetails(registry.getMessage('google.rpc.ErrorInfo')!)).toMatchObject([
+        { reason: 'CREDENTIAL_MISSING' },
+      ]);
+    }
   });
 
   it('lets its bearer in, and everybody to the page and to health', async () => {

@@ -157,13 +157,13 @@ it.each([
   expect((error as APIError).param).toBe(param);
 });
 
-it.each([
-  [{ response_format: { type: 'json_object' } }, 'response_format.type'],
-  [{ reasoning_effort: 'low' }, 'reasoning_effort'],
-])('says of %j that it is not built', async (wrong, param) => {
-  const call = openai.chat.completions.create({ model: 'demo', messages, max_tokens: 4, ...(wrong as object) });
-  await expect(call).rejects.toMatchObject({ status: 400, param });
-});
+it.each([[{ reasoning_effort: 'low' }, 'reasoning_effort']])(
+  'says of %j that it is not built',
+  async (wrong, param) => {
+    const call = openai.chat.completions.create({ model: 'demo', messages, max_tokens: 4, ...(wrong as object) });
+    await expect(call).rejects.toMatchObject({ status: 400, param });
+  },
+);
 
 it('says of a model that is not served that there is none', async () => {
   const call = openai.chat.completions.create({ model: 'gpt-9', messages });

@@ -7,22 +7,24 @@ import {
   type StopMatch,
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import { Timings, type TokenCounts } from '../timings.js';
 
 /** What the end of a completion tells, wherever it comes from. */
-interface End {
+interface End extends TokenCounts {
   readonly finishReason: FinishReason;
   readonly stopMatch: StopMatch | undefined;
-  readonly promptTokens: number;
-  readonly cachedTokens: number;
-  readonly tokens: number;
+  /** Of 64 bits, as near as a number of JSON comes. */
+  readonly seed: number;
 }
 
 /** Answers as llama.cpp's `/completion` has them. */
 export class LlamaAnswer implements AnswerWriter {
-  private readonly began = performance.now();
-  private firstAt: number | undefined;
+  private readonly timings = new Timings();
   private readonly texts = new Map<number, string>();
+  /** Of all completions so far. */
+  private tokens = 0;
 
   constructor(
     private readonly form: AnswerForm,
@@ -30,7 +32,7 @@ export class LlamaAnswer implements AnswerWriter {
   ) {}
 
   begin(): void {
-    this.firstAt ??= performance.now();
+    this.timings.begin();
   }
 
   whole(responses: readonly GenerateResponse[]): unknown {
@@ -51,18 +53,23 @@ export class LlamaAnswer implements AnswerWriter {
         promptTokens: usage?.promptTokens ?? 0,
         cachedTokens: usage?.cachedTokens ?? 0,
         tokens: completion.tokenIds.length,
+        seed: Number(completion.seed),
       }),
     );
   }
 
   events({ event }: GenerateStreamResponse): readonly string[] {
     if (event === undefined) return [];
-    if (event.$case === 'complete') return [JSON.stringify(this.lastOf(event.value))];
+    if (event.$case === 'complete') return [JSON.stringify(this.wanted(this.lastOf(event.value)))];
     this.begin();
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
+    this.tokens += tokenIds.length;
+    // How many the prompt has is told with the end.
+    const counts = { promptTokens: 0, cachedTokens: 0, tokens: this.tokens };
+    const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts) } : {};
     const told = (content: string, tokens: readonly number[], of: readonly TokenLogprobs[]) =>
-      JSON.stringify({ index, content, tokens, stop: false, ...this.probabilities(of) });
+      JSON.stringify({ index, content, tokens, stop: false, ...this.probabilities(of), ...timings });
     if (logprobs.length < 2) return [told(text, tokenIds, logprobs)];
     // Its clients read one token's probabilities an event; where tokens were joined their text goes with the last.
     const last = logprobs.length - 1;
@@ -73,7 +80,7 @@ export class LlamaAnswer implements AnswerWriter {
     return [];
   }
 
-  /** The fields that were asked for: `a/b` is `b` of `a`, and is called so. */
+  /** The fields that were asked for: `a/b` is `b` of `a`, and is called `a/b`. */
   private wanted(answer: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
     const { responseFields } = this.form;
     if (responseFields === undefined) return answer;
@@ -84,14 +91,14 @@ export class LlamaAnswer implements AnswerWriter {
         const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, name);
         value = isThere ? (value as Record<string, unknown>)[name] : undefined;
       }
-      if (value !== undefined) picked[path.split('/').at(-1) as string] = value;
+      if (value !== undefined) picked[path] = value;
     }
     return picked;
   }
 
-  private lastOf({ index, finishReason, stopMatch, usage }: GenerateComplete): unknown {
+  private lastOf({ index, finishReason, stopMatch, usage, seed }: GenerateComplete): Readonly<Record<string, unknown>> {
     const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
-    const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens };
+    const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens, seed: Number(seed) };
     return {
       ...this.last(index, '', [], undefined, end),
       has_new_line: this.texts.get(index)?.includes('\n') ?? false,
@@ -121,32 +128,8 @@ export class LlamaAnswer implements AnswerWriter {
       truncated: false,
       stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
       stopping_word: match?.$case === 'stopString' ? match.value : '',
-      timings: this.timings(end),
-    };
-  }
-
-  /** As far as this door sees them: until the first token, and from it on. */
-  private timings({ promptTokens, cachedTokens, tokens }: End): unknown {
-    const now = performance.now();
-    const promptMs = (this.firstAt ?? now) - this.began;
-    const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
-    const prompted = promptTokens - cachedTokens;
-    const rates = (count: number, ms: number) => ({
-      each: count === 0 ? 0 : ms / count,
-      rate: ms === 0 ? 0 : count / ms,
-    });
-    const prompt = rates(prompted, promptMs);
-    const predicted = rates(tokens, predictedMs);
-    return {
-      cache_n: cachedTokens,
-      prompt_n: prompted,
-      prompt_ms: promptMs,
-      prompt_per_token_ms: prompt.each,
-      prompt_per_second: 1000 * prompt.rate,
-      predicted_n: tokens,
-      predicted_ms: predictedMs,
-      predicted_per_token_ms: predicted.each,
-      predicted_per_second: 1000 * predicted.rate,
+      generation_settings: { ...this.form.settings, seed: end.seed },
+      timings: this.timings.told(end),
     };
   }
 
@@ -159,10 +142,13 @@ export class LlamaAnswer implements AnswerWriter {
       logprob: Math.max(logprob ?? 0, -Number.MAX_VALUE),
     });
     return {
-      completion_probabilities: tokens.map(({ tokenId, logprob, top }) => ({
-        ...one(tokenId, logprob),
-        top_logprobs: top.map((likely) => one(likely.tokenId, likely.logprob)),
-      })),
+      completion_probabilities: new Listed(tokens.length, (i) => {
+        const { tokenId, logprob, top } = tokens[i] as TokenLogprobs;
+        return {
+          ...one(tokenId, logprob),
+          top_logprobs: top.map((likely) => one(likely.tokenId, likely.logprob)),
+        };
+      }),
     };
   }
 }

@@ -1,3 +1,4 @@
+import type { GenerateStreamRequest } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Fields } from '../fields.js';
 import { perPrompt, promptsOf } from '../openai/completion-request.js';
 import type { JsonGeneration } from '../request.js';
@@ -5,6 +6,18 @@ import { messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 
 /** What llama.cpp's server samples with where a request says nothing (its `common_params_sampling`). */
 const DEFAULTS = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 } as const;
+
+/** The same by its names. */
+export const DEFAULT_SETTINGS = {
+  temperature: DEFAULTS.temperature,
+  top_k: DEFAULTS.topK,
+  top_p: DEFAULTS.topP,
+  min_p: DEFAULTS.minP,
+  n_predict: -1,
+};
+
+/** Its word for a random seed is -1, of 32 bits without a sign. */
+const isRandom = (seed: number): boolean => seed < 0 || seed === 2 ** 32 - 1;
 
 /** Samplers that are switched off by these values, and of which nothing else is built. */
 const OFF: Readonly<Record<string, number>> = {
@@ -47,8 +60,7 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
     minP: fields.has('min_p') ? given.minP : DEFAULTS.minP,
     typicalP: given.typicalP ?? fields.number('typ_p'),
     repetitionPenalty: given.repetitionPenalty ?? fields.number('repeat_penalty'),
-    // Any below 0 stands for a random one.
-    seed: fields.has('seed') && (fields.number('seed') as number) < 0 ? undefined : given.seed,
+    seed: fields.has('seed') && isRandom(fields.number('seed') as number) ? undefined : given.seed,
   };
   const most = fields.integer('n_predict', -2, 2 ** 31 - 1);
   const message = messageOf(fields, {
@@ -64,12 +76,37 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   for (const name of OF_THOSE) fields.any(name);
   fields.only('return_progress', false);
   // Where and how something is computed, which changes nothing that is answered.
-  fields.passOver('cache_prompt', 'id_slot', 'timings_per_token', 'n_discard', 'n_indent', 'user');
-  fields.notBuilt('grammar', 'json_schema', 'samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
+  fields.passOver('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');
+  fields.notBuilt('samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
   const responseFields = fields.strings('response_fields');
   const includeTokens = fields.boolean('return_tokens') ?? false;
+  const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
   const form = { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } as const;
-  return { messages, form: { ...form, ...(responseFields && { responseFields }) } };
+  const settings = settingsOf(message, { n_predict: most ?? -1, n_probs: likeliest, stream: isStream });
+  // None named are all.
+  const wanted = responseFields?.length ? { responseFields } : {};
+  return { messages, form: { ...form, timingsPerToken, settings, ...wanted } };
+}
+
+/** What a request is sampled with, by llama.cpp's names. The seed is told by the answer, where it is drawn. */
+function settingsOf(
+  { sampling, stop }: GenerateStreamRequest,
+  given: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  return {
+    ...given,
+    temperature: sampling?.temperature,
+    top_k: sampling?.topK,
+    top_p: sampling?.topP,
+    min_p: sampling?.minP,
+    typical_p: sampling?.typicalP ?? 1,
+    repeat_penalty: sampling?.repetitionPenalty ?? 1,
+    presence_penalty: sampling?.presencePenalty,
+    frequency_penalty: sampling?.frequencyPenalty,
+    logit_bias: Object.entries(sampling?.logitBias ?? {}).map(([token, bias]) => ({ token: Number(token), bias })),
+    stop: stop?.strings,
+    ignore_eos: stop?.ignoreEos,
+  };
 }

@@ -9,8 +9,9 @@ import {
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
+import { Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
-import { chatLogprobs, completionLogprobs } from './logprobs.js';
+import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
 /** What the two forms differ in. */
 interface Shape {
@@ -33,7 +34,7 @@ const SHAPES: Readonly<Record<'chat' | 'completion', Shape>> = {
     object: 'chat.completion',
     chunkObject: 'chat.completion.chunk',
     whole: (completion) => ({ message: messageOf(completion) }),
-    first: '"delta":{"role":"assistant","content":""}',
+    first: '"delta":{"role":"assistant","content":null}',
     chunk: (chunk) => `"delta":${JSON.stringify(deltaOf(chunk))}`,
     last: '"delta":{}',
   },
@@ -57,11 +58,14 @@ export class OpenAiAnswer implements AnswerWriter {
   private head = '';
   /** Completions that have been told of. */
   private readonly begun = new Set<number>();
-  /** Characters of each completion's text so far. */
-  private readonly offsets = new Map<number, number>();
+  /** Of each completion that is streamed. */
+  private readonly completionLogprobs = new Map<number, CompletionLogprobs>();
+  private readonly timings = new Timings();
   private promptTokens = 0;
   private cachedTokens = 0;
   private completionTokens = 0;
+  /** Tokens of all completions that have come so far. */
+  private streamed = 0;
 
   constructor(
     private readonly form: AnswerForm & { readonly kind: 'chat' | 'completion' },
@@ -70,12 +74,19 @@ export class OpenAiAnswer implements AnswerWriter {
     this.shape = SHAPES[form.kind];
   }
 
-  begin(): void {}
+  begin(): void {
+    this.timings.begin();
+  }
 
   whole(responses: readonly GenerateResponse[]): unknown {
     const { idPrefix, object, whole } = this.shape;
     const sum = (count: (usage: Usage) => number) =>
       responses.reduce((total, { usage }) => total + (usage === undefined ? 0 : count(usage)), 0);
+    const counts = {
+      promptTokens: sum(({ promptTokens }) => promptTokens),
+      cachedTokens: sum(({ cachedTokens }) => cachedTokens),
+      tokens: sum(({ completionTokens }) => completionTokens),
+    };
     return {
       id: `${idPrefix}${responses[0]?.requestId}`,
       object,
@@ -86,15 +97,12 @@ export class OpenAiAnswer implements AnswerWriter {
         completions.map((completion) => ({
           index: prompt * completions.length + completion.index,
           ...whole(completion),
-          logprobs: this.logprobs(this.tokensOf(completion, promptLogprobs), 0),
+          logprobs: this.logprobs(this.form.echo ? [...promptLogprobs, ...completion.logprobs] : completion.logprobs),
           finish_reason: finishOf(completion.finishReason),
         })),
       ),
-      usage: usageOf(
-        sum(({ promptTokens }) => promptTokens),
-        sum(({ completionTokens }) => completionTokens),
-        sum(({ cachedTokens }) => cachedTokens),
-      ),
+      usage: usageOf(counts),
+      timings: this.timings.told(counts),
     };
   }
 
@@ -106,8 +114,13 @@ export class OpenAiAnswer implements AnswerWriter {
 
   lastEvents(): readonly string[] {
     if (!this.form.includeUsage) return [DONE];
-    const usage = JSON.stringify(usageOf(this.promptTokens, this.completionTokens, this.cachedTokens));
-    return [`${this.head}],"usage":${usage}}`, DONE];
+    const usage = JSON.stringify(usageOf(this.counts));
+    return [`${this.head}],"usage":${usage},"timings":${JSON.stringify(this.timings.told(this.counts))}}`, DONE];
+  }
+
+  private get counts(): TokenCounts {
+    const { promptTokens, cachedTokens, completionTokens: tokens } = this;
+    return { promptTokens, cachedTokens, tokens };
   }
 
   private headOf(requestId: string): string {
@@ -124,16 +137,16 @@ export class OpenAiAnswer implements AnswerWriter {
   }
 
   private chunk(message: GenerateChunk): readonly string[] {
-    const { index, text, logprobs, promptLogprobs, reasoning, toolCalls } = message;
+    const { index, text, tokenIds, logprobs, promptLogprobs, reasoning, toolCalls } = message;
     const { first, chunk } = this.shape;
     const events: string[] = [];
     if (first !== undefined && !this.begun.has(index)) events.push(this.choice(index, first));
     this.begun.add(index);
+    this.begin();
+    this.streamed += tokenIds.length;
     const tokens = [...promptLogprobs, ...logprobs];
-    const offset = this.offsets.get(index) ?? 0;
-    this.offsets.set(index, offset + text.length);
     if (text === '' && tokens.length === 0 && reasoning === '' && toolCalls.length === 0) return events;
-    const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, offset));
+    const probabilities = this.form.logprobs === undefined ? 'null' : JSON.stringify(this.logprobs(tokens, index));
     events.push(this.choice(index, chunk(message), probabilities));
     return events;
   }
@@ -148,18 +161,24 @@ export class OpenAiAnswer implements AnswerWriter {
   private choice(index: number, content: string, logprobs = 'null', finish?: string): string {
     const reason = finish === undefined ? 'null' : `"${finish}"`;
     const usage = this.form.includeUsage ? ',"usage":null' : '';
-    return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}}`;
+    return `${this.head}{"index":${index},${content},"logprobs":${logprobs},"finish_reason":${reason}}]${usage}${this.timingsSoFar()}}`;
   }
 
-  private tokensOf({ index, logprobs }: Completion, prompt: readonly TokenLogprobs[]): readonly TokenLogprobs[] {
-    return this.form.echo && index === 0 ? [...prompt, ...logprobs] : logprobs;
+  /** Behind the first event, where each tells them. */
+  private timingsSoFar(): string {
+    if (!this.form.timingsPerToken || this.streamed === 0) return '';
+    const counts = { promptTokens: this.promptTokens, cachedTokens: this.cachedTokens, tokens: this.streamed };
+    return `,"timings":${JSON.stringify(this.timings.told(counts))}`;
   }
 
-  private logprobs(tokens: readonly TokenLogprobs[], offset: number): unknown {
+  /** @param index of the completion, where it comes in parts */
+  private logprobs(tokens: readonly TokenLogprobs[], index?: number): unknown {
     if (this.form.logprobs === undefined) return null;
-    return this.form.kind === 'chat'
-      ? chatLogprobs(tokens, this.facts)
-      : completionLogprobs(tokens, this.facts, offset);
+    if (this.form.kind === 'chat') return chatLogprobs(tokens, this.facts);
+    if (index === undefined) return new CompletionLogprobs(this.facts).write(tokens);
+    const writer = this.completionLogprobs.get(index) ?? new CompletionLogprobs(this.facts);
+    this.completionLogprobs.set(index, writer);
+    return writer.write(tokens);
   }
 }
 
@@ -170,15 +189,11 @@ function finishOf(reason: FinishReason): string {
 }
 
 /** Counts of tokens. */
-function usageOf(
-  promptTokens: Usage['promptTokens'],
-  completionTokens: Usage['completionTokens'],
-  cachedTokens: Usage['cachedTokens'],
-): unknown {
+function usageOf({ promptTokens, cachedTokens, tokens }: TokenCounts): unknown {
   return {
     prompt_tokens: promptTokens,
-    completion_tokens: completionTokens,
-    total_tokens: promptTokens + completionTokens,
+    completion_tokens: tokens,
+    total_tokens: promptTokens + tokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
   };
 }

@@ -28,10 +28,9 @@ export function chatRequest(body: unknown): JsonGeneration {
       },
     },
     sampling: samplingOf(fields),
-    stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens')),
+    stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
     output: { logprobs },
   });
-  fields.object('response_format')?.only('type', 'text');
   fields.only('function_call', 'none');
   fields.only('store', false);
   fields.only('service_tier', 'auto', 'default');
@@ -41,10 +40,13 @@ export function chatRequest(body: unknown): JsonGeneration {
   fields.notBuilt('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
   fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
   const { isStream, includeUsage } = streamOf(fields);
+  const timingsPerToken = fields.boolean('timings_per_token') ?? false;
+  // Where something is computed, which changes nothing that is answered.
+  fields.passOver('cache_prompt', 'id_slot');
   fields.end();
   return {
     messages: [message],
-    form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false },
+    form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false, timingsPerToken },
   };
 }
 

@@ -1,4 +1,5 @@
 import type { GenerateStreamRequest } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { MAX_LOGPROBS_OF_MESSAGE } from '../../../request/limits.js';
 import { areIds, Fields } from '../fields.js';
 import type { JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
@@ -21,7 +22,7 @@ export function completionRequest(body: unknown): JsonGeneration {
   const message = messageOf(fields, {
     input: undefined,
     sampling: samplingOf(fields),
-    stop: stopOf(fields, maxTokensOf(fields, 'max_tokens') ?? DEFAULT_MAX_TOKENS),
+    stop: stopOf(fields, maxTokensOf(fields, 'max_tokens', 'n_predict') ?? DEFAULT_MAX_TOKENS),
     output: { logprobs, echo, promptLogprobs: echo ? logprobs : undefined },
   });
   const best = fields.integer('best_of', 1, 64);
@@ -29,9 +30,12 @@ export function completionRequest(body: unknown): JsonGeneration {
   if (fields.string('suffix')) fields.notBuilt('suffix');
   fields.passOver('user');
   const { isStream, includeUsage } = streamOf(fields);
+  const timingsPerToken = fields.boolean('timings_per_token') ?? false;
+  fields.passOver('cache_prompt', 'id_slot');
   const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
-  return { messages, form: { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } };
+  const form = { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } as const;
+  return { messages, form: { ...form, timingsPerToken } };
 }
 
 /** The most prompts of a request. */
@@ -64,10 +68,20 @@ export function perPrompt(
   { fields, isStream }: { readonly fields: Fields; readonly isStream: boolean },
 ): readonly GenerateStreamRequest[] {
   if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
+  checkLogprobsOfAll(message, inputs.length, fields);
   return inputs.map((input, i) => ({
     ...message,
     input,
     // Ids of requests are one generation's each.
     requestId: message.requestId === '' || inputs.length === 1 ? message.requestId : `${message.requestId}-${i}`,
   }));
+}
+
+/** Refuses more log probabilities than one answer may have: of each prompt alone the core sees to that. */
+function checkLogprobsOfAll({ n, stop, output }: GenerateStreamRequest, prompts: number, fields: Fields): void {
+  if (prompts === 1 || output?.logprobs === undefined) return;
+  const count = prompts * (n ?? 1) * (stop?.maxTokens ?? Number.POSITIVE_INFINITY) * (output.logprobs + 1);
+  if (count <= MAX_LOGPROBS_OF_MESSAGE) return;
+  const what = `asks for ${count} log probabilities of ${prompts} prompts, more than the ${MAX_LOGPROBS_OF_MESSAGE}`;
+  fields.refuse('prompt', `${what} of one answer; limit the tokens, or ask for one after the other`);
 }

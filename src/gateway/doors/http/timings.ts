@@ -1,0 +1,39 @@
+/** Counts of a completion's tokens. */
+export interface TokenCounts {
+  readonly promptTokens: number;
+  /** Of those, found computed. */
+  readonly cachedTokens: number;
+  readonly tokens: number;
+}
+
+/** How long an answer takes, as far as a door sees it: until the first token, and from it on. */
+export class Timings {
+  private readonly began = performance.now();
+  private firstAt: number | undefined;
+
+  /** The first token has come. */
+  begin(): void {
+    this.firstAt ??= performance.now();
+  }
+
+  /** As llama.cpp tells them: times in ms, rates by the second. */
+  told({ promptTokens, cachedTokens, tokens }: TokenCounts): Readonly<Record<string, number>> {
+    const now = performance.now();
+    const promptMs = (this.firstAt ?? now) - this.began;
+    const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
+    const prompted = promptTokens - cachedTokens;
+    const each = (count: number, ms: number) => (count === 0 ? 0 : ms / count);
+    const rate = (count: number, ms: number) => (ms === 0 ? 0 : (1000 * count) / ms);
+    return {
+      cache_n: cachedTokens,
+      prompt_n: prompted,
+      prompt_ms: promptMs,
+      prompt_per_token_ms: each(prompted, promptMs),
+      prompt_per_second: rate(prompted, promptMs),
+      predicted_n: tokens,
+      predicted_ms: predictedMs,
+      predicted_per_token_ms: each(tokens, predictedMs),
+      predicted_per_second: rate(tokens, predictedMs),
+    };
+  }
+}

@@ -1,0 +1,80 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { peerOf } from '../peer.js';
+import { connectionOf } from './exchange.js';
+
+export interface UnreadLimits {
+  /** How long what was written may make no progress to its reader. */
+  readonly timeoutMs: number;
+  /** The most bytes of answers that nobody has read. */
+  readonly most: number;
+}
+
+interface Answer {
+  readonly response: ServerResponse;
+  readonly peer: string;
+  unread: number;
+  progressAt: number;
+}
+
+const SWEEP_INTERVAL_MS = 250;
+
+/**
+ * Bounds answers that nobody reads, as calls of gRPC are bounded: one that makes no progress is given up, and where all
+ * together hold too much, the largest of the peer that holds the most.
+ */
+export class UnreadAnswers {
+  private readonly answers = new Set<Answer>();
+  private timer: NodeJS.Timeout | undefined;
+  readonly counters = { slowReaders: 0 };
+
+  constructor(private readonly limits: UnreadLimits) {}
+
+  watch(request: IncomingMessage, response: ServerResponse): void {
+    const peer = peerOf({ getPeer: () => connectionOf(request) });
+    const answer: Answer = { response, peer, unread: 0, progressAt: performance.now() };
+    this.answers.add(answer);
+    response.once('close', () => {
+      this.answers.delete(answer);
+      if (this.answers.size > 0) return;
+      clearInterval(this.timer);
+      this.timer = undefined;
+    });
+    this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
+  }
+
+  private sweep(): void {
+    const now = performance.now();
+    let unread = 0;
+    for (const answer of this.answers) {
+      const left = answer.response.writableLength;
+      if (left === 0 || left < answer.unread) answer.progressAt = now;
+      answer.unread = left;
+      unread += left;
+      if (now - answer.progressAt > this.limits.timeoutMs) this.giveUp(answer);
+    }
+    while (unread > this.limits.most) {
+      const greediest = this.largestOfGreediest();
+      if (greediest === undefined) return;
+      unread -= greediest.unread;
+      greediest.unread = 0;
+      this.giveUp(greediest);
+    }
+  }
+
+  /** Its reader cannot be told: all that is written would wait behind what is unread. */
+  private giveUp({ response }: Answer): void {
+    this.counters.slowReaders += 1;
+    response.destroy();
+  }
+
+  private largestOfGreediest(): Answer | undefined {
+    const sums = new Map<string, number>();
+    for (const { peer, unread } of this.answers) sums.set(peer, (sums.get(peer) ?? 0) + unread);
+    const [greediest] = [...sums].reduce((most, entry) => (entry[1] > most[1] ? entry : most), ['', 0]);
+    let largest: Answer | undefined;
+    for (const answer of this.answers) {
+      if (answer.peer === greediest && answer.unread > (largest?.unread ?? 0)) largest = answer;
+    }
+    return largest;
+  }
+}

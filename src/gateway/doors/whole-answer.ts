@@ -1,0 +1,82 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import { FinishReason, GenerateResponse } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { GenerationParameters, GenerationSink } from '../request/generation.js';
+import { MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
+import type { WaitingClient } from './inference.js';
+import { addParts, bytesBeside, finishReason, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
+
+/**
+ * All that a generation answers, as one message.
+ *
+ * @param start starts it; `done` of what it returns is true when no completion is under way any more
+ * @returns undefined where the client has gone meanwhile
+ * @throws RocmForgeError why it did not end; `MESSAGE_TOO_LARGE`
+ */
+export function wholeAnswer(
+  { n, promptIds }: Pick<GenerationParameters, 'n' | 'promptIds'>,
+  start: (sink: GenerationSink) => { readonly done: boolean },
+  {
+    requestId,
+    model,
+    client,
+    onToken,
+  }: {
+    readonly requestId: string;
+    readonly model: string;
+    readonly client: WaitingClient;
+    /** Told when tokens come. */
+    readonly onToken: (() => void) | undefined;
+  },
+): Promise<GenerateResponse | undefined> {
+  const response = GenerateResponse.fromPartial({ requestId, model });
+  response.completions = Array.from({ length: n }, (_, index) => ({
+    index,
+    text: '',
+    tokenIds: [],
+    logprobs: [],
+    finishReason: FinishReason.UNSPECIFIED,
+    stopMatch: undefined,
+    seed: 0n,
+    reasoning: '',
+    toolCalls: [],
+  }));
+  const usage = { promptTokens: promptIds.length, cachedTokens: 0, completionTokens: 0 };
+  response.usage = usage;
+  let textBytes = 0;
+  return new Promise((resolve, reject) => {
+    client.signal.addEventListener('abort', () => resolve(undefined), { once: true });
+    const sink: GenerationSink = {
+      chunk: (index, tokenIds, text, logprobs, beside) => {
+        const completion = response.completions[index];
+        if (completion === undefined || client.signal.aborted) return;
+        onToken?.();
+        textBytes += Buffer.byteLength(text) + bytesBeside(beside);
+        if (textBytes > MAX_ANSWER_TEXT_BYTES) {
+          const what = `the texts have more than the ${MAX_ANSWER_TEXT_BYTES} bytes of one answer; stream them`;
+          reject(new RocmForgeError('MESSAGE_TOO_LARGE', what));
+          client.giveUp();
+          return;
+        }
+        completion.text += text;
+        if (beside !== undefined) addParts(completion, beside);
+        completion.tokenIds.push(...tokenIds);
+        completion.logprobs.push(...logprobs.map(tokenLogprobs));
+      },
+      prompt: (logprobs) => {
+        response.promptLogprobs = logprobs.map(promptLogprobs);
+      },
+      complete: (index, finish, counts) => {
+        const completion = response.completions[index];
+        if (completion === undefined) return;
+        completion.finishReason = finishReason(finish);
+        completion.stopMatch = stopMatch(finish);
+        completion.seed = counts.seed;
+        usage.cachedTokens = Math.max(usage.cachedTokens, counts.cachedTokens);
+        usage.completionTokens += counts.completionTokens;
+        if (running.done) resolve(response);
+      },
+      error: reject,
+    };
+    const running = start(sink);
+  });
+}
