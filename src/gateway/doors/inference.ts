@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { asRocmForgeError } from '../../shared/errors.js';
 import type {
-  ChatInput,
   DetokenizeRequest,
   DetokenizeResponse,
   GenerateResponse,
