@@ -1,5 +1,5 @@
 import { type Automaton, setsOfClasses } from './automaton.js';
-import { type CodePointSet, EVERYTHING, union } from './code-points.js';
+import { type CodePointSet, EVERYTHING, unionOf } from './code-points.js';
 import { choice, type Expression, type Grammar, IMPOSSIBLE, NOTHING, repeat, sequence } from './grammar.js';
 
 /** How a character of the automaton is written in the text: as itself, or as JSON writes it inside of a string. */
@@ -80,7 +80,7 @@ class Translation {
         const to = next[state * alphabet.classes + of]!;
         if (useful[to] === 1) targets.set(to, [...(targets.get(to) ?? []), sets[of]!]);
       }
-      return [...targets].map(([to, parts]) => ({ to, set: union(...parts) }));
+      return [...targets].map(([to, parts]) => ({ to, set: unionOf(parts) }));
     });
     this.#edges.forEach((edges, state) => {
       for (const { to } of edges) if (to !== state) this.#uses[to]!++;

@@ -1,4 +1,4 @@
-import { type CodePointSet, codePoints, pairs } from './code-points.js';
+import { type CodePointSet, ofRanges, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import type { Work } from './work.js';
 
@@ -61,7 +61,7 @@ export function setsOfClasses({ starts, classOf, classes }: Alphabet): CodePoint
   starts.forEach((start, interval) => {
     if (classOf[interval]! >= 0) found[classOf[interval]!]!.push([start, (starts[interval + 1] ?? 0x110000) - 1]);
   });
-  return found.map((ranges) => codePoints(...ranges));
+  return found.map((ranges) => ofRanges(ranges));
 }
 
 export function accepts({ alphabet, next, accepting }: Automaton, text: string): boolean {

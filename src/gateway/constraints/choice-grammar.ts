@@ -1,4 +1,4 @@
-import { choice, Grammar, text } from './grammar.js';
+import { choiceOf, Grammar, text } from './grammar.js';
 import { invalid, unsupported } from './refusal.js';
 import { Work } from './work.js';
 
@@ -16,5 +16,5 @@ export function choiceGrammar(options: readonly string[]): string {
   const lone = options.findIndex((option) => /\p{Surrogate}/u.test(option));
   if (lone >= 0) throw invalid('choice', place(lone), 'an option has half of a surrogate pair; send whole characters');
   const grammar = new Grammar(new Work('choice'));
-  return grammar.toText(choice(...[...new Set(options)].map(text)))!;
+  return grammar.toText(choiceOf([...new Set(options)].map(text)))!;
 }

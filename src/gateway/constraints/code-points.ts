@@ -8,9 +8,14 @@ const LAST = 0x10ffff;
 const SURROGATES: CodePointSet = [0xd800, 0xdfff];
 
 /** The set of these pairs, in any order and overlapping as they please. */
-export function codePoints(...pairs: readonly (readonly [number, number])[]): CodePointSet {
+export function codePoints(...ranges: readonly (readonly [number, number])[]): CodePointSet {
+  return ofRanges(ranges);
+}
+
+/** The same of a list, which may be longer than a call has arguments. */
+export function ofRanges(ranges: readonly (readonly [number, number])[]): CodePointSet {
   const merged: number[] = [];
-  for (const [first, last] of [...pairs].sort((a, b) => a[0] - b[0])) {
+  for (const [first, last] of [...ranges].sort((a, b) => a[0] - b[0])) {
     const end = merged.length - 1;
     if (end > 0 && first <= merged[end]! + 1) merged[end] = Math.max(merged[end]!, last);
     else merged.push(first, last);
@@ -19,7 +24,11 @@ export function codePoints(...pairs: readonly (readonly [number, number])[]): Co
 }
 
 export function union(...sets: readonly CodePointSet[]): CodePointSet {
-  return codePoints(...sets.flatMap(pairs));
+  return unionOf(sets);
+}
+
+export function unionOf(sets: readonly CodePointSet[]): CodePointSet {
+  return ofRanges(sets.flatMap(pairs));
 }
 
 /** Every scalar value that is not in the set. */
@@ -31,7 +40,7 @@ export function complement(set: CodePointSet): CodePointSet {
     next = last + 1;
   }
   if (next <= LAST) outside.push([next, LAST]);
-  return codePoints(...outside);
+  return ofRanges(outside);
 }
 
 export function intersection(a: CodePointSet, b: CodePointSet): CodePointSet {

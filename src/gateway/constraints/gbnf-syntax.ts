@@ -1,5 +1,5 @@
-import { type CodePointSet, codePoints, complement } from './code-points.js';
-import { characters, choice, type Expression, IMPOSSIBLE, repeat, rule, sequence, text } from './grammar.js';
+import { type CodePointSet, complement, ofRanges } from './code-points.js';
+import { characters, choiceOf, type Expression, IMPOSSIBLE, repeat, rule, sequenceOf, text } from './grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { invalid, unsupported } from './refusal.js';
 
@@ -81,14 +81,14 @@ class GbnfParser {
       options.push(this.#sequence(isNested));
     }
     this.#depth--;
-    return choice(...options);
+    return choiceOf(options);
   }
 
   #sequence(isNested: boolean): Expression {
     const parts: Expression[] = [];
     for (;;) {
       const part = this.#element();
-      if (part === undefined) return sequence(...parts);
+      if (part === undefined) return sequenceOf(parts);
       parts.push(this.#quantified(part));
       this.#space(isNested);
     }
@@ -138,9 +138,9 @@ class GbnfParser {
   }
 
   #literal(from: number): Expression {
-    const codePoint: number[] = [];
-    while (!this.#take('"')) codePoint.push(this.#character('"', from));
-    return text(String.fromCodePoint(...codePoint));
+    let literal = '';
+    while (!this.#take('"')) literal += String.fromCodePoint(this.#character('"', from));
+    return text(literal);
   }
 
   #class(from: number): CodePointSet {
@@ -154,7 +154,7 @@ class GbnfParser {
       if (last < first) this.#wrong('[', 'a class has a range out of order', from);
       ranges.push([first, last]);
     }
-    const set = isNegated ? complement(codePoints(...ranges)) : complement(complement(codePoints(...ranges)));
+    const set = isNegated ? complement(ofRanges(ranges)) : complement(complement(ofRanges(ranges)));
     if (set.length === 0) this.#wrong('[', 'a class has no characters, so nothing matches it', from);
     return set;
   }

@@ -20,7 +20,10 @@ export const text = (value: string): Expression => ({ kind: 'text', text: value 
 export const rule = (name: string): Expression => ({ kind: 'rule', name });
 export const characters = (set: CodePointSet): Expression => ({ kind: 'characters', set });
 
-export function sequence(...parts: readonly Expression[]): Expression {
+export const sequence = (...parts: readonly Expression[]) => sequenceOf(parts);
+
+/** The same of a list, which may be longer than a call has arguments. */
+export function sequenceOf(parts: readonly Expression[]): Expression {
   const flat = parts
     .flatMap((part) => (part.kind === 'sequence' ? part.parts : [part]))
     .filter((part) => part !== NOTHING);
@@ -28,7 +31,10 @@ export function sequence(...parts: readonly Expression[]): Expression {
   return flat.length === 0 ? NOTHING : flat.length === 1 ? flat[0]! : { kind: 'sequence', parts: flat };
 }
 
-export function choice(...options: readonly Expression[]): Expression {
+export const choice = (...options: readonly Expression[]) => choiceOf(options);
+
+/** The same of a list. */
+export function choiceOf(options: readonly Expression[]): Expression {
   const flat = options.flatMap((option) => (option.kind === 'choice' ? option.options : [option]));
   const distinct = [...new Set(flat)];
   return distinct.length === 0
@@ -51,18 +57,22 @@ export const optional = (what: Expression) => repeat(what, 0, 1);
 export class Grammar {
   readonly #rules = new Map<string, Expression>();
   readonly #names = new Map<string, string>();
+  readonly #open: (() => void)[] = [];
   #made = 0;
 
   constructor(readonly work: Work) {}
 
-  /** A rule of this content, known by its key: it is made once. Its content may refer to itself. */
+  /**
+   * A rule of this content, known by its key: it is made once. Its content is made later, when {@link toText} is called, so that
+   * rules may refer to themselves and to others as deep as they please.
+   */
   shared(key: string, stem: string, content: () => Expression): Expression {
     const known = this.#names.get(key);
     if (known !== undefined) return rule(known);
     const name = this.#free(stem);
     this.#names.set(key, name);
     this.#rules.set(name, IMPOSSIBLE);
-    this.#rules.set(name, content());
+    this.#open.push(() => this.#rules.set(name, content()));
     return rule(name);
   }
 
@@ -98,6 +108,7 @@ export class Grammar {
    * @returns undefined when nothing at all fits
    */
   toText(root: Expression): string | undefined {
+    for (let make = this.#open.pop(); make !== undefined; make = this.#open.pop()) make();
     this.#rules.set('root', root);
     const finishable = this.#finishable();
     if (!finishable.has('root')) return undefined;
@@ -128,7 +139,11 @@ export class Grammar {
   #finishable(): Set<string> {
     const users = new Map<string, string[]>();
     for (const [name, content] of this.#rules) {
-      for (const used of new Set(rulesIn(content))) users.set(used, [...(users.get(used) ?? []), name]);
+      for (const used of new Set(rulesIn(content))) {
+        const known = users.get(used);
+        if (known === undefined) users.set(used, [name]);
+        else known.push(name);
+      }
     }
     const finishable = new Set<string>();
     const open = [...this.#rules.keys()];
@@ -163,10 +178,10 @@ function canFinish(expression: Expression, finishable: ReadonlySet<string>): boo
 function pruned(expression: Expression, finishable: ReadonlySet<string>): Expression {
   switch (expression.kind) {
     case 'sequence':
-      return sequence(...expression.parts.map((part) => pruned(part, finishable)));
+      return sequenceOf(expression.parts.map((part) => pruned(part, finishable)));
     case 'choice':
-      return choice(
-        ...expression.options
+      return choiceOf(
+        expression.options
           .filter((option) => canFinish(option, finishable))
           .map((option) => pruned(option, finishable)),
       );

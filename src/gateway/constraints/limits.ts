@@ -6,10 +6,12 @@ export const CONSTRAINT_LIMITS = {
   nesting: 64,
   /** The largest count of a repetition: {m,n}, minItems, maxLength and the like. */
   repetitions: 10_000,
+  /** Of an array in a schema: enum, required, anyOf and the like. */
+  entries: 10_000,
   /** States of one automaton. */
   states: 3_000,
   /** Transitions and closures that all automata of one constraint may take to build, a few seconds at most. */
-  work: 30_000_000,
+  work: 15_000_000,
   /** Alternatives that one schema becomes when its anyOf, oneOf, not and the like are multiplied out. */
   alternatives: 1_500,
   /** Rules of the grammar that is made. */

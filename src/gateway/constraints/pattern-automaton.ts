@@ -49,6 +49,7 @@ export function ofPattern(pattern: Pattern, work: Work): Automaton {
   const machine = new Machine(work);
   const final = machine.add(pattern, machine.state());
   const sets = machine.sets;
+  work.spend(sets.length * sets.reduce((sum, set) => sum + set.length, 0));
   const alphabet = alphabetOf(sets);
   const classesOf = sets.map((set) => {
     const found = new Set<number>();

@@ -6,7 +6,7 @@ import {
   LINE_TERMINATORS,
   only,
   SPACE,
-  union,
+  unionOf,
   WORD,
 } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
@@ -176,7 +176,7 @@ class PatternParser {
       else sets.push(codePoints([first!, last!]));
     }
     // One long list, merged once: a class of thousands of ranges stays cheap.
-    const set = union(...sets);
+    const set = unionOf(sets);
     return isNegated ? complement(set) : set;
   }
 

@@ -1,4 +1,4 @@
-import { type CodePointSet, codePoints } from './code-points.js';
+import { type CodePointSet, ofRanges } from './code-points.js';
 
 const known = new Map<string, CodePointSet | undefined>();
 
@@ -25,7 +25,7 @@ export function unicodeProperty(name: string): CodePointSet | undefined {
     if (last !== undefined && last[1] === codePoint - 1) last[1] = codePoint;
     else ranges.push([codePoint, codePoint]);
   }
-  const set = codePoints(...ranges);
+  const set = ofRanges(ranges);
   known.set(name, set);
   return set;
 }

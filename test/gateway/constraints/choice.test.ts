@@ -10,6 +10,11 @@ describe('a choice', () => {
     expect(await acceptedBy(grammar, texts)).toEqual(texts.slice(0, 6));
   });
 
+  it('may be of tens of thousands of options', () => {
+    const options = Array.from({ length: 40_000 }, (_, at) => at.toString(36));
+    expect(grammarOf({ $case: 'choice', value: { options } }).length).toBeGreaterThan(200_000);
+  });
+
   const refused: [string, string[], string, string][] = [
     ['no options', [], 'CONSTRAINT_INVALID', 'options[0]'],
     ['an empty option', ['a', ''], 'CONSTRAINT_UNSUPPORTED', 'options[1]'],

@@ -80,3 +80,23 @@ describe('a grammar that is refused names line and column', () => {
     });
   }
 });
+
+describe('a grammar that is long is taken or refused by name', () => {
+  const long: [string, string][] = [
+    ['alternatives', `root ::= ${'a|'.repeat(120_000)}"b"\na ::= "a"`],
+    ['elements', `root ::= ${'"a" '.repeat(60_000)}`],
+    ['a literal', `root ::= "${'a'.repeat(250_000)}"`],
+    ['a class', `root ::= [${'ab'.repeat(120_000)}]`],
+  ];
+  for (const [what, source] of long) {
+    it(what, () => {
+      let reason = 'none';
+      try {
+        grammarOf({ $case: 'grammar', value: source });
+      } catch (error) {
+        reason = (error as { reason?: string }).reason ?? String(error);
+      }
+      expect(['none', 'CONSTRAINT_UNSUPPORTED']).toContain(reason);
+    });
+  }
+});

@@ -83,6 +83,15 @@ describe('a hostile schema is refused before it costs much', () => {
         })),
       }),
     ],
+    [
+      'a reference to a reference, thousands of times',
+      JSON.stringify({
+        $ref: '#/$defs/a0',
+        $defs: Object.fromEntries(Array.from({ length: 5000 }, (_, at) => [`a${at}`, { $ref: `#/$defs/a${at + 1}` }])),
+      }),
+    ],
+    ['more constants than the limit', JSON.stringify({ enum: Array.from({ length: 40_000 }, (_, at) => at) })],
+    ['more branches than the limit', JSON.stringify({ allOf: Array.from({ length: 80_000 }, () => ({})) })],
     ['a pattern of exponentially many states', JSON.stringify({ pattern: '^(a|b)*a(a|b){20}$' })],
     ['counts in one another', JSON.stringify({ pattern: '^((a{100}){100}){100}$' })],
     [
@@ -102,6 +111,37 @@ describe('a hostile schema is refused before it costs much', () => {
   for (const [what, schema] of hostile) {
     it(what, () => {
       expect(refusalOf(schema).reason).toMatch(/^CONSTRAINT_/);
+    });
+  }
+});
+
+describe('a schema that is large and means little is taken', () => {
+  const large: [string, unknown][] = [
+    [
+      'thousands of properties',
+      {
+        type: 'object',
+        properties: Object.fromEntries(Array.from({ length: 3000 }, (_, at) => [`a${at}`, true])),
+        additionalProperties: false,
+      },
+    ],
+    [
+      'values in one another by thousands of references',
+      {
+        $ref: '#/$defs/a0',
+        $defs: Object.fromEntries(
+          Array.from({ length: 3000 }, (_, at) => [
+            `a${at}`,
+            { type: 'array', items: at === 2999 ? {} : { $ref: `#/$defs/a${at + 1}` } },
+          ]),
+        ),
+      },
+    ],
+    ['a long pattern', { pattern: `^${'ab'.repeat(1200)}$` }],
+  ];
+  for (const [what, schema] of large) {
+    it(what, () => {
+      expect(refusalOf(JSON.stringify(schema)).reason).toBe('none');
     });
   }
 });

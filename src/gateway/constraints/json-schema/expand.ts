@@ -25,6 +25,8 @@ import { withUnevaluated } from './unevaluated.js';
 
 /** How deep two schemas are compared to prove that they have no value in common. */
 const COMPARED_DEPTH = 4;
+/** Schemas that are opened within one another, in place. */
+const MOST_OPEN = 200;
 /** With annotations in play, each subset of anyOf's branches is an alternative of its own. */
 const MOST_BRANCHES_WITH_ANNOTATIONS = 5;
 
@@ -94,6 +96,7 @@ export class Expansion {
       const reading = new Reading(node, this.work);
       throw reading.unsupported('$ref', 'it refers to itself without anything in between');
     }
+    if (this.#open.size > MOST_OPEN) this.work.tooMuch(`more than ${MOST_OPEN} references lead from one to the next`);
     this.#open.add(key);
     const shape = make();
     this.#open.delete(key);

@@ -7,7 +7,17 @@ import {
   lengthAutomaton,
   textsAutomaton,
 } from '../automaton.js';
-import { choice, type Expression, IMPOSSIBLE, NOTHING, optional, repeat, sequence, text } from '../grammar.js';
+import {
+  choice,
+  choiceOf,
+  type Expression,
+  IMPOSSIBLE,
+  NOTHING,
+  optional,
+  repeat,
+  sequence,
+  text,
+} from '../grammar.js';
 import { writtenInJson } from '../json-strings.js';
 import {
   type Conjunction,
@@ -74,7 +84,7 @@ export function objectExpression(
       value: conjoin(value, exists.value),
     }))
     .filter(({ names, value }) => !isEmpty(names) && !isNever(value));
-  return choice(...asNamed, members(object, named, others, matching, values, refuse));
+  return choiceOf([...asNamed, members(object, named, others, matching, values, refuse)]);
 }
 
 /** A refusal by the first of some keywords that the object's schemas have. */
@@ -117,7 +127,7 @@ function otherMember(others: readonly OtherNames[], values: ValueGrammar): Expre
 class Body {
   readonly #least: number;
   readonly #most: number;
-  readonly #known = new Map<string, Expression>();
+  readonly #id: string;
 
   constructor(
     readonly listed: readonly Member[],
@@ -127,6 +137,7 @@ class Body {
     readonly values: ValueGrammar,
     readonly refuse: Refuse,
   ) {
+    this.#id = values.grammar.fresh();
     const required = listed.filter(({ isRequired }) => isRequired).length;
     this.#least = min <= required + (must === undefined ? 0 : 1) ? 0 : min;
     this.#most = other === IMPOSSIBLE && must === undefined && max >= listed.length ? MOST : max;
@@ -142,12 +153,8 @@ class Body {
   from(index: number, written: number, isStarted: boolean): Expression {
     const isCounted = this.#least > 0 || this.#most < MOST;
     const count = isCounted ? written : 0;
-    const key = `${index} ${count} ${isStarted}`;
-    const known = this.#known.get(key);
-    if (known !== undefined) return known;
-    const made = this.values.grammar.add('members', this.#content(index, written, isStarted));
-    this.#known.set(key, made);
-    return made;
+    const key = `members ${this.#id} ${index} ${count} ${isStarted}`;
+    return this.values.grammar.shared(key, 'members', () => this.#content(index, written, isStarted));
   }
 
   #content(index: number, written: number, isStarted: boolean): Expression {

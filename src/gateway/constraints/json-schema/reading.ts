@@ -63,6 +63,12 @@ export class Reading {
     const value = this.schema[keyword];
     if (value === undefined) return [];
     if (!Array.isArray(value)) throw this.wrong(keyword, `${keyword} must be an array`);
+    if (value.length > CONSTRAINT_LIMITS.entries) {
+      throw this.unsupported(
+        keyword,
+        `${keyword} has ${value.length} entries, ${CONSTRAINT_LIMITS.entries} are the most`,
+      );
+    }
     return value;
   }
 

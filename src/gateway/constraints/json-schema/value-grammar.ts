@@ -5,6 +5,7 @@ import { codePoints, DIGITS, EVERYTHING } from '../code-points.js';
 import {
   characters,
   choice,
+  choiceOf,
   type Expression,
   Grammar,
   IMPOSSIBLE,
@@ -67,7 +68,7 @@ export class ValueGrammar {
           this.expansion.document,
         )
       : [];
-    return choice(
+    return choiceOf([
       ...[null, true, false].filter((constant) => constants.has(constant)).map((constant) => text(String(constant))),
       ...numbers.map((set) => this.#number(set)),
       ...strings.map((set) => this.string(set)),
@@ -75,7 +76,7 @@ export class ValueGrammar {
       ...objects.map((object) =>
         object === ALL_OBJECTS ? this.anyObject() : objectExpression(object, order, conjunction, this),
       ),
-    );
+    ]);
   }
 
   /** The refusal of a keyword that one of the schemas of a value has, by where it is. */
@@ -135,7 +136,7 @@ export class ValueGrammar {
 
   #number({ automaton, isInteger, values }: NumberSet): Expression {
     const { numbers } = this.expansion;
-    if (values !== undefined) return choice(...values.map((value) => text(JSON.stringify(value))));
+    if (values !== undefined) return choiceOf(values.map((value) => text(JSON.stringify(value))));
     if (automaton !== undefined) {
       const written = isInteger ? bothOf(automaton, numbers.integerTexts(), this.work) : automaton;
       return this.automaton(written, 'number', characters);
@@ -156,7 +157,7 @@ export class ValueGrammar {
 
   /** A JSON string with its quotation marks. */
   string({ automaton, min, max, values }: StringSet): Expression {
-    if (values !== undefined) return choice(...values.map((value) => text(JSON.stringify(value))));
+    if (values !== undefined) return choiceOf(values.map((value) => text(JSON.stringify(value))));
     if (automaton !== undefined) {
       const isCounted = min > 0 || max < MOST;
       const counted = isCounted ? bothOf(automaton, lengthAutomaton(min, max, this.work), this.work) : automaton;
