@@ -97,8 +97,8 @@ export class ConnectionGuard {
     if (this.offences.size > MOST_OFFENDERS) this.offences.clear();
     const bucket = this.offences.get(peer) ?? new TokenBucket(OFFENCES.burst, performance.now());
     this.offences.set(peer, bucket);
-    bucket.level(OFFENCES.burst, OFFENCES.perSecond, performance.now());
-    bucket.take(1);
+    const left = bucket.level(OFFENCES.burst, OFFENCES.perSecond, performance.now());
+    if (left > -OFFENCES.burst) bucket.take(1);
   }
 
   private isOffender(peer: string): boolean {

@@ -196,6 +196,8 @@ export class Exchange {
     const count = (data: Buffer): void => {
       drained += Math.max(data.length, PIECE_BYTES);
       if (drained <= MOST_DRAINED_BYTES) return;
+      // Once: the rest of the packet is still to come.
+      request.off('data', count);
       this.options.onOffence();
       request.socket.destroy();
     };
