@@ -248,7 +248,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     }
     if (options.otlpEndpoint) {
       const { startTracing } = await import('./tracing.js');
-      endTracing = await startTracing(options.otlpEndpoint);
+      const spans = { ended: 0, exported: 0 };
+      endTracing = await startTracing(options.otlpEndpoint, spans);
+      metrics.total('spans_total', 'Spans of requests', () => spans.ended);
+      metrics.total('spans_exported_total', 'Spans that the collector took', () => spans.exported);
     }
     encoder.warm();
     await router.start();

@@ -87,3 +87,13 @@ it('tells a collector of each request: its queue, prefill and decode, and what w
   expect(refused?.attributes).toMatchObject({ 'rocmforge.outcome': 'INVALID_FIELD' });
   expect(JSON.stringify(told, (_, value) => (typeof value === 'bigint' ? String(value) : value))).not.toContain('Once');
 }, 60_000);
+
+it('counts spans, and those that the collector took', async () => {
+  const counted = async (name: string) => {
+    const text = await server.gateway.metrics.registry.getSingleMetricAsString(`rocmforge_${name}_total`);
+    return Number(/^\S+ (\d+)$/m.exec(text.replace(/^#.*$/gm, ''))?.[1]);
+  };
+  // The server has ended, and sent what was left.
+  expect(await counted('spans')).toBeGreaterThan(0);
+  expect(await counted('spans_exported')).toBe(await counted('spans'));
+});

@@ -31,6 +31,8 @@ const RETRY_MS = 1000;
 const MAX_PATH_CHARACTERS = 128;
 /** What gRPC clients send at most by custom; told them, so that they refuse by themselves what is more. */
 const MAX_HEADER_BYTES = 8192;
+/** What the pieces of a call may count for beyond their bytes: 4,096 that are all but empty, none of which a library sends. */
+const MOST_WASTED_BYTES = 4 << 20;
 /** The most that deflate packs into a byte. */
 const MOST_PACKED = 1032;
 
@@ -50,6 +52,8 @@ interface Call {
   readonly path: string;
   readonly startedAt: number;
   readonly frames: MessageFrames;
+  /** What its pieces count for beyond their bytes. */
+  wasted: number;
   /** Bytes that it counts for while its request is not there as a whole. */
   unfinished: number;
   isCompressed: boolean;
@@ -77,6 +81,8 @@ export class CallGuard {
   constructor(
     private readonly limits: CallLimits,
     private readonly log: Logger,
+    /** Told of a connection that sends what no client does. */
+    private readonly onOffence: (connection: string) => void = () => undefined,
   ) {
     this.mostUnpacked = Math.max(...limits.requestBytes.values());
   }
@@ -119,6 +125,7 @@ export class CallGuard {
       path: headers[':path'] as string,
       startedAt: now,
       frames: new MessageFrames(),
+      wasted: 0,
       unfinished: 0,
       isCompressed: false,
       hasArrived: false,
@@ -146,6 +153,13 @@ export class CallGuard {
     if (call.stream.closed) return;
     const most = this.limits.requestBytes.get(call.path);
     let added = Math.max(data.length, PIECE_BYTES);
+    call.wasted += added - data.length;
+    if (call.wasted > MOST_WASTED_BYTES) {
+      this.counters.refused += 1;
+      this.onOffence(call.connection);
+      call.stream.session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      return;
+    }
     for (const { callBytes, bytes, isCompressed, isFirst } of call.frames.read(data)) {
       if (most !== undefined && callBytes > most) {
         this.counters.refused += 1;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
+import { TokenBucket } from '../../../shared/token-bucket.js';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
 
@@ -26,6 +27,9 @@ export const METRICS_CONNECTIONS = 16;
 /** Files that are left for executors, model files and logs, and for metrics. */
 const RESERVED_FILES = 64 + METRICS_CONNECTIONS;
 const FEWEST_CONNECTIONS = 8;
+/** Offences of a peer: at once, and a second. */
+const OFFENCES = { burst: 10, perSecond: 1 };
+const MOST_OFFENDERS = 4096;
 
 /**
  * Bounds connections. When there are too many, or too many of one peer, one that does nothing makes room for a new one: of
@@ -38,6 +42,8 @@ export class ConnectionGuard {
   private readonly ofPeer = new Map<string, number>();
   private readonly most: number;
   private timer: NodeJS.Timeout | undefined;
+  /** What is left to peers that did what no client does, by peer. */
+  private readonly offences = new Map<string, TokenBucket>();
   readonly counters = { refused: 0, closed: 0 };
 
   constructor(
@@ -69,7 +75,7 @@ export class ConnectionGuard {
   admit(socket: Socket): boolean {
     const name = nameOf(socket);
     const peer = peerOf({ getPeer: () => name });
-    if (!this.hasRoom(peer)) {
+    if (this.isOffender(peer) || !this.hasRoom(peer)) {
       this.counters.refused += 1;
       return false;
     }
@@ -80,6 +86,24 @@ export class ConnectionGuard {
     socket.once('close', () => this.forget(socket));
     this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
     return true;
+  }
+
+  /**
+   * A connection did what no client does and what cost much more than its bytes. It is for its owner to end; whoever goes on
+   * like this has new ones refused, which costs almost nothing.
+   */
+  offended(name: string): void {
+    const peer = peerOf({ getPeer: () => name });
+    if (this.offences.size > MOST_OFFENDERS) this.offences.clear();
+    const bucket = this.offences.get(peer) ?? new TokenBucket(OFFENCES.burst, performance.now());
+    this.offences.set(peer, bucket);
+    const left = bucket.level(OFFENCES.burst, OFFENCES.perSecond, performance.now());
+    if (left > -OFFENCES.burst) bucket.take(1);
+  }
+
+  private isOffender(peer: string): boolean {
+    const bucket = this.offences.get(peer);
+    return bucket !== undefined && bucket.level(OFFENCES.burst, OFFENCES.perSecond, performance.now()) < 1;
   }
 
   private countOf(peer: string): number {

@@ -100,6 +100,7 @@ export async function openPublicServer(
       requestBytes,
     },
     log,
+    (connection) => connections.offended(connection),
   );
   const { maxConnections = 1024, handshakeTimeoutMs = 10_000 } = options;
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls);

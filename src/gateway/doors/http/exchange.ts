@@ -6,6 +6,7 @@ import type { Trust } from '../../trust/trust.js';
 import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingClient } from '../inference.js';
 import { peerOf } from '../peer.js';
+import { PIECE_BYTES } from '../pieces.js';
 import type { Bodies } from './bodies.js';
 import { statusOf } from './errors.js';
 import { jsonInSlices } from './json-slices.js';
@@ -18,7 +19,7 @@ const UNAUTHORIZED = 401;
 const JSON_TYPE = 'application/json; charset=utf-8';
 
 /** Bytes and time for which a refused request is read on. */
-const MOST_DRAINED_BYTES = 16 << 20;
+const MOST_DRAINED_BYTES = 8 << 20;
 const DRAIN_MS = 2000;
 
 /** The name of a connection: its peer's address and port. */
@@ -34,6 +35,8 @@ export interface ExchangeOptions {
   readonly errorForm: ErrorForm;
   /** Told of each error that is answered. */
   readonly onRefused: (error: RocmForgeError) => void;
+  /** Told where it sends what no client does. */
+  readonly onOffence: () => void;
 }
 
 /** One request and its answer. */
@@ -191,8 +194,12 @@ export class Exchange {
       response.end();
     };
     const count = (data: Buffer): void => {
-      drained += data.length;
-      if (drained > MOST_DRAINED_BYTES) end();
+      drained += Math.max(data.length, PIECE_BYTES);
+      if (drained <= MOST_DRAINED_BYTES) return;
+      // Once: the rest of the packet is still to come.
+      request.off('data', count);
+      this.options.onOffence();
+      request.socket.destroy();
     };
     const timer = setTimeout(end, DRAIN_MS);
     timer.unref();

@@ -76,6 +76,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
     if (requests.isBusy(request)) {
+      if (!request.socket.destroyed) connections.offended(connectionOf(request));
       request.socket.destroy();
       return;
     }
@@ -89,6 +90,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
       trust,
       errorForm: errorFormOf(found),
       onRefused: ({ reason }) => context.onRefused(reason),
+      onOffence: () => connections.offended(connectionOf(request)),
     });
     requests.add(exchange);
     unread.watch(request, response);

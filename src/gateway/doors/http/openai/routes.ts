@@ -24,6 +24,8 @@ function modelOf(
     object: 'model',
     created: started,
     owned_by: 'rocmforge',
+    aliases: [name],
+    tags: [],
     max_model_len: contextLength,
     meta: { n_vocab: vocabularySize, n_ctx: contextLength, n_params: Number(parameters) },
   };
