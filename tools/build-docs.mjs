@@ -77,7 +77,7 @@ async function apiPage() {
     '',
     'A request that uses one of these is refused with UNIMPLEMENTED and an `ErrorInfo` that names the field:',
     '',
-    ...UNIMPLEMENTED_FIELDS.map(({ field }) => `- \`${field}\``),
+    ...UNIMPLEMENTED_FIELDS.map(({ field, what }) => `- \`${field}\`${what === undefined ? '' : `: ${what}`}`),
     '',
     '## Limits',
     '',

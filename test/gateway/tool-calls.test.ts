@@ -7,6 +7,7 @@ import {
   GenerateRequest,
   type GenerateResponse,
   type GenerateStreamResponse,
+  ToolChoiceMode,
 } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { FakeExecutor } from '../doubles/fake-executor.js';
 import { FAKE_VOCABULARY, type FakeGateway, spelled, startFakeGateway } from '../support/fake-gateway.js';
@@ -210,10 +211,39 @@ describe('tools are refused by name', () => {
     ],
     [{ choice: { $case: 'mode' as const, value: 9 } }, 'mode is 9, which is no mode'],
     [{}, 'is empty'],
-    [{ choice: { $case: 'mode' as const, value: 3 } }, 'is not built yet'],
   ])('with a choice that is none: %j', async (toolChoice, words) => {
     server = await start();
     expect(await refusal(chat({ toolChoice }))).toContain(words);
+  });
+
+  it.each(['glm', 'qwen3-coder'] as const)('with a demand for a call that is written as %s', async (toolParser) => {
+    server = await start({ toolParser });
+    const toolChoice = { choice: { $case: 'mode' as const, value: ToolChoiceMode.REQUIRED } };
+    expect(await refusal(chat({ toolChoice }))).toMatch(/chat\.tool_choice \(.*glm, qwen3-coder.*\) is not built yet/);
+  });
+
+  it('with a demand for a call of a model that writes harmony', async () => {
+    server = await start({ toolParser: 'harmony', reasoningParser: 'harmony' });
+    const toolChoice = { choice: { $case: 'function' as const, value: 'clock' } };
+    expect(await refusal(chat({ toolChoice }))).toMatch(/chat\.tool_choice \(.*harmony\) is not built yet/);
+  });
+
+  it('with a demand for a call beside a constraint, which is another form', async () => {
+    server = await start();
+    const toolChoice = { choice: { $case: 'mode' as const, value: ToolChoiceMode.REQUIRED } };
+    const call = server.client.generateStream(
+      request({ input: chat({ toolChoice }), constraint: { kind: { $case: 'regex', value: 'a' } } }),
+    );
+    await expect(call.toArray()).rejects.toThrow(
+      /constraint cannot be kept with a chat\.tool_choice that demands a call/,
+    );
+  });
+
+  it('with strict tools where no call must come', async () => {
+    server = await start();
+    expect(await refusal(chat({ tools: [{ name: 'clock', strict: true }] }))).toMatch(
+      /chat\.tools\.strict \(where no call must come\) is not built yet/,
+    );
   });
 
   it('with a demand for a call and none to call', async () => {

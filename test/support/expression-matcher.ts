@@ -21,6 +21,9 @@ export function produces(rules: Rules, text: string): boolean {
         );
         return new Set(isIn ? [from + 1] : []);
       }
+      case 'special':
+        // No text is one.
+        return new Set();
       case 'rule': {
         const key = `${expression.name} ${from}`;
         if (!ends.has(key)) {
@@ -70,6 +73,8 @@ export function derived(rules: Rules, random: Random): string {
     switch (expression.kind) {
       case 'text':
         return expression.text;
+      case 'special':
+        throw new Error(`no text is the token ${expression.name}`);
       case 'characters': {
         const pair = 2 * random.below(expression.set.length / 2);
         const [first, last] = [expression.set[pair]!, Math.min(expression.set[pair + 1]!, expression.set[pair]! + 200)];

@@ -5,17 +5,24 @@ import { schemaGrammar } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 import { regexGrammar } from './regex-grammar.js';
+import type { SpecialTokenNames } from './special-token-names.js';
+import { type DemandedCalls, toolCallsGrammar } from './tool-calls-grammar.js';
 
-/** A constraint of which the kind is known. */
-export type GivenConstraint = NonNullable<Constraint['kind']>;
+/** A constraint of which the kind is known, or calls that must come. */
+export type GivenConstraint =
+  | NonNullable<Constraint['kind']>
+  | { readonly $case: 'toolCalls'; readonly value: DemandedCalls };
+
+const NO_NAMES: SpecialTokenNames = { special: [], ends: [] };
 
 /**
  * The grammar of the texts that satisfy a constraint, as `@mlc-ai/web-xgrammar` reads grammars, with the rule `root`. It says
  * exactly what the constraint says, or the constraint is refused. Nothing is read, no time is looked at.
  *
+ * @param names which markup of calls is a special token; default none
  * @throws RocmForgeError `CONSTRAINT_INVALID`, `CONSTRAINT_UNSUPPORTED`: the field, where in it (`at`) and the `keyword`
  */
-export function grammarOf(constraint: GivenConstraint): string {
+export function grammarOf(constraint: GivenConstraint, names: SpecialTokenNames = NO_NAMES): string {
   switch (constraint.$case) {
     case 'jsonSchema':
       refuseLength('json_schema', constraint.value.length);
@@ -32,8 +39,13 @@ export function grammarOf(constraint: GivenConstraint): string {
         constraint.value.options.reduce((length, option) => length + option.length, 0),
       );
       return choiceGrammar(constraint.value.options);
+    case 'toolCalls':
+      return toolCallsGrammar(constraint.value, names);
   }
 }
+
+/** The field of a request that a constraint comes from. */
+export const fieldOf = ({ $case }: GivenConstraint): string => ($case === 'toolCalls' ? 'chat.tools' : 'constraint');
 
 function refuseLength(kind: ConstraintKind, length: number): void {
   if (length <= CONSTRAINT_LIMITS.characters) return;

@@ -1,5 +1,6 @@
 import { ASCII, type CodePointSet, complement, intersection, NOT_ASCII, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
 import { utf8Sequences } from './utf8.js';
 import type { Work } from './work.js';
 
@@ -7,6 +8,8 @@ import type { Work } from './work.js';
 export type Expression =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'characters'; readonly set: CodePointSet }
+  /** The special token of that name itself, which no text is. */
+  | { readonly kind: 'special'; readonly name: string }
   | { readonly kind: 'rule'; readonly name: string }
   | { readonly kind: 'sequence'; readonly parts: readonly Expression[] }
   | { readonly kind: 'choice'; readonly options: readonly Expression[] }
@@ -18,6 +21,7 @@ export const IMPOSSIBLE: Expression = { kind: 'choice', options: [] };
 
 export const text = (value: string): Expression => ({ kind: 'text', text: value });
 export const rule = (name: string): Expression => ({ kind: 'rule', name });
+export const special = (name: string): Expression => ({ kind: 'special', name });
 export const characters = (set: CodePointSet): Expression => ({ kind: 'characters', set });
 
 export const sequence = (...parts: readonly Expression[]) => sequenceOf(parts);
@@ -160,6 +164,7 @@ export class Grammar {
 function canFinish(expression: Expression, finishable: ReadonlySet<string>): boolean {
   switch (expression.kind) {
     case 'text':
+    case 'special':
       return true;
     case 'characters':
       return expression.set.length > 0;
@@ -229,6 +234,11 @@ function printed(expression: Expression, isTight: boolean): string {
       return `"${[...expression.text].map(quoted).join('')}"`;
     case 'characters':
       return classes(expression.set, isTight);
+    case 'special': {
+      const mark = byteClass([SPECIAL_TOKEN_BYTE, SPECIAL_TOKEN_BYTE]);
+      const parts = `${mark} ${printed(text(expression.name), true)} ${mark}`;
+      return isTight ? `(${parts})` : parts;
+    }
     case 'rule':
       return expression.name;
     case 'sequence': {

@@ -14,6 +14,8 @@ export const CONSTRAINT_LIMITS = {
   work: 15_000_000,
   /** Alternatives that one schema becomes when its anyOf, oneOf, not and the like are multiplied out. */
   alternatives: 1_500,
+  /** Calls of a turn that must call. */
+  calls: 16,
   /** Rules of the grammar that is made. */
   rules: 20_000,
   /** Elements of the grammar that is made, once every counted repetition is written out, as the library does. */

@@ -15,6 +15,7 @@ import type {
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { MatcherThreads } from '../matching/matcher-threads.js';
 import type { RequestContext } from '../request/context.js';
+import { constraintOf } from '../request/demanded-calls.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
 import type { OpenedGeneration, TranslatedGeneration } from '../request/encoding/text-jobs.js';
 import type { Requester } from '../request/encoding/text-threads.js';
@@ -282,7 +283,11 @@ export class Inference {
     spans?.describe(id, promptIds.length);
     const context = { facts, tokenizer, promptIds, inputField, promptText, isUnary };
     const parameters = generationParameters(request, context);
-    const constraints = await this.matchers.openEach(request.constraint, parameters.n, signal);
+    const constraints = await this.matchers.openEach(
+      constraintOf(request, facts, parameters.answer?.isInReasoning ?? false),
+      parameters.n,
+      signal,
+    );
     return {
       parameters: { ...parameters, constraints, speculates: this.options.speculates ?? false },
       context: { principal, peer, trace, deadline, id, spans },

@@ -1,5 +1,6 @@
 import type { ErrorReason } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
+import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 
 /** What a thread is started with. */
 export interface MatcherWorkerData {
@@ -8,6 +9,8 @@ export interface MatcherWorkerData {
   /** `[tokens + 1]` u32: where each begins. One of no bytes is allowed nowhere, unless it ends the text. */
   readonly offsets: SharedArrayBuffer;
   readonly endIds: readonly number[];
+  /** Tokens that are no text: the bytes of a special one are its name between two of `SPECIAL_TOKEN_BYTE`. */
+  readonly names: SpecialTokenNames;
 }
 
 /** What a thread is told. */

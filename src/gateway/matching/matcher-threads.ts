@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
-import type { GivenConstraint } from '../constraints/grammar-of.js';
+import { fieldOf, type GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
+import { matcherVocabulary } from './matcher-vocabulary.js';
 import type { ConstraintListener, TokenConstraint, TokenMask } from './token-constraint.js';
 
 export interface MatcherThreadsOptions {
@@ -59,14 +59,14 @@ export class MatcherThreads {
 
   /** As {@link open}, for each of n completions; none where nothing restricts them. */
   async openEach(
-    constraint: Constraint | undefined,
+    constraint: GivenConstraint | undefined,
     n: number,
     signal: AbortSignal,
   ): Promise<readonly TokenConstraint[] | undefined> {
-    if (constraint?.kind === undefined) return undefined;
+    if (constraint === undefined) return undefined;
     const opened: TokenConstraint[] = [];
     try {
-      for (let i = 0; i < n; i++) opened.push(await this.open(constraint.kind, signal));
+      for (let i = 0; i < n; i++) opened.push(await this.open(constraint, signal));
       return opened;
     } catch (error) {
       for (const each of opened) each.close();
@@ -106,7 +106,7 @@ export class MatcherThreads {
   }
 
   private start(): MatcherThread {
-    this.data ??= workerData(this.options.tokenizer);
+    this.data ??= matcherVocabulary(this.options.tokenizer);
     const limit = this.options.compileLimitMs ?? COMPILE_LIMIT_MS;
     const thread = new MatcherThread(workerFile(), this.data, limit, (lost) => {
       this.threads.splice(this.threads.indexOf(thread), 1);
@@ -116,18 +116,6 @@ export class MatcherThreads {
     this.threads.push(thread);
     return thread;
   }
-}
-
-/** The tokenizer's vocabulary, as all threads share it. Special tokens are in no text, so no grammar may ask for them. */
-function workerData(tokenizer: Tokenizer): MatcherWorkerData {
-  const { vocabularySize, eogIds } = tokenizer;
-  const nothing = new Uint8Array(0);
-  const bytesOf = (id: number) => (tokenizer.isSpecial(id) || eogIds.has(id) ? nothing : tokenizer.tokenBytes(id));
-  const offsets = new Uint32Array(new SharedArrayBuffer(4 * (vocabularySize + 1)));
-  for (let id = 0; id < vocabularySize; id++) offsets[id + 1] = (offsets[id] as number) + bytesOf(id).length;
-  const bytes = new Uint8Array(new SharedArrayBuffer(offsets[vocabularySize] as number));
-  for (let id = 0; id < vocabularySize; id++) bytes.set(bytesOf(id), offsets[id]);
-  return { bytes: bytes.buffer, offsets: offsets.buffer, endIds: [...eogIds] };
 }
 
 /** An answer, as far as it has come. */
@@ -226,7 +214,7 @@ class MatcherThread {
     });
     this.opened = opened.catch(() => undefined);
     this.post({ kind: 'open', id: answer.id, constraint: answer.constraint, tokenIds: [...answer.tokenIds] });
-    if (this.isReady) this.watch();
+    if (this.isReady) this.watch(answer);
     return opened;
   }
 
@@ -255,10 +243,10 @@ class MatcherThread {
   }
 
   /** A grammar that takes too long takes its thread along: nothing else can stop it. */
-  private watch(): void {
+  private watch({ constraint }: ConstrainedAnswer): void {
     this.timer = setTimeout(() => {
       const seconds = this.compileLimitMs / 1000;
-      this.settle(refused(`takes more than ${seconds} s to be compiled; make it smaller`));
+      this.settle(refused(constraint, `takes more than ${seconds} s to be compiled; ask for less at once`));
       void this.worker.terminate();
     }, this.compileLimitMs);
   }
@@ -280,7 +268,7 @@ class MatcherThread {
   private hear(message: MatcherMessage): void {
     if (message.kind === 'ready') {
       this.isReady = true;
-      if (this.isOpening) this.watch();
+      if (this.opening !== undefined) this.watch(this.opening.answer);
       return;
     }
     if (message.kind === 'masks') {
@@ -321,6 +309,7 @@ class MatcherThread {
   }
 }
 
-function refused(why: string): RocmForgeError {
-  return new RocmForgeError('INVALID_FIELD', `constraint ${why}`, { field: 'constraint' });
+function refused(constraint: GivenConstraint, why: string): RocmForgeError {
+  const field = fieldOf(constraint);
+  return new RocmForgeError('INVALID_FIELD', `${field} ${why}`, { field });
 }

@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher } from '@mlc-ai/web-xgrammar';
 import { RocmForgeError } from '../../shared/errors.js';
-import { grammarOf } from '../constraints/grammar-of.js';
+import { fieldOf, grammarOf } from '../constraints/grammar-of.js';
+import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
 import { xgrammar } from './xgrammar.js';
 
@@ -54,6 +55,7 @@ class Matchers {
   constructor(
     private readonly compiler: GrammarCompiler,
     endIds: readonly number[],
+    private readonly names: SpecialTokenNames,
   ) {
     this.endBits = endIds.map((id) => [id >> 5, 1 << (id & 31)] as const);
   }
@@ -61,7 +63,7 @@ class Matchers {
   async open({ id, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
     lastWords = '';
     try {
-      const grammar = grammarOf(constraint);
+      const grammar = grammarOf(constraint, this.names);
       let compiled = this.grammars.get(grammar);
       if (compiled === undefined) {
         compiled = await this.compiler.compileGrammar(grammar);
@@ -87,8 +89,8 @@ class Matchers {
         kind: 'refused',
         id,
         reason: isOurs ? error.reason : 'INVALID_FIELD',
-        message: isOurs ? message : `constraint cannot be compiled: ${lastWords || message}`,
-        metadata: isOurs ? error.metadata : { field: 'constraint' },
+        message: isOurs ? message : `${fieldOf(constraint)} cannot be compiled: ${lastWords || message}`,
+        metadata: isOurs ? error.metadata : { field: fieldOf(constraint) },
         isWorn: !isOurs,
       });
     }
@@ -155,9 +157,9 @@ async function serve(data: MatcherWorkerData): Promise<void> {
   // Jobs wait in the port until somebody listens.
   const { TokenizerInfo, GrammarCompiler } = xgrammar();
   const words = vocabulary(data);
-  const { endIds } = data;
+  const { endIds, names } = data;
   const info = await TokenizerInfo.createTokenizerInfo(words, 'byte_level', false, words.length, [...endIds]);
-  const matchers = new Matchers(await GrammarCompiler.createGrammarCompiler(info, false), endIds);
+  const matchers = new Matchers(await GrammarCompiler.createGrammarCompiler(info, false), endIds, names);
   let turn = Promise.resolve();
   port.on('message', (job: MatcherJob) => {
     turn = turn.then(() => {

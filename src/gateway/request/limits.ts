@@ -17,6 +17,8 @@ export interface LimitFacts {
   readonly takesAnyName?: boolean;
   /** How the model writes reasoning and calls; absent: all that it writes is content. */
   readonly answerFormat?: AnswerFormat;
+  /** The chat template of conversations with tools. */
+  readonly toolTemplate?: string | undefined;
   /** Why conversations with tools are refused; absent: they are taken. */
   readonly toolsRefusal?: string | undefined;
 }

@@ -119,7 +119,7 @@ export type AnswerFormatOptions = Pick<ServedModelOptions, 'chatTemplate' | 'too
 export function answersOf(
   metadata: GgufMetadata,
   options: AnswerFormatOptions,
-): Pick<LimitFacts, 'answerFormat' | 'toolsRefusal'> {
+): Pick<LimitFacts, 'answerFormat' | 'toolTemplate' | 'toolsRefusal'> {
   const template = options.chatTemplate ?? metadata.string('tokenizer.chat_template');
   const toolTemplate = options.chatTemplate ?? metadata.string('tokenizer.chat_template.tool_use') ?? template;
   if (toolTemplate === undefined) return {};
@@ -136,7 +136,7 @@ export function answersOf(
       `calls as ${tools} and reasoning as ${reasoning} are in no text together; give --tool-parser and --reasoning-parser that are`,
     );
   }
-  return { answerFormat, toolsRefusal: toolsRefusalOf(toolTemplate, answerFormat) };
+  return { answerFormat, toolTemplate, toolsRefusal: toolsRefusalOf(toolTemplate, answerFormat) };
 }
 
 function toolsRefusalOf(template: string, { tools }: AnswerFormat): string | undefined {

@@ -9,7 +9,7 @@ import { MAX_F32, SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-
 import { offeredTools } from '../chat/template-input.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import { answerOptions } from './answer.js';
+import { answerOptions, demandsCall } from './answer.js';
 import type { GenerationParameters } from './generation.js';
 import {
   checkLimits,
@@ -22,6 +22,8 @@ import { refuseUnimplemented } from './unimplemented.js';
 
 /** Below this, all but the likeliest token have no weight that a float could hold: the draw is that token. */
 const LEAST_TEMPERATURE = 1e-6;
+/** Names of functions that no format takes for its markup. */
+const CALLABLE_NAME = /^[\p{L}\p{N}._\-/:]+$/u;
 /** Tokens that min_tokens may have to hold down. */
 const MAX_ENDING_TOKENS = 64;
 
@@ -57,7 +59,8 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     'cannot be kept with a constraint, which says where the text ends',
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
-  refuseUnimplemented(request);
+  if (input?.$case === 'chat' && demandsCall(input.value)) checkDemandedCall(request, input.value);
+  refuseUnimplemented(request, facts);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
   if (input?.$case === 'text' && !input.value.parseSpecial && input.value.text.length > mostCharacters) {
@@ -171,6 +174,16 @@ function checkTools(chat: ChatInput, { toolsRefusal }: LimitFacts): void {
     check(isOffered, 'chat.tool_choice', `demands a call of "${choice.value}", which is none of the tools`);
   }
   if (offeredTools(chat).length > 0) check(toolsRefusal === undefined, 'chat.tools', toolsRefusal ?? '');
+}
+
+/** A call that must come is held to a grammar, with the names of functions in it as they are. */
+function checkDemandedCall({ constraint, stop }: GenerateStreamRequest, { tools }: ChatInput): void {
+  const another = 'cannot be kept with a chat.tool_choice that demands a call, which is a form of its own';
+  check(constraint?.kind === undefined, 'constraint', another);
+  check(!stop?.ignoreEos, 'stop.ignore_eos', 'cannot be kept with a chat.tool_choice that demands a call');
+  const odd = tools.find(({ name }) => !CALLABLE_NAME.test(name));
+  const rule = `where a call is demanded a name has letters, digits and . _ - / : alone`;
+  check(odd === undefined, 'chat.tools.name', `is ${JSON.stringify(odd?.name)}; ${rule}`);
 }
 
 /** Random seeds, drawn many at a time: a call of the generator costs as much for one. */

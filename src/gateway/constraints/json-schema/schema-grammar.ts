@@ -1,7 +1,9 @@
+import { type Expression, Grammar } from '../grammar.js';
 import { invalid } from '../refusal.js';
 import { Work } from '../work.js';
 import { SchemaDocument } from './document.js';
 import { Expansion } from './expand.js';
+import { conjoin } from './shape.js';
 import { ValueGrammar } from './value-grammar.js';
 
 /**
@@ -11,9 +13,7 @@ import { ValueGrammar } from './value-grammar.js';
  *   grammar of ours says exactly; both with a JSON pointer
  */
 export function schemaGrammar(source: string): string {
-  const work = new Work('json_schema');
-  const document = new SchemaDocument(source);
-  const values = new ValueGrammar(new Expansion(document, work), work);
+  const { values, document } = documentValues(source, new Grammar(new Work('json_schema')));
   const { schema } = document.root;
   const isEmpty = typeof schema !== 'boolean' && Object.keys(schema).length === 0;
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);
@@ -21,4 +21,20 @@ export function schemaGrammar(source: string): string {
   if (made === undefined)
     throw invalid('json_schema', { at: '', keyword: '' }, 'nothing satisfies it; loosen what contradicts');
   return made;
+}
+
+/**
+ * The JSON objects that satisfy a JSON Schema, within a grammar that may hold others.
+ *
+ * @throws RocmForgeError as {@link schemaGrammar}, but where nothing satisfies it
+ */
+export function objectsOfSchema(source: string, grammar: Grammar): Expression {
+  const { values, document } = documentValues(source, grammar);
+  const object = document.make({ type: 'object' }, document.root);
+  return values.value(conjoin(...[document.root, object].map((node) => [{ node, isNegated: false }])));
+}
+
+function documentValues(source: string, grammar: Grammar) {
+  const document = new SchemaDocument(source);
+  return { document, values: new ValueGrammar(new Expansion(document, grammar.work), grammar) };
 }

@@ -7,7 +7,7 @@ import {
   choice,
   choiceOf,
   type Expression,
-  Grammar,
+  type Grammar,
   IMPOSSIBLE,
   NOTHING,
   optional,
@@ -38,14 +38,19 @@ const PIECE = 32;
 
 /** Writes shapes as rules. White space: none or one space after a colon, else what `space` says. */
 export class ValueGrammar {
-  readonly grammar: Grammar;
   readonly #automata = new Map<Automaton, number>();
+  /** Nodes and automata are numbered by the document: another one's in the same grammar have the same numbers. */
+  readonly #id: string;
 
   constructor(
     readonly expansion: Expansion,
-    readonly work: Work,
+    readonly grammar: Grammar,
   ) {
-    this.grammar = new Grammar(work);
+    this.#id = grammar.fresh();
+  }
+
+  get work(): Work {
+    return this.grammar.work;
   }
 
   /** A value that satisfies all literals. */
@@ -53,7 +58,7 @@ export class ValueGrammar {
     const key = keyOf(conjunction);
     if (key === '') return this.#any();
     const stem = conjunction.map(({ node }) => stemOf(node.at)).find((name) => name !== '') ?? 'value';
-    return this.grammar.shared(`value ${key}`, stem, () =>
+    return this.grammar.shared(`value ${this.#id} ${key}`, stem, () =>
       this.ofShape(this.expansion.shapeOf(conjunction), conjunction),
     );
   }
@@ -196,7 +201,7 @@ export class ValueGrammar {
   automaton(automaton: Automaton, stem: string, writing: typeof writtenInJson): Expression {
     const id = this.#automata.get(automaton) ?? this.#automata.size;
     this.#automata.set(automaton, id);
-    const key = `${stem} ${id}`;
+    const key = `${stem} ${this.#id} ${id}`;
     return this.grammar.shared(key, stem, () => automatonExpression(automaton, writing, key, this.grammar));
   }
 }

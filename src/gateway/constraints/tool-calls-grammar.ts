@@ -1,0 +1,151 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
+import { alphabetOf, classAt, explore } from './automaton.js';
+import { automatonExpression } from './automaton-grammar.js';
+import { EVERYTHING, only } from './code-points.js';
+import { characters, choice, type Expression, Grammar, optional, repeat, sequence, special, text } from './grammar.js';
+import { objectsOfSchema } from './json-schema/schema-grammar.js';
+import { CONSTRAINT_LIMITS } from './limits.js';
+import type { SpecialTokenNames } from './special-token-names.js';
+import { Work } from './work.js';
+
+/** Calls that a turn must have. */
+export interface DemandedCalls {
+  readonly calls: ToolGrammar & { readonly argumentsForm: 'json'; readonly isRequired: true };
+  /** How the model reasons before it calls, and whether the prompt has begun that; absent: it does not. */
+  readonly reasoning?: { readonly begin: string; readonly end: string; readonly isBegun: boolean } | undefined;
+}
+
+const MOST = Number.POSITIVE_INFINITY;
+/** What may stand between the end of the reasoning and the calls: a blank line. */
+const LINES_BEHIND_REASONING = 2;
+/** Of a function without parameters. */
+const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
+
+/**
+ * The grammar of a turn that calls: what the model thinks, where it does, and from one call to as many as the limits say, the
+ * arguments of each a JSON object that satisfies its function's schema. Markup that is a special token is that token, and
+ * nowhere else may one come.
+ *
+ * @throws RocmForgeError `CONSTRAINT_INVALID` for parameters that are no JSON Schema, or where no call satisfies its own;
+ *   `CONSTRAINT_UNSUPPORTED` for what no grammar of ours says exactly
+ */
+export function toolCallsGrammar({ calls, reasoning }: DemandedCalls, names: SpecialTokenNames): string {
+  refuseLength(calls.tools);
+  const work = new Work('json_schema');
+  const grammar = new Grammar(work);
+  const markup = (value: string) => markupExpression(value, names);
+  const call = grammar.add(
+    'call',
+    choice(
+      ...calls.tools.map((tool) => {
+        const schema = tool.parametersJson === '' ? NO_PARAMETERS : tool.parametersJson;
+        const parameters = refusing(PARAMETERS, `${PARAMETERS} of "${tool.name}"`, () =>
+          objectsOfSchema(schema, grammar),
+        );
+        return sequence(markup(tool.prefix), parameters, markup(tool.suffix));
+      }),
+    ),
+  );
+  const more = repeat(sequence(markup(calls.separator), call), 0, calls.isRepeated ? CONSTRAINT_LIMITS.calls - 1 : 0);
+  const turn = grammar.add('calls', sequence(markup(calls.prefix), call, more, markup(calls.suffix)));
+  const root = reasoning === undefined ? turn : behindReasoning(turn, reasoning, names, grammar);
+  Object.assign(work, { at: '', keyword: '' });
+  const made = refusing(TOOLS, TOOLS, () => grammar.toText(root));
+  if (made !== undefined) return made;
+  const sentence = `${PARAMETERS}: no object satisfies them, so nothing can be called; loosen what contradicts`;
+  throw new RocmForgeError('CONSTRAINT_INVALID', sentence, { field: PARAMETERS, at: '', keyword: '' });
+}
+
+const TOOLS = 'chat.tools';
+const PARAMETERS = 'chat.tools.parameters_json';
+
+/** A schema's refusals speak of a constraint; here it is part of something else. */
+function refusing<T>(field: string, what: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof RocmForgeError)) throw error;
+    const message = error.message.replace('constraint.json_schema', what);
+    throw new RocmForgeError(error.reason, message, { ...error.metadata, field });
+  }
+}
+
+function refuseLength(tools: readonly ToolRule[]): void {
+  const length = tools.reduce((sum, { parametersJson }) => sum + parametersJson.length, 0);
+  if (length <= CONSTRAINT_LIMITS.characters) return;
+  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where a call is demanded; offer fewer tools`;
+  throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: PARAMETERS, at: '', keyword: 'characters' });
+}
+
+/** Markup with its special tokens as such, the longest names first, as a tokenizer finds them. */
+function markupExpression(value: string, { special: names, ends }: SpecialTokenNames): Expression {
+  const end = ends.find((name) => value.includes(name));
+  if (end !== undefined) {
+    const sentence = `${TOOLS} cannot be demanded of this model: ${end} is part of its calls and ends its text; use auto`;
+    throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: TOOLS, at: '', keyword: end });
+  }
+  const parts: Expression[] = [];
+  let rest = value;
+  while (rest !== '') {
+    const found = firstOf(names, rest);
+    parts.push(text(rest.slice(0, found?.at)));
+    if (found === undefined) break;
+    parts.push(special(found.name));
+    rest = rest.slice(found.at + found.name.length);
+  }
+  return sequence(...parts.filter((part) => part.kind !== 'text' || part.text !== ''));
+}
+
+/** The leftmost of some names in a text, of those that begin there the longest. */
+function firstOf(names: readonly string[], value: string): { readonly name: string; readonly at: number } | undefined {
+  let first: { name: string; at: number } | undefined;
+  for (const name of names) {
+    const at = value.indexOf(name);
+    if (at < 0 || (first !== undefined && (at > first.at || (at === first.at && name.length < first.name.length))))
+      continue;
+    first = { name, at };
+  }
+  return first;
+}
+
+function behindReasoning(
+  turn: Expression,
+  { begin, end, isBegun }: NonNullable<DemandedCalls['reasoning']>,
+  names: SpecialTokenNames,
+  grammar: Grammar,
+): Expression {
+  const isSpecial = names.special.includes(end);
+  const thought = isSpecial
+    ? sequence(repeat(characters(EVERYTHING), 0, MOST), special(end))
+    : grammar.add('reasoning', textUpTo(end, grammar));
+  const behind = sequence(thought, repeat(text('\n'), 0, LINES_BEHIND_REASONING), turn);
+  // Some models begin again what the prompt has begun.
+  const start = markupExpression(begin, names);
+  return isBegun ? sequence(optional(start), behind) : choice(turn, sequence(start, behind));
+}
+
+/** Any text that ends where another stands in it for the first time (Knuth, Morris, Pratt). */
+function textUpTo(end: string, grammar: Grammar): Expression {
+  const letters = [...new Set(end)];
+  const alphabet = alphabetOf(letters.map(only));
+  const letterOf = new Map(letters.map((letter) => [classAt(alphabet, letter.codePointAt(0)!), letter]));
+  const dead = end.length + 1;
+  const automaton = explore(
+    alphabet,
+    0,
+    {
+      key: (read) => read,
+      next: (read, of) => {
+        if (read >= end.length) return dead;
+        const seen = end.slice(0, read) + (letterOf.get(of) ?? '\0');
+        let length = seen.length;
+        while (!end.startsWith(seen.slice(seen.length - length))) length--;
+        return length;
+      },
+      accepts: (read) => read === end.length,
+    },
+    grammar.work,
+  );
+  return automatonExpression(automaton, characters, 'reasoning', grammar);
+}

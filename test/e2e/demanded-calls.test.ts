@@ -1,0 +1,134 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import OpenAI from 'openai';
+import type { ChatCompletion, ChatCompletionMessageFunctionToolCall } from 'openai/resources';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.js';
+import { baseOf } from '../support/http.js';
+
+const TEMPLATE =
+  '{% for tool in tools or [] %}{{ tool.function.name }} {% endfor %}{% for m in messages %}{{ m.content }} {% endfor %}' +
+  '{# <tool_call> #}';
+const WEATHER = {
+  type: 'object',
+  properties: { place: { type: 'string', maxLength: 12 }, unit: { enum: ['C', 'F'] } },
+  required: ['place', 'unit'],
+  additionalProperties: false,
+};
+const CLOCK = {
+  type: 'object',
+  properties: { hour: { type: 'integer', minimum: 0, maximum: 23 }, zones: { $ref: '#/$defs/zones' } },
+  required: ['hour'],
+  additionalProperties: false,
+  $defs: { zones: { type: 'array', items: { type: 'string', maxLength: 4 }, maxItems: 2 } },
+};
+const ajv = new Ajv2020();
+const VALIDATORS: Readonly<Record<string, ReturnType<typeof ajv.compile>>> = {
+  weather: ajv.compile(WEATHER),
+  clock: ajv.compile(CLOCK),
+};
+const tools = Object.entries({ weather: WEATHER, clock: CLOCK }).map(([name, parameters]) => ({
+  type: 'function' as const,
+  function: { name, parameters, strict: true },
+}));
+const messages = [{ role: 'user' as const, content: 'Once upon a time' }];
+const SEEDS = [...Array(8).keys()];
+
+let server: TestGateway;
+let openai: OpenAI;
+beforeAll(async () => {
+  const chatTemplate = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'template.jinja');
+  writeFileSync(chatTemplate, TEMPLATE);
+  server = await startTestGateway('models/demo.gguf', {
+    ...{ chatTemplate, modelName: 'demo', httpListen: '127.0.0.1:0', maxContext: 1024, stepDelayMs: 2 },
+  });
+  openai = new OpenAI({ baseURL: `${baseOf(server.gateway)}/v1`, apiKey: 'none', maxRetries: 0 });
+});
+afterAll(() => server?.stop());
+
+type Choice = ChatCompletion.Choice;
+
+/** The calls of an answer, each of which was held to its schema. */
+function callsOf({ message }: Choice): string[] {
+  const calls = (message.tool_calls ?? []) as ChatCompletionMessageFunctionToolCall[];
+  for (const { function: called } of calls) {
+    const validate = VALIDATORS[called.name]!;
+    expect(validate(JSON.parse(called.arguments)), `${called.arguments}: ${ajv.errorsText(validate.errors)}`).toBe(
+      true,
+    );
+  }
+  return calls.map(({ function: { name } }) => name);
+}
+
+async function chosen(parts: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming>): Promise<Choice[]> {
+  const answers = SEEDS.map((seed) =>
+    openai.chat.completions.create({ model: 'demo', messages, tools, temperature: 1, seed, max_tokens: 800, ...parts }),
+  );
+  const choices = (await Promise.all(answers)).map((answer) => answer.choices[0]!);
+  for (const { finish_reason, message } of choices) {
+    expect(finish_reason).toBe('tool_calls');
+    expect(message.content).toBeNull();
+  }
+  return choices;
+}
+
+describe('at temperature 1, of a model that was trained on no calls', () => {
+  it('a call that is required comes, and each satisfies its schema', async () => {
+    const called = (await chosen({ tool_choice: 'required', parallel_tool_calls: false })).map(callsOf);
+    for (const names of called) expect(names).toHaveLength(1);
+    expect(new Set(called.flat())).toEqual(new Set(['weather', 'clock']));
+  });
+
+  it('several calls come where they may', async () => {
+    const called = (await chosen({ tool_choice: 'required' })).map(callsOf);
+    expect(Math.max(...called.map(({ length }) => length))).toBeGreaterThan(1);
+  });
+
+  it('the function that is named is called, once', async () => {
+    const called = await chosen({ tool_choice: { type: 'function', function: { name: 'clock' } } });
+    for (const choice of called) expect(callsOf(choice)).toEqual(['clock']);
+  });
+});
+
+it('a call that is required is the same when the executor is killed in the middle of it', async () => {
+  const streamed = async (onArguments: () => void) => {
+    const stream = openai.chat.completions.stream({
+      ...{ model: 'demo', messages, tools, tool_choice: 'required', temperature: 1, seed: 3, max_tokens: 800 },
+    });
+    stream.on('tool_calls.function.arguments.delta', onArguments);
+    const { choices } = await stream.finalChatCompletion();
+    const { message, finish_reason } = choices[0]!;
+    const calls = callsOf(choices[0]! as Choice);
+    const args = (message.tool_calls ?? []).map((call) => (call as ChatCompletionMessageFunctionToolCall).function);
+    return { calls, args: args.map(({ arguments: json }) => json), finish_reason };
+  };
+  const undisturbed = await streamed(() => undefined);
+  expect(undisturbed.finish_reason).toBe('tool_calls');
+  const before = server.gateway.executorGenerations();
+  let pieces = 0;
+  const disturbed = await streamed(() => {
+    pieces += 1;
+    if (pieces === 3) process.kill(server.gateway.executorPid() as number, 'SIGKILL');
+  });
+  expect(server.gateway.executorGenerations()).toBe(before + 1);
+  expect(disturbed).toEqual(undisturbed);
+});
+
+describe('a call that is demanded is refused by name', () => {
+  it.each([
+    [
+      { tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'objekt' } } }] },
+      'tools.parameters_json',
+    ],
+    [{ tools: [{ type: 'function', function: { name: '</s>[' } }] }, 'tools.name'],
+    [{ ignore_eos: true }, 'stop.ignore_eos'],
+  ])('with %j', async (parts, param) => {
+    const call = openai.chat.completions.create({
+      ...{ model: 'demo', messages, tools, tool_choice: 'required' },
+      ...(parts as object),
+    });
+    await expect(call).rejects.toMatchObject({ status: 400, param });
+  });
+});

@@ -1,0 +1,164 @@
+import { describe, expect, it } from 'vitest';
+import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
+import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
+import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
+import type { DemandedCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import type { RocmForgeError } from '../../../src/shared/errors.js';
+import { type ToolChoice, ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
+import { acceptedBy } from '../../support/grammar-library.js';
+
+const PLACE = { type: 'object', properties: { place: { enum: ['Rome', '東京'] } }, required: ['place'] };
+const HOUR = { properties: { hour: { type: 'integer', minimum: 0, maximum: 23 } }, additionalProperties: false };
+const tool = (name: string, parameters: object | undefined) => ({
+  name,
+  parametersJson: parameters === undefined ? '' : JSON.stringify(parameters),
+});
+const TOOLS = [tool('weather', PLACE), tool('clock', HOUR), tool('halt', undefined)];
+const REQUIRED: ToolChoice = { choice: { $case: 'mode', value: ToolChoiceMode.REQUIRED } };
+
+/** Calls that must come, as Hermes writes them. */
+function demanded(
+  parts: { tools?: typeof TOOLS; toolChoice?: ToolChoice; isParallel?: boolean; template?: string } = {},
+  reasoning?: DemandedCalls['reasoning'],
+): GivenConstraint {
+  const { tools = TOOLS, toolChoice = REQUIRED, isParallel = true, template = '' } = parts;
+  const format = template === '' ? 'hermes' : 'mistral';
+  const calls = toolGrammar(tools, { format, template, toolChoice, isParallel }) as DemandedCalls['calls'];
+  return { $case: 'toolCalls', value: { calls, reasoning } };
+}
+
+const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
+const WEATHER = call('weather', '{"place": "東京"}');
+const CLOCK = call('clock', '{"hour":7}');
+
+async function expectTexts(constraint: GivenConstraint, taken: readonly string[], others: readonly string[]) {
+  expect(await acceptedBy(grammarOf(constraint), [...taken, ...others])).toEqual(taken);
+}
+
+describe('a turn that must call', () => {
+  it('is calls whose arguments satisfy the schema of their own function', async () => {
+    await expectTexts(
+      demanded(),
+      [WEATHER, CLOCK, call('clock', '{}'), call('halt', '{}'), `${WEATHER}\n${CLOCK}\n${WEATHER}`],
+      [
+        '',
+        'No.',
+        `So: ${WEATHER}`,
+        `${WEATHER} `,
+        `${WEATHER}${CLOCK}`,
+        call('weather', '{}'),
+        call('weather', '{"place": "Paris"}'),
+        call('weather', '{"hour":7}'),
+        call('clock', '{"hour":24}'),
+        call('clock', '{"place": "Rome"}'),
+        call('halt', '{"now":true}'),
+        call('other', '{}'),
+        WEATHER.slice(0, -1),
+      ],
+    );
+  });
+
+  it('has objects for arguments, whatever else a schema allows', async () => {
+    const tools = [tool('any', {}), tool('loose', { minimum: 3 })];
+    await expectTexts(
+      demanded({ tools }),
+      [call('any', '{"a": [1, null]}'), call('loose', '{}')],
+      [call('any', '3'), call('any', 'null'), call('loose', '5'), call('loose', '[]')],
+    );
+  });
+
+  it('keeps schemas apart that look alike', async () => {
+    const of = (pattern: string) => ({
+      type: 'object',
+      properties: { x: { $ref: '#/$defs/x' } },
+      required: ['x'],
+      additionalProperties: false,
+      $defs: { x: { type: 'string', pattern } },
+    });
+    await expectTexts(
+      demanded({ tools: [tool('a', of('^a+$')), tool('b', of('^b+$'))] }),
+      [call('a', '{"x":"aa"}'), call('b', '{"x":"b"}')],
+      [call('a', '{"x":"b"}'), call('b', '{"x":"aa"}')],
+    );
+  });
+
+  it('calls the function that is named, once', async () => {
+    const toolChoice: ToolChoice = { choice: { $case: 'function', value: 'clock' } };
+    await expectTexts(demanded({ toolChoice }), [CLOCK], [WEATHER, `${CLOCK}\n${CLOCK}`]);
+  });
+
+  it('calls once where no more are wanted, else as often as the limit says', async () => {
+    await expectTexts(demanded({ isParallel: false }), [WEATHER], [`${WEATHER}\n${CLOCK}`]);
+    const times = (count: number) => Array.from({ length: count }, () => CLOCK).join('\n');
+    await expectTexts(demanded(), [times(CONSTRAINT_LIMITS.calls)], [times(CONSTRAINT_LIMITS.calls + 1)]);
+  });
+
+  it('has brackets and commas around them where its format has', async () => {
+    const listed = (...names: string[]) =>
+      `[TOOL_CALLS][${names.map((name) => `{"name": "${name}", "arguments": {}}`).join(', ')}]`;
+    await expectTexts(
+      demanded({ template: 'the older list' }),
+      [listed('halt'), listed('halt', 'clock')],
+      [listed(), listed('halt').slice(0, -1)],
+    );
+  });
+});
+
+describe('a turn that thinks before it must call', () => {
+  const think = { begin: '<think>', end: '</think>' };
+
+  it('may begin with what it thinks', async () => {
+    await expectTexts(
+      demanded({}, { ...think, isBegun: false }),
+      [WEATHER, `<think>\nWhere? <</thin ${CLOCK}\n</think>\n\n${WEATHER}`, `<think></think>${WEATHER}`],
+      ['<think>So.', '<think></think>', `<think>${WEATHER}`, `So.</think>${WEATHER}`, `<think></think>So.${WEATHER}`],
+    );
+  });
+
+  it('ends what the prompt has begun', async () => {
+    await expectTexts(
+      demanded({}, { ...think, isBegun: true }),
+      [`So.</think>${WEATHER}`, `\n</think>\n\n${WEATHER}\n${CLOCK}`, `<think>So.</think>${WEATHER}`],
+      [WEATHER, `So.</think></think>${WEATHER}`],
+    );
+  });
+});
+
+describe('calls that cannot be demanded are refused by name', () => {
+  const refusal = (constraint: GivenConstraint, ends: readonly string[] = []) => {
+    try {
+      return grammarOf(constraint, { special: [], ends });
+    } catch (error) {
+      const { reason, message, metadata } = error as RocmForgeError;
+      return { reason, message, ...metadata };
+    }
+  };
+
+  it.each([
+    [{ type: 'objekt' }, 'CONSTRAINT_INVALID', '/type'],
+    [
+      { properties: { list: { type: 'array', uniqueItems: true } } },
+      'CONSTRAINT_UNSUPPORTED',
+      '/properties/list/uniqueItems',
+    ],
+    [{ type: 'string' }, 'CONSTRAINT_INVALID', ''],
+  ])('parameters %j', (parameters, reason, at) => {
+    const found = refusal(demanded({ tools: [tool('odd', parameters)] }));
+    expect(found).toMatchObject({ reason, at, field: 'chat.tools.parameters_json' });
+    expect((found as { message: string }).message).toMatch(/^chat\.tools\.parameters_json/);
+  });
+
+  it('parameters that are too long together', () => {
+    const long = { description: 'x'.repeat(CONSTRAINT_LIMITS.characters / 2) };
+    const found = refusal(demanded({ tools: [tool('a', long), tool('b', long)] }));
+    expect(found).toMatchObject({ reason: 'CONSTRAINT_UNSUPPORTED', keyword: 'characters' });
+  });
+
+  it('markup that ends the text', () => {
+    expect(refusal(demanded(), ['</tool_call>'])).toMatchObject({
+      reason: 'CONSTRAINT_UNSUPPORTED',
+      field: 'chat.tools',
+      keyword: '</tool_call>',
+    });
+  });
+});

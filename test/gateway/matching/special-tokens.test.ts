@@ -1,0 +1,111 @@
+import { afterAll, describe, expect, it } from 'vitest';
+import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
+import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
+import type { DemandedCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
+import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
+import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
+import { ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
+import { typed } from '../../support/gguf-builder.js';
+import { randomModel } from '../../support/random-model.js';
+
+const SPECIAL = ['[TOOL_CALLS]', '[ARGS]', '[INST]', '[TOOL_CALLS'];
+const FIRST_BYTE = 3;
+const FIRST_SPECIAL = FIRST_BYTE + 256;
+const END = 2;
+const [CALLS, ARGS] = [FIRST_SPECIAL, FIRST_SPECIAL + 1];
+
+/** Special tokens behind single bytes, of which any text and any byte that is none can be spelled. */
+const tokenizer = createTokenizer(
+  randomModel({
+    metadata: {
+      'tokenizer.ggml.tokens': [
+        ...['<unk>', '<s>', '</s>'],
+        ...Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`),
+        ...SPECIAL,
+      ],
+      'tokenizer.ggml.token_type': typed.arrayOf(typed.i32, [2, 3, 3, ...Array(256).fill(6), ...SPECIAL.map(() => 3)]),
+      'tokenizer.ggml.scores': typed.arrayOf(typed.f32, Array(FIRST_SPECIAL + SPECIAL.length).fill(0)),
+    },
+  }).read().metadata,
+);
+const matchers = new MatcherThreads({ tokenizer, threads: 1 });
+afterAll(() => matchers.close());
+
+const spelled = (text: string) => Array.from(Buffer.from(text), (byte) => FIRST_BYTE + byte);
+
+function demanded(reasoning?: DemandedCalls['reasoning']): GivenConstraint {
+  const calls = toolGrammar([{ name: 'find', parametersJson: '{"properties": {"x": {"type": "string"}}}' }], {
+    format: 'mistral',
+    template: '[ARGS]',
+    toolChoice: { choice: { $case: 'mode', value: ToolChoiceMode.REQUIRED } },
+    isParallel: true,
+  }) as DemandedCalls['calls'];
+  return { $case: 'toolCalls', value: { calls, reasoning } };
+}
+
+function maskOf(constraint: TokenConstraint): Promise<TokenMask> {
+  if (constraint.mask !== undefined) return Promise.resolve(constraint.mask);
+  return new Promise((resolve, reject) => {
+    constraint.listen({ ready: () => resolve(constraint.mask as TokenMask), failed: reject });
+  });
+}
+
+/** What may come beside each token of an answer, and behind the last: special tokens, ends, and the bytes of no text. */
+async function specialAlong(form: GivenConstraint, ids: readonly number[]): Promise<number[][]> {
+  const constraint = await matchers.open(form);
+  const found: number[][] = [];
+  for (const id of [...ids, undefined]) {
+    const { bits } = await maskOf(constraint);
+    const isAllowed = (of: number) => ((bits[of >> 3] as number) >> (of & 7)) % 2 === 1;
+    const odd = [0, 1, END, FIRST_BYTE + 0xff, FIRST_BYTE + 0xc0, ...SPECIAL.map((_, i) => FIRST_SPECIAL + i)];
+    found.push(odd.filter(isAllowed));
+    if (id === undefined) break;
+    expect(isAllowed(id), `token ${id} after ${found.length - 1}`).toBe(true);
+    constraint.accept(id);
+  }
+  constraint.close();
+  return found;
+}
+
+describe('special tokens of a grammar', () => {
+  const name = spelled('find');
+  const args = spelled('{"x": "[TOOL_CALLS]é"}');
+
+  it('may come where its markup is, and nowhere in names, arguments and their strings', async () => {
+    const along = await specialAlong(demanded(), [CALLS, ...name, ARGS, ...args, CALLS]);
+    const expected = along.map((): number[] => []);
+    expected[0] = [CALLS];
+    expected[1 + name.length] = [ARGS];
+    expected[2 + name.length + args.length] = [END, CALLS];
+    expect(along).toEqual(expected);
+  });
+
+  it('cannot be spelled', async () => {
+    const constraint = await matchers.open(demanded());
+    const { bits } = await maskOf(constraint);
+    const allowed = [...bits].flatMap((byte, i) =>
+      [...Array(8).keys()].filter((bit) => (byte >> bit) & 1).map((bit) => 8 * i + bit),
+    );
+    expect(allowed).toEqual([CALLS]);
+    constraint.close();
+  });
+
+  it('end what the model thinks, in which none may come', async () => {
+    const reasoning = { begin: '[INST]', end: '[ARGS]', isBegun: true };
+    const thought = spelled('Hm é.');
+    const along = await specialAlong(demanded(reasoning), [...thought, ARGS, CALLS]);
+    expect(along.slice(1, 1 + thought.length).every((ids) => ids.join() === `${ARGS}` || ids.length === 0)).toBe(true);
+    expect(along[thought.length]).toEqual([ARGS]);
+    expect(along[thought.length + 1]).toEqual([CALLS]);
+  });
+
+  it.each<[string, GivenConstraint]>([
+    ['a regular expression', { $case: 'regex', value: '[^a]*' }],
+    ['a grammar', { $case: 'grammar', value: 'root ::= [^a]* | "[TOOL_CALLS]"' }],
+    ['a schema', { $case: 'jsonSchema', value: '{"type": "string"}' }],
+  ])('are in no text of %s', async (_what, form) => {
+    const along = await specialAlong(form, spelled('"'));
+    for (const ids of along) expect(ids.filter((id) => id !== END)).toEqual([]);
+  });
+});
