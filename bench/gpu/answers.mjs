@@ -1,0 +1,121 @@
+// What guesses at next tokens and constraints make of tokens a second, as gRPC clients see them; and that neither changes a
+// token: mixed requests, greedy and drawn, with penalties, constrained, of prompts that repeat themselves.
+//
+//     npm run build && rocmforge synth --shape llama-3.2-1b --type Q8_0 -o build/1b.gguf
+//     node bench/gpu/answers.mjs --model build/1b.gguf --device cuda [--tokens 600] [--rounds 2]
+//
+// Ends with code 1 when the tokens of two runs differ.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { RocmForgeClient } from '../../dist/client/index.js';
+
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string' },
+    device: { type: 'string', default: 'auto' },
+    tokens: { type: 'string', default: '600' },
+    rounds: { type: 'string', default: '2' },
+    streams: { type: 'string', default: '16' },
+  },
+});
+const maxTokens = Number(values.tokens);
+const rounds = Number(values.rounds);
+const streams = Number(values.streams);
+/** Words and numbers; hardly ever an end. */
+const GRAMMAR = 'root ::= "~" | (word | number) " " root\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\n';
+const constraint = { kind: { $case: 'grammar', value: GRAMMAR } };
+let servers = 0;
+
+async function serve(options) {
+  const address = `unix:${path.join(os.tmpdir(), `rocmforge-answers-${process.pid}-${++servers}.sock`)}`;
+  const metrics = `127.0.0.1:${20_000 + ((process.pid + servers) % 10_000)}`;
+  const fixed = ['--max-context', '2048', '--max-sequences', String(2 * streams), '--device', values.device];
+  const listening = ['--listen', address, '--metrics-listen', metrics];
+  const child = spawn(
+    process.execPath,
+    ['dist/cli/main.js', 'serve', '--model', values.model, ...fixed, ...listening, ...options],
+    { stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  await new Promise((resolve, reject) => {
+    child.stdout.on('data', (data) => /serving/.test(String(data)) && resolve());
+    child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}`)));
+  });
+  const client = new RocmForgeClient(address);
+  const counter = async (name) => {
+    const text = await (await fetch(`http://${metrics}/metrics`)).text();
+    return Number(new RegExp(`^rocmforge_${name} (\\d+)`, 'm').exec(text)?.[1]);
+  };
+  const stop = () =>
+    new Promise((resolve) => {
+      child.once('exit', resolve);
+      client.close();
+      child.kill('SIGTERM');
+    });
+  return { client, counter, stop };
+}
+
+const prompt = (seed, count) => Array.from({ length: count }, (_, i) => 300 + ((seed * 7919 + i * 104_729) % 90_000));
+const asked = (ids, sampling, rest) => ({
+  input: { $case: 'tokens', value: { ids } },
+  sampling,
+  stop: { maxTokens, ignoreEos: rest?.constraint === undefined },
+  ...rest,
+});
+const repeating = (i) => asked(prompt(i, 30), { temperature: 0, logitBias: { 777: 200 } });
+const drawn = (i) => asked(prompt(i, 30), { temperature: 1, seed: BigInt(i) });
+const constrained = (i) => asked(prompt(i, 30), { temperature: 1, seed: BigInt(i) }, { constraint });
+function mixed(i) {
+  const part = prompt(i, 40);
+  const penalty = i % 4 === 3 ? { frequencyPenalty: 0.2 } : {};
+  const sampling = i % 2 === 0 ? { temperature: 0 } : { temperature: 0.8, seed: BigInt(i), ...penalty };
+  return asked([...part, ...part, ...part], sampling, i % 3 === 2 ? { constraint } : {});
+}
+
+async function answers(client, count, make) {
+  const responses = await Promise.all(Array.from({ length: count }, (_, i) => client.generate(make(i))));
+  return responses.map(({ completions }) => completions[0].tokenIds);
+}
+
+async function rate(client, count, make) {
+  const began = performance.now();
+  const tokens = (await answers(client, count, make)).reduce((sum, ids) => sum + ids.length, 0);
+  return Math.round((1000 * tokens) / (performance.now() - began));
+}
+
+const hashes = new Set();
+const RUNS = {
+  plain: ['--speculate', 'off', '--pipeline-depth', '1', '--no-prefix-cache'],
+  off: ['--speculate', 'off'],
+  lookup: ['--speculate', 'lookup'],
+};
+process.stdout.write(
+  `| run | tokens | repeating 1 | ${streams / 4} | drawn 1 | ${streams} | constrained 1 | ${streams} | both, ${streams} each | guesses | right | late masks |\n`,
+);
+for (const [name, options] of Object.entries(RUNS)) {
+  const { client, counter, stop } = await serve(options);
+  const hash = createHash('sha256');
+  for (const ids of await answers(client, 24, mixed)) hash.update(Uint32Array.from(ids));
+  const told = hash.digest('hex').slice(0, 16);
+  hashes.add(told);
+  await answers(client, 2, constrained);
+  for (let round = 0; name !== 'plain' && round < rounds; round++) {
+    const rates = [
+      await rate(client, 1, repeating),
+      await rate(client, streams / 4, repeating),
+      await rate(client, 1, drawn),
+      await rate(client, streams, drawn),
+      await rate(client, 1, constrained),
+      await rate(client, streams, constrained),
+      await rate(client, 2 * streams, (i) => (i % 2 === 0 ? drawn(i) : constrained(i))),
+    ];
+    const counts = ['spec_decode_num_draft_tokens_total', 'spec_decode_num_accepted_tokens_total', 'late_masks_total'];
+    const cells = [name, told, ...rates, ...(await Promise.all(counts.map(counter)))];
+    process.stdout.write(`| ${cells.join(' | ')} |\n`);
+  }
+  await stop();
+}
+process.stdout.write(hashes.size === 1 ? 'the tokens of all runs are the same\n' : 'THE TOKENS DIFFER\n');
+process.exit(hashes.size === 1 ? 0 : 1);
