@@ -119,7 +119,7 @@ export class LaunchPlanRecorder {
     this.captureFrom = this.launches.length;
   }
 
-  /** What is recorded from now on is the second part of {@link finishParts}. */
+  /** What is recorded from now on is the second part of {@link finishPart}. */
   secondPartFromHere(): void {
     this.secondPart = this.launches.length;
   }
@@ -134,11 +134,10 @@ export class LaunchPlanRecorder {
     return this.device.native.createPlan(this.launches, this.countSlots, this.captureFrom);
   }
 
-  /** As two plans, of what comes before {@link secondPartFromHere} and of the rest. No step of theirs runs as a graph. */
-  finishParts(): readonly [first: number, second: number] {
-    const create = (launches: readonly NativeLaunch[]) =>
-      this.device.native.createPlan(launches, this.countSlots, launches.length);
-    return [create(this.launches.slice(0, this.secondPart)), create(this.launches.slice(this.secondPart))];
+  /** What comes before {@link secondPartFromHere} as a plan, or the rest. No step of theirs runs as a graph. */
+  finishPart(part: 'first' | 'second'): number {
+    const launches = part === 'first' ? this.launches.slice(0, this.secondPart) : this.launches.slice(this.secondPart);
+    return this.device.native.createPlan(launches, this.countSlots, launches.length);
   }
 
   /** Ends the recording and runs it once, and never again. */

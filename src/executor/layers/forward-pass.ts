@@ -151,8 +151,8 @@ export class ForwardPass {
 
   /** The same plan in two parts, for steps whose rows are masked: up to the logits, and from them on. */
   finishParts(): PlanParts {
-    const [forward, sampling] = this.plan.finishParts();
-    return { forward: this.memory.plan(forward), sampling: this.memory.plan(sampling) };
+    const forward = this.memory.plan(this.plan.finishPart('first'));
+    return { forward, sampling: this.memory.plan(this.plan.finishPart('second')) };
   }
 
   /** The kernels of the plan, in order. */
