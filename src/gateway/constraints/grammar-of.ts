@@ -44,9 +44,6 @@ export function grammarOf(constraint: GivenConstraint, names: SpecialTokenNames 
   }
 }
 
-/** The field of a request that a constraint comes from. */
-export const fieldOf = ({ $case }: GivenConstraint): string => ($case === 'toolCalls' ? 'chat.tools' : 'constraint');
-
 function refuseLength(kind: ConstraintKind, length: number): void {
   if (length <= CONSTRAINT_LIMITS.characters) return;
   const sentence = `it has ${length} characters, ${CONSTRAINT_LIMITS.characters} are the most; ask for less at once`;

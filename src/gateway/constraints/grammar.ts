@@ -67,7 +67,7 @@ export class Grammar {
   constructor(readonly work: Work) {}
 
   /**
-   * A rule of this content, known by its key: it is made once. Its content is made later, when {@link toText} is called, so that
+   * A rule of this content, known by its key: it is made once. Its content is made later, by {@link makeRules}, so that
    * rules may refer to themselves and to others as deep as they please.
    */
   shared(key: string, stem: string, content: () => Expression): Expression {
@@ -105,6 +105,11 @@ export class Grammar {
     return `${stem}-${this.#rules.size}`;
   }
 
+  /** Makes what {@link shared} rules have put off; what refuses it is thrown here. */
+  makeRules(): void {
+    for (let make = this.#open.pop(); make !== undefined; make = this.#open.pop()) make();
+  }
+
   /**
    * The grammar as the library reads it (its dialect: https://www.w3.org/TR/xml/#sec-notation with {m,n}), without what
    * cannot be reached and what can never be finished: a model must not be led there.
@@ -112,7 +117,7 @@ export class Grammar {
    * @returns undefined when nothing at all fits
    */
   toText(root: Expression): string | undefined {
-    for (let make = this.#open.pop(); make !== undefined; make = this.#open.pop()) make();
+    this.makeRules();
     this.#rules.set('root', root);
     const finishable = this.#finishable();
     if (!finishable.has('root')) return undefined;

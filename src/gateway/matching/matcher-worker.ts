@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher } from '@mlc-ai/web-xgrammar';
 import { RocmForgeError } from '../../shared/errors.js';
-import { fieldOf, grammarOf } from '../constraints/grammar-of.js';
+import { grammarOf } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
+import { fieldOf } from './constraint-field.js';
 import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
 import { xgrammar } from './xgrammar.js';
 

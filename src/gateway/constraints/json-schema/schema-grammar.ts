@@ -31,7 +31,9 @@ export function schemaGrammar(source: string): string {
 export function objectsOfSchema(source: string, grammar: Grammar): Expression {
   const { values, document } = documentValues(source, grammar);
   const object = document.make({ type: 'object' }, document.root);
-  return values.value(conjoin(...[document.root, object].map((node) => [{ node, isNegated: false }])));
+  const objects = values.value(conjoin(...[document.root, object].map((node) => [{ node, isNegated: false }])));
+  grammar.makeRules();
+  return objects;
 }
 
 function documentValues(source: string, grammar: Grammar) {
