@@ -66,7 +66,7 @@ function streams(client) {
         sampling: { temperature: i % 2, seed: BigInt(i) },
         stop: { maxTokens: Number(options.tokens), ignoreEos: true },
       });
-      await stream(client, request, (_text, ids) => tokens.push(...ids));
+      await stream(client, request, ({ tokenIds }) => tokens.push(...tokenIds));
       return tokens;
     }),
   );

@@ -79,7 +79,7 @@ async function kill() {
     if (killedAt !== 0 && state !== 'serving') at[state] ??= now() - killedAt;
     if (at.warming !== undefined && state === 'serving') at.serving ??= now() - killedAt;
   }, 1);
-  await stream(client, message, (_text, ids) => {
+  await stream(client, message, ({ tokenIds: ids }) => {
     tokens += ids.length;
     if (killedAt === 0 && tokens >= 24) {
       process.kill(gateway.executorPid(), 'SIGKILL');

@@ -73,7 +73,7 @@ function message(i) {
 }
 async function tokensOf(i) {
   const tokens = [];
-  await stream(client, message(i), (_text, ids) => tokens.push(...ids));
+  await stream(client, message(i), ({ tokenIds }) => tokens.push(...tokenIds));
   return tokens.join();
 }
 
