@@ -20,7 +20,7 @@ export function maskIdsFor(maxSequences: number): number {
 /** How long a step waits for masks once everything else of it is computed: this, or a share of what that took. */
 const LATE_MS = 0.3;
 const LATE_SHARE = 0.02;
-/** And this where every row that it samples waits: nobody else is held up, and being late costs more. */
+/** And this where every slice of it waits: nobody else is held up, and being late costs more. */
 const ALONE_MS = 20;
 
 /** Steps that masks may come before. */
@@ -95,7 +95,7 @@ export class MaskTable {
    * has passed.
    *
    * @param computed resolves when everything else is, with its microseconds
-   * @param isAlone whether nothing else is sampled in the step
+   * @param isAlone whether nothing else is computed in the step
    * @returns by slot the mask's id; slots whose masks have not come are left out
    */
   async wait(

@@ -130,7 +130,10 @@ export class StepFiller {
         words[offsets.tiles + 2 * tiles + 1] = Math.min(tileRows, row - first);
         tiles += 1;
       }
-      if (!slice.sample) continue;
+      if (!slice.sample) {
+        if (slice.mask !== undefined) throw protocolError(`a mask of slot ${slice.slot}, which samples nothing`);
+        continue;
+      }
       if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
       if (slice.tokenIds !== undefined && slice.count > 1) this.slots.guessed(slice.slot);
       this.mask(slice, samples, isVoid);

@@ -132,6 +132,7 @@ export class StepRunner {
     if (this.lastStepId !== undefined && step.stepId !== this.lastStepId + 1n) {
       throw protocolError(`number ${step.stepId} after ${this.lastStepId}`);
     }
+    if (step.slotMasks.length > 0) throw protocolError('masks of another step come in a frame of their own');
     this.checkWeights();
     this.lastStepId = step.stepId;
     this.masks.begin(step.stepId);
@@ -224,7 +225,7 @@ export class StepRunner {
       });
       const answer = this.answerOf(staging);
       const pending = masked.filter(({ mask }) => mask === PENDING).map(({ slot }) => slot);
-      const isAlone = pending.length === counts[COUNT_SAMPLES];
+      const isAlone = pending.length === step.slices.length;
       // When the forward pass fails, so does this.
       const came = pending.length === 0 ? NO_MASKS : await this.masks.wait(step.stepId, pending, computing, isAlone);
       const late = new Set<number>();

@@ -83,8 +83,8 @@ export class MatcherThreads {
   private async place(answer: ConstrainedAnswer, signal?: AbortSignal): Promise<void> {
     for (;;) {
       if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
-      const thread = this.threadFor(answer.form);
       if (answer.isClosed) return;
+      const thread = this.threadFor(answer.form);
       if (!thread.isOpening) return thread.open(answer);
       await thread.opened;
       signal?.throwIfAborted();
@@ -174,7 +174,7 @@ class MatcherThread {
   private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
   private timer: NodeJS.Timeout | undefined;
   private isReady = false;
-  /** The library gave up once: its memory is not to be trusted for long. It ends with its last answer. */
+  /** It takes no more answers: it ends now, or, where the library gave up once, with its last one. */
   isWorn = false;
   /** Resolves when it has done with what it opens. */
   opened: Promise<unknown> = Promise.resolve();
@@ -247,6 +247,8 @@ class MatcherThread {
   private watch({ constraint }: ConstrainedAnswer): void {
     this.timer = setTimeout(() => {
       const seconds = this.compileLimitMs / 1000;
+      // Nobody else is to come to a thread that ends.
+      this.isWorn = true;
       this.settle(refused(constraint, `takes more than ${seconds} s to be compiled; ask for less at once`));
       void this.worker.terminate();
     }, this.compileLimitMs);

@@ -318,7 +318,7 @@ export class Engine implements Backend {
   }
 
   private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
-    const sampled = sampledSlices(scheduler.oldestStep);
+    const sampled = outputs.some(({ late }) => late) ? sampledSlices(scheduler.oldestStep) : [];
     this.masking?.completed(sampled.filter((_, i) => outputs[i]?.late).map(({ sequence }) => sequence));
     return scheduler.complete(outputs.map(({ late, tokenId }) => (late ? undefined : tokenId)));
   }

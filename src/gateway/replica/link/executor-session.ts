@@ -259,7 +259,7 @@ function checkInfo({ version, platform, target }: GetInfoResponse, { device }: S
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
 function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
   const { epoch, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
-  const { window, windowBlocks } = model;
+  const { window, windowBlocks, maskIds } = model;
   const mostBlocks = maxSequences * blocksFor(maxContext);
   const claims: readonly [what: string, is: unknown, holds: boolean][] = [
     ['epoch', epoch, epoch === asked.epoch],
@@ -273,6 +273,8 @@ function checkModel(model: LoadedModel, { load: asked, vocabularySize }: Session
       maxStepTokens >= maxSequences && maxStepTokens <= (asked.maxStepTokens || MOST_STEP_TOKENS),
     ],
     ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
+    // A step names at most one for each slot, and three may be under way.
+    ['masks', maskIds, maskIds >= 3 * maxSequences],
     // More than all sequences could fill would be tables that nothing bounds.
     ['KV blocks', kvBlocks, kvBlocks >= 2 && kvBlocks <= 1 + mostBlocks],
     ['window', window, window < maxContext],
