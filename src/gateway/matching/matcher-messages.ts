@@ -2,6 +2,9 @@ import type { ErrorReason } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 
+/** Compiled grammars that a thread keeps for the next answer of the same form. */
+export const MOST_GRAMMARS = 32;
+
 /** What a thread is started with. */
 export interface MatcherWorkerData {
   /** The bytes of all tokens, one after the other. */
@@ -19,6 +22,8 @@ export type MatcherJob =
   | {
       readonly kind: 'open';
       readonly id: number;
+      /** The same for equal constraints, and for no others. */
+      readonly form: string;
       readonly constraint: GivenConstraint;
       readonly tokenIds: readonly number[];
     }

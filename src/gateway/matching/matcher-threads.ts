@@ -5,7 +5,13 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { fieldOf } from './constraint-field.js';
-import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
+import {
+  type MatcherJob,
+  type MatcherMessage,
+  type MatcherWorkerData,
+  MOST_GRAMMARS,
+  type ThreadMask,
+} from './matcher-messages.js';
 import { matcherVocabulary } from './matcher-vocabulary.js';
 import type { ConstraintListener, TokenConstraint, TokenMask } from './token-constraint.js';
 
@@ -166,7 +172,7 @@ class ConstrainedAnswer implements TokenConstraint {
 class MatcherThread {
   private readonly worker: Worker;
   private readonly answers = new Map<number, ConstrainedAnswer>();
-  /** Those that it has compiled, by {@link ConstrainedAnswer.form}; some of them may be compiled again. */
+  /** Those that it has compiled, by {@link ConstrainedAnswer.form}. */
   private readonly forms = new Set<string>();
   private readonly masks = new Map<number, TokenMask>();
   private lastId = 0;
@@ -214,7 +220,13 @@ class MatcherThread {
       this.opening = { answer, resolve, reject };
     });
     this.opened = opened.catch(() => undefined);
-    this.post({ kind: 'open', id: answer.id, constraint: answer.constraint, tokenIds: [...answer.tokenIds] });
+    this.post({
+      kind: 'open',
+      id: answer.id,
+      form: answer.form,
+      constraint: answer.constraint,
+      tokenIds: [...answer.tokenIds],
+    });
     if (this.isReady) this.watch(answer);
     return opened;
   }
@@ -289,7 +301,7 @@ class MatcherThread {
       this.settle(new RocmForgeError(message.reason, message.message, message.metadata));
       this.endIfWorn();
     } else {
-      if (answer !== undefined) this.forms.add(answer.form);
+      if (answer !== undefined) this.remember(answer.form);
       this.ready(message.id, message.mask);
       this.settle();
     }
@@ -298,6 +310,14 @@ class MatcherThread {
   private ready(id: number, { key, bits, onlyEnds }: ThreadMask): void {
     if (bits !== undefined) this.masks.set(key, { bits, onlyEnds });
     this.answers.get(id)?.ready(this.masks.get(key) as TokenMask);
+  }
+
+  /** As many forms as a thread keeps grammars of, the one used last at the end. */
+  private remember(form: string): void {
+    this.forms.delete(form);
+    this.forms.add(form);
+    const [oldest] = this.forms;
+    if (this.forms.size > MOST_GRAMMARS && oldest !== undefined) this.forms.delete(oldest);
   }
 
   private endIfWorn(): void {

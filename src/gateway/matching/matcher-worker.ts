@@ -6,11 +6,15 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { grammarOf } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import { fieldOf } from './constraint-field.js';
-import type { MatcherJob, MatcherMessage, MatcherWorkerData, ThreadMask } from './matcher-messages.js';
+import {
+  type MatcherJob,
+  type MatcherMessage,
+  type MatcherWorkerData,
+  MOST_GRAMMARS,
+  type ThreadMask,
+} from './matcher-messages.js';
 import { xgrammar } from './xgrammar.js';
 
-/** Compiled grammars that are kept for the next answer of the same form. */
-const MOST_GRAMMARS = 32;
 /** Masks whose bits the other side keeps. */
 const MOST_MASKS = 512;
 /** How long masks wait for those of other answers to go with them. */
@@ -45,6 +49,7 @@ console.error = (...words: unknown[]) => {
 };
 
 class Matchers {
+  /** By the form of the answers, the one used last at the end. */
   private readonly grammars = new Map<string, CompiledGrammar>();
   private readonly matchers = new Map<number, GrammarMatcher>();
   /** Masks by their content, the one used last at the end. */
@@ -61,13 +66,12 @@ class Matchers {
     this.endBits = endIds.map((id) => [id >> 5, 1 << (id & 31)] as const);
   }
 
-  async open({ id, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
+  async open({ id, form, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
     lastWords = '';
     try {
-      const grammar = grammarOf(constraint, this.names);
-      let compiled = this.grammars.get(grammar);
+      let compiled = this.grammars.get(form);
       if (compiled === undefined) {
-        compiled = await this.compiler.compileGrammar(grammar);
+        compiled = await this.compiler.compileGrammar(grammarOf(constraint, this.names));
         const [oldest] = this.grammars.keys();
         if (this.grammars.size === MOST_GRAMMARS && oldest !== undefined) {
           this.grammars.get(oldest)?.dispose();
@@ -75,8 +79,8 @@ class Matchers {
         }
       }
       // Used last.
-      this.grammars.delete(grammar);
-      this.grammars.set(grammar, compiled);
+      this.grammars.delete(form);
+      this.grammars.set(form, compiled);
       const matcher = await xgrammar().GrammarMatcher.createGrammarMatcher(compiled);
       this.matchers.set(id, matcher);
       for (const tokenId of tokenIds) {
