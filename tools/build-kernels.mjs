@@ -75,7 +75,6 @@ const AMD_FLAGS = [
   '-nogpulib',
   '-std=c++17',
   '-O3',
-  '-mcode-object-version=5',
   // Two kernels that state the same arithmetic must compute the same bits: products are fused with sums where the source
   // says multiply_add, and nowhere else.
   '-ffp-contract=off',
@@ -254,11 +253,25 @@ async function buildHost() {
   await buildShared('host', kernelSources.of('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
+/** What multiplies tiles on portable targets. */
+const TILE_SOURCES = [
+  'attention_tile.hip',
+  'attention_tile_q8_0.hip',
+  'attention_tile_split.hip',
+  'attention_tile_split_q8_0.hip',
+  'gate_up_swiglu_tile.hip',
+  'gate_up_swiglu_tile_few.hip',
+  'matmul_packed_tile.hip',
+  'matmul_tile.hip',
+];
+
 async function buildLanes() {
   for (const wave of [32, 64]) {
     const kernels = kernelSources.of('portable', true);
+    // Once more with tiles as GPUs without matrix units have them.
     await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
       { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
+      { name: 'dots', flags: [`-DFORGE_WAVE=${wave}`, '-DFORGE_TILE_DOTS'], only: TILE_SOURCES, others: 'lanes' },
     ]);
   }
 }
@@ -293,7 +306,9 @@ async function buildAmd(target) {
     'install ROCm, or clang-19 and lld-19',
   );
   const wave = /^gfx9/.test(target) ? 64 : 32;
-  const flags = [...AMD_FLAGS, `--offload-arch=${target}`, `-DFORGE_WAVE=${wave}`];
+  // Generic targets are told apart by a field of version 6, which older runtimes do not read.
+  const version = target.endsWith('-generic') ? 6 : 5;
+  const flags = [...AMD_FLAGS, `-mcode-object-version=${version}`, `--offload-arch=${target}`, `-DFORGE_WAVE=${wave}`];
   await buildCodeObjects(target, compiler, flags, '.hsaco', '.kd');
 }
 
@@ -312,7 +327,7 @@ trimCache();
 for (const target of options.target.split(',')) {
   if (target === 'host') await buildHost();
   else if (target === 'lanes') await buildLanes();
-  else if (/^gfx[0-9a-f]+$/.test(target)) await buildAmd(target);
+  else if (/^gfx([0-9a-f]+|1[12]-generic)$/.test(target)) await buildAmd(target);
   else if (/^sm_[0-9]+a?$/.test(target)) await buildNvidia(target);
   else fail(`unknown target "${target}"; use host, lanes, gfxNNNN or sm_NN`);
 }

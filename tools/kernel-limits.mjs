@@ -12,14 +12,25 @@ const INNER_LOOPS = /^(matmul|gate_up|gemm|small_gemm|attention|flash|qkt|weight
  */
 const CDNA = { simds: 4, wave: 64, registers: 512, granule: 8, waves: 8, lds: 64 * KIB, ldsGranule: 512 };
 const RDNA = { simds: 4, wave: 32, registers: 1536, granule: 24, waves: 16, lds: 128 * KIB, ldsGranule: 1024 };
+const SMALL_RDNA = { ...RDNA, registers: 1024, granule: 16 };
 const HARDWARE = {
+  gfx906: { ...CDNA, registers: 256, granule: 4, waves: 10 },
   gfx90a: CDNA,
   gfx942: CDNA,
+  gfx950: { ...CDNA, lds: 160 * KIB, ldsGranule: 1280 },
+  gfx1030: SMALL_RDNA,
   gfx1100: RDNA,
   gfx1101: RDNA,
-  gfx1102: { ...RDNA, registers: 1024, granule: 16 },
+  gfx1102: SMALL_RDNA,
+  gfx1103: SMALL_RDNA,
+  gfx1150: SMALL_RDNA,
+  gfx1151: RDNA,
+  gfx1152: SMALL_RDNA,
   gfx1200: RDNA,
   gfx1201: RDNA,
+  // What is least among those that run them.
+  'gfx11-generic': SMALL_RDNA,
+  'gfx12-generic': RDNA,
 };
 /** LDS that one block can have. */
 const LDS_OF_BLOCK = 64 * KIB;

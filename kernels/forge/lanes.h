@@ -4,7 +4,7 @@
 //   - a barrier, shuffle or product of tiles that not every thread of the block or wave reaches, or reaches at
 //   another place in the source;
 //   - two threads using one element of LDS between the same barriers, unless both read or both add atomically;
-//   - an LDS index out of bounds; LDS above 48 KiB. LDS starts as NaN.
+//   - an LDS index out of bounds; LDS above what the least of the GPUs has that run the code. LDS starts as NaN.
 #pragma once
 
 #include <sys/mman.h>
@@ -30,7 +30,12 @@ inline void run_block(Body body);
 
 namespace forge::lanes {
 
-constexpr size_t STACK_BYTES = 128 << 10, GUARD_BYTES = 4 << 10, LDS_BYTES = 48 << 10;
+constexpr size_t STACK_BYTES = 128 << 10, GUARD_BYTES = 4 << 10;
+#if defined(FORGE_TILE_DOTS)
+constexpr size_t LDS_BYTES = 64 << 10;  // AMD's alone
+#else
+constexpr size_t LDS_BYTES = 48 << 10;
+#endif
 constexpr int NOBODY = -1, SEVERAL = -2, ATOMIC = -3;  // in place of a thread id
 
 enum class State { RUNNING, AT_BARRIER, AT_SHUFFLE, TOGETHER, DONE };

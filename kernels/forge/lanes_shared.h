@@ -63,7 +63,7 @@ Array<T> shared_array(int count, const void* site) {
   }
   const size_t bytes = sizeof(T) * static_cast<size_t>(count);
   block.lds_bytes += bytes;
-  if (block.lds_bytes > LDS_BYTES) fail("more than 48 KiB of LDS");
+  if (block.lds_bytes > LDS_BYTES) fail("more than " + std::to_string(LDS_BYTES >> 10) + " KiB of LDS");
   block.lds.push_back({site, std::make_unique<char[]>(bytes), std::vector<Access>(count)});
   std::memset(block.lds.back().memory.get(), 0xff, bytes);
   return {reinterpret_cast<T*>(block.lds.back().memory.get()), block.lds.back().accesses.data(), count};

@@ -33,6 +33,11 @@
 #include "contract.h"
 #include "device.h"
 
+// Tiles without matrix units: RDNA 2 and Vega, and in tests simulated lanes.
+#if defined(__GFX10__) || defined(__gfx906__)
+#define FORGE_TILE_DOTS
+#endif
+
 namespace forge {
 
 constexpr int TILE = 16, TILE_DEPTH = 32;
@@ -47,7 +52,7 @@ constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
 // where units of a product take neighbouring positions of one element. Rows are padded by a piece, or else, where
 // asynchronous copies fill LDS to its last byte, pieces change places: eight neighbouring rows meet no bank twice.
 constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;
-#if defined(__CUDACC__) || WAVE == 1 || (defined(FORGE_LANES) && WAVE == 32)
+#if defined(__CUDACC__) || WAVE == 1 || (defined(FORGE_LANES) && WAVE == 32 && !defined(FORGE_TILE_DOTS))
 constexpr bool TURNS_VALUES = false;
 constexpr int STRIP_PITCH = STRIP_PIECES;
 DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + (p ^ (row % 2 * 4 + row / 2 % 4)); }
@@ -61,7 +66,7 @@ DEVICE int strip_slot(int row, int p) { return row * STRIP_PITCH + p; }
 
 #if defined(__CUDACC__)
 #include "tile_cuda.h"
-#elif defined(__HIP__)
+#elif defined(__HIP__) || defined(FORGE_TILE_DOTS)
 #include "tile_amd.h"
 #else
 #include "tile_cpu.h"

@@ -1,10 +1,20 @@
 // Tiles on AMD's matrix units: WMMA on RDNA 3 and 4 (wave32), MFMA on CDNA (wave64); two 16 x 16 x 16 products a tile.
+// GPUs without such units (RDNA 2, Vega) hold what RDNA 4 or CDNA hold, and multiply by dot instructions (tile_dots.h).
 #pragma once
 
 namespace forge {
 
+#if defined(__HIP__)
 template <class Element, int N>
 using VectorOf = Element __attribute__((ext_vector_type(N)));
+#else
+template <class Element, int N>
+struct alignas(sizeof(Element) * N) VectorOf {
+  Element elements[N];
+  Element& operator[](int i) { return elements[i]; }
+  const Element& operator[](int i) const { return elements[i]; }
+};
+#endif
 
 #if defined(__GFX11__)
 // Lanes l and l + 16 both hold row l % 16, sixteen elements an instruction.
@@ -12,7 +22,7 @@ constexpr int FRAGMENT_PIECES = 4, TILE_VALUES = 8, PRODUCT_ELEMENTS = 16;
 DEVICE int piece_row(int) { return thread_id_anew() % 16; }
 DEVICE int piece_k(int p) { return p * PIECE; }
 DEVICE int value_row(int i) { return 2 * i + lane_id() / 16; }
-#elif defined(__GFX12__)
+#elif defined(__GFX12__) || (defined(FORGE_TILE_DOTS) && WAVE == 32)
 // The first sixteen lanes hold eight of the sixteen elements of an instruction, the others the other eight.
 constexpr int FRAGMENT_PIECES = 2, TILE_VALUES = 8, PRODUCT_ELEMENTS = 8;
 DEVICE int piece_row(int) { return thread_id_anew() % 16; }
@@ -40,12 +50,20 @@ struct TileSum {
 
 DEVICE Piece load_piece(const void* p) { return *static_cast<const Piece*>(p); }
 // For what is read once.
+#if defined(__HIP__)
 DEVICE Piece stream_piece(const void* p) {
   using Words = VectorOf<uint32_t, 4>;
   return __builtin_bit_cast(Piece, __builtin_nontemporal_load(static_cast<const Words*>(p)));
 }
+#else
+DEVICE Piece stream_piece(const void* p) { return load_piece(p); }
+#endif
 
-#if defined(__GFX11__)
+#if defined(FORGE_TILE_DOTS)
+}  // namespace forge
+#include "tile_dots.h"
+namespace forge {
+#elif defined(__GFX11__)
 DEVICE Sums product(VectorOf<half_t, 16> a, VectorOf<half_t, 16> b, Sums c) {
   return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(a, b, c);
 }
@@ -176,7 +194,12 @@ DEVICE ValueTile load_value_tile(Lds turned, int turned_pitch, int key, int elem
   ValueTile tile;
   UNROLL
   for (int p = 0; p < (PRODUCT_ELEMENTS + PIECE - 1) / PIECE; p++) {
+#if defined(__HIP__)
     const auto* from = reinterpret_cast<const char*>(&turned[row * turned_pitch + key / PIECE + group + p]);
+#else
+    const Piece piece = turned[row * turned_pitch + key / PIECE + group + p];
+    const auto* from = reinterpret_cast<const char*>(&piece);
+#endif
     if (WAVE == 64) from += lane_id() / 16 % 2 * sizeof(tile);
     __builtin_memcpy(reinterpret_cast<char*>(&tile) + p * sizeof(Piece), __builtin_assume_aligned(from, 8),
                      min_of(sizeof(tile), sizeof(Piece)));
@@ -195,7 +218,7 @@ DEVICE void multiply_values(TileSum (&sums)[C], const WeightTile& weights, const
 DEVICE void add_weights(TileSum& sums, const WeightTile& weights) {
   ValueTile ones;
   UNROLL
-  for (int i = 0; i < PRODUCT_ELEMENTS; i++) ones.elements[i] = static_cast<half_t>(1.0f);
+  for (int i = 0; i < PRODUCT_ELEMENTS; i++) ones.elements[i] = __builtin_bit_cast(half_t, uint16_t{0x3c00});
   sums.values = product(ones.elements, weight_operand(weights), sums.values);
 }
 DEVICE float weight_sum(const TileSum& sums, int) { return sums.values[0]; }

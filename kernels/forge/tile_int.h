@@ -32,12 +32,15 @@ DEVICE void multiply_bytes(IntTile& sum, const IntFragment& a, const IntFragment
   }
 }
 
-#elif defined(__HIP__)
+#elif defined(__HIP__) || defined(FORGE_TILE_DOTS)
 
 using IntSums = VectorOf<int, TILE_VALUES>;
 DEVICE void multiply_bytes(IntTile& sum, const IntFragment& a, const IntFragment& b) {
   IntSums c = __builtin_bit_cast(IntSums, sum);
-#if defined(__GFX11__)
+#if defined(FORGE_TILE_DOTS)
+  UNROLL
+  for (int p = 0; p < FRAGMENT_PIECES; p++) c = product(a.pieces[p], b.pieces[p], c);
+#elif defined(__GFX11__)
   struct Halves {
     VectorOf<int, 4> half[2];
   };
@@ -121,6 +124,6 @@ inline void multiply_bytes_at(int site, IntTile& sum, const IntFragment& a, cons
 
 }  // namespace forge
 
-#if defined(FORGE_LANES)
+#if defined(FORGE_LANES) && !defined(FORGE_TILE_DOTS)
 #define multiply_bytes(...) multiply_bytes_at(__COUNTER__, __VA_ARGS__)
 #endif

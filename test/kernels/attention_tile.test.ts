@@ -13,7 +13,7 @@ import { quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
 import { encode } from './support/half.js';
 import { PagedStep, type Row, tileCases, tilesOf } from './support/paged-cases.js';
-import { onEachTarget, type Target } from './support/targets.js';
+import { onEachTileTarget, type Target } from './support/targets.js';
 import type { Random } from './support/values.js';
 
 /** One chunk of each sequence: some rows up to its end, or up to somewhere before it. */
@@ -61,7 +61,7 @@ async function runSplits(target: Target, step: PagedStep): Promise<Float32Array>
   return out as Float32Array;
 }
 
-onEachTarget('attention_tile', (target) => {
+onEachTileTarget('attention_tile', (target) => {
   it('is causal attention of prompt chunks, with the bits that each row has by itself', () =>
     target.check(
       fc.tuple(tileCases(target.simulated ? 280 : 300), fc.integer({ min: 1, max: 64 })),

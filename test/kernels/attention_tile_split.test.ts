@@ -4,9 +4,9 @@ import { attentionTileSplit } from './reference/attention_tile_split.js';
 import { expectClose } from './support/compare.js';
 import { lastAndInner, PagedStep, tileCases } from './support/paged-cases.js';
 import { expectParts, UNTOUCHED } from './support/split-parts.js';
-import { onEachTarget } from './support/targets.js';
+import { onEachTileTarget } from './support/targets.js';
 
-onEachTarget('attention_tile_split', (target) => {
+onEachTileTarget('attention_tile_split', (target) => {
   it('attends to one split and writes none that a row does not reach', () =>
     target.check(tileCases(target.simulated ? 280 : 300), async (shape) => {
       const step = new PagedStep(shape, lastAndInner);

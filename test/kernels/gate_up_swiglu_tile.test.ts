@@ -10,7 +10,7 @@ import {
 import { gateUpSwigluTile } from './reference/gate_up_swiglu_tile.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';
-import { onEachTarget, type Target } from './support/targets.js';
+import { onEachTileTarget, type Target } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
 const types = fc.constantFrom('f16' as const, 'bf16' as const);
@@ -37,7 +37,7 @@ async function run(target: Target, type: TileType, form: TileForm, weight: Float
   return decode(type, y as FloatArray);
 }
 
-onEachTarget('gate_up_swiglu_tile', (target) => {
+onEachTileTarget('gate_up_swiglu_tile', (target) => {
   it('is two matmuls and swiglu in one', () =>
     target.check(
       fc.tuple(

@@ -11,12 +11,12 @@ import { matmulPackedTile } from './reference/matmul_packed_tile.js';
 import { randomBlocks } from './support/blocks.js';
 import { expectClose } from './support/compare.js';
 import { activations, packedWidth, repacked } from './support/packed.js';
-import { onEachTarget } from './support/targets.js';
+import { onEachTileTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
 const UNTOUCHED = -12_345;
 
-onEachTarget('matmul_packed_tile', (target) => {
+onEachTileTarget('matmul_packed_tile', (target) => {
   it.each(BLOCK_TYPES)('%s: is matmul_packed, to the bit, and leaves all else alone', (type) =>
     target.check(
       fc.tuple(

@@ -4,14 +4,14 @@ import { matmulTile as contractOf, type TileForm } from '../../src/executor/kern
 import { matmulTile } from './reference/matmul_tile.js';
 import { expectClose } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';
-import { onEachTarget } from './support/targets.js';
+import { onEachTileTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
 
 const UNTOUCHED = -12_345;
 const types = fc.constantFrom('f16' as const, 'bf16' as const);
 const FORMS: readonly TileForm[] = ['few', 'some', 'many'];
 
-onEachTarget('matmul_tile', (target) => {
+onEachTileTarget('matmul_tile', (target) => {
   it('multiplies the rows that the step has, and leaves all else alone', () =>
     target.check(
       fc.tuple(

@@ -120,7 +120,8 @@ function bytesOf(array: Buffers[string]): Uint8Array {
 }
 
 function openLibrary(name: string): Device {
-  const file = name === 'host-v3' ? path.join('host', 'x86-64-v3.so') : path.join(name, 'lanes.so');
+  const [folder = '', tiles = 'lanes'] = name.split('-');
+  const file = name === 'host-v3' ? path.join('host', 'x86-64-v3.so') : path.join(folder, `${tiles}.so`);
   const library = path.join(kernelsFolder, file);
   if (!existsSync(library)) {
     throw new Error(`${library} is missing; run "npm run build:kernels -- --twins --target host,lanes"`);
@@ -135,9 +136,23 @@ const runsOf: Readonly<Record<string, number>> = process.env.ROCMFORGE_TEST_EMUL
   ? Object.fromEntries(process.env.ROCMFORGE_TEST_EMULATOR.split(',').map((target) => [target, EMULATED_RUNS]))
   : { host: 200, ...(hasOwnV3 ? { 'host-v3': 40 } : {}), lanes32: 20, lanes64: 20 };
 
+/** Simulated lanes with tiles as GPUs without matrix units multiply them, for kernels on tiles. */
+const dotRunsOf: Readonly<Record<string, number>> = process.env.ROCMFORGE_TEST_EMULATOR
+  ? {}
+  : { 'lanes32-dots': 10, 'lanes64-dots': 10 };
+
+/** Defines the tests of a kernel that multiplies tiles on each target. */
+export function onEachTileTarget(kernel: string, define: (target: Target) => void): void {
+  defineOn({ ...runsOf, ...dotRunsOf }, kernel, define);
+}
+
 /** Defines the tests of one kernel on each target; prints the largest error seen. */
 export function onEachTarget(kernel: string, define: (target: Target) => void): void {
-  for (const [name, runs] of Object.entries(runsOf)) {
+  defineOn(runsOf, kernel, define);
+}
+
+function defineOn(targets: Readonly<Record<string, number>>, kernel: string, define: (target: Target) => void): void {
+  for (const [name, runs] of Object.entries(targets)) {
     const target = new Target(name, runs);
     describe(`${kernel} on ${target.name}`, () => {
       define(target);
