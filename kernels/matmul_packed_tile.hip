@@ -31,9 +31,9 @@ template <class F>
 DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
                                float* __restrict y, int tokens, int out, int blocks, int y_stride, int accumulate) {
   static_assert(OWNED * WAVES == TILES, "whole tiles a wave");
-  // What unpacking takes the most registers for gets by with the sums of two leaves.
+  // What takes the most registers gets by with the sums of two leaves, or of one.
   constexpr bool TAKES_MOST = F::HAS_HALF_SCALES || (F::Quants::BITS == 5 && F::HAS_MINIMUM);
-  constexpr int LEAVES = min_of(LANE_SUMS, TAKES_MOST ? 2 : 4);
+  constexpr int LEAVES = min_of(LANE_SUMS, (TAKES_MOST ? 2 : 4) / (TILES_BY_DOTS ? 2 : 1));
   constexpr int UNITS = LEAVES * ROWS, UNITS_A_THREAD = (UNITS + BLOCK - 1) / BLOCK;
   const int first_token = block.x * TOKENS, first_row = block.y * ROWS, in = blocks * Q8_BLOCK;
   const size_t row_bytes = packed_row_bytes<F>(blocks);

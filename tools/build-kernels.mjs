@@ -6,7 +6,8 @@
 //   host      one shared object each for x86-64-v3, x86-64-v4 and v4 with VNNI; the executor picks at load. --native builds for
 //             this machine's processor alone.
 //   lanes     for tests: shared objects that simulate every thread of a block, lanes32 and lanes64.
-//   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later.
+//   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later, 22 or later where the
+//             target asks for it. gfx11-generic and gfx12-generic run on later cards of their kind.
 //   sm_NN     one cubin a file, for HIP's second platform. Compiler: $NVCC, nvcc.
 //
 // A target gets the kernels that something launches on it. With --twins it gets all, into build/all-kernels/<target>/: what
@@ -16,6 +17,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { AMD_TARGETS } from './amd-targets.mjs';
 import { readKernels } from './code-object.mjs';
 import { childSeconds, fail, inParallel, isKept, trimCache } from './kernel-objects.mjs';
 import { checkArguments, checkSymbols, KernelSources, sha256 } from './kernel-sources.mjs';
@@ -296,15 +298,33 @@ async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
   });
 }
 
-async function buildAmd(target) {
-  // The oldest that can: what is verified here is what it compiles.
-  const clangs = Array.from({ length: 12 }, (_, i) => `clang-${19 + i}`);
-  const compiler = chooseCompiler(
+/** The first release of clang that knows a target. */
+const firstClang = (target) => AMD_TARGETS.find((known) => known.target === target)?.clang ?? 19;
+
+/**
+ * The compiler of a target: the named one, unless that is a clang that is too old for it; else ROCm's, else the oldest clang
+ * that knows it, because what is verified here is what that compiles.
+ */
+function hipCompiler(target) {
+  const least = firstClang(target);
+  const clangs = Array.from({ length: 12 }, (_, i) => `clang-${least + i}`);
+  const named = process.env.HIPCC;
+  const major = named && works(named) ? /clang version (\d+)/.exec(versionOf(named))?.[1] : undefined;
+  if (major !== undefined && Number(major) < least) {
+    return (
+      clangs.find(works) ?? fail(`${target} needs clang ${least} or later; ${named} is ${major}, and there is no other`)
+    );
+  }
+  return chooseCompiler(
     'HIPCC',
     ['hipcc', 'amdclang++', ...clangs],
     'HIP compiler',
-    'install ROCm, or clang-19 and lld-19',
+    `install ROCm, or clang-${least} and lld-${least}`,
   );
+}
+
+async function buildAmd(target) {
+  const compiler = hipCompiler(target);
   const wave = /^gfx9/.test(target) ? 64 : 32;
   // Generic targets are told apart by a field of version 6, which older runtimes do not read.
   const version = target.endsWith('-generic') ? 6 : 5;

@@ -33,8 +33,8 @@ const introduction = [
   '',
   'Written by `npm run check:kernels` from what the code objects say of themselves. Static: how many blocks of 256 threads',
   'fit at one time by their registers and LDS, not how many a launch has. Scratch is bytes a thread. The register file of a',
-  'SIMD holds 1536 vector registers a lane on gfx1100, gfx1101 and gfx12, 1024 on gfx1102 and 512 on CDNA, where accumulation',
-  'registers count among them.',
+  'SIMD holds 1536 vector registers a lane on gfx1100, gfx1101, gfx1151 and gfx12, 1024 on the other RDNA, 256 on gfx906, and 512 on',
+  'CDNA, where accumulation registers count among them.',
   '',
 ];
 const page = path.join(root, 'build', 'docs', 'registers.md');

@@ -5,9 +5,10 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { AMD_TARGETS as TARGETS } from './amd-targets.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const AMD_TARGETS = ['gfx90a', 'gfx942', 'gfx1100', 'gfx1101', 'gfx1102', 'gfx1200', 'gfx1201'];
+const AMD_TARGETS = TARGETS.map(({ target }) => target);
 const MOST_BYTES = 20e6;
 
 const list = process.argv.includes('--list');

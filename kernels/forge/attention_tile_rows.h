@@ -6,6 +6,7 @@
 // and attention_combine.
 #pragma once
 
+#define FORGE_DOTS_WRITTEN_OUT
 #include "attention_tile.h"
 
 namespace forge {

@@ -35,7 +35,8 @@ DEVICE void fetch_wait() {
 
 #else
 
-constexpr int FETCH_STAGES = 3, FETCH_BLOCKS = 1, STREAM_BLOCKS = 1;
+// TILES_BY_DOTS: an even number, whose turns a compiler still writes out.
+constexpr int FETCH_STAGES = TILES_BY_DOTS ? 4 : 3, FETCH_BLOCKS = 1, STREAM_BLOCKS = 1;
 
 template <int N>
 struct Fetches {

@@ -42,6 +42,13 @@ namespace forge {
 
 constexpr int TILE = 16, TILE_DEPTH = 32;
 
+// Products without matrix units take more registers.
+#if defined(FORGE_TILE_DOTS)
+constexpr bool TILES_BY_DOTS = true;
+#else
+constexpr bool TILES_BY_DOTS = false;
+#endif
+
 // Eight 16-bit elements.
 struct alignas(16) Piece {
   uint32_t words[4];

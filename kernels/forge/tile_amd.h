@@ -86,6 +86,7 @@ DEVICE Sums product(VectorOf<int16_t, 4> a, VectorOf<int16_t, 4> b, Sums c) {
 }
 #endif
 
+#if !defined(FORGE_TILE_DOTS)
 // What the matrix units' intrinsics call an element.
 template <class T>
 struct TileElement {
@@ -95,11 +96,14 @@ template <>
 struct TileElement<bfloat_t> {
   using Type = int16_t;
 };
+template <class T>
+using Operand = VectorOf<typename TileElement<T>::Type, PRODUCT_ELEMENTS>;
+#endif
 
 template <int R, int C, class T>
 DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], const Fragment<T> (&b)[C]) {
   struct Halves {
-    VectorOf<typename TileElement<T>::Type, PRODUCT_ELEMENTS> half[2];
+    Operand<T> half[2];
   };
   UNROLL
   for (int half = 0; half < 2; half++) {
@@ -115,8 +119,12 @@ DEVICE void multiply_tiles(TileSum (&sums)[C][R], const Fragment<T> (&a)[R], con
 // Attention. Products are of keys and queries, and of values and weights, in this order: what a lane holds of the sums
 // then lies as the second operand of the next product does, and is all of one query.
 constexpr int QUERIES_HELD = 1, QUERY_LANES = WAVE / 16, QUERY_LANE_STEP = 16;
-// RDNA has 256 registers a lane: too few for the queries beside scores and results.
+// RDNA and Vega have 256 registers a lane: too few for the queries beside scores and results.
+#if defined(FORGE_TILE_DOTS)
+constexpr bool HOLDS_QUERIES = false;
+#else
 constexpr bool HOLDS_QUERIES = WAVE == 64;
+#endif
 DEVICE int score_query(int i) { return value_column(i); }
 DEVICE int score_key(int i) { return value_row(i); }
 DEVICE constexpr int held_index(int) { return 0; }

@@ -5,6 +5,14 @@
 
 #include "words.h"
 
+// A loop over the lanes that hold an operand mostly takes fewer registers than the same written out; kernels for which
+// it is the other way round say so.
+#if defined(FORGE_DOTS_WRITTEN_OUT)
+#define DOT_LOOP UNROLL
+#else
+#define DOT_LOOP ROLLED
+#endif
+
 namespace forge {
 
 #if defined(__HIP__)
@@ -13,13 +21,23 @@ namespace forge {
 template <int N>
 struct WaveWords {
   const uint32_t (&own)[N];
-  DEVICE uint32_t of_lane(int lane, int n) const {
-    return static_cast<uint32_t>(__builtin_amdgcn_ds_bpermute(lane << 2, static_cast<int>(own[n])));
-  }
 };
+template <int N>
+DEVICE uint32_t word_of_lane(const WaveWords<N>& words, int lane, int n) {
+  return static_cast<uint32_t>(__builtin_amdgcn_ds_bpermute(lane << 2, static_cast<int>(words.own[n])));
+}
 template <int N>
 DEVICE WaveWords<N> words_of_wave(const uint32_t (&own)[N]) {
   return {own};
+}
+
+// Nothing is moved over it: words would be fetched far ahead, for more registers than there are.
+DEVICE void schedule_here() { __builtin_amdgcn_sched_barrier(0); }
+// 0, of which the compiler does not know it: what was fetched for one product is not kept for the next.
+DEVICE int zero_anew() {
+  int zero = 0;
+  asm volatile("" : "+s"(zero));
+  return zero;
 }
 
 DEVICE float dot_halves(uint32_t a, uint32_t b, float c) {
@@ -31,9 +49,12 @@ DEVICE float dot_halves(uint32_t a, uint32_t b, float c) {
 
 template <int N>
 struct WaveWords {
-  uint32_t words[WAVE][N];
-  uint32_t of_lane(int lane, int n) const { return words[lane][n]; }
+  uint32_t of[WAVE][N];
 };
+template <int N>
+DEVICE uint32_t word_of_lane(const WaveWords<N>& words, int lane, int n) {
+  return words.of[lane][n];
+}
 template <int N>
 struct WaveWordsOperands {
   WaveWords<N>* gathered;
@@ -44,7 +65,7 @@ void gather_words(void* const* operands) {
   for (int to = 0; to < WAVE; to++) {
     for (int from = 0; from < WAVE; from++) {
       const uint32_t* own = static_cast<const WaveWordsOperands<N>*>(operands[from])->own;
-      std::memcpy(static_cast<WaveWordsOperands<N>*>(operands[to])->gathered->words[from], own, sizeof(uint32_t) * N);
+      std::memcpy(static_cast<WaveWordsOperands<N>*>(operands[to])->gathered->of[from], own, sizeof(uint32_t) * N);
     }
   }
 }
@@ -56,6 +77,8 @@ WaveWords<N> words_of_wave_at(int site, const uint32_t (&own)[N]) {
   return gathered;
 }
 #define words_of_wave(...) words_of_wave_at(__COUNTER__, __VA_ARGS__)
+DEVICE void schedule_here() {}
+DEVICE int zero_anew() { return 0; }
 
 DEVICE float dot_halves(uint32_t a, uint32_t b, float c) {
   const auto x = __builtin_bit_cast(VectorOf<half_t, 2>, a), y = __builtin_bit_cast(VectorOf<half_t, 2>, b);
@@ -75,28 +98,33 @@ template <int N, class Sum, class Dot>
 DEVICE VectorOf<Sum, TILE_VALUES> dot_products(const uint32_t (&a)[N], const uint32_t (&b)[N],
                                                VectorOf<Sum, TILE_VALUES> sums, Dot dot) {
   const WaveWords<N> rows = words_of_wave(a), columns = words_of_wave(b);
-  UNROLL
+  const int zero = zero_anew();
+  DOT_LOOP
   for (int holder = 0; holder < WAVE; holder += 16) {
     UNROLL
     for (int n = 0; n < N; n++) {
-      const uint32_t column = columns.of_lane(lane_id() % 16 + holder, n);
+      const uint32_t column = word_of_lane(columns, lane_id() % 16 + holder + zero, n);
+      schedule_here();
       UNROLL
-      for (int i = 0; i < TILE_VALUES; i++) sums[i] = dot(rows.of_lane(value_row(i) + holder, n), column, sums[i]);
+      for (int i = 0; i < TILE_VALUES; i++) sums[i] = dot(word_of_lane(rows, value_row(i) + holder + zero, n), column, sums[i]);
     }
   }
   return sums;
 }
 
-struct ProductWords {
+// What a lane holds of an operand.
+template <class T>
+struct Operand {
   uint32_t w[PRODUCT_ELEMENTS / 2];
 };
-DEVICE Sums product(VectorOf<half_t, PRODUCT_ELEMENTS> a, VectorOf<half_t, PRODUCT_ELEMENTS> b, Sums sums) {
-  const auto dot = [](uint32_t x, uint32_t y, float c) { return dot_halves(x, y, c); };
-  return dot_products(__builtin_bit_cast(ProductWords, a).w, __builtin_bit_cast(ProductWords, b).w, sums, dot);
+DEVICE Sums product(const Operand<half_t>& a, const Operand<half_t>& b, Sums sums) {
+  return dot_products(a.w, b.w, sums, [](uint32_t x, uint32_t y, float c) { return dot_halves(x, y, c); });
 }
-DEVICE Sums product(VectorOf<int16_t, PRODUCT_ELEMENTS> a, VectorOf<int16_t, PRODUCT_ELEMENTS> b, Sums sums) {
-  const auto dot = [](uint32_t x, uint32_t y, float c) { return dot_bfloats(x, y, c); };
-  return dot_products(__builtin_bit_cast(ProductWords, a).w, __builtin_bit_cast(ProductWords, b).w, sums, dot);
+DEVICE Sums product(const Operand<bfloat_t>& a, const Operand<bfloat_t>& b, Sums sums) {
+  return dot_products(a.w, b.w, sums, [](uint32_t x, uint32_t y, float c) { return dot_bfloats(x, y, c); });
+}
+DEVICE Sums product(VectorOf<half_t, PRODUCT_ELEMENTS> a, VectorOf<half_t, PRODUCT_ELEMENTS> b, Sums sums) {
+  return product(__builtin_bit_cast(Operand<half_t>, a), __builtin_bit_cast(Operand<half_t>, b), sums);
 }
 // Eight signed bytes of a lane.
 DEVICE VectorOf<int, TILE_VALUES> product(const Words2& a, const Words2& b, VectorOf<int, TILE_VALUES> sums) {

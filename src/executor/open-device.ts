@@ -118,9 +118,15 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
   }
 }
 
+/** LLVM's generic targets: one code object for all of a kind, of which later cards may be. */
+const GENERIC: readonly (readonly [RegExp, string])[] = [
+  [/^gfx11[05][0-9a-f]$/, 'gfx11-generic'],
+  [/^gfx120[0-9a-f]$/, 'gfx12-generic'],
+];
+
 /**
- * The built target that runs on an architecture: AMD's must be the very one; NVIDIA's runs on any of the same major
- * version that is not older.
+ * The built target that runs on an architecture: AMD's must be the very one, or the generic one of its kind; NVIDIA's runs on
+ * any of the same major version that is not older.
  */
 function targetFor(architecture: string, root: string): string {
   const built = existsSync(root) ? readdirSync(root) : [];
@@ -129,6 +135,8 @@ function targetFor(architecture: string, root: string): string {
   const older = Array.from({ length: Number(version?.[2] ?? 0) }, (_, i) => `sm_${version?.[1]}${i}`).reverse();
   const compatible = older.find((target) => built.includes(target));
   if (compatible !== undefined) return compatible;
+  const generic = GENERIC.find(([kind]) => kind.test(architecture))?.[1];
+  if (generic !== undefined && built.includes(generic)) return generic;
   throw new RocmForgeError(
     'KERNELS_INVALID',
     `no kernels for ${architecture} in ${root}; run "npm run build:kernels -- --target ${architecture}"`,

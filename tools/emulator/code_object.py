@@ -31,7 +31,7 @@ def _msgpack(b, o=0):
 MACH = {0x041:("gfx1100","rdna3"),0x046:("gfx1101","rdna3"),0x047:("gfx1102","rdna3"),0x044:("gfx1103","rdna3"),0x043:("gfx1150","rdna3"),
         0x04a:("gfx1151","rdna3"),0x055:("gfx1152","rdna3"),0x048:("gfx1200","rdna4"),0x04e:("gfx1201","rdna4"),
         0x03f:("gfx90a","cdna"),0x040:("gfx940","cdna"),0x04b:("gfx941","cdna"),0x04c:("gfx942","cdna"),0x04f:("gfx950","cdna"),
-        0x030:("gfx908","cdna")}
+        0x030:("gfx908","cdna"),0x02f:("gfx906","cdna"),0x054:("gfx11-generic","rdna3"),0x059:("gfx12-generic","rdna4")}
 
 class Hsaco:
   def __init__(self, data):
