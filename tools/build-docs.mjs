@@ -1,5 +1,5 @@
 // Writes docs/api.md from the comments in proto/, docs/kernels.md from the contracts of the kernels, docs/protocols.md from the
-// tables of other protocols' fields, and the kernels' details to build/docs/contracts.md.
+// tables of other protocols' fields, docs/targets.md from what was executed, and the kernels' details to build/docs/contracts.md.
 //
 //   node tools/build-docs.mjs [--check]     --check fails when a file is not what would be written
 import { execFileSync } from 'node:child_process';
@@ -8,6 +8,7 @@ import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { contractsPage, kernelsPage } from './kernels-page.mjs';
 import { protocolsPage } from './protocols-page.mjs';
+import { targetsPage } from './targets-page.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).href);
@@ -166,6 +167,10 @@ const pages = [
   ['docs/api.md', await apiPage()],
   ['docs/kernels.md', kernelsPage(operations, SEED_NAMES)],
   ['docs/protocols.md', protocolsPage(PROTOCOLS, { control, engine })],
+  [
+    'docs/targets.md',
+    targetsPage(JSON.parse(readFileSync(path.join(root, 'test', 'emulator', 'executed.json'), 'utf8'))),
+  ],
 ];
 mkdirSync(path.join(root, 'build', 'docs'), { recursive: true });
 writeFileSync(path.join(root, 'build', 'docs', 'contracts.md'), contractsPage(allContracts, INDEX_RULE));

@@ -128,7 +128,7 @@ const GENERIC: readonly (readonly [RegExp, string])[] = [
  * The built target that runs on an architecture: AMD's must be the very one, or the generic one of its kind; NVIDIA's runs on
  * any of the same major version that is not older.
  */
-function targetFor(architecture: string, root: string): string {
+export function targetFor(architecture: string, root: string): string {
   const built = existsSync(root) ? readdirSync(root) : [];
   if (built.includes(architecture)) return architecture;
   const version = /^sm_(\d+)(\d)$/.exec(architecture);

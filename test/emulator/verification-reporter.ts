@@ -10,6 +10,7 @@ import { EXECUTED_PREFIX, type ExecutedLine } from './executed.js';
 import { modelsSection, type Row, readRows, render } from './verification-table.js';
 
 const FILE = path.join(packageRoot, 'build', 'docs', 'verification.md');
+const RECORD = path.join(packageRoot, 'test', 'emulator', 'executed.json');
 const SHA_DIGITS = 12;
 
 /** Writes build/docs/verification.md: what was executed on the emulator, how far from the references, and when. */
@@ -49,6 +50,7 @@ export default class VerificationReporter implements Reporter {
     }
     mkdirSync(path.dirname(FILE), { recursive: true });
     writeFileSync(FILE, render([...rows.values()], EXCEPTIONS, modelsSection(before)));
+    if (process.env.ROCMFORGE_RECORD_EMULATED) recordTargets([...rows.values()]);
     console.log(`\n${this.executed.size} of ${rows.size} rows of build/docs/verification.md are of this run`);
     for (const { kernels, targets, inputs, reason } of EXCEPTIONS) {
       console.log(`exception: ${kernels.source} on ${targets.source}, ${inputs}: ${reason}`);
@@ -70,6 +72,26 @@ export default class VerificationReporter implements Reporter {
     const before = this.errors.get(key) ?? { error: 0, share: 0 };
     this.errors.set(key, { error: Math.max(error, before.error), share: Math.max(share, before.share) });
   }
+}
+
+/** Puts what ran of each target in this run and earlier ones into the file that docs/targets.md is made from. */
+function recordTargets(rows: readonly Row[]): void {
+  const recorded = JSON.parse(readFileSync(RECORD, 'utf8')) as Record<string, unknown>;
+  for (const target of new Set(rows.map((row) => row.target))) {
+    const own = rows.filter((row) => row.target === target);
+    const sum = (number: (row: Row) => number) => own.reduce((total, row) => total + number(row), 0);
+    const tests = (row: Row, state: string) => Number(new RegExp(`(\\d+) ${state}`).exec(row.verdict)?.[1] ?? 0);
+    const { date, commit } = own.reduce((a, b) => (b.date >= a.date ? b : a));
+    recorded[target] = {
+      objects: own.length,
+      kernels: sum((row) => Number.parseInt(row.variants, 10)),
+      passed: sum((row) => tests(row, 'passed')),
+      failed: sum((row) => tests(row, 'failed')),
+      date,
+      commit,
+    };
+  }
+  writeFileSync(RECORD, `${JSON.stringify(recorded, null, 2)}\n`);
 }
 
 const keyOf = ({ kernel, target }: Row): string => `${kernel} ${target}`;
