@@ -259,6 +259,20 @@ export const MUTATIONS = [
     test: 'argmax',
   },
   {
+    name: 'penalties: guesses before a row not held',
+    file: 'penalties.hip',
+    from: 'first_of_slot(sample_row, row_slot, sample) + 1',
+    to: 'sample + 1',
+    test: 'penalties',
+  },
+  {
+    name: 'token_history: tokens counted behind a wrong guess',
+    file: 'token_history.hip',
+    from: 'row_token[sample_row[sample]] != token',
+    to: 'token < 0',
+    test: 'token_history',
+  },
+  {
     name: 'penalty on presence when never generated',
     file: 'penalties.hip',
     from: 'if (generated > 0)',

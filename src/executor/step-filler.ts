@@ -1,6 +1,6 @@
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { protocolError } from './cache/protocol-error.js';
-import { SlotTable } from './cache/slots.js';
+import { SlotTable, words } from './cache/slots.js';
 import { ATTENTION_SPLIT, splitsContexts, tileRows } from './kernels/index.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import type { MaskTable } from './mask-table.js';
@@ -29,6 +29,8 @@ export interface MaskedRow {
 }
 
 export const PENDING = Symbol('pending');
+
+const NO_BYTES = new Uint8Array(0);
 
 /** A row of a prompt whose log probability is asked for. */
 interface PromptRow {
@@ -131,13 +133,15 @@ export class StepFiller {
         tiles += 1;
       }
       if (!slice.sample) {
-        if (slice.mask !== undefined) throw protocolError(`a mask of slot ${slice.slot}, which samples nothing`);
+        if (slice.mask !== undefined || slice.guessMasks !== undefined)
+          throw protocolError(`a mask of slot ${slice.slot}, which samples nothing`);
         continue;
       }
-      if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count, write);
-      if (slice.tokenIds !== undefined && slice.count > 1) this.slots.guessed(slice.slot);
+      const outputs = outputsOf(slice);
+      if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count - outputs + 1, write);
+      if (outputs > 1) this.slots.guessed(slice.slot);
       this.mask(slice, samples, isVoid);
-      for (let from = row - outputsOf(slice); from < row; from++) {
+      for (let from = row - outputs; from < row; from++) {
         if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
         words[offsets.sampleRow + samples++] = from;
       }
@@ -169,12 +173,22 @@ export class StepFiller {
     return { words: offsets.writePairs + 2 * writes, promptRows: this.promptRows, masked: this.masked };
   }
 
-  /** Notes how a row is masked, for when it is sampled. */
-  private mask({ slot, position, count, mask }: Slice, sample: number, isVoid: boolean): void {
+  /** Notes how a slice's rows are masked, for when they are sampled. */
+  private mask(slice: Slice, sample: number, isVoid: boolean): void {
+    const { slot, position, count, mask } = slice;
+    const guessMasks = words(slice.guessMasks ?? NO_BYTES);
     const isConstrained = this.slots.isConstrained(slot);
-    if (isConstrained !== (mask !== undefined))
+    if (isConstrained !== (mask !== undefined || slice.guessMasks !== undefined))
       throw protocolError(`slot ${slot} is ${isConstrained ? '' : 'not '}constrained`);
+    const outputs = outputsOf(slice);
+    if (guessMasks.length !== (isConstrained && outputs > 1 ? outputs : 0))
+      throw protocolError(`${guessMasks.length} masks for ${outputs} outputs of slot ${slot}`);
+    for (const [i, id] of guessMasks.entries()) {
+      this.masks.get(id);
+      this.masked.push({ slot, position: position + 1 + i, sample: sample + i, mask: id });
+    }
     if (mask === undefined) return;
+    if (guessMasks.length > 0) throw protocolError(`two kinds of masks of slot ${slot}`);
     if (mask.id !== 0) this.masks.get(mask.id);
     this.masked.push({ slot, position: position + count, sample, mask: isVoid ? undefined : mask.id || PENDING });
   }

@@ -4,7 +4,7 @@ import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js'
 import { openDevice } from '../../src/executor/open-device.js';
 import { StepRunner } from '../../src/executor/step-runner.js';
 import { ExecuteRequest, type Slice, SlotOpen } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
-import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
+import { encodeSampling, NEUTRAL_SAMPLING, type SamplingValues } from '../../src/shared/sampling-schema.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -31,16 +31,18 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
   }, 300_000);
 
   /** One slot in steps of a caller's. */
-  function drive(constrained: 0 | 1) {
+  function drive(
+    constrained: 0 | 1,
+    penalties: Partial<SamplingValues> = constrained ? { frequencyPenalty: 0.5 } : {},
+  ) {
     epoch += 1n;
     const runner = new StepRunner(device, model, epoch);
     const own = epoch;
     let stepId = 0n;
     const sampling = { ...NEUTRAL_SAMPLING, temperature: 1, seed: 5n, topK: 30, constrained };
-    const penalized = { ...sampling, frequencyPenalty: 0.5 };
     const open = {
       ...{ ...SlotOpen.create(), slot: 0, tokenIds: words(...PROMPT), promptTokens: PROMPT.length },
-      ...{ blockIds: words(1, 2), sampling: encodeSampling(constrained ? penalized : sampling) },
+      ...{ blockIds: words(1, 2), sampling: encodeSampling({ ...sampling, ...penalties }) },
     };
     return {
       runner,
@@ -89,17 +91,34 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
     expect(tokens).toEqual(expected);
   });
 
-  it('guesses, right and wrong, leave the same tokens', async () => {
-    const plain = drive(0);
+  it.each<[string, 0 | 1, Partial<SamplingValues>]>([
+    ['free', 0, {}],
+    ['penalized', 0, { frequencyPenalty: 0.5, presencePenalty: 0.3, repetitionPenalty: 1.2 }],
+    ['constrained and penalized', 1, { frequencyPenalty: 0.5 }],
+  ])('guesses, right and wrong, leave the same tokens, %s', async (_what, constrained, penalties) => {
+    /** What the tokens behind these are sampled by. */
+    const masked = (previous: readonly number[], isGuess: boolean): [Partial<Slice>, Partial<ExecuteRequest>] => {
+      if (!constrained) return [{}, {}];
+      const ids = previous.map((_, i) => 1 + i);
+      const named = isGuess ? { guessMasks: words(...ids) } : { mask: { id: 1 } };
+      return [named, { masks: previous.map((token, i) => maskAfter(1 + i, token)) }];
+    };
+    const plain = drive(constrained, penalties);
     const expected: number[] = [];
-    while (expected.length < TOKENS) expected.push((await plain.step(sliceAt(expected)))[0]!.tokenId);
-    const guessing = drive(0);
-    const tokens = [(await guessing.step(sliceAt([])))[0]!.tokenId];
+    while (expected.length < TOKENS) {
+      const [mask, masks] = masked([expected.at(-1) ?? 5], false);
+      expected.push((await plain.step({ ...sliceAt(expected), ...mask }, masks))[0]!.tokenId);
+    }
+    const guessing = drive(constrained, penalties);
+    const [mask, masks] = masked([5], false);
+    const tokens = [(await guessing.step({ ...sliceAt([]), ...mask }, masks))[0]!.tokenId];
     while (tokens.length < TOKENS) {
       const right = expected.slice(tokens.length, tokens.length + 2);
       const guesses = tokens.length === 3 ? [right[0]!, 299] : right;
       const ids = [tokens.at(-1)!, ...guesses];
-      const outputs = await guessing.step({ ...sliceAt(tokens), count: ids.length, tokenIds: words(...ids) });
+      const [each, brought] = masked(ids, ids.length > 1);
+      const guess = { ...sliceAt(tokens), count: ids.length, tokenIds: words(...ids), ...each };
+      const outputs = await guessing.step(guess, brought);
       const sampled = outputs.map(({ tokenId }) => tokenId);
       let accepted = 1;
       while (accepted < sampled.length && guesses[accepted - 1] === sampled[accepted - 1]) accepted += 1;

@@ -124,13 +124,23 @@ export class FakeDevice {
       const slot = this.get(slice.slot);
       const output = { slot: slice.slot, logprob: 0, nonFinite: false, late: false, ...likeliest(slot.top) };
       if (slice.tokenIds !== undefined) {
-        const sampled = this.guess(slot, slice, words(slice.tokenIds));
-        outputs.push(...sampled.map((tokenId) => ({ ...output, tokenId })));
-        continue;
+        if (slot.missing !== undefined && slice.position + 1 !== slot.missing)
+          throw new Error(`slot ${slice.slot} lacks token ${slot.missing}`);
+        if ((slice.guessMasks?.length ?? 0) !== (slot.isConstrained && slice.count > 1 ? 4 * slice.count : 0))
+          throw new Error(
+            `${slice.guessMasks?.length} bytes of masks of slot ${slice.slot} for ${slice.count} guesses`,
+          );
       }
-      const mask = this.maskOf(slot, slice, came);
+      const mask = (slice.tokenIds?.length ?? 4) > 4 ? undefined : this.maskOf(slot, slice, came);
       if (mask === 'late') {
         outputs.push({ ...output, tokenId: 0, topIds: [], topLogprobs: [], late: true });
+        continue;
+      }
+      if (slice.tokenIds !== undefined) {
+        slot.missing = undefined;
+        const masks = slice.guessMasks ? [...words(slice.guessMasks)].map((id) => this.known(id)) : [mask];
+        const sampled = this.guess(slot, slice, words(slice.tokenIds), masks);
+        outputs.push(...sampled.map((tokenId) => ({ ...output, tokenId })));
         continue;
       }
       this.compute(slot, slice);
@@ -159,6 +169,10 @@ export class FakeDevice {
     const id = mask.id || came.get(index);
     slot.missing = id === undefined ? end : undefined;
     if (id === undefined) return 'late';
+    return this.known(id);
+  }
+
+  private known(id: number): Uint8Array {
     const bits = this.masks.get(id);
     if (bits === undefined) throw new Error(`mask ${id} is not there`);
     return bits;
@@ -234,7 +248,12 @@ export class FakeDevice {
   }
 
   /** A slice that says its tokens: guesses of the last such slice that were wrong are forgotten. */
-  private guess(slot: Slot, { slot: index, position, count, sample }: Slice, ids: Uint32Array): number[] {
+  private guess(
+    slot: Slot,
+    { slot: index, position, count, sample }: Slice,
+    ids: Uint32Array,
+    masks: readonly (Uint8Array | undefined)[],
+  ): number[] {
     if (!sample || ids.length !== count)
       throw new Error(`${ids.length} tokens for ${count} positions of slot ${index}`);
     if (position < slot.known.length || position > slot.position || position < slot.guessedFrom) {
@@ -246,7 +265,7 @@ export class FakeDevice {
     const sampled = Array.from(ids, (token, i) => {
       slot.chain = chained(slot.chain, token);
       this.write(slot, position + i);
-      return this.sampled(slot, position + i + 1);
+      return this.allowed(this.sampled(slot, position + i + 1), masks[i]);
     });
     slot.position = position + count;
     slot.guessedFrom = position + 1;

@@ -5,15 +5,28 @@ import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
 
-const REQUESTS = Number(process.env.ROCMFORGE_SPECULATION_REQUESTS ?? 120);
+const REQUESTS = Number(process.env.ROCMFORGE_SPECULATION_REQUESTS ?? 132);
 const CLIENTS = 6;
 /** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
 const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
+/** Most of an answer of this form is decided by it. */
+const FORM = {
+  type: 'object',
+  properties: {
+    names: { type: 'array', items: { enum: ['alpha', 'beta'] }, maxItems: 4 },
+    isKnown: { type: 'boolean' },
+  },
+  required: ['names', 'isKnown'],
+  additionalProperties: false,
+};
 /** What a request may ask for beside its prompt; each pair comes up. */
 const WISHES: readonly Parameters<typeof request>[0][] = [
   {},
   { sampling: { temperature: 0.7, topK: 20 } },
-  { sampling: { temperature: 0.4, frequencyPenalty: 0.1 } },
+  { sampling: { temperature: 0.4, frequencyPenalty: 0.1, repetitionPenalty: 1.05 } },
+  { sampling: { presencePenalty: 0.3, logitBias: { 7: 1, 9: -3 } } },
+  { constraint: { kind: { $case: 'regex', value: '(ab|abc|[x-z]{2}){1,40}' } } },
+  { constraint: { kind: { $case: 'jsonSchema', value: JSON.stringify(FORM) } } },
   { output: { logprobs: 3, promptLogprobs: undefined, echo: false, includeSpecialTokens: false } },
   { output: { logprobs: 0, promptLogprobs: 2, echo: true, includeSpecialTokens: true } },
   { stop: { strings: ['a', 'q!'], minTokens: 12 } },
@@ -28,7 +41,8 @@ function requests(): GenerateStreamRequest[] {
     const part = Array.from({ length: random.integer([4, 20]) }, () => random.integer([3, 298]));
     const [first, second] = [WISHES[i % WISHES.length], WISHES[Math.floor(i / WISHES.length) % WISHES.length]];
     const sampling = { temperature: i % 3 === 0 ? 0.8 : 0, seed: BigInt(i), ...first?.sampling, ...second?.sampling };
-    const stop = { ignoreEos: i % 4 > 0, ...first?.stop, ...second?.stop, maxTokens: random.integer([40, 120]) };
+    const ignoreEos = i % 4 > 0 && first?.constraint === undefined && second?.constraint === undefined;
+    const stop = { ignoreEos, ...first?.stop, ...second?.stop, maxTokens: random.integer([40, 120]) };
     return request({ ...first, ...second, tokens: [...part, ...part, ...part], sampling, stop });
   });
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { it } from 'vitest';
 import { penalties as contract } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
-import { type HeldToken, penalties } from './reference/penalties.js';
+import { type HeldToken, penalties, withGenerated } from './reference/penalties.js';
 import { expectClose } from './support/compare.js';
 import { bitsOf } from './support/half.js';
 import { onEachTarget } from './support/targets.js';
@@ -15,7 +15,7 @@ const penaltyOf = fc.record({
 });
 
 onEachTarget('penalties', (target) => {
-  it('lowers the logits of held tokens and leaves the others alone', () =>
+  it('lowers the logits of held tokens, and of guesses in rows behind them, and leaves the others alone', () =>
     target.check(
       fc.tuple(
         size(1200),
@@ -27,10 +27,19 @@ onEachTarget('penalties', (target) => {
         const random = new Random(start);
         const entries = 300;
         const slot_words = SlotWord.blockTable;
-        const samples = rows.length;
+        const slot_count = rows.length;
+        // Slots are sampled in reverse; tokens of their rows from few, so that some are held, and some come twice.
+        const guessed = rows.map(() => Array.from({ length: random.below(4) }, () => random.below(vocabulary) % 9));
+        const order = rows
+          .map((_, i) => slot_count - 1 - i)
+          .flatMap((slot) => [slot, ...guessed[slot]!.map(() => slot)]);
+        const samples = order.length;
+        const row_token = Int32Array.from(
+          rows.flatMap((_, i) => [random.below(vocabulary) % 9, ...guessed[slot_count - 1 - i]!]),
+        );
         const logits = fill(kind, samples * vocabulary, random);
-        const slots = new Int32Array(samples * slot_words);
-        const history = new Int32Array(samples * (1 + 2 * entries)).fill(-1);
+        const slots = new Int32Array(slot_count * slot_words);
+        const history = new Int32Array(slot_count * (1 + 2 * entries)).fill(-1);
         const held: HeldToken[][] = [];
         rows.forEach(({ repetition, frequency, presence }, slot) => {
           slots[slot * slot_words + SlotWord.repetitionPenalty] = bitsOf(repetition);
@@ -41,27 +50,28 @@ onEachTarget('penalties', (target) => {
           const words = held[slot]!.flatMap(({ token, generated }) => [token, generated]);
           history.set([tokens.length, ...words], slot * (1 + 2 * entries));
         });
-        // Row i is sampled in slot samples - 1 - i.
-        const order = Int32Array.from(rows, (_, i) => i);
         const result = await target.launch(
           contract,
           {
             logits,
-            sample_row: order,
-            row_slot: order.slice().reverse(),
+            sample_row: Int32Array.from(order, (_, i) => i),
+            row_slot: Int32Array.from(order),
+            row_token,
             slots,
             history,
             slot_words,
             entries,
             vocabulary,
           },
-          { samples, tokens: samples, slot_count: samples },
+          { samples, tokens: samples, slot_count },
         );
         const values = new Float64Array(logits.length);
         for (let i = 0; i < samples; i++) {
-          const { repetition, frequency, presence } = rows[samples - 1 - i]!;
+          const slot = order[i]!;
+          const { repetition, frequency, presence } = rows[slot]!;
           const row = logits.subarray(i * vocabulary, (i + 1) * vocabulary);
-          values.set(penalties(row, held[samples - 1 - i]!, repetition, frequency, presence), i * vocabulary);
+          const holds = withGenerated(held[slot]!, guessed[slot]!.slice(0, i - order.indexOf(slot)));
+          values.set(penalties(row, holds, repetition, frequency, presence), i * vocabulary);
         }
         expectClose(contract, result.logits!, { values }, {});
       },

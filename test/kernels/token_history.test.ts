@@ -25,7 +25,10 @@ onEachTarget('token_history', (target) => {
       const output = Int32Array.from(tokens.flatMap((token) => [token, ...Array(OUTPUT_WORDS - 1).fill(-7)]));
       const result = await target.launch(
         contract,
-        { sample_row: Int32Array.from(rows), row_slot, output, history, output_words: OUTPUT_WORDS, entries },
+        {
+          ...{ draws: Int32Array.of(sampled.length), sample_row: Int32Array.from(rows), row_slot },
+          ...{ row_token: new Int32Array(sampled.length), output, history, output_words: OUTPUT_WORDS, entries },
+        },
         { samples: sampled.length, tokens: sampled.length, slot_count },
       );
       const expected = history.slice();
@@ -35,5 +38,46 @@ onEachTarget('token_history', (target) => {
         expected.set(tokenHistory(own, tokens[i]!), slot * width);
       }
       expect(result.history).toEqual(expected);
+    }));
+
+  it('counts what is sampled behind guesses as long as they are what was sampled', () =>
+    target.check(fc.tuple(size(4), size(200), seed), async ([slot_count, entries, start]) => {
+      const random = new Random(start);
+      const width = 1 + 2 * entries;
+      const history = new Int32Array(slot_count * width);
+      const expected = history.slice();
+      const rows: { slot: number; token: number; sampled: number }[] = [];
+      for (const slot of random.permutation(slot_count)) {
+        let [token, counts] = [random.below(5), true];
+        let own: Int32Array = history.slice(slot * width, (slot + 1) * width);
+        for (let row = 0; row <= random.below(7); row++) {
+          const sampled = random.next() < 0.1 ? OUTPUT_NON_FINITE : random.below(5);
+          counts &&= sampled !== OUTPUT_NON_FINITE;
+          if (counts) own = tokenHistory(own, sampled);
+          rows.push({ slot, token, sampled });
+          token = random.next() < 0.7 ? sampled : random.below(5);
+          counts &&= token === sampled;
+        }
+        expected.set(own, slot * width);
+      }
+      const output = Int32Array.from(rows.flatMap(({ sampled }) => [sampled, ...Array(OUTPUT_WORDS - 1).fill(-7)]));
+      // A row that only fills the grid, of a slot that keeps no history.
+      const row_slot = Int32Array.from([...rows.map(({ slot }) => slot), slot_count]);
+      const result = await target.launch(
+        contract,
+        {
+          ...{ draws: Int32Array.of(rows.length), sample_row: Int32Array.from(row_slot, (_, i) => i), row_slot },
+          ...{
+            row_token: Int32Array.from([...rows.map(({ token }) => token), 0]),
+            output_words: OUTPUT_WORDS,
+            entries,
+          },
+          ...{ output: Int32Array.from([...output, ...Array(OUTPUT_WORDS).fill(3)]) },
+          history: Int32Array.from([...history, -1, ...Array(width - 1).fill(0)]),
+        },
+        { samples: row_slot.length, tokens: row_slot.length, slot_count: slot_count + 1 },
+      );
+      expect(result.history!.subarray(0, slot_count * width)).toEqual(expected);
+      expect(result.history![slot_count * width]).toBe(-1);
     }));
 });

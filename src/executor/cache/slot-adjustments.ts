@@ -5,7 +5,7 @@ import { protocolError } from './protocol-error.js';
 import type { SlotWriter } from './slots.js';
 
 /** Whether how a token is drawn depends on those before it. */
-export function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingValues): boolean {
+function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingValues): boolean {
   return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }
 

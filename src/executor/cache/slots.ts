@@ -10,7 +10,7 @@ import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import { protocolError } from './protocol-error.js';
-import { biasesOf, isPenalized, writeBiases, writeHistory } from './slot-adjustments.js';
+import { biasesOf, writeBiases, writeHistory } from './slot-adjustments.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
@@ -160,12 +160,13 @@ export class SlotTable {
    * Whether the slice was sent before the gateway knew that the token it goes on from was not sampled. Nothing comes of it.
    * A slice that makes up for the missing token goes on from the one before, which is put back.
    */
-  isVoid({ slot: index, position, count }: Slice, write: SlotWriter): boolean {
+  isVoid({ slot: index, position, count, tokenIds: ids }: Slice, write: SlotWriter): boolean {
     const slot = this.get(index);
     const { missingPosition: missing, tokenIds } = slot;
     if (missing === undefined) return false;
     if (position === missing && count === 1) return true;
-    if (position + count !== missing) {
+    const sampled = position + (ids === undefined ? count : 1);
+    if (sampled !== missing) {
       throw protocolError(
         `positions ${position} to ${position + count} of slot ${index}, whose token ${missing} is missing`,
       );
@@ -235,9 +236,10 @@ export class SlotTable {
       throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);
     }
     for (const id of ids) if (id >= this.vocabularySize) throw protocolError(`token id ${id} in slot ${index}`);
-    const { sampling, isSuppressing } = slot;
-    if (count > 1 && (isSuppressing || sampling.constrained !== 0 || isPenalized(sampling))) {
-      throw protocolError(`guesses of slot ${index}, whose sampling depends on what was generated`);
+    // Suppressed tokens are biases of the slot: the same for all of its rows.
+    const { isSuppressing, suppressBefore } = slot;
+    if (isSuppressing && position + 1 < suppressBefore && position + count >= suppressBefore) {
+      throw protocolError(`guesses of slot ${index} beyond position ${suppressBefore}, where tokens are let go`);
     }
     return ids;
   }
@@ -247,7 +249,7 @@ export class SlotTable {
     this.get(slot).sampledPosition = undefined;
   }
 
-  /** The slot is about to sample the token of this position: what is held down until then is let go. */
+  /** The slot is about to sample the token of this position, and maybe more: what is held down until then is let go. */
   beforeSample(slot: number, position: number, write: SlotWriter): void {
     const { isSuppressing, suppressBefore } = this.get(slot);
     this.get(slot).sampledPosition = position;
@@ -321,8 +323,8 @@ export class SlotTable {
   }
 }
 
-/** Little-endian uint32s of a `bytes` field. */
-function words(bytes: Uint8Array): Uint32Array {
+/** Little-endian uint32s of a `bytes` field. @throws RocmForgeError `EXECUTOR_PROTOCOL` */
+export function words(bytes: Uint8Array): Uint32Array {
   if (bytes.byteLength % 4 !== 0) throw protocolError(`${bytes.byteLength} bytes are no whole number of words`);
   // A copy: the message's bytes need not be aligned.
   return new Uint32Array(Uint8Array.from(bytes).buffer);

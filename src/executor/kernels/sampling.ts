@@ -16,6 +16,9 @@ const logits = inout('logits', 'f32', 'samples', 'vocabulary');
 
 const sampled = [input('sample_row', 'i32', 'samples'), input('row_slot', 'i32', 'tokens')] as const;
 
+/** The token of each row of the step; of a slot's sampled rows all but the first are guesses. */
+const rowToken = input('row_token', 'i32', 'tokens');
+
 const slots = input('slots', 'i32', 'slot_count', 'slot_words');
 
 const EDGE = exact('where the reference is not within rounding of the filter’s edge: elements are kept or masked');
@@ -54,6 +57,7 @@ export const penalties = defineKernel({
   arguments: [
     logits,
     ...sampled,
+    rowToken,
     slots,
     input('history', 'i32', 'slot_count', '1 + 2 * entries'),
     i32('slot_words'),
@@ -67,9 +71,11 @@ export const penalties = defineKernel({
 export const tokenHistory = defineKernel({
   name: 'token_history',
   source: 'token_history.hip',
-  summary: 'counts the token each row has just sampled in its slot’s history',
+  summary: 'counts the tokens just sampled in their slots’ histories',
   arguments: [
+    input('draws', 'i32', '1'),
     ...sampled,
+    rowToken,
     input('output', 'i32', 'samples', 'output_words'),
     inout('history', 'i32', 'slot_count', '1 + 2 * entries'),
     i32('output_words'),

@@ -58,6 +58,7 @@ export class Sampling {
     const history = bufferFrom(slots, historyOffset);
     const biases = bufferFrom(slots, biasOffset);
     const rows = { sample_row: tables.at('sampleRow'), row_slot: tables.at('rowSlot') };
+    const row_token = tables.at('rowToken');
     const withSlots = { ...rows, slots, slot_words: slotWords };
     const dims = { slot_count: arena.slots, samples: this.draws, tokens: this.maxStepTokens };
     const sizes = { entries: BIAS_ENTRIES, vocabulary };
@@ -72,7 +73,7 @@ export class Sampling {
     }
     plan.launch(
       kernels.penalties,
-      { ...withSlots, logits: adjusted, history, entries: historyEntries, vocabulary },
+      { ...withSlots, row_token, logits: adjusted, history, entries: historyEntries, vocabulary },
       dims,
     );
     plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
@@ -97,7 +98,8 @@ export class Sampling {
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
     kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims);
-    plan.launch(kernels.tokenHistory, { ...rows, ...answer, history, entries: historyEntries }, dims);
+    const counted = { ...rows, row_token, draws: tables.at('draws'), history, entries: historyEntries };
+    plan.launch(kernels.tokenHistory, { ...counted, ...answer }, dims);
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
     const likely = { ...withSlots, logits, ...top };

@@ -28,8 +28,16 @@ export type MatcherJob =
       readonly tokenIds: readonly number[];
     }
   /** Answers went on, in this order. */
-  | { readonly kind: 'accept'; readonly tokens: readonly (readonly [id: number, tokenId: number])[] }
+  | { readonly kind: 'accept'; readonly answers: readonly AcceptedTokens[] }
   | { readonly kind: 'close'; readonly id: number };
+
+/** Tokens of an answer. */
+export interface AcceptedTokens {
+  readonly id: number;
+  readonly tokenIds: readonly number[];
+  /** Guesses at what follows; absent where nothing beyond the next mask is asked for. */
+  readonly guesses: readonly number[] | undefined;
+}
 
 /** A mask of a thread's, which it may name again. */
 export interface ThreadMask {
@@ -37,6 +45,13 @@ export interface ThreadMask {
   /** With the first naming. */
   readonly bits?: Uint8Array;
   readonly onlyEnds: boolean;
+}
+
+/** What an answer may go on with, and tokens that are guessed; see `TokenConstraint.ahead`. */
+export interface NextMasks {
+  readonly id: number;
+  readonly mask: ThreadMask;
+  readonly ahead: readonly { readonly tokenId: number; readonly mask: ThreadMask; readonly isSure: boolean }[];
 }
 
 /** What a thread tells. */
@@ -58,7 +73,7 @@ export type MatcherMessage =
   | { readonly kind: 'broken'; readonly id: number }
   | {
       readonly kind: 'masks';
-      readonly masks: readonly (readonly [id: number, mask: ThreadMask])[];
+      readonly answers: readonly NextMasks[];
       /** Keys that will not be named again. */
       readonly forgotten: readonly number[];
     };

@@ -1,19 +1,21 @@
-import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import { type AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
 import {
+  type AcceptedTokens,
   type MatcherJob,
   type MatcherMessage,
   type MatcherWorkerData,
   MOST_GRAMMARS,
+  type NextMasks,
   type ThreadMask,
 } from './matcher-messages.js';
 import { matcherVocabulary } from './matcher-vocabulary.js';
-import type { ConstraintListener, TokenConstraint, TokenMask } from './token-constraint.js';
+import type { GuessedToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
 export interface MatcherThreadsOptions {
   readonly tokenizer: Tokenizer;
@@ -125,58 +127,16 @@ export class MatcherThreads {
   }
 }
 
-/** An answer, as far as it has come. */
-class ConstrainedAnswer implements TokenConstraint {
-  mask: TokenMask | undefined;
-  /** What a thread that takes it over is told. */
-  readonly tokenIds: number[] = [];
-  thread: MatcherThread | undefined;
-  id = 0;
-  isClosed = false;
-  private listener: ConstraintListener | undefined;
-
-  /** The same for all answers of this form. */
-  readonly form: string;
-
-  constructor(readonly constraint: GivenConstraint) {
-    this.form = createHash('sha256').update(JSON.stringify(constraint)).digest('base64');
-  }
-
-  accept(tokenId: number): void {
-    this.mask = undefined;
-    this.tokenIds.push(tokenId);
-    // Without a thread the next one hears of it when it takes the answer over.
-    this.thread?.accept(this.id, tokenId);
-  }
-
-  listen(listener: ConstraintListener): void {
-    this.listener = listener;
-  }
-
-  close(): void {
-    this.isClosed = true;
-    this.thread?.drop(this);
-  }
-
-  ready(mask: TokenMask): void {
-    this.mask = mask;
-    this.listener?.ready();
-  }
-
-  fail(error: Error): void {
-    if (!this.isClosed) this.listener?.failed(error);
-  }
-}
-
 /** One thread, and the answers that it has. */
-class MatcherThread {
+class MatcherThread implements AnswerThread {
   private readonly worker: Worker;
   private readonly answers = new Map<number, ConstrainedAnswer>();
   /** Those that it has compiled, by {@link ConstrainedAnswer.form}. */
   private readonly forms = new Set<string>();
   private readonly masks = new Map<number, TokenMask>();
   private lastId = 0;
-  private outbox: [id: number, tokenId: number][] = [];
+  /** Tokens that it is to be told of. */
+  private readonly outbox = new Map<ConstrainedAnswer, number[]>();
   private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
   private timer: NodeJS.Timeout | undefined;
   private isReady = false;
@@ -231,9 +191,11 @@ class MatcherThread {
     return opened;
   }
 
-  accept(id: number, tokenId: number): void {
-    if (this.outbox.length === 0) queueMicrotask(() => this.flush());
-    this.outbox.push([id, tokenId]);
+  accept(answer: ConstrainedAnswer, tokenId: number): void {
+    if (this.outbox.size === 0) queueMicrotask(() => this.flush());
+    const accepted = this.outbox.get(answer);
+    if (accepted === undefined) this.outbox.set(answer, [tokenId]);
+    else accepted.push(tokenId);
   }
 
   drop(answer: ConstrainedAnswer): void {
@@ -247,8 +209,11 @@ class MatcherThread {
   }
 
   private flush(): void {
-    this.post({ kind: 'accept', tokens: this.outbox });
-    this.outbox = [];
+    const answers = [...this.outbox].map(([answer, tokenIds]): AcceptedTokens => {
+      return { id: answer.id, tokenIds, guesses: answer.guesses() };
+    });
+    this.outbox.clear();
+    this.post({ kind: 'accept', answers });
   }
 
   private post(job: MatcherJob): void {
@@ -287,7 +252,7 @@ class MatcherThread {
       return;
     }
     if (message.kind === 'masks') {
-      for (const [id, mask] of message.masks) this.ready(id, mask);
+      for (const next of message.answers) this.ready(next);
       for (const key of message.forgotten) this.masks.delete(key);
       return;
     }
@@ -302,14 +267,20 @@ class MatcherThread {
       this.endIfWorn();
     } else {
       if (answer !== undefined) this.remember(answer.form);
-      this.ready(message.id, message.mask);
+      this.ready({ ...message, ahead: [] });
       this.settle();
     }
   }
 
-  private ready(id: number, { key, bits, onlyEnds }: ThreadMask): void {
+  private ready({ id, mask, ahead }: NextMasks): void {
+    const next = this.maskOf(mask);
+    const guessed = ahead.map((each): GuessedToken => ({ ...each, mask: this.maskOf(each.mask) }));
+    this.answers.get(id)?.ready(next, guessed);
+  }
+
+  private maskOf({ key, bits, onlyEnds }: ThreadMask): TokenMask {
     if (bits !== undefined) this.masks.set(key, { bits, onlyEnds });
-    this.answers.get(id)?.ready(this.masks.get(key) as TokenMask);
+    return this.masks.get(key) as TokenMask;
   }
 
   /** As many forms as a thread keeps grammars of, the one used last at the end. */

@@ -11,6 +11,7 @@ import {
   type MatcherMessage,
   type MatcherWorkerData,
   MOST_GRAMMARS,
+  type NextMasks,
   type ThreadMask,
 } from './matcher-messages.js';
 import { xgrammar } from './xgrammar.js';
@@ -19,6 +20,9 @@ import { xgrammar } from './xgrammar.js';
 const MOST_MASKS = 512;
 /** How long masks wait for those of other answers to go with them. */
 const GATHER_MS = 0.5;
+/** How many tokens ahead masks are worked out, and how long before other answers' turn comes. */
+const MOST_AHEAD = 7;
+const AHEAD_MS = 2;
 
 const port = parentPort as NonNullable<typeof parentPort>;
 const tell = (message: MatcherMessage): void => port.postMessage(message);
@@ -55,7 +59,7 @@ class Matchers {
   /** Masks by their content, the one used last at the end. */
   private readonly masks = new Map<string, ThreadMask>();
   private masksMade = 0;
-  private readonly endBits: readonly (readonly [word: number, bit: number])[];
+  private readonly ends: ReadonlySet<number>;
   private forgotten: number[] = [];
 
   constructor(
@@ -63,7 +67,7 @@ class Matchers {
     endIds: readonly number[],
     private readonly names: SpecialTokenNames,
   ) {
-    this.endBits = endIds.map((id) => [id >> 5, 1 << (id & 31)] as const);
+    this.ends = new Set(endIds);
   }
 
   async open({ id, form, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
@@ -86,7 +90,7 @@ class Matchers {
       for (const tokenId of tokenIds) {
         if (!matcher.acceptToken(tokenId)) return this.break(id);
       }
-      tell({ kind: 'opened', id, mask: await this.maskOf(matcher) });
+      tell({ kind: 'opened', id, mask: this.maskOf(await matcher.getNextTokenBitmask()) });
     } catch (error) {
       const isOurs = error instanceof RocmForgeError;
       const { message } = error as Error;
@@ -101,21 +105,25 @@ class Matchers {
     }
   }
 
-  async accept({ tokens }: Extract<MatcherJob, { kind: 'accept' }>): Promise<void> {
-    let masks: (readonly [number, ThreadMask])[] = [];
+  async accept({ answers }: Extract<MatcherJob, { kind: 'accept' }>): Promise<void> {
+    let masks: NextMasks[] = [];
     let since = performance.now();
     const send = (): void => {
-      if (masks.length > 0) tell({ kind: 'masks', masks, forgotten: this.forgotten });
+      if (masks.length > 0) tell({ kind: 'masks', answers: masks, forgotten: this.forgotten });
       masks = [];
       this.forgotten = [];
       since = performance.now();
     };
-    for (const [id, tokenId] of tokens) {
+    for (const { id, tokenIds, guesses } of answers) {
       const matcher = this.matchers.get(id);
       // Closed meanwhile.
       if (matcher === undefined) continue;
-      if (!matcher.acceptToken(tokenId)) this.break(id);
-      else masks.push([id, await this.maskOf(matcher)]);
+      if (!tokenIds.every((tokenId) => matcher.acceptToken(tokenId))) this.break(id);
+      else {
+        const words = await matcher.getNextTokenBitmask();
+        const mask = this.maskOf(words);
+        masks.push({ id, mask, ahead: guesses === undefined ? [] : await this.ahead(matcher, words, guesses) });
+      }
       if (performance.now() - since > GATHER_MS) send();
     }
     send();
@@ -131,8 +139,34 @@ class Matchers {
     tell({ kind: 'broken', id });
   }
 
-  private async maskOf(matcher: GrammarMatcher): Promise<ThreadMask> {
-    const words = await matcher.getNextTokenBitmask();
+  /** Tokens that may follow, guessed or sure, each with the mask behind it; the matcher stays where it is. */
+  private async ahead(
+    matcher: GrammarMatcher,
+    next: Int32Array,
+    guesses: readonly number[],
+  ): Promise<NextMasks['ahead']> {
+    const until = performance.now() + AHEAD_MS;
+    const ahead: NextMasks['ahead'][number][] = [];
+    let words = next;
+    let accepted = 0;
+    let isGuessing = true;
+    while (ahead.length < MOST_AHEAD && performance.now() < until) {
+      const only = onlyOf(words);
+      const guess: number | undefined = isGuessing ? guesses[ahead.length] : undefined;
+      isGuessing = guess !== undefined && allows(words, guess);
+      const tokenId = isGuessing ? guess : only;
+      if (tokenId === undefined || this.ends.has(tokenId) || !matcher.acceptToken(tokenId)) break;
+      accepted += 1;
+      words = await matcher.getNextTokenBitmask();
+      // What a text that may only end now comes to is not for its masks to say.
+      if (this.onlyEnds(words)) break;
+      ahead.push({ tokenId, mask: this.maskOf(words), isSure: tokenId === only });
+    }
+    if (accepted > 0) matcher.rollBack(accepted);
+    return ahead;
+  }
+
+  private maskOf(words: Int32Array): ThreadMask {
     const bits = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
     const content = createHash('sha1').update(bits).digest('base64');
     const known = this.masks.get(content);
@@ -153,9 +187,20 @@ class Matchers {
 
   private onlyEnds(words: Int32Array): boolean {
     const rest = words.slice();
-    for (const [word, bit] of this.endBits) rest[word] = (rest[word] as number) & ~bit;
+    for (const id of this.ends) rest[id >> 5] = (rest[id >> 5] as number) & ~(1 << (id & 31));
     return rest.every((word) => word === 0);
   }
+}
+
+const allows = (words: Int32Array, id: number): boolean => (((words[id >> 5] ?? 0) >> (id & 31)) & 1) === 1;
+
+/** The token that alone is allowed. */
+function onlyOf(words: Int32Array): number | undefined {
+  const at = words.findIndex((word) => word !== 0);
+  const word = words[at];
+  if (word === undefined || (word & (word - 1)) !== 0) return undefined;
+  for (let i = at + 1; i < words.length; i++) if (words[i] !== 0) return undefined;
+  return 32 * at + 31 - Math.clz32(word);
 }
 
 async function serve(data: MatcherWorkerData): Promise<void> {

@@ -93,6 +93,7 @@ export class Engine implements Backend {
       sequence.options.constraint?.listen({
         ready: () => this.maskReady(generation, sequence),
         failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
+        ...(sequence.lookup && { guesses: () => sequence.guessedIds }),
       });
       this.queuedAt.set(sequence, performance.now());
       if (this.scheduler) this.scheduler.add(sequence);

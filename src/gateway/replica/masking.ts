@@ -28,6 +28,8 @@ export interface StepMasks {
   readonly masks: TokenMaskMessage[];
   /** Of each slice. */
   readonly slices: readonly (SliceMask | undefined)[];
+  /** Of each slice, of each of its guesses. */
+  readonly guesses: readonly (readonly number[])[];
 }
 
 const PENDING: SliceMask = { id: 0 };
@@ -54,8 +56,9 @@ export class Masking {
       step.pending.set(sequence, slot);
       return PENDING;
     });
+    const guesses = slices.map(({ guessMasks = [] }) => guessMasks.map((mask) => this.name(mask, step, masks)));
     this.steps.push(step);
-    return { masks, slices: told };
+    return { masks, slices: told, guesses };
   }
 
   /** A sequence's next mask is known. @returns whether a step under way waits for it */
@@ -103,7 +106,7 @@ export class Masking {
       this.known.delete(mask);
       return id;
     }
-    // A step names at most one for each slot, and the executor has ids for those of several steps.
+    // A step names at most one for each row of logits, of which there are as many as slots, and the executor has ids for those of several steps.
     throw new Error('every mask is in use');
   }
 

@@ -33,6 +33,9 @@ export interface SequenceOptions {
   readonly takesPrefix?: boolean;
 }
 
+/** A token that may follow; with a constraint also what may follow it then. */
+export type Guess = { readonly tokenId: number; readonly mask?: TokenMask; readonly isSure?: boolean };
+
 /**
  * `waiting` has no slot. `running` has one. `draining` keeps its slot until its last step has returned and then waits
  * again (a preemption). `ended` is given up; it too keeps its slot until its last step has returned.
@@ -82,9 +85,14 @@ export class Sequence {
   saysToken = false;
   /** Absent where nothing is guessed. */
   readonly lookup: Lookup | undefined;
+  /** Guesses so far, and those that were right. */
+  guessed = 0;
+  accepted = 0;
+  /** Nothing is computed for it until guesses that the lookup expects can be made. */
+  private isHeld = false;
 
   constructor(readonly options: SequenceOptions) {
-    if (options.speculates && canGuess(options)) this.lookup = new Lookup((position) => this.token(position));
+    if (options.speculates) this.lookup = new Lookup((position) => this.token(position));
   }
 
   /** Tokens that are known: prompt and emitted. */
@@ -118,15 +126,45 @@ export class Sequence {
   }
 
   /**
-   * Guesses at the tokens that follow, as many as a step may have. None while suppressed tokens are held down, and before
-   * everything that the slot was opened with is computed.
+   * Guesses at the tokens that follow, as many as a step may have: `coming` where they depend on a token under way, or on a
+   * mask. None before everything that the slot was opened with is computed, and none beyond where suppressed tokens are let go.
    */
-  guesses(most: number): number[] {
-    const { maxTokens, sampling } = this.options;
-    const left = maxTokens - this.emitted.length - 1;
-    if (this.lookup === undefined || this.scheduled < this.opened || this.emitted.length <= sampling.minTokens)
-      return [];
-    return this.lookup.guesses(this.known, Math.min(most, left));
+  guesses(most: number): readonly Guess[] | 'coming' {
+    const { lookup, known } = this;
+    const { maxTokens, sampling, constraint } = this.options;
+    const { length } = this.emitted;
+    const alike = length < sampling.minTokens ? sampling.minTokens - length : Number.POSITIVE_INFINITY;
+    const left = Math.min(most, maxTokens - length - 1, alike - 1);
+    if (lookup === undefined || this.scheduled < this.opened || left <= 0) return [];
+    if (this.pending > 0) {
+      this.isHeld = lookup.guesses(known, left).length > 0;
+      return this.isHeld || (constraint !== undefined && constraint.ahead.length > 1) ? 'coming' : [];
+    }
+    // Behind guesses nothing is under way: what the mask alone allows is worth the wait.
+    if (constraint !== undefined && constraint.mask === undefined) {
+      this.isHeld ||= lookup.guesses(known, left).length > 0;
+      return this.isHeld || this.saysToken || constraint.ahead.length > 0 ? 'coming' : [];
+    }
+    const guesses: readonly Guess[] =
+      constraint === undefined
+        ? lookup.guesses(known, left).map((tokenId) => ({ tokenId }))
+        : constraint.ahead.slice(0, left);
+    // It was held up for nothing, which costs as much as a wrong guess.
+    if (this.isHeld && guesses.every(({ isSure }) => isSure)) lookup.learn(0, 1);
+    this.isHeld = false;
+    return guesses;
+  }
+
+  /** Guesses for whoever works out masks ahead; none while the token that they follow is under way. */
+  get guessedIds(): readonly number[] {
+    return this.pending > 0 ? [] : (this.lookup?.guesses(this.known, Number.POSITIVE_INFINITY) ?? []);
+  }
+
+  /** So many of the guesses of a slice were right; of these `looked` the lookup made the last. */
+  learn(right: number, of: number, looked: number): void {
+    this.guessed += of;
+    this.accepted += right;
+    if (looked > 0) this.lookup?.learn(Math.min(right, looked), looked);
   }
 
   /** What restricts the token that would be sampled now; it may depend on one that is not known yet. */
@@ -175,14 +213,9 @@ export class Sequence {
     this.inFlight = 0;
     this.isLate = false;
     this.saysToken = false;
+    this.isHeld = false;
     this.registeredBlocks = 0;
     this.registeredPrefix = NO_PREFIX;
     this.awaited = undefined;
   }
-}
-
-/** Whether how a token is drawn depends on none of those generated before it. */
-function canGuess({ sampling, constraint }: SequenceOptions): boolean {
-  const { repetitionPenalty, frequencyPenalty, presencePenalty } = sampling;
-  return constraint === undefined && repetitionPenalty === 1 && frequencyPenalty === 0 && presencePenalty === 0;
 }

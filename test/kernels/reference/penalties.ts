@@ -20,3 +20,10 @@ export function penalties(
   }
   return result;
 }
+
+/** The tokens that a sequence holds when these are generated as well. */
+export function withGenerated(held: readonly HeldToken[], tokens: readonly number[]): HeldToken[] {
+  const counts = new Map(held.map(({ token, generated }) => [token, generated]));
+  for (const token of tokens) counts.set(token, (counts.get(token) ?? 0) + 1);
+  return [...counts].map(([token, generated]) => ({ token, generated }));
+}

@@ -29,7 +29,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
       blockIds: bytesOf(Uint32Array.from(blocks)),
       windowBlockIds: bytesOf(Uint32Array.from(windowBlocks)),
     })),
-    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs, tokens }, i) => ({
+    slices: plan.slices.map(({ slot, position, count, sample, promptLogprobs, tokens, guessMasks }, i) => ({
       slot,
       position,
       count,
@@ -37,6 +37,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
       promptLogprobs,
       mask: masks?.slices[i],
       tokenIds: tokens && bytesOf(Uint32Array.from(tokens)),
+      guessMasks: guessMasks && bytesOf(Uint32Array.from(masks?.guesses[i] ?? [])),
     })),
     masks: masks?.masks ?? [],
     slotMasks: [],

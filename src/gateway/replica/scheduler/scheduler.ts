@@ -1,6 +1,7 @@
 // One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
 // without them lies beside it.
-import type { Sequence } from '../../request/sequence.js';
+import type { TokenMask } from '../../matching/token-constraint.js';
+import type { Guess, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { byUrgency, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
@@ -151,19 +152,20 @@ export class Scheduler {
     const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
     let extraLogits = 0;
     let pressed = false;
-    const add = (sequence: Sequence, count: number, tokens?: readonly number[]): void => {
-      const slice = this.slice(sequence, count, tokens);
+    const add = (sequence: Sequence, count: number, guesses?: readonly Guess[]): void => {
+      const slice = this.slice(sequence, count, guesses);
       slices.push(slice);
       rows.take(sequence, count);
-      if (slice.promptLogprobs || tokens !== undefined) extraLogits += count - 1;
+      if (slice.promptLogprobs || guesses !== undefined) extraLogits += count - 1;
     };
 
     this.makeSlot();
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
-      const tokens = this.tokensOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits)));
-      const count = tokens?.length ?? this.countOf(sequence, budget, extraLogits);
+      const guesses = this.guessesOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits)));
+      if (guesses === 'coming') continue;
+      const count = guesses ? 1 + guesses.length : this.countOf(sequence, budget, extraLogits);
       if (count === 0) continue;
       const end = sequence.scheduled + count;
       const needed = Math.max(0, blocksFor(end) - sequence.blocks.length);
@@ -177,7 +179,7 @@ export class Scheduler {
         sequence.blocks.push(...blocks);
         appends.push({ slot: sequence.slot as number, blocks, windowBlocks: this.windows.extend(sequence, windowed) });
       }
-      add(sequence, count, tokens);
+      add(sequence, count, guesses);
     }
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
@@ -248,7 +250,7 @@ export class Scheduler {
 
   /** A slice has returned. @returns how many of its tokens are the sequence's */
   private advance(
-    { sequence, position, count, tokens }: PlannedSlice,
+    { sequence, position, count, tokens, looked = 0 }: PlannedSlice,
     sampled: readonly (number | undefined)[],
   ): number {
     if (sampled.length > 0 && sampled[0] === undefined) {
@@ -266,7 +268,7 @@ export class Scheduler {
     while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
     sequence.computed = position + right;
     sequence.scheduled = position + right;
-    sequence.lookup?.learn(right - 1, sampled.length - 1);
+    sequence.learn(right - 1, sampled.length - 1, looked);
     this.counters.guesses += sampled.length - 1;
     this.counters.acceptedGuesses += right - 1;
     return right;
@@ -321,26 +323,30 @@ export class Scheduler {
   }
 
   /**
-   * The tokens that a slice says itself: the last one, and guesses at what follows. None, not even a slice, while guesses
-   * would follow a token that is under way: it is waited for.
+   * Guesses at what follows the last token, in a slice that says its tokens itself; undefined where it does not. While they are
+   * `coming` the sequence has no slice at all: what they follow is waited for.
    */
-  private tokensOf(sequence: Sequence, most: number): readonly number[] | undefined {
+  private guessesOf(sequence: Sequence, most: number): readonly Guess[] | 'coming' | undefined {
     if (sequence.behind !== 1 || (sequence.lookup === undefined && !sequence.saysToken)) return undefined;
     const guesses = sequence.guesses(most);
-    if (sequence.pending > 0) return guesses.length > 0 ? [] : undefined;
-    if (guesses.length === 0 && !sequence.saysToken) return undefined;
-    return [sequence.token(sequence.known - 1), ...guesses];
+    if (guesses === 'coming') return guesses;
+    return guesses.length > 0 || (sequence.saysToken && sequence.pending === 0) ? guesses : undefined;
   }
 
-  private slice(sequence: Sequence, count: number, tokens?: readonly number[]): PlannedSlice {
+  private slice(sequence: Sequence, count: number, guesses?: readonly Guess[]): PlannedSlice {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.asksPromptLogprobs;
-    const sample = tokens !== undefined || position + count === sequence.length;
+    const sample = guesses !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
+    const tokens = guesses && [sequence.token(sequence.known - 1), ...guesses.map(({ tokenId }) => tokenId)];
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
-    return { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs, tokens, mask };
+    const slice = { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs, tokens };
+    if (guesses === undefined || guesses.length === 0) return { ...slice, mask };
+    const looked = 1 + guesses.findLastIndex(({ isSure }) => !isSure);
+    if (mask === undefined) return { ...slice, looked };
+    return { ...slice, looked, guessMasks: [mask, ...guesses.map((guess) => guess.mask)] as TokenMask[] };
   }
 
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */

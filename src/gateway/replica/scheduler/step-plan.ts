@@ -40,6 +40,10 @@ export interface PlannedSlice {
   readonly tokens?: readonly number[] | undefined;
   /** Of a sample that is constrained: its mask, or that it depends on a token that is under way. */
   readonly mask?: TokenMask | 'pending' | undefined;
+  /** Of a slice with guesses that is constrained: each position's, instead. */
+  readonly guessMasks?: readonly TokenMask[] | undefined;
+  /** How far the guesses are those of a lookup: what follows is sure by its mask. */
+  readonly looked?: number | undefined;
 }
 
 /** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */
