@@ -14,6 +14,7 @@ import {
   type GenerateStreamResponse,
   InferenceServiceService,
   Model,
+  Usage,
 } from '../../src/shared/generated/rocmforge/v1/inference.js';
 
 const [, , listen = '', metricsPort = '0', stepMs = '10'] = process.argv;
@@ -45,7 +46,7 @@ setInterval(() => {
     stream.left -= 1;
     if (stream.left > 0) continue;
     open.delete(stream);
-    const usage = { promptTokens: 1, cachedTokens: 0, completionTokens: 1 };
+    const usage = Usage.fromPartial({ promptTokens: 1, completionTokens: 1 });
     const complete = { index: 0, finishReason: FinishReason.LENGTH, stopMatch: undefined, usage, seed: 0n };
     call.write({ requestId, event: { $case: 'complete', value: complete } });
     call.end();

@@ -63,6 +63,8 @@ export async function generate(options: GenerateOptions): Promise<void> {
         prompt_tokens: complete.usage?.promptTokens,
         cached_tokens: complete.usage?.cachedTokens,
         completion_tokens: tokens,
+        proposed_tokens: complete.usage?.proposedTokens,
+        accepted_tokens: complete.usage?.acceptedTokens,
         seed: complete.seed.toString(),
         first_token_ms: Math.round(firstTokenMs),
         tokens_per_second: Number(tokensPerSecond.toFixed(1)),

@@ -8,10 +8,11 @@ import {
 } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
+import { writeRandomModel } from '../support/random-model.js';
 import { SCHEMAS } from '../support/schemas.js';
 
 const MODEL = 'models/demo.gguf';
-const GENERATIONS = Number(process.env.ROCMFORGE_CONSTRAINED_GENERATIONS ?? 120);
+const GENERATIONS = Number(process.env.ROCMFORGE_CONSTRAINED_GENERATIONS ?? 80);
 const CLIENTS = 32;
 const KILLS = 5;
 
@@ -54,7 +55,10 @@ describe('an answer of a form', () => {
     }
   });
 
-  it(`is of its schema, each that ends, at temperature 1.5`, async () => {
+  it.each(['the demo model', 'a model of random weights'])('is of its schema, each that ends, of %s', async (what) => {
+    const isDemo = what === 'the demo model';
+    const random = isDemo ? undefined : await startTestGateway(writeRandomModel({ contextLength: 512 }));
+    const { client: of } = random ?? server;
     const answers: Generated[] = [];
     const left = Array.from({ length: GENERATIONS }).keys();
     const client = async (): Promise<void> => {
@@ -62,10 +66,11 @@ describe('an answer of a form', () => {
         const value = JSON.stringify(SCHEMAS[i % SCHEMAS.length]);
         const sampling = { temperature: 1.5, seed: BigInt(i) };
         const message = asked({ $case: 'jsonSchema', value }, { sampling, stop: { maxTokens: 400 } });
-        answers[i] = await generate(server.client, message);
+        answers[i] = await generate(of, message);
       }
     };
     await Promise.all(Array.from({ length: CLIENTS }, client));
+    await random?.stop();
     let ended = 0;
     for (const [i, { text, complete }] of answers.entries()) {
       if (complete?.finishReason !== FinishReason.STOP) continue;
@@ -73,8 +78,11 @@ describe('an answer of a form', () => {
       const validate = validators[i % SCHEMAS.length]!;
       expect(validate(JSON.parse(text)), `${text}: ${ajv.errorsText(validate.errors)}`).toBe(true);
     }
-    console.log(`${GENERATIONS} generations over ${SCHEMAS.length} schemas, ${ended} ended, all of them valid`);
-    expect(ended).toBeGreaterThan(0.9 * GENERATIONS);
+    console.log(
+      `${GENERATIONS} generations over ${SCHEMAS.length} schemas by ${what}, ${ended} ended, all of them valid`,
+    );
+    // Random weights say what they like for long.
+    expect(ended).toBeGreaterThan((isDemo ? 0.9 : 0.5) * GENERATIONS);
   });
 
   it('may be any JSON object', async () => {

@@ -108,6 +108,13 @@ it('guessed, preempted, cached and killed runs give the tokens, probabilities an
   const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
   const guesses = Object.values(runs).reduce((sum, each) => sum + each.guesses, 0);
   console.log(`${4 * REQUESTS} requests, ${guesses} guesses, ${accepted} of them right`);
+  // What each answer says of itself adds up.
+  for (const run of Object.values(runs)) {
+    const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
+    const sum = (count: 'proposedTokens' | 'acceptedTokens') =>
+      usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
+    expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.guesses, run.accepted]);
+  }
   // Each run did what it is there for.
   for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(2 * REQUESTS);
   expect(guesses).toBeGreaterThan(accepted);

@@ -4,6 +4,7 @@ import {
   type GenerateComplete,
   type StopMatch,
   type TokenLogprobs,
+  type Usage,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerParts } from '../request/answer.js';
 import type { Finish } from '../request/completion.js';
@@ -49,12 +50,28 @@ export function generateComplete(index: number, finish: Finish, counts: Completi
     index,
     finishReason: finishReason(finish),
     stopMatch: stopMatch(finish),
-    usage: {
-      promptTokens: counts.promptTokens,
-      cachedTokens: counts.cachedTokens,
-      completionTokens: counts.completionTokens,
-    },
+    usage: usageOf(counts),
     seed: counts.seed,
+  };
+}
+
+/** The wire form of what a completion took. */
+export function usageOf({ seed, queuedUs, prefillUs, decodeUs, ...counts }: CompletionCounts): Usage {
+  return { ...counts, queuedUs: BigInt(queuedUs), prefillUs: BigInt(prefillUs), decodeUs: BigInt(decodeUs) };
+}
+
+/** What several completions of one prompt took. */
+export function together(one: Usage, other: Usage): Usage {
+  const longer = (a: bigint, b: bigint) => (a > b ? a : b);
+  return {
+    promptTokens: other.promptTokens,
+    cachedTokens: Math.max(one.cachedTokens, other.cachedTokens),
+    completionTokens: one.completionTokens + other.completionTokens,
+    proposedTokens: one.proposedTokens + other.proposedTokens,
+    acceptedTokens: one.acceptedTokens + other.acceptedTokens,
+    queuedUs: longer(one.queuedUs, other.queuedUs),
+    prefillUs: longer(one.prefillUs, other.prefillUs),
+    decodeUs: longer(one.decodeUs, other.decodeUs),
   };
 }
 

@@ -1,9 +1,18 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import { FinishReason, GenerateResponse } from '../../shared/generated/rocmforge/v1/inference.js';
+import { FinishReason, GenerateResponse, Usage } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { MAX_ANSWER_TEXT_BYTES } from '../request/limits.js';
 import type { WaitingClient } from './inference.js';
-import { addParts, bytesBeside, finishReason, promptLogprobs, stopMatch, tokenLogprobs } from './messages.js';
+import {
+  addParts,
+  bytesBeside,
+  finishReason,
+  promptLogprobs,
+  stopMatch,
+  together,
+  tokenLogprobs,
+  usageOf,
+} from './messages.js';
 
 /**
  * All that a generation answers, as one message.
@@ -40,8 +49,7 @@ export function wholeAnswer(
     reasoning: '',
     toolCalls: [],
   }));
-  const usage = { promptTokens: promptIds.length, cachedTokens: 0, completionTokens: 0 };
-  response.usage = usage;
+  let usage = Usage.fromPartial({ promptTokens: promptIds.length });
   let textBytes = 0;
   return new Promise((resolve, reject) => {
     client.signal.addEventListener('abort', () => resolve(undefined), { once: true });
@@ -71,9 +79,8 @@ export function wholeAnswer(
         completion.finishReason = finishReason(finish);
         completion.stopMatch = stopMatch(finish);
         completion.seed = counts.seed;
-        usage.cachedTokens = Math.max(usage.cachedTokens, counts.cachedTokens);
-        usage.completionTokens += counts.completionTokens;
-        if (running.done) resolve(response);
+        usage = together(usage, usageOf(counts));
+        if (running.done) resolve({ ...response, usage });
       },
       error: reject,
     };

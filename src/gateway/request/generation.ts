@@ -57,7 +57,20 @@ export interface CompletionCounts {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly completionTokens: number;
+  /** Guesses at its tokens, and those that were right. */
+  readonly proposedTokens: number;
+  readonly acceptedTokens: number;
+  /** Until it first had a slot, from then until its first token, and from then until its end. */
+  readonly queuedUs: number;
+  readonly prefillUs: number;
+  readonly decodeUs: number;
   readonly seed: bigint;
+}
+
+/** When a completion first had a slot, and its first token. */
+interface Milestones {
+  readonly placedAt: number;
+  firstTokenAt?: number;
 }
 
 /** A request under way: its sequences, their texts, and who listens. */
@@ -68,6 +81,8 @@ export class Generation {
   private readonly promptProbabilities: PromptProbability[] = [];
   /** Of each sequence that had a slot, when it last got one. */
   private readonly preemptions = new Map<Sequence, number>();
+  private readonly began = performance.now();
+  private readonly milestones = new Map<Sequence, Milestones>();
   private left: number;
   /** How many tokens end a text. */
   private readonly endIds: number;
@@ -115,6 +130,7 @@ export class Generation {
 
   /** A sequence has a slot, for the first time or again. */
   placed(sequence: Sequence): void {
+    if (!this.milestones.has(sequence)) this.milestones.set(sequence, { placedAt: performance.now() });
     const { spans } = this.context;
     if (spans === undefined) return;
     const { sampleIndex } = sequence.options.sampling;
@@ -128,6 +144,8 @@ export class Generation {
   push(sequence: Sequence, token: TokenProbability): boolean {
     const index = sequence.options.sampling.sampleIndex;
     const completion = this.completions[index] as Completion;
+    const milestones = this.milestones.get(sequence);
+    if (milestones !== undefined) milestones.firstTokenAt ??= performance.now();
     const { text, beside, finish } = completion.push(token.tokenId);
     const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';
     const logprobs = this.parameters.sampling.logprobs > 0 ? [token] : [];
@@ -178,7 +196,15 @@ export class Generation {
   private finish(sequence: Sequence, finish: Finish): void {
     this.left -= 1;
     const { sampling, promptIds } = sequence.options;
+    const now = performance.now();
+    const { placedAt = now, firstTokenAt = now } = this.milestones.get(sequence) ?? {};
+    const us = (from: number, to: number) => Math.round(1000 * (to - from));
     this.sink.complete(sampling.sampleIndex, finish, {
+      proposedTokens: sequence.guessed,
+      acceptedTokens: sequence.accepted,
+      queuedUs: us(this.began, placedAt),
+      prefillUs: us(placedAt, firstTokenAt),
+      decodeUs: us(firstTokenAt, now),
       promptTokens: promptIds.length,
       cachedTokens: sequence.cachedTokens,
       completionTokens: (this.completions[sampling.sampleIndex] as Completion).tokens,

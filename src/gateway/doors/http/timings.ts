@@ -1,9 +1,21 @@
+import type { Usage } from '../../../shared/generated/rocmforge/v1/inference.js';
+
 /** Counts of a completion's tokens. */
 export interface TokenCounts {
   readonly promptTokens: number;
   /** Of those, found computed. */
   readonly cachedTokens: number;
   readonly tokens: number;
+  /** Guesses at them, and those that were right. */
+  readonly proposed: number;
+  readonly accepted: number;
+}
+
+/** Those of a whole answer. */
+export function countsOf(usage: Usage | undefined): TokenCounts {
+  const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
+  const { proposedTokens: proposed = 0, acceptedTokens: accepted = 0 } = usage ?? {};
+  return { promptTokens, cachedTokens, tokens, proposed, accepted };
 }
 
 /** How long an answer takes, as far as a door sees it: until the first token, and from it on. */
@@ -17,7 +29,7 @@ export class Timings {
   }
 
   /** As llama.cpp tells them: times in ms, rates by the second. */
-  told({ promptTokens, cachedTokens, tokens }: TokenCounts): Readonly<Record<string, number>> {
+  told({ promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts): Readonly<Record<string, number>> {
     const now = performance.now();
     const promptMs = (this.firstAt ?? now) - this.began;
     const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
@@ -34,6 +46,7 @@ export class Timings {
       predicted_ms: predictedMs,
       predicted_per_token_ms: each(tokens, predictedMs),
       predicted_per_second: rate(tokens, predictedMs),
+      ...(proposed > 0 && { draft_n: proposed, draft_n_accepted: accepted }),
     };
   }
 }

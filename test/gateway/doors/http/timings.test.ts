@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
+import { generate, request } from '../../../support/gateway.js';
 import { ask, eventsOf } from '../../../support/http.js';
 
 let server: FakeGateway;
@@ -24,6 +25,41 @@ it.each(['/completion', '/v1/completions'])(
     expect((await told(false))[0]).toBeUndefined();
   },
 );
+
+it('guesses are counted as each form has words for them, and on gRPC with the times', async () => {
+  const repeating = Array.from({ length: 64 }, (_, i) => 262 + (i % 4));
+  const guessing = await startFakeGateway({ httpListen: '127.0.0.1:0', script: repeating });
+  try {
+    const tokens = 40;
+    const prompt = [262, 263, 264, 265, 262, 263, 264, 265];
+    const asked = { prompt, max_tokens: tokens, ignore_eos: true };
+    const { draft_n, draft_n_accepted } = (
+      await ask(guessing.gateway, '/completion', { prompt, n_predict: tokens, ignore_eos: true })
+    ).json.timings;
+    // All but the first of some steps' tokens.
+    expect(draft_n_accepted).toBeGreaterThan(tokens / 2);
+    expect(draft_n).toBeGreaterThanOrEqual(draft_n_accepted);
+    const { usage, timings } = (await ask(guessing.gateway, '/v1/completions', asked)).json;
+    expect(timings).toMatchObject({ draft_n, draft_n_accepted });
+    expect(usage.completion_tokens_details).toEqual({
+      accepted_prediction_tokens: draft_n_accepted,
+      rejected_prediction_tokens: draft_n - draft_n_accepted,
+    });
+    const streamed = { ...asked, stream: true, stream_options: { include_usage: true } };
+    const events = eventsOf((await ask(guessing.gateway, '/v1/completions', streamed)).text);
+    expect(JSON.parse(events.at(-2)!).usage).toEqual(usage);
+    const began = performance.now();
+    const stop = { maxTokens: tokens, ignoreEos: true };
+    const { complete } = await generate(guessing.client, request({ tokens: prompt, stop }));
+    const tookUs = 1000 * (performance.now() - began);
+    expect(complete?.usage).toMatchObject({ proposedTokens: draft_n, acceptedTokens: draft_n_accepted });
+    const { queuedUs, prefillUs, decodeUs } = complete!.usage!;
+    for (const us of [queuedUs, prefillUs, decodeUs]) expect(us).toBeGreaterThan(0n);
+    expect(Number(queuedUs + prefillUs + decodeUs)).toBeLessThan(tookUs);
+  } finally {
+    await guessing.stop();
+  }
+});
 
 it('llama.cpp’s form tells what was asked for and taken', async () => {
   const asked = { ...body, seed: 7, temperature: 0.5, response_fields: [] };

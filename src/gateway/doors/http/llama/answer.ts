@@ -9,7 +9,7 @@ import {
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
-import { Timings, type TokenCounts } from '../timings.js';
+import { countsOf, Timings, type TokenCounts } from '../timings.js';
 
 /** What the end of a completion tells, wherever it comes from. */
 interface End extends TokenCounts {
@@ -50,8 +50,7 @@ export class LlamaAnswer implements AnswerWriter {
       this.last(prompt * completions.length + completion.index, completion.text, completion.tokenIds, completion, {
         finishReason: completion.finishReason,
         stopMatch: completion.stopMatch,
-        promptTokens: usage?.promptTokens ?? 0,
-        cachedTokens: usage?.cachedTokens ?? 0,
+        ...countsOf(usage),
         tokens: completion.tokenIds.length,
         seed: Number(completion.seed),
       }),
@@ -66,7 +65,7 @@ export class LlamaAnswer implements AnswerWriter {
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
     this.tokens += tokenIds.length;
     // How many the prompt has is told with the end.
-    const counts = { promptTokens: 0, cachedTokens: 0, tokens: this.tokens };
+    const counts = { ...countsOf(undefined), tokens: this.tokens };
     const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts) } : {};
     const told = (content: string, tokens: readonly number[], of: readonly TokenLogprobs[]) =>
       JSON.stringify({ index, content, tokens, stop: false, ...this.probabilities(of), ...timings });
@@ -97,8 +96,7 @@ export class LlamaAnswer implements AnswerWriter {
   }
 
   private lastOf({ index, finishReason, stopMatch, usage, seed }: GenerateComplete): Readonly<Record<string, unknown>> {
-    const { promptTokens = 0, cachedTokens = 0, completionTokens: tokens = 0 } = usage ?? {};
-    const end = { finishReason, stopMatch, promptTokens, cachedTokens, tokens, seed: Number(seed) };
+    const end = { finishReason, stopMatch, ...countsOf(usage), seed: Number(seed) };
     return {
       ...this.last(index, '', [], undefined, end),
       has_new_line: this.texts.get(index)?.includes('\n') ?? false,

@@ -6,10 +6,9 @@ import {
   type GenerateResponse,
   type GenerateStreamResponse,
   type TokenLogprobs,
-  type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
-import { Timings, type TokenCounts } from '../timings.js';
+import { countsOf, Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
 import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
@@ -61,9 +60,8 @@ export class OpenAiAnswer implements AnswerWriter {
   /** Of each completion that is streamed. */
   private readonly completionLogprobs = new Map<number, CompletionLogprobs>();
   private readonly timings = new Timings();
-  private promptTokens = 0;
-  private cachedTokens = 0;
-  private completionTokens = 0;
+  /** Of all completions that have ended. */
+  private counts = countsOf(undefined);
   /** Tokens of all completions that have come so far. */
   private streamed = 0;
 
@@ -80,12 +78,14 @@ export class OpenAiAnswer implements AnswerWriter {
 
   whole(responses: readonly GenerateResponse[]): unknown {
     const { idPrefix, object, whole } = this.shape;
-    const sum = (count: (usage: Usage) => number) =>
-      responses.reduce((total, { usage }) => total + (usage === undefined ? 0 : count(usage)), 0);
+    const all = responses.map(({ usage }) => countsOf(usage));
+    const sum = (count: (of: TokenCounts) => number) => all.reduce((total, each) => total + count(each), 0);
     const counts = {
       promptTokens: sum(({ promptTokens }) => promptTokens),
       cachedTokens: sum(({ cachedTokens }) => cachedTokens),
-      tokens: sum(({ completionTokens }) => completionTokens),
+      tokens: sum(({ tokens }) => tokens),
+      proposed: sum(({ proposed }) => proposed),
+      accepted: sum(({ accepted }) => accepted),
     };
     return {
       id: `${idPrefix}${responses[0]?.requestId}`,
@@ -118,11 +118,6 @@ export class OpenAiAnswer implements AnswerWriter {
     return [`${this.head}],"usage":${usage},"timings":${JSON.stringify(this.timings.told(this.counts))}}`, DONE];
   }
 
-  private get counts(): TokenCounts {
-    const { promptTokens, cachedTokens, completionTokens: tokens } = this;
-    return { promptTokens, cachedTokens, tokens };
-  }
-
   private headOf(requestId: string): string {
     const { idPrefix, chunkObject } = this.shape;
     const { model, fingerprint: system_fingerprint } = this.facts;
@@ -152,9 +147,15 @@ export class OpenAiAnswer implements AnswerWriter {
   }
 
   private complete({ index, finishReason, usage }: GenerateComplete): readonly string[] {
-    this.promptTokens = usage?.promptTokens ?? 0;
-    this.cachedTokens = Math.max(this.cachedTokens, usage?.cachedTokens ?? 0);
-    this.completionTokens += usage?.completionTokens ?? 0;
+    const { counts } = this;
+    const ended = countsOf(usage);
+    this.counts = {
+      promptTokens: ended.promptTokens,
+      cachedTokens: Math.max(counts.cachedTokens, ended.cachedTokens),
+      tokens: counts.tokens + ended.tokens,
+      proposed: counts.proposed + ended.proposed,
+      accepted: counts.accepted + ended.accepted,
+    };
     return [this.choice(index, this.shape.last, 'null', finishOf(finishReason))];
   }
 
@@ -167,7 +168,7 @@ export class OpenAiAnswer implements AnswerWriter {
   /** Behind the first event, where each tells them. */
   private timingsSoFar(): string {
     if (!this.form.timingsPerToken || this.streamed === 0) return '';
-    const counts = { promptTokens: this.promptTokens, cachedTokens: this.cachedTokens, tokens: this.streamed };
+    const counts = { ...this.counts, tokens: this.streamed };
     return `,"timings":${JSON.stringify(this.timings.told(counts))}`;
   }
 
@@ -189,11 +190,15 @@ function finishOf(reason: FinishReason): string {
 }
 
 /** Counts of tokens. */
-function usageOf({ promptTokens, cachedTokens, tokens }: TokenCounts): unknown {
+function usageOf({ promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts): unknown {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: tokens,
     total_tokens: promptTokens + tokens,
     prompt_tokens_details: { cached_tokens: cachedTokens },
+    completion_tokens_details: {
+      accepted_prediction_tokens: accepted,
+      rejected_prediction_tokens: proposed - accepted,
+    },
   };
 }
