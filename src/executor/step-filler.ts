@@ -100,7 +100,6 @@ export class StepFiller {
     for (const slice of step.slices) this.slots.advance(slice, write);
     for (const open of step.opens) this.slots.open(open, write);
     for (const append of step.appends) this.slots.append(append, write);
-    this.masks.add(step.masks);
 
     let row = 0;
     let samples = 0;

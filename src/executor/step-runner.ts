@@ -110,6 +110,8 @@ export class StepRunner {
     if (this.submitted === MAX_IN_FLIGHT) throw protocolError(`more than ${MAX_IN_FLIGHT} steps are under way`);
     this.submitted += 1;
     try {
+      // Now, before it waits: masks that come meanwhile for the step before may be among these.
+      this.masks.add(step.masks);
       // What a step's rows sample is queued before anything of the next.
       while (this.awaitingMasks !== undefined) await this.awaitingMasks;
       return await this.run(step);

@@ -244,6 +244,18 @@ async function unconstrained(sampling: Partial<SamplingValues>): Promise<number[
   return tokens;
 }
 
+it('a mask that comes with the next step is there for the step that still waits', async () => {
+  const expected = await oneByOne({});
+  const driver = new Driver({});
+  const mask = driver.mask(PROMPT.at(-1)!);
+  const waiting = driver.step([{ count: PROMPT.length, mask: { id: 0 } }], { opens: [driver.open(1, true)] });
+  // A gateway knows that the executor has it, and sends it once.
+  const next = driver.step([{ slot: 0, count: PROMPT.length }], { opens: [driver.open(0, false)], masks: [mask] });
+  driver.runner.takeMasks(driver.frame({ stepId: 1n, slotMasks: [{ slot: 1, mask: mask.id }] }));
+  expect(first(await waiting).tokenId).toBe(expected[0]);
+  await next;
+});
+
 it('draws have the probabilities of the model, renormalized over what each mask allows', async () => {
   const DRAWS = 3000;
   const only = (...tokens: number[]): Buffer => {

@@ -249,6 +249,10 @@ export class Inference {
     try {
       return await this.openWith(message, requester, { isUnary, spans });
     } catch (error) {
+      if (requester.signal.aborted) {
+        spans?.end('cancelled', 0, false);
+        return undefined;
+      }
       spans?.end(asRocmForgeError(error).reason, 0, true);
       throw error;
     }
@@ -286,7 +290,7 @@ export class Inference {
     const constraints = await this.matchers.openEach(
       constraintOf(request, facts, parameters.answer?.isInReasoning ?? false),
       parameters.n,
-      signal,
+      requester,
     );
     return {
       parameters: { ...parameters, constraints, speculates: this.options.speculates ?? false },

@@ -22,7 +22,11 @@ export class ConstrainedAnswer implements TokenConstraint {
   /** The same for all answers of this form. */
   readonly form: string;
 
-  constructor(readonly constraint: GivenConstraint) {
+  /** @param client whose it is */
+  constructor(
+    readonly constraint: GivenConstraint,
+    readonly client: string,
+  ) {
     this.form = createHash('sha256').update(JSON.stringify(constraint)).digest('base64');
   }
 

@@ -16,6 +16,7 @@ import {
 } from './matcher-messages.js';
 import { matcherVocabulary } from './matcher-vocabulary.js';
 import type { GuessedToken, TokenConstraint, TokenMask } from './token-constraint.js';
+import { Turns } from './turns.js';
 
 export interface MatcherThreadsOptions {
   readonly tokenizer: Tokenizer;
@@ -38,44 +39,62 @@ function workerFile(): string {
   return `${built}matcher-worker.js`;
 }
 
+/** An answer that waits for a thread. */
+interface Waiting {
+  readonly answer: ConstrainedAnswer;
+  readonly opened: () => void;
+  readonly refused: (error: Error) => void;
+}
+
+/** Whose call it is: clients take turns. */
+export interface Caller {
+  readonly principal: string;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal;
+}
+
 /** Works out which tokens may come next in answers of a form, in threads. An answer stays with its thread. */
 export class MatcherThreads {
   private readonly threads: MatcherThread[] = [];
   private data: MatcherWorkerData | undefined;
-  private waiting = 0;
+  private readonly waiting = new Turns<Waiting>();
   private isClosed = false;
 
   constructor(private readonly options: MatcherThreadsOptions) {}
 
   /**
-   * Begins an answer of a form; resolves when its first mask is known.
+   * Begins an answer of a form; resolves when its first mask is known. Clients take turns, and one client's grammars are compiled
+   * by all threads but one: that is for the others.
    *
-   * @throws RocmForgeError `INVALID_FIELD` for a constraint that cannot be kept, or takes too long to be compiled; `QUEUE_FULL`
+   * @throws RocmForgeError `INVALID_FIELD` for a constraint that cannot be kept, or takes too long to be compiled; `QUEUE_FULL`.
+   *         The reason of the caller's signal where that is aborted meanwhile
    */
-  async open(constraint: GivenConstraint, signal?: AbortSignal): Promise<TokenConstraint> {
-    if (this.waiting >= (this.options.maxWaiting ?? MAX_WAITING)) {
-      throw new RocmForgeError('QUEUE_FULL', `${this.waiting} grammars wait to be compiled; try again later`);
+  async open(constraint: GivenConstraint, { principal, signal }: Caller): Promise<TokenConstraint> {
+    if (this.waiting.size >= (this.options.maxWaiting ?? MAX_WAITING)) {
+      const error = new RocmForgeError(
+        'QUEUE_FULL',
+        `${this.waiting.size} grammars wait to be compiled; try again later`,
+      );
+      const crowding = this.waiting.crowding(principal);
+      if (crowding === undefined) throw error;
+      this.waiting.remove(crowding.answer.client, crowding);
+      crowding.refused(error);
     }
-    this.waiting += 1;
-    try {
-      const answer = new ConstrainedAnswer(constraint);
-      await this.place(answer, signal);
-      return answer;
-    } finally {
-      this.waiting -= 1;
-    }
+    const answer = new ConstrainedAnswer(constraint, principal);
+    await this.place(answer, signal);
+    return answer;
   }
 
   /** As {@link open}, for each of n completions; none where nothing restricts them. */
   async openEach(
     constraint: GivenConstraint | undefined,
     n: number,
-    signal: AbortSignal,
+    caller: Caller,
   ): Promise<readonly TokenConstraint[] | undefined> {
     if (constraint === undefined) return undefined;
     const opened: TokenConstraint[] = [];
     try {
-      for (let i = 0; i < n; i++) opened.push(await this.open(constraint, signal));
+      for (let i = 0; i < n; i++) opened.push(await this.open(constraint, caller));
       return opened;
     } catch (error) {
       for (const each of opened) each.close();
@@ -89,14 +108,46 @@ export class MatcherThreads {
   }
 
   private async place(answer: ConstrainedAnswer, signal?: AbortSignal): Promise<void> {
-    for (;;) {
-      if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
-      if (answer.isClosed) return;
-      const thread = this.threadFor(answer.form);
-      if (!thread.isOpening) return thread.open(answer);
-      await thread.opened;
-      signal?.throwIfAborted();
+    if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
+    signal?.throwIfAborted();
+    let leave = (): void => undefined;
+    try {
+      await new Promise<void>((opened, refused) => {
+        const waiting = { answer, opened, refused };
+        leave = () => {
+          if (this.waiting.remove(answer.client, waiting)) refused(signal?.reason);
+        };
+        signal?.addEventListener('abort', leave, { once: true });
+        this.waiting.add(answer.client, waiting);
+        this.serve();
+      });
+    } finally {
+      signal?.removeEventListener('abort', leave);
     }
+  }
+
+  /** Gives threads that are free what waits. */
+  private serve(): void {
+    const mayGo = ({ answer }: Waiting, client: string): boolean => {
+      const isKnown = this.threads.some((thread) => !thread.isWorn && thread.knows(answer.form));
+      return (isKnown || this.mayCompile(client)) && !this.threadFor(answer.form).isOpening;
+    };
+    for (let next = this.waiting.take(mayGo); next !== undefined; next = this.waiting.take(mayGo)) {
+      const { answer, opened, refused } = next;
+      // Nobody wants one any more that came back from a thread which ended.
+      if (answer.isClosed) opened();
+      else {
+        this.threadFor(answer.form)
+          .open(answer)
+          .then(opened, refused)
+          .finally(() => this.serve());
+      }
+    }
+  }
+
+  private mayCompile(client: string): boolean {
+    const most = Math.max(1, (this.options.threads ?? THREADS) - 1);
+    return this.threads.filter(({ opensFor }) => opensFor === client).length < most;
   }
 
   /**
@@ -142,8 +193,6 @@ class MatcherThread implements AnswerThread {
   private isReady = false;
   /** It takes no more answers: it ends now, or, where the library gave up once, with its last one. */
   isWorn = false;
-  /** Resolves when it has done with what it opens. */
-  opened: Promise<unknown> = Promise.resolve();
 
   constructor(
     file: string,
@@ -166,6 +215,11 @@ class MatcherThread implements AnswerThread {
     return this.opening !== undefined;
   }
 
+  /** The client whose answer it opens. */
+  get opensFor(): string | undefined {
+    return this.opening?.answer.client;
+  }
+
   knows(form: string): boolean {
     return this.forms.has(form);
   }
@@ -179,7 +233,6 @@ class MatcherThread implements AnswerThread {
     const opened = new Promise<void>((resolve, reject) => {
       this.opening = { answer, resolve, reject };
     });
-    this.opened = opened.catch(() => undefined);
     this.post({
       kind: 'open',
       id: answer.id,
