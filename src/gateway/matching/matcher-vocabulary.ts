@@ -1,6 +1,7 @@
 import { SPECIAL_TOKEN_BYTE } from '../constraints/special-token-names.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { MatcherWorkerData } from './matcher-messages.js';
+import { mayFollow } from './well-formed.js';
 
 const NOTHING = new Uint8Array(0);
 
@@ -24,7 +25,8 @@ export function matcherVocabulary(tokenizer: Tokenizer): MatcherWorkerData {
     if (name !== undefined) return Uint8Array.of(SPECIAL_TOKEN_BYTE, ...Buffer.from(name), SPECIAL_TOKEN_BYTE);
     if (tokenizer.isSpecial(id) || eogIds.has(id)) return NOTHING;
     const bytes = tokenizer.tokenBytes(id);
-    return bytes.some(isNoText) ? NOTHING : bytes;
+    const isText = bytes.every((byte, i) => !isNoText(byte) && mayFollow(bytes[i - 1], byte));
+    return isText ? bytes : NOTHING;
   };
   const offsets = new Uint32Array(new SharedArrayBuffer(4 * (vocabularySize + 1)));
   for (const id of ids) offsets[id + 1] = (offsets[id] as number) + bytesOf(id).length;

@@ -14,6 +14,7 @@ import {
   type NextMasks,
   type ThreadMask,
 } from './matcher-messages.js';
+import { WellFormed } from './well-formed.js';
 import { xgrammar } from './xgrammar.js';
 
 /** Masks whose bits the other side keeps. */
@@ -66,6 +67,7 @@ class Matchers {
     private readonly compiler: GrammarCompiler,
     endIds: readonly number[],
     private readonly names: SpecialTokenNames,
+    private readonly wellFormed: WellFormed,
   ) {
     this.ends = new Set(endIds);
   }
@@ -90,7 +92,7 @@ class Matchers {
       for (const tokenId of tokenIds) {
         if (!matcher.acceptToken(tokenId)) return this.break(id);
       }
-      tell({ kind: 'opened', id, mask: this.maskOf(await matcher.getNextTokenBitmask()) });
+      tell({ kind: 'opened', id, mask: this.maskOf(await this.next(matcher, tokenIds.at(-1))) });
     } catch (error) {
       const isOurs = error instanceof RocmForgeError;
       const { message } = error as Error;
@@ -120,7 +122,7 @@ class Matchers {
       if (matcher === undefined) continue;
       if (!tokenIds.every((tokenId) => matcher.acceptToken(tokenId))) this.break(id);
       else {
-        const words = await matcher.getNextTokenBitmask();
+        const words = await this.next(matcher, tokenIds.at(-1));
         const mask = this.maskOf(words);
         masks.push({ id, mask, ahead: guesses === undefined ? [] : await this.ahead(matcher, words, guesses) });
       }
@@ -137,6 +139,11 @@ class Matchers {
   private break(id: number): void {
     this.close(id);
     tell({ kind: 'broken', id });
+  }
+
+  /** Tokens that may follow the last one. */
+  private async next(matcher: GrammarMatcher, last: number | undefined): Promise<Int32Array> {
+    return this.wellFormed.after(last, await matcher.getNextTokenBitmask());
   }
 
   /** Tokens that may follow, guessed or sure, each with the mask behind it; the matcher stays where it is. */
@@ -157,7 +164,7 @@ class Matchers {
       const tokenId = isGuessing ? guess : only;
       if (tokenId === undefined || this.ends.has(tokenId) || !matcher.acceptToken(tokenId)) break;
       accepted += 1;
-      words = await matcher.getNextTokenBitmask();
+      words = await this.next(matcher, tokenId);
       // What a text that may only end now comes to is not for its masks to say.
       if (this.onlyEnds(words)) break;
       ahead.push({ tokenId, mask: this.maskOf(words), isSure: tokenId === only });
@@ -209,7 +216,8 @@ async function serve(data: MatcherWorkerData): Promise<void> {
   const words = vocabulary(data);
   const { endIds, names } = data;
   const info = await TokenizerInfo.createTokenizerInfo(words, 'byte_level', false, words.length, [...endIds]);
-  const matchers = new Matchers(await GrammarCompiler.createGrammarCompiler(info, false), endIds, names);
+  const wellFormed = new WellFormed(data.bytes, data.offsets);
+  const matchers = new Matchers(await GrammarCompiler.createGrammarCompiler(info, false), endIds, names, wellFormed);
   let turn = Promise.resolve();
   port.on('message', (job: MatcherJob) => {
     turn = turn.then(() => {

@@ -68,6 +68,59 @@ async function specialAlong(form: GivenConstraint, ids: readonly number[]): Prom
   return found;
 }
 
+it.each([
+  [[0xe0], 0xa0, 0xbf],
+  [[0xed], 0x80, 0x9f],
+  [[0xf0], 0x90, 0xbf],
+  [[0xf4], 0x80, 0x8f],
+  [[0xe1], 0x80, 0xbf],
+  [[0xed, 0x9f], 0x80, 0xbf],
+])(
+  'after the bytes %j of a character those from %i to %i may come, where all characters may',
+  async (bytes, from, to) => {
+    const form: GivenConstraint = { $case: 'jsonSchema', value: '{"type": "string"}' };
+    const constraint = await matchers.open(form, { principal: 'a' });
+    for (const id of [...spelled('"é'), ...bytes.map((byte) => FIRST_BYTE + byte)]) {
+      await maskOf(constraint);
+      constraint.accept(id);
+    }
+    const { bits } = await maskOf(constraint);
+    const allowed = [...Array(256).keys()].filter((byte) => {
+      const id = FIRST_BYTE + byte;
+      return ((bits[id >> 3] as number) >> (id & 7)) % 2 === 1;
+    });
+    expect(allowed).toEqual(Array.from({ length: to - from + 1 }, (_, i) => from + i));
+    constraint.close();
+  },
+);
+
+it('one client’s many grammars do not keep another’s waiting, and who has gone waits no more', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 2 });
+  try {
+    const slow = (i: number): GivenConstraint => {
+      const field = (maxLength: number) => ({ type: 'string', minLength: i, maxLength });
+      return {
+        $case: 'jsonSchema',
+        value: JSON.stringify({ properties: { a: field(60), b: field(61), c: field(62) } }),
+      };
+    };
+    const ended: string[] = [];
+    const many = Array.from({ length: 8 }, (_, i) =>
+      threads.open(slow(i), { principal: 'many' }).then(() => ended.push('many')),
+    );
+    const gone = new AbortController();
+    const leaving = threads.open(slow(9), { principal: 'many', signal: gone.signal });
+    gone.abort();
+    await expect(leaving).rejects.toBe(gone.signal.reason);
+    const few = threads.open({ $case: 'regex', value: 'ab' }, { principal: 'few' }).then(() => ended.push('few'));
+    await Promise.all([...many, few]);
+    expect(ended).toHaveLength(9);
+    expect(ended.indexOf('few')).toBeLessThan(3);
+  } finally {
+    await threads.close();
+  }
+});
+
 describe('special tokens of a grammar', () => {
   const name = spelled('find');
   const args = spelled('{"x": "[TOOL_CALLS]é"}');
