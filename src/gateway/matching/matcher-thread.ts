@@ -1,0 +1,198 @@
+import { Worker } from 'node:worker_threads';
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GivenConstraint } from '../constraints/grammar-of.js';
+import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
+import { fieldOf } from './constraint-field.js';
+import {
+  type AcceptedTokens,
+  type MatcherJob,
+  type MatcherMessage,
+  type MatcherWorkerData,
+  MOST_GRAMMARS,
+  type NextMasks,
+  type ThreadMask,
+} from './matcher-messages.js';
+import type { GuessedToken, TokenMask } from './token-constraint.js';
+
+/** One thread, and the answers that it has. */
+export class MatcherThread implements AnswerThread {
+  private readonly worker: Worker;
+  private readonly answers = new Map<number, ConstrainedAnswer>();
+  /** Those that it has compiled, by {@link ConstrainedAnswer.form}. */
+  private readonly forms = new Set<string>();
+  private readonly masks = new Map<number, TokenMask>();
+  private lastId = 0;
+  /** Tokens that it is to be told of. */
+  private readonly outbox = new Map<ConstrainedAnswer, number[]>();
+  private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private isReady = false;
+  /** It takes no more answers: it ends now, or, where the library gave up once, with its last one. */
+  isWorn = false;
+
+  constructor(
+    file: string,
+    data: MatcherWorkerData,
+    private readonly compileLimitMs: number,
+    private readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void,
+  ) {
+    this.worker = new Worker(file, { workerData: data });
+    this.worker.unref();
+    this.worker.on('message', (message: MatcherMessage) => this.hear(message));
+    this.worker.on('error', () => undefined);
+    this.worker.on('exit', () => this.lost(new RocmForgeError('INTERNAL', 'the grammar thread ended')));
+  }
+
+  get load(): number {
+    return this.answers.size;
+  }
+
+  get isOpening(): boolean {
+    return this.opening !== undefined;
+  }
+
+  /** The client whose answer it opens. */
+  get opensFor(): string | undefined {
+    return this.opening?.answer.client;
+  }
+
+  knows(form: string): boolean {
+    return this.forms.has(form);
+  }
+
+  /** Takes an answer, as far as it has come. @throws as `MatcherThreads.open` */
+  open(answer: ConstrainedAnswer): Promise<void> {
+    this.lastId += 1;
+    answer.id = this.lastId;
+    answer.thread = this;
+    this.answers.set(answer.id, answer);
+    const opened = new Promise<void>((resolve, reject) => {
+      this.opening = { answer, resolve, reject };
+    });
+    this.post({
+      kind: 'open',
+      id: answer.id,
+      form: answer.form,
+      constraint: answer.constraint,
+      tokenIds: [...answer.tokenIds],
+    });
+    if (this.isReady) this.watch(answer);
+    return opened;
+  }
+
+  accept(answer: ConstrainedAnswer, tokenId: number): void {
+    if (this.outbox.size === 0) queueMicrotask(() => this.flush());
+    const accepted = this.outbox.get(answer);
+    if (accepted === undefined) this.outbox.set(answer, [tokenId]);
+    else accepted.push(tokenId);
+  }
+
+  drop(answer: ConstrainedAnswer): void {
+    this.answers.delete(answer.id);
+    this.post({ kind: 'close', id: answer.id });
+    this.endIfWorn();
+  }
+
+  async end(): Promise<void> {
+    await this.worker.terminate();
+  }
+
+  private flush(): void {
+    const answers = [...this.outbox].map(([answer, tokenIds]): AcceptedTokens => {
+      return { id: answer.id, tokenIds, guesses: answer.guesses() };
+    });
+    this.outbox.clear();
+    this.post({ kind: 'accept', answers });
+  }
+
+  private post(job: MatcherJob): void {
+    this.worker.postMessage(job);
+  }
+
+  /** A grammar that takes too long takes its thread along: nothing else can stop it. */
+  private watch({ constraint }: ConstrainedAnswer): void {
+    this.timer = setTimeout(() => {
+      const seconds = this.compileLimitMs / 1000;
+      // Nobody else is to come to a thread that ends.
+      this.isWorn = true;
+      this.settle(refused(constraint, `takes more than ${seconds} s to be compiled; ask for less at once`));
+      void this.worker.terminate();
+    }, this.compileLimitMs);
+  }
+
+  private settle(error?: Error): void {
+    clearTimeout(this.timer);
+    const { opening } = this;
+    this.opening = undefined;
+    if (opening === undefined) return;
+    if (error === undefined) {
+      opening.resolve();
+      return;
+    }
+    this.answers.delete(opening.answer.id);
+    opening.answer.thread = undefined;
+    opening.reject(error);
+  }
+
+  private hear(message: MatcherMessage): void {
+    if (message.kind === 'ready') {
+      this.isReady = true;
+      if (this.opening !== undefined) this.watch(this.opening.answer);
+      return;
+    }
+    if (message.kind === 'masks') {
+      for (const next of message.answers) this.ready(next);
+      for (const key of message.forgotten) this.masks.delete(key);
+      return;
+    }
+    const answer = this.answers.get(message.id);
+    if (message.kind === 'broken') {
+      const error = new RocmForgeError('INTERNAL', 'the answer has left its grammar');
+      if (this.opening?.answer === answer) this.settle(error);
+      else answer?.fail(error);
+    } else if (message.kind === 'refused') {
+      this.isWorn ||= message.isWorn;
+      this.settle(new RocmForgeError(message.reason, message.message, message.metadata));
+      this.endIfWorn();
+    } else {
+      if (answer !== undefined) this.remember(answer.form);
+      this.ready({ ...message, ahead: [] });
+      this.settle();
+    }
+  }
+
+  private ready({ id, mask, ahead }: NextMasks): void {
+    const next = this.maskOf(mask);
+    const guessed = ahead.map((each): GuessedToken => ({ ...each, mask: this.maskOf(each.mask) }));
+    this.answers.get(id)?.ready(next, guessed);
+  }
+
+  private maskOf({ key, bits, onlyEnds }: ThreadMask): TokenMask {
+    if (bits !== undefined) this.masks.set(key, { bits, onlyEnds });
+    return this.masks.get(key) as TokenMask;
+  }
+
+  /** As many forms as a thread keeps grammars of, the one used last at the end. */
+  private remember(form: string): void {
+    this.forms.delete(form);
+    this.forms.add(form);
+    const [oldest] = this.forms;
+    if (this.forms.size > MOST_GRAMMARS && oldest !== undefined) this.forms.delete(oldest);
+  }
+
+  private endIfWorn(): void {
+    if (this.isWorn && this.load === 0) void this.worker.terminate();
+  }
+
+  private lost(error: Error): void {
+    this.settle(error);
+    const answers = [...this.answers.values()];
+    for (const answer of answers) answer.thread = undefined;
+    this.onEnd(answers);
+  }
+}
+
+function refused(constraint: GivenConstraint, why: string): RocmForgeError {
+  const field = fieldOf(constraint);
+  return new RocmForgeError('INVALID_FIELD', `${field} ${why}`, { field });
+}
