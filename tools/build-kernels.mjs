@@ -255,25 +255,15 @@ async function buildHost() {
   await buildShared('host', kernelSources.of('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
-/** What multiplies tiles on portable targets. */
-const TILE_SOURCES = [
-  'attention_tile.hip',
-  'attention_tile_q8_0.hip',
-  'attention_tile_split.hip',
-  'attention_tile_split_q8_0.hip',
-  'gate_up_swiglu_tile.hip',
-  'gate_up_swiglu_tile_few.hip',
-  'matmul_packed_tile.hip',
-  'matmul_tile.hip',
-];
-
 async function buildLanes() {
   for (const wave of [32, 64]) {
     const kernels = kernelSources.of('portable', true);
-    // Once more with tiles as GPUs without matrix units have them.
+    // Once more what multiplies tiles, as GPUs without matrix units do.
+    const names = kernels.sources.map((source) => path.basename(source));
+    const only = names.filter((name) => /^(attention|gate_up_swiglu|matmul|matmul_packed)_tile/.test(name));
     await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
       { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
-      { name: 'dots', flags: [`-DFORGE_WAVE=${wave}`, '-DFORGE_TILE_DOTS'], only: TILE_SOURCES, others: 'lanes' },
+      { name: 'dots', flags: [`-DFORGE_WAVE=${wave}`, '-DFORGE_TILE_DOTS'], only, others: 'lanes' },
     ]);
   }
 }
