@@ -55,6 +55,7 @@ export function generateComplete(index: number, finish: Finish, counts: Completi
       completionTokens: counts.completionTokens,
     },
     seed: counts.seed,
+    promptText: '',
   };
 }
 

@@ -20,6 +20,7 @@ const STATUS_OF_REASON: Readonly<Record<string, number>> = {
   MESSAGE_TOO_LARGE: 413,
   CONTENT_TYPE_UNSUPPORTED: 415,
   HOST_NOT_SERVED: 421,
+  SWITCHED_OFF: 501,
 };
 
 /** The HTTP status of an error. */
