@@ -1,4 +1,5 @@
-// log_softmax_top: log probability and rank of the sampled token, log probabilities of the n likeliest, from the raw logits
+// log_softmax_top: log probability and rank of the sampled token, log probabilities of the n likeliest, from the raw
+// logits
 //
 // Rows whose slot asks for none are left alone. Equal logits: the lower id comes first.
 #include "forge/log_softmax.h"

@@ -1,4 +1,5 @@
-// prompt_logprobs: log probability and rank of a prompt's next token, log probabilities of the n likeliest, from the raw logits
+// prompt_logprobs: log probability and rank of a prompt's next token, log probabilities of the n likeliest, from the
+// raw logits
 //
 // A step's sampled rows come first, then the rows of prompts; only the latter are written. Equal logits: the lower id
 // comes first.

@@ -97,8 +97,8 @@ DEVICE float write_own(const float* l, int token, int32_t* out, int top_max, int
   return sums.log_sum;
 }
 
-// A row of output as `write_own` has it, with the log probabilities of the `wanted` likeliest tokens, likeliest first, equal
-// logits by id.
+// A row of output as `write_own` has it, with the log probabilities of the `wanted` likeliest tokens, likeliest first,
+// equal logits by id.
 DEVICE void log_softmax_row(const float* l, int token, int32_t* out, int wanted, int top_max, int vocabulary) {
   const float log_sum = write_own(l, token, out, top_max, vocabulary);
   float* values = reinterpret_cast<float*>(out);

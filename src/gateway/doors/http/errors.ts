@@ -80,7 +80,11 @@ export function inTermsOf(error: RocmForgeError, names: ReadonlyMap<string, stri
   const { field } = error.metadata;
   const name = field === undefined ? undefined : (names.get(field) ?? withoutChat(field));
   if (field === undefined || name === undefined) return error;
-  const message = error.message.replaceAll(field, name);
+  // As a word: `text` is in `context`, too.
+  const message = error.message.replaceAll(
+    new RegExp(`(?<![\\w.])${field.replace(/[^\w]/g, '\\$&')}(?!\\w)`, 'g'),
+    name,
+  );
   return new RocmForgeError(error.reason, message, { ...error.metadata, field: name }, { cause: error });
 }
 

@@ -66,7 +66,11 @@ const FIELDS: readonly Field[] = [
     refusedIf: ({ stopping }) => (stopping?.thinkingTokenBudget ?? -1n) !== -1n,
   },
   { field: 'response.prompt_token_ids', note: 'answered from the encoded prompt' },
-  { field: 'response.prompt_logprobs', ours: 'output.prompt_logprobs', note: 'the first token’s, which comes behind nothing, is 0, of rank 0' },
+  {
+    field: 'response.prompt_logprobs',
+    ours: 'output.prompt_logprobs',
+    note: 'the first token’s, which comes behind nothing, is 0, of rank 0',
+  },
   { field: 'response.prompt_candidates', refusedIf: ({ response }) => response?.promptCandidates !== undefined },
   { field: 'response.output_text', note: 'absent: true' },
   { field: 'response.output_token_ids', note: 'answered from the chunk’s ids' },

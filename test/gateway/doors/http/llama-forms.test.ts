@@ -103,6 +103,12 @@ describe('prompts and biases as llama.cpp has them', () => {
     expect([parts.status, parts.json.error.reason]).toEqual([400, 'INVALID_FIELD']);
   });
 
+  it('tells of a prompt that does not fit in words that its clients look for', async () => {
+    const { status, json } = await complete({ prompt: 'once upon a time '.repeat(2000) });
+    expect([status, json.error.type]).toEqual([400, 'exceed_context_size_error']);
+    expect(json.error.message).toMatch(/exceeds the available context size/);
+  });
+
   it('adds a text’s bias to each of its tokens, and what is named twice twice', async () => {
     const { json: free } = await complete({ prompt: 'Once upon a time', n_predict: 1 });
     const [likeliest] = free.tokens;
