@@ -1,23 +1,24 @@
-// log_softmax_top: log probability of the sampled token and of the n likeliest, from the raw logits
+// log_softmax_top: log probability and rank of the sampled token, log probabilities of the n likeliest, from the raw
+// logits
 //
 // Rows whose slot asks for none are left alone. Equal logits: the lower id comes first.
 #include "forge/log_softmax.h"
 #include "forge/slot.h"
 
 // One block a sampled row. A row of output is: token, its log probability, then top_max ids, then top_max log
-// probabilities, all 32-bit words; entries past what the slot asked for are not written.
+// probabilities, then the token's rank, all 32-bit words; entries past what the slot asked for are not written.
 KERNEL(log_softmax_top, const float* __restrict logits,  // [samples, vocabulary]
        const int32_t* __restrict sample_row,             // [samples]
        const int32_t* __restrict row_slot,               // [tokens]
        const int32_t* __restrict slots,                  // [slots, slot_words]
-       int32_t* __restrict output,                       // [samples, 2 + 2 * top_max]
+       int32_t* __restrict output,                       // [samples, 3 + 2 * top_max]
        int slot_words, int top_max, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.x;
   const float* l = logits + static_cast<size_t>(sample) * vocabulary;
-  int32_t* out = output + static_cast<size_t>(sample) * (2 + 2 * top_max);
+  int32_t* out = output + static_cast<size_t>(sample) * (3 + 2 * top_max);
   const int wanted = slots[static_cast<size_t>(row_slot[sample_row[sample]]) * slot_words + SLOT_LOGPROBS] - 1;
   if (wanted < 0) return;
 
-  log_softmax_row(l, out, wanted, top_max, vocabulary);
+  log_softmax_row(l, out[0] & ~OUTPUT_NON_FINITE, out, wanted, top_max, vocabulary);
 }

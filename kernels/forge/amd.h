@@ -119,13 +119,14 @@ DEVICE void shared_add(T& element, T value) {
 #define BLOCK_INDEX forge::workgroup()
 #define KERNEL(name, ...) \
   extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK))) void name(__VA_ARGS__)
-// A kernel of which a compute unit, of four SIMDs, is to hold `blocks` blocks at a time: a bound on its registers. Vega 20
-// has half as many as CDNA.
+// A kernel of which a compute unit, of four SIMDs, is to hold `blocks` blocks at a time: a bound on its registers. Vega
+// 20 has half as many as CDNA.
 #if defined(__gfx906__)
-#define WAVES_RESIDENT(blocks) ((blocks) < 2 ? 1 : (blocks) * BLOCK / WAVE / 8)
+#define WAVES_RESIDENT(blocks) ((blocks) < 2 ? 1 : (blocks)*BLOCK / WAVE / 8)
 #else
-#define WAVES_RESIDENT(blocks) ((blocks) * BLOCK / WAVE / 4)
+#define WAVES_RESIDENT(blocks) ((blocks)*BLOCK / WAVE / 4)
 #endif
-#define KERNEL_RESIDENT(blocks, name, ...)                                                                 \
-  extern "C" __global__ __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK), amdgpu_waves_per_eu(WAVES_RESIDENT( \
-                                                                                      blocks)))) void name(__VA_ARGS__)
+#define KERNEL_RESIDENT(blocks, name, ...)                                                                         \
+  extern "C" __global__                                                                                            \
+      __attribute__((amdgpu_flat_work_group_size(BLOCK, BLOCK), amdgpu_waves_per_eu(WAVES_RESIDENT(blocks)))) void \
+      name(__VA_ARGS__)

@@ -55,29 +55,53 @@ DEVICE void likeliest_held(int count, int wanted, Element element, Store store) 
   }
 }
 
-// The logarithm of the sum of the exponentials of a row; all threads of a block together.
-DEVICE float log_sum_of(const float* l, int vocabulary) {
-  float largest = LOWEST, sum = 0.0f;
+// What log probabilities of a row are computed from.
+struct RowSums {
+  float log_sum;  // the logarithm of the sum of the exponentials
+  int rank;       // tokens that are as likely as the given one, or likelier, itself among them: 1 is the likeliest
+};
+
+// The sums of a row, of whose tokens one has the logit `own`; all threads of a block together.
+DEVICE RowSums row_sums(const float* l, float own, int vocabulary) {
+  // A float counts exactly up to 2^24, which no vocabulary has.
+  float largest = LOWEST, sum = 0.0f, ahead = 0.0f;
   if (BLOCK == 1) {
     SIMD_MAX(largest)
     for (int i = 0; i < vocabulary; i++) largest = max_of(largest, l[i]);
     SIMD_SUM(sum)
     for (int i = 0; i < vocabulary; i++) sum += exp_of(l[i] - largest);
-    return largest + log_of(sum);
+    SIMD_SUM(ahead)
+    for (int i = 0; i < vocabulary; i++) ahead += l[i] >= own ? 1.0f : 0.0f;
+    return {largest + log_of(sum), static_cast<int>(ahead)};
   }
   constexpr int AT_ONCE = 32;
   each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) { largest = max_of(largest, logit); });
   largest = block_max(largest);
-  each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) { sum += exp_of(logit - largest); });
-  return largest + log_of(block_sum(sum));
+  each_loaded<AT_ONCE>(l, 0, vocabulary, [&](float logit, int) {
+    sum += exp_of(logit - largest);
+    ahead += logit >= own ? 1.0f : 0.0f;
+  });
+  sum = block_sum(sum);
+  return {largest + log_of(sum), static_cast<int>(block_sum(ahead))};
 }
 
-// `out` is: token, its log probability, top_max ids, top_max log probabilities, all 32-bit words. The token is given;
-// its log probability and those of the `wanted` likeliest tokens are written, likeliest first, equal logits by id.
-DEVICE void log_softmax_row(const float* l, int32_t* out, int wanted, int top_max, int vocabulary) {
-  const float log_sum = log_sum_of(l, vocabulary);
+// `out` is: token, its log probability, top_max ids, top_max log probabilities, the token's rank, all 32-bit words. The
+// log probability and the rank of `token` are written. Returns the row's `log_sum`; all threads of a block together.
+DEVICE float write_own(const float* l, int token, int32_t* out, int top_max, int vocabulary) {
+  const float own = l[token];
+  const RowSums sums = row_sums(l, own, vocabulary);
+  if (thread_id() == 0) {
+    reinterpret_cast<float*>(out)[1] = own - sums.log_sum;
+    out[2 + 2 * top_max] = sums.rank;
+  }
+  return sums.log_sum;
+}
+
+// A row of output as `write_own` has it, with the log probabilities of the `wanted` likeliest tokens, likeliest first,
+// equal logits by id.
+DEVICE void log_softmax_row(const float* l, int token, int32_t* out, int wanted, int top_max, int vocabulary) {
+  const float log_sum = write_own(l, token, out, top_max, vocabulary);
   float* values = reinterpret_cast<float*>(out);
-  if (thread_id() == 0) values[1] = l[out[0] & ~OUTPUT_NON_FINITE] - log_sum;
   likeliest_of(
       vocabulary, min_of(wanted, min_of(top_max, vocabulary)),
       [&](int i) {

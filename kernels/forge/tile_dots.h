@@ -1,6 +1,6 @@
-// Products of tiles where there are no matrix units: each lane makes its own sums by dot instructions, of what all lanes of
-// its wave hold. The lanes l with l % 16 == r hold row r of an operand between them, PRODUCT_ELEMENTS each; sum i of
-// lane l is of row value_row(i) of a and row l % 16 of b.
+// Products of tiles where there are no matrix units: each lane makes its own sums by dot instructions, of what all
+// lanes of its wave hold. The lanes l with l % 16 == r hold row r of an operand between them, PRODUCT_ELEMENTS each;
+// sum i of lane l is of row value_row(i) of a and row l % 16 of b.
 #pragma once
 
 #include "words.h"
@@ -106,7 +106,8 @@ DEVICE VectorOf<Sum, TILE_VALUES> dot_products(const uint32_t (&a)[N], const uin
       const uint32_t column = word_of_lane(columns, lane_id() % 16 + holder + zero, n);
       schedule_here();
       UNROLL
-      for (int i = 0; i < TILE_VALUES; i++) sums[i] = dot(word_of_lane(rows, value_row(i) + holder + zero, n), column, sums[i]);
+      for (int i = 0; i < TILE_VALUES; i++)
+        sums[i] = dot(word_of_lane(rows, value_row(i) + holder + zero, n), column, sums[i]);
     }
   }
   return sums;

@@ -17,6 +17,11 @@ export function gatewayOptions(
       readonly listen: string;
       readonly modelName?: string;
       readonly anyModelName?: boolean;
+      readonly modelAlias?: readonly string[];
+      readonly modelTag?: readonly string[];
+      readonly seed?: bigint;
+      readonly httpPage?: boolean;
+      readonly httpSlots?: boolean;
       readonly chatTemplate?: string;
       readonly toolParser?: ToolParser;
       readonly reasoningParser?: ReasoningParser | 'none';
@@ -57,6 +62,11 @@ export function gatewayOptions(
     model: options.model,
     modelName: options.modelName,
     anyModelName: options.anyModelName,
+    modelAlias: options.modelAlias,
+    modelTag: options.modelTag,
+    seed: options.seed,
+    httpPage: options.httpPage,
+    httpSlots: options.httpSlots,
     chatTemplate: options.chatTemplate,
     toolParser: options.toolParser,
     reasoningParser: options.reasoningParser,

@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
-import { DEFAULT_LISTEN, integer, milliseconds, wholeNumber } from './options.js';
+import { DEFAULT_LISTEN, integer, milliseconds, seed, wholeNumber } from './options.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const EXIT_STREAMS_CUT = 3;
@@ -18,6 +18,13 @@ export function addServeCommand(serve: Command): void {
     .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
     .option('--model-name <name>', 'what requests call it (default: the file’s name)')
     .option('--any-model-name', 'requests may call it as they like: for clients whose name for it is fixed')
+    .option('--model-alias <names...>', 'other names by which requests may call it')
+    .option('--model-tag <tags...>', 'what the HTTP door tells the model’s tags to be')
+    .addOption(
+      new Option('--seed <number>', 'the seed of requests that give none (default: one is drawn for each)').argParser(
+        seed,
+      ),
+    )
     .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
     .addOption(
       new Option('--tool-parser <format>', 'how the model writes calls (default: as its chat template does)').choices(
@@ -91,6 +98,8 @@ export function addServeCommand(serve: Command): void {
     )
     .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
     .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
+    .option('--no-http-page', 'the HTTP door has no page')
+    .option('--http-slots', 'the HTTP door tells at /slots how many sequences run')
     .option(
       '--allowed-hosts <names...>',
       'names by which the HTTP door is asked on a loopback address, beside localhost: those that a proxy passes on',

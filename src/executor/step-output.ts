@@ -27,6 +27,7 @@ export function readOutput(
     slot,
     tokenId: token & ~OUTPUT_NON_FINITE,
     logprob: nonFinite ? 0 : logprob,
+    rank: logprobs > 0 && !nonFinite ? (step.output[likeliest + TOP_LOGPROBS_MAX] as number) : 0,
     topIds: Array.from(step.output.subarray(ids, ids + top)),
     topLogprobs: Array.from(step.outputFloats.subarray(likeliest, likeliest + top)),
     nonFinite,

@@ -32,6 +32,10 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly modelName?: string | undefined;
   /** Whether requests may call the model as they like; default: no. */
   readonly anyModelName?: boolean | undefined;
+  /** Other names by which requests may call the model. */
+  readonly modelAlias?: readonly string[] | undefined;
+  /** The seed of requests that give none; default: one is drawn for each. */
+  readonly seed?: bigint | undefined;
   /** A file with a chat template that takes the place of the model file's. */
   readonly chatTemplate?: string | undefined;
   /** How the model writes calls and reasoning; default: what its chat template says. */
@@ -70,6 +74,12 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly stateFolder?: string | undefined;
   /** `HOST:PORT` or `unix:PATH` of the HTTP door; absent: there is none. */
   readonly httpListen?: string | undefined;
+  /** What the HTTP door tells the model's tags to be. */
+  readonly modelTag?: readonly string[] | undefined;
+  /** Whether the HTTP door serves its page; default true. */
+  readonly httpPage?: boolean | undefined;
+  /** Whether it serves `/slots`, which tell anybody who may call how many are served; default false. */
+  readonly httpSlots?: boolean | undefined;
   /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
   readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
@@ -135,6 +145,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
     ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
     ...(options.anyModelName && { anyName: true }),
+    ...(options.modelAlias !== undefined && { aliases: options.modelAlias }),
+    ...(options.seed !== undefined && { seed: options.seed }),
     ...(chatTemplate !== undefined && { chatTemplate }),
     ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
     ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
@@ -234,8 +246,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         inference,
         encoder,
         trust,
-        facts: httpFacts(model),
+        facts: httpFacts(model, options.modelTag ?? []),
         sequences: () => replica.sequences,
+        running: () => router.counts.running,
+        shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };

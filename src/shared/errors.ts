@@ -33,6 +33,7 @@ export const ERRORS = {
   HOST_NOT_SERVED: { code: 'INVALID_ARGUMENT', retryable: false },
   CONTENT_TYPE_UNSUPPORTED: { code: 'INVALID_ARGUMENT', retryable: false },
   NOT_IMPLEMENTED: { code: 'UNIMPLEMENTED', retryable: false },
+  SWITCHED_OFF: { code: 'UNIMPLEMENTED', retryable: false },
 
   // What an answer must match. `at` in the metadata is a JSON pointer, an offset, or a line and column; `keyword` what is there.
   CONSTRAINT_INVALID: { code: 'INVALID_ARGUMENT', retryable: false },

@@ -25,6 +25,8 @@ interface Slot {
   readonly sequence: number;
   readonly known: Uint32Array;
   readonly promptTokens: number;
+  /** Whether log probabilities come with a sampled token. */
+  readonly isTold: boolean;
   /** How many of the likeliest tokens come with a sampled token, and with one of the prompt. */
   readonly top: number;
   readonly promptTop: number;
@@ -122,7 +124,8 @@ export class FakeDevice {
       seen.add(slice.slot);
       rows += slice.count;
       const slot = this.get(slice.slot);
-      const output = { slot: slice.slot, logprob: 0, nonFinite: false, late: false, ...likeliest(slot.top) };
+      const rank = Number(slot.isTold);
+      const output = { slot: slice.slot, logprob: 0, rank, nonFinite: false, late: false, ...likeliest(slot.top) };
       if (slice.tokenIds !== undefined) {
         if (slot.missing !== undefined && slice.position + 1 !== slot.missing)
           throw new Error(`slot ${slice.slot} lacks token ${slot.missing}`);
@@ -133,7 +136,7 @@ export class FakeDevice {
       }
       const mask = (slice.tokenIds?.length ?? 4) > 4 ? undefined : this.maskOf(slot, slice, came);
       if (mask === 'late') {
-        outputs.push({ ...output, tokenId: 0, topIds: [], topLogprobs: [], late: true });
+        outputs.push({ ...output, tokenId: 0, rank: 0, topIds: [], topLogprobs: [], late: true });
         continue;
       }
       if (slice.tokenIds !== undefined) {
@@ -199,6 +202,7 @@ export class FakeDevice {
       sequence: this.sequences,
       known: words(tokenIds),
       promptTokens,
+      isTold: logprobs > 0,
       top: Math.max(0, logprobs - 1),
       promptTop: Math.max(0, promptLogprobs - 1),
       blocks: [],
@@ -312,6 +316,7 @@ function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, posit
     slot,
     tokenId,
     logprob: -1,
+    rank: 1,
     nonFinite: false,
     late: false,
     ...likeliest(promptTop),

@@ -95,6 +95,8 @@ describe('a bad request', () => {
             messages: [{ role: 'user', content: 'hi', name: '', toolCalls: [], toolCallId: '', reasoning: '' }],
             tools: [],
             addGenerationPrompt: undefined,
+            templateVariablesJson: '',
+            continueFinalMessage: false,
           },
         },
       }),

@@ -106,7 +106,7 @@ describe('an answer of a form', () => {
     const message = asked(kind, {
       n: 3,
       sampling: { temperature: 1, seed: 4n, frequencyPenalty: 0.5, repetitionPenalty: 1.2, logitBias: { 300: 2 } },
-      output: { logprobs: 5, promptLogprobs: undefined, echo: false, includeSpecialTokens: false },
+      output: { logprobs: 5, promptLogprobs: undefined, echo: false, includeSpecialTokens: false, promptText: false },
     });
     const { completions } = await generate(server.client, message);
     expect(completions).toHaveLength(3);

@@ -5,7 +5,13 @@ import { writeRandomModel } from '../support/random-model.js';
 
 const STEPS = 40;
 const EOS = 2;
-const output: OutputOptions = { logprobs: 20, promptLogprobs: undefined, echo: false, includeSpecialTokens: false };
+const output: OutputOptions = {
+  logprobs: 20,
+  promptLogprobs: undefined,
+  echo: false,
+  includeSpecialTokens: false,
+  promptText: false,
+};
 
 interface Penalties {
   readonly repetitionPenalty?: number;

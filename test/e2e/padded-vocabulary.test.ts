@@ -20,7 +20,7 @@ describe('a model with more rows in its vocabulary’s matrices than its tokeniz
     await plain.stop();
   });
 
-  const output = { logprobs: 20, promptLogprobs: 5, echo: false, includeSpecialTokens: false };
+  const output = { logprobs: 20, promptLogprobs: 5, echo: false, includeSpecialTokens: false, promptText: false };
   it.each([
     { temperature: 0, seed: 1n },
     { temperature: 50, seed: 5n },

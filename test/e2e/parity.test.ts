@@ -28,7 +28,7 @@ describe.skipIf(!model || !parity)('a trained model, through gateway and executo
         text: expected.prompt,
         sampling: { temperature: 0 },
         stop: { maxTokens: expected.tokens.length, ignoreEos: true },
-        output: { logprobs: 5, promptLogprobs: undefined, echo: false, includeSpecialTokens: false },
+        output: { logprobs: 5, promptLogprobs: undefined, echo: false, includeSpecialTokens: false, promptText: false },
       }),
     );
     expect(answer.tokenIds).toEqual(expected.tokens);

@@ -5,7 +5,13 @@ import { generate, request, startTestGateway, type TestGateway } from '../suppor
 import { writeRandomModel } from '../support/random-model.js';
 import { sharedPath } from '../support/shared-data.js';
 
-const output = { logprobs: undefined, promptLogprobs: undefined, echo: false, includeSpecialTokens: false };
+const output = {
+  logprobs: undefined,
+  promptLogprobs: undefined,
+  echo: false,
+  includeSpecialTokens: false,
+  promptText: false,
+};
 const prompt = Array.from({ length: 45 }, (_, i) => 3 + ((i * 104_729 + i * i) % 290));
 
 const asking = (tokens: number[], top: number, parts: Parameters<typeof request>[0] = {}) =>

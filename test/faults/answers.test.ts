@@ -9,7 +9,7 @@ const message = (parts: Parameters<typeof request>[0] = {}) =>
   request({ text: 'the fox', stop: { maxTokens: 40, ignoreEos: true }, ...parts });
 const withPrompt = message({
   text: 'the old fox ran to the sea',
-  output: { logprobs: undefined, promptLogprobs: 0, echo: false, includeSpecialTokens: false },
+  output: { logprobs: undefined, promptLogprobs: 0, echo: false, includeSpecialTokens: false, promptText: false },
 });
 const reasonOf = (running: Promise<unknown>) =>
   running.then(

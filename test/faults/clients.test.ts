@@ -97,7 +97,7 @@ it('a slow reader whose stream is paused gets every token through a kill, and ho
       tokens: [1, 270, 280],
       sampling: { temperature: 0.5, seed: 4n },
       stop: { maxTokens: TOKENS, ignoreEos: true },
-      output: { logprobs: 20, promptLogprobs: undefined, echo: false, includeSpecialTokens: false },
+      output: { logprobs: 20, promptLogprobs: undefined, echo: false, includeSpecialTokens: false, promptText: false },
     });
     const undisturbed = await generate(server.client, slow);
     const quick = await generate(server.client, message(5));

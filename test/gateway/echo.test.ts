@@ -9,7 +9,13 @@ import { generate, request } from '../support/gateway.js';
 let server: FakeGateway;
 afterEach(() => server.stop());
 
-const output = { logprobs: undefined, promptLogprobs: undefined, echo: true, includeSpecialTokens: false };
+const output = {
+  logprobs: undefined,
+  promptLogprobs: undefined,
+  echo: true,
+  includeSpecialTokens: false,
+  promptText: false,
+};
 const asking = (includeSpecialTokens: boolean) =>
   request({
     text: 'the fox',

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { likeliestParts, logSoftmaxMerge, SAMPLE_PARTS } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
-import { logSoftmax, mergedTop } from './reference/log_softmax_merge.js';
+import { logSoftmax, mergedTop, rankOf } from './reference/log_softmax_merge.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
 import { fill, Random } from './support/values.js';
@@ -18,7 +18,7 @@ onEachTarget('log_softmax_merge', (target) => {
     const dimensions = { samples: 1, tokens: 1, slot_count: 1 };
     const room = new Int32Array(SAMPLE_PARTS * 5);
     const parts = await target.launch(likeliestParts, { ...values, likeliest: room }, dimensions);
-    const output = new Int32Array(12);
+    const output = new Int32Array(13);
     output[0] = 2;
     const likeliest = parts.likeliest as Int32Array;
     const result = await target.launch(logSoftmaxMerge, { ...values, likeliest, output }, dimensions);
@@ -26,6 +26,7 @@ onEachTarget('log_softmax_merge', (target) => {
     const floats = new Float32Array(words.slice().buffer);
     const { ids, logprobs } = mergedTop(logits, 5);
     expect([...words.subarray(2, 2 + ids.length)]).toEqual(ids);
+    expect(words[12]).toBe(rankOf(logits, 2));
     const actual = [floats[1]!, ...floats.subarray(7, 7 + ids.length)];
     expectClose(logSoftmaxMerge, actual, { values: Float64Array.of(logSoftmax(logits)[2]!, ...logprobs) }, {});
   });

@@ -7,7 +7,7 @@ import {
   SAMPLE_PARTS,
 } from '../../src/executor/kernels/index.js';
 import { SlotWord } from '../../src/executor/model/slot-layout.js';
-import { logSoftmax, logSoftmaxTop } from './reference/log_softmax_top.js';
+import { logSoftmax, logSoftmaxTop, rankOf } from './reference/log_softmax_top.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget, type Target } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
@@ -18,7 +18,7 @@ const UNTOUCHED = -9;
 async function checkRows(target: Target, rows: Float32Array[], wanted: number[], sampled: number[], top_max: number) {
   const vocabulary = rows[0]!.length;
   const slot_words = SlotWord.blockTable;
-  const width = 2 + 2 * top_max;
+  const width = 3 + 2 * top_max;
   const slots = new Int32Array(rows.length * slot_words);
   const output = new Int32Array(rows.length * width).fill(UNTOUCHED);
   const logits = new Float32Array(rows.length * vocabulary);
@@ -47,11 +47,13 @@ async function checkRows(target: Target, rows: Float32Array[], wanted: number[],
     const expected = logSoftmaxTop(row, Math.max(0, count));
     const isSet = (word: number) =>
       word === 0 ||
-      (wanted[i]! >= 0 && (word === 1 || (word - 2 < top_max ? word - 2 < count : word - 2 - top_max < count)));
+      (wanted[i]! >= 0 &&
+        (word === 1 || word === width - 1 || (word - 2 < top_max ? word - 2 < count : word - 2 - top_max < count)));
     for (let word = 0; word < width; word++) if (!isSet(word)) expect(ids[word]).toBe(UNTOUCHED);
     expect(ids[0]).toBe(sampled[i]);
     if (wanted[i]! < 0) return;
     expect([...ids.slice(2, 2 + count)]).toEqual(expected.ids);
+    expect(ids[width - 1]).toBe(rankOf(row, sampled[i]!));
     const actual = [floats[1]!, ...floats.slice(2 + top_max, 2 + top_max + count)];
     const values = Float64Array.of(logSoftmax(row)[sampled[i]!]!, ...expected.logprobs);
     expectClose(contract, actual, { values }, {});

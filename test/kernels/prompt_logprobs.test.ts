@@ -17,7 +17,7 @@ async function checkRows(
   top_max: number,
 ) {
   const vocabulary = rows[0]!.length;
-  const width = 2 + 2 * top_max;
+  const width = 3 + 2 * top_max;
   const logits = new Float32Array(rows.length * vocabulary);
   for (const [i, row] of rows.entries()) logits.set(row, i * vocabulary);
   const result = await target.launch(
@@ -38,12 +38,14 @@ async function checkRows(
     const [token, top] = targets[i]!;
     const count = i < draws ? -1 : Math.min(top, top_max, vocabulary);
     const isSet = (word: number) =>
-      count >= 0 && (word < 2 || (word - 2 < top_max ? word - 2 < count : word - 2 - top_max < count));
+      count >= 0 &&
+      (word < 2 || word === width - 1 || (word - 2 < top_max ? word - 2 < count : word - 2 - top_max < count));
     for (let word = 0; word < width; word++) if (!isSet(word)) expect(ids[word]).toBe(UNTOUCHED);
     if (count < 0) return;
     const expected = promptLogprobs(row, token, count);
     expect(ids[0]).toBe(token);
     expect([...ids.slice(2, 2 + count)]).toEqual(expected.ids);
+    expect(ids[width - 1]).toBe(expected.rank);
     const actual = [floats[1]!, ...floats.slice(2 + top_max, 2 + top_max + count)];
     expectClose(contract, actual, { values: Float64Array.of(expected.logprob, ...expected.logprobs) }, {});
   });

@@ -17,6 +17,8 @@ export function mixedRequest(i: number) {
       messages: [{ role: 'user', content: prompt, name: '', toolCalls: [], toolCallId: '', reasoning: '' }],
       tools: [],
       addGenerationPrompt: true,
+      templateVariablesJson: '',
+      continueFinalMessage: false,
     },
   };
   const isPenalized = i % 6 === 1;
@@ -44,6 +46,7 @@ export function mixedRequest(i: number) {
       promptLogprobs: i % 11 === 4 ? 2 : undefined,
       echo: i % 11 === 4,
       includeSpecialTokens: i % 13 === 6,
+      promptText: false,
     },
   });
 }

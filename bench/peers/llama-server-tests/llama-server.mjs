@@ -39,7 +39,13 @@ const context = Math.min(MOST_CONTEXT, Number(options.get('--ctx-size') ?? 2048)
 const args = ['serve', '--model', process.env.LLAMA_TESTS_MODEL, '--device', 'host', '--state-dir', folder];
 args.push('--listen', `unix:${path.join(folder, 'grpc.sock')}`);
 args.push('--http-listen', `${options.get('--host')}:${options.get('--port')}`);
-args.push('--model-name', options.get('--alias') ?? 'tinyllama-2', '--any-model-name');
+// There, a set's first is the name.
+const [name, ...aliases] = (options.get('--alias') ?? 'tinyllama-2').split(',').sort();
+args.push('--model-name', name, '--any-model-name', '--seed', options.get('--seed') ?? '42');
+if (aliases.length > 0) args.push('--model-alias', ...aliases);
+if (options.has('--tags')) args.push('--model-tag', ...options.get('--tags').split(','));
+if (options.has('--no-ui')) args.push('--no-http-page');
+if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
 args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));
 if (options.has('--api-key')) {

@@ -6,6 +6,7 @@
 // The python needs pytest, requests and filelock. Nothing of llama.cpp is part of this repository.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -34,6 +35,18 @@ const NOT_APPLICABLE = [
   ],
   [/^test_speculative::/, 'a draft model that cannot be had'],
   [/^test_basic::test_load_split_model/, 'a model that cannot be had'],
+  [/^test_completion::test_completion_stream_with_openai_library_stops/, 'a model that cannot be had'],
+  [
+    /^test_tool_call::(test_completion_with_required_tool_real_model|test_weather|test_calc_result|test_thoughts|test_hello_world)/,
+    'models that cannot be had',
+  ],
+  [/^test_compat_anthropic::test_anthropic_thinking_with_reasoning_model/, 'a model that cannot be had'],
+  [/^test_metrics::test_metrics_embedding/, 'embeddings'],
+  [/^test_compat_anthropic::.*(vision|with_image)/, 'media'],
+  [
+    /^test_compat_oai_responses::test_responses_(stream_)?with_openai_library/,
+    'a text at temperature 0.8, of llama.cpp’s generator',
+  ],
   [/^test_completion::test_completion(_stream)?\[/, 'a text at temperature 0.8, of llama.cpp’s generator'],
   [/^test_completion::test_completion_stream_vs_non_stream/, 'a text at temperature 0.8, of llama.cpp’s generator'],
   [
@@ -68,13 +81,21 @@ function casesOf(xml) {
   });
 }
 
+// Whatever is there would answer in place of the servers that the tests start.
+for (const port of [PORT, 8080, 8081, 8082]) {
+  await new Promise((resolve, reject) => {
+    const probe = createServer().once('error', () => reject(new Error(`port ${port} is in use`)));
+    probe.listen(Number(port), '127.0.0.1', () => probe.close(resolve));
+  });
+}
+
 const rows = [];
 const failures = [];
 for (const file of files) {
   const report = path.join(folder, `${file}.xml`);
   spawnSync(
     values.python,
-    ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', `--junitxml=${report}`, `unit/${file}.py`],
+    ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-p', 'applicable', `--junitxml=${report}`, `unit/${file}.py`],
     {
       cwd: tests,
       timeout: FILE_LIMIT_MS,
@@ -85,6 +106,8 @@ for (const file of files) {
         PYTHONPATH: path.join(here, 'stubs'),
         LLAMA_SERVER_BIN_PATH: path.join(here, 'llama-server.mjs'),
         LLAMA_TESTS_MODEL: path.resolve(values.model),
+        LLAMA_TESTS_NOT_APPLICABLE: NOT_APPLICABLE.map(([pattern]) => pattern.source).join('\n'),
+        SLOW_TESTS: '1',
       },
     },
   );

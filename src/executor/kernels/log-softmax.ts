@@ -14,7 +14,7 @@ const rowsOfLogits = [
   ...slotArguments,
 ] as const;
 
-const output = inout('output', 'i32', 'samples', '2 + 2 * top_max');
+const output = inout('output', 'i32', 'samples', '3 + 2 * top_max');
 
 const sizes = [i32('slot_words'), i32('top_max'), i32('vocabulary')] as const;
 
@@ -22,7 +22,7 @@ export const logSoftmaxTop = defineKernel({
   name: 'log_softmax_top',
   source: 'log_softmax_top.hip',
   on: 'host',
-  summary: 'log probability of the sampled token and of the n likeliest',
+  summary: 'log probability and rank of the sampled token, and the n likeliest',
   arguments: [...rowsOfLogits, output, ...sizes],
   grid: [{ of: 'samples' }],
   order: ORDER.row,
@@ -45,7 +45,7 @@ export const logSoftmaxMerge = defineKernel({
   name: 'log_softmax_merge',
   source: 'log_softmax_merge.hip',
   on: 'gpu',
-  summary: 'log probability of the sampled token and of the n likeliest of its parts',
+  summary: 'log probability and rank of the sampled token, and the n likeliest of its parts',
   arguments: [...rowsOfLogits, input('likeliest', 'i32', 'samples', `${SAMPLE_PARTS}`, 'top_max'), output, ...sizes],
   grid: [{ of: 'samples' }],
   order: ORDER.row,
@@ -55,12 +55,12 @@ export const logSoftmaxMerge = defineKernel({
 export const promptLogprobs = defineKernel({
   name: 'prompt_logprobs',
   source: 'prompt_logprobs.hip',
-  summary: 'log probability of a prompt’s next token and of the n likeliest',
+  summary: 'log probability and rank of a prompt’s next token, and the n likeliest',
   arguments: [
     input('logits', 'f32', 'samples', 'vocabulary'),
     input('draws', 'i32', '1'),
     input('target', 'i32', 'samples', '2'),
-    inout('output', 'i32', 'samples', '2 + 2 * top_max'),
+    inout('output', 'i32', 'samples', '3 + 2 * top_max'),
     i32('top_max'),
     i32('vocabulary'),
   ],

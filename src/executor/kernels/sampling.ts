@@ -7,7 +7,7 @@ import { SAMPLE_PARTS } from './sample-parts.js';
 export { SAMPLE_PARTS };
 
 /** Words of one sampled row's output: token, log probability, ids, log probabilities. */
-export const OUTPUT_WORDS = 2 + 2 * TOP_LOGPROBS_MAX;
+export const OUTPUT_WORDS = 3 + 2 * TOP_LOGPROBS_MAX;
 
 /** Set in the token of a row that none could be drawn for. */
 export const OUTPUT_NON_FINITE = 0x80000000 | 0;

@@ -13,6 +13,7 @@ import {
   onlyCalls,
   type TemplateInput,
   takesArgumentsAsText,
+  templateVariables,
   toTemplateInput,
   withProtocolWords,
 } from './template-input.js';
@@ -66,6 +67,25 @@ export class ChatTemplate {
    *   arguments that are no JSON
    */
   render(conversation: Conversation): ChatPrompt {
+    return conversation.continueFinalMessage ? this.renderBegun(conversation) : this.renderTurns(conversation);
+  }
+
+  /** The beginning of the answer stands behind what opens the assistant's turn, as the user's text that it is. */
+  private renderBegun(conversation: Conversation): ChatPrompt {
+    const { messages } = conversation;
+    const begun = messages.at(-1)?.content ?? '';
+    const { text, breaks } = this.renderTurns({
+      ...conversation,
+      messages: messages.slice(0, -1),
+      addGenerationPrompt: true,
+    });
+    checkWellFormed(begun, 'chat.messages');
+    const sentinel = this.guard.chooseSentinel([begun]);
+    const marked = this.guard.unmark(this.guard.mark(begun, sentinel, { borders: true }) as string, sentinel);
+    return { text: text + marked.text, breaks: [...breaks, ...marked.breaks.map((at) => at + text.length)] };
+  }
+
+  private renderTurns(conversation: Conversation): ChatPrompt {
     const { messages } = conversation;
     // gpt-oss fails on a turn that thinks, speaks and calls, and clients send back what they got: what was thought is the
     // least of it.
@@ -94,7 +114,8 @@ export class ChatTemplate {
   private renderWith(conversation: Conversation, absentContent: Value): ChatPrompt {
     const source = this.sourceFor(conversation);
     const input = toTemplateInput(conversation, { argumentsAsText: takesArgumentsAsText(source), absentContent });
-    const strings = [...stringsOf([...input.messages, ...input.tools])];
+    const given = templateVariables(conversation);
+    const strings = [...stringsOf([...input.messages, ...input.tools, given])];
     for (const text of strings) checkWellFormed(text, 'chat.messages');
     const sentinel = this.guard.chooseSentinel([source, ...strings]);
     const limits = limitsFor(strings);
@@ -102,7 +123,14 @@ export class ChatTemplate {
     const render = (borders: boolean) => {
       const mark = (dict: Dict) => this.guard.mark(dict, sentinel, { borders }) as Dict;
       const marked = { ...input, messages: input.messages.map(mark), tools: input.tools.map(mark) };
-      const rendered = this.run(source, marked, conversation.addGenerationPrompt ?? true, limits, now);
+      const variables = [...mark(given).entries()] as (readonly [string, Value])[];
+      const rendered = this.run(
+        source,
+        marked,
+        [...variables, ['add_generation_prompt', conversation.addGenerationPrompt ?? true]],
+        limits,
+        now,
+      );
       return this.guard.unmark(rendered, sentinel);
     };
     const prompt = render(false);
@@ -125,15 +153,11 @@ export class ChatTemplate {
   private run(
     source: string,
     input: TemplateInput,
-    addGenerationPrompt: boolean,
+    given: readonly (readonly [string, Value])[],
     limits: WorkLimits,
     now: Date,
   ): string {
-    const variables = new Map<string, Value>([
-      ...this.tokens,
-      ...withProtocolWords(input),
-      ['add_generation_prompt', addGenerationPrompt],
-    ]);
+    const variables = new Map<string, Value>([...this.tokens, ...withProtocolWords(input), ...given]);
     try {
       return this.compile(source).render(variables, { limits, now });
     } catch (error) {

@@ -36,6 +36,28 @@ export interface Conversation {
   readonly toolChoice?: ToolChoice | undefined;
   /** Whether the template opens the assistant's turn; default true. */
   readonly addGenerationPrompt?: boolean | undefined;
+  /** A JSON object of variables beside the template's own; empty or absent: none. */
+  readonly templateVariablesJson?: string | undefined;
+  /** Whether the last message is the beginning of the answer. */
+  readonly continueFinalMessage?: boolean | undefined;
+}
+
+/** What every template is given, and no request may change. */
+const OWN_VARIABLES: ReadonlySet<string> = new Set([
+  ...['messages', 'tools', 'documents', 'add_generation_prompt', 'bos_token', 'eos_token'],
+]);
+
+/** @throws RocmForgeError `INVALID_FIELD` for what is no JSON object, or names a variable that every template is given */
+export function templateVariables({ templateVariablesJson: json = '' }: Conversation): Dict {
+  if (json === '') return new Dict();
+  const variables = jsonOf(json, 'template_variables_json');
+  if (!(variables instanceof Dict))
+    return invalid('template_variables_json', 'chat.template_variables_json is no object');
+  for (const name of variables.keys()) {
+    if (typeof name !== 'string' || !OWN_VARIABLES.has(name)) continue;
+    invalid('template_variables_json', `chat.template_variables_json has ${name}, which is the conversation's own`);
+  }
+  return variables;
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   TokenizeResponse,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { ModelFiles } from '../../shared/gguf/model-files.js';
+import { decodeKnown } from '../../shared/grpc/known-fields.js';
 import { decodeStrictly } from '../../shared/grpc/strict.js';
 import { ChatTemplate } from '../chat/chat-template.js';
 import type {
@@ -76,7 +77,9 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     return { messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()), form: answer };
   },
   generation: (bytes) => {
-    const request = decodeStrictly(bytes, GenerateStreamRequest.decode);
+    const request = decodeStrictly(bytes, (given) =>
+      decodeKnown(given, (reader) => GenerateStreamRequest.decode(reader)),
+    );
     checkGeneration(request, facts);
     const inputField = request.input?.$case ?? 'input';
     return {
@@ -92,13 +95,13 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     return { bytes: GenerateStreamRequest.encode(request).finish(), requestId: request.requestId, options };
   },
   tokenize: (bytes) => {
-    const request = decodeStrictly(bytes, TokenizeRequest.decode);
+    const request = decodeStrictly(bytes, (given) => decodeKnown(given, (reader) => TokenizeRequest.decode(reader)));
     checkLimits(request, facts);
     checkModelName(request.model, facts);
     return TokenizeResponse.encode({ tokenIds: Array.from(encodeInput(request.input, encoder)) }).finish();
   },
   detokenizeMessage: (bytes) => {
-    const request = decodeStrictly(bytes, DetokenizeRequest.decode);
+    const request = decodeStrictly(bytes, (given) => decodeKnown(given, (reader) => DetokenizeRequest.decode(reader)));
     checkLimits(request, facts);
     checkModelName(request.model, facts);
     checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');

@@ -60,6 +60,8 @@ export interface InferenceOptions {
 interface OpenedRequest {
   readonly parameters: GenerationParameters;
   readonly context: RequestContext;
+  /** The prompt's text, where the answer has it in a field of its own. */
+  readonly toldPrompt: string | undefined;
 }
 
 /** The public API over one model, as messages: what every door serves, each in its protocol. */
@@ -108,7 +110,7 @@ export class Inference {
   ): Promise<void> {
     const opened = await this.open(message, client, { isUnary: false });
     if (opened === undefined) return;
-    const { parameters, context } = opened;
+    const { parameters, context, toldPrompt } = opened;
     answer.begin?.(parameters.promptIds);
     const writer = new StreamWriter(answer, {
       requestId: context.id,
@@ -123,7 +125,7 @@ export class Inference {
         writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs), beside),
       prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
       complete: (index, finish, counts) => {
-        writer.complete(generateComplete(index, finish, counts));
+        writer.complete({ ...generateComplete(index, finish, counts), promptText: toldPrompt ?? '' });
         if (running.done) writer.end();
       },
       error: (error) => writer.fail(error),
@@ -175,12 +177,14 @@ export class Inference {
   }
 
   private collect(
-    { parameters, context }: OpenedRequest,
+    { parameters, context, toldPrompt }: OpenedRequest,
     client: WaitingClient,
     onToken?: () => void,
   ): Promise<GenerateResponse | undefined> {
     const start = (sink: GenerationSink) => this.runner.run(parameters, sink, client.signal, context);
-    return wholeAnswer(parameters, start, { requestId: context.id, model: this.model.name, client, onToken });
+    return wholeAnswer(parameters, start, {
+      ...{ requestId: context.id, model: this.model.name, promptText: toldPrompt, client, onToken },
+    });
   }
 
   /**
@@ -271,13 +275,11 @@ export class Inference {
       message instanceof LargeRequest
         ? await encoder.openGeneration(message.bytes, requester)
         : await this.openSmall(message, requester);
-    const promptText = request.output?.echo
-      ? await encoder.detokenize(
-          promptIds,
-          { wholeText: true, includeSpecial: request.output.includeSpecialTokens },
-          requester,
-        )
-      : undefined;
+    const textOf = (includeSpecial: boolean) =>
+      encoder.detokenize(promptIds, { wholeText: true, includeSpecial }, requester);
+    const { output } = request;
+    const promptText = output?.echo ? await textOf(output.includeSpecialTokens) : undefined;
+    const toldPrompt = output?.promptText ? await textOf(true) : undefined;
     const { signal, principal, peer, trace, deadline } = requester;
     if (signal.aborted) {
       spans?.end('cancelled', 0, false);
@@ -295,6 +297,7 @@ export class Inference {
     return {
       parameters: { ...parameters, constraints, speculates: this.options.speculates ?? false },
       context: { principal, peer, trace, deadline, id, spans },
+      toldPrompt,
     };
   }
 

@@ -15,13 +15,16 @@ export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
   return {
     tokenId: token.tokenId,
     logprob: token.logprob,
+    rank: token.rank,
     top: token.topIds.map((tokenId, i) => ({ tokenId, logprob: token.topLogprobs[i] as number })),
   };
 }
 
 /** The wire form of a prompt token's probabilities. */
 export function promptLogprobs(token: PromptProbability): TokenLogprobs {
-  return 'logprob' in token ? tokenLogprobs(token) : { tokenId: token.tokenId, logprob: undefined, top: [] };
+  return 'logprob' in token
+    ? tokenLogprobs(token)
+    : { tokenId: token.tokenId, logprob: undefined, rank: undefined, top: [] };
 }
 
 /** The wire form of why a completion ended. */
@@ -52,6 +55,7 @@ export function generateComplete(index: number, finish: Finish, counts: Completi
     stopMatch: stopMatch(finish),
     usage: usageOf(counts),
     seed: counts.seed,
+    promptText: '',
   };
 }
 

@@ -27,17 +27,20 @@ export function wholeAnswer(
   {
     requestId,
     model,
+    promptText,
     client,
     onToken,
   }: {
     readonly requestId: string;
     readonly model: string;
+    /** The prompt's text, where it was asked for. */
+    readonly promptText?: string | undefined;
     readonly client: WaitingClient;
     /** Told when tokens come. */
     readonly onToken: (() => void) | undefined;
   },
 ): Promise<GenerateResponse | undefined> {
-  const response = GenerateResponse.fromPartial({ requestId, model });
+  const response = GenerateResponse.fromPartial({ requestId, model, promptText: promptText ?? '' });
   response.completions = Array.from({ length: n }, (_, index) => ({
     index,
     text: '',
@@ -50,7 +53,7 @@ export function wholeAnswer(
     toolCalls: [],
   }));
   let usage = Usage.fromPartial({ promptTokens: promptIds.length });
-  let textBytes = 0;
+  let textBytes = Buffer.byteLength(response.promptText);
   return new Promise((resolve, reject) => {
     client.signal.addEventListener('abort', () => resolve(undefined), { once: true });
     const sink: GenerationSink = {

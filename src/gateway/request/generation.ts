@@ -31,6 +31,8 @@ export interface GenerationParameters {
 export interface TokenProbability {
   readonly tokenId: number;
   readonly logprob: number;
+  /** 1: the likeliest. */
+  readonly rank: number;
   readonly topIds: readonly number[];
   readonly topLogprobs: readonly number[];
 }

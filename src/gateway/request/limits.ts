@@ -13,6 +13,10 @@ export interface LimitFacts {
   readonly longestTokenBytes: number;
   /** The highest priority that a request may have. */
   readonly maxPriority: number;
+  /** Other names by which requests may call it. */
+  readonly modelAliases?: readonly string[] | undefined;
+  /** The seed of requests that give none; absent: one is drawn. */
+  readonly defaultSeed?: bigint | undefined;
   /** Whether requests may call the model as they like. */
   readonly takesAnyName?: boolean;
   /** How the model writes reasoning and calls; absent: all that it writes is content. */
@@ -84,6 +88,17 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
     ({ input }) => (input?.$case === 'tokens' ? input.value.ids.length : 0),
     { words: CONTEXT, reason: 'PROMPT_TOO_LONG' },
   ),
+  limit('mixed.parts', 'entries', 4096, ({ input }) => (input?.$case === 'mixed' ? input.value.parts.length : 0)),
+  limit(
+    'mixed.parts.tokens.ids',
+    'entries in all',
+    ({ contextLength }) => contextLength,
+    ({ input }) =>
+      input?.$case === 'mixed'
+        ? sum(input.value.parts, ({ part }) => (part?.$case === 'tokens' ? part.value.ids.length : 0))
+        : 0,
+    { words: CONTEXT, reason: 'PROMPT_TOO_LONG' },
+  ),
   limit('chat.messages', 'entries', 4096, (request) => messagesOf(request).length),
   limit('chat.messages.role', 'characters', 64, (request) => largest(messagesOf(request), ({ role }) => role.length)),
   limit('chat.messages.name', 'characters', 256, (request) => largest(messagesOf(request), ({ name }) => name.length)),
@@ -110,12 +125,22 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
   limit('chat.tools.parameters_json', 'characters', 256 * KIB, (request) =>
     largest(toolsOf(request), ({ parametersJson }) => parametersJson.length),
   ),
+  limit(
+    'chat.template_variables_json',
+    'characters',
+    64 * KIB,
+    (request) => chatOf(request)?.templateVariablesJson.length ?? 0,
+  ),
   limit('chat.tool_choice.function', 'characters', 256, (request) => {
     const choice = chatOf(request)?.toolChoice?.choice;
     return choice?.$case === 'function' ? choice.value.length : 0;
   }),
   // The executor keeps room for this many; what min_tokens holds down has its own.
   limit('sampling.logit_bias', 'entries', 256, ({ sampling }) => Object.keys(sampling?.logitBias ?? {}).length),
+  limit('sampling.text_bias', 'entries', 256, ({ sampling }) => Object.keys(sampling?.textBias ?? {}).length),
+  limit('sampling.text_bias', 'characters', 256, ({ sampling }) =>
+    largest(Object.keys(sampling?.textBias ?? {}), (text) => text.length),
+  ),
   limit('stop.strings', 'entries', 64, ({ stop }) => stop?.strings.length ?? 0),
   limit('stop.strings', 'characters', 256, ({ stop }) => largest(stop?.strings ?? [], (text) => text.length)),
   limit('stop.strings', 'characters in all', KIB, ({ stop }) => sum(stop?.strings ?? [], (text) => text.length)),
@@ -169,8 +194,8 @@ export function checkLimits(request: LimitedRequest, facts: LimitFacts): void {
 }
 
 /** @throws RocmForgeError `MODEL_NOT_FOUND` */
-export function checkModelName(name: string, { modelName, takesAnyName }: LimitFacts): void {
-  if (name === '' || name === modelName || takesAnyName) return;
+export function checkModelName(name: string, { modelName, modelAliases = [], takesAnyName }: LimitFacts): void {
+  if (name === '' || name === modelName || takesAnyName || modelAliases.includes(name)) return;
   throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only "${modelName}"`, {
     field: 'model',
   });

@@ -47,6 +47,10 @@ export interface ServedModelOptions {
   readonly chatTemplate?: string;
   /** Whether requests may call the model as they like. */
   readonly anyName?: boolean;
+  /** Other names by which requests may call it. */
+  readonly aliases?: readonly string[];
+  /** The seed of requests that give none. */
+  readonly seed?: bigint;
   /** How the model writes calls; default: what its chat template says. */
   readonly toolParser?: ToolParser;
   /** How it writes reasoning; default: what its chat template says. */
@@ -86,6 +90,8 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       longestTokenBytes,
       maxPriority,
       takesAnyName: anyName,
+      modelAliases: options.aliases,
+      defaultSeed: options.seed,
       ...answersOf(gguf.metadata, options),
     };
     const hasChatTemplate = chatTemplate.isAvailable;

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import {
   type ChatInput,
   type GenerateStreamRequest,
+  type SamplingParameters,
   ToolChoiceMode,
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { MAX_F32, SAMPLING_PARAMETERS, samplingOf } from '../../shared/sampling-schema.js';
@@ -24,6 +25,8 @@ import { refuseUnimplemented } from './unimplemented.js';
 const LEAST_TEMPERATURE = 1e-6;
 /** Names of functions that no format takes for its markup. */
 const CALLABLE_NAME = /^[\p{L}\p{N}._\-/:]+$/u;
+/** Tokens whose logits may be changed: the executor keeps room for them. */
+const MAX_BIASES = 256;
 /** Tokens that min_tokens may have to hold down. */
 const MAX_ENDING_TOKENS = 64;
 
@@ -48,6 +51,10 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     check(Number(id) < facts.vocabularySize, 'sampling.logit_bias', `has token id ${id} of ${facts.vocabularySize}`);
     check(finite(bias, -MAX_F32), 'sampling.logit_bias', `of token ${id} is ${bias}; a float must hold it`);
   }
+  for (const [text, bias] of Object.entries(sampling?.textBias ?? {})) {
+    check(text !== '', 'sampling.text_bias', 'has an empty text');
+    check(finite(bias, -MAX_F32), 'sampling.text_bias', `of a text is ${bias}; a float must hold it`);
+  }
   check(stop?.maxTokens !== 0, 'stop.max_tokens', 'must be at least 1');
   for (const id of stop?.tokenIds ?? []) {
     check(id < facts.vocabularySize, 'stop.token_ids', `has token id ${id} of ${facts.vocabularySize}`);
@@ -59,6 +66,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
     'cannot be kept with a constraint, which says where the text ends',
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
+  if (input?.$case === 'chat') checkBegun(input.value);
   if (input?.$case === 'chat' && demandsCall(input.value)) checkDemandedCall(request, input.value);
   refuseUnimplemented(request, facts);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
@@ -98,7 +106,7 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   if (room < 1) {
     throw new RocmForgeError(
       'PROMPT_TOO_LONG',
-      `the prompt has ${promptIds.length} tokens, the context holds ${facts.contextLength} with at least one generated`,
+      `the prompt has ${promptIds.length} tokens, which exceeds the available context size of ${facts.contextLength} with at least one generated`,
       {
         field: context.inputField,
         prompt_tokens: String(promptIds.length),
@@ -136,11 +144,11 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
       temperature: values.temperature < LEAST_TEMPERATURE ? 0 : values.temperature,
       // More than there are is all there are.
       topK: Math.min(values.topK, facts.vocabularySize),
-      seed: sampling?.seed ?? randomSeed(),
+      seed: sampling?.seed ?? facts.defaultSeed ?? randomSeed(),
       logprobs: logprobsOf(output?.logprobs),
       promptLogprobs: logprobsOf(output?.promptLogprobs),
       minTokens,
-      logitBias: Object.entries(sampling?.logitBias ?? {}).map(([id, bias]) => [Number(id), bias] as const),
+      logitBias: biasesOf(sampling, tokenizer),
       suppressedIds,
     },
     stop: {
@@ -160,6 +168,20 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   };
 }
 
+/** What is added to the logits, by token id: of ids and of the tokens of texts, added up where both name one. */
+function biasesOf(sampling: SamplingParameters | undefined, tokenizer: Tokenizer): (readonly [number, number])[] {
+  const biases = new Map(Object.entries(sampling?.logitBias ?? {}).map(([id, bias]) => [Number(id), bias]));
+  for (const [text, bias] of Object.entries(sampling?.textBias ?? {})) {
+    for (const id of tokenizer.encodePrompt(text, { parseSpecial: false, addSpecial: false })) {
+      const added = (biases.get(id) ?? 0) + bias;
+      biases.set(id, Math.min(Math.max(added, -MAX_F32), MAX_F32));
+    }
+  }
+  const many = `are ${biases.size} tokens with those of logit_bias, more than the ${MAX_BIASES} that are taken`;
+  check(biases.size <= MAX_BIASES, 'sampling.text_bias', many);
+  return [...biases];
+}
+
 /** Refuses tools that the model would not hear of or whose calls could not be read, and a choice among none. */
 function checkTools(chat: ChatInput, { toolsRefusal }: LimitFacts): void {
   const choice = chat.toolChoice?.choice;
@@ -174,6 +196,27 @@ function checkTools(chat: ChatInput, { toolsRefusal }: LimitFacts): void {
     check(isOffered, 'chat.tool_choice', `demands a call of "${choice.value}", which is none of the tools`);
   }
   if (offeredTools(chat).length > 0) check(toolsRefusal === undefined, 'chat.tools', toolsRefusal ?? '');
+}
+
+/**
+ * What the model goes on with is a turn of its own, and all of it is content.
+ *
+ * @throws RocmForgeError `INVALID_FIELD`
+ */
+export function checkBegun(chat: ChatInput): void {
+  const { messages, addGenerationPrompt, continueFinalMessage } = chat;
+  if (!continueFinalMessage) return;
+  const field = 'chat.continue_final_message';
+  const last = messages.at(-1);
+  const isBegun = last?.role === 'assistant' && last.toolCalls.length === 0 && last.reasoning === '';
+  check(isBegun, field, 'needs a last message of the assistant, with content alone');
+  check(messages.at(-2)?.role !== 'assistant', field, 'is there with two messages of the assistant at the end');
+  check(
+    addGenerationPrompt !== true,
+    field,
+    'cannot be kept with chat.add_generation_prompt, which opens another turn',
+  );
+  check(!demandsCall(chat), field, 'cannot be kept with a call that must come');
 }
 
 /** A call that must come is held to a grammar, with the names of functions in it as they are. */

@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { ChatInput, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
+import type { ChatInput, GenerateStreamRequest, PromptPart } from '../../shared/generated/rocmforge/v1/inference.js';
 import type { Tokenizer } from './tokenizer.js';
 
 /** What a request is to continue. */
@@ -29,7 +29,23 @@ export function encodeInput(input: PromptInput | undefined, encoder: PromptEncod
   });
 }
 
-function encodeKind(input: PromptInput, { tokenizer, vocabularySize, encodeChat }: PromptEncoder): Uint32Array {
+/** @throws RocmForgeError `INVALID_FIELD`, `TOKEN_OUT_OF_RANGE` */
+function encodeParts(parts: readonly PromptPart[], encoder: PromptEncoder): Uint32Array {
+  const ids: number[] = [];
+  parts.forEach(({ part }, i) => {
+    if (part === undefined) {
+      throw new RocmForgeError('INVALID_FIELD', `mixed.parts[${i}] is empty`, { field: 'mixed.parts' });
+    }
+    const isFirst = i === 0;
+    const given = part.$case === 'text' && !isFirst ? { ...part, value: { ...part.value, addSpecial: false } } : part;
+    // One by one: those of a long text are more than a call takes as arguments.
+    for (const id of encodeKind(given, encoder)) ids.push(id);
+  });
+  return Uint32Array.from(ids);
+}
+
+function encodeKind(input: PromptInput, encoder: PromptEncoder): Uint32Array {
+  const { tokenizer, vocabularySize, encodeChat } = encoder;
   switch (input.$case) {
     case 'text': {
       const { text, parseSpecial, addSpecial } = input.value;
@@ -41,6 +57,8 @@ function encodeKind(input: PromptInput, { tokenizer, vocabularySize, encodeChat 
       return Uint32Array.from(input.value.ids);
     case 'chat':
       return Uint32Array.from(encodeChat(input.value));
+    case 'mixed':
+      return encodeParts(input.value.parts, encoder);
   }
 }
 

@@ -78,11 +78,12 @@ export function tooLarge(bytes: number, most: number): RocmForgeError {
   );
 }
 
-/** @throws RocmForgeError `MALFORMED_MESSAGE` */
+/** @throws RocmForgeError `MALFORMED_MESSAGE`, or what the decoder refuses by name */
 export function decodeStrictly<B extends Uint8Array, T>(bytes: B, decode: (bytes: B) => T): T {
   try {
     return decode(bytes);
   } catch (error) {
+    if (error instanceof RocmForgeError) throw error;
     throw new RocmForgeError('MALFORMED_MESSAGE', `the request is no valid message: ${(error as Error).message}`);
   }
 }

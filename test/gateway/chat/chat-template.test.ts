@@ -21,6 +21,40 @@ describe('a chat template', () => {
     expect(render(CHATML, { ...hello, addGenerationPrompt: false })).toBe('<|im_start|>user\nhello<|im_end|>\n');
   });
 
+  it('sees the request’s variables, and the names of tokens in their texts stay text', () => {
+    const builder = smallSpm({
+      'tokenizer.chat_template':
+        '{% if enable_thinking is false %}off{% else %}on{% endif %}{% if words %}{{ words[0] }}{% endif %}',
+    });
+    const tokenizer = tokenizerOf(builder);
+    const template = new ChatTemplate(builder.read().metadata, tokenizer);
+    const given = (templateVariablesJson: string): Conversation => ({ ...hello, templateVariablesJson });
+    expect(template.render(hello).text).toBe('on');
+    expect(template.render(given('{"enable_thinking": false}')).text).toBe('off');
+    const named = given('{"words": ["</s>"]}');
+    expect(template.render(named).text).toBe('on</s>');
+    expect([...template.encode(named, tokenizer)]).not.toContain([...tokenizer.eogIds][0]);
+    for (const json of ['[]', '1', '{', '{"messages": []}', '{"eos_token": "x"}', '['.repeat(1000)]) {
+      expect(() => template.render(given(json))).toThrow(/template_variables_json/);
+    }
+  });
+
+  it('goes on with the beginning of an answer, whose names of tokens stay text', () => {
+    const begun = (content: string): Conversation => ({
+      messages: [...hello.messages, { role: 'assistant', content }],
+      continueFinalMessage: true,
+    });
+    expect(render(CHATML, begun('Once '))).toBe('<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nOnce ');
+    const builder = smallSpm({ 'tokenizer.chat_template': '{{ messages[0].content }}' });
+    const tokenizer = tokenizerOf(builder);
+    const template = new ChatTemplate(builder.read().metadata, tokenizer);
+    const ids = [...template.encode(begun('</s>'), tokenizer)];
+    expect(ids).not.toContain([...tokenizer.eogIds][0]);
+    expect(() =>
+      template.render({ messages: [{ role: 'assistant', content: 'a' }], continueFinalMessage: true }),
+    ).toThrow(/messages is empty/);
+  });
+
   it('knows the names of BOS and EOS, and the prompt still has one BOS', () => {
     const builder = smallSpm({ 'tokenizer.chat_template': '{{ bos_token }}{{ messages[0].content }}{{ eos_token }}' });
     const tokenizer = tokenizerOf(builder);

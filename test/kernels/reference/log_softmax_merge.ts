@@ -1,1 +1,1 @@
-export { logSoftmax, logSoftmaxTop as mergedTop } from './log_softmax_top.js';
+export { logSoftmax, logSoftmaxTop as mergedTop, rankOf } from './log_softmax_top.js';

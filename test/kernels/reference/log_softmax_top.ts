@@ -9,6 +9,11 @@ export function logSoftmax(logits: ArrayLike<number>): Float64Array {
   return Float64Array.from(logits, (logit) => logit - largest - Math.log(sum));
 }
 
+/** How many logits are at least the token's. Source: `batched_count_greater_than` of vLLM, which counts equal ones, too. */
+export function rankOf(logits: ArrayLike<number>, token: number): number {
+  return Array.from(logits).filter((logit) => logit >= logits[token]!).length;
+}
+
 /** The `count` likeliest ids, likeliest first, and their log probabilities. */
 export function logSoftmaxTop(logits: ArrayLike<number>, count: number): { ids: number[]; logprobs: number[] } {
   const ids = ranking(logits).slice(0, count);

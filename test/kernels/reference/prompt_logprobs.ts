@@ -1,10 +1,10 @@
-import { logSoftmax, logSoftmaxTop } from './log_softmax_top.js';
+import { logSoftmax, logSoftmaxTop, rankOf } from './log_softmax_top.js';
 
-/** A prompt row: the log probability of its next token, and the `count` likeliest tokens with theirs. */
+/** A prompt row: the log probability and the rank of its next token, and the `count` likeliest tokens with theirs. */
 export function promptLogprobs(
   logits: ArrayLike<number>,
   target: number,
   count: number,
-): { logprob: number; ids: number[]; logprobs: number[] } {
-  return { logprob: logSoftmax(logits)[target]!, ...logSoftmaxTop(logits, count) };
+): { logprob: number; rank: number; ids: number[]; logprobs: number[] } {
+  return { logprob: logSoftmax(logits)[target]!, rank: rankOf(logits, target), ...logSoftmaxTop(logits, count) };
 }

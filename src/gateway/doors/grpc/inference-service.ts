@@ -1,12 +1,18 @@
+import type { BinaryReader } from '@bufbuild/protobuf/wire';
 import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
 import {
-  type GenerateRequest,
+  DetokenizeRequest,
+  GenerateRequest,
   type GenerateResponse,
-  type GenerateStreamRequest,
+  GenerateStreamRequest,
   type GenerateStreamResponse,
+  GetModelRequest,
   type InferenceServiceServer,
   InferenceServiceService,
+  ListModelsRequest,
+  TokenizeRequest,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { decodeKnown } from '../../../shared/grpc/known-fields.js';
 import { wellFormed } from '../../../shared/grpc/strict.js';
 import type { Inference } from '../inference.js';
 import { answer, answerStreamOf } from './answers.js';
@@ -31,9 +37,23 @@ export function inferenceService(inference: Inference, load: LoadReport): GrpcSe
     ...InferenceServiceService.generateStream,
     responseSerialize: encodeStreamResponse,
   };
-  const methods = { ...InferenceServiceService, generateStream: generateStreamMethod };
+  const { generate: generateMethod, tokenize, detokenize, listModels, getModel } = InferenceServiceService;
+  const methods = {
+    generate: { ...generateMethod, requestDeserialize: known(GenerateRequest) },
+    generateStream: { ...generateStreamMethod, requestDeserialize: known(GenerateStreamRequest) },
+    tokenize: { ...tokenize, requestDeserialize: known(TokenizeRequest) },
+    detokenize: { ...detokenize, requestDeserialize: known(DetokenizeRequest) },
+    listModels: { ...listModels, requestDeserialize: known(ListModelsRequest) },
+    getModel: { ...getModel, requestDeserialize: known(GetModelRequest) },
+  };
   return grpcService(INFERENCE_SERVICE, methods, handlers, inference.requestBytes);
 }
+
+/** A decoder that refuses fields which the message does not have. */
+const known =
+  <T>(message: { decode(reader: BinaryReader): T }) =>
+  (bytes: Buffer): T =>
+    decodeKnown(bytes, (reader) => message.decode(reader));
 
 async function generateStream(
   inference: Inference,

@@ -12,6 +12,11 @@ export interface HttpFacts extends AnswerFacts {
   readonly bosToken: string;
   readonly eosToken: string;
   readonly version: string;
+  /** Other names by which requests may call it, and what is said of it. */
+  readonly aliases: readonly string[];
+  readonly tags: readonly string[];
+  /** The seed of requests that give none; absent: one is drawn for each. */
+  readonly seed: bigint | undefined;
 }
 
 /** What the routes of the HTTP door serve from. */
@@ -22,6 +27,10 @@ export interface HttpContext {
   readonly facts: HttpFacts;
   /** The most sequences that run at once. */
   readonly sequences: () => number;
+  /** Those that run now. */
+  readonly running: () => number;
+  /** What may be switched off. */
+  readonly shows: { readonly page: boolean; readonly slots: boolean };
   /** Told of each error that is answered. */
   readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */

@@ -20,6 +20,7 @@ const STATUS_OF_REASON: Readonly<Record<string, number>> = {
   MESSAGE_TOO_LARGE: 413,
   CONTENT_TYPE_UNSUPPORTED: 415,
   HOST_NOT_SERVED: 421,
+  SWITCHED_OFF: 501,
 };
 
 /** The HTTP status of an error. */
@@ -79,7 +80,11 @@ export function inTermsOf(error: RocmForgeError, names: ReadonlyMap<string, stri
   const { field } = error.metadata;
   const name = field === undefined ? undefined : (names.get(field) ?? withoutChat(field));
   if (field === undefined || name === undefined) return error;
-  const message = error.message.replaceAll(field, name);
+  // As a word: `text` is in `context`, too.
+  const message = error.message.replaceAll(
+    new RegExp(`(?<![\\w.])${field.replace(/[^\w]/g, '\\$&')}(?!\\w)`, 'g'),
+    name,
+  );
   return new RocmForgeError(error.reason, message, { ...error.metadata, field: name }, { cause: error });
 }
 

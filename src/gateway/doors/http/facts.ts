@@ -4,7 +4,10 @@ import type { ServedModel } from '../../request/served-model.js';
 import type { HttpFacts } from './context.js';
 
 /** What the HTTP door tells of a model. */
-export function httpFacts({ name, file, contextLength, chatTemplate, tokenizer }: ServedModel): HttpFacts {
+export function httpFacts(
+  { name, file, contextLength, chatTemplate, tokenizer, facts }: ServedModel,
+  tags: readonly string[],
+): HttpFacts {
   const textOf = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
   return {
     model: name,
@@ -14,7 +17,11 @@ export function httpFacts({ name, file, contextLength, chatTemplate, tokenizer }
     bosToken: textOf(tokenizer.bosId),
     eosToken: textOf(tokenizer.eosId),
     version: packageVersion,
+    aliases: facts.modelAliases ?? [],
+    tags,
+    seed: facts.defaultSeed,
     fingerprint: `build-${packageVersion}`,
+    endIds: tokenizer.eogIds,
     tokenText: (id) => Buffer.from(tokenizer.tokenBytes(id)).toString(),
     tokenBytes: (id) => tokenizer.tokenBytes(id),
   };

@@ -41,6 +41,8 @@ export interface AnswerFacts {
   readonly contextLength: number;
   /** What answers are made by, as OpenAI's `system_fingerprint` has it: the same one, the same seed, the same text. */
   readonly fingerprint: string;
+  /** Tokens that end a text. */
+  readonly endIds: ReadonlySet<number>;
   /** The text of one token, and its bytes. */
   tokenText(id: number): string;
   tokenBytes(id: number): Uint8Array;

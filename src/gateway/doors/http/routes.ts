@@ -9,7 +9,7 @@ import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaAnswer } from './llama/answer.js';
-import { health, props } from './llama/routes.js';
+import { health, props, slots } from './llama/routes.js';
 import { OpenAiAnswer } from './openai/answers.js';
 import { getModel, listModels } from './openai/routes.js';
 import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
@@ -56,7 +56,7 @@ const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind)
 /** All that the HTTP door serves; Connect's methods come beside it. `docs/http.md` describes them. */
 export const ROUTES: readonly Route[] = [
   // The page shows nothing by itself, and those who balance load have no credential.
-  get('/', openAiForm, async (exchange) => exchange.text(PAGE, 'text/html; charset=utf-8'), 'open'),
+  get('/', openAiForm, page, 'open'),
   get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
   get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
@@ -66,12 +66,18 @@ export const ROUTES: readonly Route[] = [
   aboutText('/detokenize', llamaForm, 'detokenize'),
   aboutText('/apply-template', llamaForm, 'template'),
   get('/props', llamaForm, props),
+  get('/slots', llamaForm, slots),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];
 
 /** The form in which errors of a request are told that no route takes. */
 export const DEFAULT_ERROR_FORM: ErrorForm = openAiForm;
+
+async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
+  if (!shows.page) throw new RocmForgeError('PATH_NOT_FOUND', 'there is no page here', { field: 'path' });
+  exchange.text(PAGE, 'text/html; charset=utf-8');
+}
 
 /** @throws RocmForgeError why it cannot run; nothing was written then */
 async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {

@@ -21,6 +21,7 @@ export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
   ['sampling.frequency_penalty', 'frequency_penalty'],
   ['sampling.presence_penalty', 'presence_penalty'],
   ['sampling.logit_bias', 'logit_bias'],
+  ['sampling.text_bias', 'logit_bias'],
   ['stop.max_tokens', 'max_tokens'],
   ['stop.min_tokens', 'min_tokens'],
   ['stop.strings', 'stop'],
@@ -48,7 +49,7 @@ export function samplingOf(fields: Fields): SamplingParameters {
     repetitionPenalty: fields.number('repetition_penalty'),
     frequencyPenalty: fields.number('frequency_penalty') ?? 0,
     presencePenalty: fields.number('presence_penalty') ?? 0,
-    logitBias: logitBiasOf(fields),
+    ...biasesOf(fields),
     seed: seedOf(fields),
   };
 }
@@ -62,24 +63,30 @@ export function seedOf(fields: Fields): bigint | undefined {
 /** The least that a float holds: what has it is never chosen. */
 const NEVER = -3.4e38;
 
-/** A map from token ids to what is added, as JSON writes it: the ids are strings. Or pairs, as llama.cpp has it, of which `false` is never. */
-function logitBiasOf(fields: Fields): { [id: number]: number } {
-  const biases: { [id: number]: number } = {};
+/**
+ * A map from token ids to what is added, as JSON writes it: the ids are strings. Or as llama.cpp has it: other strings are texts,
+ * whose tokens it is added to, and it may be pairs, of which `false` is never; what is named twice is added twice.
+ */
+function biasesOf(fields: Fields): Pick<SamplingParameters, 'logitBias' | 'textBias'> {
+  const logitBias: { [id: number]: number } = {};
+  const textBias: { [text: string]: number } = Object.create(null);
   const given = fields.any('logit_bias');
-  if (given === undefined) return biases;
-  const refuse = () => fields.refuse('logit_bias', 'is no object of token ids and numbers');
+  if (given === undefined) return { logitBias, textBias };
+  const refuse = () => fields.refuse('logit_bias', 'is no object of token ids, or texts, and numbers');
   if (typeof given !== 'object' || given === null) return refuse();
   const pairs: readonly unknown[] = Array.isArray(given) ? given : Object.entries(given);
   for (const pair of pairs) {
     if (!Array.isArray(pair) || pair.length !== 2) return refuse();
-    const [id, bias]: unknown[] = pair;
-    const isId =
-      typeof id === 'number' ? Number.isInteger(id) && id >= 0 : typeof id === 'string' && /^\d{1,10}$/.test(id);
-    if (!isId || (typeof bias !== 'number' && bias !== false)) return refuse();
-    if (Object.hasOwn(biases, Number(id))) return fields.refuse('logit_bias', `has token id ${id} twice`);
-    biases[Number(id)] = bias === false ? NEVER : bias;
+    const [name, bias]: unknown[] = pair;
+    if (typeof bias !== 'number' && bias !== false) return refuse();
+    const isId = typeof name === 'number' && Number.isInteger(name) && name >= 0;
+    const add = (before = 0): number => (bias === false ? NEVER : before + bias);
+    if (isId || (typeof name === 'string' && /^\d{1,10}$/.test(name))) {
+      logitBias[Number(name)] = add(logitBias[Number(name)]);
+    } else if (typeof name === 'string') textBias[name] = add(textBias[name]);
+    else return refuse();
   }
-  return biases;
+  return { logitBias, textBias };
 }
 
 /** When to end. @param maxTokens what the form calls the most tokens */

@@ -1,13 +1,12 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { ChatInput } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { checkLimits, type LimitFacts, MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
-import { checkGeneration } from '../../request/validate.js';
+import { checkBegun, checkGeneration } from '../../request/validate.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
 import { areIds, Fields } from './fields.js';
 import { parseJson, readGeneration } from './json-forms.js';
-import { messagesOf } from './openai/chat-request.js';
-import { toolsOf } from './openai/tool-fields.js';
+import { conversationOf } from './openai/chat-request.js';
 
 /** What texts are answered from. */
 export interface TextTools {
@@ -47,15 +46,11 @@ export const TEXT_ANSWERS = {
   /** llama.cpp's `POST /apply-template`: what a conversation is to the model. */
   template: (body, { facts, render }) => {
     const fields = new Fields(body);
-    const chat: ChatInput = {
-      messages: messagesOf(fields),
-      tools: toolsOf(fields),
-      addGenerationPrompt: fields.boolean('add_generation_prompt'),
-    };
+    const chat = conversationOf(fields);
     fields.passOver('model');
-    fields.notBuilt('chat_template_kwargs');
     fields.end();
     checkLimits({ input: { $case: 'chat', value: chat } }, facts);
+    checkBegun(chat);
     return { prompt: render(chat) };
   },
   /** llama.cpp's `POST /v1/chat/completions/input_tokens`: how many tokens such a request has. */

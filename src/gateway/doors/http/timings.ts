@@ -44,8 +44,9 @@ export class Timings {
       prompt_per_second: rate(prompted, promptMs),
       predicted_n: tokens,
       predicted_ms: predictedMs,
-      predicted_per_token_ms: each(tokens, predictedMs),
-      predicted_per_second: rate(tokens, predictedMs),
+      // The first token is the prompt's: no step was for it alone.
+      predicted_per_token_ms: each(Math.max(tokens - 1, 0), predictedMs),
+      predicted_per_second: tokens < 2 ? 0 : rate(tokens - 1, predictedMs),
       ...(proposed > 0 && { draft_n: proposed, draft_n_accepted: accepted }),
     };
   }

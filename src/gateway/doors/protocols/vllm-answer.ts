@@ -3,6 +3,7 @@ import {
   FinishReason,
   type GenerateChunk,
   type GenerateComplete,
+  type TokenLogprobs,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import {
   FinishInfo,
@@ -33,13 +34,16 @@ export class VllmAnswer implements ProtocolAnswer {
     this.prompt = PromptInfo.create({ numPromptTokens: promptIds.length, tokenIds });
   }
 
-  chunk({ index, tokenIds, text }: GenerateChunk): void {
+  chunk({ index, tokenIds, text, logprobs, promptLogprobs }: GenerateChunk): void {
+    // The first of a prompt comes behind nothing, and has zeros.
+    if (this.prompt !== undefined) Object.assign(this.prompt, probabilitiesOf(promptLogprobs));
     this.tokens[index] = (this.tokens[index] ?? 0) + tokenIds.length;
     this.put({
       index,
       text: this.options.outputText ? text : '',
       numTokens: tokenIds.length,
       tokenIds: this.options.outputTokenIds ? tokenIds : [],
+      ...probabilitiesOf(logprobs),
     });
   }
 
@@ -81,6 +85,14 @@ export class VllmAnswer implements ProtocolAnswer {
   }
 }
 
+/** Log probabilities and ranks of tokens, as lists. */
+function probabilitiesOf(tokens: readonly TokenLogprobs[]): { readonly logprobs: number[]; readonly ranks: number[] } {
+  return {
+    logprobs: tokens.map(({ logprob }) => logprob ?? 0),
+    ranks: tokens.map(({ rank }) => rank ?? 0),
+  };
+}
+
 /** All messages of one completion as one, for the call that answers once. */
 export class VllmGathered {
   readonly response = GenerateResponse.create({ outputs: SequenceOutput.create() });
@@ -99,6 +111,8 @@ export class VllmGathered {
     all.text += outputs.text;
     all.numTokens += outputs.numTokens;
     all.tokenIds.push(...outputs.tokenIds);
+    all.logprobs.push(...outputs.logprobs);
+    all.ranks.push(...outputs.ranks);
     all.finishInfo ??= outputs.finishInfo;
   }
 }

@@ -68,17 +68,13 @@ const FIELDS: readonly Field[] = [
   { field: 'response.prompt_token_ids', note: 'answered from the encoded prompt' },
   {
     field: 'response.prompt_logprobs',
-    note: 'their answer has ranks',
-    refusedIf: ({ response }) => response?.promptLogprobs === true,
+    ours: 'output.prompt_logprobs',
+    note: 'the first token’s, which comes behind nothing, is 0, of rank 0',
   },
   { field: 'response.prompt_candidates', refusedIf: ({ response }) => response?.promptCandidates !== undefined },
   { field: 'response.output_text', note: 'absent: true' },
   { field: 'response.output_token_ids', note: 'answered from the chunk’s ids' },
-  {
-    field: 'response.output_logprobs',
-    note: 'their answer has ranks',
-    refusedIf: ({ response }) => response?.outputLogprobs === true,
-  },
+  { field: 'response.output_logprobs', ours: 'output.logprobs' },
   { field: 'response.output_candidates', refusedIf: ({ response }) => response?.outputCandidates !== undefined },
   { field: 'response.skip_special_tokens', ours: 'output.include_special_tokens', note: 'negated; absent: true' },
   {
@@ -140,7 +136,11 @@ function generation(request: GenerateRequest): GenerateStreamRequest {
       maxTokens: stopping?.maxNewTokens || DEFAULT_NEW_TOKENS,
       minTokens: stopping?.minNewTokens ?? 0,
     },
-    output: { includeSpecialTokens: !(response?.skipSpecialTokens ?? true) },
+    output: {
+      includeSpecialTokens: !(response?.skipSpecialTokens ?? true),
+      logprobs: response?.outputLogprobs ? 0 : undefined,
+      promptLogprobs: response?.promptLogprobs ? 0 : undefined,
+    },
     n: sampling?.numSequences || 1,
     // The least one has no opposite.
     priority: Math.min(0 - request.priority, MOST_PRIORITY),

@@ -56,6 +56,10 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
   const isOdd = (logprob: number) => !(logprob <= MOST_LOGPROB);
   const odd = isOdd(output.logprob) ? output.logprob : topLogprobs.find(isOdd);
   if (odd !== undefined) throw wrong(`a log probability of ${odd}`, 'one of at most 0');
+  const isRanked = logprobs > 0 && !output.nonFinite;
+  if (isRanked ? output.rank < 1 || output.rank > vocabularySize : output.rank !== 0) {
+    throw wrong(`rank ${output.rank}`, isRanked ? `one from 1 to ${vocabularySize}` : 'none');
+  }
   const unknown = topIds.find((id) => id >= vocabularySize);
   if (unknown !== undefined) throw wrong(`token ${unknown} among the likeliest`, `one below ${vocabularySize}`);
 }

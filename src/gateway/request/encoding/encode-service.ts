@@ -83,7 +83,7 @@ export class EncodeService {
       this.checkChatTemplate();
       return this.threads.run('prompt', input, JOB_BYTES + charactersOf(input), requester);
     }
-    const length = input?.$case === 'text' ? input.value.text.length : 0;
+    const length = input === undefined ? 0 : textLength(input);
     if (input !== undefined && (length > this.inlineCharacters || (length > 0 && this.budget.isSpent))) {
       return this.threads.run('prompt', input, JOB_BYTES + 2 * length, requester);
     }
@@ -146,7 +146,16 @@ export class EncodeService {
   }
 }
 
+/** Characters that are encoded. */
+function textLength(input: PromptInput): number {
+  if (input.$case === 'text') return input.value.text.length;
+  if (input.$case !== 'mixed') return 0;
+  return input.value.parts.reduce((sum, { part }) => sum + (part?.$case === 'text' ? part.value.text.length : 0), 0);
+}
+
 /** Bytes of a conversation's texts, about. */
 function charactersOf({ value }: Extract<PromptInput, { $case: 'chat' }>): number {
-  return 2 * value.messages.reduce((sum, { content, reasoning }) => sum + content.length + reasoning.length, 0);
+  const { messages, templateVariablesJson } = value;
+  const texts = messages.reduce((sum, { content, reasoning }) => sum + content.length + reasoning.length, 0);
+  return 2 * (texts + templateVariablesJson.length);
 }

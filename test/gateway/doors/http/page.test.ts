@@ -104,6 +104,6 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
 
   it('shows what is refused', async () => {
     await say('x'.repeat(200_000));
-    await expect.poll(() => text('.error')).toMatch(/context holds/);
+    await expect.poll(() => text('.error')).toMatch(/context size/);
   }, 30_000);
 });

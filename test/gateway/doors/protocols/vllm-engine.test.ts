@@ -124,7 +124,7 @@ describe('VllmEngine.Generate', () => {
   it('tells the log probabilities that our own service tells, of chunks or of the complete', async () => {
     const ours = await generate(server.client, {
       ...OURS,
-      output: { logprobs: 2, promptLogprobs: 2, echo: false, includeSpecialTokens: false },
+      output: { logprobs: 2, promptLogprobs: 2, echo: false, includeSpecialTokens: false, promptText: false },
     });
     const samplingParams = { ...SENT.samplingParams!, logprobs: 2, promptLogprobs: 2 };
     const expected = {

@@ -84,6 +84,33 @@ describe('vllm.Inference', () => {
     expect(outputs?.finishInfo).toMatchObject({ numOutputTokens: 24, finishReason: Finish.LENGTH });
   });
 
+  it('returns log probabilities and ranks of the prompt and of what is generated', async () => {
+    const output = { includeSpecialTokens: false, echo: false, promptText: false };
+    const ours = await generate(server.client, { ...OURS, output: { ...output, logprobs: 20, promptLogprobs: 20 } });
+    const response = ResponseOptions.create({ promptLogprobs: true, outputLogprobs: true });
+    const told = (tokens: typeof ours.logprobs) => ({
+      logprobs: tokens.map(({ logprob }) => logprob ?? 0),
+      ranks: tokens.map(({ rank }) => rank ?? 0),
+    });
+    const expected = [told(ours.promptLogprobs), told(ours.logprobs)];
+    expect(expected[0]?.ranks[0]).toBe(0);
+    for (const { logprob, rank = 0, top } of [...ours.promptLogprobs.slice(1), ...ours.logprobs]) {
+      // No two of this model's tokens are equally likely.
+      if (rank <= top.length) expect(top[rank - 1]?.logprob).toBe(logprob);
+      else expect(logprob).toBeLessThan(top.at(-1)?.logprob as number);
+    }
+    expect(ours.logprobs.some(({ rank = 0 }) => rank > 1)).toBe(true);
+    const whole = await once({ ...SAMPLED, response });
+    expect([whole.promptInfo, whole.outputs]).toMatchObject(expected);
+    const messages = await messagesOf(clients.inference.generateStream({ ...SAMPLED, response }));
+    expect(messages[0]?.promptInfo).toMatchObject(expected[0] as object);
+    const streamed = messages.flatMap(({ outputs }) => (outputs === undefined ? [] : [outputs]));
+    expect(streamed.flatMap(({ logprobs }) => logprobs)).toEqual(expected[1]?.logprobs);
+    expect(streamed.flatMap(({ ranks }) => ranks)).toEqual(expected[1]?.ranks);
+    const [plain] = await messagesOf(clients.inference.generateStream(SAMPLED));
+    expect(plain?.promptInfo).toMatchObject({ logprobs: [], ranks: [] });
+  });
+
   it('encodes a text as our own service does where its special tokens count', async () => {
     const text = 'the fox </s> ran';
     const { tokenIds } = await new Promise<{ tokenIds: number[] }>((resolve, reject) =>

@@ -73,6 +73,8 @@ const chatInput = (role: string, content: string, name = ''): PromptInput => ({
     messages: [{ role, content, name, toolCalls: [], toolCallId: '', reasoning: '' }],
     tools: [],
     addGenerationPrompt: undefined,
+    templateVariablesJson: '',
+    continueFinalMessage: false,
   },
 });
 

@@ -17,6 +17,7 @@ interface End extends TokenCounts {
   readonly stopMatch: StopMatch | undefined;
   /** Of 64 bits, as near as a number of JSON comes. */
   readonly seed: number;
+  readonly promptText: string;
 }
 
 /** Answers as llama.cpp's `/completion` has them. */
@@ -43,7 +44,7 @@ export class LlamaAnswer implements AnswerWriter {
 
   /** @param prompt which of the prompts */
   private answers(
-    { completions, usage }: GenerateResponse,
+    { completions, usage, promptText }: GenerateResponse,
     prompt: number,
   ): readonly Readonly<Record<string, unknown>>[] {
     return completions.map((completion) =>
@@ -53,6 +54,7 @@ export class LlamaAnswer implements AnswerWriter {
         ...countsOf(usage),
         tokens: completion.tokenIds.length,
         seed: Number(completion.seed),
+        promptText,
       }),
     );
   }
@@ -95,8 +97,15 @@ export class LlamaAnswer implements AnswerWriter {
     return picked;
   }
 
-  private lastOf({ index, finishReason, stopMatch, usage, seed }: GenerateComplete): Readonly<Record<string, unknown>> {
-    const end = { finishReason, stopMatch, ...countsOf(usage), seed: Number(seed) };
+  private lastOf({
+    index,
+    finishReason,
+    stopMatch,
+    usage,
+    seed,
+    promptText,
+  }: GenerateComplete): Readonly<Record<string, unknown>> {
+    const end = { finishReason, stopMatch, ...countsOf(usage), seed: Number(seed), promptText };
     return {
       ...this.last(index, '', [], undefined, end),
       has_new_line: this.texts.get(index)?.includes('\n') ?? false,
@@ -118,6 +127,7 @@ export class LlamaAnswer implements AnswerWriter {
       ...(completion && this.probabilities(completion.logprobs)),
       stop: true,
       model: this.facts.model,
+      prompt: end.promptText,
       tokens_predicted: end.tokens,
       tokens_evaluated: end.promptTokens,
       tokens_cached: end.promptTokens + end.tokens,
@@ -126,9 +136,17 @@ export class LlamaAnswer implements AnswerWriter {
       truncated: false,
       stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
       stopping_word: match?.$case === 'stopString' ? match.value : '',
-      generation_settings: { ...this.form.settings, seed: end.seed },
+      generation_settings: { ...this.settings(), seed: end.seed },
       timings: this.timings.told(end),
     };
+  }
+
+  /** Where the end of the text is ignored, its tokens are biased away, as llama.cpp tells it: `null` is minus infinity. */
+  private settings(): Readonly<Record<string, unknown>> {
+    const { settings = {} } = this.form;
+    if (settings.ignore_eos !== true) return settings;
+    const ends = [...this.facts.endIds].map((token) => ({ token, bias: null }));
+    return { ...settings, logit_bias: [...(settings.logit_bias as readonly unknown[]), ...ends] };
   }
 
   private probabilities(tokens: readonly TokenLogprobs[]): Readonly<Record<string, unknown>> {

@@ -67,7 +67,7 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
     input: undefined,
     sampling,
     stop: stopOf(fields, most === undefined || most < 0 ? undefined : most),
-    output: { logprobs },
+    output: { logprobs, promptText: true },
   });
   fields.only('post_sampling_probs', false);
   fields.only('n_keep', 0);

@@ -3,11 +3,17 @@ import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 import { DEFAULT_SETTINGS } from './completion-request.js';
 
+/** How llama.cpp writes that a seed is drawn for each request. */
+const RANDOM_SEED = 2 ** 32 - 1;
+
 /** llama.cpp's `GET /props`, as far as it is true here. */
 export async function props(exchange: Exchange, { facts, inference, sequences }: HttpContext): Promise<void> {
   const [model] = inference.listModels().models;
   exchange.json({
-    default_generation_settings: { n_ctx: facts.contextLength, params: DEFAULT_SETTINGS },
+    default_generation_settings: {
+      n_ctx: facts.contextLength,
+      params: { ...DEFAULT_SETTINGS, seed: Number(facts.seed ?? RANDOM_SEED) },
+    },
     total_slots: sequences(),
     model_alias: facts.model,
     model_path: facts.modelFile,
@@ -18,6 +24,22 @@ export async function props(exchange: Exchange, { facts, inference, sequences }:
     build_info: facts.version,
     is_sleeping: model?.ready !== true,
   });
+}
+
+/**
+ * llama.cpp's `GET /slots`, without a word of what runs in them: which sequence has which slot is the executor's affair.
+ *
+ * @throws RocmForgeError `SWITCHED_OFF`
+ */
+export async function slots(exchange: Exchange, { facts, sequences, running, shows }: HttpContext): Promise<void> {
+  if (!shows.slots) {
+    throw new RocmForgeError('SWITCHED_OFF', 'slots are told where the gateway is started with --http-slots', {
+      field: 'path',
+    });
+  }
+  const busy = running();
+  const slot = (id: number) => ({ id, n_ctx: facts.contextLength, is_processing: id < busy });
+  exchange.json(Array.from({ length: sequences() }, (_, id) => slot(id)));
 }
 
 /** llama.cpp's `GET /health`, which load balancers ask. */

@@ -103,6 +103,7 @@ export class OpenAiAnswer implements AnswerWriter {
       ),
       usage: usageOf(counts),
       timings: this.timings.told(counts),
+      ...verbose(responses[0]?.promptText),
     };
   }
 
@@ -146,7 +147,7 @@ export class OpenAiAnswer implements AnswerWriter {
     return events;
   }
 
-  private complete({ index, finishReason, usage }: GenerateComplete): readonly string[] {
+  private complete({ index, finishReason, usage, promptText }: GenerateComplete): readonly string[] {
     const { counts } = this;
     const ended = countsOf(usage);
     this.counts = {
@@ -156,7 +157,9 @@ export class OpenAiAnswer implements AnswerWriter {
       proposed: counts.proposed + ended.proposed,
       accepted: counts.accepted + ended.accepted,
     };
-    return [this.choice(index, this.shape.last, 'null', finishOf(finishReason))];
+    const end = this.choice(index, this.shape.last, 'null', finishOf(finishReason));
+    const told = JSON.stringify(verbose(promptText));
+    return [told === '{}' ? end : `${end.slice(0, -1)},${told.slice(1)}`];
   }
 
   private choice(index: number, content: string, logprobs = 'null', finish?: string): string {
@@ -181,6 +184,11 @@ export class OpenAiAnswer implements AnswerWriter {
     this.completionLogprobs.set(index, writer);
     return writer.write(tokens);
   }
+}
+
+/** What llama.cpp tells of a request that asks for more. */
+function verbose(promptText: string | undefined): Readonly<Record<string, unknown>> {
+  return promptText ? { __verbose: { prompt: promptText } } : {};
 }
 
 /** OpenAI knows of no time limit: what ran out of time was cut at its length. */

@@ -1,4 +1,4 @@
-import type { ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Fields } from '../fields.js';
 import type { JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
@@ -20,16 +20,14 @@ export function chatRequest(body: unknown): JsonGeneration {
     input: {
       $case: 'chat',
       value: {
-        messages: messagesOf(fields),
-        tools: toolsOf(fields),
+        ...conversationOf(fields),
         toolChoice: toolChoiceOf(fields),
         parallelToolCalls: fields.boolean('parallel_tool_calls'),
-        addGenerationPrompt: fields.boolean('add_generation_prompt'),
       },
     },
     sampling: samplingOf(fields),
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
-    output: { logprobs },
+    output: { logprobs, promptText: fields.boolean('verbose') ?? false },
   });
   fields.only('function_call', 'none');
   fields.only('store', false);
@@ -50,8 +48,37 @@ export function chatRequest(body: unknown): JsonGeneration {
   };
 }
 
+/**
+ * A conversation with its tools and what its template is told. A turn of the assistant at its end is gone on with, as llama.cpp
+ * has it, unless the request says otherwise.
+ */
+export function conversationOf(fields: Fields): ChatInput {
+  const messages = messagesOf(fields);
+  const addGenerationPrompt = fields.boolean('add_generation_prompt');
+  const last = messages.at(-1);
+  const isBegun = last?.role === 'assistant' && last.toolCalls.length === 0 && last.reasoning === '';
+  return {
+    messages,
+    tools: toolsOf(fields),
+    toolChoice: undefined,
+    parallelToolCalls: undefined,
+    addGenerationPrompt,
+    continueFinalMessage: fields.boolean('continue_final_message') ?? (isBegun && addGenerationPrompt === undefined),
+    templateVariablesJson: variablesOf(fields),
+  };
+}
+
+/** What vLLM and llama.cpp call the variables that a request has for the template. */
+function variablesOf(fields: Fields): string {
+  const name = 'chat_template_kwargs';
+  const variables = fields.any(name);
+  if (variables === undefined) return '';
+  if (typeof variables !== 'object' || Array.isArray(variables)) return fields.refuse(name, 'is no JSON object');
+  return JSON.stringify(variables);
+}
+
 /** The turns of a conversation. */
-export function messagesOf(fields: Fields): ChatMessage[] {
+function messagesOf(fields: Fields): ChatMessage[] {
   const messages = fields.objects('messages');
   if (messages === undefined) return fields.refuse('messages', 'is missing');
   return messages.map((message) => {

@@ -1,4 +1,4 @@
-import type { GenerateStreamRequest } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateStreamRequest, PromptPart } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { MAX_LOGPROBS_OF_MESSAGE } from '../../../request/limits.js';
 import { areIds, Fields } from '../fields.js';
 import type { JsonGeneration } from '../request.js';
@@ -43,7 +43,10 @@ const MOST_PROMPTS = 64;
 
 type Input = NonNullable<GenerateStreamRequest['input']>;
 
-/** What a request is to continue: a text, or ids; or a list of such, each with an answer of its own. */
+/**
+ * What a request is to continue: a text, or ids; or a list of such, each with an answer of its own. As llama.cpp has them, a
+ * text may be an object's `prompt_string`, and a list with single ids in it is one prompt, of ids and texts in turn.
+ */
 export function promptsOf(
   fields: Fields,
   name: string,
@@ -51,14 +54,43 @@ export function promptsOf(
 ): readonly Input[] {
   const given = fields.any(name);
   if (given === undefined) return fields.refuse(name, 'is missing');
-  const isList = Array.isArray(given) && given.length > 0 && !areIds(given);
-  const prompts: readonly unknown[] = isList ? given : [given];
+  const isOne = !Array.isArray(given) || given.length === 0 || given.some((part) => typeof part === 'number');
+  const prompts: readonly unknown[] = isOne ? [given] : given;
   if (prompts.length > MOST_PROMPTS) fields.refuse(name, `has ${prompts.length} prompts, more than ${MOST_PROMPTS}`);
-  return prompts.map((prompt) => {
-    if (typeof prompt === 'string') return { $case: 'text', value: { text: prompt, ...options } };
+  const refuse = (): never => fields.refuse(name, 'is neither a text nor a list of token ids, nor a list of such');
+  return prompts.map((prompt): Input => {
     if (areIds(prompt)) return { $case: 'tokens', value: { ids: [...prompt] } };
-    return fields.refuse(name, 'is neither a text nor a list of token ids, nor a list of such');
+    if (Array.isArray(prompt)) return mixedOf(prompt, options, refuse);
+    return { $case: 'text', value: { text: textOf(prompt, fields, name) ?? refuse(), ...options } };
   });
+}
+
+/** A prompt's text, or that of an object as llama.cpp has it for texts beside media. */
+function textOf(prompt: unknown, fields: Fields, name: string): string | undefined {
+  if (typeof prompt === 'string') return prompt;
+  if (typeof prompt !== 'object' || prompt === null) return undefined;
+  const object = new Fields(prompt, name);
+  const text = object.string('prompt_string') ?? fields.refuse(name, 'has no prompt_string');
+  object.notBuilt('multimodal_data');
+  object.end();
+  return text;
+}
+
+/** Ids and texts in turn: ids that follow each other are one part. */
+function mixedOf(
+  prompt: readonly unknown[],
+  options: { readonly addSpecial: boolean | undefined; readonly parseSpecial: boolean },
+  refuse: () => never,
+): Input {
+  const parts: PromptPart[] = [];
+  for (const item of prompt) {
+    const last = parts.at(-1)?.part;
+    if (typeof item === 'string') parts.push({ part: { $case: 'text', value: { text: item, ...options } } });
+    else if (!areIds([item])) return refuse();
+    else if (last?.$case === 'tokens') last.value.ids.push(item as number);
+    else parts.push({ part: { $case: 'tokens', value: { ids: [item as number] } } });
+  }
+  return { $case: 'mixed', value: { parts } };
 }
 
 /** A request's message for each of its prompts. */
