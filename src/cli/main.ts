@@ -212,11 +212,17 @@ program
   .command('doctor')
   .description('tell what of this installation works on this machine')
   .option('--state-dir <folder>', 'where gateways keep the last faults (default: ~/.local/state/rocmforge)')
+  .option('--report', 'one block to paste: no names, no paths but those of devices', false)
   .option('--json', 'as JSON', false)
   .action(async (options) => {
-    const { examine, formatFindings } = await import('./doctor.js');
+    const [{ examine }, { formatFindings }, { formatReport, thisIdentity }] = await Promise.all([
+      import('./doctor/doctor.js'),
+      import('./doctor/finding.js'),
+      import('./doctor/report.js'),
+    ]);
     const findings = await examine(options.stateDir);
-    process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
+    const text = options.report ? formatReport(findings, thisIdentity()) : formatFindings(findings);
+    process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : text}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });
 

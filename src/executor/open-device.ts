@@ -127,6 +127,9 @@ const GENERIC: readonly (readonly [RegExp, string])[] = [
 /**
  * The built target that runs on an architecture: AMD's must be the very one, or the generic one of its kind; NVIDIA's runs on
  * any of the same major version that is not older.
+ *
+ * @param root the folder with one sub-folder a target
+ * @throws RocmForgeError `KERNELS_INVALID` when there is none, with what to run
  */
 export function targetFor(architecture: string, root: string): string {
   const built = existsSync(root) ? readdirSync(root) : [];
