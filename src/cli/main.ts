@@ -146,7 +146,7 @@ addBenchCommands(benchCommand);
 
 command('verify', deviceOptions)
   .description('run models on a device and hold what it computes against llama.cpp and against itself')
-  .requiredOption('--model <file...>', 'GGUF files')
+  .option('--model <file...>', 'GGUF files (default: the package’s own, with its parity file)')
   .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
   .addOption(kvCacheTypeOptionOf('f32'))
   .option('--beside-host', 'compare logits with those of the host device', false)
@@ -157,6 +157,8 @@ command('verify', deviceOptions)
   )
   .option('--json', 'as JSON', false)
   .action(async (options) => {
+    // An executor is killed on purpose; what is logged of that is nobody's news.
+    process.env.ROCMFORGE_LOG_LEVEL ??= 'fatal';
     const { verify } = await import('./verify.js');
     await verify(options);
   });
