@@ -81,12 +81,12 @@ export async function chat(options: ChatOptions): Promise<void> {
     const turn = ChatMessage.fromPartial({ role: 'assistant' });
     const show = new TurnPrinter(process.stdout.isTTY);
     try {
-      const { finishReason } = await stream(connection.client, request, (chunk) => {
+      const [complete] = await stream(connection.client, request, (chunk) => {
         addTo(turn, chunk);
         process.stdout.write(show.chunk(chunk));
       });
       // Calls that were cut are nobody's to answer.
-      if (finishReason !== FinishReason.TOOL_CALLS) turn.toolCalls = [];
+      if (complete?.finishReason !== FinishReason.TOOL_CALLS) turn.toolCalls = [];
       messages.push(turn);
     } catch (error) {
       // The turn failed, the conversation goes on: what was asked is taken back, and what came since.

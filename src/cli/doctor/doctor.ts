@@ -4,6 +4,7 @@ import { type GpuPlatform, type GpuProbe, loadAddon } from '../../executor/devic
 import { launchedOn } from '../../executor/device/contract.js';
 import { allContracts } from '../../executor/kernels/index.js';
 import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
+import { usableProcessors } from '../../executor/processors.js';
 import { selfTest } from '../../executor/self-test.js';
 import { defaultStateFolder, describeFault, readFaults } from '../../shared/fault-log.js';
 import { packageVersion } from '../../shared/package.js';
@@ -31,7 +32,7 @@ export async function examine(stateFolder = defaultStateFolder(), machine = mach
     {
       check: 'processor',
       state: 'ok',
-      detail: `${os.cpus()[0]?.model ?? 'unknown'}, ${os.availableParallelism()} usable`,
+      detail: `${os.cpus()[0]?.model ?? 'unknown'}, ${usableProcessors()} usable`,
     },
     await attempt('native addon', () => `host level ${loadAddon().hostLevel() || 'below x86-64-v3'}`),
     await attempt('host device', () => tried({ kind: 'host' })),

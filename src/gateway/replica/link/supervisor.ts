@@ -32,6 +32,8 @@ export interface SupervisorOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
+/** After which it is said that nobody answers at an address; it may still be starting. */
+const TELL_UNREACHABLE_MS = 1000;
 const WATCH_INTERVAL_MS = 50;
 /** How long an executor may take to end by itself: a driver gives gigabytes back before its process's end. */
 const GRACE_MS = 2000;
@@ -200,8 +202,14 @@ export class Supervisor {
     const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
+    let unreachable: NodeJS.Timeout | undefined;
     try {
       const address = this.startOrFind(abandoned);
+      if (!('spawn' in this.options.executor)) {
+        unreachable = setTimeout(() => {
+          this.log.warn({ address }, `no executor answers yet; it is tried for ${CONNECT_TIMEOUT_MS / 1000} s`);
+        }, TELL_UNREACHABLE_MS);
+      }
       process = this.process;
       const { pace, clock, device, options } = this;
       const link = 'spawn' in options.executor ? LOCAL_LINK : linkCredentials(options.executor);
@@ -216,7 +224,10 @@ export class Supervisor {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
-        onAnswer: () => this.isCurrent(epoch, process) && this.happen('answered'),
+        onAnswer: () => {
+          clearTimeout(unreachable);
+          if (this.isCurrent(epoch, process)) this.happen('answered');
+        },
         onProgress: (done, total) => this.listener.progress(done, total),
       });
       if (!this.isCurrent(epoch, process) || this.state === 'stopped') {
@@ -229,6 +240,7 @@ export class Supervisor {
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
+      clearTimeout(unreachable);
       if (!this.isCurrent(epoch, process)) return;
       const error = asRocmForgeError(thrown);
       if (error.reason === 'EXECUTOR_BUSY') {
