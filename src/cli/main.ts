@@ -96,6 +96,15 @@ program
     process.stdout.write(`${token}\n${line}\n`);
   });
 
+command('demo', [...deviceOptions, kvCacheTypeOption])
+  .description('have the package’s own small model tell a story')
+  .option('--prompt <text>', 'what to ask for', 'Tell me a story about a brave fox.')
+  .action(async (options) => {
+    process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+    const { demo } = await import('./demo.js');
+    await demo(options);
+  });
+
 command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...testOptions])
   .description('generate text and end')
   .option('--model <file>', 'GGUF file to serve for this one generation')
