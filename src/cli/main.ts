@@ -150,7 +150,7 @@ command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .addOption(new Option('--seed <number>').argParser(seed))
   .action(async (options) => {
     requireTarget(options);
-    const { chat } = await import('./chat.js');
+    const { chat } = await import('./chat/chat.js');
     await chat(options);
   });
 
