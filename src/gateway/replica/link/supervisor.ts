@@ -10,6 +10,7 @@ import { ExecutorSession, type SessionTerms } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
+import { tellSilence } from './silence.js';
 import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
 import type { SupervisorListener } from './supervisor-listener.js';
 
@@ -32,8 +33,6 @@ export interface SupervisorOptions {
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
-/** After which it is said that nobody answers at an address; it may still be starting. */
-const TELL_UNREACHABLE_MS = 1000;
 const WATCH_INTERVAL_MS = 50;
 /** How long an executor may take to end by itself: a driver gives gigabytes back before its process's end. */
 const GRACE_MS = 2000;
@@ -202,16 +201,12 @@ export class Supervisor {
     const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
-    let unreachable: NodeJS.Timeout | undefined;
+    let heard = (): void => undefined;
     try {
       const address = this.startOrFind(abandoned);
-      if (!('spawn' in this.options.executor)) {
-        unreachable = setTimeout(() => {
-          this.log.warn({ address }, `no executor answers yet; it is tried for ${CONNECT_TIMEOUT_MS / 1000} s`);
-        }, TELL_UNREACHABLE_MS);
-      }
       process = this.process;
       const { pace, clock, device, options } = this;
+      if (!('spawn' in options.executor)) heard = tellSilence(address, CONNECT_TIMEOUT_MS, this.log);
       const link = 'spawn' in options.executor ? LOCAL_LINK : linkCredentials(options.executor);
       const terms = {
         load: { ...load, epoch, gateway: this.identity, version: packageVersion },
@@ -225,7 +220,7 @@ export class Supervisor {
         loadTimeoutMs,
         abandoned: abandoned.signal,
         onAnswer: () => {
-          clearTimeout(unreachable);
+          heard();
           if (this.isCurrent(epoch, process)) this.happen('answered');
         },
         onProgress: (done, total) => this.listener.progress(done, total),
@@ -240,7 +235,7 @@ export class Supervisor {
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
-      clearTimeout(unreachable);
+      heard();
       if (!this.isCurrent(epoch, process)) return;
       const error = asRocmForgeError(thrown);
       if (error.reason === 'EXECUTOR_BUSY') {
