@@ -187,6 +187,15 @@ describe('doctor, of a machine', () => {
     });
   });
 
+  it('whose card has none of its own, takes those of its kind', () => {
+    const findings = cardFindings(machineOf(cardTree({ version: 110502 }), INSIDE), kernelsOf('gfx11-generic'));
+    expect(findings.at(-1)).toEqual({
+      check: 'code objects for gfx1152',
+      state: 'ok',
+      detail: 'those of gfx11-generic',
+    });
+  });
+
   it('with nothing built, builds for the card that is there', () => {
     const findings = cardFindings(machineOf(cardTree({ version: 90402 }), INSIDE), kernelsOf());
     expect(wrong(findings)['code objects']).toEqual([
