@@ -24,9 +24,17 @@ async function whatIsWrong() {
   }
 }
 
+const isCheckout = existsSync(path.join(root, 'src'));
+// npx, asked for the command of a checkout, installs the checkout as a package: what it has built is what runs.
+if (
+  isCheckout &&
+  process.env.npm_command === 'exec' &&
+  existsSync(path.join(root, 'build', 'Release', 'rocmforge.node'))
+)
+  process.exit(0);
 process.env.JOBS ??= 'max';
 run(path.join(path.dirname(fileURLToPath(import.meta.resolve('node-gyp-build'))), 'bin.js'));
-if (!existsSync(path.join(root, 'src'))) {
+if (!isCheckout) {
   const wrong = await whatIsWrong();
   if (wrong !== undefined) {
     console.error(`install: compiling the kernels of the host: ${wrong}`);

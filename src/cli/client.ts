@@ -51,24 +51,26 @@ export async function connect(
 }
 
 /**
- * Runs a generation. Resolves with its end.
+ * Runs a generation. Resolves with the end of each of its completions, in the order in which they came.
  *
+ * @param signal ends it
  * @throws RocmForgeError the gateway's error
  */
 export async function stream(
   client: RocmForgeClient,
   request: GenerateStreamRequest,
   onChunk: (chunk: GenerateChunk) => void,
-): Promise<GenerateComplete> {
-  let complete: GenerateComplete | undefined;
+  signal?: AbortSignal,
+): Promise<readonly GenerateComplete[]> {
+  const completes: GenerateComplete[] = [];
   try {
-    for await (const event of client.generateStream(request)) {
+    for await (const event of client.generateStream(request, signal && { signal })) {
       if (event.$case === 'chunk') onChunk(event.value);
-      else complete = event.value;
+      else completes.push(event.value);
     }
   } catch (error) {
     throw error instanceof RocmForgeClientError ? fromServiceError(error.cause as ServiceError) : error;
   }
-  if (complete === undefined) throw new Error('the stream ended early');
-  return complete;
+  if (completes.length === 0) throw new Error('the stream ended early');
+  return completes;
 }

@@ -1,84 +1,149 @@
+import { readFileSync } from 'node:fs';
+import { RocmForgeError } from '../shared/errors.js';
 import {
   ChatInput,
+  ChatMessage,
   finishReasonToJSON,
+  type GenerateChunk,
+  type GenerateComplete,
   GenerateStreamRequest,
+  OutputOptions,
   SamplingParameters,
   StopConditions,
   TextInput,
+  TokenLogprobs,
 } from '../shared/generated/rocmforge/v1/inference.js';
 import { connect, stream } from './client.js';
+import { EXIT_OUTPUT_CLOSED, outputClosed } from './closed-output.js';
 import type { ModelOptionValues } from './options.js';
 
 export interface GenerateOptions extends ModelOptionValues {
   readonly model?: string;
   readonly address?: string;
+  /** `-`: what stdin has. */
   readonly prompt: string;
   readonly chat: boolean;
+  readonly system?: string;
   readonly maxTokens: number;
   readonly temperature?: number;
   readonly topK?: number;
   readonly topP?: number;
   readonly minP?: number;
   readonly seed?: bigint;
+  readonly repetitionPenalty?: number;
+  readonly frequencyPenalty?: number;
+  readonly presencePenalty?: number;
+  readonly stop?: readonly string[];
+  readonly n: number;
+  readonly logprobs?: number;
   readonly json: boolean;
   readonly stats: boolean;
 }
 
-/** `rocmforge generate`: the text alone on stdout, or JSON lines. */
+const STDIN = 0;
+
+/**
+ * `rocmforge generate`: the text alone on stdout, of several completions one after the other, or JSON lines. Whoever closes
+ * stdout ends it.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for options that need others, or the gateway's error
+ */
 export async function generate(options: GenerateOptions): Promise<void> {
+  if (options.system !== undefined && !options.chat) {
+    throw new RocmForgeError('INVALID_OPTION', '--system is of a conversation; give --chat too');
+  }
+  if (options.logprobs !== undefined && !options.json) {
+    throw new RocmForgeError('INVALID_OPTION', '--logprobs are written as JSON; give --json too');
+  }
+  const prompt = options.prompt === '-' ? readFileSync(STDIN, 'utf8') : options.prompt;
   const connection = await connect(options);
   try {
-    const request: GenerateStreamRequest = {
-      ...GenerateStreamRequest.create(),
-      input: options.chat
-        ? { $case: 'chat', value: ChatInput.fromPartial({ messages: [{ role: 'user', content: options.prompt }] }) }
-        : { $case: 'text', value: TextInput.fromPartial({ text: options.prompt }) },
-      sampling: {
-        ...SamplingParameters.create(),
-        temperature: options.temperature,
-        topK: options.topK ?? 0,
-        topP: options.topP,
-        minP: options.minP ?? 0,
-        seed: options.seed,
-      },
-      stop: { ...StopConditions.create(), maxTokens: options.maxTokens },
-    };
     const started = performance.now();
     let firstTokenMs = 0;
-    const complete = await stream(connection.client, request, ({ text, tokenIds, reasoning }) => {
-      if (firstTokenMs === 0) firstTokenMs = performance.now() - started;
-      if (!options.json) process.stdout.write(text);
-      else {
-        const line = { token_ids: tokenIds, text, ...(reasoning !== '' && { reasoning }) };
-        process.stdout.write(`${JSON.stringify(line)}\n`);
-      }
-    });
+    const texts = Array.from({ length: options.n }, () => '');
+    const completes = await stream(
+      connection.client,
+      requestOf(prompt, options),
+      (chunk) => {
+        if (firstTokenMs === 0) firstTokenMs = performance.now() - started;
+        if (options.json) process.stdout.write(`${JSON.stringify(chunkLine(chunk, options))}\n`);
+        // Several come at once; a terminal has one place to write.
+        else if (options.n === 1) process.stdout.write(chunk.text);
+        else texts[chunk.index] += chunk.text;
+      },
+      outputClosed,
+    );
     const totalMs = performance.now() - started;
-    const tokens = complete.usage?.completionTokens ?? 0;
+    const tokens = completes.reduce((sum, { usage }) => sum + (usage?.completionTokens ?? 0), 0);
     // The first token waits for the prompt: the rate is that of those after it.
     const tokensPerSecond = tokens > 1 ? ((tokens - 1) / (totalMs - firstTokenMs)) * 1000 : 0;
+    const rates = { first_token_ms: Math.round(firstTokenMs), tokens_per_second: Number(tokensPerSecond.toFixed(1)) };
     if (options.json) {
-      const end = {
-        finish_reason: finishReasonToJSON(complete.finishReason),
-        prompt_tokens: complete.usage?.promptTokens,
-        cached_tokens: complete.usage?.cachedTokens,
-        completion_tokens: tokens,
-        proposed_tokens: complete.usage?.proposedTokens,
-        accepted_tokens: complete.usage?.acceptedTokens,
-        seed: complete.seed.toString(),
-        first_token_ms: Math.round(firstTokenMs),
-        tokens_per_second: Number(tokensPerSecond.toFixed(1)),
-      };
-      process.stdout.write(`${JSON.stringify(end)}\n`);
-    } else {
+      for (const complete of completes) {
+        const end = { ...(options.n > 1 && { index: complete.index }), ...endLine(complete), ...rates };
+        process.stdout.write(`${JSON.stringify(end)}\n`);
+      }
+    } else if (options.n === 1) {
       process.stdout.write('\n');
+    } else {
+      for (const [i, text] of texts.entries()) process.stdout.write(`[${i + 1} of ${options.n}]\n${text}\n`);
     }
     if (options.stats) {
       process.stderr.write(
         `\n${tokens} tokens, ${tokensPerSecond.toFixed(1)} tokens/s, first token after ${firstTokenMs.toFixed(0)} ms\n`,
       );
     }
+  } catch (error) {
+    if (!outputClosed.aborted) throw error;
+    process.exitCode = EXIT_OUTPUT_CLOSED;
   } finally {
     await connection.close();
   }
+}
+
+function requestOf(prompt: string, options: GenerateOptions): GenerateStreamRequest {
+  const opening = options.system === undefined ? [] : [{ role: 'system', content: options.system }];
+  const messages = [...opening, { role: 'user', content: prompt }].map((turn) => ChatMessage.fromPartial(turn));
+  return {
+    ...GenerateStreamRequest.create(),
+    input: options.chat
+      ? { $case: 'chat', value: ChatInput.fromPartial({ messages }) }
+      : { $case: 'text', value: TextInput.fromPartial({ text: prompt }) },
+    sampling: {
+      ...SamplingParameters.create(),
+      temperature: options.temperature,
+      topK: options.topK ?? 0,
+      topP: options.topP,
+      minP: options.minP ?? 0,
+      seed: options.seed,
+      repetitionPenalty: options.repetitionPenalty,
+      frequencyPenalty: options.frequencyPenalty ?? 0,
+      presencePenalty: options.presencePenalty ?? 0,
+    },
+    stop: { ...StopConditions.create(), maxTokens: options.maxTokens, strings: [...(options.stop ?? [])] },
+    output: { ...OutputOptions.create(), logprobs: options.logprobs },
+    n: options.n,
+  };
+}
+
+function chunkLine({ index, text, tokenIds, reasoning, logprobs }: GenerateChunk, { n }: GenerateOptions): object {
+  return {
+    ...(n > 1 && { index }),
+    token_ids: tokenIds,
+    text,
+    ...(reasoning !== '' && { reasoning }),
+    ...(logprobs.length > 0 && { logprobs: logprobs.map((one) => TokenLogprobs.toJSON(one)) }),
+  };
+}
+
+function endLine({ finishReason, usage, seed }: GenerateComplete): object {
+  return {
+    finish_reason: finishReasonToJSON(finishReason),
+    prompt_tokens: usage?.promptTokens,
+    cached_tokens: usage?.cachedTokens,
+    completion_tokens: usage?.completionTokens ?? 0,
+    proposed_tokens: usage?.proposedTokens,
+    accepted_tokens: usage?.acceptedTokens,
+    seed: seed.toString(),
+  };
 }

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
-import { Command, CommanderError, Option } from 'commander';
+import { Argument, Command, CommanderError, Option } from 'commander';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
 import { addBenchCommands } from './bench-commands.js';
+import { watchOutput } from './closed-output.js';
+import { completionScript, SHELLS } from './completion.js';
 import {
   byteCount,
   clientOptions,
@@ -13,6 +15,7 @@ import {
   modelOptions,
   seed,
   testOptions,
+  texts,
   trustOptions,
   wholeNumber,
   wholeNumbers,
@@ -93,24 +96,47 @@ program
     process.stdout.write(`${token}\n${line}\n`);
   });
 
+command('demo', [...deviceOptions, kvCacheTypeOption])
+  .description('have the package’s own small model tell a story')
+  .option('--prompt <text>', 'what to ask for', 'Tell me a story about a brave fox.')
+  .action(async (options) => {
+    process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+    const { demo } = await import('./demo.js');
+    await demo(options);
+  });
+
 command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...testOptions])
   .description('generate text and end')
   .option('--model <file>', 'GGUF file to serve for this one generation')
   .option('--address <address>', 'use the gateway at this address')
-  .requiredOption('--prompt <text>', 'what to continue')
+  .argument('[prompt]', 'what to continue; - reads it from stdin')
+  .option('--prompt <text>', 'the same')
   .option('--chat', 'send the prompt as a user’s turn through the chat template', false)
+  .option('--system <text>', 'with --chat: the system message')
   .addOption(new Option('--max-tokens <count>').argParser(wholeNumber(1)).default(128))
   .addOption(new Option('--temperature <t>', '0 chooses the likeliest token').argParser(decimal))
   .addOption(new Option('--top-k <count>').argParser(wholeNumber(0)))
   .addOption(new Option('--top-p <p>').argParser(decimal))
   .addOption(new Option('--min-p <p>').argParser(decimal))
   .addOption(new Option('--seed <number>').argParser(seed))
+  .addOption(new Option('--repetition-penalty <factor>', 'of tokens that are in the text; 1: none').argParser(decimal))
+  .addOption(new Option('--frequency-penalty <logit>', 'for each time a token was generated').argParser(decimal))
+  .addOption(new Option('--presence-penalty <logit>', 'once for each token that was generated').argParser(decimal))
+  .addOption(
+    new Option('--stop <text>', 'where the text ends, before this; may be given several times').argParser(texts),
+  )
+  .addOption(new Option('-n, --n <count>', 'completions of the one prompt').argParser(wholeNumber(1)).default(1))
+  .addOption(
+    new Option('--logprobs <count>', 'with --json: of each token, and of so many of the likeliest').argParser(
+      wholeNumber(0),
+    ),
+  )
   .option('--json', 'one JSON object a line, token ids included', false)
   .option('--stats', 'tokens/s and time to first token on stderr', false)
-  .action(async (options) => {
+  .action(async (prompt, options) => {
     requireTarget(options);
     const { generate } = await import('./generate.js');
-    await generate(options);
+    await generate({ ...options, prompt: promptOf(prompt, options.prompt) });
   });
 
 command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
@@ -124,7 +150,7 @@ command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .addOption(new Option('--seed <number>').argParser(seed))
   .action(async (options) => {
     requireTarget(options);
-    const { chat } = await import('./chat.js');
+    const { chat } = await import('./chat/chat.js');
     await chat(options);
   });
 
@@ -146,7 +172,7 @@ addBenchCommands(benchCommand);
 
 command('verify', deviceOptions)
   .description('run models on a device and hold what it computes against llama.cpp and against itself')
-  .requiredOption('--model <file...>', 'GGUF files')
+  .option('--model <file...>', 'GGUF files (default: the package’s own, with its parity file)')
   .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
   .addOption(kvCacheTypeOptionOf('f32'))
   .option('--beside-host', 'compare logits with those of the host device', false)
@@ -157,6 +183,8 @@ command('verify', deviceOptions)
   )
   .option('--json', 'as JSON', false)
   .action(async (options) => {
+    // An executor is killed on purpose; what is logged of that is nobody's news.
+    process.env.ROCMFORGE_LOG_LEVEL ??= 'fatal';
     const { verify } = await import('./verify.js');
     await verify(options);
   });
@@ -212,13 +240,36 @@ program
   .command('doctor')
   .description('tell what of this installation works on this machine')
   .option('--state-dir <folder>', 'where gateways keep the last faults (default: ~/.local/state/rocmforge)')
+  .option('--report', 'one block to paste: no names, no paths but those of devices', false)
   .option('--json', 'as JSON', false)
   .action(async (options) => {
-    const { examine, formatFindings } = await import('./doctor.js');
+    const [{ examine }, { formatFindings }, { formatReport, thisIdentity }] = await Promise.all([
+      import('./doctor/doctor.js'),
+      import('./doctor/finding.js'),
+      import('./doctor/report.js'),
+    ]);
     const findings = await examine(options.stateDir);
-    process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
+    const text = options.report ? formatReport(findings, thisIdentity()) : formatFindings(findings);
+    process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : text}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });
+
+program
+  .command('completion')
+  .description('print what completes these commands in a shell: source <(rocmforge completion bash)')
+  .addArgument(new Argument('<shell>').choices(SHELLS))
+  .action((shell) => {
+    process.stdout.write(completionScript(shell, program));
+  });
+
+/** @throws RocmForgeError `INVALID_OPTION` for none, and for two */
+function promptOf(argument: string | undefined, option: string | undefined): string {
+  const prompt = argument ?? option;
+  if (prompt === undefined || (argument !== undefined && option !== undefined)) {
+    throw new RocmForgeError('INVALID_OPTION', 'give one prompt, as an argument or by --prompt; - is stdin');
+  }
+  return prompt;
+}
 
 function requireTarget(options: { model?: string; address?: string }): void {
   if ((options.model === undefined) === (options.address === undefined)) {
@@ -228,10 +279,7 @@ function requireTarget(options: { model?: string; address?: string }): void {
   process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
 }
 
-// A service outlives whoever reads what it writes; what is lost with them is no error of its own.
-for (const stream of [process.stdout, process.stderr]) {
-  stream.on('error', () => undefined);
-}
+watchOutput();
 
 try {
   await program.parseAsync();

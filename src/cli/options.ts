@@ -16,6 +16,11 @@ export function wholeNumbers(least: number): (text: string, before?: readonly nu
   return (text, before = []) => [...before, wholeNumber(least)(text)];
 }
 
+/** An option's texts, in order; it may be given several times. */
+export function texts(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
 /** A whole number of either sign that 32 bits hold. */
 export function integer(text: string): number {
   const value = Number(text);
@@ -95,7 +100,10 @@ export const deviceOptions = [
     .choices(['auto', 'hip', 'cuda', 'host'])
     .default('auto'),
   new Option('--gpu <number>', 'which of the platform’s GPUs (default: 0)').argParser(wholeNumber(0)),
-  new Option('--threads <count>', 'threads of the host device (default: all processors)').argParser(wholeNumber(1)),
+  new Option(
+    '--threads <count>',
+    'threads of the host device (default: all processors, as far as CPU quotas allow)',
+  ).argParser(wholeNumber(1)),
   new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
   new Option('--attention <form>', 'unfused: one kernel an operation, slow, to compare with')
     .choices(['fused', 'unfused'])

@@ -123,14 +123,6 @@ export function addServeCommand(serve: Command): void {
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
       const address = addressOf(options.listen, gateway.port);
-      process.stdout.write(
-        `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
-          `${options.kvCacheType} KV cache\n`,
-      );
-      if (gateway.httpServer !== undefined) {
-        const at = addressOf(options.httpListen, gateway.httpServer.port);
-        process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
-      }
       let stopping = false;
       const stop = (): void => {
         // The second signal means now.
@@ -139,5 +131,14 @@ export function addServeCommand(serve: Command): void {
         void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
+      // Last: who reads this may signal at once.
+      process.stdout.write(
+        `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
+          `${options.kvCacheType} KV cache\n`,
+      );
+      if (gateway.httpServer !== undefined) {
+        const at = addressOf(options.httpListen, gateway.httpServer.port);
+        process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+      }
     });
 }

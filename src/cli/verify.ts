@@ -4,14 +4,19 @@ import { type LoadedModel, loadModel } from '../executor/loaded-model.js';
 import { openDevice } from '../executor/open-device.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
+import { DEMO_MODEL, DEMO_PARITY } from './package-files.js';
 import { besideHost } from './verify/beside-host.js';
+import { survivesKill } from './verify/faults.js';
 import { INVARIANCE_PROMPT, logitsHashes, promptOf } from './verify/invariance.js';
+import { speed } from './verify/speed.js';
 import { StepDriver } from './verify/step-driver.js';
 import { greedy, readParityCases, teacherForced } from './verify/teacher-forced.js';
+import { conclusion, type Verdict } from './verify/verdict.js';
 
 export interface VerifyCommandOptions
   extends Pick<ModelOptionValues, 'device' | 'gpu' | 'threads' | 'kernels' | 'attention' | 'kvCacheType'> {
-  readonly model: readonly string[];
+  /** Absent: the package's own, with its parity file. */
+  readonly model?: readonly string[];
   /** llama.cpp's own tokens and log probabilities of each model, in the models' order. */
   readonly parity: readonly string[];
   /** Also compare logits with the host's. */
@@ -21,14 +26,6 @@ export interface VerifyCommandOptions
   readonly json: boolean;
 }
 
-/** One thing that was held against a reference. */
-export interface Verdict {
-  readonly model: string;
-  readonly check: string;
-  readonly measured: string;
-  readonly passed: boolean;
-}
-
 const INVARIANCE_CHUNKS = [1, 16, 17, 500];
 const INVARIANCE_OTHERS = 16;
 /** A captured graph of one more class of contexts, or what a garbage collector leaves for later. */
@@ -36,29 +33,33 @@ const GROWTH_BYTES = 32 << 20;
 
 /**
  * `rocmforge verify`: runs models on a device and tells what of it is right. Greedy tokens against llama.cpp's, log
- * probabilities when fed its tokens, and one hash of a sequence's logits whatever else is in the step.
+ * probabilities when fed its tokens, one hash of a sequence's logits whatever else is in the step, a stream whose executor is
+ * killed, and how fast it is beside a kernel that only reads.
  *
  * @throws RocmForgeError `DEVICE_UNAVAILABLE` or a model's own refusal
  */
 export async function verify(options: VerifyCommandOptions): Promise<void> {
-  if (options.parity.length > options.model.length) {
+  const models = options.model ?? [DEMO_MODEL];
+  const parities = options.model === undefined ? [DEMO_PARITY] : options.parity;
+  if (parities.length > models.length || (options.model === undefined && options.parity.length > 0)) {
     throw new RocmForgeError('INVALID_OPTION', 'there are more --parity files than --model files');
   }
   const verdicts: Verdict[] = [];
-  for (const [i, model] of options.model.entries()) {
-    const parity = options.parity[i];
+  for (const [i, model] of models.entries()) {
+    const parity = parities[i];
     verdicts.push(...(await verifyModel(options, model, parity)));
   }
   const { description } = openDevice(deviceOptions(options));
-  process.stdout.write(
-    options.json ? `${JSON.stringify({ device: description, verdicts }, null, 2)}\n` : `${description}\n`,
-  );
-  if (!options.json) {
+  const verified = verdicts.every(({ passed }) => passed);
+  if (options.json) {
+    process.stdout.write(`${JSON.stringify({ device: description, verified, verdicts }, null, 2)}\n`);
+  } else {
     for (const { model, check, measured, passed } of verdicts) {
-      process.stdout.write(`${passed ? 'ok    ' : 'FAILED'}  ${model.padEnd(28)} ${check.padEnd(34)} ${measured}\n`);
+      process.stdout.write(`${passed ? 'ok    ' : 'FAILED'}  ${model.padEnd(28)} ${check.padEnd(38)} ${measured}\n`);
     }
+    process.stdout.write(`${conclusion(verdicts, description)}\n`);
   }
-  if (verdicts.some(({ passed }) => !passed)) process.exitCode = 1;
+  if (!verified) process.exitCode = 1;
 }
 
 const deviceOptions = ({ device, gpu, threads, kernels }: VerifyCommandOptions) => ({
@@ -73,6 +74,8 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
   const verdicts: Verdict[] = [];
   const { kvCacheType, attention } = options;
   const device = { ...deviceOptions(options), kvCacheType, attention };
+  // First, while this process holds no memory of the device: the executor of the stream needs its own.
+  verdicts.push(await survivesKill(file, model, options));
   if (parity !== undefined) {
     const cases = readParityCases(parity);
     const { mean, max, steps, sameToken } = await teacherForced(file, cases, device);
@@ -90,6 +93,7 @@ async function verifyModel(options: VerifyCommandOptions, file: string, parity?:
     verdicts.push({ model, check: 'greedy tokens', measured, passed: same === tokens || !mustBeEqual });
   }
   verdicts.push(await invariance(openDevice(deviceOptions(options)), file, model, options));
+  verdicts.push(await speed(file, model, options));
   if (options.besideHost) {
     const { relative, bound } = await besideHost(openDevice(deviceOptions(options)), file, options);
     const measured = `|difference| / |logits| ${relative.toExponential(2)}, bound ${bound.toExponential(2)}`;

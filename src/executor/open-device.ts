@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { RocmForgeError } from '../shared/errors.js';
 import { packageRoot } from '../shared/package.js';
@@ -8,6 +7,7 @@ import { type GpuPlatform, type GpuProperties, loadAddon } from './device/addon.
 import { launchedOn } from './device/contract.js';
 import { checkArguments, Device, HOPPER } from './device/device.js';
 import { allContracts } from './kernels/index.js';
+import { usableProcessors } from './processors.js';
 
 /** Instruction set levels that host kernels are built for, best first. `native` is whatever the build machine has. */
 export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;
@@ -22,7 +22,7 @@ export interface DeviceOptions {
   readonly kind: DeviceKind;
   /** Which of the platform's GPUs; default: the first. */
   readonly gpu?: number | undefined;
-  /** Threads of the host device; default: all processors this process may use. */
+  /** Threads of the host device; default: all processors that this process may use, by its control group too. */
   readonly threads?: number | undefined;
   /** Folder with one sub-folder a target; default: the package's own. */
   readonly kernels?: string | undefined;
@@ -127,6 +127,9 @@ const GENERIC: readonly (readonly [RegExp, string])[] = [
 /**
  * The built target that runs on an architecture: AMD's must be the very one, or the generic one of its kind; NVIDIA's runs on
  * any of the same major version that is not older.
+ *
+ * @param root the folder with one sub-folder a target
+ * @throws RocmForgeError `KERNELS_INVALID` when there is none, with what to run
  */
 export function targetFor(architecture: string, root: string): string {
   const built = existsSync(root) ? readdirSync(root) : [];
@@ -163,7 +166,7 @@ function openHost(options: DeviceOptions): Device {
     );
   }
   const library = verifiedFile(folder, `${name}.so`, 'host', readManifest(folder, 'host'));
-  const threads = options.threads ?? os.availableParallelism();
+  const threads = options.threads ?? usableProcessors();
   try {
     return new Device(new addon.Device({ library, threads }), 'host', name);
   } catch (error) {

@@ -19,8 +19,14 @@ export class LogSink {
   private isWriting = false;
   private timer: NodeJS.Timeout | undefined;
 
-  /** @param fd of the log; for tests */
-  constructor(fd = 2) {
+  /**
+   * @param fd of the log
+   * @param format what is written in place of a line
+   */
+  constructor(
+    fd = 2,
+    private readonly format: (line: string) => string = (line) => line,
+  ) {
     ({ fd: this.fd, mayBlock: this.mayBlock } = withoutWaiting(fd));
   }
 
@@ -30,7 +36,7 @@ export class LogSink {
       this.dropped += 1;
       return;
     }
-    const bytes = Buffer.from(line);
+    const bytes = Buffer.from(this.format(line));
     this.waiting.push(bytes);
     this.waitingBytes += bytes.length;
     this.flush();

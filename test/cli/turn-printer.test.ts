@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { TurnPrinter } from '../../src/cli/turn-printer.js';
+import { TurnPrinter } from '../../src/cli/chat/turn-printer.js';
 import { GenerateChunk } from '../../src/shared/generated/rocmforge/v1/inference.js';
 
 const CHUNKS = [

@@ -5,10 +5,11 @@ import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge, runProgram } from '../support/command-line.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';
 
+const main = path.join(packageRoot, 'dist', 'cli', 'main.js');
 const model = path.join(packageRoot, 'models', 'demo.gguf');
 
-it('npm run demo tells a story, then tokens/s and the time to the first token', async () => {
-  const { code, stdout, stderr } = await runProgram(process.execPath, [path.join(packageRoot, 'tools', 'demo.mjs')]);
+it('rocmforge demo tells a story, then tokens/s and the time to the first token', async () => {
+  const { code, stdout, stderr } = await runProgram(process.execPath, [main, 'demo']);
   expect(code).toBe(0);
   expect(stdout).toContain('fox');
   expect(stdout.trim().split(/\s+/).length).toBeGreaterThan(60);
@@ -18,16 +19,7 @@ it('npm run demo tells a story, then tokens/s and the time to the first token', 
 it('rocmforge chat answers a turn, forgets on /reset and ends on /exit', async () => {
   const { code, stdout } = await runProgram(
     process.execPath,
-    [
-      path.join(packageRoot, 'dist', 'cli', 'main.js'),
-      'chat',
-      '--model',
-      model,
-      '--temperature',
-      '0',
-      '--max-tokens',
-      '40',
-    ],
+    [main, 'chat', '--model', model, '--temperature', '0', '--max-tokens', '40'],
     'Tell me a story about rain.\n/reset\n/exit\n',
   );
   expect(code).toBe(0);

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { examine } from '../../src/cli/doctor.js';
+import { examine } from '../../src/cli/doctor/doctor.js';
 import { type Fault, keepFault, readFaults } from '../../src/shared/fault-log.js';
 
 let folder: string;

@@ -10,6 +10,7 @@ import { ExecutorSession, type SessionTerms } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
+import { tellSilence } from './silence.js';
 import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
 import type { SupervisorListener } from './supervisor-listener.js';
 
@@ -200,10 +201,12 @@ export class Supervisor {
     const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
+    let heard = (): void => undefined;
     try {
       const address = this.startOrFind(abandoned);
       process = this.process;
       const { pace, clock, device, options } = this;
+      if (!('spawn' in options.executor)) heard = tellSilence(address, CONNECT_TIMEOUT_MS, this.log);
       const link = 'spawn' in options.executor ? LOCAL_LINK : linkCredentials(options.executor);
       const terms = {
         load: { ...load, epoch, gateway: this.identity, version: packageVersion },
@@ -216,7 +219,10 @@ export class Supervisor {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
-        onAnswer: () => this.isCurrent(epoch, process) && this.happen('answered'),
+        onAnswer: () => {
+          heard();
+          if (this.isCurrent(epoch, process)) this.happen('answered');
+        },
         onProgress: (done, total) => this.listener.progress(done, total),
       });
       if (!this.isCurrent(epoch, process) || this.state === 'stopped') {
@@ -229,6 +235,7 @@ export class Supervisor {
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
+      heard();
       if (!this.isCurrent(epoch, process)) return;
       const error = asRocmForgeError(thrown);
       if (error.reason === 'EXECUTOR_BUSY') {

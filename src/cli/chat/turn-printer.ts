@@ -1,4 +1,4 @@
-import type { GenerateChunk } from '../shared/generated/rocmforge/v1/inference.js';
+import type { GenerateChunk } from '../../shared/generated/rocmforge/v1/inference.js';
 
 const DIM = '\x1b[2m';
 const NOT_DIM = '\x1b[22m';

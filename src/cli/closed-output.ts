@@ -1,0 +1,13 @@
+/** What a shell says of a program that wrote to a pipe nobody reads: 128 and SIGPIPE. */
+export const EXIT_OUTPUT_CLOSED = 141;
+
+const closed = new AbortController();
+
+/** Aborted when nobody reads stdout any more. */
+export const outputClosed: AbortSignal = closed.signal;
+
+/** A service outlives whoever reads what it writes; a command that only writes ends by {@link outputClosed}, without a word. */
+export function watchOutput(): void {
+  process.stdout.on('error', () => closed.abort());
+  process.stderr.on('error', () => undefined);
+}

@@ -1,0 +1,25 @@
+import { generate } from './generate.js';
+import type { ModelOptionValues } from './options.js';
+import { DEMO_MODEL } from './package-files.js';
+
+/** Enough for a whole story. */
+const MOST_TOKENS = 200;
+
+export interface DemoOptions extends ModelOptionValues {
+  readonly prompt: string;
+}
+
+/** `rocmforge demo`: a story by the package's own model, token by token, through a gateway and an executor process. */
+export async function demo(options: DemoOptions): Promise<void> {
+  process.stderr.write(`prompt: ${options.prompt}\n\n`);
+  await generate({
+    ...options,
+    model: DEMO_MODEL,
+    chat: true,
+    maxTokens: MOST_TOKENS,
+    temperature: 0,
+    n: 1,
+    json: false,
+    stats: true,
+  });
+}
