@@ -47,7 +47,14 @@ setInterval(() => {
     if (stream.left > 0) continue;
     open.delete(stream);
     const usage = Usage.fromPartial({ promptTokens: 1, completionTokens: 1 });
-    const complete = { index: 0, finishReason: FinishReason.LENGTH, stopMatch: undefined, usage, promptText: '', seed: 0n };
+    const complete = {
+      index: 0,
+      finishReason: FinishReason.LENGTH,
+      stopMatch: undefined,
+      usage,
+      promptText: '',
+      seed: 0n,
+    };
     call.write({ requestId, event: { $case: 'complete', value: complete } });
     call.end();
   }
