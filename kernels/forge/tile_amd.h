@@ -71,11 +71,18 @@ DEVICE Sums product(VectorOf<int16_t, 16> a, VectorOf<int16_t, 16> b, Sums c) {
   return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, c);
 }
 #elif defined(__GFX12__)
+// The unit needs all lanes of the wave. clang 19 does not know that of these instructions: it moves one whose result
+// only some lanes use to where the others are switched off, unless something else needs the result here.
+template <class Sum>
+DEVICE VectorOf<Sum, TILE_VALUES> of_all_lanes(VectorOf<Sum, TILE_VALUES> sums) {
+  asm volatile("" : "+v"(sums));
+  return sums;
+}
 DEVICE Sums product(VectorOf<half_t, 8> a, VectorOf<half_t, 8> b, Sums c) {
-  return __builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, c);
+  return of_all_lanes<float>(__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12(a, b, c));
 }
 DEVICE Sums product(VectorOf<int16_t, 8> a, VectorOf<int16_t, 8> b, Sums c) {
-  return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c);
+  return of_all_lanes<float>(__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, c));
 }
 #else
 DEVICE Sums product(VectorOf<half_t, 4> a, VectorOf<half_t, 4> b, Sums c) {

@@ -55,7 +55,7 @@ DEVICE void multiply_bytes(IntTile& sum, const IntFragment& a, const IntFragment
   const Halves x = __builtin_bit_cast(Halves, a), y = __builtin_bit_cast(Halves, b);
   UNROLL
   for (int h = 0; h < 2; h++) {
-    c = __builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, x.half[h], true, y.half[h], c, false);
+    c = of_all_lanes<int>(__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12(true, x.half[h], true, y.half[h], c, false));
   }
 #elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__) || defined(__gfx950__)
   c = __builtin_amdgcn_mfma_i32_16x16x32_i8(__builtin_bit_cast(long, a), __builtin_bit_cast(long, b), c, 0, 0, 0);

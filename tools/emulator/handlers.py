@@ -18,14 +18,26 @@ with contextlib.suppress(FileExistsError):
 os.environ["PATH"] = os.path.join(CACHE, "bin") + ":" + os.environ["PATH"]
 sys.path.insert(0, os.environ["TINYGRAD_DIR"])
 
+def _mend_wmma(emu):
+  """A product whose sum starts at an inline constant: the emulator takes the constant's code for a vector register's number."""
+  import inspect
+  source = inspect.getsource(emu._compile_wmma)
+  first, then = "ctx.rvgpr_dyn(src2_r + _c(vgpr), UOp.const(lane, dtypes.int)).bitcast(out_dt)", "  mat_a, mat_b = read_mat(src0_r), read_mat(src1_r)"
+  assert first in source and then in source, "another version of the emulator: see TINYGRAD_DIR in run_hsaco.py"
+  source = source.replace(first, "is_vector.where(" + first.replace(".bitcast(out_dt)", "") + ", scalar).bitcast(out_dt)")
+  source = source.replace(then, "  is_vector = ctx.inst_field(type(inst).src2) >= _c(256)\n"
+                                "  scalar = ctx.rsgpr_dyn(ctx.inst_field(type(inst).src2), is_vector.ne(True))\n" + then)
+  exec(compile(source, emu.__file__, "exec"), emu.__dict__)
+
 _emu = None
 def load_emulator():
   """Import the emulator and give its instruction-handler cache a disk backing (tinygrad only caches the clang step)."""
   global _emu
   if _emu: return _emu
   from test.mockgpu.amd import emu
+  _mend_wmma(emu)
   path = os.path.join(CACHE, "handlers.pkl")
-  key = hashlib.sha1(open(emu.__file__,"rb").read() + open(sys.modules["test.mockgpu.amd.pcode"].__file__,"rb").read() + b"r1").hexdigest()
+  key = hashlib.sha1(open(emu.__file__,"rb").read() + open(sys.modules["test.mockgpu.amd.pcode"].__file__,"rb").read() + b"r2").hexdigest()
   store = {}
   try:
     k, store = pickle.load(open(path, "rb"))

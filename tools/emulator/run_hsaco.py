@@ -15,7 +15,8 @@ denormals gives 0 or inf; only wave32 on RDNA and wave64 on CDNA; no timing, occ
 with hardware: transcendentals differ from a GPU by some ULP.
 What it mends (instructions.py): DPP16, DS_SWIZZLE, PERMLANE16, S_GETPC/SETPC, moves relative to M0 (V_MOVREL*, S_SET_GPR_IDX_ON), negated
 and absolute operands of SDWA, DS and FLAT on accumulation registers, MFMA i8 16x16x32, V_MUL_HI_I32_I24 of negative
-products, and 16-bit operands in v128 and up on CDNA, which the emulator takes for the high halves of v0 and up.
+products, 16-bit operands in v128 and up on CDNA, which the emulator takes for the high halves of v0 and up, and (handlers.py) WMMA on inline
+constants.
 """
 import contextlib
 import ctypes
