@@ -11,7 +11,7 @@ import type { EngineListener, EngineOptions } from './engine-options.js';
 import { checkAnswer, countSaturated, promptOutputsOf } from './link/answer.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import type { Loss } from './link/loss.js';
-import { encodeStep } from './link/step-encoding.js';
+import { checkEncodable, encodeStep } from './link/step-encoding.js';
 import { PROBE_INTERVAL_MS } from './link/supervision.js';
 import { Masking } from './masking.js';
 import { PausedReaders } from './paused-readers.js';
@@ -81,6 +81,7 @@ export class Engine implements Backend {
   submit(generation: Generation): void {
     if (this.stopped) throw this.stopped;
     const { promptIds, stop } = generation.parameters;
+    for (const { options } of generation.sequences) checkEncodable(options);
     if (this.scheduler && !this.scheduler.canEverRun(promptIds.length + stop.maxTokens)) {
       throw new RocmForgeError('PROMPT_TOO_LONG', 'prompt and max_tokens together are more than the KV cache holds');
     }

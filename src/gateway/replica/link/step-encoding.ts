@@ -1,5 +1,7 @@
-import type { ExecuteRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import { type ExecuteRequest, SlotOpen } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling } from '../../../shared/sampling-schema.js';
+import type { SequenceOptions } from '../../request/sequence.js';
 import type { StepMasks } from '../masking.js';
 import type { StepPlan } from '../scheduler/step-plan.js';
 
@@ -10,16 +12,11 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
     epoch,
     closes: plan.closes as number[],
     opens: plan.opens.map(({ sequence, slot, blocks, windowStart, windowBlocks }) => {
-      const { promptIds, sampling } = sequence.options;
       return {
+        ...requestOf(sequence.options),
         slot,
         tokenIds: bytesOf(sequence.tokens()),
-        promptTokens: promptIds.length,
         blockIds: bytesOf(Uint32Array.from(blocks)),
-        sampling: encodeSampling(sampling),
-        biasIds: sampling.logitBias.map(([id]) => id),
-        biasValues: sampling.logitBias.map(([, bias]) => bias),
-        suppressedIds: sampling.suppressedIds as number[],
         windowStart,
         windowBlockIds: bytesOf(Uint32Array.from(windowBlocks)),
       };
@@ -41,6 +38,32 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
     })),
     masks: masks?.masks ?? [],
     slotMasks: [],
+  };
+}
+
+/**
+ * What a frame says of a request is written once before any step has it: one that cannot be written would end the stream of
+ * steps, and look like a fault of the executor to everybody in it.
+ *
+ * @throws RocmForgeError `INTERNAL`: the request should have been refused before
+ */
+export function checkEncodable(options: SequenceOptions): void {
+  try {
+    SlotOpen.encode(SlotOpen.fromPartial(requestOf(options))).finish();
+  } catch (error) {
+    const { message } = asRocmForgeError(error);
+    throw new RocmForgeError('INTERNAL', `no frame holds this request: ${message}`, {}, { cause: error });
+  }
+}
+
+/** The part of a slot's opening that the request decides. */
+function requestOf({ promptIds, sampling }: SequenceOptions) {
+  return {
+    promptTokens: promptIds.length,
+    sampling: encodeSampling(sampling),
+    biasIds: sampling.logitBias.map(([id]) => id),
+    biasValues: sampling.logitBias.map(([, bias]) => bias),
+    suppressedIds: sampling.suppressedIds as number[],
   };
 }
 
