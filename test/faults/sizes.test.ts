@@ -9,6 +9,7 @@ import {
   DetokenizeRequest,
   GenerateRequest,
   GetModelRequest,
+  MixedInput,
   OutputOptions,
   TokenizeRequest,
   Tool,
@@ -27,6 +28,14 @@ type Parts = Parameters<typeof request>[0];
 const text = 'the fox';
 const repeated = <T>(count: number, item: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => item(i));
 const letters = (count: number) => 'a'.repeat(count);
+const mixed = (parts: readonly (readonly number[])[]): Parts => ({
+  input: {
+    $case: 'mixed',
+    value: MixedInput.fromPartial({
+      parts: parts.map((ids) => ({ part: { $case: 'tokens', value: { ids: [...ids] } } })),
+    }),
+  },
+});
 const chat = (parts: Partial<ChatInput>): Parts => ({ input: { $case: 'chat', value: ChatInput.fromPartial(parts) } });
 const turn = (parts: Partial<ChatMessage> = {}): ChatMessage =>
   ChatMessage.fromPartial({ role: 'user', content: 'the', ...parts });
@@ -46,6 +55,8 @@ const GENERATION: Record<
   request_id: { of: (n) => ({ text, requestId: letters(n) }), limit: 128 },
   'text.text': { of: (n) => ({ text: letters(n) }) },
   'tokens.ids': { of: (n) => ({ tokens: repeated(n, () => 270) }), limit: CONTEXT },
+  'mixed.parts': { of: (n) => mixed(repeated(n, () => [270])), limit: 4096 },
+  'mixed.parts.tokens.ids': { of: (n) => mixed([repeated(n, () => 270)]) },
   'chat.messages': { of: (n) => chat({ messages: repeated(n, () => turn()) }), limit: 4096 },
   'chat.messages.role': { of: (n) => chat({ messages: [turn({ role: letters(n) })] }), limit: 64 },
   'chat.messages.content': { of: (n) => chat({ messages: [turn({ content: letters(n) })] }) },
@@ -93,6 +104,22 @@ const GENERATION: Record<
       return chat({ messages: [turn()], tools, toolChoice: { choice: { $case: 'function', value: letters(n) } } });
     },
   },
+  'chat.template_variables_json': {
+    of: (n) => {
+      const templateVariablesJson = n < 8 ? '1'.repeat(n) : `{"a":"${'x'.repeat(n - 8)}"}`;
+      return chat({ messages: [turn()], templateVariablesJson });
+    },
+    limit: 65_536,
+  },
+  'sampling.text_bias': {
+    of: (n) => ({ text, sampling: { textBias: Object.fromEntries(repeated(n, (i) => [`${i}`, 1])) } }),
+    limit: 256,
+  },
+  'sampling.text_bias (each)': {
+    of: (n) => ({ text, sampling: { textBias: { [letters(n)]: 1 } } }),
+    limit: 256,
+    field: 'sampling.text_bias',
+  },
   'sampling.logit_bias': {
     of: (n) => ({ text, sampling: { logitBias: Object.fromEntries(repeated(n, (i) => [i, 1])) } }),
     limit: 256,
@@ -132,6 +159,7 @@ const PLACES: Record<string, string> = {
   GenerateStreamRequest: '',
   TextInput: 'text.',
   TokenInput: 'tokens.',
+  MixedInput: 'mixed.',
   ChatInput: 'chat.',
   ChatMessage: 'chat.messages.',
   ToolCall: 'chat.messages.tool_calls.',
@@ -224,6 +252,7 @@ describe('the size of each field', () => {
         // Long conversations are longer than the context.
         expect(['answered', 'PROMPT_TOO_LONG chat']).toContain(taken);
       } else if (name === 'tokens.ids') expect(taken).toBe('PROMPT_TOO_LONG tokens');
+      else if (name === 'mixed.parts') expect(taken).toBe('PROMPT_TOO_LONG mixed');
       else if (isKnown(most)) expect(taken).toBe('answered');
       else expect(taken).not.toBe(`INVALID_FIELD ${field}`);
       const reason = name === 'tokens.ids' ? 'PROMPT_TOO_LONG' : 'INVALID_FIELD';

@@ -9,7 +9,7 @@ import {
 } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import {
-  type Code,
+  Code,
   ConnectError,
   type ConnectRouter,
   createConnectRouter,
@@ -77,6 +77,7 @@ export function connectHandler(inference: Inference): ConnectHandler {
 
   /** The error with its details, in the protocol's own form. */
   const connectError = (thrown: unknown): ConnectError => {
+    if (thrown instanceof ConnectError) return thrown;
     const { code, details = '', metadata } = toStatus(thrown);
     const [packed] = metadata?.get('grpc-status-details-bin') ?? [];
     // Codes are gRPC's.
@@ -91,7 +92,15 @@ export function connectHandler(inference: Inference): ConnectHandler {
     const exchange = context.values.get(exchangeKey);
     if (exchange === undefined) throw new RocmForgeError('INTERNAL', 'a call without its exchange');
     const left = context.timeoutMs();
-    return left === undefined ? exchange.client : { ...exchange.client, deadline: performance.now() + left };
+    if (left === undefined) return exchange.client;
+    // Nothing else ends a call at its deadline: the library only tells of it.
+    const signal = AbortSignal.any([exchange.client.signal, context.signal]);
+    return { ...exchange.client, signal, deadline: performance.now() + left };
+  };
+  /** @throws ConnectError when the answer ended because the time was over */
+  const checkInTime = (context: HandlerContext): void => {
+    const left = context.timeoutMs();
+    if (left !== undefined && left <= 0) throw new ConnectError('the deadline is over', Code.DeadlineExceeded);
   };
   const method = (name: string): DescMethod => {
     const found = service.methods.find((one) => one.name === name);
@@ -111,7 +120,10 @@ export function connectHandler(inference: Inference): ConnectHandler {
       router.rpc(desc, async (request, context) => {
         try {
           const response = await answer(decoded(desc, codec.request, request), clientOf(context));
-          if (response === undefined) return create(desc.output);
+          if (response === undefined) {
+            checkInTime(context);
+            return create(desc.output);
+          }
           const bytes =
             response instanceof EncodedResponse ? response.bytes : codec.response.encode(response as Response).finish();
           return fromBinary(desc.output, bytes);
@@ -145,6 +157,7 @@ export function connectHandler(inference: Inference): ConnectHandler {
         for await (const response of queue) {
           yield fromBinary(desc.output, GenerateStreamResponse.encode(response).finish());
         }
+        checkInTime(context);
       } catch (error) {
         throw connectError(error);
       }
