@@ -1,3 +1,4 @@
+import type { Usage } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from './gateway.js';
 import { writeRandomModel } from './random-model.js';
 
@@ -51,13 +52,17 @@ export function mixedRequest(i: number) {
   });
 }
 
-/** What a client can tell a run from another by. How many tokens the cache had is not of them. */
+/** What a client can tell a run from another by. How long it took, what the cache had and what was guessed is not of that. */
 export const seen = ({ completions, promptLogprobs }: Generated) => ({
   promptLogprobs,
   completions: completions.map(({ end, ...completion }) => ({
     ...completion,
-    end: end && { ...end, usage: { ...end.usage, cachedTokens: 0 } },
+    end: end && { ...end, usage: counted(end) },
   })),
+});
+export const counted = ({ usage }: { readonly usage?: Usage | undefined }) => ({
+  promptTokens: usage?.promptTokens,
+  completionTokens: usage?.completionTokens,
 });
 
 /** Resolves when it is so, looking at each turn of the event loop. */
