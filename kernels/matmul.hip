@@ -4,6 +4,7 @@
 // do not depend on how many rows there are. A wave owns a row of the weight and reads it once for TOKENS rows of x.
 #include "forge/contract.h"
 #include "forge/dot.h"
+#include "forge/experts.h"
 
 namespace {
 using namespace forge;
@@ -53,3 +54,21 @@ KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __res
        const int32_t* __restrict tokens, int out, int in, int x_stride, int y_stride) {
   matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
+
+// Of an expert's matrix and its run of rows each. Grid: x = experts, y = ceil(out / WAVES), z = ceil(tokens / TOKENS).
+#define MATMUL_EXPERTS(name, type)                                                                              \
+  KERNEL(name, const type* __restrict weight,                          /* [experts, out, in] */                 \
+         const float* __restrict x,                                    /* [places, in] */                       \
+         float* __restrict y,                                          /* [places, out], rows y_stride apart */ \
+         const int32_t* __restrict runs,                               /* [experts, 3], see experts.h */        \
+         int out, int in, int y_stride) {                                                                       \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
+    const forge::Run run = forge::run_at(runs, block.x);                                                        \
+    matmul(forge::Dim3{block.y, block.z, 0}, weight + static_cast<size_t>(run.expert) * out * in,               \
+           x + static_cast<size_t>(run.first) * in, y + static_cast<size_t>(run.first) * y_stride,              \
+           forge::run_count(runs, block.x), out, in, in, y_stride);                                             \
+  }
+
+MATMUL_EXPERTS(matmul_experts_f32, float)
+MATMUL_EXPERTS(matmul_experts_f16, forge::half_t)
+MATMUL_EXPERTS(matmul_experts_bf16, forge::bfloat_t)

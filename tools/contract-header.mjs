@@ -39,6 +39,9 @@ const NUMBERS = [
   ],
   ['rows of a tile of weights in fragments', 'FRAGMENT_TILE_ROWS'],
   ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
+  ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
+  ['the most experts that a layer has, and that a row is sent to', 'MOST_EXPERTS', 'MOST_USED_EXPERTS'],
+  ['words of a run of rows of an expert', 'RUN_WORDS'],
   ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],
 ];
 

@@ -14,6 +14,8 @@ export interface Float64Options {
   readonly geluTable?: boolean;
   /** Whether phi3's window is seen; llama.cpp has switched it off. */
   readonly phi3Window?: boolean;
+  /** Told how far the last chosen expert's score is from the next one's, of each row and layer. */
+  readonly onGap?: (gap: number) => void;
 }
 
 /**
@@ -108,7 +110,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const grown = (by: number) => 1 + 0.1 * by * Math.log(factor);
     return { frequencies, magnitude: (magnitude * grown(1)) / grown(multiplier) };
   };
-  const isAdjacent = is('llama', 'chatglm', 'glm4', 'granite', 'smollm3', 'mistral3', 'command-r');
+  const isAdjacent = is('llama', 'chatglm', 'glm4', 'granite', 'granitemoe', 'smollm3', 'mistral3', 'command-r');
   const turn = (head: Row, position: number, { frequencies, magnitude }: ReturnType<typeof ropeOf>): Row => {
     const y = head.slice();
     for (const [j, frequency] of frequencies.entries()) {
@@ -127,7 +129,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     if (is('olmo2')) return layer % 4 < 3;
     return is('phi3') && options.phi3Window === true;
   };
-  const attentionScale = is('granite') ? number('attention.scale') : 1 / Math.sqrt(headDim);
+  const attentionScale = is('granite', 'granitemoe') ? number('attention.scale') : 1 / Math.sqrt(headDim);
   const scoreCap = is('gemma2') ? number('attn_logit_softcapping') : undefined;
   const cap = (value: number, by: number | undefined) => (by === undefined ? value : by * Math.tanh(value / by));
   const temperature = (position: number) =>
@@ -149,7 +151,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         : ['q', 'k', 'v'].map((name) => product(`${block}.attn_${name}`, x));
       if (is('olmo2')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
-      if (is('qwen3', 'gemma3')) {
+      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe')) {
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
@@ -194,9 +196,66 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     );
   };
 
+  /** Rows of one of several matrices behind each other. */
+  const productOf = (name: string, which: number, count: number, x: Row): Row => {
+    const weight = tensor(`${name}.weight`);
+    const size = weight.length / count;
+    const y = new Float64Array(size / x.length);
+    for (let row = 0; row < y.length; row++) {
+      for (let i = 0; i < x.length; i++) y[row]! += weight[which * size + row * x.length + i]! * x[i]!;
+    }
+    return y;
+  };
+  const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
+  const softmax = (scores: Row): Row => {
+    const exponentials = scores.map((score) => Math.exp(score - Math.max(...scores)));
+    const total = exponentials.reduce((sum, value) => sum + value, 0);
+    return exponentials.map((value) => value / total);
+  };
+  const mixture = (layer: number, x: Row): Row => {
+    const block = `blk.${layer}`;
+    const [count, used] = [number('expert_count'), number('expert_used_count')];
+    const scores = product(`${block}.ffn_gate_inp`, x);
+    const weights = is('glm4moe') ? scores.map(sigmoid) : softmax(scores);
+    const choice = has(`${block}.exp_probs_b.bias`)
+      ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
+      : weights;
+    const ranked = [...choice.keys()].sort((a, b) => choice[b]! - choice[a]!);
+    // In scores, of which sigmoid's are its arguments.
+    options.onGap?.(Math.abs(scores[ranked[used - 1]!]! - scores[ranked[used]!]!));
+    const chosen = ranked.slice(0, used);
+    const isNormalized =
+      is('llama', 'qwen3moe', 'granitemoe') || metadata.boolean(`${architecture}.expert_weights_norm`);
+    const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
+    const scale = number('expert_weights_scale', 1);
+    const y = new Float64Array(hidden);
+    for (const e of chosen) {
+      const gate = productOf(`${block}.ffn_gate_exps`, e, count, x).map(silu);
+      const up = productOf(`${block}.ffn_up_exps`, e, count, x);
+      const down = productOf(
+        `${block}.ffn_down_exps`,
+        e,
+        count,
+        gate.map((value, i) => value * up[i]!),
+      );
+      for (const [i, value] of down.entries()) y[i]! += (weights[e]! / total) * scale * value;
+    }
+    if (!has(`${block}.ffn_up_shexp.weight`)) return y;
+    const gate = product(`${block}.ffn_gate_shexp`, x).map(silu);
+    const up = product(`${block}.ffn_up_shexp`, x);
+    const shared = product(
+      `${block}.ffn_down_shexp`,
+      gate.map((value, i) => value * up[i]!),
+    );
+    const share = has(`${block}.ffn_gate_inp_shexp.weight`)
+      ? sigmoid(product(`${block}.ffn_gate_inp_shexp`, x)[0]!)
+      : 1;
+    return y.map((value, i) => value + share * shared[i]!);
+  };
+
   const embedding = tensor('token_embd.weight');
-  const embeddingScale = isGemma ? Math.sqrt(hidden) : is('granite') ? number('embedding_scale') : 1;
-  const residualScale = is('granite') ? number('residual_scale') : 1;
+  const embeddingScale = isGemma ? Math.sqrt(hidden) : is('granite', 'granitemoe') ? number('embedding_scale') : 1;
+  const residualScale = is('granite', 'granitemoe') ? number('residual_scale') : 1;
   let xs = tokens.map((id) => embedding.slice(id * hidden, (id + 1) * hidden).map((value) => value * embeddingScale));
   for (let layer = 0; layer < layers; layer++) {
     const block = `blk.${layer}`;
@@ -219,12 +278,17 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       return x.map((value, i) => value + added[i]!);
     });
     xs = xs.map((x) => {
-      const added = after('post_ffw_norm', mlp(layer, before('ffn_norm', x)));
+      const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
+      const added = after('post_ffw_norm', ffn(layer, before(is('glm4moe') ? 'post_attention_norm' : 'ffn_norm', x)));
       return x.map((value, i) => value + added[i]!);
     });
   }
   const output = has('output.weight') ? 'output' : 'token_embd';
-  const logitsScale = is('granite') ? 1 / number('logit_scale') : is('command-r') ? number('logit_scale') : 1;
+  const logitsScale = is('granite', 'granitemoe')
+    ? 1 / number('logit_scale')
+    : is('command-r')
+      ? number('logit_scale')
+      : 1;
   const logitsCap = is('gemma2') ? number('final_logit_softcapping') : undefined;
   return xs.map((x) => product(output, norm('output_norm', x)).map((logit) => cap(logit * logitsScale, logitsCap)));
 }

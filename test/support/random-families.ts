@@ -17,11 +17,31 @@ export interface RandomFamily {
   /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
   readonly isTied?: boolean;
+  /** Blocks of experts. */
+  readonly experts?: RandomExperts;
   /** Vectors of the file: their elements' mean. */
   readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
   /** What weights' standard deviation is multiplied by, by the matrix's name. */
   readonly scaled?: Readonly<Record<string, number>>;
 }
+
+/** Widths are multiples of a dense block's. */
+export interface RandomExperts {
+  readonly count: number;
+  readonly used: number;
+  /** Width of an expert; of the one that every row is sent to. */
+  readonly ffn: number;
+  readonly sharedFfn?: number;
+  /** Leading blocks without experts. */
+  readonly dense?: number;
+  /** The shared expert has a gate. */
+  readonly isGated?: true;
+  /** The choice has a bias. */
+  readonly hasChoiceBias?: true;
+}
+
+/** Scores far apart: no rounding decides who is chosen. */
+const ROUTED = { ffn_gate_inp: 12 };
 
 const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
 const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
@@ -138,6 +158,61 @@ export const RANDOM_FAMILIES = {
       'rope.scaling.type': 'none',
     },
     scaled: { token_embd: 0.04 },
+  },
+  // Mixtral.
+  'llama-experts': {
+    experts: { count: 8, used: 2, ffn: 128 },
+    metadata: { expert_count: 8, expert_used_count: 2 },
+    scaled: ROUTED,
+  },
+  qwen2moe: {
+    biases: QKV,
+    experts: { count: 10, used: 3, ffn: 96, sharedFfn: 160, isGated: true },
+    metadata: {
+      expert_count: 10,
+      expert_used_count: 3,
+      expert_feed_forward_length: 96,
+      expert_shared_feed_forward_length: 160,
+    },
+    scaled: ROUTED,
+  },
+  qwen3moe: {
+    headNorms: 'head',
+    experts: { count: 16, used: 4, ffn: 64 },
+    metadata: { expert_count: 16, expert_used_count: 4, expert_feed_forward_length: 64 },
+    scaled: ROUTED,
+  },
+  granitemoe: {
+    experts: { count: 8, used: 3, ffn: 128, sharedFfn: 64 },
+    metadata: {
+      expert_count: 8,
+      expert_used_count: 3,
+      expert_shared_feed_forward_length: 64,
+      logit_scale: typed.f32(4),
+      residual_scale: typed.f32(0.4),
+      embedding_scale: typed.f32(3),
+      'attention.scale': typed.f32(0.4),
+    },
+    scaled: ROUTED,
+  },
+  glm4moe: {
+    heads: [4, 2, 32],
+    headNorms: 'head',
+    biases: QKV,
+    norms: ['attn_norm', 'post_attention_norm'],
+    experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
+    metadata: {
+      'rope.dimension_count': 16,
+      expert_count: 8,
+      expert_used_count: 3,
+      expert_feed_forward_length: 64,
+      expert_shared_count: 2,
+      leading_dense_block_count: 1,
+      expert_weights_norm: true,
+      expert_weights_scale: typed.f32(1.7),
+      expert_gating_func: 2,
+    },
+    scaled: { ffn_gate_inp: 2 },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 

@@ -102,14 +102,28 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     ...options.metadata,
   };
   builder.setAll(metadata);
-  const matrix = (name: string, columns: number, rows: number, scale = 1 / Math.sqrt(columns), padded = 0): void => {
+  const matrix = (
+    name: string,
+    columns: number,
+    rows: number,
+    scale = 1 / Math.sqrt(columns),
+    padded = 0,
+    experts?: number,
+  ): void => {
     // Padding is large: whoever computes with it notices.
-    const values = new Float32Array(columns * (rows + padded)).fill(3);
-    for (let i = 0; i < columns * rows; i++) values[i] = random() * scale * (scaled[name] ?? scaled[kindOf(name)] ?? 1);
+    const values = new Float32Array(columns * (rows + padded) * (experts ?? 1)).fill(3);
+    for (let i = 0; i < columns * rows * (experts ?? 1); i++)
+      values[i] = random() * scale * (scaled[name] ?? scaled[kindOf(name)] ?? 1);
     if (options.swapsGateAndUp && kindOf(name) === 'ffn_up')
       values.set([...values.subarray(values.length / 2), ...values.subarray(0, values.length / 2)]);
-    const data = type === 'F32' ? new Uint8Array(values.buffer) : new Uint8Array(toHalves(values).buffer);
-    builder.tensor(name, { type, dims: [columns, rows + padded], data });
+    // Routers are f32 in every file.
+    const own = kindOf(name) === 'ffn_gate_inp' ? 'F32' : type;
+    const data = own === 'F32' ? new Uint8Array(values.buffer) : new Uint8Array(toHalves(values).buffer);
+    builder.tensor(name, {
+      type: own,
+      dims: [columns, rows + padded, ...(experts === undefined ? [] : [experts])],
+      data,
+    });
   };
   const vector = (name: string, length: number, mean: number): void => {
     const data = new Uint8Array(Float32Array.from({ length }, () => mean + 0.1 * random()).buffer);
@@ -138,6 +152,22 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
     }
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
+    const { experts } = family;
+    if (experts !== undefined && layer >= (experts.dense ?? 0)) {
+      const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
+      matrix(`${block}.ffn_gate_inp.weight`, hidden, experts.count);
+      if (experts.hasChoiceBias) vector(`${block}.exp_probs_b.bias`, experts.count, 0);
+      matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
+      matrix(`${block}.ffn_up_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
+      matrix(`${block}.ffn_down_exps.weight`, wide(experts.ffn), hidden, undefined, 0, experts.count);
+      if (experts.isGated) vector(`${block}.ffn_gate_inp_shexp.weight`, hidden, 0);
+      if (experts.sharedFfn !== undefined) {
+        matrix(`${block}.ffn_gate_shexp.weight`, hidden, wide(experts.sharedFfn));
+        matrix(`${block}.ffn_up_shexp.weight`, hidden, wide(experts.sharedFfn));
+        matrix(`${block}.ffn_down_shexp.weight`, wide(experts.sharedFfn), hidden);
+      }
+      continue;
+    }
     if (family.joined?.includes('gate_up')) project(`${block}.ffn_up`, hidden, 2 * ffn);
     else {
       project(`${block}.ffn_gate`, hidden, ffn);

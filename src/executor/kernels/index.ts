@@ -5,6 +5,7 @@ import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
+import { expertsContracts } from './experts.js';
 import { flashAttentionContracts } from './flash-attention.js';
 import { fragmentsContracts } from './fragments.js';
 import { gateUpSwigluContracts } from './gate-up-swiglu.js';
@@ -40,6 +41,7 @@ export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';
 export * from './embedding-gather.js';
+export * from './experts.js';
 export * from './flash-attention.js';
 export * from './formats.js';
 export * from './fragments.js';
@@ -89,6 +91,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,
+  experts: expertsContracts,
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,
   'residual-add': residualAddContracts,

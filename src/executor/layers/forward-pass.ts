@@ -15,16 +15,19 @@ import { StepTables } from '../model/step-tables.js';
 import {
   type Attention,
   columnsOf,
+  type Experts,
   type Gated,
   type Linear,
   type ModelGraph,
   type Norm,
   type Residual,
+  type RowGated,
   type Sum,
   type Value,
   valuesOf,
 } from '../model/values.js';
 import { AttentionLayers } from './attention-layers.js';
+import { ExpertLayers } from './expert-layers.js';
 import {
   ADDED_PRODUCT,
   type Fusion,
@@ -56,6 +59,8 @@ export class ForwardPass {
   private readonly delta: DeviceBuffer;
   /** The second part of a sum. */
   private readonly branch: DeviceBuffer;
+  /** Of gated rows, `[max_step_tokens]`. */
+  private readonly gates: DeviceBuffer;
   /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]` */
@@ -78,6 +83,8 @@ export class ForwardPass {
   private readonly sampling: Sampling;
   private readonly fusions: ReadonlySet<Fusion>;
   private readonly attentions: AttentionLayers;
+  /** Undefined where the model has no experts. */
+  private readonly experts: ExpertLayers | undefined;
 
   /** @param within the scope that ends with it at the latest */
   constructor(
@@ -112,6 +119,7 @@ export class ForwardPass {
     this.gated = this.products.roomInBoth(this.memory, rows, widest('gated'));
     this.delta = f32(rows * hiddenSize);
     this.branch = f32(rows * widest('sum'));
+    this.gates = f32(rows);
     this.sampled = f32(maxSequences * hiddenSize);
     this.logits = f32(maxSequences * vocabularySize);
     this.slots = this.memory.upload(emptySlots(this.arena));
@@ -131,6 +139,12 @@ export class ForwardPass {
     const { device, memory, plan, tables, fusions } = this;
     const site = { device, memory, plan, tables, slots, limits, cache, fusions };
     this.attentions = new AttentionLayers(site, recorded, this.products, this.tokens, attended);
+    const expertValues = all.filter((value): value is Experts => value.kind === 'experts');
+    const { weights } = recorded;
+    this.experts =
+      expertValues.length === 0
+        ? undefined
+        : new ExpertLayers({ ...site, weights }, expertValues, this.products, this.tokens);
     this.record(graph);
   }
 
@@ -255,6 +269,8 @@ export class ForwardPass {
       case 'linear':
       case 'scaled':
       case 'sum':
+      case 'experts':
+      case 'row-gated':
         this.inF32(value, this.delta, stream);
         return { columns, rows, forms: { f32: this.delta } };
     }
@@ -267,7 +283,27 @@ export class ForwardPass {
     else if (value.kind === 'scaled') {
       this.inF32(value.of, y, stream);
       this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
+    } else if (value.kind === 'row-gated') this.rowGated(value, y, stream);
+    else if (value.kind === 'experts') {
+      const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream);
+      (this.experts as ExpertLayers).record(value, input, y);
     } else throw new Error(`${value.kind} is not computed by itself`);
+  }
+
+  /** y = the value: computed, and each of its rows then multiplied by its gate. */
+  private rowGated({ gate, by, of }: RowGated, y: DeviceBuffer, stream: Stream): void {
+    this.inF32(of, y, stream);
+    const columns = gate.length;
+    const weight = {
+      type: 'f32',
+      layout: 'file',
+      buffer: this.recorded.weights.vector(gate),
+      rows: 1,
+      columns,
+    } as const;
+    this.products.multiply(weight, this.activation(by, [weight], stream), { y: this.gates, stride: 1 });
+    const values = { y, gate: this.gates, columns: columnsOf(of, this.model.hiddenSize) };
+    this.plan.launch(kernels.gateRows, values, { rows: stream.rows.count });
   }
 
   /** x *= factor */

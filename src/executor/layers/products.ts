@@ -21,6 +21,19 @@ export interface Target {
   readonly accumulate?: boolean;
 }
 
+/** Where products of experts go: rows `stride` elements apart, from the element `column` of each on. */
+export interface PlacedTarget {
+  readonly y: DeviceBuffer;
+  readonly stride: number;
+  readonly column?: number;
+}
+
+/** How rows lie sorted by their experts. */
+export interface SentRows extends kernels.ExpertRows {
+  /** The run of each expert, `[runs, 3]`. */
+  readonly table: DeviceBuffer;
+}
+
 /**
  * Products of weight matrices and rows, each in the forms it has for few and many rows, and their inputs in the forms that
  * the matrices take. All forms of one product compute the same bits for a row whatever the number of rows.
@@ -93,6 +106,27 @@ export class Products {
       launch(kernels.matmulQuantized(type), { ...shared, tokens, blocks }, { rows: count });
     } else {
       launch(kernels.matmul(type), { ...shared, tokens, in: columns, x_stride: columns }, { rows: count });
+    }
+  }
+
+  /** target = weight of each row's expert · x, rows sorted by it. */
+  multiplyExperts(weight: Matrix, x: Activation, sent: SentRows, { y, stride, column = 0 }: PlacedTarget): void {
+    const form = this.formOf(weight);
+    const input = this.inForm(x, form);
+    const { columns, type } = weight;
+    const shared = { weight: weight.buffer, x: input, y: bufferFrom(y, column), runs: sent.table, out: weight.rows };
+    const launch: Launch = (...launched) => this.plan.launch(...launched);
+    const { experts, places, runs, rows } = sent;
+    const dims = { experts, places, runs, rows };
+    if (form === 'f16' || form === 'bf16') {
+      kernels.launchMatmulTileExperts(launch, form, sent, { ...shared, in: columns, y_stride: stride });
+    } else if (kernels.isBlockType(type) && weight.layout === 'planes') {
+      kernels.launchMatmulPackedExperts(launch, type, columns, sent, { ...shared, y_stride: stride });
+    } else if (kernels.isBlockType(type)) {
+      const blocks = columns / kernels.blockFormat(type).blockElements;
+      launch(kernels.matmulQuantizedExperts(type), { ...shared, blocks, y_stride: stride }, dims);
+    } else {
+      launch(kernels.matmulExperts(type), { ...shared, in: columns, y_stride: stride }, dims);
     }
   }
 

@@ -11,6 +11,8 @@ export interface Matrix {
   readonly buffer: DeviceBuffer;
   readonly rows: number;
   readonly columns: number;
+  /** How many such matrices lie behind each other, one an expert; undefined: it is one. */
+  readonly experts?: number;
 }
 
 /** The matrices as one, rows below each other, when their memory follows on; else undefined. */

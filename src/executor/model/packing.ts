@@ -38,13 +38,14 @@ const planes: Packing = {
   layout: 'planes',
   bytes: (tensor) => {
     const type = typeOf(tensor, BLOCK_TYPES);
-    const [columns = 0, rows] = tensor.dims;
+    const [columns = 0, rows, experts = 1] = tensor.dims;
     if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
-    return rows * packedRowBytes(type, columns);
+    return experts * rows * packedRowBytes(type, columns);
   },
   pack: async (device, tensor, source, target) => {
     const type = typeOf(tensor, BLOCK_TYPES) as BlockType;
-    const [columns = 0, out = 0] = tensor.dims;
+    const [columns = 0, rows = 0, experts = 1] = tensor.dims;
+    const out = rows * experts;
     const blocks = columns / blockFormat(type).blockElements;
     const recorder = new LaunchPlanRecorder(device, 0);
     recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
@@ -59,8 +60,8 @@ const fragments: Packing = {
   layout: 'fragments',
   bytes: (tensor) => {
     const type = typeOf(tensor, FRAGMENT_TYPES);
-    const [columns = 0, rows] = tensor.dims;
-    return type === undefined || rows === undefined ? undefined : fragmentBytes(type, rows, columns);
+    const [columns = 0, rows, experts = 1] = tensor.dims;
+    return type === undefined || rows === undefined ? undefined : experts * fragmentBytes(type, rows, columns);
   },
   pack: async (device, tensor, source, target) => {
     const type = typeOf(tensor, FRAGMENT_TYPES) as FragmentType;

@@ -9,6 +9,8 @@ export interface MatrixRef {
   readonly type: WeightFloatType | BlockType;
   readonly rows: number;
   readonly columns: number;
+  /** How many such matrices lie behind each other, one an expert; undefined: it is one. */
+  readonly experts?: number;
 }
 
 /** An f32 vector of a file. */
@@ -45,7 +47,26 @@ export class TensorCatalog {
    *         has no kernels
    */
   matrix(name: string, rows: number, columns: number): MatrixRef {
-    const tensor = this.tensor(name, [columns, rows]);
+    return this.typed(name, [columns, rows]);
+  }
+
+  /** A matrix of exactly this shape for each of `experts`. Throws as {@link matrix} does. */
+  matrices(name: string, experts: number, rows: number, columns: number): MatrixRef {
+    return { ...this.typed(name, [columns, rows, experts]), experts };
+  }
+
+  /** A matrix of exactly this shape that is F32: a router, whose scores no rounding may move. Throws as {@link matrix} does. */
+  floats(name: string, rows: number, columns: number): MatrixRef {
+    const matrix = this.matrix(name, rows, columns);
+    if (matrix.type === 'f32') return matrix;
+    throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} is ${matrix.tensor.type}; routers must be F32`, {
+      tensor: name,
+    });
+  }
+
+  private typed(name: string, dims: readonly [columns: number, rows: number, ...number[]]): MatrixRef {
+    const tensor = this.tensor(name, dims);
+    const [columns, rows] = dims;
     const type = FLOAT_TYPES[tensor.type] ?? BLOCK_TYPES.find((block) => block.toUpperCase() === tensor.type);
     if (type !== undefined) return { tensor, type, rows, columns };
     throw new RocmForgeError(

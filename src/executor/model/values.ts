@@ -5,7 +5,7 @@ import type { MatrixRef, VectorRef } from './tensors.js';
  * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
-export type Value = Norm | Linear | Attention | Gated | Scaled | Sum;
+export type Value = Norm | Linear | Attention | Gated | Scaled | Sum | Experts | RowGated;
 
 /** The residual stream as it is when the value is computed. */
 export const x = { kind: 'residual' } as const;
@@ -116,6 +116,47 @@ export interface Sum {
   readonly of: readonly [Value, Value];
 }
 
+/**
+ * The sum, over the experts that a row is sent to, of their weights times their gated MLPs, in the order of their ids;
+ * Shazeer et al. (2017), with the forms that models give it: {@link Router}.
+ */
+export interface Experts {
+  readonly kind: 'experts';
+  readonly router: Router;
+  /** Each expert's `[ffn, hidden]`, `[ffn, hidden]` and `[hidden, ffn]`. */
+  readonly gate: MatrixRef;
+  readonly up: MatrixRef;
+  readonly down: MatrixRef;
+  readonly activation: Gated['activation'];
+  readonly of: Residual | Value;
+}
+
+/** Which experts a row is sent to, and their weights. */
+export interface Router {
+  /** `[experts, hidden]` f32; a row's scores are its products with it. */
+  readonly weight: MatrixRef;
+  /** Experts of a row: those of the highest weight. */
+  readonly used: number;
+  /** A weight is a part of the softmax over all scores, a score's sigmoid, or a part of the softmax over the chosen. */
+  readonly scoring: 'softmax' | 'sigmoid' | 'chosen';
+  /** Added to the weights for the choice alone. */
+  readonly choiceBias?: VectorRef | undefined;
+  /** Weights are divided by their sum. */
+  readonly isNormalized: boolean;
+  /** What weights are multiplied by at the end. */
+  readonly scale: number;
+}
+
+/** of, each row times the sigmoid of its product with a vector. */
+export interface RowGated {
+  readonly kind: 'row-gated';
+  /** `[hidden]` */
+  readonly gate: VectorRef;
+  /** What the gate is multiplied with. */
+  readonly by: Residual | Value;
+  readonly of: Value;
+}
+
 /** A whole model, from token ids to logits. */
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
@@ -138,7 +179,10 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return hidden;
     case 'norm':
     case 'scaled':
+    case 'row-gated':
       return columnsOf(value.of, hidden);
+    case 'experts':
+      return value.down.rows;
     case 'sum':
       return columnsOf(value.of[0], hidden);
     case 'linear':
@@ -150,9 +194,13 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
   }
 }
 
+/** The matrices of all experts, in the order in which they are multiplied. */
+export const expertMatrices = ({ gate, up, down }: Experts): readonly MatrixRef[] => [gate, up, down];
+
 /** A value and all that it is computed from, innermost first. */
 export function* withInputs(value: Residual | Value): Generator<Value> {
   if (value.kind === 'residual') return;
+  if (value.kind === 'row-gated') yield* withInputs(value.by);
   if (value.kind === 'sum') for (const part of value.of) yield* withInputs(part);
   else yield* withInputs(value.kind === 'attention' ? value.qkv : value.of);
   yield value;

@@ -5,7 +5,7 @@ import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
 import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
-import { type ModelGraph, valuesOf } from './values.js';
+import { expertMatrices, type ModelGraph, valuesOf } from './values.js';
 
 const CHUNK_BYTES = 64 << 20;
 /** Where a tensor may begin in a GPU's memory. */
@@ -164,9 +164,10 @@ export class Weights {
 
   /** A matrix to be multiplied, in the layout that this device's kernels read. */
   matrix(ref: MatrixRef): Matrix {
-    const { tensor, rows, columns, type } = ref;
+    const { tensor, rows, columns, type, experts } = ref;
     const buffer = this.packed.get(tensor.name);
     if (buffer === undefined) return this.table(ref);
+    if (experts !== undefined) return { type, layout: this.places.packing.layout, buffer, rows, columns, experts };
     return firstRows(
       { type, layout: this.places.packing.layout, buffer, rows: tensor.dims[1] as number, columns },
       rows,
@@ -174,10 +175,12 @@ export class Weights {
   }
 
   /** A matrix as the file has it, whose rows are read one by one. */
-  table({ tensor, type, rows, columns }: MatrixRef): Matrix {
+  table({ tensor, type, rows, columns, experts }: MatrixRef): Matrix {
     const all = tensor.dims[1] as number;
-    const [dtype, elements] = isBlockType(type) ? (['u8', tensor.bytes] as const) : ([type, all * columns] as const);
+    const count = all * columns * (experts ?? 1);
+    const [dtype, elements] = isBlockType(type) ? (['u8', tensor.bytes] as const) : ([type, count] as const);
     const buffer = { address: this.addresses.get(tensor.name) as number, dtype, elements };
+    if (experts !== undefined) return { type, layout: 'file', buffer, rows, columns, experts };
     return firstRows({ type, layout: 'file', buffer, rows: all, columns }, rows);
   }
 
@@ -204,6 +207,9 @@ class Places {
   ) {
     this.packing = packingOf(device);
     for (const value of valuesOf(graph)) {
+      if (value.kind === 'experts') {
+        for (const { tensor } of expertMatrices(value)) this.products.set(tensor, [tensor]);
+      }
       if (value.kind !== 'linear') continue;
       const tensors = value.weights.map(({ tensor }) => tensor);
       for (const tensor of tensors) this.products.set(tensor, tensors);

@@ -1,7 +1,9 @@
+import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
 import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
+  type Experts,
   type Gated,
   type HeadNorms,
   type Linear,
@@ -9,6 +11,7 @@ import {
   type Norm,
   type Residual,
   type Rope,
+  type RowGated,
   type Scaled,
   type Value,
   x,
@@ -92,15 +95,66 @@ export class Layers {
 
   /** The block's gated MLP of `ffn_gate`, `ffn_up` and `ffn_down`; without a gate `ffn_up` is gate and up below each other. */
   mlp(block: string, of: Residual | Value, activation: Gated['activation'] = 'silu'): Linear {
-    const { hiddenSize, ffnSize } = this.model;
-    const parts = this.tensors.has(`${block}.ffn_gate.weight`)
+    return this.gatedMlp(block, '', this.model.ffnSize, of, activation);
+  }
+
+  private gatedMlp(
+    block: string,
+    suffix: string,
+    ffnSize: number,
+    of: Residual | Value,
+    activation: Gated['activation'] = 'silu',
+  ): Linear {
+    const { hiddenSize } = this.model;
+    const [gate, up, down] = ['gate', 'up', 'down'].map((part) => `${block}.ffn_${part}${suffix}`) as [
+      string,
+      string,
+      string,
+    ];
+    const parts = this.tensors.has(`${gate}.weight`)
       ? ([
-          [`${block}.ffn_gate`, ffnSize],
-          [`${block}.ffn_up`, ffnSize],
+          [gate, ffnSize],
+          [up, ffnSize],
         ] as const)
-      : ([[`${block}.ffn_up`, 2 * ffnSize]] as const);
+      : ([[up, 2 * ffnSize]] as const);
     const gated: Gated = { kind: 'gated', activation, of: this.project(parts, hiddenSize, of) };
-    return this.project([[`${block}.ffn_down`, hiddenSize]], ffnSize, gated);
+    return this.project([[down, hiddenSize]], ffnSize, gated);
+  }
+
+  /** The block's experts, and the expert that every row is sent to where there is one; of a dense block its gated MLP. */
+  ffn(block: string, layer: number, of: Residual | Value): Value {
+    const { experts } = this.model;
+    if (experts === undefined || layer < experts.denseLayers) return this.mlp(block, of);
+    const routed = this.added(this.experts(block, experts, of));
+    if (experts.sharedFfnSize === 0) return routed;
+    const shared = this.gatedMlp(block, '_shexp', experts.sharedFfnSize, of);
+    return { kind: 'sum', of: [routed, this.added(this.rowGated(`${block}.ffn_gate_inp_shexp`, of, shared))] };
+  }
+
+  /** The block's `ffn_gate_exps`, `ffn_up_exps` and `ffn_down_exps`, chosen by `ffn_gate_inp`, and by `exp_probs_b` if it is there. */
+  private experts(block: string, parameters: ExpertParameters, of: Residual | Value): Experts {
+    const { hiddenSize } = this.model;
+    const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale } = parameters;
+    const matrices = (name: string, rows: number, columns: number) =>
+      this.tensors.matrices(`${block}.${name}.weight`, count, rows, columns);
+    const bias = `${block}.exp_probs_b.bias`;
+    const choiceBias = this.tensors.has(bias) ? this.tensors.vector(bias, count) : undefined;
+    const weight = this.tensors.floats(`${block}.ffn_gate_inp.weight`, count, hiddenSize);
+    return {
+      kind: 'experts',
+      router: { weight, used, scoring, isNormalized, scale, choiceBias },
+      gate: matrices('ffn_gate_exps', ffnSize, hiddenSize),
+      up: matrices('ffn_up_exps', ffnSize, hiddenSize),
+      down: matrices('ffn_down_exps', hiddenSize, ffnSize),
+      activation: 'silu',
+      of,
+    };
+  }
+
+  /** The value times the sigmoid of a product with the vector of that name, or as it is where there is none. */
+  private rowGated(name: string, by: Residual | Value, of: Value): Value | RowGated {
+    if (!this.tensors.has(`${name}.weight`)) return of;
+    return { kind: 'row-gated', gate: this.tensors.vector(`${name}.weight`, this.model.hiddenSize), by, of };
   }
 
   linear(weights: readonly MatrixRef[], of: Residual | Value, biases?: readonly VectorRef[]): Linear {

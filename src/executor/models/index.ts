@@ -10,13 +10,17 @@ import { gemma } from './gemma.js';
 import { gemma2 } from './gemma2.js';
 import { gemma3 } from './gemma3.js';
 import { glm4 } from './glm4.js';
+import { glm4moe } from './glm4moe.js';
 import { granite } from './granite.js';
+import { granitemoe } from './granitemoe.js';
 import { llama } from './llama.js';
 import { mistral3 } from './mistral3.js';
 import { olmo2 } from './olmo2.js';
 import { phi3 } from './phi3.js';
 import { qwen2 } from './qwen2.js';
+import { qwen2moe } from './qwen2moe.js';
 import { qwen3 } from './qwen3.js';
+import { qwen3moe } from './qwen3moe.js';
 import { smollm3 } from './smollm3.js';
 
 /** Every family, by the name that its files have. */
@@ -27,13 +31,17 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   gemma2,
   gemma3,
   glm4,
+  glm4moe,
   granite,
+  granitemoe,
   llama,
   mistral3,
   olmo2,
   phi3,
   qwen2,
+  qwen2moe,
   qwen3,
+  qwen3moe,
   smollm3,
 };
 

@@ -3,7 +3,7 @@ import { type Family, Layers } from './family.js';
 /**
  * llama: pre-norm blocks of grouped-query attention and a SwiGLU MLP, with the biases that a file has. RoPE turns adjacent
  * pairs (GGUF files hold q and k weights permuted for that); Llama 3.1 divides its frequencies. Without `output.weight` the
- * embedding is the output projection. Mistral, SmolLM2, Granite Code, InternLM and Bielik are stored as it.
+ * embedding is the output projection. With `expert_count` its MLPs are experts: Mixtral. Mistral, SmolLM2, Granite Code, InternLM and Bielik are stored as it.
  */
 export const llama: Family = {
   name: 'llama',
@@ -15,7 +15,7 @@ export const llama: Family = {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => [
         l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope)),
-        l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
+        l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };

@@ -17,6 +17,10 @@ export const ARCHITECTURES = [
   'smollm3',
   'mistral3',
   'command-r',
+  'qwen2moe',
+  'qwen3moe',
+  'granitemoe',
+  'glm4moe',
 ] as const;
 export type ArchitectureName = (typeof ARCHITECTURES)[number];
 
@@ -86,13 +90,11 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   'command-r': (keys) => ({ logitsScale: keys.positive('logit_scale', ...SCALE) }),
   phi3: (keys, model) => readWindow(keys, model, { period: 0 }),
   olmo2: (keys, model) => readWindow(keys, model, { period: 4, ropeFreqBase: model.ropeFreqBase }),
-  granite: (keys) => ({
-    logitsDivisor: keys.positive('logit_scale', ...SCALE),
-    ...optional('residualScale', positiveOrNone(keys, 'residual_scale', SCALE)),
-    ...optional('embeddingScale', positiveOrNone(keys, 'embedding_scale', SCALE)),
-    ...optional('attentionScale', positiveOrNone(keys, 'attention.scale', SCALE)),
-    ...(keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnturned: true }),
-  }),
+  granite: readGranite,
+  qwen2moe: none,
+  qwen3moe: none,
+  granitemoe: readGranite,
+  glm4moe: none,
   mistral3: (keys, { originalContextLength: length }) => {
     const scale = positiveOrNone(keys, 'attention.temperature_scale', SCALE);
     return scale === undefined ? {} : { temperature: { scale, length } };
@@ -130,6 +132,16 @@ function readWindow(
     typeof pattern === 'number' ? pattern === 0 || layer % pattern < pattern - 1 : pattern[layer] === true;
   const windowed = Array.from({ length: layers }, (_, layer) => isWindowed(layer));
   return { window: { size, layers: windowed, ...(ropeFreqBase !== undefined && { ropeFreqBase }) } };
+}
+
+function readGranite(keys: ArchitectureKeys): Traits {
+  return {
+    logitsDivisor: keys.positive('logit_scale', ...SCALE),
+    ...optional('residualScale', positiveOrNone(keys, 'residual_scale', SCALE)),
+    ...optional('embeddingScale', positiveOrNone(keys, 'embedding_scale', SCALE)),
+    ...optional('attentionScale', positiveOrNone(keys, 'attention.scale', SCALE)),
+    ...(keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnturned: true }),
+  };
 }
 
 /** The models of 27 billion parameters, told by their layers, scale by the width of a head's share of the residual stream. */

@@ -1,4 +1,5 @@
 import { ArchitectureKeys } from './architecture-keys.js';
+import { type Experts, readExperts } from './experts.js';
 import type { GgufModel } from './reader.js';
 import { nameOf } from './split.js';
 import { readVocabularySize, type VocabularySource } from './vocabulary-size.js';
@@ -33,14 +34,6 @@ export interface Yarn {
   readonly betaSlow: number;
   /** Rotations are multiplied by (1 + 0.1 ln factor) / (1 + 0.1 · this · ln factor). */
   readonly logMultiplier: number;
-}
-
-/** Routed experts of a mixture-of-experts FFN. */
-export interface Experts {
-  /** Experts a layer. */
-  readonly count: number;
-  /** Experts each token is sent to. */
-  readonly usedPerToken: number;
 }
 
 /** The shape of a generic decoder-only transformer, from `{architecture}.*` metadata. Dimensions are in elements. */
@@ -104,7 +97,8 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   const ropeScaling = readRopeScaling(keys);
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
-  const experts = readExperts(keys);
+  const ffnSize = keys.count('feed_forward_length');
+  const experts = readExperts(keys, ffnSize);
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {
     architecture: keys.architecture,
@@ -112,7 +106,7 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     ...readLayers(keys),
     contextLength,
     hiddenSize,
-    ffnSize: keys.count('feed_forward_length'),
+    ffnSize,
     ...attention,
     rmsNormEpsilon: keys.positive(`attention.layer_norm_${hasLayerNorm(keys) ? '' : 'rms_'}epsilon`, ...BOUNDS.epsilon),
     ropeDimensions,
@@ -190,14 +184,4 @@ function readYarn(keys: ArchitectureKeys): Yarn {
     betaSlow: number('beta_slow') ?? 1,
     logMultiplier: keys.optionalNumber('rope.scaling.yarn_log_multiplier') === 0 ? 0 : (number('log_multiplier') ?? 0),
   };
-}
-
-function readExperts(keys: ArchitectureKeys): Experts | undefined {
-  const count = keys.optionalNumber('expert_count') ?? 0;
-  if (count === 0) return undefined;
-  const experts = { count: keys.count('expert_count'), usedPerToken: keys.count('expert_used_count') };
-  if (experts.usedPerToken > experts.count) {
-    keys.fail('expert_used_count', `is ${experts.usedPerToken}, more than the ${experts.count} experts there are`);
-  }
-  return experts;
 }

@@ -14,7 +14,7 @@ export interface ServableModel extends ModelParameters {
  * The model's shape, and the promise that every key about it was understood. What only the tensors tell is held against
  * them by whoever records the model.
  *
- * @throws RocmForgeError as {@link readModelParameters}; `MODEL_UNSUPPORTED` for an architecture, experts or any other key that nothing here computes; `GGUF_INVALID` when the tensors contradict the keys
+ * @throws RocmForgeError as {@link readModelParameters}; `MODEL_UNSUPPORTED` for an architecture or any other key that nothing here computes; `GGUF_INVALID` when the tensors contradict the keys
  */
 export function readServableModel(file: GgufModel): ServableModel {
   const keys = new ArchitectureKeys(file);
@@ -27,8 +27,6 @@ export function readServableModel(file: GgufModel): ServableModel {
     );
   }
   const model = readModelParameters(file, keys);
-  const { experts } = model;
-  if (experts) keys.unsupported('expert_count', `is ${experts.count}: mixtures of experts are not built yet`);
   const traits = readTraits(architecture, keys, model);
   keys.refuseUnread();
   refuseOtherBlocks(file, keys, model);
@@ -72,11 +70,14 @@ function refuseOtherBlocks(
 function refuseOtherSides(file: GgufModel, keys: ArchitectureKeys, model: ModelParameters): void {
   const sides = new Set<number>();
   for (const { dims } of file.tensors.values()) for (const side of dims) sides.add(side);
-  const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows } = model;
+  const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows, experts } = model;
+  // Where every FFN is of experts, files name a width that none has.
+  const ffnSizes = experts === undefined || experts.denseLayers > 0 ? [ffnSize] : [experts.ffnSize];
   const joined = (heads + 2 * kvHeads) * headDim;
   const expected = [
     ['embedding_length', [hiddenSize], `${hiddenSize}`],
-    ['feed_forward_length', [ffnSize], `${ffnSize}`],
+    ['feed_forward_length', ffnSizes, `${ffnSizes}`],
+    ...(experts === undefined ? [] : ([['expert_count', [experts.count], `${experts.count}`]] as const)),
     ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`],
     ['attention.head_count_kv', [kvHeads * headDim, joined], `${kvHeads} of ${headDim} elements`],
     ['vocab_size', [vocabularyRows], `${vocabularyRows}`],

@@ -1,0 +1,27 @@
+import { type Family, Layers } from './family.js';
+
+/**
+ * glm4moe: pre-norm blocks (`post_attention_norm` is the norm before the FFN here), a part of each head turned, experts behind
+ * a few dense blocks and one expert more for every row. Weights are sigmoids; `exp_probs_b` decides the choice alone. Some
+ * files norm q's and k's heads. GLM-4.5 and GLM-4.6, GLM-4.5-Air.
+ */
+export const glm4moe: Family = {
+  name: 'glm4moe',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('halves');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const headNorms = tensors.has(`${block}.attn_q_norm.weight`) ? l.headNorms(block) : undefined;
+        const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
+        return [
+          l.attended(block, l.attention(index, qkv, rope, headNorms && { headNorms })),
+          l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
+        ];
+      }),
+      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
+    };
+  },
+};
