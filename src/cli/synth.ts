@@ -67,6 +67,11 @@ function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
     [key('rope.freq_base')]: { type: 'f32', value: shape.ropeBase },
     [key('vocab_size')]: u32(shape.vocabulary),
     ...Object.fromEntries(keys),
+    ...(shape.experts && {
+      [key('expert_count')]: u32(shape.experts.count),
+      [key('expert_used_count')]: u32(shape.experts.used),
+      ...(shape.experts.ffn !== shape.ffn && { [key('expert_feed_forward_length')]: u32(shape.experts.ffn) }),
+    }),
     'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
     'tokenizer.ggml.pre': { type: 'string', value: shape.preTokenizer },
     'tokenizer.ggml.tokens': { type: 'strings', value: tokens },
@@ -80,8 +85,8 @@ function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
 
 function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): TensorSource[] {
   const { hidden, ffn, heads, kvHeads, headDim, vocabulary, layers } = shape;
-  const matrix = (name: string, columns: number, rows: number, layer?: number): TensorSource => {
-    const dims = [columns, rows];
+  const matrix = (name: string, columns: number, rows: number, layer?: number, count?: number): TensorSource => {
+    const dims = count === undefined ? [columns, rows] : [columns, rows, count];
     const tensorType: TensorTypeName = matrixType(type, shape, name, layer, columns);
     const prefix = layer === undefined ? '' : `blk.${layer}.`;
     return { name: `${prefix}${name}.weight`, type: tensorType, dims, data: () => weights.bytes(tensorType, dims) };
@@ -121,6 +126,16 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
       project('attn_v', hidden, narrow);
     }
     project('attn_output', wide, hidden);
+    if (shape.experts !== undefined) {
+      const { count, ffn: width } = shape.experts;
+      list.push(matrix('ffn_gate_inp', hidden, count, layer));
+      list.push(
+        matrix('ffn_gate_exps', hidden, width, layer, count),
+        matrix('ffn_up_exps', hidden, width, layer, count),
+      );
+      list.push(matrix('ffn_down_exps', width, hidden, layer, count));
+      continue;
+    }
     if (joined?.includes('gate_up')) project('ffn_up', hidden, 2 * ffn);
     else {
       project('ffn_gate', hidden, ffn);

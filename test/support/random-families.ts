@@ -41,7 +41,7 @@ export interface RandomExperts {
 }
 
 /** Scores far apart: no rounding decides who is chosen. */
-const ROUTED = { ffn_gate_inp: 12 };
+const ROUTED = { ffn_gate_inp: 5 };
 
 const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
 const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
@@ -162,32 +162,21 @@ export const RANDOM_FAMILIES = {
   // Mixtral.
   'llama-experts': {
     experts: { count: 8, used: 2, ffn: 128 },
-    metadata: { expert_count: 8, expert_used_count: 2 },
     scaled: ROUTED,
   },
   qwen2moe: {
     biases: QKV,
-    experts: { count: 10, used: 3, ffn: 96, sharedFfn: 160, isGated: true },
-    metadata: {
-      expert_count: 10,
-      expert_used_count: 3,
-      expert_feed_forward_length: 96,
-      expert_shared_feed_forward_length: 160,
-    },
+    experts: { count: 10, used: 3, ffn: 64, sharedFfn: 192, isGated: true },
     scaled: ROUTED,
   },
   qwen3moe: {
     headNorms: 'head',
     experts: { count: 16, used: 4, ffn: 64 },
-    metadata: { expert_count: 16, expert_used_count: 4, expert_feed_forward_length: 64 },
     scaled: ROUTED,
   },
   granitemoe: {
     experts: { count: 8, used: 3, ffn: 128, sharedFfn: 64 },
     metadata: {
-      expert_count: 8,
-      expert_used_count: 3,
-      expert_shared_feed_forward_length: 64,
       logit_scale: typed.f32(4),
       residual_scale: typed.f32(0.4),
       embedding_scale: typed.f32(3),
@@ -203,9 +192,6 @@ export const RANDOM_FAMILIES = {
     experts: { count: 8, used: 3, ffn: 64, sharedFfn: 128, dense: 1, hasChoiceBias: true },
     metadata: {
       'rope.dimension_count': 16,
-      expert_count: 8,
-      expert_used_count: 3,
-      expert_feed_forward_length: 64,
       expert_shared_count: 2,
       leading_dense_block_count: 1,
       expert_weights_norm: true,

@@ -70,6 +70,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const tokens = ['<unk>', '<s>', '</s>', ...bytes, ...WORDS, ...letters];
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
   const builder = new GgufBuilder({ name: 'random.gguf' });
+  const { experts } = family;
+  const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
   const metadata = {
     'general.architecture': architecture,
     // llama.cpp looks for tokens of Phi 3 in a file of that name.
@@ -95,6 +97,15 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     'tokenizer.ggml.token_type': typed.arrayOf(typed.i32, types),
     'tokenizer.ggml.bos_token_id': 1,
     'tokenizer.ggml.eos_token_id': 2,
+    ...(experts && {
+      [`${architecture}.expert_count`]: experts.count,
+      [`${architecture}.expert_used_count`]: experts.used,
+      ...(wide(experts.ffn) !== ffn && { [`${architecture}.expert_feed_forward_length`]: wide(experts.ffn) }),
+      ...(experts.sharedFfn !== undefined &&
+        family.metadata?.expert_shared_count === undefined && {
+          [`${architecture}.expert_shared_feed_forward_length`]: wide(experts.sharedFfn),
+        }),
+    }),
     ...Object.fromEntries(
       Object.entries(family.metadata ?? {}).map(([key, value]) => [`${architecture}.${key}`, value]),
     ),
@@ -152,9 +163,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
     }
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
-    const { experts } = family;
     if (experts !== undefined && layer >= (experts.dense ?? 0)) {
-      const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
       matrix(`${block}.ffn_gate_inp.weight`, hidden, experts.count);
       if (experts.hasChoiceBias) vector(`${block}.exp_probs_b.bias`, experts.count, 0);
       matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);

@@ -27,6 +27,13 @@ export interface ModelShape {
   readonly vocabulary: number;
   readonly context: number;
   readonly ropeBase: number;
+  /** Of each block; absent: it has a gated MLP. */
+  readonly experts?: {
+    readonly count: number;
+    readonly used: number;
+    /** Width of an expert. */
+    readonly ffn: number;
+  };
   /** The embedding is the output projection too. */
   readonly tied: boolean;
   /** Pre-tokenizer as llama.cpp names it. */
@@ -59,6 +66,12 @@ const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_no
 const gemma = { ropeBase: 10_000, preTokenizer: 'llama-bpe', tied: true, headDim: 256 } as const;
 const scaled = (factor: number) => ({ factor, low: 1, high: 4, original: 8192 });
 const tiny = { layers: 2, hidden: 256, ffn: 768, heads: 4, kvHeads: 2, headDim: 64, vocabulary: 1024, context: 2048 };
+
+const a3b = { hidden: 2048, heads: 32, kvHeads: 4, headDim: 128, vocabulary: 151_936, tied: false } as const;
+const qwen3moe = (layers: number): ModelShape => ({
+  ...{ ...qwen3, ...a3b, layers },
+  ...{ architecture: 'qwen3moe', ffn: 6144, experts: { count: 128, used: 8, ffn: 768 } },
+});
 
 /** Published models' shapes, from their config.json, and two small ones for tests. */
 export const SHAPES: Readonly<Record<string, ModelShape>> = {
@@ -96,6 +109,15 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
   'qwen3-8b': {
     ...qwen3,
     ...{ layers: 36, hidden: 4096, ffn: 12_288, heads: 32, kvHeads: 8, headDim: 128, vocabulary: 151_936, tied: false },
+  },
+  'qwen3-30b-a3b': qwen3moe(48),
+  'qwen3-30b-a3b-4-layers': qwen3moe(4),
+  // As dense as the other is sparse: what a token of it reads.
+  'qwen3-30b-a3b-4-layers-dense': { ...qwen3, ...a3b, layers: 4, ffn: 8 * 768 },
+  'mixtral-8x7b': {
+    ...{ ...llama3, vocabulary: 32_000, context: 32_768, ropeBase: 1_000_000 },
+    ...{ layers: 32, hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, tied: false },
+    experts: { count: 8, used: 2, ffn: 14_336 },
   },
   'gemma-2b': {
     ...gemma,
