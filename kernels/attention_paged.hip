@@ -13,7 +13,8 @@ template <int HEAD_DIM, class T>
 DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
                             const T* __restrict v_cache, float* __restrict out, const int32_t* __restrict row_position,
                             const int32_t* __restrict row_slot, const int32_t* __restrict slots, int slot_words,
-                            int heads, int kv_heads, int window, float scale, float softcap) {
+                            int heads, int kv_heads, int window, float scale, float softcap,
+                            const float* __restrict sinks = nullptr) {
   const int head = block.x, row = block.y;
   const int length = row_position[row] + 1, begin = window == 0 ? 0 : max_of(0, length - window);
   const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + head) * HEAD_DIM;
@@ -25,6 +26,14 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
   for (int split = begin / SPLIT * SPLIT; split < length; split += SPLIT) {
     const int first = max_of(split, begin), end = min_of(length, split + SPLIT);
     fold(total, attend_split<HEAD_DIM>(cache, q, split, first, end, {scale, softcap}));
+  }
+  // A key that is everywhere, whose value is zero: it takes its part of the weights.
+  if (sinks != nullptr) {
+    Partial<lane_elements(HEAD_DIM)> sink;
+    clear(sink);
+    sink.largest = sinks[head];
+    sink.sum = 1.0f;
+    fold(total, sink);
   }
   if (wave_id() == 0) write_result<HEAD_DIM>(total, out + (static_cast<size_t>(row) * heads + head) * HEAD_DIM);
 }
@@ -48,3 +57,17 @@ DEVICE void attention_paged(Dim3 block, const float* __restrict qkv, const T* __
 
 FORGE_HEAD_DIMS(ATTENTION_PAGED_TYPES)
 FORGE_KV_Q8_HEAD_DIMS(ATTENTION_PAGED_Q8_0)
+
+// With a sink for each head: its score is one of a softmax, and nothing more.
+#define ATTENTION_SINKS(name, type, head_dim)                                                                       \
+  KERNEL(name, const float* __restrict qkv, const type* __restrict k_cache, const type* __restrict v_cache,         \
+         float* __restrict out, const int32_t* __restrict row_position, const int32_t* __restrict row_slot,         \
+         const int32_t* __restrict slots, int slot_words, const float* __restrict sinks, /* [heads] */              \
+         int heads, int kv_heads, int window, float scale) {                                                        \
+    attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words,   \
+                              heads, kv_heads, window, scale, 0.0f, sinks);                                         \
+  }
+
+ATTENTION_SINKS(attention_sinks_f32_d64, float, 64)
+ATTENTION_SINKS(attention_sinks_f16_d64, forge::half_t, 64)
+ATTENTION_SINKS(attention_sinks_q8_0_d64, forge::KvQ8, 64)

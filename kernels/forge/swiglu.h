@@ -15,4 +15,11 @@ DEVICE void activate(int row, const T* __restrict gate_up, T* __restrict y, int 
   for (int i = thread_id(); i < ffn; i += BLOCK) store(out + i, activation(to_float(gate[i])) * to_float(up[i]));
 }
 
+// gpt-oss's: the gate at most `limit`, up from -limit to limit. A NaN stays one.
+DEVICE float swiglu_clamped(float gate, float up, float alpha, float limit) {
+  gate = gate > limit ? limit : gate;
+  up = up > limit ? limit : up < -limit ? -limit : up;
+  return gate / (1.0f + exp_of(-alpha * gate)) * (up + 1.0f);
+}
+
 }  // namespace forge

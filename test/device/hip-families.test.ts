@@ -17,7 +17,8 @@ const shortened = (cases: readonly ParityCase[]): ParityCase[] =>
   cases.slice(-1).map((one) => ({ ...one, tokens: one.tokens.slice(0, 2), top: one.top.slice(0, 2) }));
 
 // The device simulates every thread: all families take minutes.
-const hashed = process.env.ROCMFORGE_FAMILIES === 'all' ? RANDOM_FAMILY_NAMES : (['gemma3', 'phi3', 'olmo2'] as const);
+const hashed =
+  process.env.ROCMFORGE_FAMILIES === 'all' ? RANDOM_FAMILY_NAMES : (['gemma3', 'phi3', 'olmo2', 'qwen3moe'] as const);
 
 describe.skipIf(missing !== undefined)('each family on a HIP device', () => {
   const double = new HipDouble();

@@ -124,7 +124,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
 
   const windowed = (layer: number): boolean => {
     if (window === 0) return false;
-    if (is('gemma2')) return layer % 2 === 0;
+    if (is('gemma2', 'gpt-oss')) return layer % 2 === 0;
     if (is('gemma3')) return layer % 6 < 5;
     if (is('olmo2')) return layer % 4 < 3;
     return is('phi3') && options.phi3Window === true;
@@ -168,9 +168,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
           const dot = keys[kvHead]!.reduce((sum, value, i) => sum + value * q[i]!, 0);
           return cap(dot * temperature(position) * attentionScale, scoreCap);
         });
-        const largest = Math.max(...scores);
+        const sink = has(`${block}.attn_sinks.weight`) ? tensor(`${block}.attn_sinks.weight`)[head]! : -Infinity;
+        const largest = Math.max(...scores, sink);
         const exponentials = scores.map((score) => Math.exp(score - largest));
-        const total = exponentials.reduce((sum, value) => sum + value, 0);
+        const total = exponentials.reduce((sum, value) => sum + value, Math.exp(sink - largest));
         for (const [i, { values }] of seen.entries()) {
           for (let e = 0; e < headDim; e++)
             out[head * headDim + e]! += (exponentials[i]! / total) * values[kvHead]![e]!;
@@ -203,6 +204,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const y = new Float64Array(size / x.length);
     for (let row = 0; row < y.length; row++) {
       for (let i = 0; i < x.length; i++) y[row]! += weight[which * size + row * x.length + i]! * x[i]!;
+      if (has(`${name}.bias`)) y[row]! += tensor(`${name}.bias`)[which * y.length + row]!;
     }
     return y;
   };
@@ -216,7 +218,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
-    const weights = is('glm4moe') ? scores.map(sigmoid) : softmax(scores);
+    const weights = is('gpt-oss') ? scores : is('glm4moe') ? scores.map(sigmoid) : softmax(scores);
     const choice = has(`${block}.exp_probs_b.bias`)
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
       : weights;
@@ -224,14 +226,23 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     // In scores, of which sigmoid's are its arguments.
     options.onGap?.(Math.abs(scores[ranked[used - 1]!]! - scores[ranked[used]!]!));
     const chosen = ranked.slice(0, used);
+    if (is('gpt-oss')) {
+      const shares = softmax(Float64Array.from(chosen, (e) => scores[e]!));
+      for (const [i, e] of chosen.entries()) weights[e] = shares[i]!;
+    }
     const isNormalized =
       is('llama', 'qwen3moe', 'granitemoe') || metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
     const scale = number('expert_weights_scale', 1);
     const y = new Float64Array(hidden);
     for (const e of chosen) {
-      const gate = productOf(`${block}.ffn_gate_exps`, e, count, x).map(silu);
-      const up = productOf(`${block}.ffn_up_exps`, e, count, x);
+      const clamped = is('gpt-oss');
+      const gate = productOf(`${block}.ffn_gate_exps`, e, count, x).map((value) =>
+        clamped ? Math.min(value, 7) * sigmoid(1.702 * Math.min(value, 7)) : silu(value),
+      );
+      const up = productOf(`${block}.ffn_up_exps`, e, count, x).map((value) =>
+        clamped ? Math.max(-7, Math.min(7, value)) + 1 : value,
+      );
       const down = productOf(
         `${block}.ffn_down_exps`,
         e,
@@ -279,7 +290,10 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     });
     xs = xs.map((x) => {
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
-      const added = after('post_ffw_norm', ffn(layer, before(is('glm4moe') ? 'post_attention_norm' : 'ffn_norm', x)));
+      const added = after(
+        'post_ffw_norm',
+        ffn(layer, before(is('glm4moe', 'gpt-oss') ? 'post_attention_norm' : 'ffn_norm', x)),
+      );
       return x.map((value, i) => value + added[i]!);
     });
   }

@@ -17,6 +17,8 @@ export interface RandomFamily {
   /** Norms of a block, as wide as the residual stream. Default: attn_norm, ffn_norm. */
   readonly norms?: readonly string[];
   readonly isTied?: boolean;
+  /** Each head has a sink. */
+  readonly hasSinks?: true;
   /** Blocks of experts. */
   readonly experts?: RandomExperts;
   /** Vectors of the file: their elements' mean. */
@@ -36,6 +38,8 @@ export interface RandomExperts {
   readonly dense?: number;
   /** The shared expert has a gate. */
   readonly isGated?: true;
+  /** Routers and experts have biases. */
+  readonly isBiased?: true;
   /** The choice has a bias. */
   readonly hasChoiceBias?: true;
 }
@@ -199,6 +203,22 @@ export const RANDOM_FAMILIES = {
       expert_gating_func: 2,
     },
     scaled: { ffn_gate_inp: 2 },
+  },
+  'gpt-oss': {
+    architecture: 'gpt-oss',
+    heads: [4, 2, 64],
+    biases: [...QKV, 'attn_output'],
+    norms: ['attn_norm', 'post_attention_norm'],
+    hasSinks: true,
+    experts: { count: 8, used: 3, ffn: 64, isBiased: true },
+    metadata: {
+      'attention.sliding_window': 24,
+      'rope.scaling.type': 'yarn',
+      'rope.scaling.factor': typed.f32(4),
+      'rope.scaling.original_context_length': 64,
+    },
+    // Gates beyond their limit.
+    scaled: { ffn_gate_inp: 4, ffn_gate_exps: 4, ffn_up_exps: 4 },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 

@@ -136,9 +136,11 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       data,
     });
   };
-  const vector = (name: string, length: number, mean: number): void => {
-    const data = new Uint8Array(Float32Array.from({ length }, () => mean + 0.1 * random()).buffer);
-    builder.tensor(name, { type: 'F32', dims: [length], data });
+  const vector = (name: string, length: number, mean: number, count?: number): void => {
+    const data = new Uint8Array(
+      Float32Array.from({ length: length * (count ?? 1) }, () => mean + 0.1 * random()).buffer,
+    );
+    builder.tensor(name, { type: 'F32', dims: count === undefined ? [length] : [length, count], data });
   };
   const norm = (name: string): void => vector(name, hidden, 1);
   matrix('token_embd.weight', hidden, tokens.length, 1, paddedRows);
@@ -162,10 +164,17 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
       vector(`${block}.attn_q_norm.weight`, family.headNorms === 'head' ? headDim : heads * headDim, 1);
       vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
     }
+    if (family.hasSinks) vector(`${block}.attn_sinks.weight`, heads, 1);
     for (const name of norms.slice(norms[0] === 'attn_norm' ? 1 : 0)) norm(`${block}.${name}.weight`);
     if (experts !== undefined && layer >= (experts.dense ?? 0)) {
       matrix(`${block}.ffn_gate_inp.weight`, hidden, experts.count);
       if (experts.hasChoiceBias) vector(`${block}.exp_probs_b.bias`, experts.count, 0);
+      if (experts.isBiased) {
+        vector(`${block}.ffn_gate_inp.bias`, experts.count, 0);
+        vector(`${block}.ffn_gate_exps.bias`, wide(experts.ffn), 0, experts.count);
+        vector(`${block}.ffn_up_exps.bias`, wide(experts.ffn), 0, experts.count);
+        vector(`${block}.ffn_down_exps.bias`, hidden, 0, experts.count);
+      }
       matrix(`${block}.ffn_gate_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
       matrix(`${block}.ffn_up_exps.weight`, hidden, wide(experts.ffn), undefined, 0, experts.count);
       matrix(`${block}.ffn_down_exps.weight`, wide(experts.ffn), hidden, undefined, 0, experts.count);

@@ -9,7 +9,8 @@ import {
   output,
   rowsApart,
 } from '../device/contract.js';
-import { elementwise, exact, roundings } from '../device/tolerance.js';
+import { elementwise, exact, roundings, stored } from '../device/tolerance.js';
+import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './columns.js';
 import {
   BLOCK_TYPES,
   type BlockType,
@@ -21,7 +22,9 @@ import {
   WEIGHT_FLOAT_TYPES,
   type WeightFloatType,
 } from './formats.js';
+import { chunksOf, FRAGMENT_FORMATS, type FragmentFormat, fragmentInput, tileBytes, tilesOf } from './fragments.js';
 import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
+import { LINEAR_FORMS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './linear.js';
 import { MATMUL_TOKENS, matmul } from './matmul.js';
 import {
   MATMUL_PACKED_ROWS,
@@ -45,6 +48,7 @@ import {
 } from './matmul-tile.js';
 import { ORDER } from './reduction-order.js';
 import { packedRowBytes } from './repack.js';
+import { swiglu } from './swiglu.js';
 
 /** The most experts that a layer has, and that a row is sent to. */
 export const MOST_EXPERTS = 512;
@@ -119,6 +123,44 @@ export const combineExperts = defineKernel({
   tolerance: roundings('used · 2⁻²⁴ · sum |weight · y|: one chain', ({ used }) => used!),
 });
 
+export const biasAddExperts = defineKernel({
+  name: 'bias_add_experts',
+  source: 'bias_add_experts.hip',
+  summary: 'y[place_of[t][i]][n] += bias[ids[t][i]][n]',
+  arguments: [
+    rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
+    input('bias', 'f32', 'experts', 'out'),
+    input('ids', 'i32', 'rows', 'used'),
+    input('place_of', 'i32', 'rows', 'used'),
+    input('tokens', 'i32', '1'),
+    i32('out'),
+    i32('y_stride'),
+    i32('used'),
+  ],
+  grid: [{ of: 'pairs' }],
+  tolerance: exact('one rounding, the same as the reference rounded to f32'),
+});
+
+/** What {@link swigluClamped}'s numbers are in gpt-oss; no file has them. */
+export const CLAMPED_ALPHA = 1.702;
+export const CLAMPED_LIMIT = 7;
+
+export const swigluClamped = defineKernel({
+  name: 'swiglu_clamped',
+  source: 'swiglu_clamped.hip',
+  on: ['host', 'portable'],
+  summary: 'y = gate · sigmoid(alpha · gate) · (up + 1), the gate at most limit, up from -limit to limit',
+  arguments: [
+    input('gate_up', 'f32', 'rows', '2', 'ffn'),
+    output('y', 'f32', 'rows', 'ffn'),
+    i32('ffn'),
+    f32('alpha'),
+    f32('limit'),
+  ],
+  grid: [{ of: 'rows' }],
+  tolerance: elementwise,
+});
+
 export const gateRows = defineKernel({
   name: 'gate_rows',
   source: 'gate_rows.hip',
@@ -136,7 +178,8 @@ export const matmulExperts = (type: WeightFloatType) => {
   return defineKernel({
     name: `matmul_experts_${type}`,
     source: 'matmul.hip',
-    on: ['host', 'portable'],
+    // In fragments on Hopper's.
+    ...(type !== 'f32' && { on: ['host', 'portable'] as const }),
     summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k]',
     arguments: [
       input('weight', type, 'experts', 'out', 'in'),
@@ -247,6 +290,100 @@ export const matmulTileExperts = (type: TileType, form: TileForm) => {
   });
 };
 
+/** Dimension `chunks`: of a row. Rows copied to the places of their experts, as columns. */
+export const sendColumns = (type: TileType) =>
+  defineKernel({
+    name: `send_columns_${type}`,
+    source: 'convert_columns.hip',
+    on: 'hopper',
+    summary: 'y[place_of[t][i]] = x[t] in columns of 16-bit floats',
+    arguments: [
+      input('x', 'f32', 'rows', 'in'),
+      columnsOf('y', type, 'y_rows'),
+      input('place_of', 'i32', 'rows', 'used'),
+      input('tokens', 'i32', '1'),
+      saturatedCount,
+      i32('in'),
+      i32('y_rows'),
+      i32('used'),
+    ],
+    grid: [{ of: 'in', per: COLUMNS_PART }, { of: 'pairs' }],
+    multiples: [['y_rows', `${COLUMNS_MULTIPLE}`]],
+    tolerance: exact('one rounding'),
+  });
+
+/** SwiGLU of the places that rows were sent to, as columns. */
+export const swigluSentColumns = (type: TileType) =>
+  defineKernel({
+    name: `swiglu_sent_columns_${type}`,
+    source: 'swiglu_columns.hip',
+    on: 'hopper',
+    summary: 'swiglu of each place that a row was sent to, in columns of 16-bit floats',
+    arguments: [
+      input('gate_up', 'f32', 'places', '2', 'ffn'),
+      columnsOf('y', type, 'y_rows'),
+      input('place_of', 'i32', 'rows', 'used'),
+      input('tokens', 'i32', '1'),
+      saturatedCount,
+      i32('ffn'),
+      i32('y_rows'),
+      i32('used'),
+    ],
+    grid: [{ of: 'ffn', per: COLUMNS_PART }, { of: 'pairs' }],
+    multiples: [['y_rows', `${COLUMNS_MULTIPLE}`]],
+    tolerance: stored(type, swiglu.tolerance),
+  });
+
+/** {@link swigluClamped} of the places that rows were sent to, as columns. */
+export const swigluClampedSentColumns = (type: TileType) => {
+  const { grid, multiples, arguments: taken } = swigluSentColumns(type);
+  return defineKernel({
+    name: `swiglu_clamped_sent_columns_${type}`,
+    source: 'swiglu_columns.hip',
+    on: 'hopper',
+    summary: 'swiglu_clamped of each place that a row was sent to, in columns of 16-bit floats',
+    arguments: [...taken, f32('alpha'), f32('limit')],
+    grid,
+    multiples: multiples!,
+    tolerance: stored(type, swigluClamped.tolerance),
+  });
+};
+
+/** Forms of {@link linearExperts}: those of `linear` that bring each weight once a run. */
+const LINEAR_EXPERT_FORMS = ['one', 'few', 'wide16', 'wide32', 'wide64', 'wide128'] as const;
+type LinearExpertForm = (typeof LINEAR_EXPERT_FORMS)[number];
+
+/** {@link linear} of each expert's matrix and its run of columns. */
+export const linearExperts = (format: FragmentFormat, form: LinearExpertForm) => {
+  const { order, tolerance } = linear(format, form);
+  const { rows, columns } = LINEAR_FORMS[form];
+  const isWide = columns > 8;
+  return defineKernel({
+    name: `linear_experts_${form}_${format}`,
+    source: 'linear.hip',
+    on: 'hopper',
+    summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight as pack_fragments makes it, x in columns',
+    ...(isWide && { threads: LINEAR_WIDE_THREADS, dynamicSharedBytes: LINEAR_WIDE_LDS }),
+    arguments: [
+      aligned(128, input('weight', 'u8', 'experts', 'tiles', 'chunks', `${tileBytes(format)}`)),
+      columnsOf('x', fragmentInput(format), 'x_rows'),
+      rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
+      runs,
+      i32('tiles'),
+      i32('out'),
+      i32('in'),
+      i32('x_rows'),
+      i32('y_stride'),
+    ],
+    grid: isWide
+      ? [{ of: 'rows', per: columns }, { of: 'out', per: rows }, { of: 'runs' }]
+      : [{ of: 'out', per: rows }, { of: '1' }, { of: 'runs' }],
+    multiples: [['x_rows', `${COLUMNS_MULTIPLE}`]],
+    order: order!,
+    tolerance,
+  });
+};
+
 /** How rows are sent to experts: most of each, and the runs and places that they make. */
 export interface ExpertRows {
   readonly experts: number;
@@ -298,10 +435,33 @@ export function launchMatmulTileExperts(
   for (const form of TILE_FORM_NAMES) launch(matmulTileExperts(type, form), values, dims, when[form]);
 }
 
+/** y = weight of each row's expert · x, weights in fragments. */
+export function launchLinearExperts(
+  launch: Launch,
+  format: FragmentFormat,
+  sent: ExpertRows,
+  values: Omit<ValuesOf<ReturnType<typeof linearExperts>>, 'tiles'>,
+): void {
+  const { experts, rows, runs: active, places } = sent;
+  const dims = { experts, rows, runs: active, places, chunks: chunksOf(values.in) };
+  const all = { ...values, tiles: tilesOf(values.out) };
+  // Runs of up to 8 rows on average: wide32, which brings each weight once for 32.
+  const bounds = [1, 8, 16, Math.max(17, fromRows(sent, 16)), 0, 0];
+  bounds[4] = Math.max((bounds[3] as number) + 1, fromRows(sent, 48));
+  bounds[5] = rows.max;
+  for (const [i, form] of LINEAR_EXPERT_FORMS.entries()) {
+    const [atLeast, atMost] = [i === 0 ? 0 : (bounds[i - 1] as number) + 1, bounds[i] as number];
+    if (atLeast > rows.max) break;
+    launch(linearExperts(format, form), all, dims, { count: rows, atLeast, atMost: Math.min(atMost, rows.max) });
+  }
+}
+
 export const expertsContracts: readonly KernelContract[] = [
   routeExperts,
   groupByExpert,
   combineExperts,
+  biasAddExperts,
+  swigluClamped,
   gateRows,
   ...WEIGHT_FLOAT_TYPES.map(matmulExperts),
   ...BLOCK_TYPES.flatMap((type) => [
@@ -311,4 +471,6 @@ export const expertsContracts: readonly KernelContract[] = [
     matmulPackedExpertsTile(type),
   ]),
   ...TILE_TYPES.flatMap((type) => TILE_FORM_NAMES.map((form) => matmulTileExperts(type, form))),
+  ...TILE_TYPES.flatMap((type) => [sendColumns(type), swigluSentColumns(type), swigluClampedSentColumns(type)]),
+  ...FRAGMENT_FORMATS.flatMap((format) => LINEAR_EXPERT_FORMS.map((form) => linearExperts(format, form))),
 ];

@@ -62,7 +62,8 @@ export class AttentionLayers {
     }
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
     const columns = form.writesColumns ? this.products.asColumns(this.columns, wanted) : undefined;
-    const extras = { norms: isFused ? norms : undefined, columns };
+    const sinks = value.sinks && this.recorded.weights.vector(value.sinks);
+    const extras = { norms: isFused ? norms : undefined, columns, sinks };
     form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
     return columns === undefined ? { f32: this.out } : { [wanted]: columns.y };
   }
@@ -85,8 +86,8 @@ export class AttentionLayers {
   }
 
   /** How layers of this shape attend. */
-  private formFor({ heads, kvHeads, headDim, scale, window, softcap }: Attention): AttentionForm {
-    const shape = { heads, kvHeads, headDim, scale, window, softcap };
+  private formFor({ heads, kvHeads, headDim, scale, window, softcap, sinks }: Attention): AttentionForm {
+    const shape = { heads, kvHeads, headDim, scale, window, softcap, hasSinks: sinks !== undefined };
     const key = Object.values(shape).join();
     let form = this.forms.get(key);
     if (form === undefined) {

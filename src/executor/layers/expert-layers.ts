@@ -1,12 +1,14 @@
-import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
+import { RocmForgeError } from '../../shared/errors.js';
+import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
 import type { StepTables } from '../model/step-tables.js';
-import type { Experts } from '../model/values.js';
+import type { VectorRef } from '../model/tensors.js';
+import { type Experts, expertMatrices } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
-import { type Fusion, GATED_FUSIONS } from './fusions.js';
-import { type Activation, asForm, Products } from './products.js';
+import { type ColumnsSite, type Fusion, GATED_FUSIONS } from './fusions.js';
+import { type Activation, asForm, Products, type SentRows, type Target } from './products.js';
 
 /** What expert layers are recorded with. */
 export interface ExpertSite {
@@ -39,6 +41,8 @@ export class ExpertLayers {
   /** `[experts, 3]` and, of the places, `[places]` */
   private readonly runs: DeviceBuffer;
   private readonly rowOf: DeviceBuffer;
+  /** Of the places, as columns; undefined where they are not taken so. */
+  private readonly sentColumns: DeviceBuffer | undefined;
   /** Of the places: `[places, hidden]`, `[places, 2, ffn]`, `[places, ffn]` and `[places, hidden]`. */
   private readonly sent: DeviceBuffer;
   private readonly gateUp: DeviceBuffer;
@@ -67,7 +71,7 @@ export class ExpertLayers {
     const used = most(({ router }) => router.used);
     const hidden = most(({ down }) => down.rows);
     const ffn = most(({ gate }) => gate.rows);
-    this.places = rows * used;
+    this.places = rows * used + (device.deviceClass === 'hopper' ? experts * (COLUMNS_ALIGN - 1) : 0);
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const zeros = (elements: number) => memory.upload(new Int32Array(elements));
     this.scores = f32(rows * experts);
@@ -80,21 +84,27 @@ export class ExpertLayers {
     this.gateUp = f32(this.places * 2 * ffn);
     this.made = f32(this.places * hidden);
     this.unbiased = memory.upload(new Float32Array(experts));
-    this.placed = new Products(device, memory, plan, this.places, Math.max(hidden, ffn), tables.saturated);
-    this.gated = this.placed.roomInBoth(memory, this.places, ffn);
+    // A run's last columns are read with as many behind them as a block takes.
+    const room = this.places + (device.deviceClass === 'hopper' ? kernels.COLUMNS_MULTIPLE : 0);
+    this.placed = new Products(device, memory, plan, room, Math.max(hidden, ffn), tables.saturated);
+    this.gated = this.placed.roomInBoth(memory, room, ffn);
+    this.sentColumns = this.placed.roomForColumns(memory, room, hidden);
   }
 
   /** y = the value, `[rows, hidden]` f32. @param input of the router and the experts, in f32 */
   record(value: Experts, input: Activation, y: DeviceBuffer): void {
     const { plan, weights } = this.site;
-    const { router, gate, up, down } = value;
+    const { router } = value;
     const { used, choiceBias } = router;
     const experts = router.weight.rows;
-    const [hidden, ffn] = [down.rows, gate.rows];
     const { count, present: tokens } = this.tokens;
-    const placedRows = { ...count, max: this.places, times: used };
+    const { site: columns } = this.columnsOf(value);
 
     this.products.multiply(weights.matrix(router.weight), input, { y: this.scores, stride: experts });
+    if (router.bias !== undefined) {
+      const bias = weights.vector(router.bias);
+      plan.launch(kernels.biasAdd, { y: this.scores, bias, out: experts }, { rows: count });
+    }
     plan.launch(
       kernels.routeExperts,
       {
@@ -110,16 +120,12 @@ export class ExpertLayers {
     const places = { row_of: this.rowOf, place_of: this.placeOf };
     plan.launch(
       kernels.groupByExpert,
-      { ids: this.ids, tokens, runs: this.runs, ...places, experts, used, align: 1 },
+      {
+        ...{ ids: this.ids, tokens, runs: this.runs, ...places, experts, used },
+        align: columns === undefined ? 1 : COLUMNS_ALIGN,
+      },
       { rows: count, places: this.places },
     );
-    plan.launch(
-      kernels.gatherRows,
-      { x: input.forms.f32 as DeviceBuffer, y: this.sent, index: this.rowOf, hidden },
-      { tokens: count, samples: placedRows },
-    );
-
-    const rows = { count: placedRows, present: tokens };
     const sent = {
       experts,
       rows: count,
@@ -127,10 +133,71 @@ export class ExpertLayers {
       places: this.places,
       table: this.runs,
     };
+    const x = input.forms.f32 as DeviceBuffer;
+    if (columns === undefined) this.multiplyRows(value, x, sent);
+    else this.multiplyColumns(value, x, sent, columns);
+    const hidden = value.down.rows;
+    if (value.biases !== undefined) this.addBias(value, value.biases.down, hidden, { y: this.made, stride: hidden });
+    plan.launch(
+      kernels.combineExperts,
+      { y: this.made, place_of: this.placeOf, weights: this.shares, x: y, tokens, hidden, used },
+      { rows: count, places: this.places },
+    );
+  }
+
+  /** Gates and ups with their biases. */
+  private addGateBiases(value: Experts): void {
+    if (value.biases === undefined) return;
+    const { gate, up } = value.biases;
+    const ffn = value.gate.rows;
+    for (const [i, bias] of [gate, up].entries())
+      this.addBias(value, bias, ffn, { y: bufferFrom(this.gateUp, i * ffn), stride: 2 * ffn });
+  }
+
+  private addBias({ router }: Experts, bias: VectorRef, out: number, target: Target): void {
+    const { used, weight } = router;
+    const { count, present: tokens } = this.tokens;
+    const values = { ids: this.ids, place_of: this.placeOf, tokens, out, used };
+    this.site.plan.launch(
+      kernels.biasAddExperts,
+      { y: target.y, bias: this.site.weights.vector(bias), y_stride: target.stride, ...values },
+      {
+        ...{ rows: count, experts: weight.rows, places: this.places },
+        pairs: { ...count, max: count.max * used, times: used },
+      },
+    );
+  }
+
+  /** Where places are columns; undefined where they are rows. */
+  private columnsOf(value: Experts): { readonly site: ColumnsSite | undefined } {
+    const layouts = new Set(expertMatrices(value).map((matrix) => this.site.weights.matrix(matrix).layout));
+    if (this.placed.columns === undefined || !layouts.has('fragments')) return { site: undefined };
+    if (layouts.size === 1) return { site: this.placed.columns };
+    const { name } = value.gate.tensor;
+    throw new RocmForgeError('MODEL_UNSUPPORTED', `${name}: experts of which some matrices are F32 are not built yet`, {
+      tensor: name,
+    });
+  }
+
+  /** What the experts make of rows that are copied to their places. */
+  private multiplyRows(value: Experts, x: DeviceBuffer, sent: SentRows): void {
+    const { plan, weights } = this.site;
+    const { gate, up, down, router } = value;
+    const [hidden, ffn] = [down.rows, gate.rows];
+    const { count, present } = this.tokens;
+    const placedRows = { ...count, max: count.max * router.used, times: router.used };
+    plan.launch(
+      kernels.gatherRows,
+      { x, y: this.sent, index: this.rowOf, hidden },
+      { tokens: count, samples: placedRows },
+    );
+    const rows = { count: placedRows, present };
     const sentRows: Activation = { columns: hidden, rows, forms: { f32: this.sent } };
     const stride = 2 * ffn;
     this.placed.multiplyExperts(weights.matrix(gate), sentRows, sent, { y: this.gateUp, stride });
     this.placed.multiplyExperts(weights.matrix(up), sentRows, sent, { y: this.gateUp, stride, column: ffn });
+
+    this.addGateBiases(value);
 
     const downward = weights.matrix(down);
     const form = this.placed.formOf(downward);
@@ -139,7 +206,10 @@ export class ExpertLayers {
         ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
     const gated = rule === undefined ? this.gated.f32 : asForm(this.gated.other, form);
-    if (rule === undefined) {
+    if (value.activation === 'clamped') {
+      const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
+      plan.launch(kernels.swigluClamped, { gate_up: this.gateUp, y: gated, ffn, ...clamp }, { rows: placedRows });
+    } else if (rule === undefined) {
       const kernel = value.activation === 'silu' ? kernels.swiglu : kernels.geglu;
       plan.launch(kernel, { gate_up: this.gateUp, y: gated, ffn }, { rows: placedRows });
     } else {
@@ -147,13 +217,53 @@ export class ExpertLayers {
     }
     const gatedRows = { columns: ffn, rows, forms: { [rule === undefined ? 'f32' : form]: gated } };
     this.placed.multiplyExperts(downward, gatedRows, sent, { y: this.made, stride: hidden });
-    plan.launch(
-      kernels.combineExperts,
-      { y: this.made, place_of: this.placeOf, weights: this.shares, x: y, tokens, hidden, used },
-      { rows: count, places: this.places },
-    );
+  }
+
+  /** The same of columns: rows are written as such where they are sent, and so is what the gate leaves. */
+  private multiplyColumns(value: Experts, x: DeviceBuffer, sent: SentRows, site: ColumnsSite): void {
+    const { plan, weights } = this.site;
+    const { gate, up, down, router } = value;
+    const [hidden, ffn, used] = [down.rows, gate.rows, router.used];
+    const { count, present: tokens } = this.tokens;
+    const { rows: y_rows, saturated } = site;
+    const pairs = { ...count, max: count.max * used, times: used };
+    const dims = { rows: count, pairs, places: this.places };
+    const shared = { place_of: this.placeOf, tokens, saturated, y_rows, used };
+    const rows = { count: pairs, present: tokens };
+    for (const [i, matrix] of [gate, up].entries()) {
+      const weight = weights.matrix(matrix);
+      const form = this.placed.formOf(weight) as kernels.TileType;
+      const y = asForm(this.sentColumns as DeviceBuffer, form);
+      // The second takes what the first did, in the same form.
+      if (i === 0 || weight.type !== gate.type)
+        plan.launch(
+          kernels.sendColumns(form),
+          { x, y, in: hidden, ...shared },
+          { ...dims, chunks: kernels.chunksOf(hidden) },
+        );
+      const target = { y: this.gateUp, stride: 2 * ffn, column: i * ffn };
+      this.placed.multiplyExperts(weight, { columns: hidden, rows, forms: { [form]: y } }, sent, target);
+    }
+    this.addGateBiases(value);
+    const weight = weights.matrix(down);
+    const form = this.placed.formOf(weight) as kernels.TileType;
+    const y = asForm(this.gated.other, form);
+    const gated = { gate_up: this.gateUp, y, ffn, ...shared };
+    const gatedDims = { ...dims, chunks: kernels.chunksOf(ffn) };
+    if (value.activation === 'clamped') {
+      const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
+      plan.launch(kernels.swigluClampedSentColumns(form), { ...gated, ...clamp }, gatedDims);
+    } else if (value.activation === 'silu') plan.launch(kernels.swigluSentColumns(form), gated, gatedDims);
+    else throw new Error(`no experts are gated by ${value.activation}`);
+    this.placed.multiplyExperts(weight, { columns: ffn, rows, forms: { [form]: y } }, sent, {
+      y: this.made,
+      stride: hidden,
+    });
   }
 }
+
+/** Where runs of columns begin: the pieces of eight rows are swapped together (`kernels/forge/columns.h`). */
+const COLUMNS_ALIGN = 8;
 
 /** Runs that a step can have, as a multiple of what each row adds: grids count whole rows. */
 const runsOf = (experts: number, used: number): number => Math.ceil(experts / used) * used;

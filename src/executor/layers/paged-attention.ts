@@ -16,7 +16,9 @@ export interface AttentionSite {
   readonly plan: LaunchPlanRecorder;
   readonly tables: StepTables;
   readonly slots: Slots;
-  readonly shape: Pick<Attention, 'heads' | 'kvHeads' | 'headDim' | 'scale' | 'window' | 'softcap'>;
+  readonly shape: Pick<Attention, 'heads' | 'kvHeads' | 'headDim' | 'scale' | 'window' | 'softcap'> & {
+    readonly hasSinks?: boolean;
+  };
   readonly limits: Limits;
   readonly cache: KvCache;
   readonly fusions: ReadonlySet<Fusion>;
@@ -51,6 +53,8 @@ export interface AttentionExtras {
   readonly norms?: HeadNormValues | undefined;
   /** What the rows attend to is left there, and `out` is for what is between. */
   readonly columns?: kernels.AttendedColumns | undefined;
+  /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
+  readonly sinks?: DeviceBuffer | undefined;
 }
 
 /** A way to attend. */
@@ -108,7 +112,7 @@ export class PagedAttention implements AttentionForm {
     ropes: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    { norms, columns }: AttentionExtras = {},
+    { norms, columns, sinks }: AttentionExtras = {},
   ): void {
     const { tables, plan, shape, limits, cache } = this.site;
     const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
@@ -142,6 +146,10 @@ export class PagedAttention implements AttentionForm {
       turnAndAppend(this.site, layer, rope, ropes, qkv);
     }
     const values = { ...common, scale, out };
+    if (sinks !== undefined) {
+      plan.launch(kernels.attentionSinks(cache.type, headDim), { ...values, window, sinks }, { ...dims, tokens });
+      return;
+    }
     if (this.parts === undefined || cache.type === 'f32') {
       plan.launch(kernels.attentionPaged(cache.type, headDim), { ...values, window, softcap }, { ...dims, tokens });
       return;

@@ -118,7 +118,11 @@ export class Products {
     const launch: Launch = (...launched) => this.plan.launch(...launched);
     const { experts, places, runs, rows } = sent;
     const dims = { experts, places, runs, rows };
-    if (form === 'f16' || form === 'bf16') {
+    if (weight.layout === 'fragments') {
+      const format = kernels.fragmentFormat(type as kernels.FragmentType);
+      const x_rows = this.columns?.rows as number;
+      kernels.launchLinearExperts(launch, format, sent, { ...shared, in: columns, x_rows, y_stride: stride });
+    } else if (form === 'f16' || form === 'bf16') {
       kernels.launchMatmulTileExperts(launch, form, sent, { ...shared, in: columns, y_stride: stride });
     } else if (kernels.isBlockType(type) && weight.layout === 'planes') {
       kernels.launchMatmulPackedExperts(launch, type, columns, sent, { ...shared, y_stride: stride });

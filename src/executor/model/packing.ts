@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufTensor } from '../../shared/gguf/reader.js';
-import type { Device, DeviceBuffer } from '../device/device.js';
+import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import {
   BLOCK_TYPES,
   type BlockType,
@@ -65,14 +65,19 @@ const fragments: Packing = {
   },
   pack: async (device, tensor, source, target) => {
     const type = typeOf(tensor, FRAGMENT_TYPES) as FragmentType;
-    const [columns = 0, out = 0] = tensor.dims;
+    const [columns = 0, out = 0, experts = 1] = tensor.dims;
     const overflow = device.upload(Int32Array.of(0));
     try {
       const recorder = new LaunchPlanRecorder(device, 0);
-      const elements = isBlockType(type) ? source : { ...source, dtype: type, elements: columns * out };
+      const all = isBlockType(type) ? source : { ...source, dtype: type, elements: columns * out * experts };
       const blocks = isBlockType(type) ? { blocks: columns / blockFormat(type).blockElements } : {};
       const dims = { ...blocks, tiles: tilesOf(out), chunks: chunksOf(columns) };
-      recorder.launch(packFragments(type), { source: elements, target, overflow, out, in: columns }, dims);
+      // Tiles are of one matrix.
+      for (let expert = 0; expert < experts; expert++) {
+        const from = bufferFrom(all, (all.elements / experts) * expert);
+        const to = bufferFrom(target, fragmentBytes(type, out, columns) * expert);
+        recorder.launch(packFragments(type), { source: from, target: to, overflow, out, in: columns }, dims);
+      }
       await recorder.run();
       const [flag = 0] = new Int32Array(device.native.read(overflow.address, 4).slice().buffer);
       if (flag !== 1) return;

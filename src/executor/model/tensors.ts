@@ -78,7 +78,17 @@ export class TensorCatalog {
 
   /** An f32 vector of exactly this length. Throws as {@link matrix} does. */
   vector(name: string, length: number): VectorRef {
-    const tensor = this.tensor(name, [length]);
+    return this.floatsOf(name, [length]);
+  }
+
+  /** An f32 vector of exactly this length for each of `experts`, behind each other. Throws as {@link matrix} does. */
+  vectors(name: string, experts: number, length: number): VectorRef {
+    return this.floatsOf(name, [length, experts]);
+  }
+
+  private floatsOf(name: string, dims: readonly number[]): VectorRef {
+    const tensor = this.tensor(name, dims);
+    const length = dims.reduce((product, size) => product * size, 1);
     if (tensor.type === 'F32') return { tensor, length };
     throw new RocmForgeError('MODEL_UNSUPPORTED', `tensor ${name} is ${tensor.type}; norms and biases must be F32`, {
       tensor: name,

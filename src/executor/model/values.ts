@@ -79,6 +79,8 @@ export interface Attention {
   readonly window?: number | undefined;
   /** Scores become softcap · tanh(score / softcap); undefined: they stay. */
   readonly softcap?: number | undefined;
+  /** A score more of each head's softmax, `[heads]`, which nothing is added for; Xiao et al. (2024). */
+  readonly sinks?: VectorRef | undefined;
   /** q and k are normalized before they are turned. */
   readonly headNorms: HeadNorms | undefined;
   readonly rope: Rope;
@@ -127,7 +129,10 @@ export interface Experts {
   readonly gate: MatrixRef;
   readonly up: MatrixRef;
   readonly down: MatrixRef;
-  readonly activation: Gated['activation'];
+  /** Of each expert, `[experts, rows of its matrix]`; all of them or none. */
+  readonly biases?: { readonly gate: VectorRef; readonly up: VectorRef; readonly down: VectorRef } | undefined;
+  /** clamped: gate / (1 + e^(-1.702 gate)) · (up + 1), the gate at most 7 and up from -7 to 7; gpt-oss's. */
+  readonly activation: Gated['activation'] | 'clamped';
   readonly of: Residual | Value;
 }
 
@@ -135,6 +140,8 @@ export interface Experts {
 export interface Router {
   /** `[experts, hidden]` f32; a row's scores are its products with it. */
   readonly weight: MatrixRef;
+  /** Added to the scores, `[experts]`. */
+  readonly bias?: VectorRef | undefined;
   /** Experts of a row: those of the highest weight. */
   readonly used: number;
   /** A weight is a part of the softmax over all scores, a score's sigmoid, or a part of the softmax over the chosen. */

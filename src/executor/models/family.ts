@@ -29,6 +29,7 @@ export interface AttentionOptions {
   readonly headNorms?: HeadNorms;
   /** Whether it sees the latest positions alone. */
   readonly isWindowed?: boolean;
+  readonly sinks?: VectorRef;
 }
 
 /** What a family composes its layers of; sizes that all layers share are filled in from the model's parameters. */
@@ -122,17 +123,22 @@ export class Layers {
   }
 
   /** The block's experts, and the expert that every row is sent to where there is one; of a dense block its gated MLP. */
-  ffn(block: string, layer: number, of: Residual | Value): Value {
+  ffn(block: string, layer: number, of: Residual | Value, activation: Experts['activation'] = 'silu'): Value {
     const { experts } = this.model;
     if (experts === undefined || layer < experts.denseLayers) return this.mlp(block, of);
-    const routed = this.added(this.experts(block, experts, of));
+    const routed = this.added(this.experts(block, experts, of, activation));
     if (experts.sharedFfnSize === 0) return routed;
     const shared = this.gatedMlp(block, '_shexp', experts.sharedFfnSize, of);
     return { kind: 'sum', of: [routed, this.added(this.rowGated(`${block}.ffn_gate_inp_shexp`, of, shared))] };
   }
 
   /** The block's `ffn_gate_exps`, `ffn_up_exps` and `ffn_down_exps`, chosen by `ffn_gate_inp`, and by `exp_probs_b` if it is there. */
-  private experts(block: string, parameters: ExpertParameters, of: Residual | Value): Experts {
+  private experts(
+    block: string,
+    parameters: ExpertParameters,
+    of: Residual | Value,
+    activation: Experts['activation'],
+  ): Experts {
     const { hiddenSize } = this.model;
     const { count, usedPerToken: used, ffnSize, scoring, isNormalized, scale } = parameters;
     const matrices = (name: string, rows: number, columns: number) =>
@@ -140,13 +146,23 @@ export class Layers {
     const bias = `${block}.exp_probs_b.bias`;
     const choiceBias = this.tensors.has(bias) ? this.tensors.vector(bias, count) : undefined;
     const weight = this.tensors.floats(`${block}.ffn_gate_inp.weight`, count, hiddenSize);
+    const added = `${block}.ffn_gate_inp.bias`;
+    const scoreBias = this.tensors.has(added) ? this.tensors.vector(added, count) : undefined;
+    const biases = (name: string, rows: number) => this.tensors.vectors(`${block}.${name}.bias`, count, rows);
     return {
       kind: 'experts',
-      router: { weight, used, scoring, isNormalized, scale, choiceBias },
+      router: { weight, bias: scoreBias, used, scoring, isNormalized, scale, choiceBias },
+      ...(this.tensors.has(`${block}.ffn_gate_exps.bias`) && {
+        biases: {
+          gate: biases('ffn_gate_exps', ffnSize),
+          up: biases('ffn_up_exps', ffnSize),
+          down: biases('ffn_down_exps', hiddenSize),
+        },
+      }),
       gate: matrices('ffn_gate_exps', ffnSize, hiddenSize),
       up: matrices('ffn_up_exps', ffnSize, hiddenSize),
       down: matrices('ffn_down_exps', hiddenSize, ffnSize),
-      activation: 'silu',
+      activation,
       of,
     };
   }
@@ -166,7 +182,7 @@ export class Layers {
     layer: number,
     qkv: Linear,
     rope: Rope,
-    { headNorms, isWindowed = false }: AttentionOptions = {},
+    { headNorms, isWindowed = false, sinks }: AttentionOptions = {},
   ): Attention {
     const { heads, kvHeads, headDim, contextLength, traits } = this.model;
     const scale = traits.attentionScale ?? 1 / Math.sqrt(headDim);
@@ -174,7 +190,7 @@ export class Layers {
     // What no context outgrows hides nothing.
     const window = size < contextLength ? size : undefined;
     const softcap = traits.attentionSoftcap;
-    return { kind: 'attention', layer, qkv, heads, kvHeads, headDim, scale, window, softcap, rope, headNorms };
+    return { kind: 'attention', layer, qkv, heads, kvHeads, headDim, scale, window, softcap, rope, headNorms, sinks };
   }
 
   isWindowed(layer: number): boolean {

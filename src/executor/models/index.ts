@@ -11,6 +11,7 @@ import { gemma2 } from './gemma2.js';
 import { gemma3 } from './gemma3.js';
 import { glm4 } from './glm4.js';
 import { glm4moe } from './glm4moe.js';
+import { gptOss } from './gpt-oss.js';
 import { granite } from './granite.js';
 import { granitemoe } from './granitemoe.js';
 import { llama } from './llama.js';
@@ -32,6 +33,7 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   gemma3,
   glm4,
   glm4moe,
+  'gpt-oss': gptOss,
   granite,
   granitemoe,
   llama,

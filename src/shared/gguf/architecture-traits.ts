@@ -21,6 +21,7 @@ export const ARCHITECTURES = [
   'qwen3moe',
   'granitemoe',
   'glm4moe',
+  'gpt-oss',
 ] as const;
 export type ArchitectureName = (typeof ARCHITECTURES)[number];
 
@@ -95,6 +96,7 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   qwen3moe: none,
   granitemoe: readGranite,
   glm4moe: none,
+  'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
   mistral3: (keys, { originalContextLength: length }) => {
     const scale = positiveOrNone(keys, 'attention.temperature_scale', SCALE);
     return scale === undefined ? {} : { temperature: { scale, length } };

@@ -32,6 +32,7 @@ const FORMS: Readonly<Record<string, Pick<Experts, 'scoring' | 'isNormalized'>>>
   qwen3moe: { scoring: 'softmax', isNormalized: true },
   granitemoe: { scoring: 'softmax', isNormalized: true },
   glm4moe: { scoring: 'sigmoid', isNormalized: false },
+  'gpt-oss': { scoring: 'chosen', isNormalized: false },
 };
 
 /** Of `expert_gating_func`. */
