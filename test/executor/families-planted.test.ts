@@ -1,7 +1,14 @@
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
-import { type Attention, type ModelGraph, type Residual, type Value, x } from '../../src/executor/model/values.js';
+import {
+  type Attention,
+  type Experts,
+  type ModelGraph,
+  type Residual,
+  type Value,
+  x,
+} from '../../src/executor/model/values.js';
 import { families } from '../../src/executor/models/index.js';
 import type { ArchitectureName } from '../../src/shared/gguf/architecture-traits.js';
 import type { ServableModel } from '../../src/shared/gguf/servable-model.js';
@@ -47,6 +54,14 @@ const noPostNorms: Mistake = (graph) => ({
   additions: graph.additions.map((value) => (value.kind === 'norm' ? (value.of as Value) : value)),
 });
 const silu = each((value) => (value.kind === 'gated' ? { ...value, activation: 'silu' } : value));
+const routers = (change: (router: Experts['router']) => Partial<Experts['router']>): Mistake =>
+  each((value) =>
+    value.kind === 'experts' ? { ...value, router: { ...value.router, ...change(value.router) } } : value,
+  );
+const noSharedExpert = each((value) => (value.kind === 'sum' ? value.of[0] : value));
+const swappedExperts = each((value) =>
+  value.kind === 'experts' ? { ...value, gate: value.up, up: value.gate } : value,
+);
 const unscaled = each((value) => (value.kind === 'scaled' ? value.of : value));
 
 const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake>>>> = {
@@ -152,6 +167,49 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     }),
     'logits divided': (graph) => ({ ...graph, logitsScale: 1 / graph.logitsScale! }),
     'pairs of halves': otherPairs,
+  },
+  'llama-experts': {
+    'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
+    'an expert less': routers(({ used }) => ({ used: used - 1 })),
+    'gate and up taken for one another': swappedExperts,
+  },
+  qwen2moe: {
+    'weights that add up to 1': routers(() => ({ isNormalized: true })),
+    'the shared expert without its gate': each((value) => (value.kind === 'row-gated' ? value.of : value)),
+    'no shared expert': noSharedExpert,
+  },
+  qwen3moe: {
+    'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
+    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+  },
+  granitemoe: {
+    'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
+    'no shared expert': noSharedExpert,
+    'what experts add as it is': each((value) =>
+      value.kind === 'scaled' && value.of.kind === 'experts' ? value.of : value,
+    ),
+  },
+  glm4moe: {
+    'a softmax': routers(() => ({ scoring: 'softmax' })),
+    'weights that do not add up to 1': routers(() => ({ isNormalized: false })),
+    'no scale of weights': routers(() => ({ scale: 1 })),
+    'a choice without its bias': routers(() => ({ choiceBias: undefined })),
+    'no shared expert': noSharedExpert,
+    'adjacent pairs': otherPairs,
+    'whole heads turned': wholeHeads,
+  },
+  'gpt-oss': {
+    'the softmax over all': routers(() => ({ scoring: 'softmax' })),
+    'no bias of scores': routers(() => ({ bias: undefined })),
+    'the bias of scores for the choice alone': routers(({ bias }) => ({ bias: undefined, choiceBias: bias })),
+    'no biases of experts': each((value) => (value.kind === 'experts' ? { ...value, biases: undefined } : value)),
+    'plain SwiGLU': each((value) => (value.kind === 'experts' ? { ...value, activation: 'silu' } : value)),
+    'no sinks': attentions(() => ({ sinks: undefined })),
+    'no window': attentions(() => ({ window: undefined })),
+    'the other layers windowed': attentions(({ layer }) => ({ window: layer % 2 === 0 ? undefined : 24 })),
+    'no bias of the attention’s output': each((value) =>
+      value.kind === 'linear' && value.of.kind === 'attention' ? { ...value, biases: undefined } : value,
+    ),
   },
 };
 

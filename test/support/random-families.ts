@@ -218,7 +218,7 @@ export const RANDOM_FAMILIES = {
       'rope.scaling.original_context_length': 64,
     },
     // Gates beyond their limit.
-    scaled: { ffn_gate_inp: 4, ffn_gate_exps: 4, ffn_up_exps: 4 },
+    scaled: { ffn_gate_inp: 3, ffn_gate_exps: 3, ffn_up_exps: 3, ffn_down_exps: 0.05 },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 
