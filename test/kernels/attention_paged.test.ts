@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { attentionPaged as contractOf, KV_Q8_HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import { attentionSinks, attentionPaged as contractOf, KV_Q8_HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { attentionPaged } from './reference/attention_paged.js';
 import { type QuantizedCache, quantizeCache } from './reference/kv_q8.js';
 import { expectClose } from './support/compare.js';
@@ -44,6 +44,21 @@ onEachTarget('attention_paged', (target) => {
       const expected = attentionPaged(step.qkv, step.cache, step.rows, step.heads, step.scale);
       expectClose(contractOf(shape.type, shape.headDim), await run(target, step), expected, {});
     }));
+
+  it('lets a sink take its part of each head’s weights', () =>
+    target.check(
+      fc.tuple(pagedCases(target.simulated ? 300 : 600), fc.constantFrom(0, 5, 128), fc.constantFrom(-50, 0, 3, 60)),
+      async ([drawn, window, level]) => {
+        const step = new PagedStep({ ...drawn, headDim: 64 }, lastAndInner);
+        const sinks = Float32Array.from({ length: step.heads }, (_, head) => level + head);
+        const { qkv, placement, dimensions, cache, scale } = step;
+        const values = { ...placement, qkv, k_cache: cache.k, v_cache: cache.v, sinks, window, scale };
+        const contract = attentionSinks(cache.type, 64);
+        const result = await target.launch(contract, values, { ...dimensions, tokens: step.rows.length });
+        const expected = attentionPaged(step.qkv, step.cache, step.rows, step.heads, scale, { window, sinks });
+        expectClose(contract, result.out as Float32Array, expected, {});
+      },
+    ));
 
   it('sees the latest positions alone where there is a window, and caps scores', () =>
     target.check(

@@ -148,7 +148,6 @@ export const CLAMPED_LIMIT = 7;
 export const swigluClamped = defineKernel({
   name: 'swiglu_clamped',
   source: 'swiglu_clamped.hip',
-  on: ['host', 'portable'],
   summary: 'y = gate · sigmoid(alpha · gate) · (up + 1), the gate at most limit, up from -limit to limit',
   arguments: [
     input('gate_up', 'f32', 'rows', '2', 'ffn'),

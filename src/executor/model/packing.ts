@@ -69,7 +69,9 @@ const fragments: Packing = {
     const overflow = device.upload(Int32Array.of(0));
     try {
       const recorder = new LaunchPlanRecorder(device, 0);
-      const all = isBlockType(type) ? source : { ...source, dtype: type, elements: columns * out * experts };
+      const all = isBlockType(type)
+        ? { ...source, elements: tensor.bytes }
+        : { ...source, dtype: type, elements: columns * out * experts };
       const blocks = isBlockType(type) ? { blocks: columns / blockFormat(type).blockElements } : {};
       const dims = { ...blocks, tiles: tilesOf(out), chunks: chunksOf(columns) };
       // Tiles are of one matrix.

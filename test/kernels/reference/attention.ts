@@ -1,7 +1,7 @@
 import type { Reference } from '../support/compare.js';
 
 /**
- * softmax(scale · q kᵀ) v of one query over `keys` and `values`, of which each entry is one token's head vector.
+ * softmax(scale · q kᵀ) v of one query, with `sink` a score more whose value is zero, over `keys` and `values`, of which each entry is one token's head vector.
  * Scores become softcap · tanh(score / softcap) where softcap is not 0. Nothing to attend to gives 0. Magnitude: max |v| ·
  * (1 + max scale · √(sum (q k)²) + softcap).
  */
@@ -11,6 +11,7 @@ export function attend(
   values: readonly ArrayLike<number>[],
   scale: number,
   softcap = 0,
+  sink = Number.NEGATIVE_INFINITY,
 ): Required<Reference> {
   const dim = q.length;
   let spread = 0;
@@ -24,9 +25,9 @@ export function attend(
     spread = Math.max(spread, Math.abs(scale) * Math.sqrt(squares));
     return softcap === 0 ? sum * scale : softcap * Math.tanh((sum * scale) / softcap);
   });
-  const largest = Math.max(...scores);
+  const largest = Math.max(...scores, sink);
   const weights = scores.map((score) => Math.exp(score - largest));
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const total = weights.reduce((sum, weight) => sum + weight, Math.exp(sink - largest));
   const result = new Float64Array(dim);
   let largestValue = 0;
   values.forEach((v, j) => {

@@ -12,7 +12,7 @@ export function attentionPaged(
   rows: readonly { readonly slot: number; readonly position: number }[],
   heads: number,
   scale: number,
-  { window = 0, softcap = 0 } = {},
+  { window = 0, softcap = 0, sinks }: { window?: number; softcap?: number; sinks?: Float32Array } = {},
 ): Required<Reference> {
   const { headDim, kvHeads } = cache;
   const values = new Float64Array(rows.length * heads * headDim);
@@ -28,6 +28,7 @@ export function attentionPaged(
         cache.context('v', slot, kvHead).slice(first, position + 1),
         scale,
         softcap,
+        sinks?.[head],
       );
       values.set(result.values, (row * heads + head) * headDim);
       magnitudes.set(result.magnitudes, (row * heads + head) * headDim);
