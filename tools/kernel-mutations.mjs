@@ -220,7 +220,7 @@ export const MUTATIONS = [
     name: 'every row names the tokens of slot 0',
     file: 'log_softmax_top.hip',
     from: 'write_given(l, biases + slot * (1 + 2 * entries), given',
-    to: 'write_given(l, biases, given',
+    to: 'write_given(l, biases + 0 * entries, given',
     test: 'log_softmax_top',
     with: ['likeliest_parts', 'log_softmax_merge'],
   },
