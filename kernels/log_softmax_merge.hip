@@ -7,17 +7,22 @@ KERNEL(log_softmax_merge, const float* __restrict logits,  // [samples, vocabula
        const int32_t* __restrict sample_row,               // [samples]
        const int32_t* __restrict row_slot,                 // [tokens]
        const int32_t* __restrict slots,                    // [slots, slot_words]
+       const int32_t* __restrict biases,                   // [slots, 1 + 2 * entries], see logit_bias
        const int32_t* __restrict likeliest,                // [samples, SAMPLE_PARTS, top_max], ids
        int32_t* __restrict output,                         // [samples, 3 + 2 * top_max]
-       int slot_words, int top_max, int vocabulary) {
+       int slot_words, int entries, int top_max, int vocabulary) {
   using namespace forge;
   const int sample = BLOCK_INDEX.x;
   const float* l = logits + static_cast<size_t>(sample) * vocabulary;
   int32_t* out = output + static_cast<size_t>(sample) * (3 + 2 * top_max);
-  const int asked = slots[static_cast<size_t>(row_slot[sample_row[sample]]) * slot_words + SLOT_LOGPROBS] - 1;
+  const size_t slot = row_slot[sample_row[sample]];
+  const int asked = slots[slot * slot_words + SLOT_LOGPROBS] - 1;
   if (asked < 0) return;
   const float log_sum = write_own(l, out[0] & ~OUTPUT_NON_FINITE, out, top_max, vocabulary);
   float* values = reinterpret_cast<float*>(out);
+
+  const int given = min_of(slots[slot * slot_words + SLOT_GIVEN_LOGPROBS], top_max);
+  write_given(l, biases + slot * (1 + 2 * entries), given, log_sum, out, top_max, vocabulary);
 
   const int of_part = min_of(asked, top_max);
   if (of_part == 0) return;

@@ -209,6 +209,22 @@ export const MUTATIONS = [
     test: 'top_p',
   },
   {
+    name: 'a named token counts itself twice',
+    file: 'forge/log_softmax.h',
+    from: 'out[2 + n] = static_cast<int>(ahead);',
+    to: 'out[2 + n] = static_cast<int>(ahead) + 1;',
+    test: 'log_softmax_top',
+    with: ['likeliest_parts', 'log_softmax_merge'],
+  },
+  {
+    name: 'every row names the tokens of slot 0',
+    file: 'log_softmax_top.hip',
+    from: 'write_given(l, biases + slot * (1 + 2 * entries), given',
+    to: 'write_given(l, biases + 0 * entries, given',
+    test: 'log_softmax_top',
+    with: ['likeliest_parts', 'log_softmax_merge'],
+  },
+  {
     name: 'top-k keeps one more',
     file: 'forge/select.h',
     from: 'n, k, [&](int i)',

@@ -1,10 +1,11 @@
 // What floods at the doors cost the gateway and others' streams: a table of the gateway's memory and of the gaps between a
 // stream's tokens, quiet and during each flood.
 //
-//   npm run build && node bench/gateway/floods.mjs [--seconds 8] [--only http-pipelined,grpc-ping]
+//   npm run build && node bench/gateway/floods.mjs [--seconds 8] [--rounds 3] [--apart] [--only http-pipelined,grpc-ping]
 //
-// Floods come from a process of their own; nothing leaves loopback.
-import { fork, spawn } from 'node:child_process';
+// Floods come from a process of their own; nothing leaves loopback. `--apart` gives them a core (1) on which nothing else
+// runs, and all else another (0), so that gaps tell what a flood costs the gateway and not what sending it costs a core.
+import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
@@ -76,6 +77,13 @@ const flood = (port, preface, bytes) => (next) => {
 };
 
 const FLOODS = {
+  // No flood, to compare those of slow readers with: as many generations, read as they come.
+  'streams-read': () =>
+    again(32, (next) => {
+      const socket = open(HTTP_PORT);
+      socket.write(post('/v1/completions', '{"prompt":"Once","max_tokens":400,"ignore_eos":true,"stream":true}'));
+      socket.on('close', next).resume();
+    }),
   'http-slow-readers': () =>
     again(64, (next) => {
       const body = JSON.stringify({ prompt: 'Once', max_tokens: 400, ignore_eos: true, stream: true, logprobs: 5 });
@@ -175,8 +183,17 @@ const FLOODS = {
 if (process.argv[2] === '--flood') {
   await FLOODS[process.argv[3]]();
 } else {
-  const { values } = parseArgs({ options: { seconds: { type: 'string', default: '8' }, only: { type: 'string' } } });
-  await measure(1000 * Number(values.seconds), values.only?.split(',') ?? Object.keys(FLOODS));
+  const { values } = parseArgs({
+    options: {
+      seconds: { type: 'string', default: '8' },
+      rounds: { type: 'string', default: '1' },
+      apart: { type: 'boolean', default: false },
+      only: { type: 'string' },
+    },
+  });
+  // The gateway, its executor and this client: all that is started from here but the floods.
+  if (values.apart) execFileSync('taskset', ['-cp', '0', String(process.pid)]);
+  await measure({ ...values, names: values.only?.split(',') ?? Object.keys(FLOODS) });
 }
 
 /** Times between events of streams that one reader has, one after the other. ms */
@@ -202,31 +219,55 @@ async function gapsFor(ms) {
   return { p50: gaps[Math.floor(gaps.length * 0.5)], p99: gaps[Math.floor(gaps.length * 0.99)], count: gaps.length };
 }
 
-async function measure(ms, names) {
-  console.log('| | gateway, MB at most | gap p50, ms | p99 | gaps |\n| --- | --- | --- | --- | --- |');
-  for (const name of ['quiet', ...names, 'quiet']) await measureOne(ms, name);
+/** Each round runs every flood once: of memory the most is told, of gaps the median of the rounds, of both ends of p99's. */
+async function measure({ seconds, rounds, apart, names }) {
+  const rows = new Map(['quiet', ...names].map((name) => [name, []]));
+  for (let round = 0; round < Number(rounds); round++) {
+    for (const [name, measured] of rows) measured.push(await measureOne(1000 * Number(seconds), name, apart));
+  }
+  console.log('| | gateway, MB at most | its processor, % | gap p50, ms | p99 | p99 of rounds |');
+  console.log('| --- | --- | --- | --- | --- | --- |');
+  for (const [name, measured] of rows) {
+    const sorted = (key) => measured.map((one) => one[key]).sort((a, b) => a - b);
+    const median = (key) => sorted(key)[Math.floor(measured.length / 2)].toFixed(1);
+    const p99s = sorted('p99').map((ms) => ms.toFixed(1));
+    const cells = [sorted('most').at(-1).toFixed(0), median('processor'), median('p50'), median('p99'), p99s.join(' ')];
+    console.log(`| ${[name, ...cells].join(' | ')} |`);
+  }
 }
 
 /** Each on a gateway of its own, so that nothing of one is another's. */
-async function measureOne(ms, name) {
+async function measureOne(ms, name, apart) {
   const options = ['--model', 'models/demo.gguf', '--device', 'host', '--listen', `127.0.0.1:${GRPC_PORT}`];
   const more = ['--http-listen', `127.0.0.1:${HTTP_PORT}`, '--max-sequences', '16'];
   const gateway = spawn(process.execPath, ['dist/cli/main.js', 'serve', ...options, ...more], { stdio: 'ignore' });
-  const memory = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))[1]) / 1024;
+  const procfs = (file) => readFileSync(`/proc/${gateway.pid}/${file}`, 'utf8');
+  const memory = () => Number(/VmRSS:\s+(\d+)/.exec(procfs('status'))[1]) / 1024;
+  // Ticks of 10 ms of user and system (proc(5), fields 14 and 15, counted from behind the name).
+  const processorMs = () => {
+    const fields = procfs('stat')
+      .replace(/^.*\) /, '')
+      .split(' ');
+    return 10 * (Number(fields[11]) + Number(fields[12]));
+  };
   try {
     while (!(await fetch(`http://127.0.0.1:${HTTP_PORT}/health`).catch(() => undefined))?.ok) {
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
     await gapsFor(2000);
-    const attacker = name === 'quiet' ? undefined : fork(fileURLToPath(import.meta.url), ['--flood', name]);
+    const flooder = [process.execPath, fileURLToPath(import.meta.url), '--flood', name];
+    const [command, ...rest] = apart ? ['taskset', '-c', '1', ...flooder] : flooder;
+    const attacker = name === 'quiet' ? undefined : spawn(command, rest, { stdio: 'ignore' });
     let most = 0;
     const timer = setInterval(() => {
       most = Math.max(most, memory());
     }, 100);
-    const { p50, p99, count } = await gapsFor(ms);
+    const before = processorMs();
+    const gaps = await gapsFor(ms);
+    const processor = ((processorMs() - before) / ms) * 100;
     clearInterval(timer);
     attacker?.kill('SIGKILL');
-    console.log(`| ${name} | ${most.toFixed(0)} | ${p50?.toFixed(1)} | ${p99?.toFixed(1)} | ${count} |`);
+    return { ...gaps, most, processor };
   } finally {
     const ended = new Promise((resolve) => gateway.once('exit', resolve));
     gateway.kill('SIGTERM');

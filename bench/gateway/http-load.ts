@@ -1,4 +1,5 @@
 import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
 import { MetricsSnapshot } from '../../src/cli/bench/prometheus.js';
 
 /** What the gateway took for streams over HTTP. */
@@ -18,30 +19,31 @@ export async function httpCostPerToken(
   metrics: string,
   streams: number,
   tokens: number,
+  /** The authority of the door's certificate, where it speaks TLS. */
+  ca?: Buffer,
 ): Promise<HttpCost> {
-  await offer(port, streams, Math.ceil(tokens / 4));
+  await offer(port, streams, Math.ceil(tokens / 4), ca);
   const before = await MetricsSnapshot.read(metrics);
-  const events = await offer(port, streams, tokens);
+  const events = await offer(port, streams, tokens, ca);
   const after = await MetricsSnapshot.read(metrics);
   const seconds = after.get('process_cpu_seconds_total') - before.get('process_cpu_seconds_total');
   return { us: (1e6 * seconds) / (streams * tokens), events: events / (streams * tokens) };
 }
 
 /** @returns the events that came */
-async function offer(port: number, streams: number, tokens: number): Promise<number> {
-  const counts = await Promise.all(Array.from({ length: streams }, () => stream(port, tokens)));
+async function offer(port: number, streams: number, tokens: number, ca?: Buffer): Promise<number> {
+  const counts = await Promise.all(Array.from({ length: streams }, () => stream(port, tokens, ca)));
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-function stream(port: number, tokens: number): Promise<number> {
+function stream(port: number, tokens: number, ca?: Buffer): Promise<number> {
   const body = JSON.stringify({ prompt: PROMPT, max_tokens: tokens, ignore_eos: true, stream: true });
   const head = `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n`;
   return new Promise((resolve, reject) => {
     let events = 0;
     let last = '';
-    const socket = connect(port, '127.0.0.1', () =>
-      socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`),
-    );
+    const send = () => socket.write(`${head}Content-Length: ${body.length}\r\n\r\n${body}`);
+    const socket = ca ? connectTls({ port, host: '127.0.0.1', ca }, send) : connect(port, '127.0.0.1', send);
     socket.on('data', (data) => {
       const text = data.toString('latin1');
       for (let at = text.indexOf('data: {'); at >= 0; at = text.indexOf('data: {', at + 1)) events += 1;

@@ -3,12 +3,13 @@
  * process of its own; processor time is the gateway's alone, from its own metrics.
  *
  *     npm run build:ts && npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .
- *     node build/bench/bench/gateway/measure.js [cpu] [doors] [pipeline] [prefix] [memory]
+ *     node build/bench/bench/gateway/measure.js [cpu] [doors] [tls] [pipeline] [prefix] [memory]
  *
  * Run it from the repository root; `memory` takes ten minutes and runs only when it is named. Ends with code 1 when a
  * bound does not hold.
  */
 import { MetricsSnapshot } from '../../src/cli/bench/prometheus.js';
+import { type IssuedCertificate, makeAuthority } from '../../test/support/certificates.js';
 import { executorRate } from './executor-rate.js';
 import { httpCostPerToken } from './http-load.js';
 import { offer, type Stack, startEcho, startStack } from './processes.js';
@@ -32,8 +33,9 @@ async function cpuPerToken(
   stack: Pick<Stack, 'address' | 'metrics'>,
   streams: number,
   tokens: number,
+  options: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly us: number; readonly tokensPerChunk: number }> {
-  const load = { clients: streams, requests: streams, 'prompt-tokens': 16, connections: 8 };
+  const load = { clients: streams, requests: streams, 'prompt-tokens': 16, connections: 8, ...options };
   await offer(stack, { ...load, tokens: Math.ceil(tokens / 4) });
   const report = await offer(stack, { ...load, tokens, seed: 2 });
   if (Object.keys(report.failed).length > 0 || report.tokens !== streams * tokens) {
@@ -98,6 +100,35 @@ async function doors(): Promise<void> {
       ratio <= 2,
     );
   });
+}
+
+/** Each round measures both, so that what else the machine does falls on both; the median of the rounds counts. */
+async function tls(): Promise<void> {
+  const authority = makeAuthority('bench');
+  const ratios: Record<'gRPC' | 'HTTP', string[]> = { gRPC: [], HTTP: [] };
+  const told = (plain: number, secured: number) =>
+    `${(secured / plain).toFixed(2)} (${secured.toFixed(1)} / ${plain.toFixed(1)} µs)`;
+  for (let round = 0; round < 3; round++) {
+    const measured = async (certificate?: IssuedCertificate) =>
+      await withStack({ stepMs: 50, maxSequences: 256, isLoopback: true, tls: certificate }, async (stack) => {
+        const grpc = await cpuPerToken(stack, 256, 200, certificate && { ca: authority.ca });
+        const http = await httpCostPerToken(stack.httpPort, stack.metrics, 256, 200, certificate && authority.caPem);
+        return { grpc: grpc.us, http: http.us };
+      });
+    const plain = await measured();
+    const secured = await measured(authority.issue('localhost'));
+    ratios.gRPC.push(told(plain.grpc, secured.grpc));
+    ratios.HTTP.push(told(plain.http, secured.http));
+  }
+  for (const [door, all] of Object.entries(ratios)) {
+    all.sort((a, b) => Number.parseFloat(a) - Number.parseFloat(b));
+    record(
+      `CPU a token, 256 streams, 50 ms steps, ${door} over TLS, of ${door} in clear, lowest / median / highest of 3`,
+      all.join(' / '),
+      'median ≤ 1.5',
+      Number.parseFloat(all[1] ?? '') <= 1.5,
+    );
+  }
 }
 
 async function pipeline(): Promise<void> {
@@ -192,9 +223,9 @@ async function memory(): Promise<void> {
   });
 }
 
-const sections = { cpu, doors, pipeline, prefix, memory };
+const sections = { cpu, doors, tls, pipeline, prefix, memory };
 const named = process.argv.slice(2);
-const chosen = named.length > 0 ? named : ['cpu', 'doors', 'pipeline', 'prefix'];
+const chosen = named.length > 0 ? named : ['cpu', 'doors', 'tls', 'pipeline', 'prefix'];
 process.stdout.write('| what | measured | bound | |\n| --- | --- | --- | --- |\n');
 for (const name of chosen) await sections[name as keyof typeof sections]();
 process.exit(rows.every(({ holds }) => holds) ? 0 : 1);

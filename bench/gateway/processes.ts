@@ -24,6 +24,8 @@ export interface StackOptions {
   readonly streamInterval?: number;
   /** Listens at a port of loopback in place of a socket file. */
   readonly isLoopback?: boolean;
+  /** Speaks TLS with this certificate, on loopback. */
+  readonly tls?: { readonly cert: string; readonly key: string } | undefined;
   /** Where the gateway leaves a profile of its processor time when it ends; absent: none is made. */
   readonly profileFolder?: string | undefined;
 }
@@ -58,9 +60,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { stepMs, maxSequences, pipelineDepth = 2, kvBlocks = 100_000, prefixCache = true } = options;
   const number = ++stacks;
   const executorAddress = `unix:${path.join(folder, `executor-${number}.sock`)}`;
-  const address = options.isLoopback
-    ? `127.0.0.1:${metricsPort(number + 10_000)}`
-    : `unix:${path.join(folder, `gateway-${number}.sock`)}`;
+  const address =
+    options.isLoopback || options.tls
+      ? `127.0.0.1:${metricsPort(number + 10_000)}`
+      : `unix:${path.join(folder, `gateway-${number}.sock`)}`;
   const metrics = `127.0.0.1:${metricsPort(number)}`;
   const { process: executor } = await startFake({ listen: executorAddress, stepMs, kvBlocks });
   const gatewayArguments = ['serve', '--model', model, '--listen', address, '--executor', executorAddress];
@@ -70,6 +73,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   gatewayArguments.push('--max-context', '65536', '--max-step-tokens', String(options.maxStepTokens ?? 2048));
   gatewayArguments.push('--pipeline-depth', String(pipelineDepth), '--max-queued-requests', '100000');
   gatewayArguments.push('--max-queued-requests-per-peer', '100000', '--max-streams-per-connection', '1024');
+  if (options.tls) gatewayArguments.push('--tls-cert', options.tls.cert, '--tls-key', options.tls.key);
   if (options.streamInterval) gatewayArguments.push('--stream-interval', String(options.streamInterval));
   if (!prefixCache) gatewayArguments.push('--no-prefix-cache');
   const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'warn' };

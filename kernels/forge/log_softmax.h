@@ -97,9 +97,29 @@ DEVICE float write_own(const float* l, int token, int32_t* out, int top_max, int
   return sums.log_sum;
 }
 
+// The ranks and log probabilities of the `given` tokens that a slot's first biases name, in the places of the likeliest
+// ids and theirs, with the bits that each would have as the sampled one; all threads of a block together.
+DEVICE void write_given(const float* l, const int32_t* bias, int given, float log_sum, int32_t* out, int top_max,
+                        int vocabulary) {
+  for (int n = 0; n < given; n++) {
+    const float own = l[bias[1 + 2 * n]];
+    float ahead = 0.0f;
+    if (BLOCK == 1) {
+      SIMD_SUM(ahead)
+      for (int i = 0; i < vocabulary; i++) ahead += l[i] >= own ? 1.0f : 0.0f;
+    } else {
+      for (int i = thread_id(); i < vocabulary; i += BLOCK) ahead += l[i] >= own ? 1.0f : 0.0f;
+      ahead = block_sum(ahead);
+    }
+    if (thread_id() != 0) continue;
+    out[2 + n] = static_cast<int>(ahead);
+    reinterpret_cast<float*>(out)[2 + top_max + n] = own - log_sum;
+  }
+}
+
 // A row of output as `write_own` has it, with the log probabilities of the `wanted` likeliest tokens, likeliest first,
-// equal logits by id.
-DEVICE void log_softmax_row(const float* l, int token, int32_t* out, int wanted, int top_max, int vocabulary) {
+// equal logits by id. Returns what `write_own` does.
+DEVICE float log_softmax_row(const float* l, int token, int32_t* out, int wanted, int top_max, int vocabulary) {
   const float log_sum = write_own(l, token, out, top_max, vocabulary);
   float* values = reinterpret_cast<float*>(out);
   likeliest_of(
@@ -111,6 +131,7 @@ DEVICE void log_softmax_row(const float* l, int token, int32_t* out, int wanted,
         out[2 + n] = best.index;
         values[2 + top_max + n] = best.value - log_sum;
       });
+  return log_sum;
 }
 
 }  // namespace forge

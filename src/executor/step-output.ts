@@ -14,6 +14,8 @@ export function readOutput(
   slot: number,
   /** 0: none; n + 1: the token's and those of the n likeliest. */
   logprobs: number,
+  /** Tokens that the slot names, whose log probabilities come instead of the likeliest's. */
+  given = 0,
 ): SlotOutput {
   const base = index * OUTPUT_WORDS;
   const token = step.output[base] as number;
@@ -30,6 +32,8 @@ export function readOutput(
     rank: logprobs > 0 && !nonFinite ? (step.output[likeliest + TOP_LOGPROBS_MAX] as number) : 0,
     topIds: Array.from(step.output.subarray(ids, ids + top)),
     topLogprobs: Array.from(step.outputFloats.subarray(likeliest, likeliest + top)),
+    givenLogprobs: nonFinite ? [] : Array.from(step.outputFloats.subarray(likeliest, likeliest + given)),
+    givenRanks: nonFinite ? [] : Array.from(step.output.subarray(ids, ids + given)),
     nonFinite,
     late: false,
   };

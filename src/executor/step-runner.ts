@@ -145,7 +145,7 @@ export class StepRunner {
       // What the outputs mean is settled now: a later frame may close these slots before this step has run.
       const sampled = step.slices.flatMap((slice) => Array<Slice>(outputsOf(slice)).fill(slice));
       const asked = sampled.map(({ slot }) => ({
-        logprobs: this.filler.slots.logprobsOf(slot),
+        ...this.filler.slots.logprobsOf(slot),
         tell: this.filler.slots.sampledBy(slot),
       }));
       this.watch.begin(this.filler.counts[COUNT_TOKENS] as number);
@@ -160,8 +160,8 @@ export class StepRunner {
       this.lastStepAt = performance.now();
       const outputs = sampled.map(({ slot }, index): SlotOutput => {
         if (late.has(slot)) return SlotOutput.fromPartial({ slot, late: true });
-        const { logprobs, tell } = asked[index] as (typeof asked)[number];
-        const output = readOutput(staging, index, slot, logprobs);
+        const { logprobs, given, tell } = asked[index] as (typeof asked)[number];
+        const output = readOutput(staging, index, slot, logprobs, given);
         tell(output.tokenId);
         return output;
       });

@@ -19,7 +19,7 @@ interface CallCounts {
 
 /** What a door's guards have counted. */
 export interface GuardCounts {
-  readonly connections: { readonly refused: number; readonly closed: number };
+  readonly connections: { readonly refused: number; readonly closed: number; readonly held: number };
   /** Each guard's of what it bounds. */
   readonly calls: readonly CallCounts[];
   /** Of HTTP/2 alone. */
@@ -208,6 +208,11 @@ export class Metrics implements RequestObserver, TrustObserver {
     const sum = (name: keyof CallCounts) => (counted: GuardCounts) =>
       counted.calls.reduce((all, counts) => all + (counts[name] ?? 0), 0);
     total('connections_refused_total', 'Connections that found no room', ({ connections }) => connections.refused);
+    total(
+      'connections_held_total',
+      'Connections refused for what their peers did before, a second after they came',
+      ({ connections }) => connections.held,
+    );
     total(
       'connections_closed_total',
       'Connections closed for others, or for silence',

@@ -22,7 +22,7 @@ export interface Listener {
 
 /** How connections are taken. */
 export interface ListenOptions {
-  /** Whether a connection is taken, asked before anything is read of it; it is closed otherwise. */
+  /** Whether a connection is taken, asked before anything is read of it; one that is not is its to end. */
   readonly admit?: (socket: Socket) => boolean;
   /** Speak TLS, and only that. */
   readonly tls?: TlsMaterial | undefined;
@@ -59,8 +59,8 @@ export async function listenOn(
   });
   const take = (socket: Socket): void => {
     if (isUnix) Object.defineProperty(socket, 'remoteAddress', { value: `unix:${++unixConnections}` });
-    if (!admit(socket)) socket.destroy();
-    else if (tlsServer) tlsServer.emit('connection', socket);
+    if (!admit(socket)) return;
+    if (tlsServer) tlsServer.emit('connection', socket);
     else hand(socket);
   };
   const servers: NetServer[] = [];

@@ -29,6 +29,7 @@ interface Slot {
   readonly isTold: boolean;
   /** How many of the likeliest tokens come with a sampled token, and with one of the prompt. */
   readonly top: number;
+  readonly given: number;
   readonly promptTop: number;
   readonly blocks: number[];
   /** The next position that was never computed, and the chain of all tokens before it. */
@@ -125,7 +126,14 @@ export class FakeDevice {
       rows += slice.count;
       const slot = this.get(slice.slot);
       const rank = Number(slot.isTold);
-      const output = { slot: slice.slot, logprob: 0, rank, nonFinite: false, late: false, ...likeliest(slot.top) };
+      const output = {
+        slot: slice.slot,
+        logprob: 0,
+        rank,
+        nonFinite: false,
+        late: false,
+        ...likeliest(slot.top, slot.given),
+      };
       if (slice.tokenIds !== undefined) {
         if (slot.missing !== undefined && slice.position + 1 !== slot.missing)
           throw new Error(`slot ${slice.slot} lacks token ${slot.missing}`);
@@ -136,7 +144,7 @@ export class FakeDevice {
       }
       const mask = (slice.tokenIds?.length ?? 4) > 4 ? undefined : this.maskOf(slot, slice, came);
       if (mask === 'late') {
-        outputs.push({ ...output, tokenId: 0, rank: 0, topIds: [], topLogprobs: [], late: true });
+        outputs.push({ ...output, tokenId: 0, rank: 0, ...likeliest(0), late: true });
         continue;
       }
       if (slice.tokenIds !== undefined) {
@@ -195,7 +203,7 @@ export class FakeDevice {
     if (this.slots.has(slot)) throw new Error(`slot ${slot} is open already`);
     if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
     this.sequences += 1;
-    const { logprobs, promptLogprobs, constrained } = decodeSampling(sampling, (what) => {
+    const { logprobs, givenLogprobs, promptLogprobs, constrained } = decodeSampling(sampling, (what) => {
       throw new Error(what);
     });
     const opened: Slot = {
@@ -204,6 +212,7 @@ export class FakeDevice {
       promptTokens,
       isTold: logprobs > 0,
       top: Math.max(0, logprobs - 1),
+      given: givenLogprobs,
       promptTop: Math.max(0, promptLogprobs - 1),
       blocks: [],
       position: 0,
@@ -323,8 +332,16 @@ function promptOutputsOf({ known, promptTokens, promptTop }: Slot, { slot, posit
   }));
 }
 
-function likeliest(count: number): Pick<SlotOutput, 'topIds' | 'topLogprobs'> {
-  return { topIds: Array.from({ length: count }, (_, i) => i), topLogprobs: new Array<number>(count).fill(-1) };
+function likeliest(
+  count: number,
+  given = 0,
+): Pick<SlotOutput, 'topIds' | 'topLogprobs' | 'givenLogprobs' | 'givenRanks'> {
+  return {
+    topIds: Array.from({ length: count }, (_, i) => i),
+    topLogprobs: new Array<number>(count).fill(-1),
+    givenLogprobs: new Array<number>(given).fill(-1),
+    givenRanks: new Array<number>(given).fill(2),
+  };
 }
 
 function words(bytes: Uint8Array): Uint32Array {

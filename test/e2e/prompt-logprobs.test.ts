@@ -50,7 +50,7 @@ describe('log probabilities of the prompt', () => {
       ),
     );
     expected = [
-      { tokenId: prompt[0] as number, logprob: undefined, top: [] },
+      { tokenId: prompt[0] as number, logprob: undefined, top: [], given: [] },
       ...steps.map(({ logprobs }) => logprobs[0] as TokenLogprobs),
     ];
   });

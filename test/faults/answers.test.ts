@@ -11,6 +11,12 @@ const withPrompt = message({
   text: 'the old fox ran to the sea',
   output: { logprobs: undefined, promptLogprobs: 0, echo: false, includeSpecialTokens: false, promptText: false },
 });
+const named = message({
+  output: {
+    ...{ logprobs: undefined, promptLogprobs: undefined, logprobTokens: { ids: [7, 3] } },
+    ...{ echo: false, includeSpecialTokens: false, promptText: false },
+  },
+});
 const reasonOf = (running: Promise<unknown>) =>
   running.then(
     () => 'none',
@@ -40,7 +46,14 @@ const MISTAKES: Readonly<Record<string, Mistake>> = {
   'a token of 2^32 - 1': output({ tokenId: 2 ** 32 - 1 }),
   'likeliest tokens that nobody asked for': output({ topIds: [300], topLogprobs: [-1] }),
   'likeliest tokens without their log probabilities': output({ topIds: [260] }),
+  'a named token’s log probability that nobody asked for': output({ givenLogprobs: [-1], givenRanks: [1] }),
   'prompt tokens that nobody asked for': ({ outputs }) => ({ promptOutputs: outputs }),
+};
+const NAMED_MISTAKES: Readonly<Record<string, Mistake>> = {
+  'one named token of two': output({ givenLogprobs: [-1], givenRanks: [1] }),
+  'a named token’s rank of 0': output({ givenRanks: [1, 0] }),
+  'a named token’s rank beyond the vocabulary': output({ givenRanks: [1, FAKE_VOCABULARY.size + 1] }),
+  'a named token’s log probability above 0': output({ givenLogprobs: [-1, 2] }),
 };
 const PROMPT_MISTAKES: Readonly<Record<string, Mistake>> = {
   'a prompt token too few': ({ promptOutputs }) => ({ promptOutputs: promptOutputs.slice(1) }),
@@ -53,6 +66,7 @@ const PROMPT_MISTAKES: Readonly<Record<string, Mistake>> = {
 describe('an executor whose answer is wrong', () => {
   const cases = [
     ...Object.entries(MISTAKES).map(([name, mistake]) => [name, mistake, message(), 10] as const),
+    ...Object.entries(NAMED_MISTAKES).map(([name, mistake]) => [name, mistake, named, 10] as const),
     ...Object.entries(PROMPT_MISTAKES).map(([name, mistake]) => [name, mistake, withPrompt, 1] as const),
   ];
   it.each(cases)('by %s is given up, and the stream goes on with the next', async (_name, mistake, asked, when) => {

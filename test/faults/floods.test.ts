@@ -179,3 +179,36 @@ it('ends a header of CONTINUATION frames without end while it is small, without 
   expect(server.gateway.server.calls.openCalls).toBe(0);
   expect(await isServed()).toBe(3);
 });
+
+it.each([
+  [
+    'resets',
+    (client: RawClient) => Array.from({ length: 500 }, (_, i) => client.send(opens(2 * i + 1), reset(2 * i + 1))),
+  ],
+  [
+    'continuations',
+    (client: RawClient) =>
+      client.send(opens(1, 0), ...Array<Uint8Array>(500).fill(frame(FRAME.CONTINUATION, 0, 1, literal('x', 'v')))),
+  ],
+])('keeps whoever floods with %s again and again from coming again, and no other', async (_what, flood) => {
+  const { connections } = server.gateway.server;
+  for (let i = 0; i < 5; i++) {
+    const client = new RawClient(server.gateway.port);
+    flood(client);
+    await expect.poll(() => client.isClosed).toBe(true);
+  }
+  expect(connections.counters.held).toBe(0);
+  const begun = performance.now();
+  const next = new RawClient(server.gateway.port);
+  flood(next);
+  await expect.poll(() => next.isClosed, { timeout: 5000 }).toBe(true);
+  expect(performance.now() - begun).toBeGreaterThan(990);
+  expect([connections.counters.held, next.frames]).toEqual([1, []]);
+  // Who is connected already is served on, and so is another address.
+  raw.send(PING);
+  await expect.poll(() => raw.count(FRAME.PING)).toBe(1);
+  const other = connectSocket({ port: server.gateway.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+  other.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), SETTINGS]));
+  await new Promise((resolve) => other.once('data', resolve));
+  other.destroy();
+});

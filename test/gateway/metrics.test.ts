@@ -82,17 +82,21 @@ it('counts a refused request by its reason', async () => {
   await expect.poll(() => server.gateway.replica.active).toBe(0);
 });
 
-it.each(['connections_refused', 'connections_closed', 'calls_refused', 'slow_senders', 'slow_readers'])(
-  'tells of what the door turned away: %s',
-  async (name) => {
-    expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(0);
-    const { connections, calls } = server.gateway.server;
-    for (const counters of [connections.counters, calls.counters]) {
-      for (const key of Object.keys(counters)) Object.assign(counters, { [key]: 3 });
-    }
-    expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(3);
-  },
-);
+it.each([
+  'connections_refused',
+  'connections_held',
+  'connections_closed',
+  'calls_refused',
+  'slow_senders',
+  'slow_readers',
+])('tells of what the door turned away: %s', async (name) => {
+  expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(0);
+  const { connections, calls } = server.gateway.server;
+  for (const counters of [connections.counters, calls.counters]) {
+    for (const key of Object.keys(counters)) Object.assign(counters, { [key]: 3 });
+  }
+  expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(3);
+});
 
 it('tells of lines that the log dropped and faults that were not kept', async () => {
   expect(await metric('rocmforge_log_lines_dropped_total')).toBe(0);

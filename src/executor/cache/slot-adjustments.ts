@@ -18,6 +18,18 @@ export function biasesOf({ slot, biasIds, biasValues }: SlotOpen): Map<number, n
   return new Map(biasIds.map((id, i) => [id, biasValues[i] as number]));
 }
 
+/**
+ * Refuses log probabilities of tokens that no bias names, or beside those of the likeliest, whose places they take.
+ *
+ * @throws RocmForgeError `EXECUTOR_PROTOCOL`
+ */
+export function checkGiven(slot: number, { logprobs, givenLogprobs }: SamplingValues, biases: number): void {
+  if (givenLogprobs === 0 || (logprobs === 1 && givenLogprobs <= biases)) return;
+  throw protocolError(
+    `log probabilities of ${givenLogprobs} of ${biases} biased tokens and ${logprobs} in slot ${slot}`,
+  );
+}
+
 /** The tokens that penalties look at, each with how often it was generated; -1 where nothing is penalized. */
 export function writeHistory(
   { historyOffset, historyEntries }: SlotArena,

@@ -10,7 +10,7 @@ import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import { protocolError } from './protocol-error.js';
-import { biasesOf, writeBiases, writeHistory } from './slot-adjustments.js';
+import { biasesOf, checkGiven, writeBiases, writeHistory } from './slot-adjustments.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
@@ -92,11 +92,13 @@ export class SlotTable {
     }
     const sampling = decodeSampling(message.sampling, (what) => throwProtocolError(`${what} of slot ${slot}`));
     const suppressBefore = sampling.minTokens === 0 ? 0 : message.promptTokens + sampling.minTokens;
+    const biases = biasesOf(message);
+    checkGiven(message.slot, sampling, biases.size);
     this.slots[slot] = {
       tokenIds,
       promptTokens: message.promptTokens,
       sampling,
-      biases: biasesOf(message),
+      biases,
       suppressedIds: message.suppressedIds,
       suppressBefore,
       blocks: new Set(),
@@ -273,9 +275,10 @@ export class SlotTable {
     }
   }
 
-  /** How many log probabilities come with a token that the slot samples: its own, and those of the likeliest. */
-  logprobsOf(slot: number): number {
-    return this.get(slot).sampling.logprobs;
+  /** How many log probabilities come with a token that the slot samples: its own and those of the likeliest, and of given ones. */
+  logprobsOf(slot: number): { readonly logprobs: number; readonly given: number } {
+    const { logprobs, givenLogprobs } = this.get(slot).sampling;
+    return { logprobs, given: givenLogprobs };
   }
 
   /** Adds blocks at the end of one of a slot's tables. */

@@ -14,16 +14,19 @@ const rowsOfLogits = [
   ...slotArguments,
 ] as const;
 
+const given = input('biases', 'i32', 'slot_count', '1 + 2 * entries');
+
 const output = inout('output', 'i32', 'samples', '3 + 2 * top_max');
 
-const sizes = [i32('slot_words'), i32('top_max'), i32('vocabulary')] as const;
+const sizes = [i32('top_max'), i32('vocabulary')] as const;
+const slotSizes = [i32('slot_words'), i32('entries')] as const;
 
 export const logSoftmaxTop = defineKernel({
   name: 'log_softmax_top',
   source: 'log_softmax_top.hip',
   on: 'host',
-  summary: 'log probability and rank of the sampled token, and the n likeliest',
-  arguments: [...rowsOfLogits, output, ...sizes],
+  summary: 'log probability and rank of the sampled token, and the n likeliest or those of given ones',
+  arguments: [...rowsOfLogits, given, output, ...slotSizes, ...sizes],
   grid: [{ of: 'samples' }],
   order: ORDER.row,
   tolerance: elementwise,
@@ -35,7 +38,12 @@ export const likeliestParts = defineKernel({
   source: 'likeliest_parts.hip',
   on: 'gpu',
   summary: 'the n likeliest tokens of each part of each sampled row',
-  arguments: [...rowsOfLogits, inout('likeliest', 'i32', 'samples', `${SAMPLE_PARTS}`, 'top_max'), ...sizes],
+  arguments: [
+    ...rowsOfLogits,
+    inout('likeliest', 'i32', 'samples', `${SAMPLE_PARTS}`, 'top_max'),
+    i32('slot_words'),
+    ...sizes,
+  ],
   grid: [{ of: `${SAMPLE_PARTS}` }, { of: 'samples' }],
   tolerance: exact('the tokens of log_softmax_top'),
 });
@@ -45,8 +53,15 @@ export const logSoftmaxMerge = defineKernel({
   name: 'log_softmax_merge',
   source: 'log_softmax_merge.hip',
   on: 'gpu',
-  summary: 'log probability and rank of the sampled token, and the n likeliest of its parts',
-  arguments: [...rowsOfLogits, input('likeliest', 'i32', 'samples', `${SAMPLE_PARTS}`, 'top_max'), output, ...sizes],
+  summary: 'log probability and rank of the sampled token, and the n likeliest of its parts or those of given ones',
+  arguments: [
+    ...rowsOfLogits,
+    given,
+    input('likeliest', 'i32', 'samples', `${SAMPLE_PARTS}`, 'top_max'),
+    output,
+    ...slotSizes,
+    ...sizes,
+  ],
   grid: [{ of: 'samples' }],
   order: ORDER.row,
   tolerance: elementwise,

@@ -103,10 +103,11 @@ export class Sampling {
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
     const likely = { ...withSlots, logits, ...top };
-    if (this.device.isHost) plan.launch(kernels.logSoftmaxTop, { ...likely, output: tables.output }, dims);
+    const told = { ...likely, biases, entries: BIAS_ENTRIES, output: tables.output };
+    if (this.device.isHost) plan.launch(kernels.logSoftmaxTop, told, dims);
     else {
       plan.launch(kernels.likeliestParts, { ...likely, likeliest: this.likeliest }, dims);
-      plan.launch(kernels.logSoftmaxMerge, { ...likely, likeliest: this.likeliest, output: tables.output }, dims);
+      plan.launch(kernels.logSoftmaxMerge, { ...told, likeliest: this.likeliest }, dims);
     }
     plan.launch(
       kernels.promptLogprobs,

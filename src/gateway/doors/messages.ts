@@ -16,7 +16,10 @@ export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
     tokenId: token.tokenId,
     logprob: token.logprob,
     rank: token.rank,
-    top: token.topIds.map((tokenId, i) => ({ tokenId, logprob: token.topLogprobs[i] as number })),
+    top: token.topIds.map((tokenId, i) => ({ tokenId, logprob: token.topLogprobs[i] as number, rank: undefined })),
+    given: (token.givenIds ?? []).map((tokenId, i) => {
+      return { tokenId, logprob: token.givenLogprobs[i] as number, rank: token.givenRanks[i] };
+    }),
   };
 }
 
@@ -24,7 +27,7 @@ export function tokenLogprobs(token: TokenProbability): TokenLogprobs {
 export function promptLogprobs(token: PromptProbability): TokenLogprobs {
   return 'logprob' in token
     ? tokenLogprobs(token)
-    : { tokenId: token.tokenId, logprob: undefined, rank: undefined, top: [] };
+    : { tokenId: token.tokenId, logprob: undefined, rank: undefined, top: [], given: [] };
 }
 
 /** The wire form of why a completion ended. */

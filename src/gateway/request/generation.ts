@@ -35,6 +35,11 @@ export interface TokenProbability {
   readonly rank: number;
   readonly topIds: readonly number[];
   readonly topLogprobs: readonly number[];
+  /** Of the tokens that the request names, in its order. */
+  readonly givenLogprobs: readonly number[];
+  readonly givenRanks: readonly number[];
+  /** Those tokens, which the executor does not repeat. */
+  readonly givenIds?: readonly number[];
 }
 
 /** The same of a prompt's token; nothing comes before the first one, so it has none. */
@@ -150,10 +155,17 @@ export class Generation {
     if (milestones !== undefined) milestones.firstTokenAt ??= performance.now();
     const { text, beside, finish } = completion.push(token.tokenId);
     const prompt = completion.tokens === 1 ? (this.parameters.promptText ?? '') : '';
-    const logprobs = this.parameters.sampling.logprobs > 0 ? [token] : [];
+    const logprobs = this.parameters.sampling.logprobs > 0 ? [this.named(token)] : [];
     this.sink.chunk(index, [token.tokenId], prompt + text, logprobs, beside);
     if (finish !== undefined) this.finish(sequence, finish);
     return finish !== undefined;
+  }
+
+  /** A token with the ids of those whose log probabilities it has: the first that are biased. */
+  private named(token: TokenProbability): TokenProbability {
+    const { logitBias, givenLogprobs } = this.parameters.sampling;
+    if (givenLogprobs === 0) return token;
+    return { ...token, givenIds: logitBias.slice(0, givenLogprobs).map(([id]) => id) };
   }
 
   /**

@@ -147,6 +147,7 @@ export const FIELD_LIMITS: readonly FieldLimit[] = [
   limit('stop.token_ids', 'entries', 256, ({ stop }) => stop?.tokenIds.length ?? 0),
   limit('output.logprobs', 'value', 20, ({ output }) => output?.logprobs ?? 0),
   limit('output.prompt_logprobs', 'value', 20, ({ output }) => output?.promptLogprobs ?? 0),
+  limit('output.logprob_tokens.ids', 'entries', 20, ({ output }) => output?.logprobTokens?.ids.length ?? 0),
   limit('n', 'value', 64, ({ n }) => n ?? 0),
   limit(
     'priority',

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import {
   type ChatInput,
   type GenerateStreamRequest,
+  type OutputOptions,
   type SamplingParameters,
   ToolChoiceMode,
 } from '../../shared/generated/rocmforge/v1/inference.js';
@@ -134,7 +135,16 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
     `are more than min_tokens can hold down (${MAX_ENDING_TOKENS})`,
   );
   checkLogprobs(promptIds.length, output?.promptLogprobs, 'output.prompt_logprobs');
-  if (context.isUnary) checkLogprobs(n * maxTokens, output?.logprobs, 'output.logprobs');
+  const given = givenIds(output, facts);
+  const logprobs = given.length > 0 ? 0 : output?.logprobs;
+  if (context.isUnary) {
+    const isGiven = given.length > 0;
+    checkLogprobs(
+      n * maxTokens,
+      isGiven ? given.length : logprobs,
+      isGiven ? 'output.logprob_tokens.ids' : 'output.logprobs',
+    );
+  }
   const chat = request.input?.$case === 'chat' ? request.input.value : undefined;
   return {
     promptIds,
@@ -145,10 +155,11 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
       // More than there are is all there are.
       topK: Math.min(values.topK, facts.vocabularySize),
       seed: sampling?.seed ?? facts.defaultSeed ?? randomSeed(),
-      logprobs: logprobsOf(output?.logprobs),
+      logprobs: logprobsOf(logprobs),
+      givenLogprobs: given.length,
       promptLogprobs: logprobsOf(output?.promptLogprobs),
       minTokens,
-      logitBias: biasesOf(sampling, tokenizer),
+      logitBias: biasesOf(sampling, given, tokenizer),
       suppressedIds,
     },
     stop: {
@@ -168,9 +179,28 @@ export function generationParameters(request: GenerateStreamRequest, context: Ge
   };
 }
 
-/** What is added to the logits, by token id: of ids and of the tokens of texts, added up where both name one. */
-function biasesOf(sampling: SamplingParameters | undefined, tokenizer: Tokenizer): (readonly [number, number])[] {
-  const biases = new Map(Object.entries(sampling?.logitBias ?? {}).map(([id, bias]) => [Number(id), bias]));
+/** Tokens whose log probabilities come with each: every one of the vocabulary's, once, and no likeliest beside them. */
+function givenIds(output: OutputOptions | undefined, { vocabularySize }: LimitFacts): readonly number[] {
+  const ids = output?.logprobTokens?.ids ?? [];
+  const field = 'output.logprob_tokens.ids';
+  const foreign = ids.find((id) => id >= vocabularySize);
+  check(foreign === undefined, field, `has token id ${foreign} of ${vocabularySize}`);
+  check(new Set(ids).size === ids.length, field, 'names a token twice');
+  check(ids.length === 0 || (output?.logprobs ?? 0) === 0, field, 'cannot be asked for beside likeliest alternatives');
+  return ids;
+}
+
+/**
+ * What is added to the logits, by token id: of ids and of the tokens of texts, added up where both name one. The given tokens
+ * come first, biased or not, as `givenLogprobs` counts them.
+ */
+function biasesOf(
+  sampling: SamplingParameters | undefined,
+  given: readonly number[],
+  tokenizer: Tokenizer,
+): (readonly [number, number])[] {
+  const biases = new Map(given.map((id) => [id, 0]));
+  for (const [id, bias] of Object.entries(sampling?.logitBias ?? {})) biases.set(Number(id), bias);
   for (const [text, bias] of Object.entries(sampling?.textBias ?? {})) {
     for (const id of tokenizer.encodePrompt(text, { parseSpecial: false, addSpecial: false })) {
       const added = (biases.get(id) ?? 0) + bias;
@@ -178,7 +208,7 @@ function biasesOf(sampling: SamplingParameters | undefined, tokenizer: Tokenizer
     }
   }
   const many = `are ${biases.size} tokens with those of logit_bias, more than the ${MAX_BIASES} that are taken`;
-  check(biases.size <= MAX_BIASES, 'sampling.text_bias', many);
+  check(biases.size <= MAX_BIASES, given.length > 0 ? 'output.logprob_tokens.ids' : 'sampling.text_bias', many);
   return [...biases];
 }
 

@@ -156,7 +156,7 @@ describe('the writer of a stream with log probabilities', () => {
     const writer = new StreamWriter(stream, options);
     stream.writableNeedDrain = true;
     const top = Array.from({ length: 20 }, (_, tokenId) => ({ tokenId, logprob: 0 }));
-    writer.chunk(0, [1], 'a', [{ tokenId: 1, logprob: 0, top }]);
+    writer.chunk(0, [1], 'a', [{ tokenId: 1, logprob: 0, top, given: [] }]);
     await loopTurn();
     expect(slow).toEqual([true]);
   });

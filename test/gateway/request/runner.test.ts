@@ -99,7 +99,15 @@ function emit(tokenId: number): void {
   const [sequence] = generation.sequences;
   if (sequence === undefined) throw new Error('a generation without sequences');
   sequence.emitted.push(tokenId);
-  generation.push(sequence, { tokenId, logprob: 0, rank: 0, topIds: [], topLogprobs: [] });
+  generation.push(sequence, {
+    tokenId,
+    logprob: 0,
+    rank: 0,
+    topIds: [],
+    topLogprobs: [],
+    givenLogprobs: [],
+    givenRanks: [],
+  });
 }
 
 describe('a request', () => {

@@ -24,7 +24,7 @@ export interface CallLimits {
 }
 
 const HEALTH_WATCH = '/grpc.health.v1.Health/Watch';
-const NO_CALLS: ConnectionCalls = { started: 0, working: 0 };
+const NO_CALLS: ConnectionCalls = { started: 0, working: 0, answered: 0 };
 const SWEEP_INTERVAL_MS = 250;
 const RETRY_MS = 1000;
 /** Of a path that nobody serves grpc-js sends back what it is told. */
@@ -42,6 +42,8 @@ export interface ConnectionCalls {
   readonly started: number;
   /** Those that are open, but for what costs nothing to keep open: requests that have not arrived, and watching health. */
   readonly working: number;
+  /** Those whose answer has ended. */
+  readonly answered: number;
 }
 
 /** One open call, from its headers to the end of its stream. */
@@ -70,7 +72,7 @@ interface Call {
 export class CallGuard {
   private readonly calls = new Map<ServerHttp2Stream, Call>();
   private readonly ofPeer = new Map<string, number>();
-  private readonly ofConnection = new Map<string, { started: number; working: number }>();
+  private readonly ofConnection = new Map<string, { started: number; working: number; answered: number }>();
   private unfinishedBytes = 0;
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0, slowSenders: 0, slowReaders: 0 };
@@ -134,8 +136,8 @@ export class CallGuard {
     };
     this.calls.set(stream, call);
     count(this.ofPeer, peer, 1);
-    const { started, working } = this.callsOf(connection);
-    this.ofConnection.set(connection, { started: started + 1, working });
+    const { started, working, answered } = this.callsOf(connection);
+    this.ofConnection.set(connection, { started: started + 1, working, answered });
     if (stream.readableEnded) this.arrived(call);
     stream.once('close', () => this.close(call));
     // Before grpc-js, which would keep what is too large; it has paused the stream, and this does not resume it.
@@ -202,6 +204,8 @@ export class CallGuard {
     this.forgetUnfinished(call);
     count(this.ofPeer, call.peer, -1);
     if (call.hasArrived) this.countWorking(call, -1);
+    const ofConnection = this.ofConnection.get(call.connection);
+    if (ofConnection !== undefined && call.stream.rstCode === constants.NGHTTP2_NO_ERROR) ofConnection.answered += 1;
     if (this.calls.size > 0) return;
     clearInterval(this.timer);
     this.timer = undefined;

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
-import { TokenBucket } from '../../../shared/token-bucket.js';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
+import { Offenders } from './offenders.js';
 
 export interface ConnectionLimits {
   /** The most connections, and half of them of one peer; fewer where the process may open few files. */
@@ -27,9 +27,6 @@ export const METRICS_CONNECTIONS = 16;
 /** Files that are left for executors, model files and logs, and for metrics. */
 const RESERVED_FILES = 64 + METRICS_CONNECTIONS;
 const FEWEST_CONNECTIONS = 8;
-/** Offences of a peer: at once, and a second. */
-const OFFENCES = { burst: 10, perSecond: 1 };
-const MOST_OFFENDERS = 4096;
 
 /**
  * Bounds connections. When there are too many, or too many of one peer, one that does nothing makes room for a new one: of
@@ -42,9 +39,8 @@ export class ConnectionGuard {
   private readonly ofPeer = new Map<string, number>();
   private readonly most: number;
   private timer: NodeJS.Timeout | undefined;
-  /** What is left to peers that did what no client does, by peer. */
-  private readonly offences = new Map<string, TokenBucket>();
-  readonly counters = { refused: 0, closed: 0 };
+  private readonly offenders = new Offenders();
+  readonly counters = { refused: 0, closed: 0, held: 0 };
 
   constructor(
     private readonly limits: ConnectionLimits,
@@ -71,12 +67,18 @@ export class ConnectionGuard {
     if (connection !== undefined) connection.speaks = true;
   }
 
-  /** Whether a new connection is taken. */
+  /** Whether a new connection is taken; one that is not is ended here, now or in a second. */
   admit(socket: Socket): boolean {
     const name = nameOf(socket);
     const peer = peerOf({ getPeer: () => name });
-    if (this.isOffender(peer) || !this.hasRoom(peer)) {
+    if (this.offenders.has(peer)) {
+      this.counters.held += 1;
+      this.offenders.hold(socket);
+      return false;
+    }
+    if (!this.hasRoom(peer)) {
       this.counters.refused += 1;
+      socket.destroy();
       return false;
     }
     const connection = { socket, name, peer, acceptedAt: performance.now(), speaks: false };
@@ -88,22 +90,9 @@ export class ConnectionGuard {
     return true;
   }
 
-  /**
-   * A connection did what no client does and what cost much more than its bytes. It is for its owner to end; whoever goes on
-   * like this has new ones refused, which costs almost nothing.
-   */
+  /** See {@link Offenders.offended}. */
   offended(name: string): void {
-    const peer = peerOf({ getPeer: () => name });
-    if (this.offences.size > MOST_OFFENDERS) this.offences.clear();
-    const bucket = this.offences.get(peer) ?? new TokenBucket(OFFENCES.burst, performance.now());
-    this.offences.set(peer, bucket);
-    const left = bucket.level(OFFENCES.burst, OFFENCES.perSecond, performance.now());
-    if (left > -OFFENCES.burst) bucket.take(1);
-  }
-
-  private isOffender(peer: string): boolean {
-    const bucket = this.offences.get(peer);
-    return bucket !== undefined && bucket.level(OFFENCES.burst, OFFENCES.perSecond, performance.now()) < 1;
+    this.offenders.offended(peerOf({ getPeer: () => name }));
   }
 
   private countOf(peer: string): number {
@@ -151,6 +140,7 @@ export class ConnectionGuard {
     const connection = this.connections.get(socket);
     if (connection === undefined) return;
     const { name, peer } = connection;
+    if (this.calls.callsOf(name).answered === 0) this.offenders.wasFruitless(peer);
     this.calls.forgetConnection(name);
     this.connections.delete(socket);
     if (this.byName.get(name) === connection) this.byName.delete(name);

@@ -1,5 +1,6 @@
 import { constants, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import { TokenBucket } from '../../../shared/token-bucket.js';
+import { nameOf } from './connection-guard.js';
 
 /** What one connection may send that costs its sender nothing: at once, and a second. */
 export interface FloodLimits {
@@ -20,6 +21,8 @@ export const FLOOD_LIMITS: FloodLimits = {
   resets: { burst: 200, perSecond: 20 },
 };
 
+/** nghttp2's `NGHTTP2_ERR_BAD_CLIENT_MAGIC`. */
+const BAD_CLIENT_MAGIC = -903;
 /** Bytes that were written for which a ping more is taken: those that measure bandwidth follow what they were sent. */
 const BYTES_A_PING = 64;
 /** The answer to a ping in a record of TLS, the most that one is. */
@@ -35,6 +38,8 @@ export class FloodGuard {
 
   constructor(
     private readonly limits: FloodLimits,
+    /** Told of a connection that floods, by its peer's address and port. */
+    private readonly onOffence: (connection: string) => void = () => undefined,
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
@@ -45,6 +50,7 @@ export class FloodGuard {
 
   private watchSession(session: ServerHttp2Session): void {
     const { controlFrames, resets } = this.limits;
+    const connection = nameOf(session.socket);
     const frames = new TokenBucket(controlFrames.burst, this.nowMs());
     const unanswered = new TokenBucket(resets.burst, this.nowMs());
     let written = 0;
@@ -53,24 +59,34 @@ export class FloodGuard {
       const sent = Math.max(0, bytesWritten - written - MOST_ACK_BYTES);
       written = bytesWritten;
       frames.take(-sent / BYTES_A_PING);
-      this.spend(session, frames, controlFrames);
+      this.spend(session, connection, frames, controlFrames);
     };
+    // What nghttp2 ends by itself, such as CONTINUATION without end; who speaks no HTTP/2 at all costs nothing.
+    session.once('error', ({ code, errno }: NodeJS.ErrnoException) => {
+      if (code === 'ERR_HTTP2_ERROR' && errno !== BAD_CLIENT_MAGIC) this.onOffence(connection);
+    });
     session.on('ping', heardControl);
     session.on('remoteSettings', heardControl);
     session.on('stream', (stream: ServerHttp2Stream) => {
       stream.once('close', () => {
         const isReset = stream.rstCode !== constants.NGHTTP2_NO_ERROR && !stream.headersSent;
-        if (isReset) this.spend(session, unanswered, resets);
+        if (isReset) this.spend(session, connection, unanswered, resets);
       });
     });
   }
 
-  private spend(session: ServerHttp2Session, bucket: TokenBucket, { burst, perSecond }: Rate): void {
+  private spend(
+    session: ServerHttp2Session,
+    connection: string,
+    bucket: TokenBucket,
+    { burst, perSecond }: Rate,
+  ): void {
     if (session.destroyed) return;
     const left = bucket.level(burst, perSecond, this.nowMs());
     bucket.take(1);
     if (left >= 1) return;
     this.counters.floods += 1;
+    this.onOffence(connection);
     session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
     session.destroy();
   }

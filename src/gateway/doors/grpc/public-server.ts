@@ -104,7 +104,7 @@ export async function openPublicServer(
   );
   const { maxConnections = 1024, handshakeTimeoutMs = 10_000 } = options;
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls);
-  const floods = new FloodGuard(FLOOD_LIMITS);
+  const floods = new FloodGuard(FLOOD_LIMITS, (connection) => connections.offended(connection));
   const admit = (socket: Socket) => connections.admit(socket);
   const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
   for (const guard of [connections, calls, floods]) guard.watch(listener.http2Server);

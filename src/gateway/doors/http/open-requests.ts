@@ -6,6 +6,7 @@ import { connectionOf, type Exchange } from './exchange.js';
 
 interface Connection {
   started: number;
+  answered: number;
   open: Exchange | undefined;
 }
 
@@ -23,8 +24,8 @@ export class OpenRequests {
 
   /** A request that has not arrived costs nothing to keep open, so a connection that only sends one may be closed. */
   callsOf(connection: string): ConnectionCalls {
-    const { started = 0, open } = this.ofConnection.get(connection) ?? {};
-    return { started, working: open?.hasArrived ? 1 : 0 };
+    const { started = 0, answered = 0, open } = this.ofConnection.get(connection) ?? {};
+    return { started, working: open?.hasArrived ? 1 : 0, answered };
   }
 
   forgetConnection(connection: string): void {
@@ -42,11 +43,14 @@ export class OpenRequests {
 
   add(exchange: Exchange): void {
     const name = connectionOf(exchange.request);
-    const connection = this.ofConnection.get(name) ?? { started: 0, open: undefined };
+    const connection = this.ofConnection.get(name) ?? { started: 0, answered: 0, open: undefined };
     connection.started += 1;
     connection.open = exchange;
     this.ofConnection.set(name, connection);
     this.open.add(exchange);
+    exchange.response.once('finish', () => {
+      connection.answered += 1;
+    });
     exchange.response.once('close', () => {
       this.open.delete(exchange);
       connection.open = undefined;

@@ -6,6 +6,7 @@ import {
   type TokenLogprobs,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import {
+  type CandidateTokenInfo,
   FinishInfo,
   FinishInfo_FinishReason,
   GenerateResponse,
@@ -43,7 +44,8 @@ export class VllmAnswer implements ProtocolAnswer {
       text: this.options.outputText ? text : '',
       numTokens: tokenIds.length,
       tokenIds: this.options.outputTokenIds ? tokenIds : [],
-      ...probabilitiesOf(logprobs),
+      ...(this.options.outputLogprobs ? probabilitiesOf(logprobs) : undefined),
+      candidateTokens: candidatesOf(logprobs),
     });
   }
 
@@ -93,6 +95,14 @@ function probabilitiesOf(tokens: readonly TokenLogprobs[]): { readonly logprobs:
   };
 }
 
+/** Log probabilities and ranks of the given tokens beside each, where there are any. */
+function candidatesOf(tokens: readonly TokenLogprobs[]): CandidateTokenInfo[] {
+  if (tokens.every(({ given }) => given.length === 0)) return [];
+  return tokens.map(({ given }) => ({
+    tokens: given.map(({ tokenId, logprob, rank = 0 }) => ({ id: tokenId, logprob, rank })),
+  }));
+}
+
 /** All messages of one completion as one, for the call that answers once. */
 export class VllmGathered {
   readonly response = GenerateResponse.create({ outputs: SequenceOutput.create() });
@@ -113,6 +123,7 @@ export class VllmGathered {
     all.tokenIds.push(...outputs.tokenIds);
     all.logprobs.push(...outputs.logprobs);
     all.ranks.push(...outputs.ranks);
+    all.candidateTokens.push(...outputs.candidateTokens);
     all.finishInfo ??= outputs.finishInfo;
   }
 }

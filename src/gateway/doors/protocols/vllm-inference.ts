@@ -9,6 +9,7 @@ export interface VllmOptions {
   readonly promptTokenIds: boolean;
   readonly outputText: boolean;
   readonly outputTokenIds: boolean;
+  readonly outputLogprobs: boolean;
   /** Those that the request named; others that end it are the model's own. */
   readonly stopTokenIds: readonly number[];
 }
@@ -75,7 +76,23 @@ const FIELDS: readonly Field[] = [
   { field: 'response.output_text', note: 'absent: true' },
   { field: 'response.output_token_ids', note: 'answered from the chunk’s ids' },
   { field: 'response.output_logprobs', ours: 'output.logprobs' },
-  { field: 'response.output_candidates', refusedIf: ({ response }) => response?.outputCandidates !== undefined },
+  { field: 'response.output_candidates.token_ids.ids', ours: 'output.logprob_tokens.ids' },
+  {
+    field: 'response.output_candidates.top_n',
+    note: 'but 0',
+    refusedIf: ({ response }) => {
+      const select = response?.outputCandidates?.select;
+      return select?.$case === 'topN' && select.value !== 0;
+    },
+  },
+  {
+    field: 'response.output_candidates.all',
+    note: 'but false',
+    refusedIf: ({ response }) => {
+      const select = response?.outputCandidates?.select;
+      return select?.$case === 'all' && select.value;
+    },
+  },
   { field: 'response.skip_special_tokens', ours: 'output.include_special_tokens', note: 'negated; absent: true' },
   {
     field: 'response.routed_experts_prompt_start',
@@ -139,6 +156,7 @@ function generation(request: GenerateRequest): GenerateStreamRequest {
     output: {
       includeSpecialTokens: !(response?.skipSpecialTokens ?? true),
       logprobs: response?.outputLogprobs ? 0 : undefined,
+      logprobTokens: { ids: candidatesOf(response) },
       promptLogprobs: response?.promptLogprobs ? 0 : undefined,
     },
     n: sampling?.numSequences || 1,
@@ -147,12 +165,19 @@ function generation(request: GenerateRequest): GenerateStreamRequest {
   });
 }
 
+/** Tokens whose log probabilities come with each token. */
+function candidatesOf(response: GenerateRequest['response']): number[] {
+  const select = response?.outputCandidates?.select;
+  return select?.$case === 'tokenIds' ? select.value.ids : [];
+}
+
 function optionsOf({ sampling, stopping, response }: GenerateRequest): VllmOptions {
   return {
     n: sampling?.numSequences || 1,
     promptTokenIds: response?.promptTokenIds ?? false,
     outputText: response?.outputText ?? true,
     outputTokenIds: response?.outputTokenIds ?? false,
+    outputLogprobs: response?.outputLogprobs ?? false,
     stopTokenIds: stopping?.stopTokenIds ?? [],
   };
 }

@@ -27,8 +27,9 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
   sampled.forEach(({ slot, sequence, mask }, i) => {
     const output = outputs[i] as SlotOutput;
     if (output.late && mask !== 'pending') throw wrong(`no token for slot ${slot}`, 'one: its mask was there');
-    const { logprobs } = sequence.options.sampling;
+    const { logprobs, givenLogprobs } = sequence.options.sampling;
     checkOutput(output, slot, output.late ? 0 : logprobs, vocabularySize);
+    checkGiven(output, output.late || output.nonFinite ? 0 : givenLogprobs, vocabularySize);
   });
   const expected = step.slices.reduce((sum, slice) => sum + promptOutputsOf(slice), 0);
   if (promptOutputs.length !== expected) throw wrong(`${promptOutputs.length} prompt tokens`, `${expected}`);
@@ -37,6 +38,7 @@ export function checkAnswer(step: StepPlan | undefined, response: ExecuteRespons
     for (let i = 0; i < promptOutputsOf(slice); i++) {
       const output = promptOutputs[next++] as SlotOutput;
       checkOutput(output, slice.slot, slice.sequence.options.sampling.promptLogprobs, vocabularySize);
+      checkGiven(output, 0, vocabularySize);
       const token = slice.sequence.token(slice.position + 1 + i);
       if (output.tokenId !== token) throw wrong(`prompt token ${output.tokenId}`, `${token}`);
     }
@@ -53,7 +55,6 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
   if (topIds.length !== expected || topLogprobs.length !== expected) {
     throw wrong(`${topIds.length} ids and ${topLogprobs.length} log probabilities`, `${expected} of each`);
   }
-  const isOdd = (logprob: number) => !(logprob <= MOST_LOGPROB);
   const odd = isOdd(output.logprob) ? output.logprob : topLogprobs.find(isOdd);
   if (odd !== undefined) throw wrong(`a log probability of ${odd}`, 'one of at most 0');
   const isRanked = logprobs > 0 && !output.nonFinite;
@@ -63,6 +64,19 @@ function checkOutput(output: SlotOutput, slot: number, logprobs: number, vocabul
   const unknown = topIds.find((id) => id >= vocabularySize);
   if (unknown !== undefined) throw wrong(`token ${unknown} among the likeliest`, `one below ${vocabularySize}`);
 }
+
+/** @param given how many tokens the slot names */
+function checkGiven({ givenLogprobs, givenRanks }: SlotOutput, given: number, vocabularySize: number): void {
+  if (givenLogprobs.length !== given || givenRanks.length !== given) {
+    throw wrong(`${givenLogprobs.length} log probabilities and ${givenRanks.length} ranks of given tokens`, `${given}`);
+  }
+  const odd = givenLogprobs.find(isOdd);
+  if (odd !== undefined) throw wrong(`a log probability of ${odd} of a given token`, 'one of at most 0');
+  const rank = givenRanks.find((each) => each < 1 || each > vocabularySize);
+  if (rank !== undefined) throw wrong(`rank ${rank} of a given token`, `one from 1 to ${vocabularySize}`);
+}
+
+const isOdd = (logprob: number): boolean => !(logprob <= MOST_LOGPROB);
 
 function wrong(is: string, expected: string): RocmForgeError {
   return new RocmForgeError('EXECUTOR_PROTOCOL', `the executor answered with ${is} instead of ${expected}`);

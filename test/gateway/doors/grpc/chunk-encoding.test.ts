@@ -17,7 +17,9 @@ const chunk = (requestId: string, value: Partial<GenerateChunk>): GenerateStream
   event: { $case: 'chunk', value: { ...plain, ...value } },
 });
 
-const logprobs = [{ tokenId: 7, logprob: -1.5, top: [{ tokenId: 8, logprob: -2 }] }];
+const logprobs = [
+  { tokenId: 7, logprob: -1.5, top: [{ tokenId: 8, logprob: -2 }], given: [{ tokenId: 9, logprob: -3, rank: 4 }] },
+];
 const complete = GenerateStreamResponse.fromPartial({
   requestId: 'r',
   event: { $case: 'complete', value: { index: 1, finishReason: 1, usage: { promptTokens: 3 }, seed: 9n } },

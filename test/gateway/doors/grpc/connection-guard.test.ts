@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import { beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { ConnectionCalls } from '../../../../src/gateway/doors/grpc/call-guard.js';
 import { ConnectionGuard } from '../../../../src/gateway/doors/grpc/connection-guard.js';
 
@@ -8,6 +8,7 @@ const MOST = 16;
 /** What {@link ConnectionGuard} sees of a socket. */
 class FakeSocket extends EventEmitter {
   isOpen = true;
+  allowHalfOpen = false;
   constructor(
     readonly remoteAddress: string,
     readonly remotePort: number,
@@ -23,12 +24,13 @@ class FakeSocket extends EventEmitter {
 let calls: Map<string, ConnectionCalls>;
 let guard: ConnectionGuard;
 let port = 0;
+afterEach(() => vi.useRealTimers());
 beforeEach(() => {
   calls = new Map();
   guard = new ConnectionGuard(
     { maxConnections: MOST, handshakeTimeoutMs: 1e9 },
     {
-      callsOf: (name) => calls.get(name) ?? { started: 0, working: 0 },
+      callsOf: (name) => calls.get(name) ?? { started: 0, working: 0, answered: 0 },
       forgetConnection: (name) => void calls.delete(name),
     },
   );
@@ -39,9 +41,9 @@ interface Manner {
   readonly speaks?: boolean;
   readonly calls?: ConnectionCalls;
 }
-const WORKS: Manner = { calls: { started: 1, working: 1 } };
+const WORKS: Manner = { calls: { started: 1, working: 1, answered: 1 } };
 /** It called once; or it watches health, or sends a request that never arrives: that works no more. */
-const CALLED: Manner = { calls: { started: 1, working: 0 } };
+const CALLED: Manner = { calls: { started: 1, working: 0, answered: 1 } };
 
 /** A new connection; undefined when it is refused. */
 function come(address: string, { speaks = true, calls: made }: Manner = {}): FakeSocket | undefined {
@@ -58,7 +60,7 @@ const open = (sockets: readonly (FakeSocket | undefined)[]) => sockets.filter((s
 it('lets one peer have half of all connections, and no more while each of them works', () => {
   const own = many(MOST, '127.0.0.1', WORKS);
   expect(open(own)).toBe(MOST / 2);
-  expect(guard.counters).toEqual({ refused: MOST / 2, closed: 0 });
+  expect(guard.counters).toEqual({ refused: MOST / 2, closed: 0, held: 0 });
   expect(open(many(4, '127.0.0.9', WORKS))).toBe(4);
 });
 
@@ -118,4 +120,53 @@ it('counts a connection no more when it has gone', () => {
   for (let i = 0; i < 5 * MOST; i++) come('127.0.0.1', WORKS)?.destroy();
   expect(guard.open).toBe(0);
   expect(open(many(MOST, '127.0.0.1', WORKS))).toBe(MOST / 2);
+});
+
+/** A new connection that is kept from coming again: not taken, and open for a second. */
+function isHeld(address: string): boolean {
+  const socket = new FakeSocket(address, ++port);
+  return !guard.admit(socket as unknown as Socket) && socket.isOpen;
+}
+
+it('holds new connections of a peer that offends, for a second, and leaves its others and all others alone', () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+  const before = come('127.0.0.1', WORKS);
+  for (let i = 0; i < 5; i++) {
+    expect(come('127.0.0.1')?.isOpen).toBe(true);
+    guard.offended(`127.0.0.1:${port}`);
+  }
+  const held = new FakeSocket('127.0.0.1', ++port);
+  expect(guard.admit(held as unknown as Socket)).toBe(false);
+  expect([held.isOpen, before?.isOpen, come('127.0.0.2')?.isOpen]).toEqual([true, true, true]);
+  vi.advanceTimersByTime(999);
+  expect(held.isOpen).toBe(true);
+  vi.advanceTimersByTime(1);
+  expect(held.isOpen).toBe(false);
+  expect(guard.counters.held).toBe(1);
+  // One offence is forgotten a second.
+  expect(come('127.0.0.1')?.isOpen).toBe(true);
+});
+
+it('holds new connections of a peer whose last hundreds ended without an answer, but for 20 a second', () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+  for (let i = 0; i < 300; i++) come('127.0.0.2', WORKS)?.destroy();
+  expect(isHeld('127.0.0.2')).toBe(false);
+  const taken = (): number => {
+    let count = 0;
+    for (let socket = come('127.0.0.1'); socket !== undefined; socket = come('127.0.0.1')) {
+      socket.destroy();
+      count++;
+    }
+    return count;
+  };
+  expect(taken()).toBe(200);
+  expect(taken()).toBe(0);
+  vi.advanceTimersByTime(1000);
+  expect(taken()).toBe(20);
+});
+
+it('closes at once what is more than it holds', () => {
+  for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
+  const held = Array.from({ length: 300 }, () => isHeld('127.0.0.1'));
+  expect(held.filter(Boolean)).toHaveLength(256);
 });

@@ -198,4 +198,39 @@ describe.skipIf(!hasOpenssl)('TLS', () => {
       expect(await get(refused)).not.toBe('200');
     }
   });
+
+  it.each([
+    ['401, without a token', 7 << 20, undefined, 401, 'CREDENTIAL_MISSING'],
+    ['413, with one', 7 << 20, 'Bearer of-alice', 413, 'MESSAGE_TOO_LARGE'],
+  ])('tells a sender of 7 MiB its %s, as a typed answer', async (_what, bytes, authorization, status, reason) => {
+    server = await startFakeGateway({
+      httpListen: '127.0.0.1:0',
+      listen: '127.0.0.1:0',
+      tlsCert: own.cert,
+      tlsKey: own.key,
+      tokenFile,
+    });
+    const { port } = server.gateway.httpServer!;
+    const post = (headers: Record<string, string | number>, chunks: number) =>
+      new Promise<{ readonly status: number; readonly code: string }>((resolve, reject) => {
+        const options = { port, host: '127.0.0.1', path: '/v1/completions', ca: authority.caPem, agent: false };
+        const call = httpsRequest({ ...options, method: 'POST', headers }, (answer) => {
+          let text = '';
+          answer.on('data', (data) => {
+            text += data;
+          });
+          answer.on('end', () => resolve({ status: answer.statusCode ?? 0, code: JSON.parse(text).error.code }));
+        });
+        call.on('error', reject);
+        const chunk = Buffer.alloc(bytes / chunks, 'x');
+        for (let i = 0; i < chunks; i++) call.write(chunk);
+        call.end();
+      });
+    const headers = { 'content-type': 'application/json', ...(authorization && { authorization }) };
+    const expected = { status, code: reason };
+    // Said to be so long, and not.
+    expect(await post({ ...headers, 'content-length': bytes }, 1)).toEqual(expected);
+    expect(await post(headers, 64)).toEqual(expected);
+    expect(server.gateway.replica.counts.running + server.gateway.replica.counts.waiting).toBe(0);
+  });
 });

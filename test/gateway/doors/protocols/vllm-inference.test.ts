@@ -8,6 +8,7 @@ import {
   RandomSampling,
   ResponseOptions,
   StoppingCriteria,
+  TokenIds,
 } from '../../../../src/shared/generated/vllm/inference.js';
 import { generate, request, startTestGateway, type TestGateway } from '../../../support/gateway.js';
 import {
@@ -109,6 +110,49 @@ describe('vllm.Inference', () => {
     expect(streamed.flatMap(({ ranks }) => ranks)).toEqual(expected[1]?.ranks);
     const [plain] = await messagesOf(clients.inference.generateStream(SAMPLED));
     expect(plain?.promptInfo).toMatchObject({ logprobs: [], ranks: [] });
+  });
+
+  it('returns log probabilities and ranks of the tokens that are named, beside those of the sampled one or without', async () => {
+    const output = { includeSpecialTokens: false, echo: false, promptText: false };
+    const { logprobs: tops } = await generate(server.client, {
+      ...OURS,
+      output: { ...output, logprobs: 20, promptLogprobs: undefined },
+    });
+    const ids = [...new Set(tops.flatMap(({ top }) => top.slice(0, 3).map(({ tokenId }) => tokenId)))].slice(0, 20);
+    const select = { $case: 'tokenIds' as const, value: TokenIds.create({ ids }) };
+    const response = ResponseOptions.create({ outputCandidates: { select }, outputTokenIds: true });
+    const { outputs } = await once({ ...SAMPLED, response });
+    expect(outputs).toMatchObject({ logprobs: [], ranks: [], tokenIds: tops.map(({ tokenId }) => tokenId) });
+    expect(outputs?.candidateTokens).toHaveLength(24);
+    let compared = 0;
+    tops.forEach(({ top, tokenId, logprob, rank }, i) => {
+      const { tokens } = outputs!.candidateTokens[i]!;
+      expect(tokens.map(({ id }) => id)).toEqual(ids);
+      for (const named of tokens) {
+        // No two of this model's tokens are equally likely.
+        const place = top.findIndex((each) => each.tokenId === named.id);
+        if (named.id === tokenId) expect(named).toMatchObject({ logprob, rank });
+        if (place < 0) expect(named.rank).toBeGreaterThan(20);
+        else expect(named).toMatchObject({ logprob: top[place]!.logprob, rank: place + 1 });
+        compared += Number(place >= 0);
+      }
+    });
+    expect(compared).toBeGreaterThan(24);
+    const both = await once({ ...SAMPLED, response: { ...response, outputLogprobs: true } });
+    expect(both.outputs?.candidateTokens).toEqual(outputs?.candidateTokens);
+    expect(both.outputs?.logprobs).toEqual(tops.map(({ logprob }) => logprob));
+    const streamed = await messagesOf(clients.inference.generateStream({ ...SAMPLED, response }));
+    expect(streamed.flatMap((message) => message.outputs?.candidateTokens ?? [])).toEqual(outputs?.candidateTokens);
+  });
+
+  it.each([
+    ['a token that there is not', [1_000_000]],
+    ['a token twice', [5, 6, 5]],
+    ['21 tokens', Array.from({ length: 21 }, (_, i) => i)],
+  ])('refuses log probabilities of %s, by the field’s name', async (_what, ids) => {
+    const select = { $case: 'tokenIds' as const, value: TokenIds.create({ ids }) };
+    const response = ResponseOptions.create({ outputCandidates: { select } });
+    await expect(once({ ...SAMPLED, response })).rejects.toThrow('response.output_candidates.token_ids.ids');
   });
 
   it('encodes a text as our own service does where its special tokens count', async () => {

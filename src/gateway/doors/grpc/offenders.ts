@@ -1,0 +1,83 @@
+import type { Socket } from 'node:net';
+import { TokenBucket } from '../../../shared/token-bucket.js';
+
+/** What a peer has left: at once, and a second. */
+interface Rate {
+  readonly burst: number;
+  readonly perSecond: number;
+}
+
+/** Connections that were ended for what no client does. */
+const OFFENCES: Rate = { burst: 5, perSecond: 1 };
+/** Connections that ended before any answer had: probes of a port, clients that cancel, and floods of both. */
+const FRUITLESS: Rate = { burst: 200, perSecond: 20 };
+const MOST_OFFENDERS = 4096;
+/** How long a refused connection is kept from coming again, and how many are: each is a file and what it has sent, 64 KiB at most. */
+const HOLD_MS = 1000;
+const MOST_HELD = 256;
+
+interface Record {
+  readonly offences: TokenBucket;
+  readonly fruitless: TokenBucket;
+}
+
+/**
+ * Peers whose connections cost much and bring nothing. A new one of theirs is not closed at once, as whoever floods would only
+ * open the next: it is held for a second with nothing made of it. Their other connections live on.
+ */
+export class Offenders {
+  private readonly records = new Map<string, Record>();
+  private readonly held = new Set<Socket>();
+
+  /** A connection did what no client does and what cost much more than its bytes. It is for its owner to end. */
+  offended(peer: string): void {
+    spend(this.recordOf(peer).offences, OFFENCES);
+  }
+
+  /** A connection ended before any answer had. */
+  wasFruitless(peer: string): void {
+    spend(this.recordOf(peer).fruitless, FRUITLESS);
+  }
+
+  /** Whether new connections of a peer are refused now. */
+  has(peer: string): boolean {
+    const record = this.records.get(peer);
+    return record !== undefined && (isSpent(record.offences, OFFENCES) || isSpent(record.fruitless, FRUITLESS));
+  }
+
+  /** Holds a refused connection, or closes it where too many are held. */
+  hold(socket: Socket): void {
+    if (this.held.size >= MOST_HELD) {
+      socket.destroy();
+      return;
+    }
+    this.held.add(socket);
+    // Else its end would be answered by ours at once.
+    socket.allowHalfOpen = true;
+    const timer = setTimeout(() => socket.destroy(), HOLD_MS).unref();
+    socket.on('error', () => undefined);
+    socket.once('close', () => {
+      clearTimeout(timer);
+      this.held.delete(socket);
+    });
+  }
+
+  private recordOf(peer: string): Record {
+    if (this.records.size > MOST_OFFENDERS) this.records.clear();
+    const now = performance.now();
+    const record = this.records.get(peer) ?? {
+      offences: new TokenBucket(OFFENCES.burst, now),
+      fruitless: new TokenBucket(FRUITLESS.burst, now),
+    };
+    this.records.set(peer, record);
+    return record;
+  }
+}
+
+const isSpent = (bucket: TokenBucket, { burst, perSecond }: Rate): boolean =>
+  bucket.level(burst, perSecond, performance.now()) < 1;
+
+/** What is owed is bounded, so that whoever ends it is served again within seconds. */
+function spend(bucket: TokenBucket, { burst, perSecond }: Rate): void {
+  if (bucket.level(burst, perSecond, performance.now()) > -perSecond) bucket.take(1);
+}
