@@ -22,6 +22,7 @@ const [PART, TOKENS] =
       ] as const);
 /** On the slow device answers are short, and of this many tokens unless something else is wished: they repeat themselves soon. */
 const WORDS = 4;
+const SEED = Number(process.env.ROCMFORGE_SPECULATION_SEED ?? 20261122);
 const CLIENTS = 6;
 /** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
 const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
@@ -52,7 +53,7 @@ const WISHES: readonly Parameters<typeof request>[0][] = [
 
 /** Prompts that repeat themselves, so that what follows is guessed often. */
 function requests(): GenerateStreamRequest[] {
-  const random = new SeededRandom(20261122);
+  const random = new SeededRandom(SEED);
   return Array.from({ length: REQUESTS }, (_, i) => {
     const part = Array.from({ length: random.integer(PART) }, () => random.integer([3, 298]));
     const [first, second] = [WISHES[i % WISHES.length], WISHES[Math.floor(i / WISHES.length) % WISHES.length]];
