@@ -285,7 +285,7 @@ export const MUTATIONS = [
     name: 'token_history: tokens counted behind a wrong guess',
     file: 'token_history.hip',
     from: 'row_token[sample_row[sample]] != token',
-    to: 'token < 0',
+    to: 'row_token[sample_row[sample]] < 0',
     test: 'token_history',
   },
   {

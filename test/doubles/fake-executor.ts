@@ -23,9 +23,10 @@ export interface FakeExecutorOptions {
   readonly stepMs: number;
   /** What every sequence generates first. */
   readonly script?: readonly number[];
+  /** How long masks are waited for; default 0.3 ms. */
+  readonly lateMs?: number;
 }
 
-/** How long masks are waited for. */
 const LATE_MS = 0.3;
 
 /**
@@ -116,7 +117,7 @@ export class FakeExecutor {
   private async pendingMasks({ stepId, slices }: ExecuteRequest): Promise<ReadonlyMap<number, number>> {
     const pending = slices.filter(({ mask }) => mask?.id === 0).length;
     const came = (): ReadonlyMap<number, number> => this.came.get(stepId) ?? new Map();
-    const end = performance.now() + LATE_MS;
+    const end = performance.now() + (this.options.lateMs ?? LATE_MS);
     while (came().size < pending && performance.now() < end) await new Promise((resolve) => setImmediate(resolve));
     this.came.delete(stepId - 1n);
     return came();

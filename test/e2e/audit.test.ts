@@ -86,6 +86,38 @@ describe('what a gateway writes of its requests', () => {
     await expect.poll(() => audited().map(({ outcome }) => outcome)).toEqual(['length', 'cancelled']);
   });
 
+  it('is a line, too, of each that goes while its grammar waits or is compiled, which leaves the threads to others', async () => {
+    const before = audited().length;
+    const slow = (least: number): GenerateStreamRequest => {
+      const field = (maxLength: number) => ({ type: 'string', minLength: least, maxLength });
+      const properties = Object.fromEntries([...'abcdefgh'].map((name, i) => [name, field(64 - i)]));
+      const value = JSON.stringify({ properties, required: Object.keys(properties), additionalProperties: false });
+      return request({
+        requestId: `slow-${least}`,
+        text: 'Once',
+        constraint: { kind: { $case: 'jsonSchema', value } },
+      });
+    };
+    const calls = Array.from({ length: 6 }, (_, i) => client.generateStream(slow(i), metadata));
+    const left = calls.map((call) => new Promise((resolve) => call.on('error', resolve).on('data', () => undefined)));
+    // It comes behind them over the same connection, so they have come when it ends.
+    await run(request({ requestId: 'free', text: 'Once', stop: { maxTokens: 2, ignoreEos: true } }));
+    for (const call of calls) call.cancel();
+    await Promise.all(left);
+    await expect.poll(() => audited().length).toBe(before + 7);
+    const gone = audited()
+      .slice(before)
+      .filter(({ requestId }) => requestId !== 'free');
+    expect(gone.map(({ outcome }) => outcome)).toEqual(gone.map(() => 'cancelled'));
+    expect(new Set(gone.map(({ requestId }) => requestId)).size).toBe(6);
+    // Most never came to run.
+    const waited = gone.filter(({ durationMs }) => durationMs === undefined);
+    expect(waited.length).toBeGreaterThan(3);
+    expect(waited[0]).toMatchObject({ principal: 'token:alice', model: 'demo', completionTokens: 0 });
+    const choice = { kind: { $case: 'choice' as const, value: { options: ['yes', 'no'] } } };
+    expect(['yes', 'no']).toContain(await run(request({ text: 'Once', constraint: choice })));
+  });
+
   it('is nothing of what was asked or answered, and no credential, however requests end', async () => {
     const answer = await run(request({ text: `The ${SECRET} said`, stop: { maxTokens: 40, ignoreEos: true } }));
     expect(answer.length).toBeGreaterThan(40);

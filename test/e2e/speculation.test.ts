@@ -3,9 +3,26 @@ import { SeededRandom } from '../../src/cli/bench/random.js';
 import type { GatewayOptions } from '../../src/gateway/main.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
+import { HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const REQUESTS = Number(process.env.ROCMFORGE_SPECULATION_REQUESTS ?? 132);
+/** `hip`: the device of the tests, which simulates every thread. */
+const DEVICE = process.env.ROCMFORGE_SPECULATION_DEVICE === 'hip' ? 'hip' : 'host';
+/** How many tokens a third of a prompt and an answer have. */
+const [PART, TOKENS] =
+  DEVICE === 'hip'
+    ? ([
+        [4, 6],
+        [30, 42],
+      ] as const)
+    : ([
+        [4, 20],
+        [40, 120],
+      ] as const);
+/** On the slow device answers are short, and of this many tokens unless something else is wished: they repeat themselves soon. */
+const WORDS = 4;
+const SEED = Number(process.env.ROCMFORGE_SPECULATION_SEED ?? 20261122);
 const CLIENTS = 6;
 /** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
 const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
@@ -36,13 +53,15 @@ const WISHES: readonly Parameters<typeof request>[0][] = [
 
 /** Prompts that repeat themselves, so that what follows is guessed often. */
 function requests(): GenerateStreamRequest[] {
-  const random = new SeededRandom(20261122);
+  const random = new SeededRandom(SEED);
   return Array.from({ length: REQUESTS }, (_, i) => {
-    const part = Array.from({ length: random.integer([4, 20]) }, () => random.integer([3, 298]));
+    const part = Array.from({ length: random.integer(PART) }, () => random.integer([3, 298]));
     const [first, second] = [WISHES[i % WISHES.length], WISHES[Math.floor(i / WISHES.length) % WISHES.length]];
-    const sampling = { temperature: i % 3 === 0 ? 0.8 : 0, seed: BigInt(i), ...first?.sampling, ...second?.sampling };
+    const words = Array.from({ length: DEVICE === 'hip' ? WORDS : 0 }, () => [random.integer([3, 298]), 30]);
+    const drawn = { temperature: i % 3 === 0 ? 0.8 : 0, seed: BigInt(i), logitBias: Object.fromEntries(words) };
+    const sampling = { ...drawn, ...first?.sampling, ...second?.sampling };
     const ignoreEos = i % 4 > 0 && first?.constraint === undefined && second?.constraint === undefined;
-    const stop = { ignoreEos, ...first?.stop, ...second?.stop, maxTokens: random.integer([40, 120]) };
+    const stop = { ignoreEos, ...first?.stop, ...second?.stop, maxTokens: random.integer(TOKENS) };
     return request({ ...first, ...second, tokens: [...part, ...part, ...part], sampling, stop });
   });
 }
@@ -56,7 +75,12 @@ interface Run {
 }
 
 async function run(options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
-  const server = await startTestGateway(model, { kvMemoryBytes: 600 * BLOCK_BYTES, maxRestarts: 100, ...options });
+  const server = await startTestGateway(model, {
+    executor: { spawn: { device: DEVICE } },
+    kvMemoryBytes: 600 * BLOCK_BYTES,
+    maxRestarts: 100,
+    ...options,
+  });
   let ended = 0;
   try {
     const left = requests().entries();
@@ -82,17 +106,17 @@ async function run(options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
   }
 }
 
-const model = writeRandomModel({ contextLength: 256 });
+// The second one says by its last token alone what comes next, nearly: it soon repeats itself, and guesses are right.
+const model = writeRandomModel(
+  DEVICE === 'hip'
+    ? { contextLength: 256, type: 'F16', scaled: { attn_output: 0.05, ffn_down: 0.05, output: 10 } }
+    : { contextLength: 256 },
+);
 
 it('guessed, preempted, cached and killed runs give the tokens, probabilities and ends of the plain one', async () => {
+  if (DEVICE === 'hip') new HipDouble().install();
   const plain = await run({ speculate: 'off', prefixCache: false });
   expect([plain.guesses, plain.answers.length]).toEqual([0, REQUESTS]);
-  const runs = {
-    guessed: await run({ speculate: 'lookup', prefixCache: false }),
-    alone: await run({ speculate: 'lookup', pipelineDepth: 1 }),
-    preempted: await run({ speculate: 'lookup', kvMemoryBytes: 25 * BLOCK_BYTES }),
-    killed: await run({ speculate: 'lookup' }, 5),
-  };
   const answerOf = ({ completions, promptLogprobs }: Generated) => ({
     promptLogprobs,
     completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
@@ -100,14 +124,24 @@ it('guessed, preempted, cached and killed runs give the tokens, probabilities an
       ...{ reason: end?.finishReason, match: end?.stopMatch, tokens: end?.usage?.completionTokens },
     })),
   });
-  for (const [name, { answers }] of Object.entries(runs)) {
-    for (const [i, answer] of answers.entries()) {
+  /** A run whose answers are those of the plain one. */
+  const same = async (name: string, ...how: Parameters<typeof run>): Promise<Run> => {
+    const other = await run(...how);
+    for (const [i, answer] of other.answers.entries()) {
       expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
     }
-  }
+    console.log(`${DEVICE}, ${name}: ${REQUESTS} requests, ${other.guesses} guesses, ${other.accepted} of them right`);
+    return other;
+  };
+  const runs = {
+    guessed: await same('guessed', { speculate: 'lookup', prefixCache: false }),
+    alone: await same('alone', { speculate: 'lookup', pipelineDepth: 1 }),
+    preempted: await same('preempted', { speculate: 'lookup', kvMemoryBytes: 25 * BLOCK_BYTES }),
+    killed: await same('killed', { speculate: 'lookup' }, 5),
+  };
   const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
   const guesses = Object.values(runs).reduce((sum, each) => sum + each.guesses, 0);
-  console.log(`${4 * REQUESTS} requests, ${guesses} guesses, ${accepted} of them right`);
+  console.log(`${DEVICE}: ${4 * REQUESTS} requests, ${guesses} guesses, ${accepted} of them right`);
   // What each answer says of itself adds up.
   for (const run of Object.values(runs)) {
     const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));

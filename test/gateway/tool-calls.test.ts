@@ -239,11 +239,21 @@ describe('tools are refused by name', () => {
     );
   });
 
-  it('with strict tools where no call must come', async () => {
+  it.each(['glm', 'qwen3-coder', 'harmony'] as const)(
+    'with strict tools whose calls are written as %s',
+    async (toolParser) => {
+      server = await start({ toolParser, ...(toolParser === 'harmony' && { reasoningParser: 'harmony' }) });
+      expect(await refusal(chat({ tools: [{ name: 'clock', strict: true }] }))).toMatch(
+        /chat\.tools\.strict \(.*glm, qwen3-coder or harmony\) is not built yet/,
+      );
+    },
+  );
+
+  it('with strict tools beside a constraint, which is another form', async () => {
     server = await start();
-    expect(await refusal(chat({ tools: [{ name: 'clock', strict: true }] }))).toMatch(
-      /chat\.tools\.strict \(where no call must come\) is not built yet/,
-    );
+    const input = chat({ tools: [{ name: 'clock', strict: true }] });
+    const call = server.client.generateStream(request({ input, constraint: { kind: { $case: 'regex', value: 'a' } } }));
+    await expect(call.toArray()).rejects.toThrow(/constraint cannot be kept with chat\.tools\.strict/);
   });
 
   it('with a demand for a call and none to call', async () => {

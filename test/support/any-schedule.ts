@@ -16,6 +16,7 @@ export const operation = fc.oneof(
       priority: fc.integer({ min: -1, max: 1 }),
       peer: fc.constantFrom('a', 'a', 'b', 'c'),
       promptLogprobs: fc.boolean(),
+      guesses: fc.boolean(),
     }),
   },
   { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
@@ -36,6 +37,8 @@ export class ScheduleTotals {
   finished = 0;
   mostPreempted = 0;
   yields = 0;
+  guesses = 0;
+  acceptedGuesses = 0;
 }
 
 /** Does one thing after another, lets everything come to its end, and expects the tokens of a plain run. */
@@ -44,8 +47,8 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   const cancelled = new Set<Sequence>();
   for (const step of operations) {
     if (step.kind === 'add') {
-      const { priority, peer } = step;
-      const options = { priority, peer, asks: step.promptLogprobs };
+      const { priority, peer, guesses } = step;
+      const options = { priority, peer, guesses, asks: step.promptLogprobs };
       const ids = Array.from({ length: step.length }, (_, i) => (step.prefix + i) % VOCABULARY);
       const sequence = sequenceOf(ids, step.maxTokens, options);
       if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
@@ -76,7 +79,10 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
     totals.finished += Number(!cancelled.has(sequence));
   }
   expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
-  const { preemptions, slotsYielded, cachedTokens, discardedTokens } = world.scheduler.counters;
+  const { preemptions, slotsYielded, cachedTokens, discardedTokens, guesses, acceptedGuesses } =
+    world.scheduler.counters;
+  totals.guesses += guesses;
+  totals.acceptedGuesses += acceptedGuesses;
   totals.yields += slotsYielded;
   totals.preemptions += preemptions;
   totals.cachedTokens += cachedTokens;

@@ -79,25 +79,29 @@ export class ExecutorModel {
     let rows = 0;
     let logits = 0;
     const seen = new Set<number>();
-    for (const { slot: index, sequence, position, count, sample, promptLogprobs } of plan.slices) {
+    for (const { slot: index, sequence, position, count, sample, promptLogprobs, tokens: said } of plan.slices) {
       const slot = this.get(index);
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
       rows += count;
-      logits += promptLogprobs ? count : Number(sample);
+      logits += promptLogprobs || said !== undefined ? count : Number(sample);
+      if (said !== undefined && said.length !== count) throw new Error(`${said.length} tokens at ${count} positions`);
       let state = position === 0 ? EMPTY : this.read(slot, position - 1);
       const content = this.chainsOf(slot, position);
       if (position > 0 && state !== content.at(-1)) throw new Error('the context is not this sequence’s');
       for (let p = position; p < position + count; p++) {
-        const token = slot.known[p] ?? slot.lastToken;
+        const token = said === undefined ? (slot.known[p] ?? slot.lastToken) : (said[p - position] as number);
         if (token < 0) throw new Error('a slot that sampled nothing is to go on');
         state = chain(state, token);
         this.write(slot, index, p, state);
         content.push(state);
+        if (said !== undefined) tokens.push(state % this.vocabulary);
       }
       this.windows?.run(index, content);
-      if (!sample) continue;
+      // Which of several was the last is not the slot's to know.
+      if (said !== undefined) slot.lastToken = said.length > 1 ? -1 : state % this.vocabulary;
+      if (!sample || said !== undefined) continue;
       slot.lastToken = state % this.vocabulary;
       tokens.push(slot.lastToken);
     }

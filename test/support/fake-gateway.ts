@@ -28,9 +28,9 @@ export async function startFakeGateway(
     Partial<FakeExecutorOptions> &
     Partial<Pick<FakeExecutor, 'info' | 'claims'>> & { readonly model?: RandomModelOptions } = {},
 ): Promise<FakeGateway> {
-  const { kvBlocks = 1000, stepMs = 1, vocabulary = FAKE_VOCABULARY, script = [], ...rest } = options;
+  const { kvBlocks = 1000, stepMs = 1, vocabulary = FAKE_VOCABULARY, script = [], lateMs, ...rest } = options;
   const { model, info, claims, ...gatewayOptions } = rest;
-  const executor = new FakeExecutor({ vocabulary, kvBlocks, stepMs, script });
+  const executor = new FakeExecutor({ vocabulary, kvBlocks, stepMs, script, ...(lateMs !== undefined && { lateMs }) });
   if (info) executor.info = info;
   if (claims) executor.claims = claims;
   const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;

@@ -80,10 +80,10 @@ export interface TemplateInputOptions {
 }
 
 /** The functions that the model hears of: none where it may call none. */
-export function offeredTools({
+export function offeredTools<Tool extends ChatTool>({
   tools = [],
   toolChoice,
-}: Pick<Conversation, 'tools' | 'toolChoice'>): readonly ChatTool[] {
+}: Pick<Conversation, 'toolChoice'> & { readonly tools?: readonly Tool[] | undefined }): readonly Tool[] {
   return toolChoice?.choice?.value === ToolChoiceMode.NONE ? [] : tools;
 }
 

@@ -6,12 +6,12 @@ import { CONSTRAINT_LIMITS } from './limits.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 import { regexGrammar } from './regex-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
-import { type DemandedCalls, toolCallsGrammar } from './tool-calls-grammar.js';
+import { type HeldCalls, toolCallsGrammar } from './tool-calls-grammar.js';
 
-/** A constraint of which the kind is known, or calls that must come. */
+/** A constraint of which the kind is known, or calls that must come, or be of a form. */
 export type GivenConstraint =
   | NonNullable<Constraint['kind']>
-  | { readonly $case: 'toolCalls'; readonly value: DemandedCalls };
+  | { readonly $case: 'toolCalls'; readonly value: HeldCalls };
 
 const NO_NAMES: SpecialTokenNames = { special: [], ends: [] };
 

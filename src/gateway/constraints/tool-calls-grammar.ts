@@ -1,17 +1,21 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
-import { alphabetOf, classAt, explore } from './automaton.js';
+import { alphabetOf, classAt, complementOf, explore } from './automaton.js';
 import { automatonExpression } from './automaton-grammar.js';
 import { EVERYTHING, only } from './code-points.js';
 import { characters, choice, type Expression, Grammar, optional, repeat, sequence, special, text } from './grammar.js';
 import { objectsOfSchema } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+import { patternAutomaton } from './pattern-automaton.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 import { Work } from './work.js';
 
-/** Calls that a turn must have. */
-export interface DemandedCalls {
-  readonly calls: ToolGrammar & { readonly argumentsForm: 'json'; readonly isRequired: true };
+/** Calls that a turn must have, or may. */
+export interface HeldCalls {
+  readonly calls: ToolGrammar & { readonly argumentsForm: 'json' };
+  /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
+  readonly openers: readonly string[];
+  readonly isBare: boolean;
   /** How the model reasons before it calls, and whether the prompt has begun that; absent: it does not. */
   readonly reasoning?: { readonly begin: string; readonly end: string; readonly isBegun: boolean } | undefined;
 }
@@ -24,13 +28,15 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 
 /**
  * The grammar of a turn that calls: what the model thinks, where it does, and from one call to as many as the limits say, the
- * arguments of each a JSON object that satisfies its function's schema. Markup that is a special token is that token, and
- * nowhere else may one come.
+ * arguments of each a JSON object that satisfies its function's schema. Where no call must come, text stands in front, or alone,
+ * in which nothing begins that would be read as a call. Markup that is a special token is that token, and nowhere else may one
+ * come.
  *
  * @throws RocmForgeError `CONSTRAINT_INVALID` for parameters that are no JSON Schema, or where no call satisfies its own;
  *   `CONSTRAINT_UNSUPPORTED` for what no grammar of ours says exactly
  */
-export function toolCallsGrammar({ calls, reasoning }: DemandedCalls, names: SpecialTokenNames): string {
+export function toolCallsGrammar(held: HeldCalls, names: SpecialTokenNames): string {
+  const { calls, reasoning } = held;
   refuseLength(calls.tools);
   const work = new Work('json_schema');
   const grammar = new Grammar(work);
@@ -49,7 +55,8 @@ export function toolCallsGrammar({ calls, reasoning }: DemandedCalls, names: Spe
   );
   const more = repeat(sequence(markup(calls.separator), call), 0, calls.isRepeated ? CONSTRAINT_LIMITS.calls - 1 : 0);
   const turn = grammar.add('calls', sequence(markup(calls.prefix), call, more, markup(calls.suffix)));
-  const root = reasoning === undefined ? turn : behindReasoning(turn, reasoning, names, grammar);
+  const said = calls.isRequired ? turn : behindText(turn, held, grammar);
+  const root = reasoning === undefined ? said : behindReasoning(said, reasoning, names, grammar);
   Object.assign(work, { at: '', keyword: '' });
   const made = refusing(TOOLS, TOOLS, () => grammar.toText(root));
   if (made !== undefined) return made;
@@ -74,7 +81,7 @@ function refusing<T>(field: string, what: string, make: () => T): T {
 function refuseLength(tools: readonly ToolRule[]): void {
   const length = tools.reduce((sum, { parametersJson }) => sum + parametersJson.length, 0);
   if (length <= CONSTRAINT_LIMITS.characters) return;
-  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where a call is demanded; offer fewer tools`;
+  const sentence = `${PARAMETERS} have ${length} characters together, ${CONSTRAINT_LIMITS.characters} are the most where calls are held to their schemas; offer fewer tools`;
   throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: PARAMETERS, at: '', keyword: 'characters' });
 }
 
@@ -82,7 +89,7 @@ function refuseLength(tools: readonly ToolRule[]): void {
 function markupExpression(value: string, { special: names, ends }: SpecialTokenNames): Expression {
   const end = ends.find((name) => value.includes(name));
   if (end !== undefined) {
-    const sentence = `${TOOLS} cannot be demanded of this model: ${end} is part of its calls and ends its text; use auto`;
+    const sentence = `${TOOLS} cannot be held to a form of this model: ${end} is part of its calls and ends its text; use auto, and none that is strict`;
     throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: TOOLS, at: '', keyword: end });
   }
   const parts: Expression[] = [];
@@ -109,9 +116,20 @@ function firstOf(names: readonly string[], value: string): { readonly name: stri
   return first;
 }
 
+/** Any text without the beginning of a call, and calls behind it; where they have no beginning, one or the other. */
+function behindText(turn: Expression, { openers, isBare }: HeldCalls, grammar: Grammar): Expression {
+  const began = openers.map((opener) =>
+    opener.replaceAll(/[[\]{}()|<>/^$.*+?\\]/g, (mark) => `\\u{${mark.charCodeAt(0).toString(16)}}`),
+  );
+  const bare = isBare ? ['^\\s*\\{'] : [];
+  const begins = patternAutomaton([...began, ...bare].join('|'), 'search', grammar.work);
+  const free = grammar.add('said', automatonExpression(complementOf(begins), characters, 'said', grammar));
+  return isBare ? choice(turn, free) : sequence(free, optional(turn));
+}
+
 function behindReasoning(
   turn: Expression,
-  { begin, end, isBegun }: NonNullable<DemandedCalls['reasoning']>,
+  { begin, end, isBegun }: NonNullable<HeldCalls['reasoning']>,
   names: SpecialTokenNames,
   grammar: Grammar,
 ): Expression {

@@ -287,18 +287,20 @@ export class Inference {
     }
     const id = request.requestId || randomUUID();
     spans?.describe(id, promptIds.length);
-    const context = { facts, tokenizer, promptIds, inputField, promptText, isUnary };
-    const parameters = generationParameters(request, context);
-    const constraints = await this.matchers.openEach(
-      constraintOf(request, facts, parameters.answer?.isInReasoning ?? false),
-      parameters.n,
-      requester,
-    );
-    return {
-      parameters: { ...parameters, constraints, speculates: this.options.speculates ?? false },
-      context: { principal, peer, trace, deadline, id, spans },
-      toldPrompt,
-    };
+    const parameters = generationParameters(request, {
+      ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
+    });
+    const context = { principal, peer, trace, deadline, id, spans };
+    const isInReasoning = parameters.answer?.isInReasoning ?? false;
+    try {
+      const constraint = constraintOf(request, facts, isInReasoning);
+      const constraints = await this.matchers.openEach(constraint, parameters.n, requester);
+      const speculates = this.options.speculates ?? false;
+      return { parameters: { ...parameters, constraints, speculates }, context, toldPrompt };
+    } catch (error) {
+      this.runner.notRun(parameters, context, signal.aborted ? 'cancelled' : asRocmForgeError(error).reason);
+      throw error;
+    }
   }
 
   private async openSmall(request: GenerateStreamRequest, requester: Requester): Promise<OpenedGeneration> {

@@ -47,11 +47,14 @@ export interface Caller {
 /** Works out which tokens may come next in answers of a form, in threads. An answer stays with its thread. */
 export class MatcherThreads {
   private readonly threads: MatcherThread[] = [];
-  private data: MatcherWorkerData | undefined;
+  /** Made before anything is served: for 128,000 tokens it would hold the loop up. */
+  private readonly data: MatcherWorkerData;
   private readonly waiting = new Turns<Waiting>();
   private isClosed = false;
 
-  constructor(private readonly options: MatcherThreadsOptions) {}
+  constructor(private readonly options: MatcherThreadsOptions) {
+    this.data = matcherVocabulary(options.tokenizer);
+  }
 
   /**
    * Begins an answer of a form; resolves when its first mask is known. Clients take turns, and one client's grammars are compiled
@@ -157,7 +160,6 @@ export class MatcherThreads {
   }
 
   private start(): MatcherThread {
-    this.data ??= matcherVocabulary(this.options.tokenizer);
     const limit = this.options.compileLimitMs ?? COMPILE_LIMIT_MS;
     const thread = new MatcherThread(workerFile(), this.data, limit, (lost) => {
       this.threads.splice(this.threads.indexOf(thread), 1);

@@ -262,6 +262,7 @@ export class Engine implements Backend {
     }
     this.generations.delete(sequence);
     sequence.options.constraint?.close();
+    this.masking?.ended(sequence);
     this.queuedAt.delete(sequence);
     this.blame.ended(sequence);
     if (this.scheduler) this.scheduler.end(sequence);

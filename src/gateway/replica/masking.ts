@@ -39,7 +39,8 @@ export class Masking {
   /** The one named last at the end. */
   private readonly known = new Map<TokenMask, KnownMask>();
   private steps: MaskedStep[] = [];
-  private outbox: { readonly step: MaskedStep; readonly masks: TokenMaskMessage[]; readonly slots: SlotMask[] }[] = [];
+  /** What steps under way wait for, and masks that the executor is to have before it hears of anything else. */
+  private outbox = { masks: [] as TokenMaskMessage[], slots: new Map<MaskedStep, SlotMask[]>() };
 
   constructor(
     private readonly model: Pick<LoadedModel, 'epoch' | 'maskIds' | 'vocabularySize'>,
@@ -48,6 +49,8 @@ export class Masking {
 
   /** A step is about to be sent. */
   begin({ stepId, slices }: StepPlan): StepMasks {
+    // It may name a mask that is still to be sent.
+    this.flush();
     const step: MaskedStep = { stepId: BigInt(stepId), named: [], pending: new Map() };
     const masks: TokenMaskMessage[] = [];
     const told = slices.map(({ sequence, slot, mask }): SliceMask | undefined => {
@@ -67,14 +70,19 @@ export class Masking {
     const slot = step?.pending.get(sequence);
     if (step === undefined || slot === undefined) return false;
     step.pending.delete(sequence);
-    if (this.outbox.length === 0) queueMicrotask(() => this.flush());
-    let frame = this.outbox.find((each) => each.step === step);
-    if (frame === undefined) {
-      frame = { step, masks: [], slots: [] };
-      this.outbox.push(frame);
-    }
-    frame.slots.push({ slot, mask: this.name(mask, step, frame.masks) });
+    if (this.outbox.slots.size === 0) queueMicrotask(() => this.flush());
+    const named = { slot, mask: this.name(mask, step, this.outbox.masks) };
+    this.outbox.slots.set(step, [...(this.outbox.slots.get(step) ?? []), named]);
     return true;
+  }
+
+  /**
+   * A sequence has ended: nobody works out the mask that a step under way waits for, which alone would wait for long. What is
+   * sampled for it is discarded, so any mask lets the step go on.
+   */
+  ended(sequence: Sequence): void {
+    const [any] = this.known.keys();
+    if (any !== undefined) this.ready(sequence, any);
   }
 
   /** The oldest step has returned, without a token for those who were late. */
@@ -82,6 +90,10 @@ export class Masking {
     for (const mask of this.steps.shift()?.named ?? []) mask.steps -= 1;
     // Nothing will come of what they have in later steps, either.
     for (const { pending } of this.steps) for (const sequence of late) pending.delete(sequence);
+    // The next one's turn: until now it was not known whether it waits for a mask at all.
+    for (const sequence of [...(this.steps[0]?.pending.keys() ?? [])]) {
+      if (sequence.state === 'ended') this.ended(sequence);
+    }
   }
 
   /** The id of a mask for a step; what the executor does not have is added to what it is sent. */
@@ -121,10 +133,12 @@ export class Masking {
 
   private flush(): void {
     const { epoch } = this.model;
-    const outbox = this.outbox.splice(0);
-    for (const { step, masks, slots } of outbox) {
-      const nothing = { closes: [], opens: [], appends: [], slices: [] };
-      this.send({ stepId: step.stepId, epoch, ...nothing, masks, slotMasks: slots });
+    let { masks } = this.outbox;
+    const { slots } = this.outbox;
+    this.outbox = { masks: [], slots: new Map() };
+    for (const [{ stepId }, slotMasks] of slots) {
+      this.send({ stepId, epoch, closes: [], opens: [], appends: [], slices: [], masks, slotMasks });
+      masks = [];
     }
   }
 }

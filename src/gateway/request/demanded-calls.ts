@@ -1,16 +1,25 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
-import { REASONING_FORMATS } from '../chat/answer/answer-format.js';
+import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
 import { type ToolGrammar, toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import { demandsCall } from './answer.js';
 import type { LimitFacts } from './limits.js';
 
-type ToolCalls = Extract<GivenConstraint, { $case: 'toolCalls' }>;
+type HeldCalls = Extract<GivenConstraint, { $case: 'toolCalls' }>['value'];
 type ModelFacts = Pick<LimitFacts, 'answerFormat' | 'toolTemplate'>;
+type Chat = Parameters<typeof demandsCall>[0];
+
+/** Of a function whose calls nobody asked to be held to its schema. */
+const ANY_OBJECT = '{"type": "object"}';
+
+/** Whether the calls of a conversation are held to a grammar: where one must come, or a function is strict. */
+export function holdsCalls(chat: Chat): boolean {
+  return demandsCall(chat) || offeredTools(chat).some(({ strict }) => strict);
+}
 
 /**
- * What restricts an answer: its constraint, or the calls that it must have.
+ * What restricts an answer: its constraint, or the calls that it must have, or the form of those that it may have.
  *
  * @param isInReasoning whether the prompt has begun the reasoning
  */
@@ -20,30 +29,38 @@ export function constraintOf(
   isInReasoning: boolean,
 ): GivenConstraint | undefined {
   const chat = input?.$case === 'chat' ? input.value : undefined;
-  const reasoning = facts.answerFormat?.reasoning;
-  const calls = chat && demandsCall(chat) ? toolGrammarOf(chat, facts) : undefined;
-  if (!isHeldTo(calls) || reasoning === 'harmony') return constraint?.kind;
-  const thoughts = reasoning && { ...REASONING_FORMATS[reasoning], isBegun: isInReasoning };
-  return { $case: 'toolCalls', value: { calls, reasoning: thoughts } };
+  const held = chat && holdsCalls(chat) ? heldCalls(chat, facts) : undefined;
+  if (held === undefined) return constraint?.kind;
+  const reasoning = reasoningOf(facts);
+  const thoughts = reasoning && { ...reasoning, isBegun: isInReasoning };
+  return { $case: 'toolCalls', value: { ...held, reasoning: thoughts } };
 }
 
-/** Whether a call that is demanded of a model can be: whether its format is one that a grammar says exactly. */
-export function canDemandCall(chat: Parameters<typeof demandsCall>[0], facts: ModelFacts): boolean {
-  // Its messages come in any order, some of them without a call.
-  if (facts.answerFormat?.tools === 'harmony' || facts.answerFormat?.reasoning === 'harmony') return false;
-  return isHeldTo(toolGrammarOf(chat, facts));
+/** Whether the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
+export function canHoldCalls(chat: Chat, facts: ModelFacts): boolean {
+  return heldCalls(chat, facts) !== undefined;
 }
 
-function toolGrammarOf(
-  chat: Parameters<typeof demandsCall>[0],
-  { answerFormat, toolTemplate = '' }: ModelFacts,
-): ToolGrammar | undefined {
+function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'openers' | 'isBare'> | undefined {
+  const { answerFormat, toolTemplate = '' } = facts;
   const format = answerFormat?.tools;
-  if (format === undefined) return undefined;
+  // Its messages come in any order, some of them without a call.
+  if (format === undefined || format === 'harmony' || answerFormat?.reasoning === 'harmony') return undefined;
   const { toolChoice, parallelToolCalls: isParallel = true } = chat;
-  return toolGrammar(offeredTools(chat), { format, template: toolTemplate, toolChoice, isParallel });
+  const isDemanded = demandsCall(chat);
+  const tools = offeredTools(chat).map(({ name, parametersJson, strict }) => {
+    return { name, parametersJson: isDemanded || strict ? parametersJson : ANY_OBJECT };
+  });
+  const calls = toolGrammar(tools, { format, template: toolTemplate, toolChoice, isParallel });
+  const { openers, isBare = false } = CALL_FORMATS[format];
+  return isJson(calls) ? { calls, openers, isBare } : undefined;
 }
 
-function isHeldTo(calls: ToolGrammar | undefined): calls is ToolCalls['value']['calls'] {
-  return calls?.isRequired === true && calls.argumentsForm === 'json';
+function reasoningOf({ answerFormat }: ModelFacts) {
+  const reasoning = answerFormat?.reasoning;
+  return reasoning === undefined || reasoning === 'harmony' ? undefined : REASONING_FORMATS[reasoning];
+}
+
+function isJson(calls: ToolGrammar | undefined): calls is HeldCalls['calls'] {
+  return calls?.argumentsForm === 'json';
 }

@@ -64,7 +64,7 @@ export class RequestRunner {
     signal: AbortSignal,
     context: RequestContext,
   ): RunningRequest {
-    const { backend, observer, audit, limiter } = this;
+    const { backend, observer, limiter } = this;
     const started = performance.now();
     const { timeLimitMs, promptIds } = parameters;
     let timer: NodeJS.Timeout | undefined;
@@ -80,19 +80,11 @@ export class RequestRunner {
       const now = performance.now();
       context.spans?.end(outcome, tokens, isError);
       observer.requestEnded(outcome, (now - started) / 1000);
-      audit.info(
-        {
-          ...logFields(context),
-          model: this.model,
-          outcome,
-          promptTokens: promptIds.length,
-          completionTokens: tokens,
-          firstTokenMs,
-          durationMs: Math.round(now - started),
-          ...(Number.isFinite(context.deadline) && { leftMs: Math.round(context.deadline - now) }),
-        },
-        'generation ended',
-      );
+      this.tell(context, {
+        ...{ outcome, promptTokens: promptIds.length, completionTokens: tokens, firstTokenMs },
+        durationMs: Math.round(now - started),
+        ...(Number.isFinite(context.deadline) && { leftMs: Math.round(context.deadline - now) }),
+      });
     };
     const generation = new Generation(parameters, context, this.tokenizer, {
       chunk: (index, tokenIds, text, logprobs, beside) => {
@@ -142,5 +134,14 @@ export class RequestRunner {
       },
       pause: (paused) => backend.pause(generation, paused),
     };
+  }
+
+  /** A request has waited for its grammar and is not run: its client has gone, or the grammar cannot be had. */
+  notRun({ promptIds }: Pick<GenerationParameters, 'promptIds'>, context: RequestContext, outcome: string): void {
+    this.tell(context, { outcome, promptTokens: promptIds.length, completionTokens: 0 });
+  }
+
+  private tell(context: RequestContext, end: Readonly<Record<string, string | number>>): void {
+    this.audit.info({ ...logFields(context), model: this.model, ...end }, 'generation ended');
   }
 }

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatInput, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { demandsCall } from './answer.js';
-import { canDemandCall } from './demanded-calls.js';
+import { canHoldCalls, holdsCalls } from './demanded-calls.js';
 import type { LimitFacts } from './limits.js';
 
 /** A field of the public API that is not built yet, and when a request uses it. */
@@ -25,12 +25,12 @@ export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
   {
     field: 'chat.tool_choice',
     what: 'a call that must come, of a model that writes calls as glm, qwen3-coder or harmony',
-    isUsed: ofChat((chat, facts) => demandsCall(chat) && !canDemandCall(chat, facts)),
+    isUsed: ofChat((chat, facts) => demandsCall(chat) && !canHoldCalls(chat, facts)),
   },
   {
     field: 'chat.tools.strict',
-    what: 'where no call must come',
-    isUsed: ofChat((chat) => chat.tools.some(({ strict }) => strict) && !demandsCall(chat)),
+    what: 'of a model that writes calls as glm, qwen3-coder or harmony',
+    isUsed: ofChat((chat, facts) => holdsCalls(chat) && !canHoldCalls(chat, facts)),
   },
 ];
 

@@ -12,6 +12,7 @@ import { offeredTools } from '../chat/template-input.js';
 import { StopStrings } from '../tokenizer/stop-matcher.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { answerOptions, demandsCall } from './answer.js';
+import { holdsCalls } from './demanded-calls.js';
 import type { GenerationParameters } from './generation.js';
 import {
   checkLimits,
@@ -68,7 +69,7 @@ export function checkGeneration(request: GenerateStreamRequest, facts: LimitFact
   );
   if (input?.$case === 'chat') checkTools(input.value, facts);
   if (input?.$case === 'chat') checkBegun(input.value);
-  if (input?.$case === 'chat' && demandsCall(input.value)) checkDemandedCall(request, input.value);
+  if (input?.$case === 'chat' && holdsCalls(input.value)) checkHeldCalls(request, input.value);
   refuseUnimplemented(request, facts);
   // Of a text this long it is certain without encoding it, unless special tokens in it swallow white space.
   const mostCharacters = facts.contextLength * facts.longestTokenBytes;
@@ -246,16 +247,17 @@ export function checkBegun(chat: ChatInput): void {
     field,
     'cannot be kept with chat.add_generation_prompt, which opens another turn',
   );
-  check(!demandsCall(chat), field, 'cannot be kept with a call that must come');
+  check(!holdsCalls(chat), field, 'cannot be kept with a call that must come, or with tools that are strict');
 }
 
-/** A call that must come is held to a grammar, with the names of functions in it as they are. */
-function checkDemandedCall({ constraint, stop }: GenerateStreamRequest, { tools }: ChatInput): void {
-  const another = 'cannot be kept with a chat.tool_choice that demands a call, which is a form of its own';
+/** Calls that must come, or that are strict, are held to a grammar, with the names of functions in it as they are. */
+function checkHeldCalls({ constraint, stop }: GenerateStreamRequest, chat: ChatInput): void {
+  const what = demandsCall(chat) ? 'a chat.tool_choice that demands a call' : 'chat.tools.strict';
+  const another = `cannot be kept with ${what}, which is a form of its own`;
   check(constraint?.kind === undefined, 'constraint', another);
-  check(!stop?.ignoreEos, 'stop.ignore_eos', 'cannot be kept with a chat.tool_choice that demands a call');
-  const odd = tools.find(({ name }) => !CALLABLE_NAME.test(name));
-  const rule = `where a call is demanded a name has letters, digits and . _ - / : alone`;
+  check(!stop?.ignoreEos, 'stop.ignore_eos', `cannot be kept with ${what}`);
+  const odd = chat.tools.find(({ name }) => !CALLABLE_NAME.test(name));
+  const rule = `with ${what} a name has letters, digits and . _ - / : alone`;
   check(odd === undefined, 'chat.tools.name', `is ${JSON.stringify(odd?.name)}; ${rule}`);
 }
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
-import type { DemandedCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { acceptedBy } from '../../support/grammar-library.js';
@@ -19,12 +20,12 @@ const REQUIRED: ToolChoice = { choice: { $case: 'mode', value: ToolChoiceMode.RE
 /** Calls that must come, as Hermes writes them. */
 function demanded(
   parts: { tools?: typeof TOOLS; toolChoice?: ToolChoice; isParallel?: boolean; template?: string } = {},
-  reasoning?: DemandedCalls['reasoning'],
+  reasoning?: HeldCalls['reasoning'],
 ): GivenConstraint {
   const { tools = TOOLS, toolChoice = REQUIRED, isParallel = true, template = '' } = parts;
   const format = template === '' ? 'hermes' : 'mistral';
-  const calls = toolGrammar(tools, { format, template, toolChoice, isParallel }) as DemandedCalls['calls'];
-  return { $case: 'toolCalls', value: { calls, reasoning } };
+  const calls = toolGrammar(tools, { format, template, toolChoice, isParallel }) as HeldCalls['calls'];
+  return { $case: 'toolCalls', value: { calls, openers: ['<tool_call>'], isBare: false, reasoning } };
 }
 
 const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
@@ -100,6 +101,48 @@ describe('a turn that must call', () => {
       demanded({ template: 'the older list' }),
       [listed('halt'), listed('halt', 'clock')],
       [listed(), listed('halt').slice(0, -1)],
+    );
+  });
+});
+
+describe('a turn that may call', () => {
+  const MAY: ToolChoice | undefined = undefined;
+  const may = (format: 'hermes' | 'llama3', isParallel = true, reasoning?: HeldCalls['reasoning']): GivenConstraint => {
+    const calls = toolGrammar(TOOLS, { format, template: '', toolChoice: MAY, isParallel }) as HeldCalls['calls'];
+    const { openers, isBare = false } = CALL_FORMATS[format];
+    return { $case: 'toolCalls', value: { calls, openers, isBare, reasoning } };
+  };
+
+  it('is text in which no call begins, and calls of their schemas behind it', async () => {
+    await expectTexts(
+      may('hermes'),
+      ['', 'No. {"a": 1}', WEATHER, `So, <b> <tool_cal\n${WEATHER}\n${CLOCK}`, `<tool_call${CLOCK}`, '</tool_call>'],
+      [
+        `So: ${call('weather', '{"place": "Paris"}')}`,
+        call('clock', '{"hour":24}'),
+        'So <tool_call>',
+        '<tool_call>\n{"name": "other"}',
+        `${WEATHER} Done.`,
+        `<tool_call>${WEATHER}`,
+      ],
+    );
+    await expectTexts(may('hermes', false), [`So ${WEATHER}`], [`So ${WEATHER}\n${CLOCK}`]);
+  });
+
+  it('is text or calls where calls have no beginning of their own', async () => {
+    const bare = (args: string) => `{"name": "clock", "parameters": ${args}}`;
+    await expectTexts(
+      may('llama3'),
+      ['', 'No.', `So ${bare('{"hour":24}')}`, bare('{"hour":7}'), `${bare('{}')}; ${bare('{"hour":7}')}`],
+      [bare('{"hour":24}'), ` ${bare('{}')}`, '{', '\n{"a": 1}', `So <|python_tag|>${bare('{}')}`],
+    );
+  });
+
+  it('may think first, of calls too', async () => {
+    await expectTexts(
+      may('hermes', true, { begin: '<think>', end: '</think>', isBegun: true }),
+      [`Hm ${call('clock', '{"hour":24}')}</think>So.`, `</think>\n\n${WEATHER}`, '</think>'],
+      ['Hm', `</think>${call('clock', '{"hour":24}')}`],
     );
   });
 });

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
-import type { DemandedCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
 import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
 import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
@@ -34,14 +34,14 @@ afterAll(() => matchers.close());
 
 const spelled = (text: string) => Array.from(Buffer.from(text), (byte) => FIRST_BYTE + byte);
 
-function demanded(reasoning?: DemandedCalls['reasoning']): GivenConstraint {
+function demanded(reasoning?: HeldCalls['reasoning']): GivenConstraint {
   const calls = toolGrammar([{ name: 'find', parametersJson: '{"properties": {"x": {"type": "string"}}}' }], {
     format: 'mistral',
     template: '[ARGS]',
     toolChoice: { choice: { $case: 'mode', value: ToolChoiceMode.REQUIRED } },
     isParallel: true,
-  }) as DemandedCalls['calls'];
-  return { $case: 'toolCalls', value: { calls, reasoning } };
+  }) as HeldCalls['calls'];
+  return { $case: 'toolCalls', value: { calls, openers: ['[TOOL_CALLS]'], isBare: false, reasoning } };
 }
 
 function maskOf(constraint: TokenConstraint): Promise<TokenMask> {

@@ -96,6 +96,8 @@ const FOREIGN: ReadonlySet<string> = new Set([
   'discriminator',
   'xml',
   'strict',
+  // Iglu's (https://docs.snowplow.io/docs/fundamentals/schemas/): whose schema it is, its name and version.
+  'self',
 ]);
 
 /** Whether a keyword is known to say nothing about which values are valid. */

@@ -198,6 +198,8 @@ export class ExecutorSession {
     const { stream } = this;
     this.listener = undefined;
     clearInterval(this.heartbeat);
+    // What is still written to a stream that was ended is an error.
+    this.stream = undefined;
     if (stream !== undefined) {
       await new Promise<void>((resolve) => {
         setTimeout(resolve, HAND_OVER_MS).unref();
@@ -205,6 +207,7 @@ export class ExecutorSession {
         stream.once('error', () => resolve());
         stream.end();
       });
+      stream.cancel();
     }
     this.close();
   }

@@ -163,7 +163,9 @@ export class Scheduler {
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
-      const guesses = this.guessesOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits)));
+      // The token that it says itself takes a row as well.
+      const guesses =
+        budget > 0 ? this.guessesOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits))) : undefined;
       if (guesses === 'coming') continue;
       const count = guesses ? 1 + guesses.length : this.countOf(sequence, budget, extraLogits);
       if (count === 0) continue;

@@ -41,6 +41,19 @@ describeShapes(
       text: list(fenced('weather', '{\n  "place": "Rome"\n}')),
       calls: [{ name: 'weather', args: '{\n  "place": "Rome"\n}' }],
     },
+    'escapes and nested values': {
+      text: list(call('weather', '{"place": "\\\\ \\u00e9 \\"x\\"", "options": {"a": [{"b": "}"}]}}')),
+      calls: [{ name: 'weather', args: '{"place": "\\\\ \\u00e9 \\"x\\"", "options": {"a": [{"b": "}"}]}}' }],
+    },
+    'no arguments in a fence': { text: list(fenced('clock', '{}')), calls: [{ name: 'clock', args: '{}' }] },
+    'fenced arguments that are cut': {
+      text: '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{"place": "東',
+      calls: [{ name: 'weather', args: '{"place": "東', isCut: true }],
+    },
+    'a second call that is cut behind its arguments': {
+      text: `<｜tool▁calls▁begin｜>${call('weather', ROME)}<｜tool▁call▁begin｜>clock<｜tool▁sep｜>{}`,
+      calls: [rome, { name: 'clock', args: '{}' }],
+    },
     'arguments that are cut': {
       text: '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>{"place": "Ro',
       calls: [{ name: 'weather', args: '{"place": "Ro', isCut: true }],

@@ -70,6 +70,14 @@ describeShapes(
       text: call('weather', arg('place', '東京 😀')),
       calls: [{ name: 'weather', args: '{"place": "東京 😀"}' }],
     },
+    'an empty string, and escapes in values within values': {
+      text: call('weather', arg('place', ''), arg('options', '{"a": [{"b": "\\"}\\u00e9"}]}')),
+      calls: [{ name: 'weather', args: '{"place": "", "options": {"a": [{"b": "\\"}\\u00e9"}]}}' }],
+    },
+    'a second call that is cut in an object': {
+      text: `${ROME}<tool_call>weather\n<arg_key>options</arg_key>\n<arg_value>{"a": "東`,
+      calls: [rome, { name: 'weather', args: '{"options": {"a": "東', isCut: true }],
+    },
     'a string that is cut': {
       text: `<tool_call>weather\n${arg('days', '2')}<arg_key>place</arg_key>\n<arg_value>Ro`,
       calls: [{ name: 'weather', args: '{"days": 2, "place": "Ro', isCut: true }],

@@ -62,6 +62,20 @@ describeShapes(
       text: '<|channel|>commentary to=functions.weather<|message|>{"place": "\\"<|call|> 東京 😀"}<|call|>',
       calls: [{ name: 'weather', args: '{"place": "\\"<|call|> 東京 😀"}' }],
     },
+    'escapes and nested values': {
+      text: '<|channel|>commentary to=functions.weather<|message|>{"place": "\\\\ \\u00e9", "options": {"a": [{"b": "}"}]}}<|call|>',
+      calls: [{ name: 'weather', args: '{"place": "\\\\ \\u00e9", "options": {"a": [{"b": "}"}]}}' }],
+    },
+    'a preamble between calls, and an answer behind them': {
+      text: `${CALL}<|start|>assistant<|channel|>commentary<|message|>Again.<|end|><|start|>assistant${CALL}<|start|>assistant${say('Done.')}`,
+      content: 'Again.\nDone.',
+      calls: [rome, rome],
+    },
+    'a second call that is cut in its header': {
+      text: `${CALL}<|start|>assistant<|channel|>commentary to=functions.wea`,
+      content: '<|start|>assistant<|channel|>commentary to=functions.wea',
+      calls: [rome],
+    },
     'arguments that are cut': {
       text: '<|channel|>commentary to=functions.weather<|message|>{"place": "Ro',
       calls: [{ name: 'weather', args: '{"place": "Ro', isCut: true }],

@@ -25,6 +25,23 @@ describeShapes(
       text: '{"name": "weather", "parameters": {"place": "\\"};{\\""}}',
       calls: [{ name: 'weather', args: '{"place": "\\"};{\\""}' }],
     },
+    'escapes, nested values and characters beyond ASCII': {
+      text: '{"name": "weather", "parameters": {"place": "a\\\\b\\n\\u00e9 東京 😀", "options": {"c": [{"d": ""}]}}}',
+      calls: [{ name: 'weather', args: '{"place": "a\\\\b\\n\\u00e9 東京 😀", "options": {"c": [{"d": ""}]}}' }],
+    },
+    'parameters that are empty': {
+      text: '{"name": "clock", "parameters": {}}',
+      calls: [{ name: 'clock', args: '{}' }],
+    },
+    'a second call that is cut in its name': {
+      text: `${ROME}; {"name": "wea`,
+      content: '; {"name": "wea',
+      calls: [rome],
+    },
+    'an escape that is cut': {
+      text: '{"name": "weather", "parameters": {"place": "a\\u00',
+      calls: [{ name: 'weather', args: '{"place": "a\\u00', isCut: true }],
+    },
     'arguments that are cut': {
       text: '{"name": "weather", "parameters": {"place": "Zür',
       calls: [{ name: 'weather', args: '{"place": "Zür', isCut: true }],

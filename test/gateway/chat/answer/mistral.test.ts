@@ -55,6 +55,10 @@ describeShapes(
       text: '[TOOL_CALLS]weather[ARGS]{"place": "[TOOL_CALLS]\\"] 東京 😀"}',
       calls: [{ name: 'weather', args: '{"place": "[TOOL_CALLS]\\"] 東京 😀"}' }],
     },
+    'escapes and nested values in a list': {
+      text: '[TOOL_CALLS][{"name": "weather", "arguments": {"place": "\\\\ \\u00e9 \\"]\\"", "options": {"a": [{"b": "}"}]}}}]',
+      calls: [{ name: 'weather', args: '{"place": "\\\\ \\u00e9 \\"]\\"", "options": {"a": [{"b": "}"}]}}' }],
+    },
     'a call by name that is cut': {
       text: '[TOOL_CALLS]weather[ARGS]{"place": "R',
       calls: [{ name: 'weather', args: '{"place": "R', isCut: true }],

@@ -54,6 +54,23 @@ describeShapes(
       text: call('weather', parameter('place', 'Zürich 😀')),
       calls: [{ name: 'weather', args: '{"place": "Zürich 😀"}' }],
     },
+    'quotes and escapes in strings, and in values within values': {
+      text: call(
+        'weather',
+        parameter('place', '"a\\n" \\ \'b\''),
+        parameter('options', '{"a": [{"b": "\\"}\\u00e9"}]}'),
+      ),
+      calls: [
+        {
+          name: 'weather',
+          args: '{"place": "\\"a\\\\n\\" \\\\ \'b\'", "options": {"a": [{"b": "\\"}\\u00e9"}]}}',
+        },
+      ],
+    },
+    'a second call that is cut in a key': {
+      text: `${ROME}\n<tool_call>\n<function=weather>\n<parameter=pla`,
+      calls: [rome, { name: 'weather', args: '{"pla', isCut: true }],
+    },
     'an empty string': {
       text: call('weather', '<parameter=place>\n</parameter>\n'),
       calls: [{ name: 'weather', args: '{"place": ""}' }],

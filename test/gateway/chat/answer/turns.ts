@@ -91,7 +91,19 @@ export function cut(text: string, at: readonly number[]): string[] {
   return [...places, text.length].map((end, i) => text.slice(places[i - 1] ?? 0, end));
 }
 
-/** A test for each shape: what it says, and that it says so however it is cut. */
+/** Of a text of so many characters all splits are tried. */
+const SHORT = 11;
+
+/** All sets of some of the numbers 0 .. count - 1. */
+function* subsets(count: number): Generator<number[]> {
+  const all = Array.from({ length: Math.max(0, count) }, (_, i) => i);
+  for (let set = 0; set < 2 ** all.length; set++) yield all.filter((i) => (set >> i) & 1);
+}
+
+/**
+ * A test for each shape: what it says, and that it says so however it is cut: at each place, at all of them, and at 200 random
+ * sets of places; short ones at all sets of places.
+ */
 export function describeShapes(name: string, format: AnswerFormat, shapes: Readonly<Record<string, Shape>>): void {
   describe(name, () => {
     it.each(Object.entries(shapes))('reads %s', (_, { text, options, ...turn }) => {
@@ -102,11 +114,15 @@ export function describeShapes(name: string, format: AnswerFormat, shapes: Reado
       const inPieces = (at: readonly number[]) => readTurn(format, cut(text, at), options);
       for (let at = 1; at < text.length; at++) expect(inPieces([at])).toEqual(turn);
       expect(inPieces(Array.from(text, (_character, i) => i))).toEqual(turn);
+      if (text.length <= SHORT) {
+        for (const at of subsets(text.length - 1)) expect(inPieces(at.map((place) => place + 1))).toEqual(turn);
+        return;
+      }
       fc.assert(
         fc.property(fc.array(fc.nat(text.length), { maxLength: 12 }), (at) => {
           expect(inPieces(at)).toEqual(turn);
         }),
-        { numRuns: 60 },
+        { numRuns: 200 },
       );
     });
   });
