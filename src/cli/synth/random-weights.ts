@@ -111,10 +111,21 @@ const signedScales =
 
 /** Standard deviation of the levels of IQ4_NL and IQ4_XS (kernels/forge/levels.h), equally likely. */
 const LEVELS_SPREAD = 67.2;
+/** The same of MXFP4. */
+const MXFP4_SPREAD = 5.85;
 
 /** One number, uniform with the given deviation, from the random bytes that are there. */
 const uniform = (view: DataView, at: number, deviation: number): number =>
   (view.getUint16(at, true) / 32_768 - 1) * deviation * Math.sqrt(3);
+
+/** An exponent in the first byte: of two that are neighbours, each as often as the deviation over all blocks demands. */
+const exponent =
+  (levelsSpread: number): BlockSetter =>
+  (view, at, deviation) => {
+    const exact = Math.log2(deviation / levelsSpread) + 128;
+    const share = (4 ** (exact - Math.floor(exact)) - 1) / 3;
+    view.setUint8(at, Math.floor(exact) + (view.getUint8(at) < 256 * share ? 1 : 0));
+  };
 
 const BLOCK_SETTERS: Partial<Record<TensorTypeName, BlockSetter>> = {
   F32: (view, at, deviation) => view.setFloat32(at, uniform(view, at, deviation), true),
@@ -135,6 +146,7 @@ const BLOCK_SETTERS: Partial<Record<TensorTypeName, BlockSetter>> = {
   Q6_K: sixBits,
   IQ4_NL: simple(16, false, LEVELS_SPREAD),
   IQ4_XS: signedScales([2, 3], 0, LEVELS_SPREAD),
+  MXFP4: exponent(MXFP4_SPREAD),
 };
 
 const float = new Float32Array(1);

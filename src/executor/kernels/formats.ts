@@ -23,6 +23,7 @@ export const BLOCK_TYPES = [
   'q6_k',
   'iq4_nl',
   'iq4_xs',
+  'mxfp4',
 ] as const;
 
 export type BlockType = (typeof BLOCK_TYPES)[number];

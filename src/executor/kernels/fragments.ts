@@ -26,6 +26,7 @@ export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
   iq4: 576,
 };
 
+/** MXFP4 is unpacked to f16, which holds its levels times a power of two exactly. */
 const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   q2_k: 'q2',
   q3_k: 'q3',
@@ -39,6 +40,7 @@ const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   q8_0: 'q8',
   iq4_nl: 'iq4',
   iq4_xs: 'iq4',
+  mxfp4: 'f16',
 };
 
 export function fragmentFormat(type: FragmentType): FragmentFormat {

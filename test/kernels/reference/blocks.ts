@@ -47,6 +47,9 @@ const xsScale = (block: DataView, s: number): number =>
 /** What nibbles of IQ4_NL and IQ4_XS stand for (`kvalues_iq4nl` of ggml-common.h). */
 const LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
+/** Those of MXFP4: twice the numbers of E2M1, a sign and then 0, 0.5, 1, 1.5, 2, 3, 4, 6. */
+const doubledE2M1 = (nibble: number): number => [0, 1, 2, 3, 4, 6, 8, 12][nibble % 8]! * (nibble < 8 ? 1 : -1);
+
 function kElement(block: DataView, i: number, quant: number): readonly [product: number, minimum: number] {
   const [scale, minimum] = sixBits(block, Math.floor(i / 32));
   return [half(block, 0) * scale * quant, half(block, 2) * minimum];
@@ -101,6 +104,12 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
     bytes: 136,
     element: (b, i) => [half(b, 0) * xsScale(b, Math.floor(i / 32)) * LEVELS[INTEGERS.iq4_xs(b, i)]!, 0],
   },
+  mxfp4: {
+    elements: 32,
+    bytes: 17,
+    // Zero's sign is no number's.
+    element: (b, i) => [2 ** (b.getUint8(0) - 128) * doubledE2M1(splitNibble(b, 1, i)) + 0, 0],
+  },
 };
 
 /** Element i of a block as it is stored. */
@@ -121,6 +130,7 @@ const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => numbe
   },
   iq4_nl: (b, i) => splitNibble(b, 2, i),
   iq4_xs: (b, i) => splitNibble(b, 8 + 16 * Math.floor(i / 32), i % 32),
+  mxfp4: (b, i) => splitNibble(b, 1, i),
 };
 
 /** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */

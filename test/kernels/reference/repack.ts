@@ -3,7 +3,7 @@ import { integerBlocks } from './blocks.js';
 
 /** Bits of an element in each plane of quants, the lowest first. */
 const PLANES: Readonly<Record<BlockType, readonly number[]>> = {
-  ...{ q4_0: [4], q4_1: [4], q4_k: [4], iq4_nl: [4], iq4_xs: [4] },
+  ...{ q4_0: [4], q4_1: [4], q4_k: [4], iq4_nl: [4], iq4_xs: [4], mxfp4: [4] },
   ...{ q5_0: [4, 1], q5_1: [4, 1], q5_k: [4, 1], q6_k: [4, 2] },
   ...{ q2_k: [2], q3_k: [2, 1], q8_0: [8] },
 };
