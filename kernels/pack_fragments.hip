@@ -2,8 +2,8 @@
 //
 // Once, at load. A thread writes what a lane brings to a unit. Rows of several matrices may lie behind each other in
 // one target where all but the last are of whole groups.
-#include "forge/blocks.h"
 #include "forge/fragments.h"
+#include "forge/grid_blocks.h"
 
 namespace {
 using namespace forge;
@@ -287,3 +287,10 @@ PACK_BLOCKS(q8_0, Quant8, BlockQ8_0)
 PACK_BLOCKS(iq4_nl, Levels4, BlockIQ4_NL)
 PACK_BLOCKS(iq4_xs, Levels4, BlockIQ4_XS)
 PACK_BLOCKS(mxfp4, Floats<forge::half_t>, BlockMXFP4)
+PACK_BLOCKS(iq3_s, Floats<forge::half_t>, BlockIQ3_S)
+PACK_BLOCKS(iq3_xxs, Floats<forge::half_t>, BlockIQ3_XXS)
+PACK_BLOCKS(iq2_s, Floats<forge::half_t>, BlockIQ2_S)
+PACK_BLOCKS(iq2_xs, Floats<forge::half_t>, BlockIQ2_XS)
+PACK_BLOCKS(iq2_xxs, Floats<forge::half_t>, BlockIQ2_XXS)
+PACK_BLOCKS(iq1_s, Floats<forge::half_t>, BlockIQ1_S)
+PACK_BLOCKS(iq1_m, Floats<forge::half_t>, BlockIQ1_M)

@@ -11,7 +11,7 @@
 // takes two turns of the same units, and one source serves both levels.
 #pragma once
 
-#include "blocks.h"
+#include "grid_blocks.h"
 
 namespace forge {
 
@@ -235,5 +235,43 @@ struct HostBlocks<BlockMXFP4> {
     return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, is_normal));
   }
 };
+
+// Of the formats of grid_blocks.h: codes and flags together are places of levels.
+template <class F, int BITS_, int ZERO_>
+struct HostGrid {
+  static constexpr int BITS = BITS_, ZERO = ZERO_;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    constexpr uint64_t CODES = 0x0101010101010101u * ((1 << F::CODE_BITS) - 1);
+    uint64_t codes[4];
+    uint32_t flags = 0;
+#pragma GCC unroll 4
+    for (int l = 0; l < 4; l++) {
+      codes[l] = _pdep_u64(F::codes(p, b, l), CODES);
+      flags |= F::flags(p, b, l) << (8 * l);
+    }
+    const Bytes eights = _mm256_srli_epi16(fifth_bits(flags), 1);
+    return levels_of<ZERO>(F::LEVELS, _mm256_or_si256(load_bytes(codes), eights));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return _mm256_set1_ps(F::factor(p)); }
+  DEVICE __m128i half_scales(const uint8_t* p) {
+    alignas(16) int8_t scales[16];
+    for (int h = 0; h < 16; h++) scales[h] = static_cast<int8_t>(F::whole_scale(p, h));
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(scales));
+  }
+};
+template <>
+struct HostBlocks<BlockIQ2_XXS> : HostGrid<BlockIQ2_XXS, 7, 43> {};
+template <>
+struct HostBlocks<BlockIQ2_XS> : HostGrid<BlockIQ2_XS, 7, 43> {};
+template <>
+struct HostBlocks<BlockIQ2_S> : HostGrid<BlockIQ2_S, 7, 43> {};
+template <>
+struct HostBlocks<BlockIQ3_XXS> : HostGrid<BlockIQ3_XXS, 7, 62> {};
+template <>
+struct HostBlocks<BlockIQ3_S> : HostGrid<BlockIQ3_S, 5, 15> {};
+template <>
+struct HostBlocks<BlockIQ1_S> : HostGrid<BlockIQ1_S, 5, 9> {};
+template <>
+struct HostBlocks<BlockIQ1_M> : HostGrid<BlockIQ1_M, 5, 9> {};
 
 }  // namespace forge

@@ -1,5 +1,7 @@
 // The sixteen levels that nibbles of a format name: of IQ4_NL and IQ4_XS (llama.cpp's kvalues_iq4nl) closer together around
-// zero, as weights are; of MXFP4 twice those of E2M1 (OCP Microscaling Formats 1.0), whose scales are halved for it.
+// zero, as weights are; of MXFP4 twice those of E2M1 (OCP Microscaling Formats 1.0), whose scales are halved for it; of the
+// formats of grid_blocks.h magnitudes by their code, and then the negative ones. IQ1's codes mean -1, 0 and 1, which an eighth
+// is added to or taken from: here eight times that.
 #pragma once
 
 #include "device.h"
@@ -8,6 +10,10 @@ namespace forge {
 
 inline constexpr int8_t LEVELS[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 inline constexpr int8_t LEVELS_MXFP4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+inline constexpr int8_t LEVELS_IQ2[16] = {8, 25, 43, 0, 0, 0, 0, 0, -8, -25, -43};
+inline constexpr int8_t LEVELS_IQ3_XXS[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
+inline constexpr int8_t LEVELS_IQ3_S[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+inline constexpr int8_t LEVELS_IQ1[16] = {-7, 1, 9, 0, 0, 0, 0, 0, -9, -1, 7};
 
 // Levels 4 w .. 4 w + 3, lowest first.
 constexpr uint32_t levels_word(const int8_t (&levels)[16], int w) {

@@ -26,7 +26,7 @@ export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
   iq4: 576,
 };
 
-/** MXFP4 is unpacked to f16, which holds its levels times a power of two exactly. */
+/** Those without a form of their own are unpacked to f16 when they are loaded. */
 const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   q2_k: 'q2',
   q3_k: 'q3',
@@ -41,6 +41,13 @@ const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   iq4_nl: 'iq4',
   iq4_xs: 'iq4',
   mxfp4: 'f16',
+  iq3_s: 'f16',
+  iq3_xxs: 'f16',
+  iq2_s: 'f16',
+  iq2_xs: 'f16',
+  iq2_xxs: 'f16',
+  iq1_s: 'f16',
+  iq1_m: 'f16',
 };
 
 export function fragmentFormat(type: FragmentType): FragmentFormat {

@@ -1,5 +1,6 @@
 import type { BlockType } from '../../../src/executor/kernels/index.js';
 import { fromHalf } from '../support/half.js';
+import { type GridType, gridElement } from './grids.js';
 
 /** Weights in float64: element i is products[i] - minimums[i]. */
 export interface Weights {
@@ -54,6 +55,18 @@ function kElement(block: DataView, i: number, quant: number): readonly [product:
   const [scale, minimum] = sixBits(block, Math.floor(i / 32));
   return [half(block, 0) * scale * quant, half(block, 2) * minimum];
 }
+
+/** Of the formats that name elements by tables. */
+const ofGrid = (type: GridType, bytes: number) => ({
+  elements: 256,
+  bytes,
+  element: (b: DataView, i: number) => [gridElement(type, b, i).product, 0] as const,
+});
+/** As it is stored: the place of a level, the code and 8 more where the flag is set. */
+const place = (type: GridType) => (b: DataView, i: number) => {
+  const { code, flag } = gridElement(type, b, i);
+  return code + (flag ? 8 : 0);
+};
 
 const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; element: Element }>> = {
   q8_0: { elements: 32, bytes: 34, element: (b, i) => [half(b, 0) * b.getInt8(2 + i), 0] },
@@ -110,6 +123,13 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
     // Zero's sign is no number's.
     element: (b, i) => [2 ** (b.getUint8(0) - 128) * doubledE2M1(splitNibble(b, 1, i)) + 0, 0],
   },
+  iq3_s: ofGrid('iq3_s', 110),
+  iq3_xxs: ofGrid('iq3_xxs', 98),
+  iq2_s: ofGrid('iq2_s', 82),
+  iq2_xs: ofGrid('iq2_xs', 74),
+  iq2_xxs: ofGrid('iq2_xxs', 66),
+  iq1_s: ofGrid('iq1_s', 50),
+  iq1_m: ofGrid('iq1_m', 56),
 };
 
 /** Element i of a block as it is stored. */
@@ -131,6 +151,13 @@ const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => numbe
   iq4_nl: (b, i) => splitNibble(b, 2, i),
   iq4_xs: (b, i) => splitNibble(b, 8 + 16 * Math.floor(i / 32), i % 32),
   mxfp4: (b, i) => splitNibble(b, 1, i),
+  iq3_s: place('iq3_s'),
+  iq3_xxs: place('iq3_xxs'),
+  iq2_s: place('iq2_s'),
+  iq2_xs: place('iq2_xs'),
+  iq2_xxs: place('iq2_xxs'),
+  iq1_s: place('iq1_s'),
+  iq1_m: place('iq1_m'),
 };
 
 /** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */

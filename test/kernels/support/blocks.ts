@@ -16,6 +16,7 @@ const HALVES: Readonly<Record<BlockType, readonly number[]>> = {
   iq4_nl: [0],
   iq4_xs: [0],
   mxfp4: [],
+  ...{ iq3_s: [0], iq3_xxs: [0], iq2_s: [0], iq2_xs: [0], iq2_xxs: [0], iq1_s: [0], iq1_m: [] },
 };
 
 /** Blocks of random bytes: every quant, every whole-number scale, and any f16 scale that is finite. */
@@ -30,6 +31,8 @@ export function randomBlocks(type: BlockType, count: number, random: Random): Ui
     }
     // Scales of f16's range.
     if (type === 'mxfp4') data[block * blockBytes] = 108 + random.below(37);
+    // The f16's uppermost bits are the last byte's.
+    if (type === 'iq1_m' && (data[block * blockBytes + 55]! & 0x70) === 0x70) data[block * blockBytes + 55]! ^= 0x40;
   }
   return data;
 }
@@ -47,6 +50,7 @@ export function smallBlocks(type: BlockType, count: number, random: Random): Uin
   for (let block = 0; block < count; block++) {
     for (const at of HALVES[type]) data[block * blockBytes + at + 1]! &= 0xa3;
     if (type === 'mxfp4') data[block * blockBytes] = 108 + random.below(14);
+    if (type === 'iq1_m') data[block * blockBytes + 55]! &= 0x8f;
   }
   return data;
 }
