@@ -1,6 +1,6 @@
-// The IQ formats whose elements are named eight or four at a time, by an index into a table (grids.h); a bit more an element,
-// or eight, is a sign, or IQ1's shift. llama.cpp's ggml-common.h and ggml-quants.c state them. Sixteen elements share an odd
-// whole number, the block an f16. One struct a format, as in blocks.h, and
+// The IQ formats whose elements are named eight or four at a time, by an index into a table (grids.h); a bit more an
+// element, or eight, is a sign, or IQ1's shift. llama.cpp's ggml-common.h and ggml-quants.c state them. Sixteen
+// elements share an odd whole number, the block an f16. One struct a format, as in blocks.h, and
 //
 //   codes(block, s, l)       of elements 32 s + 8 l and the seven behind it, CODE_BITS each, the first one's lowest
 //   flags(block, s, l)       a bit each: the sign, or the direction of the shift
@@ -37,7 +37,8 @@ struct GridBlock : Levels<LEVELS_> {
   static constexpr const int8_t (&LEVELS)[16] = LEVELS_;
   DEVICE uint32_t stored4(const uint8_t* b, int i) {
     const int s = i / 32, l = i % 32 / 8, e = i % 8;
-    return spread_codes<CODE_BITS>(F::codes(b, s, l) >> (CODE_BITS * e)) | spread_fifth_bits(F::flags(b, s, l) >> e) >> 1;
+    return spread_codes<CODE_BITS>(F::codes(b, s, l) >> (CODE_BITS * e)) |
+           spread_fifth_bits(F::flags(b, s, l) >> e) >> 1;
   }
   DEVICE float scale(const uint8_t* b, int i) { return F::factor(b) * static_cast<float>(F::whole_scale(b, i / 16)); }
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
@@ -96,7 +97,8 @@ struct BlockIQ3_S : FormatIQ3_S, GridBlock<BlockIQ3_S, 3, LEVELS_IQ3_S> {
   DEVICE float factor(const uint8_t* b) { return load_half(b); }
 };
 
-// The low bytes of indices; then of each 32 elements the indices' top three bits, a scale of three and the shift's direction.
+// The low bytes of indices; then of each 32 elements the indices' top three bits, a scale of three and the shift's
+// direction.
 struct BlockIQ1_S : FormatIQ1_S, GridBlock<BlockIQ1_S, 2, LEVELS_IQ1> {
   DEVICE uint32_t high(const uint8_t* b, int s) { return load_unaligned<uint16_t>(b + 34 + 2 * s); }
   DEVICE uint32_t codes(const uint8_t* b, int s, int l) {
@@ -107,15 +109,17 @@ struct BlockIQ1_S : FormatIQ1_S, GridBlock<BlockIQ1_S, 2, LEVELS_IQ1> {
   DEVICE float factor(const uint8_t* b) { return load_half(b) * 0.125f; }
 };
 
-// The same with a nibble of each eight elements for the index and the shift, and three bits of each sixteen for the scale, in
-// four words of sixteen whose tops are the nibbles of the f16.
+// The same with a nibble of each eight elements for the index and the shift, and three bits of each sixteen for the
+// scale, in four words of sixteen whose tops are the nibbles of the f16.
 struct BlockIQ1_M : FormatIQ1_M, GridBlock<BlockIQ1_M, 2, LEVELS_IQ1> {
   DEVICE uint32_t word(const uint8_t* b, int w) { return load_unaligned<uint16_t>(b + 48 + 2 * w); }
   DEVICE uint32_t codes(const uint8_t* b, int s, int l) {
     return GRID_IQ1.codes[b[4 * s + l] | (nibble_of(b + 32, 4 * s + l) & 7) << 8];
   }
   DEVICE uint32_t flags(const uint8_t* b, int s, int l) { return nibble_of(b + 32, 4 * s + l) >= 8 ? 255 : 0; }
-  DEVICE int whole_scale(const uint8_t* b, int h) { return 2 * static_cast<int>(word(b, h / 4) >> (3 * (h % 4)) & 7) + 1; }
+  DEVICE int whole_scale(const uint8_t* b, int h) {
+    return 2 * static_cast<int>(word(b, h / 4) >> (3 * (h % 4)) & 7) + 1;
+  }
   DEVICE float factor(const uint8_t* b) {
     uint16_t bits = 0;
     for (int w = 0; w < 4; w++) bits = static_cast<uint16_t>(bits | word(b, w) >> 12 << (4 * w));

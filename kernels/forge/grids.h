@@ -1,9 +1,9 @@
 // The tables of the IQ formats: which eight magnitudes of two bits, or four of three, an index names (llama.cpp's
-// ggml-common.h, iq2xxs_grid to iq1s_grid). Facts of the formats, as they show in what llama.cpp makes of blocks that name
-// each entry; test/kernels/blocks-reference.test.ts holds them against it.
+// ggml-common.h, iq2xxs_grid to iq1s_grid). Facts of the formats, as they show in what llama.cpp makes of blocks that
+// name each entry; test/kernels/blocks-reference.test.ts holds them against it.
 //
-// An entry's codes, the first element's lowest, are one number; the numbers of a table ascend, and are written as the gaps
-// between them: digits of five bits, the lowest first, as characters from '0' on, 32 more where a digit follows.
+// An entry's codes, the first element's lowest, are one number; the numbers of a table ascend, and are written as the
+// gaps between them: digits of five bits, the lowest first, as characters from '0' on, 32 more where a digit follows.
 #pragma once
 
 #include "device.h"
