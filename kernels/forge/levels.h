@@ -1,7 +1,7 @@
-// The sixteen levels that nibbles of a format name: of IQ4_NL and IQ4_XS (llama.cpp's kvalues_iq4nl) closer together around
-// zero, as weights are; of MXFP4 twice those of E2M1 (OCP Microscaling Formats 1.0), whose scales are halved for it; of the
-// formats of grid_blocks.h magnitudes by their code, and then the negative ones. IQ1's codes mean -1, 0 and 1, which an eighth
-// is added to or taken from: here eight times that.
+// The sixteen levels that nibbles of a format name: of IQ4_NL and IQ4_XS (llama.cpp's kvalues_iq4nl) closer together
+// around zero, as weights are; of MXFP4 twice those of E2M1 (OCP Microscaling Formats 1.0), whose scales are halved for
+// it; of the formats of grid_blocks.h magnitudes by their code, and then the negative ones. IQ1's codes mean -1, 0 and
+// 1, which an eighth is added to or taken from: here eight times that.
 #pragma once
 
 #include "device.h"

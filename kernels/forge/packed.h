@@ -7,9 +7,10 @@
 //            TwoBits: 8 bytes, of each sixteen elements bits 8 j + 2 w and the next those of element 4 w + j.
 //            OneBit: 4 bytes, bit 8 j + w that of element 4 w + j.
 //            EightBits: 16 bytes of elements 0 .. 15; a second plane of the same kind holds 16 .. 31
-//   scales   as in the file: f16 (Q4_0, Q5_0, Q8_0, IQ4_NL), two f16 (Q4_1, Q5_1), a byte (MXFP4), 16 bytes a super-block
-//            (Q4_K, Q5_K) or 8 (IQ4_XS). Where halves have their own, those are a plane (Q2_K, Q6_K: two bytes a block; Q3_K: 12 a
-//            super-block), and the f16 of super-blocks are another
+//   scales   as in the file: f16 (Q4_0, Q5_0, Q8_0, IQ4_NL), two f16 (Q4_1, Q5_1), a byte (MXFP4), 16 bytes a
+//   super-block
+//            (Q4_K, Q5_K) or 8 (IQ4_XS). Where halves have their own, those are a plane (Q2_K, Q6_K: two bytes a block;
+//            Q3_K: 12 a super-block), and the f16 of super-blocks are another
 //
 // repack.hip writes it. `blocks` are of 32 elements throughout.
 #pragma once
