@@ -2,7 +2,7 @@
 //
 // A row's token is the one the step names, or, where the step says -1, the one its slot last sampled: the next step is
 // queued before the host knows that token.
-#include "forge/blocks.h"
+#include "forge/grid_blocks.h"
 #include "forge/slot.h"
 
 namespace {

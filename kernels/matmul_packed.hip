@@ -98,7 +98,7 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
   MATMUL_PACKED(matmul_packed_one_##type, 4, 1, Packed##Name) \
   MATMUL_PACKED(matmul_packed_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 
-FORGE_BLOCK_FORMATS(MATMUL_PACKED_BOTH)
+FORGE_PACKED_FORMATS(MATMUL_PACKED_BOTH)
 
 // Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
 #define MATMUL_EXPERTS(name, resident, most, Format)                                                              \
@@ -120,4 +120,4 @@ FORGE_BLOCK_FORMATS(MATMUL_PACKED_BOTH)
   MATMUL_EXPERTS(matmul_packed_experts_one_##type, 4, 1, Packed##Name) \
   MATMUL_EXPERTS(matmul_packed_experts_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 
-FORGE_BLOCK_FORMATS(MATMUL_EXPERTS_BOTH)
+FORGE_PACKED_FORMATS(MATMUL_EXPERTS_BOTH)

@@ -209,7 +209,7 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
   }
 #define MATMUL_PACKED_TILE_FORMAT(type, Name) MATMUL_PACKED_TILE(matmul_packed_tile_##type, Packed##Name)
 
-FORGE_BLOCK_FORMATS(MATMUL_PACKED_TILE_FORMAT)
+FORGE_PACKED_FORMATS(MATMUL_PACKED_TILE_FORMAT)
 
 // Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
 #define MATMUL_EXPERTS(name, Format)                                                                            \
@@ -228,4 +228,4 @@ FORGE_BLOCK_FORMATS(MATMUL_PACKED_TILE_FORMAT)
   }
 #define MATMUL_EXPERTS_FORMAT(type, Name) MATMUL_EXPERTS(matmul_packed_experts_tile_##type, Packed##Name)
 
-FORGE_BLOCK_FORMATS(MATMUL_EXPERTS_FORMAT)
+FORGE_PACKED_FORMATS(MATMUL_EXPERTS_FORMAT)

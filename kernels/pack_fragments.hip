@@ -2,8 +2,8 @@
 //
 // Once, at load. A thread writes what a lane brings to a unit. Rows of several matrices may lie behind each other in
 // one target where all but the last are of whole groups.
-#include "forge/blocks.h"
 #include "forge/fragments.h"
+#include "forge/grid_blocks.h"
 
 namespace {
 using namespace forge;
@@ -62,6 +62,10 @@ template <class Source>
 DEVICE float scale_of(const Blocks<Source>& b, int row, int k) {
   return has(b.at, row, k) ? Source::scale(block_of(b, row, k), k % Source::ELEMENTS) : 0.0f;
 }
+template <class Source>
+DEVICE float element_at(const Blocks<Source>& b, int row, int k) {
+  return has(b.at, row, k) ? dequantize<Source>(block_of(b, row, k), k % Source::ELEMENTS) : 0.0f;
+}
 // How much the scale of a row carries for a format whose quants stand at bit TURN, or APART above: see fragments.h.
 template <class F>
 DEVICE float carried(int row) {
@@ -109,14 +113,17 @@ DEVICE void pack_bits(const B& blocks, int from, uint8_t* bits) {
   });
   store_aligned(bits + blocks.at.lane * 4, word);
 }
-// Where a scale is more than f16 holds, the flag is raised.
-DEVICE void store_halves(uint8_t* target, float low, float high, int32_t* overflow) {
+// Where a number is more than f16 holds, the flag is raised.
+DEVICE uint32_t rounded_halves(float low, float high, int32_t* overflow) {
   constexpr float LARGEST = 65504.0f;
   if (!(low <= LARGEST && low >= -LARGEST && high <= LARGEST && high >= -LARGEST)) *overflow = 1;
   const half_t both[2] = {to_half(low), to_half(high)};
   uint32_t word;
   __builtin_memcpy(&word, both, 4);
-  store_aligned(target, word);
+  return word;
+}
+DEVICE void store_halves(uint8_t* target, float low, float high, int32_t* overflow) {
+  store_aligned(target, rounded_halves(low, high, overflow));
 }
 // Scale and offset of a row from element k on. What rounding the scale takes from a quant in the middle of all, the
 // offset gives back: quants are half as far from there as from 0.
@@ -217,6 +224,23 @@ DEVICE void pack(Levels4, const B& blocks, uint8_t* unit) {
   pack_block_scales(blocks, carried<Levels4>(0), unit + Levels4::SCALES);
 }
 
+// What blocks stand for, rounded to f16 once.
+template <class B>
+DEVICE void pack(Floats<half_t>, const B& blocks, uint8_t* unit) {
+  UNROLL
+  for (int s = 0; s < STEPS; s++) {
+    Words4 words;
+    UNROLL
+    for (int a = 0; a < 4; a++) {
+      const int row = row_of(blocks.at, a), k = element_of(blocks.at, s, a);
+      float both[2];
+      for (int e = 0; e < 2; e++) both[e] = element_at(blocks, row, k + e);
+      words.w[a] = rounded_halves(both[0], both[1], blocks.at.overflow);
+    }
+    store_aligned(unit + s * 512 + blocks.at.lane * 16, words);
+  }
+}
+
 // Grid: ceil(tiles * chunks * TILE_GROUPS * 32 / BLOCK). Calls body(where, unit).
 template <class F, class Body>
 DEVICE void pack_units(int block, uint8_t* target, int32_t* overflow, int out, int in, Body body) {
@@ -262,3 +286,11 @@ PACK_BLOCKS(q6_k, Quant6, BlockQ6_K)
 PACK_BLOCKS(q8_0, Quant8, BlockQ8_0)
 PACK_BLOCKS(iq4_nl, Levels4, BlockIQ4_NL)
 PACK_BLOCKS(iq4_xs, Levels4, BlockIQ4_XS)
+PACK_BLOCKS(mxfp4, Floats<forge::half_t>, BlockMXFP4)
+PACK_BLOCKS(iq3_s, Floats<forge::half_t>, BlockIQ3_S)
+PACK_BLOCKS(iq3_xxs, Floats<forge::half_t>, BlockIQ3_XXS)
+PACK_BLOCKS(iq2_s, Floats<forge::half_t>, BlockIQ2_S)
+PACK_BLOCKS(iq2_xs, Floats<forge::half_t>, BlockIQ2_XS)
+PACK_BLOCKS(iq2_xxs, Floats<forge::half_t>, BlockIQ2_XXS)
+PACK_BLOCKS(iq1_s, Floats<forge::half_t>, BlockIQ1_S)
+PACK_BLOCKS(iq1_m, Floats<forge::half_t>, BlockIQ1_M)

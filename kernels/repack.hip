@@ -35,4 +35,4 @@ DEVICE void repack(int block, const uint8_t* __restrict source, uint8_t* __restr
   }
 #define REPACK_FORMAT(type, Name) REPACK(repack_##type, Packed##Name)
 
-FORGE_BLOCK_FORMATS(REPACK_FORMAT)
+FORGE_PACKED_FORMATS(REPACK_FORMAT)

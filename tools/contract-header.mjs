@@ -93,6 +93,11 @@ export function contractHeader(kernels, slotWords) {
       'FORGE_BLOCK_FORMATS',
       formats.map(({ type, name }) => `macro(${type}, ${name})`),
     ),
+    '// The same of those that GPUs have planes for.',
+    ...macro(
+      'FORGE_PACKED_FORMATS',
+      formats.filter(({ type }) => kernels.isPackedType(type)).map(({ type, name }) => `macro(${type}, ${name})`),
+    ),
     '// `macro(d)` for each head size that attention, over a cache in q8_0, and on matrix units, is built for.',
     ...macro(
       'FORGE_HEAD_DIMS',

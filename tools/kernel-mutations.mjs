@@ -427,8 +427,8 @@ export const MUTATIONS = [
   {
     name: 'levels: the upper eight are the lower',
     file: 'forge/levels.h',
-    from: 'pick_bytes(LEVELS_8, LEVELS_12, places_of_eight)',
-    to: 'pick_bytes(LEVELS_0, LEVELS_4, places_of_eight)',
+    from: 'pick_bytes(Words::W8, Words::W12, places_of_eight)',
+    to: 'pick_bytes(Words::W0, Words::W4, places_of_eight)',
     test: 'matmul_packed',
   },
 ];

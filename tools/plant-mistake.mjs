@@ -5,6 +5,8 @@
 //   out-of-range-store  (default) rope_kv_append stores terabytes past the cache for the value of position N
 //   wrong-norm          rms_norm is a thousandth too large
 //   wrong-activation    swiglu activates up instead of the gate
+//   uneven-rows         matmul's sums are a hundred-thousandth larger for rows that it takes four at once
+//   wrong-replay        matmul takes its neighbour's weights in a step of 25 to 110 rows, such as computes a stream again
 //
 // DIR then serves as --kernels of an executor. Only the one file is built anew; it takes its place in front of what
 // build/kernels/<target> holds, which must be there.
@@ -43,6 +45,16 @@ const MISTAKES = {
     file: 'forge/swiglu.h',
     from: 'activation(to_float(gate[i])) * to_float(up[i])',
     to: 'activation(to_float(up[i])) * to_float(gate[i])',
+  },
+  'uneven-rows': {
+    source: 'matmul.hip',
+    from: 'wave_sum(sums[i]);',
+    to: 'wave_sum(sums[i]) * 1.00001f;',
+  },
+  'wrong-replay': {
+    source: 'matmul.hip',
+    from: 'weight + static_cast<size_t>(n) * in;',
+    to: 'weight + static_cast<size_t>(*tokens > 24 && *tokens < 111 ? n ^ 1 : n) * in;',
   },
 };
 

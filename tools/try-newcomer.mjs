@@ -1,13 +1,15 @@
 // Does what the README tells a newcomer, each of its commands where the README says it runs. Ends with 1 when one fails, when one is
 // in the README that this script does not know, or when installing and the demo take more than 30 s of processor time.
 //
-//   node tools/try-newcomer.mjs [--root FOLDER] [--package FILE.tgz]
+//   node tools/try-newcomer.mjs [--root FOLDER] [--package FILE.tgz] [--clone]
 //
 //   --root     a Debian system without a compiler, which gets Node.js and the package; default: one that debootstrap makes (as root)
 //   --package  default: packed from this tree, whose build must be there
+//   --clone    commands of a checkout run in a clone of HEAD, in a second Debian that gets Node.js and the packages that the README
+//              names: minutes of processor time. Without it they run here, where CI has run `npm ci`
 //
-// Commands of the package run in that system, by chroot; those of a checkout run here, where CI has run `npm ci`; those of a GPU run
-// against the HIP device of the tests (tools/build-double.mjs).
+// Commands of the package run in the first system, by chroot; those of a GPU run against the HIP device of the tests
+// (tools/build-double.mjs, and its kernels, of this tree).
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -18,16 +20,22 @@ import { parseArgs } from 'node:util';
 import { childSeconds } from './kernel-objects.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const { values: options } = parseArgs({ options: { root: { type: 'string' }, package: { type: 'string' } } });
+const { values: options } = parseArgs({
+  options: { root: { type: 'string' }, package: { type: 'string' }, clone: { type: 'boolean', default: false } },
+});
 const MOST_SECONDS = 30;
 const COMPILERS = ['g++', 'gcc', 'cc', 'clang', 'make', 'python3'];
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-newcomer-'));
-const system = options.root ?? path.join(folder, 'root');
-const started = [];
+const HOME = '/home/newcomer';
+/** Where the package runs, and where the clone does. */
+const bare = options.root ?? path.join(folder, 'root');
+const second = path.join(folder, 'clone');
+const CLONE = `${HOME}/rocmforge`;
+const started = new Set();
 process.on('exit', () => {
-  for (const child of started) child.kill('SIGKILL');
-  spawnSync('umount', [path.join(system, 'proc')], { stdio: 'ignore' });
+  for (const child of started) stop(child, 'SIGKILL');
+  for (const system of [bare, second]) spawnSync('umount', [path.join(system, 'proc')], { stdio: 'ignore' });
   rmSync(folder, { recursive: true, force: true });
 });
 
@@ -74,48 +82,78 @@ function run(command, { cwd = root, env = process.env, input = '', program = '/b
   return stdout;
 }
 
-/** A Debian with Node.js, npm and the package's file in /home/newcomer, and no compiler. */
-function prepare() {
-  if (!existsSync(path.join(system, 'bin'))) run(`debootstrap --variant=minbase bookworm ${system}`);
+/** A Debian with these packages, Node.js with its headers as its archive has them, npm and an empty home. */
+function makeSystem(system, packages) {
+  const include = packages.length === 0 ? '' : `--include=${packages}`;
+  if (!existsSync(path.join(system, 'bin'))) run(`debootstrap --variant=minbase ${include} bookworm ${system}`);
   const npm = path.dirname(path.dirname(realpathSync(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())));
-  copyFileSync(realpathSync(process.execPath), path.join(system, 'usr', 'local', 'bin', 'node'));
-  cpSync(npm, path.join(system, 'usr', 'local', 'lib', 'npm'), { recursive: true });
-  for (const name of ['npm', 'npx']) run(`ln -sf ../lib/npm/bin/${name}-cli.js ${system}/usr/local/bin/${name}`);
+  const local = path.join(system, 'usr', 'local');
+  const node = realpathSync(process.execPath);
+  copyFileSync(node, path.join(local, 'bin', 'node'));
+  const headers = path.join(path.dirname(path.dirname(node)), 'include', 'node');
+  cpSync(headers, path.join(local, 'include', 'node'), { recursive: true, dereference: true });
+  cpSync(npm, path.join(local, 'lib', 'npm'), { recursive: true });
+  for (const name of ['npm', 'npx']) run(`ln -sf ../lib/npm/bin/${name}-cli.js ${local}/bin/${name}`);
   for (const file of ['/etc/resolv.conf', '/etc/hosts']) copyFileSync(file, path.join(system, file));
-  const home = path.join(system, 'home', 'newcomer');
-  rmSync(home, { recursive: true, force: true });
-  mkdirSync(home, { recursive: true });
+  rmSync(path.join(system, HOME), { recursive: true, force: true });
+  mkdirSync(path.join(system, HOME), { recursive: true });
+  run(`mount -t proc proc ${system}/proc`);
+}
+
+/** A Debian with the package's file, and no compiler. */
+function preparePackage() {
+  makeSystem(bare, '');
+  const home = path.join(bare, HOME);
   if (options.package !== undefined) copyFileSync(options.package, path.join(home, path.basename(options.package)));
   else run(`npm pack --ignore-scripts --silent --pack-destination ${home}`);
-  run(`mount -t proc proc ${system}/proc`);
   for (const compiler of COMPILERS) {
-    if (spawnSync('chroot', [system, '/bin/sh', '-c', `command -v ${compiler}`]).status === 0)
-      fail(`${compiler} is in ${system}`);
+    if (spawnSync('chroot', [bare, '/bin/sh', '-c', `command -v ${compiler}`]).status === 0)
+      fail(`${compiler} is in ${bare}`);
   }
 }
 
-/** Of the registry that this machine uses, and its certificates. */
-function registryEnvironment() {
+/** A Debian with a clone, and the packages that the README names for one; of a GPU, too. */
+function prepareClone() {
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+  const named = [/^Debian or Ubuntu with Node 20, (.+):$/m, /\(Debian: `(.+)`, no ROCm needed\)/].map((pattern) => {
+    const [, list] = pattern.exec(readme) ?? fail(`the README does not say ${pattern}`);
+    return list.split(/, | and | /).join(',');
+  });
+  makeSystem(second, named.join(','));
+  say(`a second system has ${named.join(', and of a GPU ')}`);
+  run(`git clone --quiet ${root} ${path.join(second, CLONE)}`);
+  for (const name of ['double', 'all-kernels'])
+    cpSync(path.join(root, 'build', name), path.join(second, 'opt', name), { recursive: true });
+}
+
+/** A newcomer's environment: nothing of this machine's but how it reaches a registry. */
+function environmentIn(system, variables = {}) {
   const certificates = process.env.NODE_EXTRA_CA_CERTS;
   if (certificates !== undefined) copyFileSync(certificates, path.join(system, 'etc', 'extra-ca.pem'));
   const user = path.join(os.homedir(), '.npmrc');
   if (existsSync(user)) copyFileSync(user, path.join(system, 'root', '.npmrc'));
   const proxies = Object.entries(process.env).filter(([name]) => /^(https?|no)_proxy$/i.test(name));
   return {
+    PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin',
+    HOME: '/root',
     ...Object.fromEntries(proxies),
     npm_config_registry: run('npm config get registry').trim(),
+    // The headers beside Node, not those that the copied settings name.
+    npm_config_nodedir: '/usr/local',
     ...(certificates !== undefined && { NODE_EXTRA_CA_CERTS: '/etc/extra-ca.pem' }),
+    ...variables,
   };
 }
 
-/** Runs a command in the prepared system. */
-function inSystem(command) {
-  const env = { PATH: '/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin', HOME: '/root', ...registryEnvironment() };
+/** Runs a command in a prepared system. */
+function inSystem(system, command, { at = HOME, variables = {}, input = '' } = {}) {
+  const env = environmentIn(system, variables);
   const before = childSeconds();
   const text = run(command, {
     env,
+    input,
     program: 'chroot',
-    args: [system, '/bin/sh', '-c', `cd /home/newcomer && ${command}`],
+    args: [system, '/bin/sh', '-c', `cd ${at} && ${command}`],
   });
   return { text, seconds: childSeconds() - before };
 }
@@ -128,31 +166,60 @@ async function freePort() {
   return port;
 }
 
-/** Starts a service, and waits until it says that it serves. */
-function serve(command, env = process.env) {
-  const child = spawn('/bin/sh', ['-c', `exec ${command}`], { cwd: root, env, stdio: ['ignore', 'pipe', 'ignore'] });
-  started.push(child);
+/** Ends a service and what it started. */
+function stop(child, signal) {
+  started.delete(child);
+  try {
+    process.kill(-child.pid, signal);
+  } catch {
+    // It has ended.
+  }
+}
+
+/** Starts a service of the checkout, and waits until it says that it serves. */
+function serve(command, variables = {}) {
+  const child = options.clone
+    ? spawn('chroot', [second, '/bin/sh', '-c', `cd ${CLONE} && exec ${command}`], {
+        env: environmentIn(second, variables),
+        stdio: ['ignore', 'pipe', 'ignore'],
+        detached: true,
+      })
+    : spawn('/bin/sh', ['-c', `exec ${command}`], {
+        cwd: root,
+        env: { ...process.env, ...variables },
+        stdio: ['ignore', 'pipe', 'ignore'],
+        detached: true,
+      });
+  started.add(child);
   return new Promise((resolve) => {
     let text = '';
     child.stdout.on('data', (data) => {
       text += data;
       if (/^serving .* on /m.test(text)) resolve(child);
     });
-    child.once('close', (code) => code !== null && code !== 0 && fail(`${command} ended with ${code}\n${text}`));
+    child.once('close', (code) => {
+      if (started.has(child)) fail(`${command} ended with ${code}\n${text}`);
+    });
   });
+}
+
+/** Runs a command of the checkout. @returns what it printed */
+function inCheckout(command, { input, variables = {} } = {}) {
+  if (!options.clone) return run(command, { input, env: { ...process.env, ...variables } });
+  return inSystem(second, command, { at: CLONE, input, variables }).text;
 }
 
 // Others may use the README's ports here.
 const ports = { 50051: await freePort(), 8080: await freePort() };
-const local = (command) =>
-  Object.entries(ports)
-    .reduce((text, [port, free]) => text.replaceAll(`:${port}`, `:${free}`), command)
-    // npx asks npm where the command is, and passes no signals on.
-    .replace('npx rocmforge', 'node dist/cli/main.js');
+const local = (command) => {
+  const moved = Object.entries(ports).reduce((text, [port, free]) => text.replaceAll(`:${port}`, `:${free}`), command);
+  // Here npx would install the checkout again where npm finds that a file of it has changed.
+  return options.clone ? moved : moved.replace('npx rocmforge', 'node dist/cli/main.js');
+};
+const built = options.clone ? '/opt' : path.join(root, 'build');
 const double = {
-  ...process.env,
-  ROCM_PATH: path.join(root, 'build', 'double'),
-  ROCMFORGE_DOUBLE_KERNELS: path.join(root, 'build', 'all-kernels'),
+  ROCM_PATH: path.join(built, 'double'),
+  ROCMFORGE_DOUBLE_KERNELS: path.join(built, 'all-kernels'),
   ROCMFORGE_DOUBLE_ARCH: 'gfx1100',
 };
 let gateway;
@@ -163,8 +230,8 @@ const TRIALS = [
     '',
     /^npm install .* && npx rocmforge demo/,
     (command) => {
-      prepare();
-      const { text, seconds } = inSystem(command);
+      preparePackage();
+      const { text, seconds } = inSystem(bare, command);
       if (!/fox/.test(text)) fail(`the demo tells no story: ${text}`);
       say(`installed, and told a story, in ${seconds.toFixed(1)} s of processor time`);
       if (seconds > MOST_SECONDS) fail(`more than ${MOST_SECONDS} s`);
@@ -174,11 +241,22 @@ const TRIALS = [
     '',
     /^npx rocmforge doctor && npx rocmforge verify/,
     (command) => {
-      const { text } = inSystem(command);
+      const { text } = inSystem(bare, command);
       if (!/^VERIFIED on /m.test(text)) fail(`no verdict: ${text}`);
     },
   ],
-  ['From a checkout', /^npm (ci|test)\b/, () => 'of CI, on a clean checkout (.ci/run)'],
+  [
+    'From a checkout',
+    /^npm ci && npm run demo$/,
+    (command) => {
+      if (!options.clone) return 'of CI, on a clean checkout (.ci/run), and of --clone';
+      prepareClone();
+      const { text, seconds } = inSystem(second, command, { at: CLONE });
+      if (!/fox/.test(text)) fail(`the demo tells no story: ${text}`);
+      say(`cloned, built, and told a story, in ${seconds.toFixed(0)} s of processor time`);
+    },
+  ],
+  ['From a checkout', /^npm test$/, () => 'of CI, on a clean checkout (.ci/run)'],
   [
     'Serve and call',
     /rocmforge serve/,
@@ -190,26 +268,27 @@ const TRIALS = [
     'Serve and call',
     /rocmforge chat/,
     (command) => {
-      if (!/\w/.test(run(local(command), { input: 'Tell me a story.\n' }).replace('> ', ''))) fail('chat says nothing');
+      if (!/\w/.test(inCheckout(local(command), { input: 'Tell me a story.\n' }).replace('> ', '')))
+        fail('chat says nothing');
     },
   ],
   [
     'Serve and call',
     /./,
     (command) => {
-      if (!/\w/.test(run(local(command)))) fail(`${command} says nothing`);
+      if (!/\w/.test(inCheckout(local(command)))) fail(`${command} says nothing`);
     },
   ],
   [
     'On a GPU',
     /^npm run build:kernels/,
-    (command) => run(command, { env: { HIPCC: 'clang-19', ...process.env } }) && undefined,
+    (command) => inCheckout(command, { variables: { HIPCC: process.env.HIPCC ?? 'clang-19' } }) && undefined,
   ],
   [
     'On a GPU',
     /rocmforge doctor/,
     (command) => {
-      if (!/test double.*self-test passed/.test(run(local(command), { env: double })))
+      if (!/test double.*self-test passed/.test(inCheckout(local(command), { variables: double })))
         fail('doctor runs no kernels on the HIP device');
     },
   ],
@@ -223,7 +302,7 @@ const TRIALS = [
     /rocmforge serve/,
     async (command) => {
       const at = `${local(command).replace('model.gguf', 'models/demo.gguf')} --listen 127.0.0.1:${await freePort()}`;
-      (await serve(at, double)).kill('SIGTERM');
+      stop(await serve(at, double), 'SIGTERM');
     },
   ],
 ];
@@ -234,4 +313,4 @@ for (const { section, command } of commandsOfReadme()) {
   const elsewhere = await trial[2](command);
   say(`${elsewhere === undefined ? 'ok  ' : 'left'} ${command}${elsewhere === undefined ? '' : `: ${elsewhere}`}`);
 }
-gateway?.kill('SIGTERM');
+if (gateway !== undefined) stop(gateway, 'SIGTERM');

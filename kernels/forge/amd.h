@@ -12,6 +12,7 @@
 #define __device__ __attribute__((device))
 #define __shared__ __attribute__((shared))
 #define DEVICE static __device__ inline __attribute__((always_inline))
+#define TABLE static __device__ constexpr
 #define UNROLL _Pragma("unroll")
 // Keeps a loop a loop, for the registers that its turns would take side by side.
 #define ROLLED _Pragma("unroll 1")

@@ -40,9 +40,10 @@ struct Numbers {
   static constexpr int ZERO = ZERO_;
   DEVICE uint32_t factors(uint32_t stored) { return stored; }
 };
+template <const int8_t (&LEVELS_)[16]>
 struct Levels {
   static constexpr int ZERO = 0;
-  DEVICE uint32_t factors(uint32_t stored) { return levels_at(stored); }
+  DEVICE uint32_t factors(uint32_t stored) { return levels_at<LEVELS_>(stored); }
 };
 
 struct BlockQ8_0 : FormatQ8_0, Numbers<0> {
@@ -169,7 +170,7 @@ struct BlockQ3_K : FormatQ3_K, Numbers<4> {
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 
-struct BlockIQ4_NL : FormatIQ4_NL, Levels {
+struct BlockIQ4_NL : FormatIQ4_NL, Levels<LEVELS> {
   static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
   DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 2, i); }
   DEVICE float scale(const uint8_t* b, int) { return load_half(b); }
@@ -178,13 +179,28 @@ struct BlockIQ4_NL : FormatIQ4_NL, Levels {
 
 // Eight sub-blocks like IQ4_NL's with a 6-bit scale each, 32 too large: the top two bits in two bytes, the low four in
 // the nibbles of four.
-struct BlockIQ4_XS : FormatIQ4_XS, Levels {
+struct BlockIQ4_XS : FormatIQ4_XS, Levels<LEVELS> {
   static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
   DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 8 + i / 32 * 16, i % 32); }
   DEVICE float scale(const uint8_t* b, int i) {
     const int s = i / 32, low = b[4 + s / 2] >> (s % 2 * 4) & 15, high = load_unaligned<uint16_t>(b + 2) >> (2 * s) & 3;
     return load_half(b) * static_cast<float>((low | high << 4) - 32);
   }
+  DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
+};
+
+// 2^(exponent - 128): half of what E8M0 says, as MXFP4's levels are doubled. The lowest two are subnormal.
+DEVICE float half_exponent(uint32_t exponent) {
+  const uint32_t bits = exponent < 2 ? 0x00200000u << exponent : (exponent - 1) << 23;
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+struct BlockMXFP4 : FormatMXFP4, Levels<LEVELS_MXFP4> {
+  static constexpr bool HAS_MINIMUM = false, HAS_HALF_SCALES = false;
+  DEVICE uint32_t stored4(const uint8_t* b, int i) { return half_split_nibbles(b + 1, i); }
+  DEVICE float scale(const uint8_t* b, int) { return half_exponent(b[0]); }
   DEVICE float minimum(const uint8_t*, int) { return 0.0f; }
 };
 

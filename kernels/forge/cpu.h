@@ -11,6 +11,7 @@
 #include <utility>
 
 #define DEVICE static inline __attribute__((always_inline))
+#define TABLE static constexpr
 #define UNROLL
 #define ROLLED
 #define FORGE_PRAGMA(text) _Pragma(#text)

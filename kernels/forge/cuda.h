@@ -16,6 +16,7 @@
 #define __restrict
 
 #define DEVICE static __device__ __forceinline__
+#define TABLE static __device__ constexpr
 #define UNROLL _Pragma("unroll")
 // Keeps a loop a loop, for the registers that its turns would take side by side.
 #define ROLLED _Pragma("unroll 1")

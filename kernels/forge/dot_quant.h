@@ -1,7 +1,7 @@
 // The product of quantized weights and quantized activations: what matmul_quantized.hip is made of.
 #pragma once
 
-#include "blocks.h"
+#include "grid_blocks.h"
 #include "q8.h"
 
 #if WAVE == 1

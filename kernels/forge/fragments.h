@@ -8,7 +8,7 @@
 // 1 / SCALE of what they are; who sums multiplies by it.
 //
 //   format   bits  from                of a lane and unit
-//   Floats   16    F16, BF16           four times 16 bytes: a step each
+//   Floats   16    F16, BF16, MXFP4    four times 16 bytes: a step each
 //   Quant2   4     Q2_K                8 bytes: a word two steps, of two bits each; scale and offset every sixteen
 //                                      elements
 //   Quant3   4     Q3_K                the same, and a word of third bits; a scale every sixteen elements

@@ -11,7 +11,7 @@
 // takes two turns of the same units, and one source serves both levels.
 #pragma once
 
-#include "blocks.h"
+#include "grid_blocks.h"
 
 namespace forge {
 
@@ -191,24 +191,25 @@ struct HostBlocks<BlockQ3_K> {
   }
 };
 
-// The level that each byte names, 128 too large.
-DEVICE Bytes levels_of(Bytes places) {
-  const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(LEVELS));
-  const __m128i unsigned_levels = _mm_xor_si128(levels, _mm_set1_epi8(static_cast<char>(0x80)));
+// The level that each byte names, ZERO too large.
+template <int ZERO>
+DEVICE Bytes levels_of(const int8_t (&levels)[16], Bytes places) {
+  const __m128i signed_levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(levels));
+  const __m128i unsigned_levels = _mm_add_epi8(signed_levels, _mm_set1_epi8(static_cast<char>(ZERO)));
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(unsigned_levels), places);
 }
 
 template <>
 struct HostBlocks<BlockIQ4_NL> {
   static constexpr int BITS = 8, ZERO = 128;
-  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of(half_split(p + 18 * b + 2)); }
+  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of<ZERO>(LEVELS, half_split(p + 18 * b + 2)); }
   DEVICE Floats scales(const uint8_t* p) { return gather_halves<18>(p); }
 };
 
 template <>
 struct HostBlocks<BlockIQ4_XS> {
   static constexpr int BITS = 8, ZERO = 128;
-  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of(half_split(p + 8 + 16 * b)); }
+  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of<ZERO>(LEVELS, half_split(p + 8 + 16 * b)); }
   DEVICE Floats scales(const uint8_t* p) {
     const Ints nibbles = _mm256_srlv_epi32(_mm256_set1_epi32(load_unaligned<int32_t>(p + 4)),
                                            _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
@@ -220,5 +221,57 @@ struct HostBlocks<BlockIQ4_XS> {
     return _mm256_mul_ps(_mm256_cvtepi32_ps(scales), _mm256_set1_ps(load_half(p)));
   }
 };
+
+template <>
+struct HostBlocks<BlockMXFP4> {
+  static constexpr int BITS = 5, ZERO = 12;
+  DEVICE Bytes quants(const uint8_t* p, int b) { return levels_of<ZERO>(LEVELS_MXFP4, half_split(p + 17 * b + 1)); }
+  // See half_exponent.
+  DEVICE Floats scales(const uint8_t* p) {
+    const Ints exponents = _mm256_setr_epi32(p[0], p[17], p[34], p[51], p[68], p[85], p[102], p[119]);
+    const Ints normal = _mm256_slli_epi32(_mm256_sub_epi32(exponents, _mm256_set1_epi32(1)), 23);
+    const Ints subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), exponents);
+    const Ints is_normal = _mm256_cmpgt_epi32(exponents, _mm256_set1_epi32(1));
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(subnormal, normal, is_normal));
+  }
+};
+
+// Of the formats of grid_blocks.h: codes and flags together are places of levels.
+template <class F, int BITS_, int ZERO_>
+struct HostGrid {
+  static constexpr int BITS = BITS_, ZERO = ZERO_;
+  DEVICE Bytes quants(const uint8_t* p, int b) {
+    constexpr uint64_t CODES = 0x0101010101010101u * ((1 << F::CODE_BITS) - 1);
+    uint64_t codes[4];
+    uint32_t flags = 0;
+#pragma GCC unroll 4
+    for (int l = 0; l < 4; l++) {
+      codes[l] = _pdep_u64(F::codes(p, b, l), CODES);
+      flags |= F::flags(p, b, l) << (8 * l);
+    }
+    const Bytes eights = _mm256_srli_epi16(fifth_bits(flags), 1);
+    return levels_of<ZERO>(F::LEVELS, _mm256_or_si256(load_bytes(codes), eights));
+  }
+  DEVICE Floats scales(const uint8_t* p) { return _mm256_set1_ps(F::factor(p)); }
+  DEVICE __m128i half_scales(const uint8_t* p) {
+    alignas(16) int8_t scales[16];
+    for (int h = 0; h < 16; h++) scales[h] = static_cast<int8_t>(F::whole_scale(p, h));
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(scales));
+  }
+};
+template <>
+struct HostBlocks<BlockIQ2_XXS> : HostGrid<BlockIQ2_XXS, 7, 43> {};
+template <>
+struct HostBlocks<BlockIQ2_XS> : HostGrid<BlockIQ2_XS, 7, 43> {};
+template <>
+struct HostBlocks<BlockIQ2_S> : HostGrid<BlockIQ2_S, 7, 43> {};
+template <>
+struct HostBlocks<BlockIQ3_XXS> : HostGrid<BlockIQ3_XXS, 7, 62> {};
+template <>
+struct HostBlocks<BlockIQ3_S> : HostGrid<BlockIQ3_S, 5, 15> {};
+template <>
+struct HostBlocks<BlockIQ1_S> : HostGrid<BlockIQ1_S, 5, 9> {};
+template <>
+struct HostBlocks<BlockIQ1_M> : HostGrid<BlockIQ1_M, 5, 9> {};
 
 }  // namespace forge

@@ -7,9 +7,10 @@
 //            TwoBits: 8 bytes, of each sixteen elements bits 8 j + 2 w and the next those of element 4 w + j.
 //            OneBit: 4 bytes, bit 8 j + w that of element 4 w + j.
 //            EightBits: 16 bytes of elements 0 .. 15; a second plane of the same kind holds 16 .. 31
-//   scales   as in the file: f16 (Q4_0, Q5_0, Q8_0, IQ4_NL), two f16 (Q4_1, Q5_1), 16 bytes a super-block (Q4_K, Q5_K)
-//            or 8 (IQ4_XS). Where halves have their own, those are a plane (Q2_K, Q6_K: two bytes a block; Q3_K: 12 a
-//            super-block), and the f16 of super-blocks are another
+//   scales   as in the file: f16 (Q4_0, Q5_0, Q8_0, IQ4_NL), two f16 (Q4_1, Q5_1), a byte (MXFP4), 16 bytes a
+//   super-block
+//            (Q4_K, Q5_K) or 8 (IQ4_XS). Where halves have their own, those are a plane (Q2_K, Q6_K: two bytes a block;
+//            Q3_K: 12 a super-block), and the f16 of super-blocks are another
 //
 // repack.hip writes it. `blocks` are of 32 elements throughout.
 #pragma once
@@ -126,6 +127,15 @@ struct HalfScaleAndMinimum {
   DEVICE void store(uint8_t* plane, int b, int, const uint8_t* block) {
     store_aligned(plane + 4 * b, load_unaligned<uint32_t>(block));
   }
+};
+
+struct ByteExponent {
+  using Part = uint8_t;
+  DEVICE int bytes(int blocks) { return blocks; }
+  DEVICE Part load(const uint8_t* plane, int b, int) { return load_constant<uint8_t>(plane + b); }
+  DEVICE float scale(const Part& p, int) { return half_exponent(p); }
+  DEVICE float minimum(const Part&, int) { return 0.0f; }
+  DEVICE void store(uint8_t* plane, int b, int, const uint8_t* block) { plane[b] = block[0]; }
 };
 
 struct SuperScales {
@@ -255,6 +265,7 @@ using PackedQ5_K = Packed<BlockQ5_K, TwoPlanes<FourBits, OneBit>, SuperScales>;
 using PackedQ6_K = Packed<BlockQ6_K, TwoPlanes<FourBits, TwoBits>, HalvesBytes>;
 using PackedIQ4_NL = Packed<BlockIQ4_NL, FourBits, HalfScale>;
 using PackedIQ4_XS = Packed<BlockIQ4_XS, FourBits, SuperLevels>;
+using PackedMXFP4 = Packed<BlockMXFP4, FourBits, ByteExponent>;
 
 template <class F>
 DEVICE size_t packed_row_bytes(int blocks) {

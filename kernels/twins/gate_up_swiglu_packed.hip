@@ -98,4 +98,4 @@ DEVICE void gate_up_swiglu_packed(Dim3 block, const uint8_t* __restrict gate, co
   GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_one_##type, 4, 1, Packed##Name) \
   GATE_UP_SWIGLU_PACKED(gate_up_swiglu_packed_##type, 2, forge::PACKED_TOKENS, Packed##Name)
 
-FORGE_BLOCK_FORMATS(GATE_UP_SWIGLU_PACKED_BOTH)
+FORGE_PACKED_FORMATS(GATE_UP_SWIGLU_PACKED_BOTH)

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
-  BLOCK_TYPES,
   gateUpSwigluPacked as contractOf,
   matmulPacked,
+  PACKED_TYPES,
   packedRowBytes,
   Q8_BLOCK,
   swigluQuantize,
@@ -16,7 +16,7 @@ import { onEachTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
 onEachTarget('gate_up_swiglu_packed', (target) => {
-  it.each(BLOCK_TYPES)('%s: is two matmul_packed and swiglu_quantize in one, to the bit', (type) =>
+  it.each(PACKED_TYPES)('%s: is two matmul_packed and swiglu_quantize in one, to the bit', (type) =>
     target.check(
       fc.tuple(
         fc.record({

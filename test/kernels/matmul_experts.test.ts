@@ -13,6 +13,7 @@ import {
   matmulQuantizedExperts,
   matmulTile,
   matmulTileExperts,
+  PACKED_TYPES,
   packedRowBytes,
   TILE_FORM_NAMES,
   TILE_TYPES,
@@ -117,7 +118,7 @@ const blocks = BLOCK_TYPES.map((type): Case => {
     ...{ scalars: { blocks: inner / blockFormat(type).blockElements }, denseScalars: {}, dimensions: {} },
   };
 });
-const packed = BLOCK_TYPES.flatMap((type) =>
+const packed = PACKED_TYPES.flatMap((type) =>
   (['one', 'several', 'tile'] as const).map((form): Case => {
     const inner = 256;
     return {

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
-  BLOCK_TYPES,
-  type BlockType,
   matmulPacked as contractOf,
+  PACKED_TYPES,
+  type PackedType,
   packedRowBytes,
 } from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
@@ -17,7 +17,7 @@ import { fill, fills, Random, seed, size } from './support/values.js';
 const UNTOUCHED = -12_345;
 
 onEachTarget('matmul_packed', (target) => {
-  it.each(BLOCK_TYPES)('%s: multiplies what weights and activations stand for, and leaves all else alone', (type) =>
+  it.each(PACKED_TYPES)('%s: multiplies what weights and activations stand for, and leaves all else alone', (type) =>
     target.check(
       fc.tuple(
         fc.record({ rows: size(target.simulated ? 9 : 12), out: size(target.simulated ? 18 : 34) }),
@@ -60,7 +60,7 @@ onEachTarget('matmul_packed', (target) => {
     ),
   );
 
-  it.each<BlockType>(['q8_0', 'q4_1', 'q5_0', 'q4_k', 'q6_k', 'q2_k', 'q3_k', 'iq4_xs'])(
+  it.each<PackedType>(['q8_0', 'q4_1', 'q5_0', 'q4_k', 'q6_k', 'q2_k', 'q3_k', 'iq4_xs'])(
     '%s: gives a row the same bits alone and among others',
     async (type) => {
       const random = new Random(7);
@@ -99,7 +99,7 @@ onEachTarget('matmul_packed', (target) => {
     },
   );
 
-  it.each<BlockType>(['q8_0', 'q4_1', 'q4_k', 'q6_k', 'q2_k', 'iq4_nl'])(
+  it.each<PackedType>(['q8_0', 'q4_1', 'q4_k', 'q6_k', 'q2_k', 'iq4_nl'])(
     '%s: an infinity or NaN in a row of x reaches all its results',
     async (type) => {
       const random = new Random(3);

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
-  BLOCK_TYPES,
   matmulPackedTile as contractOf,
   matmulPacked,
+  PACKED_TYPES,
   packedRowBytes,
 } from '../../src/executor/kernels/index.js';
 import { readBlocks } from './reference/blocks.js';
@@ -17,7 +17,7 @@ import { fill, fills, Random, seed, size } from './support/values.js';
 const UNTOUCHED = -12_345;
 
 onEachTileTarget('matmul_packed_tile', (target) => {
-  it.each(BLOCK_TYPES)('%s: is matmul_packed, to the bit, and leaves all else alone', (type) =>
+  it.each(PACKED_TYPES)('%s: is matmul_packed, to the bit, and leaves all else alone', (type) =>
     target.check(
       fc.tuple(
         fc.record({ rows: size(target.simulated ? 70 : 90), out: size(target.simulated ? 70 : 90) }),

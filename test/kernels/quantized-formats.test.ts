@@ -8,7 +8,7 @@ import {
 import { HOST_LEVELS, openDevice } from '../../src/executor/open-device.js';
 import { readBlocks } from './reference/blocks.js';
 import { packRow, quantizeQ8 } from './reference/quantize_q8.js';
-import { randomBlocks } from './support/blocks.js';
+import { everyExponent, randomBlocks } from './support/blocks.js';
 import { launch } from './support/launch.js';
 import { kernelsFolder, onEachTarget } from './support/targets.js';
 import { fill, Random } from './support/values.js';
@@ -19,7 +19,7 @@ onEachTarget('embedding_gather', (target) => {
     const random = new Random(5);
     const [vocabulary, blocks, tokens] = [16, target.simulated ? 2 : 24, 16];
     const hidden = blocks * blockElements;
-    const table = randomBlocks(type, vocabulary * blocks, random);
+    const table = everyExponent(type, randomBlocks(type, vocabulary * blocks, random));
     const { y } = await target.launch(
       embeddingGatherQuantized(type),
       {

@@ -111,10 +111,41 @@ const signedScales =
 
 /** Standard deviation of the levels of IQ4_NL and IQ4_XS (kernels/forge/levels.h), equally likely. */
 const LEVELS_SPREAD = 67.2;
+/** The same of MXFP4. */
+const MXFP4_SPREAD = 5.85;
 
 /** One number, uniform with the given deviation, from the random bytes that are there. */
 const uniform = (view: DataView, at: number, deviation: number): number =>
   (view.getUint16(at, true) / 32_768 - 1) * deviation * Math.sqrt(3);
+
+/** An exponent in the first byte: of two that are neighbours, each as often as the deviation over all blocks demands. */
+const exponent =
+  (levelsSpread: number): BlockSetter =>
+  (view, at, deviation) => {
+    const exact = Math.log2(deviation / levelsSpread) + 128;
+    const share = (4 ** (exact - Math.floor(exact)) - 1) / 3;
+    view.setUint8(at, Math.floor(exact) + (view.getUint8(at) < 256 * share ? 1 : 0));
+  };
+
+/** Formats of tables: an f16 by which random indices and scales, both as they are, get the deviation. `rms` is of both together. */
+const grid =
+  (rms: number): BlockSetter =>
+  (view, at, deviation) =>
+    view.setUint16(at, halfBits(deviation / rms), true);
+
+/** The same where the f16 lies in the uppermost nibbles of the last four words. */
+const gridOfNibbles =
+  (rms: number): BlockSetter =>
+  (view, at, deviation) => {
+    const bits = halfBits(deviation / rms);
+    for (let w = 0; w < 4; w++) {
+      const low = view.getUint16(at + 48 + 2 * w, true) & 0xfff;
+      view.setUint16(at + 48 + 2 * w, low | (((bits >> (4 * w)) & 15) << 12), true);
+    }
+  };
+
+/** Root mean square of the odd numbers below 32, and below 16. */
+const [ODD_BELOW_32, ODD_BELOW_16] = [18.47, 9.22];
 
 const BLOCK_SETTERS: Partial<Record<TensorTypeName, BlockSetter>> = {
   F32: (view, at, deviation) => view.setFloat32(at, uniform(view, at, deviation), true),
@@ -135,6 +166,15 @@ const BLOCK_SETTERS: Partial<Record<TensorTypeName, BlockSetter>> = {
   Q6_K: sixBits,
   IQ4_NL: simple(16, false, LEVELS_SPREAD),
   IQ4_XS: signedScales([2, 3], 0, LEVELS_SPREAD),
+  MXFP4: exponent(MXFP4_SPREAD),
+  // Of each table's magnitudes, all entries alike.
+  IQ3_S: grid(7.59 * ODD_BELOW_32),
+  IQ3_XXS: grid((30.85 / 4) * ODD_BELOW_32),
+  IQ2_S: grid((24.43 / 8) * ODD_BELOW_32),
+  IQ2_XS: grid((24.22 / 8) * ODD_BELOW_32),
+  IQ2_XXS: grid((23.12 / 8) * ODD_BELOW_32),
+  IQ1_S: grid((6.25 / 8) * ODD_BELOW_16),
+  IQ1_M: gridOfNibbles((6.25 / 8) * ODD_BELOW_16),
 };
 
 const float = new Float32Array(1);

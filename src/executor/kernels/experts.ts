@@ -15,6 +15,9 @@ import {
   BLOCK_TYPES,
   type BlockType,
   blockFormat,
+  isPackedType,
+  PACKED_TYPES,
+  type PackedType,
   Q8_BLOCK,
   Q8_BLOCK_BYTES,
   TILE_TYPES,
@@ -202,7 +205,7 @@ export const matmulQuantizedExperts = (type: BlockType) => {
   return defineKernel({
     name: `matmul_experts_${type}`,
     source: 'matmul_quantized.hip',
-    on: blockElements > Q8_BLOCK ? 'host' : ['host', 'portable'],
+    on: isPackedType(type) && blockElements > Q8_BLOCK ? 'host' : ['host', 'portable'],
     summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight in blocks, x as quantize_q8 makes it',
     arguments: [
       input('weight', 'u8', 'experts', 'out', 'blocks', `${blockBytes}`),
@@ -232,7 +235,7 @@ const PACKED_SUMMARY =
   'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight as repack makes it, x as quantize_q8 does';
 
 /** {@link matmulPacked} of each expert's matrix and its run of rows. */
-export const matmulPackedExperts = (type: BlockType, rows: PackedRows) => {
+export const matmulPackedExperts = (type: PackedType, rows: PackedRows) => {
   const { order, tolerance } = matmulPacked(type, rows);
   return defineKernel({
     name: `matmul_packed_experts_${packedInfix(rows)}${type}`,
@@ -249,7 +252,7 @@ export const matmulPackedExperts = (type: BlockType, rows: PackedRows) => {
 };
 
 /** {@link matmulPackedTile} of each expert's matrix and its run of rows. */
-export const matmulPackedExpertsTile = (type: BlockType) => {
+export const matmulPackedExpertsTile = (type: PackedType) => {
   const { order, tolerance } = matmulPackedTile(type);
   return defineKernel({
     name: `matmul_packed_experts_tile_${type}`,
@@ -400,7 +403,7 @@ const fromRows = ({ experts, runs }: ExpertRows, average: number): number =>
 /** y = weight of each row's expert · x, weights packed. */
 export function launchMatmulPackedExperts(
   launch: Launch,
-  type: BlockType,
+  type: PackedType,
   columns: number,
   sent: ExpertRows,
   values: Omit<ValuesOf<ReturnType<typeof matmulPackedExperts>>, 'blocks'>,
@@ -463,8 +466,8 @@ export const expertsContracts: readonly KernelContract[] = [
   swigluClamped,
   gateRows,
   ...WEIGHT_FLOAT_TYPES.map(matmulExperts),
-  ...BLOCK_TYPES.flatMap((type) => [
-    matmulQuantizedExperts(type),
+  ...BLOCK_TYPES.map(matmulQuantizedExperts),
+  ...PACKED_TYPES.flatMap((type) => [
     matmulPackedExperts(type, 'one'),
     matmulPackedExperts(type, 'several'),
     matmulPackedExpertsTile(type),

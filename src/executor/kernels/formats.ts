@@ -9,8 +9,8 @@ export type WeightFloatType = FloatType | 'bf16';
 /** Element types that matrix units take. */
 export type TileType = 'f16' | 'bf16';
 
-/** Block formats that weights are multiplied in as the file holds them. */
-export const BLOCK_TYPES = [
+/** Block formats that GPUs have planes for (`forge/packed.h`). */
+export const PACKED_TYPES = [
   'q4_0',
   'q4_1',
   'q5_0',
@@ -23,6 +23,25 @@ export const BLOCK_TYPES = [
   'q6_k',
   'iq4_nl',
   'iq4_xs',
+  'mxfp4',
+] as const;
+
+export type PackedType = (typeof PACKED_TYPES)[number];
+
+export function isPackedType(type: string): type is PackedType {
+  return (PACKED_TYPES as readonly string[]).includes(type);
+}
+
+/** Block formats, as the file holds them: those, and those that name elements by tables (`forge/grid_blocks.h`). */
+export const BLOCK_TYPES = [
+  ...PACKED_TYPES,
+  'iq3_s',
+  'iq3_xxs',
+  'iq2_s',
+  'iq2_xs',
+  'iq2_xxs',
+  'iq1_s',
+  'iq1_m',
 ] as const;
 
 export type BlockType = (typeof BLOCK_TYPES)[number];

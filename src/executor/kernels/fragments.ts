@@ -26,6 +26,7 @@ export const UNIT_BYTES: Readonly<Record<FragmentFormat, number>> = {
   iq4: 576,
 };
 
+/** Those without a form of their own are unpacked to f16 when they are loaded. */
 const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   q2_k: 'q2',
   q3_k: 'q3',
@@ -39,6 +40,14 @@ const FORMATS: Readonly<Record<BlockType, FragmentFormat>> = {
   q8_0: 'q8',
   iq4_nl: 'iq4',
   iq4_xs: 'iq4',
+  mxfp4: 'f16',
+  iq3_s: 'f16',
+  iq3_xxs: 'f16',
+  iq2_s: 'f16',
+  iq2_xs: 'f16',
+  iq2_xxs: 'f16',
+  iq1_s: 'f16',
+  iq1_m: 'f16',
 };
 
 export function fragmentFormat(type: FragmentType): FragmentFormat {

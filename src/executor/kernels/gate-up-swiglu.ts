@@ -1,10 +1,10 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import {
-  BLOCK_TYPES,
-  type BlockType,
   FLOAT_TYPES,
   type FloatType,
+  PACKED_TYPES,
+  type PackedType,
   Q8_BLOCK,
   Q8_BLOCK_BYTES,
   TILE_TYPES,
@@ -79,7 +79,7 @@ export const gateUpSwiglu = (type: FloatType) =>
   });
 
 /** Dimension `row_bytes`: {@link packedRowBytes}; `ffn_blocks`: ffn / 32. `blocks` are of 32 elements, and `ffn` is a multiple of 32. */
-export const gateUpSwigluPacked = (type: BlockType, rows: PackedRows = 'several') =>
+export const gateUpSwigluPacked = (type: PackedType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `gate_up_swiglu_packed_${packedInfix(rows)}${type}`,
     source: 'twins/gate_up_swiglu_packed.hip',
@@ -130,5 +130,5 @@ export function gateUpApart(rows: Rows, ffn: number): LaunchCondition {
 export const gateUpSwigluContracts: readonly KernelContract[] = [
   ...TILE_TYPES.flatMap((type) => TILE_FORM_NAMES.map((form) => gateUpSwigluTile(type, form))),
   ...FLOAT_TYPES.map(gateUpSwiglu),
-  ...BLOCK_TYPES.flatMap((type) => [gateUpSwigluPacked(type, 'one'), gateUpSwigluPacked(type)]),
+  ...PACKED_TYPES.flatMap((type) => [gateUpSwigluPacked(type, 'one'), gateUpSwigluPacked(type)]),
 ];

@@ -1,6 +1,6 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
-import { BLOCK_TYPES, type BlockType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
+import { PACKED_TYPES, type PackedType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
 import type { Launch, Rows, ValuesOf } from './launch-plan.js';
 import { ORDER } from './reduction-order.js';
 import { PACKED_WIDTH, packedRowBytes } from './repack.js';
@@ -23,7 +23,7 @@ export const PACKED_ROWS = [
 ] as const;
 
 /** Dimension `row_bytes`: {@link packedRowBytes}; `blocks` are of 32 elements. */
-export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
+export const matmulPacked = (type: PackedType, rows: PackedRows = 'several') =>
   defineKernel({
     name: `matmul_packed_${packedInfix(rows)}${type}`,
     source: 'matmul_packed.hip',
@@ -57,7 +57,7 @@ export const matmulPacked = (type: BlockType, rows: PackedRows = 'several') =>
 export const PACKED_TILE = 64;
 
 /** {@link matmulPacked} for many rows of x, on matrix units: the same arguments and bits. */
-export const matmulPackedTile = (type: BlockType) => {
+export const matmulPackedTile = (type: PackedType) => {
   const { summary, arguments: taken, multiples, order, tolerance } = matmulPacked(type);
   return defineKernel({
     name: `matmul_packed_tile_${type}`,
@@ -82,7 +82,7 @@ const MOST_SEVERAL = 63;
 /** y = weight · x, or that added to y, in the fastest form for each number of rows. @param columns of the weight */
 export function launchMatmulPacked(
   launch: Launch,
-  type: BlockType,
+  type: PackedType,
   columns: number,
   rows: Rows,
   values: Omit<ValuesOf<ReturnType<typeof matmulPacked>>, 'tokens' | 'blocks'>,
@@ -96,5 +96,5 @@ export function launchMatmulPacked(
 }
 
 export const matmulPackedContracts: readonly KernelContract[] = [
-  ...BLOCK_TYPES.flatMap((type) => [matmulPacked(type, 'one'), matmulPacked(type), matmulPackedTile(type)]),
+  ...PACKED_TYPES.flatMap((type) => [matmulPacked(type, 'one'), matmulPacked(type), matmulPackedTile(type)]),
 ];

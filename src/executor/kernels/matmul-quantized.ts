@@ -1,6 +1,6 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
 import { roundings } from '../device/tolerance.js';
-import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
+import { BLOCK_TYPES, type BlockType, blockFormat, isPackedType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
 import { ORDER } from './reduction-order.js';
 
 /** Rows of the weight and of x that one block multiplies. */
@@ -12,8 +12,8 @@ export const matmulQuantized = (type: BlockType) => {
   return defineKernel({
     name: `matmul_${type}`,
     source: 'matmul_quantized.hip',
-    // Rows of whole K blocks can always be packed for a GPU, and all for Hopper's.
-    on: blockElements > Q8_BLOCK ? 'host' : ['host', 'portable'],
+    // Rows of whole K blocks can always be packed for a GPU, and all for Hopper's; those that tables name never are.
+    on: isPackedType(type) && blockElements > Q8_BLOCK ? 'host' : ['host', 'portable'],
     summary: 'y[t][n] = sum_k weight[n][k] * x[t][k], weight in blocks, x as quantize_q8 makes it',
     arguments: [
       input('weight', 'u8', 'out', 'blocks', `${blockBytes}`),

@@ -1,23 +1,23 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
-import { BLOCK_TYPES, type BlockType, blockFormat, Q8_BLOCK } from './formats.js';
+import { type BlockType, blockFormat, isPackedType, PACKED_TYPES, type PackedType, Q8_BLOCK } from './formats.js';
 
 /** The width of packed weights is a multiple of this. */
 export const PACKED_WIDTH = 64;
 
 /** Whether weights of this format and width can be packed. */
-export function canPack(type: BlockType, columns: number): boolean {
-  return columns % Math.max(PACKED_WIDTH, blockFormat(type).blockElements) === 0;
+export function canPack(type: BlockType, columns: number): type is PackedType {
+  return isPackedType(type) && columns % Math.max(PACKED_WIDTH, blockFormat(type).blockElements) === 0;
 }
 
 /** Bytes of one packed row of `columns` weights: those of the file, padded to 16. */
-export function packedRowBytes(type: BlockType, columns: number): number {
+export function packedRowBytes(type: PackedType, columns: number): number {
   const { blockElements, blockBytes } = blockFormat(type);
   return Math.ceil(((columns / blockElements) * blockBytes) / 16) * 16;
 }
 
 /** Dimension `row_bytes`: {@link packedRowBytes}. `out · blocks` must be below 2³¹. */
-export const repack = (type: BlockType) => {
+export const repack = (type: PackedType) => {
   const { blockElements, blockBytes } = blockFormat(type);
   return defineKernel({
     name: `repack_${type}`,
@@ -36,4 +36,4 @@ export const repack = (type: BlockType) => {
   });
 };
 
-export const repackContracts: readonly KernelContract[] = [...BLOCK_TYPES.map(repack)];
+export const repackContracts: readonly KernelContract[] = [...PACKED_TYPES.map(repack)];

@@ -99,7 +99,7 @@ export class Products {
       kernels.launchLinear(launch, format, x.rows, { ...added, in: columns, x_rows: this.columns?.rows as number });
     } else if (form === 'f16' || form === 'bf16') {
       kernels.launchMatmulTile(launch, form, x.rows, { ...added, in: columns });
-    } else if (kernels.isBlockType(type) && weight.layout === 'planes') {
+    } else if (kernels.isPackedType(type) && weight.layout === 'planes') {
       kernels.launchMatmulPacked(launch, type, columns, x.rows, added);
     } else if (kernels.isBlockType(type)) {
       const blocks = columns / kernels.blockFormat(type).blockElements;
@@ -124,7 +124,7 @@ export class Products {
       kernels.launchLinearExperts(launch, format, sent, { ...shared, in: columns, x_rows, y_stride: stride });
     } else if (form === 'f16' || form === 'bf16') {
       kernels.launchMatmulTileExperts(launch, form, sent, { ...shared, in: columns, y_stride: stride });
-    } else if (kernels.isBlockType(type) && weight.layout === 'planes') {
+    } else if (kernels.isPackedType(type) && weight.layout === 'planes') {
       kernels.launchMatmulPackedExperts(launch, type, columns, sent, { ...shared, y_stride: stride });
     } else if (kernels.isBlockType(type)) {
       const blocks = columns / kernels.blockFormat(type).blockElements;

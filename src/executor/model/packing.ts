@@ -3,13 +3,14 @@ import type { GgufTensor } from '../../shared/gguf/reader.js';
 import { bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import {
   BLOCK_TYPES,
-  type BlockType,
   blockFormat,
   canPack,
   chunksOf,
   type FragmentType,
   fragmentBytes,
   isBlockType,
+  PACKED_TYPES,
+  type PackedType,
   packedRowBytes,
   packFragments,
   repack,
@@ -37,13 +38,13 @@ export interface Packing {
 const planes: Packing = {
   layout: 'planes',
   bytes: (tensor) => {
-    const type = typeOf(tensor, BLOCK_TYPES);
+    const type = typeOf(tensor, PACKED_TYPES);
     const [columns = 0, rows, experts = 1] = tensor.dims;
     if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
     return experts * rows * packedRowBytes(type, columns);
   },
   pack: async (device, tensor, source, target) => {
-    const type = typeOf(tensor, BLOCK_TYPES) as BlockType;
+    const type = typeOf(tensor, PACKED_TYPES) as PackedType;
     const [columns = 0, rows = 0, experts = 1] = tensor.dims;
     const out = rows * experts;
     const blocks = columns / blockFormat(type).blockElements;

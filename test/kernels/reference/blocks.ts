@@ -1,5 +1,6 @@
 import type { BlockType } from '../../../src/executor/kernels/index.js';
 import { fromHalf } from '../support/half.js';
+import { type GridType, gridElement } from './grids.js';
 
 /** Weights in float64: element i is products[i] - minimums[i]. */
 export interface Weights {
@@ -47,10 +48,25 @@ const xsScale = (block: DataView, s: number): number =>
 /** What nibbles of IQ4_NL and IQ4_XS stand for (`kvalues_iq4nl` of ggml-common.h). */
 const LEVELS = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
+/** Those of MXFP4: twice the numbers of E2M1, a sign and then 0, 0.5, 1, 1.5, 2, 3, 4, 6. */
+const doubledE2M1 = (nibble: number): number => [0, 1, 2, 3, 4, 6, 8, 12][nibble % 8]! * (nibble < 8 ? 1 : -1);
+
 function kElement(block: DataView, i: number, quant: number): readonly [product: number, minimum: number] {
   const [scale, minimum] = sixBits(block, Math.floor(i / 32));
   return [half(block, 0) * scale * quant, half(block, 2) * minimum];
 }
+
+/** Of the formats that name elements by tables. */
+const ofGrid = (type: GridType, bytes: number) => ({
+  elements: 256,
+  bytes,
+  element: (b: DataView, i: number) => [gridElement(type, b, i).product, 0] as const,
+});
+/** As it is stored: the place of a level, the code and 8 more where the flag is set. */
+const place = (type: GridType) => (b: DataView, i: number) => {
+  const { code, flag } = gridElement(type, b, i);
+  return code + (flag ? 8 : 0);
+};
 
 const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; element: Element }>> = {
   q8_0: { elements: 32, bytes: 34, element: (b, i) => [half(b, 0) * b.getInt8(2 + i), 0] },
@@ -101,6 +117,19 @@ const FORMATS: Readonly<Record<BlockType, { elements: number; bytes: number; ele
     bytes: 136,
     element: (b, i) => [half(b, 0) * xsScale(b, Math.floor(i / 32)) * LEVELS[INTEGERS.iq4_xs(b, i)]!, 0],
   },
+  mxfp4: {
+    elements: 32,
+    bytes: 17,
+    // Zero's sign is no number's.
+    element: (b, i) => [2 ** (b.getUint8(0) - 128) * doubledE2M1(splitNibble(b, 1, i)) + 0, 0],
+  },
+  iq3_s: ofGrid('iq3_s', 110),
+  iq3_xxs: ofGrid('iq3_xxs', 98),
+  iq2_s: ofGrid('iq2_s', 82),
+  iq2_xs: ofGrid('iq2_xs', 74),
+  iq2_xxs: ofGrid('iq2_xxs', 66),
+  iq1_s: ofGrid('iq1_s', 50),
+  iq1_m: ofGrid('iq1_m', 56),
 };
 
 /** Element i of a block as it is stored. */
@@ -121,6 +150,14 @@ const INTEGERS: Readonly<Record<BlockType, (block: DataView, i: number) => numbe
   },
   iq4_nl: (b, i) => splitNibble(b, 2, i),
   iq4_xs: (b, i) => splitNibble(b, 8 + 16 * Math.floor(i / 32), i % 32),
+  mxfp4: (b, i) => splitNibble(b, 1, i),
+  iq3_s: place('iq3_s'),
+  iq3_xxs: place('iq3_xxs'),
+  iq2_s: place('iq2_s'),
+  iq2_xs: place('iq2_xs'),
+  iq2_xxs: place('iq2_xxs'),
+  iq1_s: place('iq1_s'),
+  iq1_m: place('iq1_m'),
 };
 
 /** What blocks hold, element by element, as the format's definition says (ggml-quants.c, `dequantize_row_*`). */

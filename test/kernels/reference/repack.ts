@@ -1,15 +1,15 @@
-import { type BlockType, blockFormat, packedRowBytes, Q8_BLOCK } from '../../../src/executor/kernels/index.js';
+import { blockFormat, type PackedType, packedRowBytes, Q8_BLOCK } from '../../../src/executor/kernels/index.js';
 import { integerBlocks } from './blocks.js';
 
 /** Bits of an element in each plane of quants, the lowest first. */
-const PLANES: Readonly<Record<BlockType, readonly number[]>> = {
-  ...{ q4_0: [4], q4_1: [4], q4_k: [4], iq4_nl: [4], iq4_xs: [4] },
+const PLANES: Readonly<Record<PackedType, readonly number[]>> = {
+  ...{ q4_0: [4], q4_1: [4], q4_k: [4], iq4_nl: [4], iq4_xs: [4], mxfp4: [4] },
   ...{ q5_0: [4, 1], q5_1: [4, 1], q5_k: [4, 1], q6_k: [4, 2] },
   ...{ q2_k: [2], q3_k: [2, 1], q8_0: [8] },
 };
 
 /** Where blocks of halves with their own scales hold those, and what super-blocks share: `[from, bytes]` of each. */
-const TWO_SCALES: Partial<Record<BlockType, readonly (readonly [number, number])[]>> = {
+const TWO_SCALES: Partial<Record<PackedType, readonly (readonly [number, number])[]>> = {
   q2_k: [
     [0, 16],
     [80, 4],
@@ -34,7 +34,7 @@ function placeOf(bits: number, b: number, e: number, blocks: number): number {
 }
 
 /** A row of the file as `forge/packed.h` lays it out; padding is 0. */
-export function repackRow(type: BlockType, row: Uint8Array): Uint8Array {
+export function repackRow(type: PackedType, row: Uint8Array): Uint8Array {
   const { blockElements, blockBytes } = blockFormat(type);
   const columns = (row.length / blockBytes) * blockElements;
   const blocks = columns / Q8_BLOCK;

@@ -15,6 +15,8 @@ const HALVES: Readonly<Record<BlockType, readonly number[]>> = {
   q6_k: [208],
   iq4_nl: [0],
   iq4_xs: [0],
+  mxfp4: [],
+  ...{ iq3_s: [0], iq3_xxs: [0], iq2_s: [0], iq2_xs: [0], iq2_xxs: [0], iq1_s: [0], iq1_m: [] },
 };
 
 /** Blocks of random bytes: every quant, every whole-number scale, and any f16 scale that is finite. */
@@ -27,7 +29,17 @@ export function randomBlocks(type: BlockType, count: number, random: Random): Ui
       // An exponent of all ones is an infinity or NaN: one bit less is not.
       if ((data[high]! & 0x7c) === 0x7c) data[high]! ^= 0x40;
     }
+    // Scales of f16's range.
+    if (type === 'mxfp4') data[block * blockBytes] = 108 + random.below(37);
+    // The f16's uppermost bits are the last byte's.
+    if (type === 'iq1_m' && (data[block * blockBytes + 55]! & 0x70) === 0x70) data[block * blockBytes + 55]! ^= 0x40;
   }
+  return data;
+}
+
+/** Of blocks whose scale is an exponent, gives one after the other each there is, subnormal and too large for f32 with it. */
+export function everyExponent(type: BlockType, data: Uint8Array): Uint8Array {
+  if (type === 'mxfp4') for (let block = 0; 17 * block < data.length; block++) data[17 * block] = block;
   return data;
 }
 
@@ -37,6 +49,8 @@ export function smallBlocks(type: BlockType, count: number, random: Random): Uin
   const data = randomBlocks(type, count, random);
   for (let block = 0; block < count; block++) {
     for (const at of HALVES[type]) data[block * blockBytes + at + 1]! &= 0xa3;
+    if (type === 'mxfp4') data[block * blockBytes] = 108 + random.below(14);
+    if (type === 'iq1_m') data[block * blockBytes + 55]! &= 0x8f;
   }
   return data;
 }

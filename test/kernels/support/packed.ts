@@ -1,4 +1,4 @@
-import { type BlockType, blockFormat, Q8_BLOCK, Q8_BLOCK_BYTES } from '../../../src/executor/kernels/index.js';
+import { blockFormat, type PackedType, Q8_BLOCK, Q8_BLOCK_BYTES } from '../../../src/executor/kernels/index.js';
 import { packRow, quantizeQ8 } from '../reference/quantize_q8.js';
 import { repackRow } from '../reference/repack.js';
 
@@ -13,7 +13,7 @@ export function activations(x: Float32Array, inner: number) {
 }
 
 /** A matrix of the file, `out` rows, as repack lays it out. */
-export function repacked(type: BlockType, weight: Uint8Array, out: number): Uint8Array {
+export function repacked(type: PackedType, weight: Uint8Array, out: number): Uint8Array {
   const rowBytes = weight.length / out;
   return Uint8Array.from(
     Buffer.concat(
@@ -23,7 +23,7 @@ export function repacked(type: BlockType, weight: Uint8Array, out: number): Uint
 }
 
 /** How many blocks of the file make up a row of about `units` times the narrowest packed width. */
-export function packedWidth(type: BlockType, units: number): { readonly fileBlocks: number; readonly inner: number } {
+export function packedWidth(type: PackedType, units: number): { readonly fileBlocks: number; readonly inner: number } {
   const { blockElements } = blockFormat(type);
   const fileBlocks = blockElements === 256 ? Math.ceil(units / 4) : 2 * units;
   return { fileBlocks, inner: fileBlocks * blockElements };

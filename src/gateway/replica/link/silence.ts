@@ -1,7 +1,7 @@
 import type { Logger } from '../../../shared/log.js';
 
 /** After which it is said that nobody answers at an address; an executor there may still be starting. */
-const TELL_MS = 1000;
+const TELL_MS = 500;
 
 /**
  * Logs that nobody answers at an executor's address, unless told in time that somebody has.
