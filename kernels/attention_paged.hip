@@ -59,13 +59,13 @@ FORGE_HEAD_DIMS(ATTENTION_PAGED_TYPES)
 FORGE_KV_Q8_HEAD_DIMS(ATTENTION_PAGED_Q8_0)
 
 // With a sink for each head: its score is one of a softmax, and nothing more.
-#define ATTENTION_SINKS(name, type, head_dim)                                                                       \
-  KERNEL(name, const float* __restrict qkv, const type* __restrict k_cache, const type* __restrict v_cache,         \
-         float* __restrict out, const int32_t* __restrict row_position, const int32_t* __restrict row_slot,         \
-         const int32_t* __restrict slots, int slot_words, const float* __restrict sinks, /* [heads] */              \
-         int heads, int kv_heads, int window, float scale) {                                                        \
-    attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words,   \
-                              heads, kv_heads, window, scale, 0.0f, sinks);                                         \
+#define ATTENTION_SINKS(name, type, head_dim)                                                                     \
+  KERNEL(name, const float* __restrict qkv, const type* __restrict k_cache, const type* __restrict v_cache,       \
+         float* __restrict out, const int32_t* __restrict row_position, const int32_t* __restrict row_slot,       \
+         const int32_t* __restrict slots, int slot_words, const float* __restrict sinks, /* [heads] */            \
+         int heads, int kv_heads, int window, float scale) {                                                      \
+    attention_paged<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, out, row_position, row_slot, slots, slot_words, \
+                              heads, kv_heads, window, scale, 0.0f, sinks);                                       \
   }
 
 ATTENTION_SINKS(attention_sinks_f32_d64, float, 64)

@@ -14,20 +14,29 @@ KERNEL(group_by_expert, const int32_t* __restrict ids,  // [rows, used], rising 
   using namespace forge;
   SHARED(int, counts, MOST_EXPERTS);
   SHARED(int, is_mine, BLOCK);
+  SHARED(int, totals, 3);
   const int expert = BLOCK_INDEX.x, rows = *tokens;
   for (int e = thread_id(); e < experts; e += BLOCK) counts[e] = 0;
+  if (thread_id() == 0) totals[0] = totals[1] = totals[2] = 0;
   block_sync();
   for (int i = thread_id(); i < rows * used; i += BLOCK) shared_add(counts[ids[i]], 1);
   block_sync();
 
-  // What every thread adds up alike.
-  int first = 0, runs_before = 0, runs_in_all = 0;
-  for (int e = 0; e < experts; e++) {
+  // Places and runs before this expert's, and runs in all.
+  int places = 0, before_it = 0, in_all = 0;
+  for (int e = thread_id(); e < experts; e += BLOCK) {
     const int count = counts[e];
-    if (e < expert) first += (count + align - 1) / align * align;
-    if (e < expert && count > 0) runs_before += 1;
-    if (count > 0) runs_in_all += 1;
+    if (e < expert) places += (count + align - 1) / align * align;
+    if (e < expert && count > 0) before_it += 1;
+    if (count > 0) in_all += 1;
   }
+  if (in_all > 0) {
+    shared_add(totals[0], places);
+    shared_add(totals[1], before_it);
+    shared_add(totals[2], in_all);
+  }
+  block_sync();
+  const int first = totals[0], runs_before = totals[1], runs_in_all = totals[2];
   const int own = counts[expert];
   if (thread_id() == 0) {
     // Those without rows are behind all others.
@@ -49,7 +58,7 @@ KERNEL(group_by_expert, const int32_t* __restrict ids,  // [rows, used], rising 
     is_mine[thread_id()] = pair < 0 ? 0 : 1;
     block_sync();
     int before = 0, here = 0;
-    for (int i = 0; i < BLOCK; i++) {
+    for (int i = 0; i < min_of(BLOCK, rows - start); i++) {
       if (i < thread_id()) before += is_mine[i];
       here += is_mine[i];
     }

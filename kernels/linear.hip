@@ -59,38 +59,50 @@ LINEAR_FORMAT(q8, Quant8, half_t, 2)
 LINEAR_FORMAT(iq4, Levels4, half_t, 4)
 
 // Of an expert's tiles and its run of columns each. Grid: as above, z = experts.
-#define LINEAR_EXPERTS(threads, resident, name, type, Format, call)                                           \
+#define LINEAR_EXPERTS(threads, resident, name, type, Format, call)                                             \
   KERNEL_OF(threads, resident, name, const uint8_t* __restrict weight, /* [experts, tiles, chunks, 4, bytes] */ \
-            const type* __restrict x,                                  /* [chunks, x_rows, CHUNK] */          \
-            float* __restrict y,                                       /* [places, out], y_stride */          \
-            const int32_t* __restrict runs,                            /* [experts, 3], see experts.h */      \
-            int tiles, int out, int in, int x_rows, int y_stride) {                                           \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                    \
-    const Run run = run_at(runs, block.z);                                                                    \
-    if (run.count == 0) return;                                                                               \
+            const type* __restrict x,                                  /* [chunks, x_rows, CHUNK] */            \
+            float* __restrict y,                                       /* [places, out], y_stride */            \
+            const int32_t* __restrict runs,                            /* [experts, 3], see experts.h */        \
+            int tiles, int out, int in, int x_rows, int y_stride) {                                             \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
+    const Run run = run_at(runs, block.z);                                                                      \
+    if (run.count == 0) return;                                                                                 \
     const size_t bytes = static_cast<size_t>(tiles) * ((in + CHUNK - 1) / CHUNK) * TILE_GROUPS * Format::BYTES; \
-    const Linear<type> job{weight + run.expert * bytes,                                                       \
-                           x + static_cast<size_t>(run.first) * CHUNK,                                        \
-                           y + static_cast<size_t>(run.first) * y_stride,                                     \
-                           run_count(runs, block.z),                                                          \
-                           tiles,                                                                             \
-                           out,                                                                               \
-                           in,                                                                                \
-                           x_rows,                                                                            \
-                           y_stride,                                                                          \
-                           0};                                                                                \
-    call;                                                                                                     \
+    const Linear<type> job{weight + run.expert * bytes,                                                         \
+                           x + static_cast<size_t>(run.first) * CHUNK,                                          \
+                           y + static_cast<size_t>(run.first) * y_stride,                                       \
+                           run_count(runs, block.z),                                                            \
+                           tiles,                                                                               \
+                           out,                                                                                 \
+                           in,                                                                                  \
+                           x_rows,                                                                              \
+                           y_stride,                                                                            \
+                           0};                                                                                  \
+    call;                                                                                                       \
   }
-#define LINEAR_EXPERTS_WIDE(name, type, Format, columns)   \
-  LINEAR_EXPERTS(WIDE_BLOCK, 1, name, type, Format,        \
+// A run of any length, eight rows at a time: what most are of, and others read their weights again.
+namespace {
+template <class F, int DEPTH, class T>
+DEVICE void linear_run(Linear<T> job, int group, const Run& run) {
+  for (int t = 0; t < run.count; t += LINEAR_FEW_COLUMNS) {
+    const int32_t left = run.count - t;
+    job.tokens = &left;
+    linear_few<F, LINEAR_FEW_COLUMNS, DEPTH>(job, group);
+    job.x += LINEAR_FEW_COLUMNS * CHUNK;
+    job.y += static_cast<size_t>(LINEAR_FEW_COLUMNS) * job.y_stride;
+    block_sync();
+  }
+}
+}  // namespace
+#define LINEAR_EXPERTS_WIDE(name, type, Format, columns) \
+  LINEAR_EXPERTS(WIDE_BLOCK, 1, name, type, Format,      \
                  (linear_wide<Format, columns, Sharing::HALVES>(job, block.y, block.x * columns)))
-#define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                             \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x)))    \
-  LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format,                                                  \
-                 (linear_few<Format, LINEAR_FEW_COLUMNS, depth>(job, block.x)))                                        \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide16_##suffix, type, Format, LINEAR_WIDE16_COLUMNS)                             \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS)                             \
-  LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                             \
+#define LINEAR_EXPERTS_FORMAT(suffix, Format, type, depth)                                                            \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_one_##suffix, type, Format, (linear_few<Format, 1, depth>(job, block.x)))   \
+  LINEAR_EXPERTS(BLOCK, 3, linear_experts_few_##suffix, type, Format, (linear_run<Format, depth>(job, block.x, run))) \
+  LINEAR_EXPERTS_WIDE(linear_experts_wide32_##suffix, type, Format, LINEAR_WIDE32_COLUMNS)                            \
+  LINEAR_EXPERTS_WIDE(linear_experts_wide64_##suffix, type, Format, LINEAR_WIDE64_COLUMNS)                            \
   LINEAR_EXPERTS_WIDE(linear_experts_wide128_##suffix, type, Format, LINEAR_WIDE128_COLUMNS)
 
 LINEAR_EXPERTS_FORMAT(f16, Floats<half_t>, half_t, 2)

@@ -212,19 +212,19 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
 FORGE_PACKED_FORMATS(MATMUL_PACKED_TILE_FORMAT)
 
 // Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
-#define MATMUL_EXPERTS(name, Format)                                                                            \
-  KERNEL_RESIDENT(1, name, const uint8_t* __restrict weight,           /* [experts, out, packed_row_bytes] */   \
-                  const uint8_t* __restrict x,                         /* [places, in / 32, 40], see q8.h */    \
-                  float* __restrict y,                                 /* [places, out], rows y_stride apart */ \
-                  const int32_t* __restrict runs,                      /* [experts, 3], see experts.h */        \
-                  int out, int blocks, int y_stride) {                                                          \
-    using F = forge::Format;                                                                                    \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
-    const forge::Run run = forge::run_at(runs, block.z);                                                        \
-    if (block.x * TOKENS >= run.count) return;                                                                  \
+#define MATMUL_EXPERTS(name, Format)                                                                                  \
+  KERNEL_RESIDENT(1, name, const uint8_t* __restrict weight, /* [experts, out, packed_row_bytes] */                   \
+                  const uint8_t* __restrict x,               /* [places, in / 32, 40], see q8.h */                    \
+                  float* __restrict y,                       /* [places, out], rows y_stride apart */                 \
+                  const int32_t* __restrict runs,            /* [experts, 3], see experts.h */                        \
+                  int out, int blocks, int y_stride) {                                                                \
+    using F = forge::Format;                                                                                          \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                            \
+    const forge::Run run = forge::run_at(runs, block.z);                                                              \
+    if (block.x * TOKENS >= run.count) return;                                                                        \
     matmul_packed_tile<F>(block, weight + static_cast<size_t>(run.expert) * out * forge::packed_row_bytes<F>(blocks), \
-                          x + static_cast<size_t>(run.first) * blocks * forge::Q8_BLOCK_BYTES,                  \
-                          y + static_cast<size_t>(run.first) * y_stride, run.count, out, blocks, y_stride, 0);  \
+                          x + static_cast<size_t>(run.first) * blocks * forge::Q8_BLOCK_BYTES,                        \
+                          y + static_cast<size_t>(run.first) * y_stride, run.count, out, blocks, y_stride, 0);        \
   }
 #define MATMUL_EXPERTS_FORMAT(type, Name) MATMUL_EXPERTS(matmul_packed_experts_tile_##type, Packed##Name)
 

@@ -36,20 +36,19 @@ DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const
 FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
 
 // Of an expert's matrix and its run of rows each. Grid: x = experts, y = ceil(out / ROWS), z = ceil(tokens / TOKENS).
-#define MATMUL_EXPERTS(name, Format)                                                                            \
-  KERNEL(name, const uint8_t* __restrict weight,                       /* [experts, out, blocks], Format */     \
-         const uint8_t* __restrict x,                                  /* [places, in / 32, 40], see q8.h */    \
-         float* __restrict y,                                          /* [places, out], rows y_stride apart */ \
-         const int32_t* __restrict runs,                               /* [experts, 3], see experts.h */        \
-         int out, int blocks, int y_stride) {                                                                   \
-    using F = forge::Format;                                                                                    \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                      \
-    const forge::Run run = forge::run_at(runs, block.x);                                                        \
-    matmul_quantized<F>(forge::Dim3{block.y, block.z, 0},                                                       \
-                        weight + static_cast<size_t>(run.expert) * out * blocks * F::BYTES,                     \
-                        x + run.first * forge::q8_row_bytes(blocks * F::ELEMENTS),                              \
-                        y + static_cast<size_t>(run.first) * y_stride, forge::run_count(runs, block.x), out,    \
-                        blocks, y_stride);                                                                      \
+#define MATMUL_EXPERTS(name, Format)                                                                              \
+  KERNEL(name, const uint8_t* __restrict weight, /* [experts, out, blocks], Format */                             \
+         const uint8_t* __restrict x,            /* [places, in / 32, 40], see q8.h */                            \
+         float* __restrict y,                    /* [places, out], rows y_stride apart */                         \
+         const int32_t* __restrict runs,         /* [experts, 3], see experts.h */                                \
+         int out, int blocks, int y_stride) {                                                                     \
+    using F = forge::Format;                                                                                      \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                        \
+    const forge::Run run = forge::run_at(runs, block.x);                                                          \
+    matmul_quantized<F>(                                                                                          \
+        forge::Dim3{block.y, block.z, 0}, weight + static_cast<size_t>(run.expert) * out * blocks * F::BYTES,     \
+        x + run.first * forge::q8_row_bytes(blocks * F::ELEMENTS), y + static_cast<size_t>(run.first) * y_stride, \
+        forge::run_count(runs, block.x), out, blocks, y_stride);                                                  \
   }
 #define MATMUL_EXPERTS_FORMAT(type, Name) MATMUL_EXPERTS(matmul_experts_##type, Block##Name)
 

@@ -43,19 +43,19 @@ MATMUL_TILES(f16, forge::half_t)
 MATMUL_TILES(bf16, forge::bfloat_t)
 
 // Of an expert's matrix and its run of rows each. Grid: as above, z = experts.
-#define MATMUL_EXPERTS(name, resident, type, body, rows, columns)                                                 \
-  KERNEL_RESIDENT(resident, name, const type* __restrict weight, /* [experts, out, in] */                         \
-                  const type* __restrict x,                      /* [places, in] */                               \
-                  float* __restrict y,                           /* [places, out], rows y_stride apart */         \
-                  const int32_t* __restrict runs,                /* [experts, 3], see experts.h */                \
-                  int out, int in, int y_stride) {                                                                \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                        \
-    const forge::Run run = forge::run_at(runs, block.z);                                                          \
-    if (block.x * (columns) >= run.count) return;                                                                 \
+#define MATMUL_EXPERTS(name, resident, type, body, rows, columns)                                                   \
+  KERNEL_RESIDENT(resident, name, const type* __restrict weight, /* [experts, out, in] */                           \
+                  const type* __restrict x,                      /* [places, in] */                                 \
+                  float* __restrict y,                           /* [places, out], rows y_stride apart */           \
+                  const int32_t* __restrict runs,                /* [experts, 3], see experts.h */                  \
+                  int out, int in, int y_stride) {                                                                  \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                          \
+    const forge::Run run = forge::run_at(runs, block.z);                                                            \
+    if (block.x * (columns) >= run.count) return;                                                                   \
     body(Linear<type>{weight + static_cast<size_t>(run.expert) * out * in, x + static_cast<size_t>(run.first) * in, \
-                      y + static_cast<size_t>(run.first) * y_stride, forge::run_count(runs, block.z), out, in,    \
-                      y_stride, 0},                                                                               \
-         block.y*(rows), block.x*(columns));                                                                      \
+                      y + static_cast<size_t>(run.first) * y_stride, forge::run_count(runs, block.z), out, in,      \
+                      y_stride, 0},                                                                                 \
+         block.y*(rows), block.x*(columns));                                                                        \
   }
 #define MATMUL_EXPERTS_TILES(suffix, type)                                                                            \
   MATMUL_EXPERTS(matmul_tile_experts_few_##suffix, 1, type, (linear_few<1, 1, 8>), TILE_FEW_ROWS, TILE_FEW_TOKENS)    \

@@ -1,8 +1,8 @@
 // route_experts: the experts that each row is sent to, and what their results are multiplied by
 //
 // softmax: the weights are parts of the softmax over all scores, of which the highest are chosen; sigmoid: each score's
-// own; chosen: the softmax over the chosen alone. `bias` decides who is chosen and nothing else. Equal scores: the lower
-// id. A row's experts come in the order of their ids, in which their results are added.
+// own; chosen: the softmax over the chosen alone. `bias` decides who is chosen and nothing else. Equal scores: the
+// lower id. A row's experts come in the order of their ids, in which their results are added.
 #include "forge/contract.h"
 #include "forge/experts.h"
 #include "forge/reduce.h"

@@ -8,5 +8,6 @@ KERNEL(swiglu_clamped, const float* __restrict gate_up,  // [rows, 2, ffn]
   const float* gates = gate_up + static_cast<size_t>(BLOCK_INDEX.x) * 2 * ffn;
   float* out = y + static_cast<size_t>(BLOCK_INDEX.x) * ffn;
   SIMD
-  for (int i = forge::thread_id(); i < ffn; i += BLOCK) out[i] = forge::swiglu_clamped(gates[i], gates[ffn + i], alpha, limit);
+  for (int i = forge::thread_id(); i < ffn; i += BLOCK)
+    out[i] = forge::swiglu_clamped(gates[i], gates[ffn + i], alpha, limit);
 }

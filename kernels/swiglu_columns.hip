@@ -32,26 +32,26 @@ KERNEL(swiglu_columns_bf16, const float* __restrict gate_up, forge::bfloat_t* __
 }
 
 // Of the places that rows were sent to. Grid: x = ceil(ffn / PART), y = rows * used.
-#define SWIGLU_SENT_COLUMNS(suffix, type)                                                                    \
-  KERNEL(swiglu_sent_columns_##suffix, const float* __restrict gate_up, /* [places, 2, ffn] */               \
-         type* __restrict y,                                            /* [chunks, y_rows, CHUNK] */        \
-         const int32_t* __restrict place_of,                            /* [rows, used] */                   \
-         const int32_t* __restrict tokens,                              /* [1] */                            \
-         int32_t* __restrict saturated,                                 /* [1] */                            \
-         int ffn, int y_rows, int used) {                                                                    \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                   \
-    if (block.y / used >= *tokens) return;                                                                   \
-    swiglu_columns(forge::Dim3{block.x, place_of[block.y], 0}, gate_up, y, saturated, ffn, y_rows);          \
-  }                                                                                                          \
-  KERNEL(swiglu_clamped_sent_columns_##suffix, const float* __restrict gate_up, type* __restrict y,          \
-         const int32_t* __restrict place_of, const int32_t* __restrict tokens, int32_t* __restrict saturated, \
-         int ffn, int y_rows, int used, float alpha, float limit) {                                          \
-    const forge::Dim3 block = BLOCK_INDEX;                                                                   \
-    if (block.y / used >= *tokens) return;                                                                   \
-    const int place = place_of[block.y], first = block.x * PART;                                             \
-    const float* gates = gate_up + static_cast<size_t>(place) * 2 * ffn;                                     \
-    store_columns(y, place, y_rows, ffn, first, min_of(ffn, first + PART), saturated,                        \
-                  [&](int i) { return swiglu_clamped(gates[i], gates[ffn + i], alpha, limit); });            \
+#define SWIGLU_SENT_COLUMNS(suffix, type)                                                                              \
+  KERNEL(swiglu_sent_columns_##suffix, const float* __restrict gate_up, /* [places, 2, ffn] */                         \
+         type* __restrict y,                                            /* [chunks, y_rows, CHUNK] */                  \
+         const int32_t* __restrict place_of,                            /* [rows, used] */                             \
+         const int32_t* __restrict tokens,                              /* [1] */                                      \
+         int32_t* __restrict saturated,                                 /* [1] */                                      \
+         int ffn, int y_rows, int used) {                                                                              \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                             \
+    if (block.y / used >= *tokens) return;                                                                             \
+    swiglu_columns(forge::Dim3{block.x, place_of[block.y], 0}, gate_up, y, saturated, ffn, y_rows);                    \
+  }                                                                                                                    \
+  KERNEL(swiglu_clamped_sent_columns_##suffix, const float* __restrict gate_up, type* __restrict y,                    \
+         const int32_t* __restrict place_of, const int32_t* __restrict tokens, int32_t* __restrict saturated, int ffn, \
+         int y_rows, int used, float alpha, float limit) {                                                             \
+    const forge::Dim3 block = BLOCK_INDEX;                                                                             \
+    if (block.y / used >= *tokens) return;                                                                             \
+    const int place = place_of[block.y], first = block.x * PART;                                                       \
+    const float* gates = gate_up + static_cast<size_t>(place) * 2 * ffn;                                               \
+    store_columns(y, place, y_rows, ffn, first, min_of(ffn, first + PART), saturated,                                  \
+                  [&](int i) { return swiglu_clamped(gates[i], gates[ffn + i], alpha, limit); });                      \
   }
 
 SWIGLU_SENT_COLUMNS(f16, forge::half_t)

@@ -50,35 +50,6 @@ export const attentionPaged = (type: KvCacheType, headDim: number) =>
     ),
   });
 
-/** Head sizes that attention with sinks is built for: gpt-oss's. */
-export const SINK_HEAD_DIMS: readonly number[] = [64];
-
-/** {@link attentionPaged}, the softmax with a score more for each head, whose value is zero; Xiao et al. (2024). */
-export const attentionSinks = (type: KvCacheType, headDim: number) => {
-  const { multiples, order, tolerance } = attentionPaged(type, headDim);
-  return defineKernel({
-    name: `attention_sinks_${type}_d${headDim}`,
-    source: 'attention_paged.hip',
-    summary: 'attention_paged, sinks[head] one of the scores, of a value of zeros',
-    arguments: [
-      qkvOf(`${headDim}`),
-      readCache('k_cache', type, `${headDim}`),
-      readCache('v_cache', type, `${headDim}`),
-      output('out', 'f32', 'tokens', 'heads', `${headDim}`),
-      ...rowArguments,
-      input('sinks', 'f32', 'heads'),
-      i32('heads'),
-      i32('kv_heads'),
-      i32('window'),
-      f32('scale'),
-    ],
-    grid: [{ of: 'heads' }, { of: 'tokens' }],
-    multiples: multiples!,
-    order: order!,
-    tolerance,
-  });
-};
-
 export const attentionSplit = (type: FloatType, headDim: number) =>
   defineKernel({
     name: `attention_split_${type}_d${headDim}`,
@@ -369,9 +340,6 @@ export function launchAttentionTile(
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
-  ...SINK_HEAD_DIMS.flatMap((headDim) =>
-    (['f32', 'f16', 'q8_0'] as const).map((type) => attentionSinks(type, headDim)),
-  ),
   attentionCombine,
   ...TILE_TYPES.map(attentionCombineColumns),
   ...TILE_HEAD_DIMS.map(attentionWide),

@@ -1,56 +1,8 @@
-import {
-  aligned,
-  defineKernel,
-  f32,
-  i32,
-  inout,
-  input,
-  type KernelContract,
-  output,
-  rowsApart,
-} from '../device/contract.js';
+import { defineKernel, f32, i32, inout, input, type KernelContract, output, rowsApart } from '../device/contract.js';
 import { elementwise, exact, roundings, stored } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './columns.js';
-import {
-  BLOCK_TYPES,
-  type BlockType,
-  blockFormat,
-  isPackedType,
-  PACKED_TYPES,
-  type PackedType,
-  Q8_BLOCK,
-  Q8_BLOCK_BYTES,
-  TILE_TYPES,
-  type TileType,
-  WEIGHT_FLOAT_TYPES,
-  type WeightFloatType,
-} from './formats.js';
-import { chunksOf, FRAGMENT_FORMATS, type FragmentFormat, fragmentInput, tileBytes, tilesOf } from './fragments.js';
-import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
-import { LINEAR_FORMS, LINEAR_WIDE_LDS, LINEAR_WIDE_THREADS, linear } from './linear.js';
-import { MATMUL_TOKENS, matmul } from './matmul.js';
-import {
-  MATMUL_PACKED_ROWS,
-  matmulPacked,
-  matmulPackedTile,
-  PACKED_ROWS,
-  PACKED_TILE,
-  PACKED_TOKENS,
-  type PackedRows,
-  packedInfix,
-  rowsAtOnce,
-} from './matmul-packed.js';
-import { MATMUL_QUANTIZED_ROWS, MATMUL_QUANTIZED_TOKENS, matmulQuantized } from './matmul-quantized.js';
-import {
-  matmulTile,
-  TILE_FORM_NAMES,
-  TILE_FORMS,
-  TILE_INPUT_MULTIPLE,
-  type TileForm,
-  tileSuffix,
-} from './matmul-tile.js';
+import { TILE_TYPES, type TileType } from './formats.js';
 import { ORDER } from './reduction-order.js';
-import { packedRowBytes } from './repack.js';
 import { swiglu } from './swiglu.js';
 
 /** The most experts that a layer has, and that a row is sent to. */
@@ -107,10 +59,13 @@ export const groupByExpert = defineKernel({
   tolerance: exact('whole numbers'),
 });
 
+/** Elements of a row that one block combines. */
+export const COMBINE_PART = 256;
+
 export const combineExperts = defineKernel({
   name: 'combine_experts',
   source: 'combine_experts.hip',
-  summary: 'x[t] = sum_i weights[t][i] * y[place_of[t][i]]',
+  summary: 'x[t] (+)= sum_i weights[t][i] * y[place_of[t][i]]',
   arguments: [
     input('y', 'f32', 'places', 'hidden'),
     input('place_of', 'i32', 'rows', 'used'),
@@ -119,11 +74,12 @@ export const combineExperts = defineKernel({
     input('tokens', 'i32', '1'),
     i32('hidden'),
     i32('used'),
+    i32('accumulate'),
   ],
-  grid: [{ of: 'rows' }],
+  grid: [{ of: 'hidden', per: COMBINE_PART }, { of: 'rows' }],
   offsets32: ['rows * used'],
   order: ORDER.rising,
-  tolerance: roundings('used · 2⁻²⁴ · sum |weight · y|: one chain', ({ used }) => used!),
+  tolerance: roundings('(used + 1) · 2⁻²⁴ · (sum |weight · y| + |x|): one chain', ({ used }) => used! + 1),
 });
 
 export const biasAddExperts = defineKernel({
@@ -171,126 +127,6 @@ export const gateRows = defineKernel({
   grid: [{ of: 'rows' }],
   tolerance: elementwise,
 });
-
-const runs = input('runs', 'i32', 'runs', `${RUN_WORDS}`);
-
-/** {@link matmul} of each expert's matrix and its run of rows. */
-export const matmulExperts = (type: WeightFloatType) => {
-  const { order, tolerance } = matmul(type);
-  return defineKernel({
-    name: `matmul_experts_${type}`,
-    source: 'matmul.hip',
-    // In fragments on Hopper's.
-    ...(type !== 'f32' && { on: ['host', 'portable'] as const }),
-    summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k]',
-    arguments: [
-      input('weight', type, 'experts', 'out', 'in'),
-      input('x', 'f32', 'places', 'in'),
-      rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
-      runs,
-      i32('out'),
-      i32('in'),
-      i32('y_stride'),
-    ],
-    grid: [{ of: 'runs' }, { of: 'out', per: 'waves' }, { of: 'rows', per: MATMUL_TOKENS }],
-    order: order!,
-    tolerance,
-  });
-};
-
-/** {@link matmulQuantized} of each expert's matrix and its run of rows. */
-export const matmulQuantizedExperts = (type: BlockType) => {
-  const { blockElements, blockBytes } = blockFormat(type);
-  const { order, tolerance } = matmulQuantized(type);
-  return defineKernel({
-    name: `matmul_experts_${type}`,
-    source: 'matmul_quantized.hip',
-    on: isPackedType(type) && blockElements > Q8_BLOCK ? 'host' : ['host', 'portable'],
-    summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight in blocks, x as quantize_q8 makes it',
-    arguments: [
-      input('weight', 'u8', 'experts', 'out', 'blocks', `${blockBytes}`),
-      aligned(4, input('x', 'u8', 'places', 'blocks', `${(blockElements / Q8_BLOCK) * Q8_BLOCK_BYTES}`)),
-      rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
-      runs,
-      i32('out'),
-      i32('blocks'),
-      i32('y_stride'),
-    ],
-    grid: [{ of: 'runs' }, { of: 'out', per: MATMUL_QUANTIZED_ROWS }, { of: 'rows', per: MATMUL_QUANTIZED_TOKENS }],
-    order: order!,
-    tolerance,
-  });
-};
-
-const packedArguments = [
-  aligned(16, input('weight', 'u8', 'experts', 'out', 'row_bytes')),
-  aligned(16, input('x', 'u8', 'places', 'blocks', `${Q8_BLOCK_BYTES}`)),
-  rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
-  runs,
-  i32('out'),
-  i32('blocks'),
-  i32('y_stride'),
-] as const;
-const PACKED_SUMMARY =
-  'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight as repack makes it, x as quantize_q8 does';
-
-/** {@link matmulPacked} of each expert's matrix and its run of rows. */
-export const matmulPackedExperts = (type: PackedType, rows: PackedRows) => {
-  const { order, tolerance } = matmulPacked(type, rows);
-  return defineKernel({
-    name: `matmul_packed_experts_${packedInfix(rows)}${type}`,
-    source: 'matmul_packed.hip',
-    on: 'portable',
-    summary: PACKED_SUMMARY,
-    arguments: packedArguments,
-    grid: [{ of: 'out', per: MATMUL_PACKED_ROWS }, { of: 'rows', per: rowsAtOnce(rows) }, { of: 'runs' }],
-    multiples: PACKED_ROWS,
-    offsets32: [`${PACKED_TOKENS} * blocks * ${Q8_BLOCK_BYTES}`],
-    order: order!,
-    tolerance,
-  });
-};
-
-/** {@link matmulPackedTile} of each expert's matrix and its run of rows. */
-export const matmulPackedExpertsTile = (type: PackedType) => {
-  const { order, tolerance } = matmulPackedTile(type);
-  return defineKernel({
-    name: `matmul_packed_experts_tile_${type}`,
-    source: 'matmul_packed_tile.hip',
-    on: 'portable',
-    summary: PACKED_SUMMARY,
-    arguments: packedArguments,
-    grid: [{ of: 'rows', per: PACKED_TILE }, { of: 'out', per: PACKED_TILE }, { of: 'runs' }],
-    multiples: PACKED_ROWS,
-    offsets32: [`${PACKED_TILE} * blocks * ${Q8_BLOCK_BYTES}`],
-    order: order!,
-    tolerance,
-  });
-};
-
-/** {@link matmulTile} of each expert's matrix and its run of rows. */
-export const matmulTileExperts = (type: TileType, form: TileForm) => {
-  const { order, tolerance } = matmulTile(type, form);
-  return defineKernel({
-    name: `matmul_tile_experts_${tileSuffix(form, type)}`,
-    source: 'matmul_tile.hip',
-    on: 'portable',
-    summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], x in the type of the weight',
-    arguments: [
-      aligned(16, input('weight', type, 'experts', 'out', 'in')),
-      aligned(16, input('x', type, 'places', 'in')),
-      rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
-      runs,
-      i32('out'),
-      i32('in'),
-      i32('y_stride'),
-    ],
-    grid: [{ of: 'rows', per: TILE_FORMS[form].tokens }, { of: 'out', per: TILE_FORMS[form].rows }, { of: 'runs' }],
-    multiples: [['in', `${TILE_INPUT_MULTIPLE}`]],
-    order: order!,
-    tolerance,
-  });
-};
 
 /** Dimension `chunks`: of a row. Rows copied to the places of their experts, as columns. */
 export const sendColumns = (type: TileType) =>
@@ -351,113 +187,6 @@ export const swigluClampedSentColumns = (type: TileType) => {
   });
 };
 
-/** Forms of {@link linearExperts}: those of `linear` that bring each weight once a run. */
-const LINEAR_EXPERT_FORMS = ['one', 'few', 'wide16', 'wide32', 'wide64', 'wide128'] as const;
-type LinearExpertForm = (typeof LINEAR_EXPERT_FORMS)[number];
-
-/** {@link linear} of each expert's matrix and its run of columns. */
-export const linearExperts = (format: FragmentFormat, form: LinearExpertForm) => {
-  const { order, tolerance } = linear(format, form);
-  const { rows, columns } = LINEAR_FORMS[form];
-  const isWide = columns > 8;
-  return defineKernel({
-    name: `linear_experts_${form}_${format}`,
-    source: 'linear.hip',
-    on: 'hopper',
-    summary: 'y[p][n] = sum_k weight[expert of p][n][k] * x[p][k], weight as pack_fragments makes it, x in columns',
-    ...(isWide && { threads: LINEAR_WIDE_THREADS, dynamicSharedBytes: LINEAR_WIDE_LDS }),
-    arguments: [
-      aligned(128, input('weight', 'u8', 'experts', 'tiles', 'chunks', `${tileBytes(format)}`)),
-      columnsOf('x', fragmentInput(format), 'x_rows'),
-      rowsApart('y_stride', inout('y', 'f32', 'places', 'out')),
-      runs,
-      i32('tiles'),
-      i32('out'),
-      i32('in'),
-      i32('x_rows'),
-      i32('y_stride'),
-    ],
-    grid: isWide
-      ? [{ of: 'rows', per: columns }, { of: 'out', per: rows }, { of: 'runs' }]
-      : [{ of: 'out', per: rows }, { of: '1' }, { of: 'runs' }],
-    multiples: [['x_rows', `${COLUMNS_MULTIPLE}`]],
-    order: order!,
-    tolerance,
-  });
-};
-
-/** How rows are sent to experts: most of each, and the runs and places that they make. */
-export interface ExpertRows {
-  readonly experts: number;
-  /** Of a step. */
-  readonly rows: StepCount;
-  /** Of experts that have rows; `times` of {@link rows}. */
-  readonly runs: StepCount;
-  readonly places: number;
-}
-
-/** Rows of a step from which on experts have so many on average that a form for many is the faster. */
-const fromRows = ({ experts, runs }: ExpertRows, average: number): number =>
-  Math.ceil((average * experts) / (runs.times ?? 1));
-
-/** y = weight of each row's expert · x, weights packed. */
-export function launchMatmulPackedExperts(
-  launch: Launch,
-  type: PackedType,
-  columns: number,
-  sent: ExpertRows,
-  values: Omit<ValuesOf<ReturnType<typeof matmulPackedExperts>>, 'blocks'>,
-): void {
-  const { experts, rows, runs: active, places } = sent;
-  const all = { ...values, blocks: columns / Q8_BLOCK };
-  const dims = { experts, rows, runs: active, places, row_bytes: packedRowBytes(type, columns) };
-  const many = Math.max(2, fromRows(sent, MANY_PACKED));
-  launch(matmulPackedExperts(type, 'one'), all, dims, { count: rows, atMost: 1 });
-  launch(matmulPackedExperts(type, 'several'), all, dims, { count: rows, atLeast: 2, atMost: many - 1 });
-  launch(matmulPackedExpertsTile(type), all, dims, { count: rows, atLeast: many });
-}
-/** Rows that an expert has on average from which on matrix units are the faster. */
-const MANY_PACKED = 24;
-
-/** y = weight of each row's expert · x, on matrix units. */
-export function launchMatmulTileExperts(
-  launch: Launch,
-  type: TileType,
-  sent: ExpertRows,
-  values: ValuesOf<ReturnType<typeof matmulTileExperts>>,
-): void {
-  const { experts, rows, runs: active, places } = sent;
-  const [some, many] = [Math.max(2, fromRows(sent, 12)), Math.max(3, fromRows(sent, 64))];
-  const when: Readonly<Record<TileForm, LaunchCondition>> = {
-    few: { count: rows, atMost: some - 1 },
-    some: { count: rows, atLeast: some, atMost: many - 1 },
-    many: { count: rows, atLeast: many },
-  };
-  const dims = { experts, rows, runs: active, places };
-  for (const form of TILE_FORM_NAMES) launch(matmulTileExperts(type, form), values, dims, when[form]);
-}
-
-/** y = weight of each row's expert · x, weights in fragments. */
-export function launchLinearExperts(
-  launch: Launch,
-  format: FragmentFormat,
-  sent: ExpertRows,
-  values: Omit<ValuesOf<ReturnType<typeof linearExperts>>, 'tiles'>,
-): void {
-  const { experts, rows, runs: active, places } = sent;
-  const dims = { experts, rows, runs: active, places, chunks: chunksOf(values.in) };
-  const all = { ...values, tiles: tilesOf(values.out) };
-  // Runs of up to 8 rows on average: wide32, which brings each weight once for 32.
-  const bounds = [1, 8, 16, Math.max(17, fromRows(sent, 16)), 0, 0];
-  bounds[4] = Math.max((bounds[3] as number) + 1, fromRows(sent, 48));
-  bounds[5] = rows.max;
-  for (const [i, form] of LINEAR_EXPERT_FORMS.entries()) {
-    const [atLeast, atMost] = [i === 0 ? 0 : (bounds[i - 1] as number) + 1, bounds[i] as number];
-    if (atLeast > rows.max) break;
-    launch(linearExperts(format, form), all, dims, { count: rows, atLeast, atMost: Math.min(atMost, rows.max) });
-  }
-}
-
 export const expertsContracts: readonly KernelContract[] = [
   routeExperts,
   groupByExpert,
@@ -465,14 +194,5 @@ export const expertsContracts: readonly KernelContract[] = [
   biasAddExperts,
   swigluClamped,
   gateRows,
-  ...WEIGHT_FLOAT_TYPES.map(matmulExperts),
-  ...BLOCK_TYPES.map(matmulQuantizedExperts),
-  ...PACKED_TYPES.flatMap((type) => [
-    matmulPackedExperts(type, 'one'),
-    matmulPackedExperts(type, 'several'),
-    matmulPackedExpertsTile(type),
-  ]),
-  ...TILE_TYPES.flatMap((type) => TILE_FORM_NAMES.map((form) => matmulTileExperts(type, form))),
   ...TILE_TYPES.flatMap((type) => [sendColumns(type), swigluSentColumns(type), swigluClampedSentColumns(type)]),
-  ...FRAGMENT_FORMATS.flatMap((format) => LINEAR_EXPERT_FORMS.map((form) => linearExperts(format, form))),
 ];

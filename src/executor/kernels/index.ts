@@ -1,10 +1,12 @@
 import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
+import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
+import { expertProductContracts } from './expert-products.js';
 import { expertsContracts } from './experts.js';
 import { flashAttentionContracts } from './flash-attention.js';
 import { fragmentsContracts } from './fragments.js';
@@ -37,10 +39,12 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 
 export * from './argmax.js';
 export * from './attention.js';
+export * from './attention-sinks.js';
 export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';
 export * from './embedding-gather.js';
+export * from './expert-products.js';
 export * from './experts.js';
 export * from './flash-attention.js';
 export * from './formats.js';
@@ -91,7 +95,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,
-  experts: expertsContracts,
+  experts: [...expertsContracts, ...expertProductContracts],
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,
   'residual-add': residualAddContracts,
@@ -103,7 +107,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'rope-kv-append': ropeKvAppendContracts,
   rope: ropeContracts,
   'kv-append': kvAppendContracts,
-  attention: attentionContracts,
+  attention: [...attentionContracts, ...attentionSinksContracts],
   'flash-attention': flashAttentionContracts,
   ...unfusedAttentionOperations,
   argmax: argmaxContracts,

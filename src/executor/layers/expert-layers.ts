@@ -91,8 +91,8 @@ export class ExpertLayers {
     this.sentColumns = this.placed.roomForColumns(memory, room, hidden);
   }
 
-  /** y = the value, `[rows, hidden]` f32. @param input of the router and the experts, in f32 */
-  record(value: Experts, input: Activation, y: DeviceBuffer): void {
+  /** y = the value, `[rows, hidden]` f32, or it is added to it. @param input of the router and the experts, in f32 */
+  record(value: Experts, input: Activation, y: DeviceBuffer, accumulate = false): void {
     const { plan, weights } = this.site;
     const { router } = value;
     const { used, choiceBias } = router;
@@ -140,7 +140,16 @@ export class ExpertLayers {
     if (value.biases !== undefined) this.addBias(value, value.biases.down, hidden, { y: this.made, stride: hidden });
     plan.launch(
       kernels.combineExperts,
-      { y: this.made, place_of: this.placeOf, weights: this.shares, x: y, tokens, hidden, used },
+      {
+        y: this.made,
+        place_of: this.placeOf,
+        weights: this.shares,
+        x: y,
+        tokens,
+        hidden,
+        used,
+        accumulate: Number(accumulate),
+      },
       { rows: count, places: this.places },
     );
   }

@@ -211,6 +211,10 @@ export class ForwardPass {
   /** x += value */
   private add(value: Value, stream: Stream): void {
     const hidden = this.model.hiddenSize;
+    if (value.kind === 'experts') {
+      this.routed(value, stream.x, stream, true);
+      return;
+    }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
@@ -284,10 +288,14 @@ export class ForwardPass {
       this.inF32(value.of, y, stream);
       this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
     } else if (value.kind === 'row-gated') this.rowGated(value, y, stream);
-    else if (value.kind === 'experts') {
-      const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream);
-      (this.experts as ExpertLayers).record(value, input, y);
-    } else throw new Error(`${value.kind} is not computed by itself`);
+    else if (value.kind === 'experts') this.routed(value, y, stream);
+    else throw new Error(`${value.kind} is not computed by itself`);
+  }
+
+  /** y = what the experts make of their input, or that is added to it. */
+  private routed(value: Experts, y: DeviceBuffer, stream: Stream, accumulate = false): void {
+    const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream);
+    (this.experts as ExpertLayers).record(value, input, y, accumulate);
   }
 
   /** y = the value: computed, and each of its rows then multiplied by its gate. */

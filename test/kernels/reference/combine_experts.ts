@@ -7,7 +7,7 @@ export function combineExperts(
   weights: Float32Array,
   hidden: number,
   used: number,
-): Reference {
+): Required<Reference> {
   const rows = placeOf.length / used;
   const [values, magnitudes] = [new Float64Array(rows * hidden), new Float64Array(rows * hidden)];
   for (let pair = 0; pair < placeOf.length; pair++) {
