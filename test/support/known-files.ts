@@ -74,7 +74,6 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     tensors: LLAMA_31,
     types: ['IQ2_S', 'IQ3_S', 'Q5_K'],
     headDim: 128,
-    refused: 'is IQ2_S, which is not built yet',
   },
   {
     name: 'Llama-3.1-8B-Instruct IQ1_M',
@@ -83,7 +82,6 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     tensors: LLAMA_31,
     types: ['IQ1_M', 'IQ2_XXS', 'Q5_K'],
     headDim: 128,
-    refused: 'is IQ1_M, which is not built yet',
   },
   {
     name: 'Llama-3.1-8B-Instruct MXFP4',
@@ -92,7 +90,6 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     tensors: LLAMA_31,
     types: ['MXFP4', 'Q8_0'],
     headDim: 128,
-    refused: 'is MXFP4, which is not built yet',
   },
   { name: 'Llama-2-7B-Chat Q4_0', architecture: 'llama', types: ['Q4_0', 'Q6_K'], headDim: 128 },
   { name: 'Llama-4-Scout-17B-16E-Instruct Q4_K_M', ...otherArchitecture('llama4'), preTokenizer: 'llama4', ...dense },
@@ -103,8 +100,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   {
     name: 'Mixtral-8x7B-Instruct Q4_K_M',
     architecture: 'llama',
-    keys: { expert_count: 8, expert_used_count: 2 },
-    refused: 'mixtures of experts are not built yet',
+    family: 'llama-experts',
     ...dense,
   },
   { name: 'Qwen2.5-7B-Instruct Q4_K_M', architecture: 'qwen2', preTokenizer: 'qwen2', ...dense },
@@ -117,7 +113,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   },
   { name: 'Qwen2.5-VL-7B-Instruct Q4_K_M', ...otherArchitecture('qwen2vl'), preTokenizer: 'qwen2', ...dense },
   { name: 'Qwen3-8B Q4_K_M', architecture: 'qwen3', preTokenizer: 'qwen2', ...dense },
-  { name: 'Qwen3-30B-A3B Q4_K_M', ...otherArchitecture('qwen3moe'), preTokenizer: 'qwen2', ...dense },
+  { name: 'Qwen3-30B-A3B Q4_K_M', architecture: 'qwen3moe', preTokenizer: 'qwen2', ...dense },
   {
     name: 'Qwen3-Next-80B-A3B-Instruct Q4_K_M',
     ...otherArchitecture('qwen3next'),
@@ -143,7 +139,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   { name: 'DeepSeek-V3 Q4_K_M', ...otherArchitecture('deepseek2'), preTokenizer: 'deepseek-v3', ...dense },
   {
     name: 'gpt-oss-20b MXFP4',
-    ...otherArchitecture('gpt-oss'),
+    architecture: 'gpt-oss',
     preTokenizer: 'gpt-4o',
     types: ['MXFP4', 'Q8_0'],
     headDim: 64,
@@ -175,7 +171,7 @@ export const KNOWN_FILES: readonly KnownFile[] = [
   },
   { name: 'GLM-4-9B-0414 Q4_K_M', architecture: 'glm4', preTokenizer: 'glm4', ...dense },
   { name: 'GLM-4-9B-Chat Q4_K_M', architecture: 'chatglm', preTokenizer: 'chatglm-bpe', ...dense },
-  { name: 'GLM-4.5-Air Q4_K_M', ...otherArchitecture('glm4moe'), preTokenizer: 'glm4', ...dense },
+  { name: 'GLM-4.5-Air Q4_K_M', architecture: 'glm4moe', preTokenizer: 'glm4', ...dense },
   { name: 'Granite-3.3-8B-Instruct Q4_K_M', architecture: 'granite', preTokenizer: 'refact', ...dense },
   { name: 'Granite-4.0-H-Tiny Q4_K_M', ...otherArchitecture('granitehybrid'), preTokenizer: 'dbrx', ...dense },
   { name: 'OLMo-2-1124-13B-Instruct Q4_K_M', architecture: 'olmo2', preTokenizer: 'dbrx', ...dense },
@@ -229,7 +225,9 @@ export function headerOf(file: KnownFile): GgufBuilder {
     },
     tensors: Object.fromEntries(Object.entries(file.tensors ?? {}).map(([name, dims]) => [name, { dims }])),
   });
-  const matrices = [...builder.read().tensors.values()].filter(({ dims }) => dims.length === 2);
+  const matrices = [...builder.read().tensors.values()].filter(
+    ({ name, dims }) => dims.length >= 2 && !name.endsWith('.bias') && !name.includes('ffn_gate_inp'),
+  );
   for (const [i, { name }] of matrices.entries()) builder.retype(name, file.types[i % file.types.length]!);
   return builder;
 }
