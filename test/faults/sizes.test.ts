@@ -142,6 +142,10 @@ const GENERATION: Record<
   },
   'stop.token_ids': { of: (n) => ({ text, stop: { maxTokens: 1, tokenIds: repeated(n, () => 270) } }), limit: 256 },
   'output.logprobs': { of: (n) => ({ text, ...output({ logprobs: n }) }), limit: 20 },
+  'output.logprob_tokens.ids': {
+    of: (n) => ({ text, ...output({ logprobTokens: { ids: repeated(n, (i) => i % 256) } }) }),
+    limit: 20,
+  },
   'output.prompt_logprobs': { of: (n) => ({ text, ...output({ promptLogprobs: n }) }), limit: 20 },
   n: { of: (n) => ({ text, n }), limit: 64 },
   priority: { of: (n) => ({ text, priority: n }), limit: 3 },

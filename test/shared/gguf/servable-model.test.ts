@@ -107,9 +107,26 @@ test.each<[string, BuilderValue]>([
   expect(() => servable({ metadata: { [key]: value } })).toThrow(refused('MODEL_UNSUPPORTED', message));
 });
 
-test('Mixtral is refused for its experts', () => {
-  const metadata = { 'llama.expert_count': 8, 'llama.expert_used_count': 2 };
-  expect(() => servable({ metadata })).toThrow(refused('MODEL_UNSUPPORTED', /"llama\.expert_count" is 8: mixtures/));
+test.each([
+  [
+    'qwen2',
+    { expert_count: 8, expert_used_count: 2 },
+    'MODEL_UNSUPPORTED',
+    /"qwen2\.expert_count" is 8: qwen2 has no experts/,
+  ],
+  ['llama', { expert_count: 513, expert_used_count: 2 }, 'MODEL_UNSUPPORTED', 'kernels hold at most 512'],
+  ['llama', { expert_count: 64, expert_used_count: 33 }, 'MODEL_UNSUPPORTED', 'kernels hold 32'],
+  ['llama', { expert_count: 8, expert_used_count: 9 }, 'GGUF_INVALID', 'more than the 8 experts there are'],
+  ['llama', { expert_count: 8, expert_used_count: 2, expert_group_count: 2 }, 'MODEL_UNSUPPORTED', 'by groups'],
+  [
+    'llama',
+    { expert_count: 8, expert_used_count: 2 },
+    'GGUF_INVALID',
+    '"llama.expert_count" is 8, but no tensor has a side of 8',
+  ],
+] as const)('experts that are not there, or more than kernels hold: %s %j', (family, keys, reason, what) => {
+  const metadata = Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${family}.${key}`, value]));
+  expect(() => servable({ family, metadata })).toThrow(refused(reason, what));
 });
 
 test.each(['gemma2', 'phi3'] as const)('a base of windowed layers is refused where they have none: %s', (family) => {
