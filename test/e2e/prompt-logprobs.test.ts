@@ -115,7 +115,7 @@ describe('log probabilities of the prompt', () => {
 
   it('of a prompt of one token are one entry without a probability', async () => {
     const { promptLogprobs, tokenIds } = await generate(server.client, asking([7], 5));
-    expect(promptLogprobs).toEqual([{ tokenId: 7, logprob: undefined, top: [] }]);
+    expect(promptLogprobs).toEqual([{ tokenId: 7, logprob: undefined, top: [], given: [] }]);
     expect(tokenIds).toHaveLength(8);
   });
 

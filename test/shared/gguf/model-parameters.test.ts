@@ -70,7 +70,10 @@ test('rope scaling is read, and absent for type none', () => {
 test('experts are read, and absent for a dense model', () => {
   expect(parameters({ 'llama.expert_count': 0 })).not.toHaveProperty('experts');
   const found = parameters({ 'llama.expert_count': 8, 'llama.expert_used_count': 2 });
-  expect(found.experts).toEqual({ count: 8, usedPerToken: 2 });
+  expect(found.experts).toEqual({
+    ...{ count: 8, usedPerToken: 2, ffnSize: found.ffnSize, sharedFfnSize: 0, denseLayers: 0 },
+    ...{ scoring: 'softmax', isNormalized: true, scale: 1 },
+  });
 });
 
 test('a file without an architecture is refused', () => {
