@@ -47,8 +47,8 @@ function answer(seed: bigint, isDemanded: boolean): Promise<GenerateResponse> {
   });
   const message = GenerateRequest.fromPartial({
     input: { $case: 'chat', value },
-    // Where a call may come, it is begun often, and its end is not.
-    sampling: { temperature: 1, seed, logitBias: isDemanded ? {} : { [FIRST_MARKUP]: 6, [END]: -10 } },
+    // Where a call may come it is begun often, and after some the answer ends.
+    sampling: { temperature: 1, seed, logitBias: isDemanded ? {} : { [FIRST_MARKUP]: 6 } },
     stop: { maxTokens: 400 },
   });
   return new Promise((resolve, reject) => {
