@@ -12,7 +12,6 @@ import { writeRandomModel } from '../support/random-model.js';
 
 const MARKUP = ['[TOOL_CALLS]', '[ARGS]'];
 const FIRST_MARKUP = 259;
-const END = 2;
 const SEEDS = [1n, 2n, 3n, 4n, 5n, 6n];
 /** As many as the model has rows for. */
 const WORDS = Array.from({ length: 38 }, (_, i) => `▁word${i}`);
