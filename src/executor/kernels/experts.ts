@@ -2,6 +2,7 @@ import { defineKernel, f32, i32, inout, input, type KernelContract, output, rows
 import { elementwise, exact, roundings, stored } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, COLUMNS_PART, columnsOf, saturatedCount } from './columns.js';
 import { TILE_TYPES, type TileType } from './formats.js';
+import { matmul } from './matmul.js';
 import { ORDER } from './reduction-order.js';
 import { swiglu } from './swiglu.js';
 
@@ -16,6 +17,24 @@ export const ROUTE_CHOSEN = 2;
 
 /** Words of a run of rows: expert, first place, rows. */
 export const RUN_WORDS = 3;
+
+/** {@link matmul} of a router in F32, with a wave a row and expert: its rows are too few for a block of them each. */
+export const routerScores = defineKernel({
+  name: 'router_scores',
+  source: 'router_scores.hip',
+  on: 'gpu',
+  summary: 'y[t][e] = sum_k weight[e][k] * x[t][k]',
+  arguments: [
+    input('weight', 'f32', 'experts', 'in'),
+    input('x', 'f32', 'rows', 'in'),
+    output('y', 'f32', 'rows', 'experts'),
+    i32('experts'),
+    i32('in'),
+  ],
+  grid: [{ of: 'experts', per: 'waves' }, { of: 'rows' }],
+  order: ORDER.dot,
+  tolerance: matmul('f32').tolerance,
+});
 
 export const routeExperts = defineKernel({
   name: 'route_experts',
@@ -188,6 +207,7 @@ export const swigluClampedSentColumns = (type: TileType) => {
 };
 
 export const expertsContracts: readonly KernelContract[] = [
+  routerScores,
   routeExperts,
   groupByExpert,
   combineExperts,

@@ -100,7 +100,12 @@ export class ExpertLayers {
     const { count, present: tokens } = this.tokens;
     const { site: columns } = this.columnsOf(value);
 
-    this.products.multiply(weights.matrix(router.weight), input, { y: this.scores, stride: experts });
+    const weight = weights.matrix(router.weight);
+    if (this.site.device.isHost) this.products.multiply(weight, input, { y: this.scores, stride: experts });
+    else {
+      const scored = { weight: weight.buffer, x: input.forms.f32 as DeviceBuffer, y: this.scores };
+      plan.launch(kernels.routerScores, { ...scored, experts, in: input.columns }, { rows: count });
+    }
     if (router.bias !== undefined) {
       const bias = weights.vector(router.bias);
       plan.launch(kernels.biasAdd, { y: this.scores, bias, out: experts }, { rows: count });

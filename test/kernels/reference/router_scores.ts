@@ -1,0 +1,1 @@
+export { matmul as routerScores } from './matmul.js';
