@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { readBandwidth } from '../../src/cli/bench/read-bandwidth.js';
@@ -11,9 +11,10 @@ import { Device } from '../../src/executor/device/device.js';
 import { HEAD_DIMS, KV_CACHE_TYPES, KV_Q8_HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
+import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 import { RANDOM_FAMILY_NAMES } from './random-families.js';
-import { writeRandomModel } from './random-model.js';
+import { randomModel, writeRandomModel } from './random-model.js';
 
 /** A device that keeps the names of the kernels that its plans launch. */
 class RecordingDevice extends FakeNativeDevice {
@@ -50,7 +51,11 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
     yield { type, shape: shapeOf({ layers: 3 }) };
     yield { type, shape: shapeOf({ tied: true, architecture: 'qwen2', preTokenizer: 'qwen2' }) };
     // Rows that are no multiple of what packed weights take, or matrix units.
-    yield { type, shape: shapeOf(/^I?Q/.test(type) ? { hidden: 96, ffn: 96 } : { hidden: 100, ffn: 100 }) };
+    const odd = /^(I?Q|MXFP)/.test(type) ? { hidden: 96, ffn: 96 } : { hidden: 100, ffn: 100 };
+    yield { type, shape: shapeOf(odd) };
+    // Every row to every expert: runs as long as the step, in every form.
+    yield { type, shape: shapeOf({ experts: { count: 4, used: 4, ffn: 256 } }) };
+    yield { type, shape: shapeOf({ ...odd, experts: { count: 4, used: 4, ffn: odd.ffn } }) };
   }
   for (const headDim of HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ headDim }) };
   // More heads of a group than a tile of queries holds.
@@ -60,6 +65,15 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
   ] as const) {
     yield { type: 'F16', shape: shapeOf({ headDim, heads }) };
   }
+}
+
+/** A model whose attention has sinks, and its experts' matrices of a type. */
+function writeSinks(folder: string, type: TensorTypeName): string {
+  const builder = randomModel({ family: 'gpt-oss' });
+  for (const { name, dims } of builder.read().tensors.values()) if (dims.length === 3) builder.retype(name, type);
+  const file = path.join(folder, `sinks-${type}.gguf`);
+  writeFileSync(file, builder.build());
+  return file;
 }
 
 /**
@@ -76,7 +90,10 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
   });
   // Whose heads a q8_0 cache can hold.
   const quantizable = new Set(files.filter((_, i) => KV_Q8_HEAD_DIMS.includes([...models()][i]!.shape.headDim)));
-  files.push(...RANDOM_FAMILY_NAMES.map((family) => writeRandomModel({ family })));
+  const sinks = ['F32', 'F16', 'BF16'].map((type) => writeSinks(folder, type as TensorTypeName));
+  const others = RANDOM_FAMILY_NAMES.filter((family) => family !== 'gpt-oss');
+  files.push(...others.map((family) => writeRandomModel({ family })), ...sinks);
+  for (const file of sinks) quantizable.add(file);
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
     const native = new RecordingDevice(sizes);
@@ -85,6 +102,7 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     for (const file of files) {
       for (const kvCacheType of KV_CACHE_TYPES) {
         for (const attention of ['fused', 'unfused'] as const) {
+          if (attention === 'unfused' && sinks.includes(file)) continue;
           if (kvCacheType === 'q8_0' && (attention === 'unfused' || !quantizable.has(file))) continue;
           const model = await loadModel(device, { ...options, path: file, kvCacheType, attention }, () => undefined);
           model.release();

@@ -1,6 +1,8 @@
+import { RocmForgeError } from '../../shared/errors.js';
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { Rows } from '../kernels/launch-plan.js';
+import type { Limits } from '../model/limits.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import { COMBINED_COLUMNS, NORMED_APPEND } from './fusions.js';
 import {
@@ -14,6 +16,17 @@ import {
 import type { Activation, InputForm, Products } from './products.js';
 import type { RecordedModel } from './recorded-model.js';
 import { UnfusedAttention } from './unfused-attention.js';
+
+/** @throws RocmForgeError where attention with sinks is not built for the form or the head size */
+function refuseSinks(attention: Limits['attention'], headDim: number): void {
+  if (attention === 'unfused')
+    throw new RocmForgeError('INVALID_OPTION', 'unfused attention has no sinks, which this model has');
+  if (kernels.SINK_HEAD_DIMS.includes(headDim)) return;
+  throw new RocmForgeError(
+    'MODEL_UNSUPPORTED',
+    `attention with sinks is built for heads of ${kernels.SINK_HEAD_DIMS.join(', ')} elements, not ${headDim}`,
+  );
+}
 
 /** Attention of a model's layers, from q, k and v on: norms, what queries are multiplied by, RoPE, cache, scores. */
 export class AttentionLayers {
@@ -91,6 +104,7 @@ export class AttentionLayers {
     const key = Object.values(shape).join();
     let form = this.forms.get(key);
     if (form === undefined) {
+      if (shape.hasSinks) refuseSinks(this.site.limits.attention, headDim);
       const Form = this.site.limits.attention === 'unfused' ? UnfusedAttention : PagedAttention;
       form = new Form({ ...this.site, shape });
       this.forms.set(key, form);
