@@ -91,6 +91,13 @@ async function disturbed(server: Served, disturb: () => unknown): Promise<Genera
   return running;
 }
 
+/**
+ * File descriptors of a gateway to be starved: what its start takes (Node reads the modules of one depth side by side,
+ * about a hundred) with room, and fewer than the connections that are opened to it.
+ */
+const FILES = 160;
+const CONNECTIONS = 2 * FILES;
+
 describe('a gateway whose executor is killed', () => {
   it('when there is no temporary folder any more goes on', async () => {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
@@ -117,12 +124,12 @@ describe('a gateway whose executor is killed', () => {
   });
 
   it('when all file descriptors that it may have are in use goes on', async () => {
-    const server = await serve({ shell: 'ulimit -n 96' });
+    const server = await serve({ shell: `ulimit -n ${FILES}` });
     const sockets: net.Socket[] = [];
     try {
       const { tokenIds } = await generate(server.client, message);
       const again = await disturbed(server, async () => {
-        for (let i = 0; i < 200; i++) {
+        for (let i = 0; i < CONNECTIONS; i++) {
           const socket = net.connect(server.port, '127.0.0.1');
           socket.on('error', () => undefined);
           sockets.push(socket);
@@ -139,13 +146,13 @@ describe('a gateway whose executor is killed', () => {
 
   it('when connections to its metrics take all files that they can goes on', async () => {
     const metricsPort = 20_000 + (process.pid % 20_000);
-    const server = await serve({ shell: 'ulimit -n 112', metricsPort });
+    const server = await serve({ shell: `ulimit -n ${FILES}`, metricsPort });
     const sockets: net.Socket[] = [];
     try {
       const { tokenIds } = await generate(server.client, message);
       const again = await disturbed(server, async () => {
         for (const port of [metricsPort, server.port]) {
-          for (let i = 0; i < 200; i++) {
+          for (let i = 0; i < CONNECTIONS; i++) {
             const socket = net.connect(port, '127.0.0.1');
             socket.on('error', () => undefined);
             sockets.push(socket);
