@@ -42,6 +42,9 @@ const NUMBERS = [
   ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
   ['the most experts that a layer has, and that a row is sent to', 'MOST_EXPERTS', 'MOST_USED_EXPERTS'],
   ['words of a run of rows of an expert', 'RUN_WORDS'],
+  ['rows that the convolution of a delta net sees', 'DELTA_TAPS'],
+  ['rows of a head’s state that a block takes', 'DELTA_PART'],
+  ['words of a slice of states, and the state that there is not', 'SLICE_WORDS', 'NO_STATE'],
   ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],
 ];
 

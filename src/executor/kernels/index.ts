@@ -5,6 +5,7 @@ import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
+import { deltaNetContracts } from './delta-net.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
 import { expertProductContracts } from './expert-products.js';
 import { expertsContracts } from './experts.js';
@@ -43,6 +44,7 @@ export * from './attention-sinks.js';
 export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';
+export * from './delta-net.js';
 export * from './embedding-gather.js';
 export * from './expert-products.js';
 export * from './experts.js';
@@ -96,6 +98,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   columns: columnsContracts,
   linear: linearContracts,
   experts: [...expertsContracts, ...expertProductContracts],
+  'delta-net': deltaNetContracts,
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,
   'residual-add': residualAddContracts,

@@ -1,0 +1,80 @@
+// delta_net: the recurrence of a gated delta net, one row after the other: state *= decay; state += k ⊗ beta (v - state
+// k); y = state q / sqrt(dim)
+//
+// Row j of a head's state makes element j of what the head gives: a wave owns some of them, and goes through the slice
+// with them. No row depends on how a sequence is cut into slices.
+#include "forge/delta.h"
+
+namespace {
+using namespace forge;
+
+template <int N>
+DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const float* alpha, const float* rate,
+                      const float* bias, float* states, const int32_t* slices, float* y, int key_heads, int value_heads,
+                      int gate_stride) {
+  constexpr int ROWS = DELTA_PART / WAVES;
+  const StateSlice slice = state_slice(slices, block.z);
+  const int head = block.y, key_head = head % key_heads;
+  const int row = block.x * DELTA_PART + wave_id() * ROWS;
+  const size_t size = static_cast<size_t>(N) * N;
+  const float* old = states + (static_cast<size_t>(max_of(slice.source, 0)) * value_heads + head) * size + row * N;
+  StateRow<N> state[ROWS];
+  UNROLL
+  for (int r = 0; r < ROWS; r++) {
+    if (slice.source == NO_STATE) {
+      SIMD
+      for (int e = 0; e < lane_elements(N); e++) state[r][e] = 0.0f;
+    } else {
+      load_row<N>(state[r], old + r * N);
+    }
+  }
+
+  const int channels = (2 * key_heads + value_heads) * N;
+  const float scale = 1.0f / sqrt_of(static_cast<float>(N));
+  const float head_rate = rate[head], head_bias = bias[head];
+  for (int t = slice.first; t < slice.first + slice.rows; t++) {
+    const float* columns = qkv + static_cast<size_t>(t) * channels;
+    const size_t gates = static_cast<size_t>(t) * gate_stride + head;
+    const float decay = exp_of(head_rate * softplus(alpha[gates] + head_bias));
+    const float share = 1.0f / (1.0f + exp_of(-beta[gates]));
+    StateRow<N> q, k;
+    load_row<N>(q, columns + key_head * N);
+    load_row<N>(k, columns + (key_heads + key_head) * N);
+    const float* v = columns + (2 * key_heads + head) * N + row;
+    float* out = y + (static_cast<size_t>(t) * value_heads + head) * N + row;
+    float given[ROWS];
+    UNROLL
+    for (int r = 0; r < ROWS; r++) given[r] = decay_and_dot<N>(state[r], decay, k);
+    UNROLL
+    for (int r = 0; r < ROWS; r++) given[r] = share * (v[r] - wave_sum(given[r]));
+    UNROLL
+    for (int r = 0; r < ROWS; r++) given[r] = learn_and_dot<N>(state[r], given[r], k, q);
+    UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      const float sum = wave_sum(given[r]);
+      if (WAVE == 1 || lane_id() == r) out[r] = sum * scale;
+    }
+  }
+
+  float* next = states + (static_cast<size_t>(slice.target) * value_heads + head) * size + row * N;
+  UNROLL
+  for (int r = 0; r < ROWS; r++) store_row<N>(state[r], next + r * N);
+}
+}  // namespace
+
+// Grid: x = dim / DELTA_PART, y = value_heads, z = slices.
+#define DELTA_NET(dim)                                                                                                 \
+  KERNEL(delta_net_d##dim, const float* __restrict qkv, /* [rows, 2 * key_heads + value_heads, dim] */                 \
+         const float* __restrict beta,                  /* [rows, value_heads], gate_stride apart */                   \
+         const float* __restrict alpha,                 /* the same */                                                 \
+         const float* __restrict rate,                  /* [value_heads], below zero */                                \
+         const float* __restrict bias,                  /* [value_heads] */                                            \
+         float* states,                                 /* [states, value_heads, dim, dim] */                          \
+         const int32_t* __restrict slices,              /* [slices, SLICE_WORDS] */                                    \
+         float* __restrict y,                           /* [rows, value_heads, dim] */                                 \
+         int key_heads, int value_heads, int gate_stride) {                                                            \
+    delta_net<dim>(BLOCK_INDEX, qkv, beta, alpha, rate, bias, states, slices, y, key_heads, value_heads, gate_stride); \
+  }
+
+DELTA_NET(32)
+DELTA_NET(128)

@@ -1,0 +1,100 @@
+// Gated delta net, Yang, Kautz & Hatamizadeh (2025): a state a head, which every row of a sequence changes. It is kept
+// from step to step, in two copies: a slice reads one and writes the other, so that it can run again.
+#pragma once
+
+#include "contract.h"
+#include "dot.h"
+
+namespace forge {
+
+// Rows of one sequence in a step, and which states they go from and to.
+struct StateSlice {
+  int first, rows;
+  int source;  // NO_STATE: nothing came before
+  int target;
+};
+DEVICE StateSlice state_slice(const int32_t* slices, int slice) {
+  const int32_t* words = slices + static_cast<size_t>(slice) * SLICE_WORDS;
+  return StateSlice{words[0], words[1], words[2], words[3]};
+}
+
+// ln(1 + e^x)
+DEVICE float softplus(float x) { return x > 20.0f ? x : log_of(1.0f + exp_of(x)); }
+
+// Whether a lane's element e of N is one: a wave may be wider than a row.
+template <int N>
+DEVICE bool lane_has(int e) {
+  return N % WAVE == 0 || e * WAVE + lane_id() < N;
+}
+// One row of a state: N elements, each lane its own.
+template <int N>
+using StateRow = float[lane_elements(N)];
+template <int N>
+DEVICE void load_row(float* row, const float* from) {
+  SIMD
+  for (int e = 0; e < lane_elements(N); e++) row[e] = lane_has<N>(e) ? from[e * WAVE + lane_id()] : 0.0f;
+}
+template <int N>
+DEVICE void store_row(const float* row, float* to) {
+  SIMD
+  for (int e = 0; e < lane_elements(N); e++) {
+    if (lane_has<N>(e)) to[e * WAVE + lane_id()] = row[e];
+  }
+}
+
+#if WAVE == 1
+// row *= decay. @return this lane's part of row · k
+template <int N>
+DEVICE float decay_and_dot(float* row, float decay, const float* k) {
+  static_assert(N % (2 * SIMD_WIDTH) == 0, "whole vectors");
+  const Vector factor = broadcast(decay), zero = vector_zero();
+  Vector even = zero, odd = zero;
+  for (int i = 0; i < N; i += 2 * SIMD_WIDTH) {
+    const Vector first = multiply_add(load_vector(row + i), factor, zero);
+    const Vector second = multiply_add(load_vector(row + i + SIMD_WIDTH), factor, zero);
+    store_vector(row + i, first);
+    store_vector(row + i + SIMD_WIDTH, second);
+    even = multiply_add(first, load_vector(k + i), even);
+    odd = multiply_add(second, load_vector(k + i + SIMD_WIDTH), odd);
+  }
+  return horizontal_sum(add(even, odd));
+}
+// row += delta * k. @return this lane's part of row · q
+template <int N>
+DEVICE float learn_and_dot(float* row, float delta, const float* k, const float* q) {
+  const Vector factor = broadcast(delta);
+  Vector even = vector_zero(), odd = vector_zero();
+  for (int i = 0; i < N; i += 2 * SIMD_WIDTH) {
+    const Vector first = multiply_add(factor, load_vector(k + i), load_vector(row + i));
+    const Vector second = multiply_add(factor, load_vector(k + i + SIMD_WIDTH), load_vector(row + i + SIMD_WIDTH));
+    store_vector(row + i, first);
+    store_vector(row + i + SIMD_WIDTH, second);
+    even = multiply_add(first, load_vector(q + i), even);
+    odd = multiply_add(second, load_vector(q + i + SIMD_WIDTH), odd);
+  }
+  return horizontal_sum(add(even, odd));
+}
+#else
+template <int N>
+DEVICE float decay_and_dot(float* row, float decay, const float* k) {
+  float sum = 0.0f;
+  UNROLL
+  for (int e = 0; e < lane_elements(N); e++) {
+    row[e] *= decay;
+    sum = multiply_add(row[e], k[e], sum);
+  }
+  return sum;
+}
+template <int N>
+DEVICE float learn_and_dot(float* row, float delta, const float* k, const float* q) {
+  float sum = 0.0f;
+  UNROLL
+  for (int e = 0; e < lane_elements(N); e++) {
+    row[e] = multiply_add(delta, k[e], row[e]);
+    sum = multiply_add(row[e], q[e], sum);
+  }
+  return sum;
+}
+#endif
+
+}  // namespace forge

@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { deltaNet as contractOf, DELTA_DIMS } from '../../src/executor/kernels/index.js';
+import { deltaNet, type StateSlice } from './reference/delta_net.js';
+import { expectClose } from './support/compare.js';
+import { slices, sliceTables } from './support/slices.js';
+import { onEachTarget, type Target } from './support/targets.js';
+import { fill, fills, Random, seed, size } from './support/values.js';
+
+type Case = readonly [
+  of: readonly StateSlice[],
+  shape: readonly [keyHeads: number, times: number, apart: number],
+  start: number,
+];
+
+/** Keys and queries of length 1, as the convolution leaves them. */
+function inputs(random: Random, rows: number, keyHeads: number, valueHeads: number, dim: number): Float32Array {
+  const width = 2 * keyHeads + valueHeads;
+  const qkv = fill('normal', rows * width * dim, random);
+  for (let head = 0; head < rows * width; head++) {
+    if (head % width >= 2 * keyHeads) continue;
+    const of = qkv.subarray(head * dim, (head + 1) * dim);
+    const length = Math.sqrt(of.reduce((sum, value) => sum + value * value, 0)) || 1;
+    for (let i = 0; i < dim; i++) of[i]! /= length;
+  }
+  return qkv;
+}
+
+async function run(target: Target, dim: number, [of, [keyHeads, times, apart], start]: Case) {
+  const random = new Random(start);
+  const contract = contractOf(dim);
+  const valueHeads = keyHeads * times;
+  const rows = of.reduce((sum, slice) => sum + slice.rows, 0);
+  const stride = valueHeads + apart - 1;
+  const gates = () => {
+    const values = fill('normal', rows * stride, random);
+    const close = Float32Array.from({ length: rows * valueHeads }, (_, i) => {
+      return values[Math.floor(i / valueHeads) * stride + (i % valueHeads)]!;
+    });
+    return { values, close };
+  };
+  const [beta, alpha] = [gates(), gates()];
+  const rate = fill('normal', valueHeads, random).map((value) => -Math.abs(value) / 4);
+  const bias = fill('normal', valueHeads, random);
+  const qkv = inputs(random, rows, keyHeads, valueHeads, dim);
+  const states = fill('normal', 2 * of.length * valueHeads * dim * dim, random);
+  const launched = (cut: readonly StateSlice[], before: Float32Array, first = 0, last = rows) =>
+    target.launch<typeof contract.arguments>(
+      contract,
+      {
+        qkv: qkv.slice(first * (2 * keyHeads + valueHeads) * dim, last * (2 * keyHeads + valueHeads) * dim),
+        beta: beta.values.slice(first * stride, last * stride),
+        alpha: alpha.values.slice(first * stride, last * stride),
+        rate,
+        bias,
+        states: before.slice(),
+        slices: sliceTables(cut).slices,
+        key_heads: keyHeads,
+        value_heads: valueHeads,
+        gate_stride: stride,
+      },
+      { rows: last - first, states: 2 * of.length, slices: cut.length },
+    );
+  const expected = () =>
+    deltaNet(qkv, { beta: beta.close, alpha: alpha.close, rate, bias }, states, of, { keyHeads, valueHeads, dim });
+  return { contract, rows, states, launched, expected };
+}
+
+const cases = (target: Target, most: number) =>
+  fc.tuple(slices(most, target.simulated ? 3 : 9), fc.tuple(size(2), size(3), size(5)), seed);
+
+onEachTarget('delta_net', (target) => {
+  it.each(DELTA_DIMS)('changes a state of %i rows, row by row, and reads it', (dim) =>
+    target.check(cases(target, 3), async (generated) => {
+      const { contract, rows, states, launched, expected } = await run(target, dim, generated);
+      const { y, states: after } = await launched(generated[0], states);
+      const wanted = expected();
+      expectClose(contract, y!, wanted.y, { rows });
+      expectClose(contract, after!, wanted.states, { rows });
+    }),
+  );
+
+  it.each(DELTA_DIMS)('has the same bits of %i rows however a sequence is cut', (dim) =>
+    target.check(
+      fc.tuple(cases(target, 1), fills('normal')),
+      async ([generated]) => {
+        const { rows, states, launched } = await run(target, dim, generated);
+        const [slice] = generated[0] as [StateSlice];
+        const whole = await launched([slice], states);
+        let [before, from, to] = [states, slice.source, slice.target];
+        const parts: number[] = [];
+        for (let row = 0; row < rows; row++) {
+          const one = { first: 0, rows: 1, source: from, target: to };
+          const part = await launched([one], before, row, row + 1);
+          parts.push(...(part.y as Float32Array));
+          before = part.states as Float32Array;
+          [from, to] = [to, 1 - to];
+        }
+        expect(Float32Array.from(parts)).toEqual(whole.y);
+      },
+      Math.ceil(target.runs / 4),
+    ),
+  );
+});
