@@ -3,6 +3,7 @@ import type { Limits } from './model/limits.js';
 import {
   COUNT_DRAWS,
   COUNT_SAMPLES,
+  COUNT_SLICES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
@@ -64,7 +65,7 @@ export class GraphBuckets {
 /** The counts of a step of that size. */
 export function countsOf({ rows, splits }: GraphBucket): Int32Array {
   const counts = new Int32Array(STEP_COUNTS);
-  for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS]) counts[index] = rows;
+  for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SLICES]) counts[index] = rows;
   counts[splits === 0 ? COUNT_TILES : COUNT_SPLIT_ROWS] = rows;
   counts[COUNT_SPLITS] = splits;
   return counts;

@@ -1,13 +1,13 @@
 import { RocmForgeError } from '../shared/errors.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
-import type { ModelParameters } from '../shared/gguf/model-parameters.js';
 import type { GgufModel } from '../shared/gguf/reader.js';
-import { readServableModel } from '../shared/gguf/servable-model.js';
+import { readServableModel, type ServableModel } from '../shared/gguf/servable-model.js';
 import { BlockBudget } from './block-budget.js';
 import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
 import type { PlanParts } from './layers/recorded-model.js';
+import { slotStateBytes } from './layers/recurrent-layers.js';
 import { uploadRopes } from './layers/rope.js';
 import {
   checkContext,
@@ -21,8 +21,9 @@ import {
 import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
-import { COUNT_DRAWS, COUNT_SAMPLES } from './model/step-counts.js';
-import type { ModelGraph } from './model/values.js';
+import { nullStates } from './model/slot-layout.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES } from './model/step-counts.js';
+import { kvLayers, type ModelGraph, valuesOf } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
 import { windowedLayers } from './model/windows.js';
 import { readGraph } from './models/index.js';
@@ -136,27 +137,28 @@ class ModelLoader {
     const { device, memory, options } = this;
     const { model: file, content, fingerprint } = this.opened;
     const parameters = readServableModel(file);
-    const own = limitsFor(options, device.isHost ? HOST_SEQUENCES : 1);
+    const own = this.limitsOf(parameters, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
     checkKvCache(parameters, own);
     const graph = readGraph(file, parameters);
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
-    const blocks = new BlockBudget(options, parameters, windows);
+    const cached = { ...parameters, layers: kvLayers(graph) };
+    const blocks = new BlockBudget(options, cached, windows);
     if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes(own));
     const weights = await Weights.load(memory, file, content, graph, onProgress);
     const ropes = uploadRopes(memory, graph, weights, own.maxContext);
     const record: RecordPass = (within, limits) => {
       const { kvBlocks, windowed } = limits;
       const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
-      const cache = new KvCache(within, parameters, options.kvCacheType, kvBlocks, windowedBlocks);
+      const cache = new KvCache(within, cached, options.kvCacheType, kvBlocks, windowedBlocks);
       const { without } = options;
       const recorded = { graph, parameters, weights, ropes, limits, cache };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
     const limits = device.isHost
       ? { ...own, ...blocks.wanted(own) }
-      : await this.limitsOfGpu(blocks, parameters, record);
+      : await this.limitsOfGpu(blocks, parameters, graph, record);
     const forward = record(memory, limits);
     const plan = forward.finish();
     const planParts = forward.finishParts();
@@ -182,6 +184,10 @@ class ModelLoader {
     };
   }
 
+  private limitsOf({ traits }: ServableModel, sequences: number): OwnLimits {
+    return { ...limitsFor(this.options, sequences), ...(traits.recurrent && { isRecurrent: true }) };
+  }
+
   /**
    * Bytes that a GPU has left for the KV cache once the largest step has run and every graph is there: code objects are
    * loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
@@ -203,16 +209,23 @@ class ModelLoader {
   }
 
   /** What is granted on a GPU: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
-  private async limitsOfGpu(blocks: BlockBudget, model: ModelParameters, record: RecordPass): Promise<Limits> {
+  private async limitsOfGpu(
+    blocks: BlockBudget,
+    model: ServableModel,
+    graph: ModelGraph,
+    record: RecordPass,
+  ): Promise<Limits> {
     const { options, device } = this;
-    const perSequence = blocks.expectedBytes + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
+    const nets = [...valuesOf(graph)].filter((value) => value.kind === 'delta-net');
+    const perSequence =
+      blocks.expectedBytes + slotStateBytes(nets) + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const { freeBytes } = device.native.memory();
     const mayFit = (count: number): boolean =>
       count === 1 ||
       (count * perSequence + RESERVED_BYTES <= freeBytes && count <= (options.maxStepTokens || STEP_TOKENS));
     const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
     for (const count of choices.slice(0, -1)) {
-      const limits = limitsFor(options, count);
+      const limits = this.limitsOf(model, count);
       try {
         const free = await this.freeAfterWarmUp(limits, blocks, record);
         if (blocks.holds(limits, free)) return { ...limits, ...blocks.within(free, limits) };
@@ -221,7 +234,7 @@ class ModelLoader {
       }
     }
     const count = choices.at(-1) as number;
-    const limits = limitsFor(options, count);
+    const limits = this.limitsOf(model, count);
     return { ...limits, ...blocks.within(await this.freeAfterWarmUp(limits, blocks, record), limits) };
   }
 }
@@ -261,6 +274,12 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   counts[COUNT_SAMPLES] = samples;
   counts[COUNT_DRAWS] = samples;
   for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
+  if (limits.isRecurrent) {
+    // One slice: each row's place among them is 0.
+    const { source, target } = nullStates(limits);
+    input.set([0, rows, source, target], tables.offsets.slices);
+    counts[COUNT_SLICES] = 1;
+  }
   await device.native.run({
     plan,
     counts,

@@ -1,7 +1,7 @@
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { protocolError } from './cache/protocol-error.js';
 import { SlotTable, words } from './cache/slots.js';
-import { ATTENTION_SPLIT, splitsContexts, tileRows } from './kernels/index.js';
+import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts, tileRows } from './kernels/index.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import type { MaskTable } from './mask-table.js';
 import {
@@ -9,6 +9,7 @@ import {
   COUNT_MASKED,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
+  COUNT_SLICES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
@@ -105,6 +106,7 @@ export class StepFiller {
     let samples = 0;
     let furthest = 0;
     let tiles = 0;
+    let slices = 0;
     const seen = new Set<number>();
     for (const slice of step.slices) {
       if (seen.has(slice.slot)) throw protocolError(`two slices of slot ${slice.slot}`);
@@ -117,6 +119,12 @@ export class StepFiller {
         });
       }
       const isVoid = this.slots.isVoid(slice, write);
+      if (limits.isRecurrent) {
+        const { source, target } = this.slots.states(slice, isVoid);
+        words.set([row, slice.count, source, target], offsets.slices + SLICE_WORDS * slices);
+        words.fill(slices, offsets.rowSlice + row, offsets.rowSlice + row + slice.count);
+        slices += 1;
+      }
       this.slots.rows(slice, (tokenId, position) => {
         words[offsets.rowToken + row] = tokenId;
         words[offsets.rowPosition + row] = position;
@@ -166,6 +174,7 @@ export class StepFiller {
     this.counts[COUNT_DRAWS] = draws;
     this.counts[COUNT_PROMPT_ROWS] = samples - draws;
     this.counts[COUNT_WRITES] = writes;
+    this.counts[COUNT_SLICES] = slices;
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;

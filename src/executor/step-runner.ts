@@ -7,9 +7,10 @@ import { protocolError } from './cache/protocol-error.js';
 import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
 import { countsOf } from './graph-buckets.js';
-import { OUTPUT_WORDS } from './kernels/index.js';
+import { OUTPUT_WORDS, SLICE_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
+import { nullStates } from './model/slot-layout.js';
 import {
   COUNT_MASKED,
   COUNT_PROMPT_ROWS,
@@ -319,6 +320,7 @@ export class StepRunner {
     const { limits, tables } = this.model.forward;
     const { offsets } = tables;
     const rows = this.filler.counts[COUNT_TOKENS] as number;
+    const { source, target } = nullStates(limits);
     const bucket = this.model.buckets.of(rows, this.filler.counts[COUNT_SPLITS] as number);
     for (let row = rows; row < bucket.rows; row++) {
       words[offsets.rowToken + row] = 0;
@@ -327,6 +329,9 @@ export class StepRunner {
       words[offsets.sampleRow + row] = row;
       words[offsets.tiles + 2 * row] = row;
       words[offsets.tiles + 2 * row + 1] = 1;
+      if (!limits.isRecurrent) continue;
+      words[offsets.rowSlice + row] = row;
+      words.set([row, 1, source, target], offsets.slices + SLICE_WORDS * row);
     }
     const writes = this.filler.counts[COUNT_WRITES] as number;
     this.filler.counts.set(countsOf(bucket));

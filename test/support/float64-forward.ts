@@ -6,6 +6,7 @@ import { readBlocks } from '../kernels/reference/blocks.js';
 import { gelu } from '../kernels/reference/geglu.js';
 import { silu } from '../kernels/reference/swiglu.js';
 import { fromHalf, toHalf } from '../kernels/support/half.js';
+import { float64DeltaNet } from './float64-delta-net.js';
 
 type Row = Float64Array;
 
@@ -53,6 +54,8 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   };
   const is = (...names: string[]) => names.includes(architecture);
   const isGemma = is('gemma', 'gemma2', 'gemma3');
+  const isHybrid = is('qwen35', 'qwen35moe');
+  const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
 
   const hidden = number('embedding_length');
   const heads = number('attention.head_count');
@@ -151,14 +154,16 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         : ['q', 'k', 'v'].map((name) => product(`${block}.attn_${name}`, x));
       if (is('olmo2')) [q, k] = [norm(`${block}.attn_q_norm`, q!), norm(`${block}.attn_k_norm`, k!)];
       let [queries, keys] = [headsOf(q!), headsOf(k!)];
-      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe')) {
+      const gates = isHybrid ? queries.filter((_, i) => i % 2 === 1) : [];
+      if (isHybrid) queries = queries.filter((_, i) => i % 2 === 0);
+      if (is('qwen3', 'gemma3', 'qwen3moe', 'glm4moe', 'qwen35', 'qwen35moe')) {
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
       const turned = (head: Row) => (isTurned ? turn(head, position, rope) : head);
-      return { queries: queries.map(turned), keys: keys.map(turned), values: headsOf(v!) };
+      return { queries: queries.map(turned), keys: keys.map(turned), values: headsOf(v!), gates };
     });
-    return rows.map(({ queries }, position) => {
+    return rows.map(({ queries, gates }, position) => {
       const out = new Float64Array(wide);
       const first = windowed(layer) ? Math.max(0, position - window + 1) : 0;
       for (const [head, q] of queries.entries()) {
@@ -177,9 +182,20 @@ export function float64Forward(path: string, tokens: readonly number[], options:
             out[head * headDim + e]! += (exponentials[i]! / total) * values[kvHead]![e]!;
         }
       }
+      for (const [head, gate] of gates.entries())
+        for (const [i, value] of gate.entries()) out[head * headDim + i]! *= sigmoid(value);
       return product(`${block}.attn_output`, out);
     });
   };
+
+  const netOf = (block: string) => ({
+    keyHeads: number('ssm.group_count'),
+    valueHeads: number('ssm.time_step_rank'),
+    dim: number('ssm.state_size'),
+    epsilon,
+    product: (name: string, x: Row) => product(`${block}.${name}`, x),
+    tensor: (name: string) => tensor(`${block}.${name}`),
+  });
 
   const activation = (gate: number): number => {
     if (!isGemma) return silu(gate);
@@ -208,7 +224,6 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     }
     return y;
   };
-  const sigmoid = (value: number) => 1 / (1 + Math.exp(-value));
   const softmax = (scores: Row): Row => {
     const exponentials = scores.map((score) => Math.exp(score - Math.max(...scores)));
     const total = exponentials.reduce((sum, value) => sum + value, 0);
@@ -231,7 +246,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       for (const [i, e] of chosen.entries()) weights[e] = shares[i]!;
     }
     const isNormalized =
-      is('llama', 'qwen3moe', 'granitemoe') || metadata.boolean(`${architecture}.expert_weights_norm`);
+      is('llama', 'qwen3moe', 'granitemoe', 'qwen35moe') || metadata.boolean(`${architecture}.expert_weights_norm`);
     const total = isNormalized ? chosen.reduce((sum, e) => sum + weights[e]!, 0) : 1;
     const scale = number('expert_weights_scale', 1);
     const y = new Float64Array(hidden);
@@ -273,10 +288,9 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const before = (name: string, x: Row) => (is('olmo2') ? x : norm(`${block}.${name}`, x));
     const after = (name: string, x: Row) =>
       is('gemma2', 'gemma3', 'glm4', 'olmo2') ? norm(`${block}.${name}`, x) : x.map((value) => value * residualScale);
-    const attended = attend(
-      layer,
-      xs.map((x) => before('attn_norm', x)),
-    );
+    const normed = xs.map((x) => before('attn_norm', x));
+    const isNet = has(`${block}.ssm_out.weight`);
+    const attended = isNet ? float64DeltaNet(netOf(block), normed) : attend(layer, normed);
     if (is('command-r')) {
       xs = xs.map((x, row) => {
         const gated = mlp(layer, norm(`${block}.attn_norm`, x));
@@ -292,7 +306,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
       const added = after(
         'post_ffw_norm',
-        ffn(layer, before(is('glm4moe', 'gpt-oss') ? 'post_attention_norm' : 'ffn_norm', x)),
+        ffn(layer, before(isHybrid || is('glm4moe', 'gpt-oss') ? 'post_attention_norm' : 'ffn_norm', x)),
       );
       return x.map((value, i) => value + added[i]!);
     });

@@ -21,6 +21,8 @@ export interface RandomFamily {
   readonly hasSinks?: true;
   /** Blocks of experts. */
   readonly experts?: RandomExperts;
+  /** Gated delta nets in place of attention in three of four blocks, and gates of the attention's heads. */
+  readonly nets?: { readonly keyHeads: number; readonly valueHeads: number; readonly dim: number };
   /** Vectors of the file: their elements' mean. */
   readonly vectors?: Readonly<Record<string, { readonly length: number; readonly mean: number }>>;
   /** What weights' standard deviation is multiplied by, by the matrix's name. */
@@ -46,6 +48,20 @@ export interface RandomExperts {
 
 /** Scores far apart: no rounding decides who is chosen. */
 const ROUTED = { ffn_gate_inp: 5 };
+
+/** What nets read of their states is normalized, and its rounding with it. */
+const NETTED = { ssm_out: 0.4 };
+
+/** Of qwen35: a quarter of each head is turned, by one number of three that are the same. */
+const HYBRID = {
+  heads: [4, 2, 32],
+  headNorms: 'head',
+  norms: ['attn_norm', 'post_attention_norm'],
+  metadata: {
+    'rope.dimension_count': 16,
+    'rope.dimension_sections': typed.arrayOf(typed.i32, [3, 3, 2, 0]),
+  },
+} as const;
 
 const POST_NORMS = ['attn_norm', 'post_attention_norm', 'ffn_norm', 'post_ffw_norm'] as const;
 const QKV = ['attn_q', 'attn_k', 'attn_v'] as const;
@@ -219,6 +235,17 @@ export const RANDOM_FAMILIES = {
     },
     // Gates beyond their limit.
     scaled: { ffn_gate_inp: 3, ffn_gate_exps: 3, ffn_up_exps: 3, ffn_down_exps: 0.05 },
+  },
+  qwen35: {
+    ...HYBRID,
+    nets: { keyHeads: 2, valueHeads: 4, dim: 32 },
+    scaled: NETTED,
+  },
+  qwen35moe: {
+    ...HYBRID,
+    nets: { keyHeads: 2, valueHeads: 2, dim: 32 },
+    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 32, isGated: true },
+    scaled: { ...ROUTED, ...NETTED },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 

@@ -70,7 +70,7 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   const tokens = ['<unk>', '<s>', '</s>', ...bytes, ...WORDS, ...letters];
   const types = [2, 3, 3, ...bytes.map(() => 6), ...WORDS.map(() => 1), ...letters.map(() => 1)];
   const builder = new GgufBuilder({ name: 'random.gguf' });
-  const { experts } = family;
+  const { experts, nets } = family;
   const wide = (width: number): number => (width * hidden) / (family.hidden ?? 64);
   const metadata = {
     'general.architecture': architecture,
@@ -105,6 +105,14 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
         family.metadata?.expert_shared_count === undefined && {
           [`${architecture}.expert_shared_feed_forward_length`]: wide(experts.sharedFfn),
         }),
+    }),
+    ...(nets && {
+      [`${architecture}.ssm.conv_kernel`]: 4,
+      [`${architecture}.ssm.state_size`]: nets.dim,
+      [`${architecture}.ssm.group_count`]: nets.keyHeads * times,
+      [`${architecture}.ssm.time_step_rank`]: nets.valueHeads * times,
+      [`${architecture}.ssm.inner_size`]: nets.valueHeads * times * nets.dim,
+      [`${architecture}.full_attention_interval`]: 4,
     }),
     ...Object.fromEntries(
       Object.entries(family.metadata ?? {}).map(([key, value]) => [`${architecture}.${key}`, value]),
@@ -153,14 +161,28 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
     const block = `blk.${layer}`;
     const kvWidth = kvHeads * headDim;
     if (norms.includes('attn_norm')) norm(`${block}.attn_norm.weight`);
-    if (family.joined?.includes('qkv')) project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
+    const isNet = nets !== undefined && (layer + 1) % 4 !== 0;
+    if (isNet) {
+      const [valueHeads, width] = [nets.valueHeads * times, nets.valueHeads * times * nets.dim];
+      const channels = 2 * nets.keyHeads * times * nets.dim + width;
+      matrix(`${block}.attn_qkv.weight`, hidden, channels);
+      matrix(`${block}.attn_gate.weight`, hidden, width);
+      matrix(`${block}.ssm_beta.weight`, hidden, valueHeads);
+      matrix(`${block}.ssm_alpha.weight`, hidden, valueHeads);
+      vector(`${block}.ssm_conv1d.weight`, 4, 0.3, channels);
+      // A state loses some per cent to a half with each row.
+      vector(`${block}.ssm_a`, valueHeads, -0.3);
+      vector(`${block}.ssm_dt.bias`, valueHeads, -0.5);
+      vector(`${block}.ssm_norm.weight`, nets.dim, 1);
+      matrix(`${block}.ssm_out.weight`, width, hidden);
+    } else if (family.joined?.includes('qkv')) project(`${block}.attn_qkv`, hidden, heads * headDim + 2 * kvWidth);
     else {
-      project(`${block}.attn_q`, hidden, heads * headDim);
+      project(`${block}.attn_q`, hidden, (nets === undefined ? 1 : 2) * heads * headDim);
       project(`${block}.attn_k`, hidden, kvWidth);
       project(`${block}.attn_v`, hidden, kvWidth);
     }
-    project(`${block}.attn_output`, heads * headDim, hidden);
-    if (family.headNorms !== undefined) {
+    if (!isNet) project(`${block}.attn_output`, heads * headDim, hidden);
+    if (family.headNorms !== undefined && !isNet) {
       vector(`${block}.attn_q_norm.weight`, family.headNorms === 'head' ? headDim : heads * headDim, 1);
       vector(`${block}.attn_k_norm.weight`, family.headNorms === 'head' ? headDim : kvWidth, 1);
     }

@@ -35,17 +35,22 @@ export async function logitsHashes(
     (await driver.step(slices, opens)).map((logits) => createHash('sha256').update(logits).digest('hex'));
   const hashes: string[] = [];
   const slot = others;
-  const companions = Array.from({ length: others }, (_, i) => i);
+  const companions = Array.from({ length: others }, (_, i) => ({ slot: i, length: 20 + 2 * i }));
+  let steps = 0;
   for (let position = 0; position < prompt.length; position += chunk) {
     const count = Math.min(chunk, prompt.length - position);
     const last = position + count === prompt.length;
     const opens: (readonly [number, Uint32Array])[] =
       position === 0
-        ? [...companions.map((i) => [i, promptOf(i + 2, 20 + 2 * i, vocabulary)] as const), [slot, prompt]]
+        ? [
+            ...companions.map((one) => [one.slot, promptOf(one.slot + 2, one.length, vocabulary)] as const),
+            [slot, prompt],
+          ]
         : [];
     const beside = companions.map(
-      (i): Slice => (position === 0 ? [i, 0, 20 + 2 * i, true] : [i, 20 + 2 * i - 1, 1, true]),
+      (one): Slice => (position === 0 ? [one.slot, 0, one.length, true] : [one.slot, one.length + steps - 1, 1, true]),
     );
+    steps += 1;
     const sampled = await step([...beside, [slot, position, count, last]], opens);
     if (last) hashes.push(sampled.at(-1) as string);
   }

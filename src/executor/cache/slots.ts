@@ -6,9 +6,9 @@ import {
   type SamplingValues,
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
-import { KV_BLOCK_TOKENS } from '../kernels/index.js';
+import { KV_BLOCK_TOKENS, NO_STATE } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
-import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
+import { nullStates, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import { protocolError } from './protocol-error.js';
 import { biasesOf, checkGiven, writeBiases, writeHistory } from './slot-adjustments.js';
 
@@ -33,6 +33,8 @@ interface Slot {
   sampledToken: number;
   /** The position of the token that was not sampled because its mask had not come in time. */
   missingPosition: number | undefined;
+  /** Positions before which each copy of its states stands; undefined: it holds nothing of the slot. */
+  readonly states: [number | undefined, number | undefined];
   /** Whether tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
 }
@@ -107,6 +109,7 @@ export class SlotTable {
       sampledPosition: undefined,
       sampledToken: 0,
       missingPosition: undefined,
+      states: [undefined, undefined],
       isSuppressing: tokenIds.length < suppressBefore,
     };
     const first = slot * this.words + FIRST_SAMPLING_WORD;
@@ -180,6 +183,28 @@ export class SlotTable {
     return false;
   }
 
+  /**
+   * The states that a slice goes from and to, of a model whose layers have some: a slot has two copies, of which a slice reads
+   * one and writes the other, so that it can be sent again. Of a slice that is void: those of nobody.
+   *
+   * @returns their numbers; no source: the slice begins the sequence
+   * @throws RocmForgeError `EXECUTOR_PROTOCOL` for a slice that neither copy stands before
+   */
+  states(
+    { slot: index, position, count }: Slice,
+    isVoid: boolean,
+  ): { readonly source: number; readonly target: number } {
+    if (isVoid) return nullStates(this.limits);
+    const { states } = this.get(index);
+    const copy = position === 0 ? 1 : states.indexOf(position);
+    if (copy === -1) {
+      const known = states.map((at) => at ?? 'none').join(' and ');
+      throw protocolError(`positions from ${position} on of slot ${index}, whose states are of ${known}`);
+    }
+    states[1 - copy] = position + count;
+    return { source: position === 0 ? NO_STATE : 2 * index + copy, target: 2 * index + 1 - copy };
+  }
+
   /** No token was sampled for this position, which {@link beforeSample} was told of. */
   missed(slot: number, position: number): void {
     this.get(slot).missingPosition = position;
@@ -233,6 +258,7 @@ export class SlotTable {
 
   /** The tokens that a slice brings itself. */
   private guesses(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
+    if (this.limits.isRecurrent) throw protocolError(`guesses of slot ${index}, whose states cannot be taken back`);
     const ids = words(tokenIds);
     if (!sample || ids.length !== count || position < slot.tokenIds.length) {
       throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);

@@ -15,6 +15,7 @@ import { StepTables } from '../model/step-tables.js';
 import {
   type Attention,
   columnsOf,
+  type DeltaNet,
   type Experts,
   type Gated,
   type Linear,
@@ -40,6 +41,7 @@ import {
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
+import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 
 /**
  * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
@@ -85,6 +87,9 @@ export class ForwardPass {
   private readonly attentions: AttentionLayers;
   /** Undefined where the model has no experts. */
   private readonly experts: ExpertLayers | undefined;
+  /** Undefined where the model has no such layers. */
+  private readonly recurrent: RecurrentLayers | undefined;
+  private readonly queryGates: QueryGates | undefined;
 
   /** @param within the scope that ends with it at the latest */
   constructor(
@@ -110,7 +115,7 @@ export class ForwardPass {
     this.gateUp = f32(rows * 2 * widest('gated'));
     this.plan = new LaunchPlanRecorder(this.device, STEP_COUNTS);
     const attended = widest('attention');
-    const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'));
+    const widestInput = Math.max(hiddenSize, widest('norm'), attended, widest('gated'), widest('delta-net'));
     this.tables = new StepTables(this.memory, limits);
     this.masks = new StepMasks(this.memory, limits, vocabularySize);
     const { saturated } = this.tables;
@@ -139,12 +144,23 @@ export class ForwardPass {
     const { device, memory, plan, tables, fusions } = this;
     const site = { device, memory, plan, tables, slots, limits, cache, fusions };
     this.attentions = new AttentionLayers(site, recorded, this.products, this.tokens, attended);
-    const expertValues = all.filter((value): value is Experts => value.kind === 'experts');
     const { weights } = recorded;
-    this.experts =
-      expertValues.length === 0
-        ? undefined
-        : new ExpertLayers({ ...site, weights }, expertValues, this.products, this.tokens);
+    const own = { ...site, weights };
+    /** What records values of a kind, where there are any. */
+    const forEach = <V, T>(values: readonly V[], make: (values: readonly V[]) => T): T | undefined =>
+      values.length === 0 ? undefined : make(values);
+    this.experts = forEach(
+      all.filter((value): value is Experts => value.kind === 'experts'),
+      (values) => new ExpertLayers(own, values, this.products, this.tokens),
+    );
+    this.recurrent = forEach(
+      all.filter((value): value is DeltaNet => value.kind === 'delta-net'),
+      (values) => new RecurrentLayers(own, values, this.tokens),
+    );
+    this.queryGates = forEach(
+      all.filter((value): value is Attention => value.kind === 'attention' && value.isGated === true),
+      (values) => new QueryGates(plan, memory, values, this.tokens),
+    );
     this.record(graph);
   }
 
@@ -270,6 +286,8 @@ export class ForwardPass {
         return { columns, rows, forms: this.gate(value, form, stream) };
       case 'attention':
         return { columns, rows, forms: this.attend(value, form, stream) };
+      case 'delta-net':
+        return { columns, rows, forms: { f32: this.recur(value, stream) } };
       case 'linear':
       case 'scaled':
       case 'sum':
@@ -384,8 +402,20 @@ export class ForwardPass {
   }
 
   private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
-    this.product(value.qkv, this.qkv, stream);
-    return this.attentions.record(value, this.qkv, form);
+    if (!value.isGated) {
+      this.product(value.qkv, this.qkv, stream);
+      return this.attentions.record(value, this.qkv, form);
+    }
+    const gates = this.queryGates as QueryGates;
+    this.product(value.qkv, gates.gatedQkv, stream);
+    gates.split(value, this.qkv);
+    const forms = this.attentions.record(value, this.qkv, 'f32');
+    gates.apply(value, forms.f32 as DeviceBuffer);
+    return forms;
+  }
+
+  private recur(net: DeltaNet, stream: Stream): DeviceBuffer {
+    return (this.recurrent as RecurrentLayers).record(net, (value, y) => this.product(value, y, stream));
   }
 
   /** The products side by side in y, with their biases. */

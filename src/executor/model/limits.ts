@@ -20,6 +20,8 @@ export interface Limits {
   readonly kvBlocks: number;
   /** Of layers that see so many positions alone; undefined where no layer ever hides one. */
   readonly windowed?: WindowLimits | undefined;
+  /** Slots have states beside their blocks, which each row changes: see `RecurrentStates`. */
+  readonly isRecurrent?: boolean;
   /** Element type of the KV cache. */
   readonly kvCacheType: KvCacheType;
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */

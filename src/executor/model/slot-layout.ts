@@ -82,3 +82,14 @@ export function emptySlots(arena: SlotArena): Int32Array {
   words[arena.historyOffset + (arena.slots - 1) * (1 + 2 * arena.historyEntries)] = -1;
   return words;
 }
+
+/** Copies of the states of all slots, two each, those of the null slot included. */
+export const stateCopies = ({ maxSequences }: Pick<Limits, 'maxSequences'>): number => 2 * (maxSequences + 1);
+
+/** The states of the null slot. */
+export function nullStates({ maxSequences }: Pick<Limits, 'maxSequences'>): {
+  readonly source: number;
+  readonly target: number;
+} {
+  return { source: 2 * maxSequences, target: 2 * maxSequences + 1 };
+}

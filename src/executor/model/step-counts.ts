@@ -13,5 +13,7 @@ export const COUNT_TILES = 6;
 export const COUNT_SPLIT_ROWS = 7;
 /** Whether rows are masked: 1, or 0. */
 export const COUNT_MASKED = 8;
+/** Slices, of a model whose layers have states. */
+export const COUNT_SLICES = 9;
 /** How many there are. */
-export const STEP_COUNTS = 9;
+export const STEP_COUNTS = 10;

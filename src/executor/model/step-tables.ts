@@ -1,5 +1,5 @@
 import { type Allocator, bufferFrom, type DeviceBuffer } from '../device/device.js';
-import { OUTPUT_WORDS } from '../kernels/index.js';
+import { OUTPUT_WORDS, SLICE_WORDS } from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import { slotArena } from './slot-layout.js';
 
@@ -13,7 +13,8 @@ const MAX_WRITES = 65_536;
  * The small tables of one step, in one range of device memory so that one copy brings them all.
  *
  *   [counts 16] [row_token] [row_position] [row_slot] (max_step_tokens each) [sample_row max_sequences]
- *   [prompt_target 2 * max_sequences] [tiles 2 * max_step_tokens] [writes ...]
+ *   [prompt_target 2 * max_sequences] [tiles 2 * max_step_tokens] [row_slice max_step_tokens] [slices SLICE_WORDS *
+ *   max_sequences] [writes ...], the slices of models whose layers have states alone
  *
  * All words are int32. Slot writes come last: only those a step has are copied.
  */
@@ -33,6 +34,10 @@ export class StepTables {
     readonly promptTarget: number;
     /** Pairs of first row and number of rows: consecutive positions of one slot. */
     readonly tiles: number;
+    /** Of each row, which of the slices it is of. */
+    readonly rowSlice: number;
+    /** First row, rows, the states that it goes from and to: `SLICE_WORDS` each. */
+    readonly slices: number;
     readonly writePairs: number;
   };
   /** (index, value) pairs that the tables hold. A step that has more writes the others before it; see `StepRunner`. */
@@ -48,7 +53,8 @@ export class StepTables {
 
   constructor(device: Allocator, limits: Limits) {
     const rows = 16;
-    const { maxStepTokens, maxSequences } = limits;
+    const { maxStepTokens, maxSequences, isRecurrent = false } = limits;
+    const slices = rows + 5 * maxStepTokens + 3 * maxSequences;
     this.offsets = {
       tokens: 0,
       samples: 1,
@@ -60,7 +66,9 @@ export class StepTables {
       sampleRow: rows + 3 * maxStepTokens,
       promptTarget: rows + 3 * maxStepTokens + maxSequences,
       tiles: rows + 3 * maxStepTokens + 3 * maxSequences,
-      writePairs: rows + 5 * maxStepTokens + 3 * maxSequences,
+      rowSlice: slices,
+      slices: slices + Number(isRecurrent) * maxStepTokens,
+      writePairs: slices + Number(isRecurrent) * (maxStepTokens + SLICE_WORDS * maxSequences),
     };
     this.maxWrites = Math.min(slotArena(limits).words, MAX_WRITES + 16 * maxSequences);
     this.words = this.offsets.writePairs + 2 * this.maxWrites;

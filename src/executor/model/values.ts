@@ -5,7 +5,7 @@ import type { MatrixRef, VectorRef } from './tensors.js';
  * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
-export type Value = Norm | Linear | Attention | Gated | Scaled | Sum | Experts | RowGated;
+export type Value = Norm | Linear | Attention | DeltaNet | Gated | Scaled | Sum | Experts | RowGated;
 
 /** The residual stream as it is when the value is computed. */
 export const x = { kind: 'residual' } as const;
@@ -68,8 +68,10 @@ export interface Attention {
   readonly kind: 'attention';
   /** Whose keys and values it reads and appends. */
   readonly layer: number;
-  /** q, k and v of each row: `[rows, heads + 2 · kv_heads, head_dim]`. */
+  /** q, k and v of each row: `[rows, heads + 2 · kv_heads, head_dim]`; where it is gated each head of q has its gate behind it. */
   readonly qkv: Linear;
+  /** What a head attends to is multiplied by the sigmoid of its gate. */
+  readonly isGated?: true | undefined;
   readonly heads: number;
   /** Each is shared by heads / kvHeads heads. */
   readonly kvHeads: number;
@@ -84,6 +86,33 @@ export interface Attention {
   /** q and k are normalized before they are turned. */
   readonly headNorms: HeadNorms | undefined;
   readonly rope: Rope;
+}
+
+/**
+ * Gated delta net over the rows of a sequence, each of which changes a state that stays: `[rows, value_heads, dim]`; Yang,
+ * Kautz & Hatamizadeh (2025). With q, k and v convolved along the rows, and q and k of length 1:
+ * S *= e^(rate · ln(1 + e^(alpha + bias))); S += sigmoid(beta) (v - S k) kᵀ; and of S q / √dim, the norm of each head times
+ * silu(gate).
+ */
+export interface DeltaNet {
+  readonly kind: 'delta-net';
+  /** Whose state it is, counted among such layers. */
+  readonly layer: number;
+  /** Of each row, side by side: q and k, `[key_heads, dim]`; v and gate, `[value_heads, dim]`; beta and alpha, `[value_heads]`. */
+  readonly of: Linear;
+  /** Value head i takes the key head i mod keyHeads. */
+  readonly keyHeads: number;
+  readonly valueHeads: number;
+  readonly dim: number;
+  /** `[(2 · key_heads + value_heads) · dim, 4]`: of a row and the three before it, its own last. */
+  readonly convolution: VectorRef;
+  /** `[value_heads]`, below zero. */
+  readonly rate: VectorRef;
+  /** `[value_heads]` */
+  readonly bias: VectorRef;
+  /** `[dim]`, of the norm of each head. */
+  readonly norm: VectorRef;
+  readonly epsilon: number;
 }
 
 /** RMS norms of q and k. */
@@ -196,6 +225,8 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
       return value.weights.reduce((sum, { rows }) => sum + rows, 0);
     case 'attention':
       return value.heads * value.headDim;
+    case 'delta-net':
+      return value.valueHeads * value.dim;
     case 'gated':
       return columnsOf(value.of, hidden) / 2;
   }
@@ -217,3 +248,7 @@ export function* withInputs(value: Residual | Value): Generator<Value> {
 export function* valuesOf({ additions, logits }: ModelGraph): Generator<Value> {
   for (const value of [...additions, logits]) yield* withInputs(value);
 }
+
+/** Layers of a model that have keys and values: its attentions count them from 0 on. */
+export const kvLayers = (graph: ModelGraph): number =>
+  Math.max(0, ...[...valuesOf(graph)].map((value) => (value.kind === 'attention' ? value.layer + 1 : 0)));

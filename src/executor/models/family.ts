@@ -1,8 +1,11 @@
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
+import type { Recurrent } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
+import { DELTA_TAPS } from '../kernels/index.js';
 import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
+  type DeltaNet,
   type Experts,
   type Gated,
   type HeadNorms,
@@ -30,6 +33,8 @@ export interface AttentionOptions {
   /** Whether it sees the latest positions alone. */
   readonly isWindowed?: boolean;
   readonly sinks?: VectorRef;
+  /** Each head of q has its gate behind it. */
+  readonly isGated?: true;
 }
 
 /** What a family composes its layers of; sizes that all layers share are filled in from the model's parameters. */
@@ -87,6 +92,57 @@ export class Layers {
       [`${block}.attn_v`, kvHeads * headDim],
     ] as const;
     return this.project(parts, this.model.hiddenSize, of);
+  }
+
+  /** The same, where `attn_q` has the gate of each head behind it. */
+  gatedQkv(block: string, of: Residual | Value): Linear {
+    const { heads, kvHeads, headDim } = this.model;
+    const parts = [
+      [`${block}.attn_q`, 2 * heads * headDim],
+      [`${block}.attn_k`, kvHeads * headDim],
+      [`${block}.attn_v`, kvHeads * headDim],
+    ] as const;
+    return this.project(parts, this.model.hiddenSize, of);
+  }
+
+  /** The layer among those of its kind: among gated delta nets, or among layers with keys and values. */
+  amongItsKind(layer: number): number {
+    const { layers } = this.recurrent;
+    return layers.slice(0, layer).filter((isNet) => isNet === layers[layer]).length;
+  }
+
+  isDeltaNet(layer: number): boolean {
+    return this.recurrent.layers[layer] === true;
+  }
+
+  /** The block's `ssm_out` of its gated delta net. */
+  deltaNet(block: string, layer: number, of: Residual | Value): Linear {
+    const { hiddenSize, rmsNormEpsilon: epsilon } = this.model;
+    const { keyHeads, valueHeads, dim } = this.recurrent;
+    const [values, channels] = [valueHeads * dim, (2 * keyHeads + valueHeads) * dim];
+    const projected = [
+      [`${block}.attn_qkv`, channels],
+      [`${block}.attn_gate`, values],
+      [`${block}.ssm_beta`, valueHeads],
+      [`${block}.ssm_alpha`, valueHeads],
+    ] as const;
+    const net: DeltaNet = {
+      kind: 'delta-net',
+      layer: this.amongItsKind(layer),
+      of: this.project(projected, hiddenSize, of),
+      ...{ keyHeads, valueHeads, dim, epsilon },
+      convolution: this.tensors.vectors(`${block}.ssm_conv1d.weight`, channels, DELTA_TAPS),
+      rate: this.tensors.vector(`${block}.ssm_a`, valueHeads),
+      bias: this.tensors.vector(`${block}.ssm_dt.bias`, valueHeads),
+      norm: this.tensors.vector(`${block}.ssm_norm.weight`, dim),
+    };
+    return this.project([[`${block}.ssm_out`, hiddenSize]], values, net);
+  }
+
+  private get recurrent(): Recurrent {
+    const { recurrent } = this.model.traits;
+    if (recurrent === undefined) throw new Error(`${this.model.architecture} has no recurrent layers`);
+    return recurrent;
   }
 
   /** The block's `attn_output` of what its heads attended to. */
@@ -182,7 +238,7 @@ export class Layers {
     layer: number,
     qkv: Linear,
     rope: Rope,
-    { headNorms, isWindowed = false, sinks }: AttentionOptions = {},
+    { headNorms, isWindowed = false, sinks, isGated }: AttentionOptions = {},
   ): Attention {
     const { heads, kvHeads, headDim, contextLength, traits } = this.model;
     const scale = traits.attentionScale ?? 1 / Math.sqrt(headDim);
@@ -190,7 +246,8 @@ export class Layers {
     // What no context outgrows hides nothing.
     const window = size < contextLength ? size : undefined;
     const softcap = traits.attentionSoftcap;
-    return { kind: 'attention', layer, qkv, heads, kvHeads, headDim, scale, window, softcap, rope, headNorms, sinks };
+    const shape = { heads, kvHeads, headDim, scale, window, softcap };
+    return { kind: 'attention', layer, qkv, isGated, ...shape, rope, headNorms, sinks };
   }
 
   isWindowed(layer: number): boolean {

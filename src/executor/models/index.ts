@@ -22,6 +22,7 @@ import { qwen2 } from './qwen2.js';
 import { qwen2moe } from './qwen2moe.js';
 import { qwen3 } from './qwen3.js';
 import { qwen3moe } from './qwen3moe.js';
+import { qwen35, qwen35moe } from './qwen35.js';
 import { smollm3 } from './smollm3.js';
 
 /** Every family, by the name that its files have. */
@@ -44,6 +45,8 @@ export const families: Readonly<Record<ArchitectureName, Family>> = {
   qwen2moe,
   qwen3,
   qwen3moe,
+  qwen35,
+  qwen35moe,
   smollm3,
 };
 

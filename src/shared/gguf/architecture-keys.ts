@@ -81,6 +81,12 @@ export class ArchitectureKeys {
     return flags.length === value.length ? flags : this.fail(key, 'is a list of something other than booleans');
   }
 
+  /** A list of numbers. */
+  numbers(key: string): readonly number[] | undefined {
+    const values = this.file.metadata.numbers(this.fullKey(key));
+    return values && Array.from(values);
+  }
+
   optionalString(key: string): string | undefined {
     return this.file.metadata.string(this.fullKey(key));
   }

@@ -1,5 +1,6 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
 import type { ModelParameters } from './model-parameters.js';
+import { checkRopeSections, type Recurrent, readRecurrent } from './recurrent.js';
 
 /** The architectures that can run, as `general.architecture` names them. */
 export const ARCHITECTURES = [
@@ -22,6 +23,8 @@ export const ARCHITECTURES = [
   'granitemoe',
   'glm4moe',
   'gpt-oss',
+  'qwen35',
+  'qwen35moe',
 ] as const;
 export type ArchitectureName = (typeof ARCHITECTURES)[number];
 
@@ -47,6 +50,8 @@ export interface Traits {
   readonly temperature?: { readonly scale: number; readonly length: number };
   /** No layer turns its queries and keys. */
   readonly isUnturned?: true;
+  /** Layers that have a state instead of keys and values. */
+  readonly recurrent?: Recurrent;
 }
 
 export interface Window {
@@ -97,6 +102,8 @@ const READERS: Readonly<Record<ArchitectureName, TraitsReader>> = {
   granitemoe: readGranite,
   glm4moe: none,
   'gpt-oss': (keys, model) => readWindow(keys, model, { period: 2 }),
+  qwen35: readHybrid,
+  qwen35moe: readHybrid,
   mistral3: (keys, { originalContextLength: length }) => {
     const scale = positiveOrNone(keys, 'attention.temperature_scale', SCALE);
     return scale === undefined ? {} : { temperature: { scale, length } };
@@ -134,6 +141,11 @@ function readWindow(
     typeof pattern === 'number' ? pattern === 0 || layer % pattern < pattern - 1 : pattern[layer] === true;
   const windowed = Array.from({ length: layers }, (_, layer) => isWindowed(layer));
   return { window: { size, layers: windowed, ...(ropeFreqBase !== undefined && { ropeFreqBase }) } };
+}
+
+function readHybrid(keys: ArchitectureKeys, { layers, ropeDimensions }: ModelParameters): Traits {
+  checkRopeSections(keys, ropeDimensions);
+  return { recurrent: readRecurrent(keys, layers) };
 }
 
 function readGranite(keys: ArchitectureKeys): Traits {

@@ -33,6 +33,7 @@ const FORMS: Readonly<Record<string, Pick<Experts, 'scoring' | 'isNormalized'>>>
   granitemoe: { scoring: 'softmax', isNormalized: true },
   glm4moe: { scoring: 'sigmoid', isNormalized: false },
   'gpt-oss': { scoring: 'chosen', isNormalized: false },
+  qwen35moe: { scoring: 'softmax', isNormalized: true },
 };
 
 /** Of `expert_gating_func`. */
@@ -64,6 +65,12 @@ export function readExperts(keys: ArchitectureKeys, ffnSize: number): Experts | 
   switch (keys.architecture) {
     case 'qwen2moe':
       return { ...all, sharedFfnSize: keys.optionalCount('expert_shared_feed_forward_length') ?? ffnSize };
+    case 'qwen35moe':
+      return {
+        ...all,
+        ffnSize: keys.count('expert_feed_forward_length'),
+        sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
+      };
     case 'granitemoe':
       return { ...all, sharedFfnSize: keys.optionalNumber('expert_shared_feed_forward_length') ?? 0 };
     case 'glm4moe':

@@ -97,7 +97,11 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   const ropeScaling = readRopeScaling(keys);
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
-  const ffnSize = keys.count('feed_forward_length');
+  // Files whose every FFN is of experts may leave out a width that none has.
+  const ffnSize =
+    keys.optionalCount('feed_forward_length') ??
+    keys.optionalCount('expert_feed_forward_length') ??
+    keys.count('feed_forward_length');
   const experts = readExperts(keys, ffnSize);
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {

@@ -1,0 +1,150 @@
+import { bufferFrom, type DeviceBuffer, type DeviceScope } from '../device/device.js';
+import * as kernels from '../kernels/index.js';
+import type { LaunchPlanRecorder, Rows, StepCount } from '../kernels/launch-plan.js';
+import type { Limits } from '../model/limits.js';
+import { stateCopies } from '../model/slot-layout.js';
+import { COUNT_SLICES } from '../model/step-counts.js';
+import type { StepTables } from '../model/step-tables.js';
+import { type Attention, columnsOf, type DeltaNet, type Linear } from '../model/values.js';
+import type { Weights } from '../model/weights.js';
+
+/** What recurrent layers are recorded with. */
+export interface RecurrentSite {
+  readonly memory: DeviceScope;
+  readonly plan: LaunchPlanRecorder;
+  readonly tables: StepTables;
+  readonly limits: Limits;
+  readonly weights: Weights;
+}
+
+/** What a layer keeps of each copy of a slot's states. */
+interface LayerStates {
+  /** `[states, 3, channels]`: the last rows before the convolution. */
+  readonly kept: DeviceBuffer;
+  /** `[states, value_heads, dim, dim]` */
+  readonly states: DeviceBuffer;
+}
+
+const channelsOf = ({ keyHeads, valueHeads, dim }: DeltaNet): number => (2 * keyHeads + valueHeads) * dim;
+
+/** Elements of one copy of a layer's states. */
+const elementsOf = (net: DeltaNet): { readonly kept: number; readonly states: number } => ({
+  kept: (kernels.DELTA_TAPS - 1) * channelsOf(net),
+  states: net.valueHeads * net.dim * net.dim,
+});
+
+/** Bytes that each slot's states take over all layers. */
+export function slotStateBytes(nets: readonly DeltaNet[]): number {
+  const elements = nets.map(elementsOf).reduce((sum, { kept, states }) => sum + kept + states, 0);
+  return 2 * elements * Float32Array.BYTES_PER_ELEMENT;
+}
+
+/**
+ * Gated delta nets, and attention whose heads are gated, as the models have it that mix both. Rows of a sequence go through a
+ * net one after the other, in steps of any size, from the state that the slice before left.
+ */
+export class RecurrentLayers {
+  private readonly layers: readonly LayerStates[];
+  /** What a net is computed of, `[rows, columns of its product]`. */
+  private readonly projected: DeviceBuffer;
+  /** `[rows, channels]` */
+  private readonly convolved: DeviceBuffer;
+  /** `[rows, value_heads, dim]` */
+  private readonly out: DeviceBuffer;
+  private readonly slices: StepCount;
+
+  /** @param nets of the model, by their layers; at least one */
+  constructor(
+    private readonly site: RecurrentSite,
+    nets: readonly DeltaNet[],
+    private readonly tokens: Rows,
+  ) {
+    const { memory, limits } = site;
+    const f32 = (elements: number) => memory.allocate('f32', elements);
+    const most = (size: (net: DeltaNet) => number) => limits.maxStepTokens * Math.max(...nets.map(size));
+    const copies = stateCopies(limits);
+    this.layers = nets.map((net) => {
+      const { kept, states } = elementsOf(net);
+      return { kept: f32(copies * kept), states: f32(copies * states) };
+    });
+    this.projected = f32(most(({ of }) => columnsOf(of, 0)));
+    this.convolved = f32(most(channelsOf));
+    this.out = f32(most((net) => columnsOf(net, 0)));
+    this.slices = { index: COUNT_SLICES, max: limits.maxSequences };
+  }
+
+  /** The net's rows in f32. @param product writes the products side by side */
+  record(net: DeltaNet, product: (value: Linear, y: DeviceBuffer) => void): DeviceBuffer {
+    const { plan, tables, weights, limits } = this.site;
+    const { keyHeads: key_heads, valueHeads: value_heads, dim, epsilon: eps } = net;
+    const { kept, states } = this.layers[net.layer] as LayerStates;
+    const columns = columnsOf(net.of, 0);
+    const [values, channels] = [columnsOf(net, 0), channelsOf(net)];
+    const from = (column: number) => bufferFrom(this.projected, column);
+    const slices = tables.at('slices');
+    const dims = { rows: this.tokens.count, states: stateCopies(limits), slices: this.slices };
+    product(net.of, this.projected);
+    plan.launch(
+      kernels.deltaConv,
+      {
+        ...{ x: this.projected, x_stride: columns, weight: weights.vector(net.convolution), kept },
+        ...{ row_slice: tables.at('rowSlice'), slices, y: this.convolved, key_heads, value_heads, dim, eps },
+      },
+      dims,
+    );
+    plan.launch(
+      kernels.deltaNet(dim),
+      {
+        ...{ qkv: this.convolved, rate: weights.vector(net.rate), bias: weights.vector(net.bias), states, slices },
+        ...{ beta: from(channels + values), alpha: from(channels + values + value_heads), gate_stride: columns },
+        ...{ y: this.out, key_heads, value_heads },
+      },
+      dims,
+    );
+    const gate = { gate: from(channels), gate_stride: columns };
+    plan.launch(
+      kernels.gatedNorm,
+      { x: this.out, ...gate, weight: weights.vector(net.norm), heads: value_heads, dim, eps },
+      { rows: this.tokens.count },
+    );
+    return this.out;
+  }
+}
+
+/** Attention whose heads of q bring a gate each. */
+export class QueryGates {
+  /** `[rows, 2 * heads + 2 * kv_heads, head_dim]` */
+  readonly gatedQkv: DeviceBuffer;
+  /** `[rows, heads, head_dim]` */
+  private readonly gates: DeviceBuffer;
+
+  /** @param attentions gated ones; at least one */
+  constructor(
+    private readonly plan: LaunchPlanRecorder,
+    memory: DeviceScope,
+    attentions: readonly Attention[],
+    private readonly tokens: Rows,
+  ) {
+    const most = (size: (value: Attention) => number) => tokens.count.max * Math.max(...attentions.map(size));
+    this.gatedQkv = memory.allocate(
+      'f32',
+      most(({ qkv }) => columnsOf(qkv, 0)),
+    );
+    this.gates = memory.allocate(
+      'f32',
+      most((value) => columnsOf(value, 0)),
+    );
+  }
+
+  /** qkv = what {@link gatedQkv} holds, without the gates. */
+  split({ heads, kvHeads: kv_heads, headDim: head_dim }: Attention, qkv: DeviceBuffer): void {
+    const values = { gated: this.gatedQkv, qkv, gate: this.gates, heads, kv_heads, head_dim };
+    this.plan.launch(kernels.splitQueryGates, values, { rows: this.tokens.count });
+  }
+
+  /** y *= the sigmoid of the gates */
+  apply(value: Attention, y: DeviceBuffer): void {
+    const values = { y, gate: this.gates, columns: columnsOf(value, 0) };
+    this.plan.launch(kernels.sigmoidGate, values, { rows: this.tokens.count });
+  }
+}

@@ -1,0 +1,32 @@
+import { type Family, Layers } from './family.js';
+
+/**
+ * qwen35: of four layers three are gated delta nets and one is attention, whose heads gate what they attend to and turn a part
+ * of themselves. `post_attention_norm` is the norm before the FFN. Qwen3.5, Qwen3.6.
+ */
+export const qwen35: Family = {
+  name: 'qwen35',
+
+  build(model, tensors) {
+    const l = new Layers(model, tensors);
+    const rope = l.rope('halves');
+    return {
+      embedding: l.embedding(),
+      additions: l.eachBlock((block, index) => {
+        const normed = l.rmsNorm(`${block}.attn_norm`);
+        const attended = () => {
+          const options = { headNorms: l.headNorms(block), isGated: true } as const;
+          return l.attended(block, l.attention(l.amongItsKind(index), l.gatedQkv(block, normed), rope, options));
+        };
+        return [
+          l.isDeltaNet(index) ? l.deltaNet(block, index, normed) : attended(),
+          l.ffn(block, index, l.rmsNorm(`${block}.post_attention_norm`)),
+        ];
+      }),
+      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
+    };
+  },
+};
+
+/** qwen35moe: qwen35 with experts for MLPs, and one more that every row is sent to. */
+export const qwen35moe: Family = { ...qwen35, name: 'qwen35moe' };

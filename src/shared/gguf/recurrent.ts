@@ -1,0 +1,59 @@
+import type { ArchitectureKeys } from './architecture-keys.js';
+
+/** Rows that the convolution sees, as kernels have it (`DELTA_TAPS` of src/executor/kernels/delta-net.ts). */
+const CONVOLUTION = 4;
+
+/** Gated delta nets in place of most attention layers; Yang, Kautz & Hatamizadeh (2025). */
+export interface Recurrent {
+  /** Heads of q and k; value head i takes the key head i mod keyHeads. */
+  readonly keyHeads: number;
+  readonly valueHeads: number;
+  /** Width of a head; its state is as many rows of as many. */
+  readonly dim: number;
+  /** Which layers have a state, and no keys and values. */
+  readonly layers: readonly boolean[];
+}
+
+/**
+ * The nets of qwen35 and qwen35moe. Of every `full_attention_interval` layers the last has attention, the others are nets;
+ * a list of a boolean a layer says so itself.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` for a key that is missing or contradicts another, `MODEL_UNSUPPORTED` for a
+ *         convolution that there is no kernel for
+ */
+export function readRecurrent(keys: ArchitectureKeys, layers: number): Recurrent {
+  const [keyHeads, valueHeads] = [keys.count('ssm.group_count'), keys.count('ssm.time_step_rank')];
+  const dim = keys.count('ssm.state_size');
+  const inner = keys.count('ssm.inner_size');
+  const taps = keys.count('ssm.conv_kernel');
+  if (taps !== CONVOLUTION) keys.unsupported('ssm.conv_kernel', `is ${taps}; built is ${CONVOLUTION}`);
+  if (valueHeads % keyHeads !== 0) {
+    keys.fail('ssm.group_count', `is ${keyHeads}, which does not divide the ${valueHeads} value heads`);
+  }
+  if (inner !== valueHeads * dim)
+    keys.fail('ssm.inner_size', `is ${inner}, not ${valueHeads} heads of ${dim} elements`);
+  const interval = keys.optionalCount('full_attention_interval') ?? 4;
+  const listed = keys.numberOrBooleans('attention.recurrent_layers');
+  if (typeof listed === 'number') keys.fail('attention.recurrent_layers', `is ${listed}, no list of a boolean a layer`);
+  if (listed !== undefined && listed.length < layers) {
+    keys.fail('attention.recurrent_layers', `has ${listed.length} entries for ${layers} layers`);
+  }
+  const isNet = (layer: number): boolean => listed?.[layer] ?? (layer + 1) % interval !== 0;
+  return { keyHeads, valueHeads, dim, layers: Array.from({ length: layers }, (_, layer) => isNet(layer)) };
+}
+
+/**
+ * Which of a position's three numbers turns each pair of a head, interleaved; of text all three are the same, and nothing
+ * follows from it. Pairs that no section covers would not be turned.
+ *
+ * @throws RocmForgeError `GGUF_INVALID` where it is missing, `MODEL_UNSUPPORTED` where pairs are left out
+ */
+export function checkRopeSections(keys: ArchitectureKeys, ropeDimensions: number): void {
+  const key = 'rope.dimension_sections';
+  const sections = keys.numbers(key) ?? keys.fail(key, 'is missing');
+  const size = sections.reduce((sum, section) => sum + section, 0);
+  const isCovered = (pair: number): boolean => pair % size < 3 * (sections[(pair % size) % 3] ?? 0);
+  const pairs = Array.from({ length: ropeDimensions / 2 }, (_, pair) => pair);
+  if (sections.every((section) => section >= 0) && size > 0 && pairs.every(isCovered)) return;
+  keys.unsupported(key, `is ${sections}, which leaves out some of the ${pairs.length} pairs that are turned`);
+}
