@@ -324,6 +324,7 @@ export class ExecutorService {
       maxContext: limits.maxContext,
       maxSequences: limits.maxSequences,
       maskIds: maskIdsFor(limits.maxSequences),
+      recurrent: limits.isRecurrent ?? false,
       maxStepTokens: limits.maxStepTokens,
       kvBlocks: limits.kvBlocks,
       kvBlockTokens: KV_BLOCK_TOKENS,

@@ -106,6 +106,7 @@ export class FakeExecutor {
       epoch,
       fingerprint,
       maskIds: 64 + 4 * maxSequences,
+      recurrent: false,
       ...this.claims,
     });
     const { kvBlocks } = claimed;

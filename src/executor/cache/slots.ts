@@ -171,6 +171,8 @@ export class SlotTable {
     if (missing === undefined) return false;
     if (position === missing && count === 1) return true;
     const sampled = position + (ids === undefined ? count : 1);
+    // States are those before the slice that was late, which may be cut now.
+    if (this.limits.isRecurrent && sampled < missing) return false;
     if (sampled !== missing) {
       throw protocolError(
         `positions ${position} to ${position + count} of slot ${index}, whose token ${missing} is missing`,

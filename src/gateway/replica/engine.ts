@@ -138,10 +138,10 @@ export class Engine implements Backend {
 
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
-    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks } = session.model;
+    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent: isRecurrent } = session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
     const { prefixCache } = this.options;
-    const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, prefixCache });
+    const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, prefixCache });
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
       const control = controlSequence();

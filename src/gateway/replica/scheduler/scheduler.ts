@@ -29,6 +29,8 @@ export interface SchedulerOptions {
   readonly kvBlocks: number;
   /** Of layers with a window; absent where there are none. */
   readonly windowed?: WindowLimits | undefined;
+  /** Slots have states: a sequence goes on where its last slice ended, or from its start. */
+  readonly isRecurrent?: boolean;
   /** Look for prompts' beginnings among blocks that were computed before; default true. */
   readonly prefixCache?: boolean;
 }
@@ -71,7 +73,9 @@ export class Scheduler {
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
     this.windows = new WindowBlocks(options.windowed, options.maxStepTokens);
-    this.cache = new PrefixCache(this.blocks, this.windows, options.prefixCache ?? true);
+    // Blocks have no states: nobody could go on behind another's.
+    const prefixCache = (options.prefixCache ?? true) && !options.isRecurrent;
+    this.cache = new PrefixCache(this.blocks, this.windows, prefixCache);
     this.slots = new Slots(options.maxSequences);
   }
 
@@ -99,12 +103,13 @@ export class Scheduler {
   }
 
   /** Whether it was made for an executor that holds just as much. */
-  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed }: SchedulerOptions): boolean {
+  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent }: SchedulerOptions): boolean {
     const { options } = this;
     return (
       maxSequences === options.maxSequences &&
       maxStepTokens === options.maxStepTokens &&
       kvBlocks === options.kvBlocks &&
+      isRecurrent === options.isRecurrent &&
       windowed?.window === options.windowed?.window &&
       windowed?.blocks === options.windowed?.blocks
     );
@@ -256,7 +261,8 @@ export class Scheduler {
     sampled: readonly (number | undefined)[],
   ): number {
     if (sampled.length > 0 && sampled[0] === undefined) {
-      sequence.missed(position + count - 1);
+      // Its states are those before the slice.
+      sequence.missed(this.options.isRecurrent ? position : position + count - 1);
       this.counters.lateMasks += 1;
       return 0;
     }
@@ -329,6 +335,8 @@ export class Scheduler {
    * `coming` the sequence has no slice at all: what they follow is waited for.
    */
   private guessesOf(sequence: Sequence, most: number): readonly Guess[] | 'coming' | undefined {
+    // States would have learnt wrong ones.
+    if (this.options.isRecurrent) return undefined;
     if (sequence.behind !== 1 || (sequence.lookup === undefined && !sequence.saysToken)) return undefined;
     const guesses = sequence.guesses(most);
     if (guesses === 'coming') return guesses;

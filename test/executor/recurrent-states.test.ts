@@ -1,0 +1,174 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { SlotTable } from '../../src/executor/cache/slots.js';
+import { NO_STATE } from '../../src/executor/kernels/index.js';
+import { slotStateBytes } from '../../src/executor/layers/recurrent-layers.js';
+import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
+import { valuesOf } from '../../src/executor/model/values.js';
+import { openDevice } from '../../src/executor/open-device.js';
+import { StepRunner } from '../../src/executor/step-runner.js';
+import {
+  ExecuteRequest,
+  type ExecuteResponse,
+  type Slice,
+  SlotOpen,
+} from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { encodeSampling, NEUTRAL_SAMPLING } from '../../src/shared/sampling-schema.js';
+import { writeRandomFamily } from '../support/random-model.js';
+
+const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buffer);
+const PROMPT = Array.from({ length: 40 }, (_, i) => 3 + ((i * 37) % 200));
+const TOKENS = 30;
+const nothing = () => undefined;
+const slice = (position: number, count: number, rest: Partial<Slice> = {}): Slice => ({
+  ...{ slot: 0, position, count, sample: false, promptLogprobs: false, mask: undefined },
+  ...rest,
+});
+
+describe('a slice of a slot with states', () => {
+  const limits = {
+    ...{ maxContext: 64, maxSequences: 3, maxStepTokens: 64, kvBlocks: 20 },
+    ...({ kvCacheType: 'f16', attention: 'fused', isRecurrent: true } as const),
+  };
+  const opened = (...slots: number[]): SlotTable => {
+    const table = new SlotTable(limits, 300);
+    for (const slot of slots) {
+      const sampling = encodeSampling({ ...NEUTRAL_SAMPLING, constrained: 1 });
+      const blocks = { blockIds: words(1 + 4 * slot, 2 + 4 * slot, 3 + 4 * slot) };
+      table.open(
+        { ...SlotOpen.create(), slot, tokenIds: words(...PROMPT), promptTokens: 40, ...blocks, sampling },
+        nothing,
+      );
+    }
+    return table;
+  };
+  const refusal = (what: RegExp) =>
+    expect.objectContaining({ reason: 'EXECUTOR_PROTOCOL', message: expect.stringMatching(what) });
+
+  it('reads one copy and writes the other, and begins with none', () => {
+    const table = opened(0, 2);
+    expect(table.states(slice(0, 5), false)).toEqual({ source: NO_STATE, target: 0 });
+    expect(table.states(slice(5, 3), false)).toEqual({ source: 0, target: 1 });
+    expect(table.states(slice(8, 1), false)).toEqual({ source: 1, target: 0 });
+    expect(table.states(slice(0, 7, { slot: 2 }), false)).toEqual({ source: NO_STATE, target: 4 });
+    expect(table.states(slice(7, 7, { slot: 2 }), false)).toEqual({ source: 4, target: 5 });
+  });
+
+  it('may be sent again, cut otherwise, once another is behind it no more', () => {
+    const table = opened(0);
+    table.states(slice(0, 5), false);
+    expect(table.states(slice(5, 9), false)).toEqual({ source: 0, target: 1 });
+    expect(table.states(slice(5, 4), false)).toEqual({ source: 0, target: 1 });
+    expect(table.states(slice(9, 5), false)).toEqual({ source: 1, target: 0 });
+    expect(() => table.states(slice(5, 9), false)).toThrow(
+      refusal(/from 5 on of slot 0, whose states are of 14 and 9/),
+    );
+  });
+
+  it('is refused where neither copy stands, and where another sequence had the slot', () => {
+    const table = opened(0);
+    expect(() => table.states(slice(5, 1), false)).toThrow(refusal(/whose states are of none and none/));
+    table.states(slice(0, 5), false);
+    for (const position of [1, 4, 6])
+      expect(() => table.states(slice(position, 1), false)).toThrow(refusal(/of slot 0/));
+    table.close(0);
+    expect(() => table.states(slice(5, 1), false)).toThrow(refusal(/slot 0 is not open/));
+  });
+
+  it('leaves the copies alone when nothing comes of it', () => {
+    const table = opened(0);
+    table.states(slice(0, 5), false);
+    expect(table.states(slice(5, 1), true)).toEqual({ source: 6, target: 7 });
+    expect(table.states(slice(5, 1), false)).toEqual({ source: 0, target: 1 });
+  });
+
+  it('has no guesses', () => {
+    const guessed = slice(40, 2, { sample: true, tokenIds: words(1, 2) });
+    expect(() => opened(0).rows(guessed, nothing)).toThrow(refusal(/guesses of slot 0, whose states cannot/));
+  });
+});
+
+describe('a recurrent model', () => {
+  const device = openDevice({ kind: 'host' });
+  const SEQUENCES = 3;
+  let model: LoadedModel;
+  let epoch = 0n;
+  beforeAll(async () => {
+    const limits = { maxContext: 128, maxSequences: SEQUENCES, maxStepTokens: 64, kvMemoryBytes: 0 };
+    const path = writeRandomFamily('qwen35');
+    model = await loadModel(device, { path, kvCacheType: 'f16', fingerprint: '', ...limits }, nothing);
+  });
+  afterAll(() => model.release());
+
+  /** A constrained sequence in slot 1, every token of which is allowed, driven as a gateway would. */
+  class Driver {
+    readonly runner = new StepRunner(device, model, ++epoch);
+    private readonly epoch = epoch;
+    private stepId = 0n;
+
+    open(constrained: 0 | 1): SlotOpen {
+      const blockIds = words(...Array.from({ length: 8 }, (_, i) => 9 + i));
+      const sampling = encodeSampling({ ...NEUTRAL_SAMPLING, constrained });
+      return { ...SlotOpen.create(), slot: 1, tokenIds: words(...PROMPT), promptTokens: 40, blockIds, sampling };
+    }
+
+    step(slices: readonly Slice[], parts: Partial<ExecuteRequest> = {}): Promise<ExecuteResponse> {
+      this.stepId += 1n;
+      const own = { stepId: this.stepId, epoch: this.epoch, slices: slices.map((each) => ({ ...each, slot: 1 })) };
+      return this.runner.submit({ ...ExecuteRequest.create(), ...own, ...parts });
+    }
+  }
+  const tokenOf = ({ outputs }: ExecuteResponse): number => outputs[0]!.tokenId;
+
+  async function plain(): Promise<number[]> {
+    const driver = new Driver();
+    const first = await driver.step([slice(0, 40, { sample: true })], { opens: [driver.open(0)] });
+    const tokens = [tokenOf(first)];
+    while (tokens.length < TOKENS)
+      tokens.push(tokenOf(await driver.step([slice(39 + tokens.length, 1, { sample: true })])));
+    return tokens;
+  }
+
+  it('has the same tokens where masks come too late: of a prompt’s slice, sent again in others, and of rows after it', async () => {
+    const expected = await plain();
+    const driver = new Driver();
+    const all = { id: 1, allowed: Buffer.alloc(4 * Math.ceil(model.forward.model.vocabularySize / 32), 0xff) };
+    const pending = { sample: true, mask: { id: 0 } };
+    const known = { sample: true, mask: { id: 1 } };
+    await driver.step([slice(0, 10)], { opens: [driver.open(1)], masks: [all] });
+    const missed = driver.step([slice(10, 30, pending)]);
+    const behind = driver.step([slice(40, 1, pending)]);
+    expect((await missed).outputs[0]!.late).toBe(true);
+    expect((await behind).outputs[0]!.late).toBe(true);
+    await driver.step([slice(10, 12)]);
+    const tokens = [tokenOf(await driver.step([slice(22, 18, known)]))];
+    let late = 0;
+    while (tokens.length < TOKENS) {
+      const position = 39 + tokens.length;
+      if (tokens.length % 3 === 1) {
+        const [one, another] = [
+          driver.step([slice(position, 1, pending)]),
+          driver.step([slice(position + 1, 1, pending)]),
+        ];
+        expect((await one).outputs[0]!.late).toBe(true);
+        expect((await another).outputs[0]!.late).toBe(true);
+        late += 1;
+      }
+      tokens.push(tokenOf(await driver.step([slice(position, 1, known)])));
+    }
+    expect(late).toBeGreaterThan(8);
+    expect(tokens).toEqual(expected);
+  });
+
+  it('refuses to go on from a position where no state stands', async () => {
+    const driver = new Driver();
+    await driver.step([slice(0, 10)], { opens: [driver.open(0)] });
+    await expect(driver.step([slice(9, 1, { sample: true })])).rejects.toThrow(/whose states are of 10 and none/);
+  });
+
+  it('keeps states beside the cache, two copies a slot, and keys and values of layers with attention alone', () => {
+    const nets = [...valuesOf(model.graph)].filter((value) => value.kind === 'delta-net');
+    // 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels, twice.
+    expect(slotStateBytes(nets)).toBe(3 * 2 * 4 * (4 * 32 * 32 + 3 * 256));
+    expect(model.forward.cache.blockBytes).toBe(2 * 1 * 16 * 2 * 32 * 2);
+  });
+});
