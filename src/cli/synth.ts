@@ -43,13 +43,20 @@ export function synth(options: SynthOptions): number {
   );
 }
 
+/** Rows that a net's convolution sees; of so many blocks the last has attention. */
+const [CONVOLUTION, ATTENTION_INTERVAL] = [4, 4];
+
 function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
   const key = (suffix: string) => `${shape.architecture}.${suffix}`;
   const u32 = (value: number): GgufValue => ({ type: 'u32', value });
   const f32 = (value: number): GgufValue => ({ type: 'f32', value });
+  const typed = (name: string, value: number | readonly number[]): GgufValue => {
+    if (typeof value !== 'number') return { type: 'i32s', value };
+    return name.endsWith('softcapping') ? f32(value) : u32(value);
+  };
   const keys = Object.entries(shape.parts?.keys ?? {}).map(([name, value]): [string, GgufValue] => [
     key(name),
-    name.endsWith('softcapping') ? f32(value) : u32(value),
+    typed(name, value),
   ]);
   const { tokens, types, merges, bos, eos } = syntheticVocabulary(shape.vocabulary);
   return {
@@ -71,6 +78,14 @@ function metadata(shape: ModelShape, name: string): Record<string, GgufValue> {
       [key('expert_count')]: u32(shape.experts.count),
       [key('expert_used_count')]: u32(shape.experts.used),
       ...(shape.experts.ffn !== shape.ffn && { [key('expert_feed_forward_length')]: u32(shape.experts.ffn) }),
+    }),
+    ...(shape.nets && {
+      [key('ssm.conv_kernel')]: u32(CONVOLUTION),
+      [key('ssm.state_size')]: u32(shape.nets.dim),
+      [key('ssm.group_count')]: u32(shape.nets.keyHeads),
+      [key('ssm.time_step_rank')]: u32(shape.nets.valueHeads),
+      [key('ssm.inner_size')]: u32(shape.nets.valueHeads * shape.nets.dim),
+      [key('full_attention_interval')]: u32(ATTENTION_INTERVAL),
     }),
     'tokenizer.ggml.model': { type: 'string', value: 'gpt2' },
     'tokenizer.ggml.pre': { type: 'string', value: shape.preTokenizer },
@@ -115,17 +130,34 @@ function tensors(shape: ModelShape, type: WeightType, weights: RandomWeights): T
       if (biases?.includes(name)) list.push(bias(`${block}.${name}.bias`, rows));
     };
     for (const name of norms) list.push(ones(`${block}.${name}`));
-    if (headNorms !== undefined) {
+    const { nets } = shape;
+    const isNet = nets !== undefined && (layer + 1) % ATTENTION_INTERVAL !== 0;
+    if (headNorms !== undefined && !isNet) {
       list.push(ones(`${block}.attn_q_norm`, headNorms === 'head' ? headDim : wide));
       list.push(ones(`${block}.attn_k_norm`, headNorms === 'head' ? headDim : narrow));
     }
-    if (joined?.includes('qkv')) project('attn_qkv', hidden, wide + 2 * narrow);
+    if (isNet) {
+      const { keyHeads, valueHeads, dim } = nets;
+      const [values, channels] = [valueHeads * dim, (2 * keyHeads + valueHeads) * dim];
+      project('attn_qkv', hidden, channels);
+      project('attn_gate', hidden, values);
+      project('ssm_beta', hidden, valueHeads);
+      project('ssm_alpha', hidden, valueHeads);
+      list.push({
+        ...vector(`${block}.ssm_conv1d.weight`, new Float32Array(CONVOLUTION * channels).fill(0.4)),
+        dims: [CONVOLUTION, channels],
+      });
+      list.push(vector(`${block}.ssm_a`, new Float32Array(valueHeads).fill(-0.3)));
+      list.push(bias(`${block}.ssm_dt.bias`, valueHeads));
+      list.push(ones(`${block}.ssm_norm`, dim));
+      project('ssm_out', values, hidden);
+    } else if (joined?.includes('qkv')) project('attn_qkv', hidden, wide + 2 * narrow);
     else {
-      project('attn_q', hidden, wide);
+      project('attn_q', hidden, (nets === undefined ? 1 : 2) * wide);
       project('attn_k', hidden, narrow);
       project('attn_v', hidden, narrow);
     }
-    project('attn_output', wide, hidden);
+    if (!isNet) project('attn_output', wide, hidden);
     if (shape.experts !== undefined) {
       const { count, ffn: width } = shape.experts;
       list.push(matrix('ffn_gate_inp', hidden, count, layer));

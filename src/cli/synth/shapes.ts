@@ -3,7 +3,7 @@ import type { ArchitectureName } from '../../shared/gguf/architecture-traits.js'
 /** What a family's files have that llama's have not. */
 interface FamilyParts {
   /** Keys without the architecture's prefix. */
-  readonly keys?: Readonly<Record<string, number>>;
+  readonly keys?: Readonly<Record<string, number | readonly number[]>>;
   /** Matrices of a block that have a bias. */
   readonly biases?: readonly string[];
   /** q, k and v in one matrix, gate and up. */
@@ -34,10 +34,16 @@ export interface ModelShape {
     /** Width of an expert. */
     readonly ffn: number;
   };
+  /** Gated delta nets in all blocks but every fourth, whose heads are gated. */
+  readonly nets?: {
+    readonly keyHeads: number;
+    readonly valueHeads: number;
+    readonly dim: number;
+  };
   /** The embedding is the output projection too. */
   readonly tied: boolean;
   /** Pre-tokenizer as llama.cpp names it. */
-  readonly preTokenizer: 'llama-bpe' | 'qwen2';
+  readonly preTokenizer: 'llama-bpe' | 'qwen2' | 'qwen35';
   /** Llama 3.1's divisors of RoPE's frequencies. */
   readonly ropeFactors?: {
     readonly factor: number;
@@ -72,6 +78,20 @@ const qwen3moe = (layers: number): ModelShape => ({
   ...{ ...qwen3, ...a3b, layers },
   ...{ architecture: 'qwen3moe', ffn: 6144, experts: { count: 128, used: 8, ffn: 768 } },
 });
+
+const qwen35 = {
+  architecture: 'qwen35',
+  headDim: 256,
+  vocabulary: 248_320,
+  context: 262_144,
+  ropeBase: 10_000_000,
+  preTokenizer: 'qwen35',
+  parts: {
+    headNorms: 'head',
+    norms: ['attn_norm', 'post_attention_norm'],
+    keys: { 'rope.dimension_count': 64, 'rope.dimension_sections': [11, 11, 10, 0] },
+  },
+} as const;
 
 /** Published models' shapes, from their config.json, and two small ones for tests. */
 export const SHAPES: Readonly<Record<string, ModelShape>> = {
@@ -118,6 +138,14 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...{ ...llama3, vocabulary: 32_000, context: 32_768, ropeBase: 1_000_000 },
     ...{ layers: 32, hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, tied: false },
     experts: { count: 8, used: 2, ffn: 14_336 },
+  },
+  'qwen3.5-0.8b': {
+    ...{ ...qwen35, layers: 24, hidden: 1024, ffn: 3584, heads: 8, kvHeads: 2, tied: true },
+    nets: { keyHeads: 16, valueHeads: 16, dim: 128 },
+  },
+  'qwen3.5-27b': {
+    ...{ ...qwen35, layers: 64, hidden: 5120, ffn: 17_408, heads: 24, kvHeads: 4, tied: false },
+    nets: { keyHeads: 16, valueHeads: 48, dim: 128 },
   },
   'gemma-2b': {
     ...gemma,
