@@ -18,7 +18,9 @@ const shortened = (cases: readonly ParityCase[]): ParityCase[] =>
 
 // The device simulates every thread: all families take minutes.
 const hashed =
-  process.env.ROCMFORGE_FAMILIES === 'all' ? RANDOM_FAMILY_NAMES : (['gemma3', 'phi3', 'olmo2', 'qwen3moe'] as const);
+  process.env.ROCMFORGE_FAMILIES === 'all'
+    ? RANDOM_FAMILY_NAMES
+    : (['gemma3', 'phi3', 'olmo2', 'qwen3moe', 'qwen35'] as const);
 
 describe.skipIf(missing !== undefined)('each family on a HIP device', () => {
   const double = new HipDouble();

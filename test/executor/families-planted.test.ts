@@ -1,8 +1,10 @@
 import path from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
+import type { MatrixRef } from '../../src/executor/model/tensors.js';
 import {
   type Attention,
+  type DeltaNet,
   type Experts,
   type ModelGraph,
   type Residual,
@@ -46,6 +48,8 @@ const ropes = (change: (rope: Attention['rope'], attention: Attention) => Partia
     return { rope: changed.get(key) as Attention['rope'] };
   });
 };
+const nets = (change: (net: DeltaNet) => Partial<DeltaNet>): Mistake =>
+  each((value) => (value.kind === 'delta-net' ? { ...value, ...change(value) } : value));
 const otherPairs = ropes(({ pairing }) => ({ pairing: pairing === 'halves' ? 'adjacent' : 'halves' }));
 const wholeHeads = ropes((_, { headDim }) => ({ dimensions: headDim }));
 /** Norms of what is added are taken for norms before the next layer: they are left out. */
@@ -197,6 +201,22 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'no shared expert': noSharedExpert,
     'adjacent pairs': otherPairs,
     'whole heads turned': wholeHeads,
+  },
+  qwen35: {
+    'adjacent pairs': otherPairs,
+    'whole heads turned': wholeHeads,
+    'no norms of heads': attentions(() => ({ headNorms: undefined })),
+    'alpha and beta taken for one another': nets(({ of }) => {
+      const [qkv, gate, beta, alpha] = of.weights as [MatrixRef, MatrixRef, MatrixRef, MatrixRef];
+      return { of: { ...of, weights: [qkv, gate, alpha, beta] } };
+    }),
+    'rate and bias taken for one another': nets(({ rate, bias }) => ({ rate: bias, bias: rate })),
+    'states of another layer': nets(({ layer }) => ({ layer: Math.max(0, layer - 1) })),
+  },
+  qwen35moe: {
+    'weights as the softmax gives them': routers(() => ({ isNormalized: false })),
+    'the shared expert without its gate': each((value) => (value.kind === 'row-gated' ? value.of : value)),
+    'no shared expert': noSharedExpert,
   },
   'gpt-oss': {
     'the softmax over all': routers(() => ({ scoring: 'softmax' })),

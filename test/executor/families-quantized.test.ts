@@ -9,7 +9,12 @@ import { openDevice } from '../../src/executor/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { float64Forward } from '../support/float64-forward.js';
 import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
-import { RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../support/random-families.js';
+import {
+  RANDOM_FAMILIES,
+  RANDOM_FAMILY_NAMES,
+  type RandomFamily,
+  type RandomFamilyName,
+} from '../support/random-families.js';
 import { layersOf } from '../support/random-model.js';
 
 const device = openDevice({ kind: 'host' });
@@ -56,11 +61,15 @@ function relative(row: Float32Array, reference: Float64Array): number {
 
 /**
  * What int8 activations amount to. A step is a 127th of the largest of 32 normal numbers, some 2.3 of their deviations, and
- * rounding is off by a step / √12. Each layer rounds what its four products take, the output once more: the root of as many such
- * errors; twice that, for what the gate multiplies. Weights are the numbers that their blocks stand for on both sides.
+ * rounding is off by a step / √12. Each layer rounds what its four products take, five with a shared expert, the output once
+ * more: the root of as many such errors; twice that, for what the gate multiplies. Weights are the numbers that their blocks
+ * stand for on both sides.
  */
-const boundOf = (family: RandomFamilyName): number =>
-  (2 * Math.sqrt(4 * layersOf(family) + 1) * 2.3) / 127 / Math.sqrt(12);
+function boundOf(name: RandomFamilyName): number {
+  const family: RandomFamily = RANDOM_FAMILIES[name];
+  const products = family.experts?.sharedFfn === undefined ? 4 : 5;
+  return (2 * Math.sqrt(products * layersOf(name) + 1) * 2.3) / 127 / Math.sqrt(12);
+}
 
 describe('a quantized model of each family, fed the same tokens, gives the logits of double precision', () => {
   it.each(each)('%s in %s', async (family, weights) => {

@@ -4,6 +4,7 @@ import { countsOf, GraphBuckets } from '../../src/executor/graph-buckets.js';
 import {
   COUNT_DRAWS,
   COUNT_SAMPLES,
+  COUNT_SLICES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
@@ -77,11 +78,12 @@ describe('the sizes of captured graphs', () => {
 
   it('are counts of a step whose rows are all drawn from', () => {
     const counts = countsOf({ rows: 8, splits: 4 });
-    for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SPLIT_ROWS]) expect(counts[index]).toBe(8);
+    for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SLICES, COUNT_SPLIT_ROWS])
+      expect(counts[index]).toBe(8);
     expect(counts[COUNT_SPLITS]).toBe(4);
     expect(counts[COUNT_TILES]).toBe(0);
     const tiled = countsOf({ rows: 8, splits: 0 });
     expect([COUNT_TILES, COUNT_SPLIT_ROWS, COUNT_SPLITS].map((index) => tiled[index])).toEqual([8, 0, 0]);
-    expect(counts.reduce((sum, count) => sum + count)).toBe(36);
+    expect(counts.reduce((sum, count) => sum + count)).toBe(44);
   });
 });

@@ -121,6 +121,8 @@ export const KNOWN_FILES: readonly KnownFile[] = [
     types: Q4_K_M,
     headDim: 256,
   },
+  { name: 'Qwen3.5-9B Q4_K_M', architecture: 'qwen35', preTokenizer: 'qwen35', types: Q4_K_M, headDim: 256 },
+  { name: 'Qwen3.5-35B-A3B Q4_K_M', architecture: 'qwen35moe', preTokenizer: 'qwen35', types: Q4_K_M, headDim: 256 },
   { name: 'DeepSeek-R1-Distill-Qwen-7B Q4_K_M', architecture: 'qwen2', preTokenizer: 'deepseek-r1-qwen', ...dense },
   {
     name: 'DeepSeek-R1-Distill-Llama-8B Q4_K_M',
@@ -218,6 +220,8 @@ export function headerOf(file: KnownFile): GgufBuilder {
   const builder = randomModel({
     family,
     hidden: 256,
+    // One of each kind.
+    ...(family.startsWith('qwen35') && { layers: 4 }),
     metadata: {
       'general.architecture': file.architecture,
       ...(file.preTokenizer !== undefined && byteLevel),
@@ -226,7 +230,7 @@ export function headerOf(file: KnownFile): GgufBuilder {
     tensors: Object.fromEntries(Object.entries(file.tensors ?? {}).map(([name, dims]) => [name, { dims }])),
   });
   const matrices = [...builder.read().tensors.values()].filter(
-    ({ name, dims }) => dims.length >= 2 && !name.endsWith('.bias') && !name.includes('ffn_gate_inp'),
+    ({ name, dims }) => dims.length >= 2 && !/\.bias$|ffn_gate_inp|ssm_conv1d/.test(name),
   );
   for (const [i, { name }] of matrices.entries()) builder.retype(name, file.types[i % file.types.length]!);
   return builder;

@@ -243,7 +243,7 @@ export const RANDOM_FAMILIES = {
   },
   qwen35moe: {
     ...HYBRID,
-    nets: { keyHeads: 2, valueHeads: 2, dim: 32 },
+    nets: { keyHeads: 1, valueHeads: 2, dim: 128 },
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 32, isGated: true },
     scaled: { ...ROUTED, ...NETTED },
   },

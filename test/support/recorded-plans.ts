@@ -13,7 +13,7 @@ import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
-import { RANDOM_FAMILY_NAMES } from './random-families.js';
+import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from './random-families.js';
 import { randomModel, writeRandomModel } from './random-model.js';
 
 /** A device that keeps the names of the kernels that its plans launch. */
@@ -92,7 +92,9 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
   const quantizable = new Set(files.filter((_, i) => KV_Q8_HEAD_DIMS.includes([...models()][i]!.shape.headDim)));
   const sinks = ['F32', 'F16', 'BF16'].map((type) => writeSinks(folder, type as TensorTypeName));
   const others = RANDOM_FAMILY_NAMES.filter((family) => family !== 'gpt-oss');
-  files.push(...others.map((family) => writeRandomModel({ family })), ...sinks);
+  // With a layer of each kind.
+  const layers = (family: RandomFamilyName) => ('nets' in RANDOM_FAMILIES[family] ? 4 : 2);
+  files.push(...others.map((family) => writeRandomModel({ family, layers: layers(family) })), ...sinks);
   for (const file of sinks) quantizable.add(file);
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';

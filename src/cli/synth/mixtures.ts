@@ -30,7 +30,7 @@ const FALLBACKS: Partial<Record<TensorTypeName, TensorTypeName>> = {
  * The type of a matrix: in a uniform type that type; in a mixture as `llama_tensor_get_type` of llama.cpp's
  * `llama-quant.cpp` decides: all keep the output projection in Q6_K, Q4_K_M and Q5_K_M some layers' attn_v and ffn_down,
  * too; Q3_K_M has attn_v, attn_output and ffn_down in Q4_K, or Q5_K in the first layers. (llama.cpp's Q2_K and IQ4_XS are
- * mixtures by the name of a type; here these names mean the type.) A router stays F32.
+ * mixtures by the name of a type; here these names mean the type.) A router stays F32, and so does a convolution.
  *
  * @param layer the block it is in; `undefined` for the embedding and the output projection
  * @param columns the length of its rows
@@ -42,7 +42,7 @@ export function matrixType(
   layer: number | undefined,
   columns: number,
 ): TensorTypeName {
-  if (name === 'ffn_gate_inp') return 'F32';
+  if (name === 'ffn_gate_inp' || name === 'ssm_conv1d') return 'F32';
   const type = weights in MIXTURES ? mixtureType(weights as keyof typeof MIXTURES, shape, name, layer) : weights;
   return columns % 256 === 0
     ? (type as TensorTypeName)

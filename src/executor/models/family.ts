@@ -1,7 +1,8 @@
+import { RocmForgeError } from '../../shared/errors.js';
 import type { Experts as ExpertParameters } from '../../shared/gguf/experts.js';
 import type { Recurrent } from '../../shared/gguf/recurrent.js';
 import type { ServableModel } from '../../shared/gguf/servable-model.js';
-import { DELTA_TAPS } from '../kernels/index.js';
+import { DELTA_DIMS, DELTA_TAPS } from '../kernels/index.js';
 import type { MatrixRef, TensorCatalog, VectorRef } from '../model/tensors.js';
 import {
   type Attention,
@@ -119,6 +120,10 @@ export class Layers {
   deltaNet(block: string, layer: number, of: Residual | Value): Linear {
     const { hiddenSize, rmsNormEpsilon: epsilon } = this.model;
     const { keyHeads, valueHeads, dim } = this.recurrent;
+    if (!DELTA_DIMS.includes(dim)) {
+      const built = DELTA_DIMS.join(', ');
+      throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not built; built are ${built}`);
+    }
     const [values, channels] = [valueHeads * dim, (2 * keyHeads + valueHeads) * dim];
     const projected = [
       [`${block}.attn_qkv`, channels],

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { FileByteSource } from '../../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../../src/shared/gguf/reader.js';
 import { readServableModel } from '../../../src/shared/gguf/servable-model.js';
@@ -194,4 +194,49 @@ test('a context beyond 32 bits is invalid; fewer or more blocks than the tensors
 
 test('rows of the vocabulary’s matrices that no token has are told from tokens', () => {
   expect(servable({ paddedRows: 13 })).toMatchObject({ vocabularySize: 299, vocabularyRows: 312 });
+});
+
+describe('what a recurrent model cannot be computed with is refused by name:', () => {
+  const keysOf = (keys: Readonly<Record<string, BuilderValue | undefined>>) =>
+    Object.fromEntries(Object.entries(keys).map(([key, value]) => [`qwen35.${key}`, value]));
+  const sections = (...values: number[]) => typed.arrayOf(typed.i32, values);
+  const refusals: readonly (readonly [
+    Readonly<Record<string, BuilderValue | undefined>>,
+    'GGUF_INVALID' | 'MODEL_UNSUPPORTED',
+    string,
+  ])[] = [
+    [{ 'ssm.conv_kernel': 5 }, 'MODEL_UNSUPPORTED', '"qwen35.ssm.conv_kernel" is 5; built is 4'],
+    [{ 'ssm.inner_size': 96 }, 'GGUF_INVALID', '"qwen35.ssm.inner_size" is 96, not 4 heads of 32 elements'],
+    [{ 'ssm.group_count': 3 }, 'GGUF_INVALID', '"qwen35.ssm.group_count" is 3, which does not divide'],
+    [{ 'ssm.state_size': undefined }, 'GGUF_INVALID', '"qwen35.ssm.state_size" is missing'],
+    [{ 'ssm.dt_b_c_rms': true }, 'MODEL_UNSUPPORTED', '"qwen35.ssm.dt_b_c_rms" is .*not understood'],
+    [
+      { 'attention.recurrent_layers': typed.arrayOf(typed.bool, [true, false]) },
+      'GGUF_INVALID',
+      'has 2 entries for 4 layers',
+    ],
+    [{ 'attention.recurrent_layers': 3 }, 'GGUF_INVALID', 'is 3, no list of a boolean a layer'],
+    [{ 'rope.dimension_sections': undefined }, 'GGUF_INVALID', '"qwen35.rope.dimension_sections" is missing'],
+    [{ 'rope.dimension_sections': sections(3, 3, 1, 0) }, 'MODEL_UNSUPPORTED', 'which leaves out some of the 8 pairs'],
+    [{ 'rope.dimension_sections': sections(2, 2, 2, 2) }, 'MODEL_UNSUPPORTED', 'which leaves out some of the 8 pairs'],
+    [{ 'rope.dimension_sections': sections(0, 0, 0, 0) }, 'MODEL_UNSUPPORTED', 'which leaves out some of the 8 pairs'],
+  ];
+  test.each(refusals)('%j', (keys, reason, what) => {
+    expect(() => servable({ family: 'qwen35', layers: 4, metadata: keysOf(keys) })).toThrow(refused(reason, what));
+  });
+
+  test('every other layer may have attention, and a list may say which', () => {
+    const { traits } = servable({ family: 'qwen35', layers: 4 });
+    expect(traits.recurrent).toEqual({ keyHeads: 2, valueHeads: 4, dim: 32, layers: [true, true, true, false] });
+    const listed = keysOf({
+      'attention.recurrent_layers': typed.arrayOf(typed.bool, [true, true, true, false]),
+      full_attention_interval: 2,
+    });
+    expect(servable({ family: 'qwen35', layers: 4, metadata: listed }).traits.recurrent?.layers).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+  });
 });
