@@ -98,12 +98,13 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
   const originalContextLength = keys.optionalCount('rope.scaling.original_context_length') ?? contextLength;
   const ropeAttentionFactor = keys.optionalPositive('rope.scaling.attn_factor', ...BOUNDS.attentionFactor);
   const ffnSize = keys.count('feed_forward_length');
-  const experts = readExperts(keys, ffnSize);
+  const blocks = readLayers(keys);
+  const experts = readExperts(keys, { ...blocks, ffnSize });
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {
     architecture: keys.architecture,
     name: file.metadata.string('general.name') ?? nameOf(file.name),
-    ...readLayers(keys),
+    ...blocks,
     contextLength,
     hiddenSize,
     ffnSize,
