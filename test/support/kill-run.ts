@@ -1,5 +1,6 @@
 import type { Usage } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from './gateway.js';
+import type { RandomFamilyName } from './random-families.js';
 import { writeRandomModel } from './random-model.js';
 
 const CHAT_TEMPLATE =
@@ -108,9 +109,9 @@ export interface KillRun {
   readonly disturbed: readonly (Generated | Error)[];
 }
 
-/** A gateway for {@link killStreams}, on a model that can chat. */
-export function startForKills(): Promise<TestGateway> {
-  const model = writeRandomModel({ contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
+/** A gateway for {@link killStreams}, on a model of the family that can chat. */
+export function startForKills(family: RandomFamilyName = 'llama'): Promise<TestGateway> {
+  const model = writeRandomModel({ family, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
   return startTestGateway(model, {
     maxSequences: 24,
     maxStepTokens: 256,
