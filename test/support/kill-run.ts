@@ -1,5 +1,6 @@
 import type { Usage } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from './gateway.js';
+import type { RandomFamilyName } from './random-families.js';
 import { writeRandomModel } from './random-model.js';
 
 const CHAT_TEMPLATE =
@@ -108,9 +109,11 @@ export interface KillRun {
   readonly disturbed: readonly (Generated | Error)[];
 }
 
-/** A gateway for {@link killStreams}, on a model that can chat. */
-export function startForKills(): Promise<TestGateway> {
-  const model = writeRandomModel({ contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
+/** A gateway for {@link killStreams}, on a model of the family that can chat. */
+export function startForKills(family: RandomFamilyName = 'llama'): Promise<TestGateway> {
+  // With a layer of each kind.
+  const layers = family === 'qwen35' ? 4 : 2;
+  const model = writeRandomModel({ family, layers, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
   return startTestGateway(model, {
     maxSequences: 24,
     maxStepTokens: 256,

@@ -19,6 +19,8 @@ let generations = 0n;
 /**
  * Runs one prompt in chunks, then three decoded tokens, among other sequences.
  *
+ * @param others how many sequences run beside it
+ * @param length of the prompt, tokens
  * @returns a hash of each of the four rows of logits
  */
 export async function logitsHashes(
@@ -26,9 +28,10 @@ export async function logitsHashes(
   model: LoadedModel,
   chunk: number,
   others = 0,
+  length = INVARIANCE_PROMPT,
 ): Promise<readonly string[]> {
   const vocabulary = model.forward.model.vocabularySize;
-  const prompt = promptOf(1, INVARIANCE_PROMPT, vocabulary);
+  const prompt = promptOf(1, length, vocabulary);
   generations += 1n;
   const driver = new StepDriver(device, model, generations);
   const step = async (slices: readonly Slice[], opens?: readonly (readonly [number, Uint32Array])[]) =>

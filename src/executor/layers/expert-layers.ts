@@ -98,7 +98,7 @@ export class ExpertLayers {
     const { used, choiceBias } = router;
     const experts = router.weight.rows;
     const { count, present: tokens } = this.tokens;
-    const { site: columns } = this.columnsOf(value);
+    const columns = this.columnsOf(value);
 
     const weight = weights.matrix(router.weight);
     if (this.site.device.isHost) this.products.multiply(weight, input, { y: this.scores, stride: experts });
@@ -183,10 +183,10 @@ export class ExpertLayers {
   }
 
   /** Where places are columns; undefined where they are rows. */
-  private columnsOf(value: Experts): { readonly site: ColumnsSite | undefined } {
+  private columnsOf(value: Experts): ColumnsSite | undefined {
     const layouts = new Set(expertMatrices(value).map((matrix) => this.site.weights.matrix(matrix).layout));
-    if (this.placed.columns === undefined || !layouts.has('fragments')) return { site: undefined };
-    if (layouts.size === 1) return { site: this.placed.columns };
+    if (this.placed.columns === undefined || !layouts.has('fragments')) return undefined;
+    if (layouts.size === 1) return this.placed.columns;
     const { name } = value.gate.tensor;
     throw new RocmForgeError('MODEL_UNSUPPORTED', `${name}: experts of which some matrices are F32 are not built yet`, {
       tensor: name,

@@ -57,6 +57,8 @@ export class ForwardPass {
   /** What is normalized, and what is gated, each in f32 and in the form that its matrices take. */
   private readonly normed: Record<'f32' | 'other', DeviceBuffer>;
   private readonly gated: Record<'f32' | 'other', DeviceBuffer>;
+  /** The norm that is in `normed`, while the residual stream is what it was taken of. */
+  private latestNorm: { readonly value: Norm; readonly input: Activation } | undefined;
   /** What is not added to the residual stream where it is computed, `[max_step_tokens, hidden]`. */
   private readonly delta: DeviceBuffer;
   /** The second part of a sum. */
@@ -205,6 +207,7 @@ export class ForwardPass {
     for (const value of additions) {
       if (value.kind === 'sum') this.addSum(value, stream);
       else this.add(value, stream);
+      this.latestNorm = undefined;
     }
     this.sampleLogits(graph);
   }
@@ -281,7 +284,7 @@ export class ForwardPass {
       case 'residual':
         return { columns, rows, forms: { f32: stream.x } };
       case 'norm':
-        return { columns, rows, forms: this.norm(value, form, stream) };
+        return this.normalized(value, form, stream);
       case 'gated':
         return { columns, rows, forms: this.gate(value, form, stream) };
       case 'attention':
@@ -342,6 +345,16 @@ export class ForwardPass {
     if (of.kind === 'residual') return stream.x;
     this.inF32(of, this.delta, stream);
     return this.delta;
+  }
+
+  /** The norm in the form, or in f32, from which others are made; what several values are computed from is normalized once. */
+  private normalized(value: Norm, form: InputForm, stream: Stream): Activation {
+    const latest = this.latestNorm?.value === value ? this.latestNorm.input : undefined;
+    if (latest?.forms[form] !== undefined || latest?.forms.f32 !== undefined) return latest;
+    const columns = columnsOf(value, this.model.hiddenSize);
+    const input = { columns, rows: stream.rows, forms: this.norm(value, form, stream) };
+    this.latestNorm = { value, input };
+    return input;
   }
 
   private norm(value: Norm, form: InputForm, stream: Stream): Activation['forms'] {

@@ -183,10 +183,13 @@ export class Layers {
     return this.project([[down, hiddenSize]], ffnSize, gated);
   }
 
-  /** The block's experts, and the expert that every row is sent to where there is one; of a dense block its gated MLP. */
+  /**
+   * What the block's FFN adds: of its experts, and of the expert that every row is sent to where there is one; of a dense block of
+   * its gated MLP.
+   */
   ffn(block: string, layer: number, of: Residual | Value, activation: Experts['activation'] = 'silu'): Value {
     const { experts } = this.model;
-    if (experts === undefined || layer < experts.denseLayers) return this.mlp(block, of);
+    if (experts === undefined || layer < experts.denseLayers) return this.added(this.mlp(block, of));
     const routed = this.added(this.experts(block, experts, of, activation));
     if (experts.sharedFfnSize === 0) return routed;
     const shared = this.gatedMlp(block, '_shexp', experts.sharedFfnSize, of);

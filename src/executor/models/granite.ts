@@ -13,7 +13,7 @@ export const granite: Family = {
       embeddingScale,
       additions: l.eachBlock((block, index) => [
         l.added(l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope))),
-        l.added(l.mlp(block, l.rmsNorm(`${block}.ffn_norm`))),
+        l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
       logitsScale: 1 / logitsDivisor,

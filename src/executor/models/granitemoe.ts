@@ -1,22 +1,5 @@
-import { type Family, Layers } from './family.js';
+import type { Family } from './family.js';
+import { granite } from './granite.js';
 
 /** granitemoe: granite with experts for MLPs, and in some files one expert more for every row. Granite 3.x 1B-A400M, 3B-A800M. */
-export const granitemoe: Family = {
-  name: 'granitemoe',
-
-  build(model, tensors) {
-    const l = new Layers(model, tensors);
-    const rope = l.rope('adjacent');
-    const { embeddingScale, logitsDivisor = 1 } = model.traits;
-    return {
-      embedding: l.embedding(),
-      embeddingScale,
-      additions: l.eachBlock((block, index) => [
-        l.added(l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope))),
-        l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
-      ]),
-      logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
-      logitsScale: 1 / logitsDivisor,
-    };
-  },
-};
+export const granitemoe: Family = { name: 'granitemoe', build: granite.build };

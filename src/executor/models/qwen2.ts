@@ -11,7 +11,7 @@ export const qwen2: Family = {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => [
         l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope)),
-        l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
+        l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
       ]),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),
     };

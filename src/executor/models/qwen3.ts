@@ -13,7 +13,7 @@ export const qwen3: Family = {
         const headNorms = l.headNorms(block);
         return [
           l.attended(block, l.attention(index, l.qkv(block, l.rmsNorm(`${block}.attn_norm`)), rope, { headNorms })),
-          l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
+          l.ffn(block, index, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),
       logits: l.logits(l.matrixOrEmbedding('output'), l.rmsNorm('output_norm')),

@@ -38,6 +38,11 @@ export class ArchitectureKeys {
     return value;
   }
 
+  /** An integer from 0 on: how many there are of what a model need not have; 0 where nothing is said. */
+  countOrNone(key: string): number {
+    return this.optionalNumber(key) === 0 ? 0 : (this.optionalCount(key) ?? 0);
+  }
+
   /**
    * A number > 0 that must be there, from `least` to `most`: bounds that no model comes near, so that what is beyond them is
    * damage and is refused before anything follows from it.

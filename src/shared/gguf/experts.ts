@@ -1,4 +1,5 @@
 import type { ArchitectureKeys } from './architecture-keys.js';
+import type { ModelParameters } from './model-parameters.js';
 
 /** The most experts of a layer, and of a row, that kernels hold (`MOST_EXPERTS` of src/executor/kernels/experts.ts). */
 const MOST = { experts: 512, used: 32 } as const;
@@ -46,22 +47,29 @@ const SCALE = [1e-6, 1e6] as const;
  * @throws RocmForgeError `GGUF_INVALID` for a number that is none or contradicts another; `MODEL_UNSUPPORTED` for more than
  *         kernels hold, and for forms that are not built
  */
-export function readExperts(keys: ArchitectureKeys, ffnSize: number): Experts | undefined {
-  const count = keys.optionalNumber('expert_count') ?? 0;
-  if (count === 0) return undefined;
+export function readExperts(
+  keys: ArchitectureKeys,
+  { layers, ffnSize }: Pick<ModelParameters, 'layers' | 'ffnSize'>,
+): Experts | undefined {
+  const count = keys.countOrNone('expert_count');
   const form = FORMS[keys.architecture];
+  if (count === 0) {
+    if (form === undefined || keys.architecture === 'llama') return undefined;
+    keys.fail('expert_count', `is 0 or missing: ${keys.architecture} is made of experts`);
+  }
   if (form === undefined) keys.unsupported('expert_count', `is ${count}: ${keys.architecture} has no experts here`);
-  const experts = { count: keys.count('expert_count'), usedPerToken: keys.count('expert_used_count') };
-  const { usedPerToken } = experts;
+  const usedPerToken = keys.count('expert_used_count');
   if (usedPerToken > count)
     keys.fail('expert_used_count', `is ${usedPerToken}, more than the ${count} experts there are`);
   if (count > MOST.experts) keys.unsupported('expert_count', `is ${count}; kernels hold at most ${MOST.experts}`);
   if (usedPerToken > MOST.used) keys.unsupported('expert_used_count', `is ${usedPerToken}; kernels hold ${MOST.used}`);
-  const groups = keys.optionalNumber('expert_group_count') ?? 1;
-  if (groups > 1) keys.unsupported('expert_group_count', `is ${groups}: choices by groups are not built yet`);
-  keys.optionalNumber('expert_group_used_count');
+  // One group of which one is used is what a model without groups is; files of glm4moe say so.
+  for (const key of ['expert_group_count', 'expert_group_used_count']) {
+    const groups = keys.countOrNone(key);
+    if (groups > 1) keys.unsupported(key, `is ${groups}: choices by groups are not built yet`);
+  }
   const own = keys.optionalCount('expert_feed_forward_length') ?? ffnSize;
-  const all = { ...experts, ...form, ffnSize: own, sharedFfnSize: 0, denseLayers: 0, scale: 1 };
+  const all = { count, usedPerToken, ...form, ffnSize: own, sharedFfnSize: 0, denseLayers: 0, scale: 1 };
   switch (keys.architecture) {
     case 'qwen2moe':
       return { ...all, sharedFfnSize: keys.optionalCount('expert_shared_feed_forward_length') ?? ffnSize };
@@ -72,7 +80,7 @@ export function readExperts(keys: ArchitectureKeys, ffnSize: number): Experts | 
         sharedFfnSize: keys.count('expert_shared_feed_forward_length'),
       };
     case 'granitemoe':
-      return { ...all, sharedFfnSize: keys.optionalNumber('expert_shared_feed_forward_length') ?? 0 };
+      return { ...all, sharedFfnSize: keys.countOrNone('expert_shared_feed_forward_length') };
     case 'glm4moe':
       return {
         ...all,
@@ -80,11 +88,18 @@ export function readExperts(keys: ArchitectureKeys, ffnSize: number): Experts | 
         isNormalized: keys.optionalBoolean('expert_weights_norm') ?? form.isNormalized,
         scale: keys.optionalPositive('expert_weights_scale', ...SCALE) ?? 1,
         sharedFfnSize: own * keys.count('expert_shared_count'),
-        denseLayers: keys.optionalNumber('leading_dense_block_count') ?? 0,
+        denseLayers: readDenseLayers(keys, layers),
       };
     default:
       return all;
   }
+}
+
+function readDenseLayers(keys: ArchitectureKeys, layers: number): number {
+  const dense = keys.countOrNone('leading_dense_block_count');
+  if (dense >= layers)
+    keys.fail('leading_dense_block_count', `is ${dense} of ${layers} layers: none would have experts`);
+  return dense;
 }
 
 function readScoring(keys: ArchitectureKeys): ExpertScoring | undefined {

@@ -102,12 +102,13 @@ export function readModelParameters(file: GgufModel, keys = new ArchitectureKeys
     keys.optionalCount('feed_forward_length') ??
     keys.optionalCount('expert_feed_forward_length') ??
     keys.count('feed_forward_length');
-  const experts = readExperts(keys, ffnSize);
+  const blocks = readLayers(keys);
+  const experts = readExperts(keys, { ...blocks, ffnSize });
   const vocabulary = readVocabularySize(file, keys, hiddenSize);
   return {
     architecture: keys.architecture,
     name: file.metadata.string('general.name') ?? nameOf(file.name),
-    ...readLayers(keys),
+    ...blocks,
     contextLength,
     hiddenSize,
     ffnSize,

@@ -71,13 +71,19 @@ function refuseOtherSides(file: GgufModel, keys: ArchitectureKeys, model: ModelP
   const sides = new Set<number>();
   for (const { dims } of file.tensors.values()) for (const side of dims) sides.add(side);
   const { hiddenSize, ffnSize, heads, kvHeads, headDim, vocabularyRows, experts } = model;
-  // Where every FFN is of experts, files name a width that none has.
-  const ffnSizes = experts === undefined || experts.denseLayers > 0 ? [ffnSize] : [experts.ffnSize];
   const joined = (heads + 2 * kvHeads) * headDim;
   const expected = [
     ['embedding_length', [hiddenSize], `${hiddenSize}`],
-    ['feed_forward_length', ffnSizes, `${ffnSizes}`],
-    ...(experts === undefined ? [] : ([['expert_count', [experts.count], `${experts.count}`]] as const)),
+    // Where every FFN is of experts, files name a width that none has.
+    ...(experts === undefined || experts.denseLayers > 0
+      ? [['feed_forward_length', [ffnSize], `${ffnSize}`] as const]
+      : []),
+    ...(experts === undefined
+      ? []
+      : [
+          ['expert_count', [experts.count], `${experts.count}`] as const,
+          ['expert_feed_forward_length', [experts.ffnSize], `${experts.ffnSize}`] as const,
+        ]),
     ['attention.head_count', [heads * headDim], `${heads} of ${headDim} elements`],
     ['attention.head_count_kv', [kvHeads * headDim, joined], `${kvHeads} of ${headDim} elements`],
     ['vocab_size', [vocabularyRows], `${vocabularyRows}`],

@@ -3,6 +3,12 @@ import { FileByteSource } from '../../../src/shared/gguf/byte-source.js';
 import { readGguf } from '../../../src/shared/gguf/reader.js';
 import { readServableModel } from '../../../src/shared/gguf/servable-model.js';
 import { type BuilderValue, typed } from '../../support/gguf-builder.js';
+import {
+  architectureOf,
+  RANDOM_FAMILIES,
+  RANDOM_FAMILY_NAMES,
+  type RandomFamilyName,
+} from '../../support/random-families.js';
 import { type RandomModelOptions, randomModel } from '../../support/random-model.js';
 import { sharedPath } from '../../support/shared-data.js';
 
@@ -127,6 +133,59 @@ test.each([
 ] as const)('experts that are not there, or more than kernels hold: %s %j', (family, keys, reason, what) => {
   const metadata = Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${family}.${key}`, value]));
   expect(() => servable({ family, metadata })).toThrow(refused(reason, what));
+});
+
+const MIXTURES = RANDOM_FAMILY_NAMES.filter((family) => 'experts' in RANDOM_FAMILIES[family]);
+const ofMixture = (family: RandomFamilyName, keys: Readonly<Record<string, BuilderValue | undefined>>) => {
+  const entries = Object.entries(keys).map(([key, value]) => [`${architectureOf(family)}.${key}`, value] as const);
+  return servable({ family, metadata: Object.fromEntries(entries) });
+};
+
+test.each(MIXTURES)('one group of experts is none, and nothing else about groups is passed over: %s', (family) => {
+  expect(() => ofMixture(family, { expert_group_count: 1, expert_group_used_count: 1 })).not.toThrow();
+  for (const key of ['expert_group_count', 'expert_group_used_count']) {
+    expect(() => ofMixture(family, { [key]: 2 })).toThrow(
+      refused('MODEL_UNSUPPORTED', `${key}" is 2: choices by groups`),
+    );
+    expect(() => ofMixture(family, { [key]: typed.f32(0.5) })).toThrow(
+      refused('GGUF_INVALID', `${key}" is 0.5 instead of a positive integer`),
+    );
+  }
+});
+
+test.each(MIXTURES)('what weights of experts are made of is read or refused by name: %s', (family) => {
+  const keys = { expert_weights_scale: typed.f32(2.5), expert_weights_norm: true, expert_gating_func: 2 };
+  for (const [key, value] of Object.entries(keys)) {
+    if (family === 'glm4moe') expect(() => ofMixture(family, { [key]: value })).not.toThrow();
+    else
+      expect(() => ofMixture(family, { [key]: value })).toThrow(
+        refused('MODEL_UNSUPPORTED', `${key}" .*not understood`),
+      );
+  }
+});
+
+test.each(MIXTURES)('widths and counts of experts are whole numbers that the file has: %s', (family) => {
+  for (const [key, value] of [
+    ['expert_feed_forward_length', 999],
+    ['expert_used_count', 0],
+  ] as const)
+    expect(() => ofMixture(family, { [key]: value }), key).toThrow(refused('GGUF_INVALID', key));
+});
+
+test.each<[RandomFamilyName, string, BuilderValue | undefined]>([
+  ['glm4moe', 'leading_dense_block_count', 2],
+  ['glm4moe', 'leading_dense_block_count', typed.f32(0.5)],
+  ['glm4moe', 'leading_dense_block_count', typed.i32(-1)],
+  ['glm4moe', 'expert_group_used_count', typed.f32(Number.NaN)],
+  ['glm4moe', 'expert_feed_forward_length', typed.f32(-64)],
+  ['glm4moe', 'expert_used_count', typed.f32(1.5)],
+  ['glm4moe', 'expert_shared_count', typed.f32(0.5)],
+  ['granitemoe', 'expert_shared_feed_forward_length', typed.f32(0.5)],
+  ['qwen2moe', 'expert_shared_feed_forward_length', typed.i32(-192)],
+  ['qwen3moe', 'expert_count', 0],
+  ['gpt-oss', 'expert_count', undefined],
+])('%s: %s of %j contradicts the model', (family, key, value) => {
+  expect(() => ofMixture(family, { [key]: value })).toThrow(refused('GGUF_INVALID', key));
 });
 
 test.each(['gemma2', 'phi3'] as const)('a base of windowed layers is refused where they have none: %s', (family) => {

@@ -3,7 +3,7 @@ import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
-import { Offenders } from './offenders.js';
+import { MOST_HELD, Offenders } from './offenders.js';
 
 export interface ConnectionLimits {
   /** The most connections, and half of them of one peer; fewer where the process may open few files. */
@@ -39,14 +39,20 @@ export class ConnectionGuard {
   private readonly ofPeer = new Map<string, number>();
   private readonly most: number;
   private timer: NodeJS.Timeout | undefined;
-  private readonly offenders = new Offenders();
+  private readonly offenders: Offenders;
   readonly counters = { refused: 0, closed: 0, held: 0 };
 
   constructor(
     private readonly limits: ConnectionLimits,
     private readonly calls: Pick<CallGuard, 'callsOf' | 'forgetConnection'>,
+    /** That this process may have open. */
+    files = openFileLimit(),
   ) {
-    this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, openFileLimit() - RESERVED_FILES));
+    const free = files - RESERVED_FILES;
+    // What is held is a file, too: of few, the connections that are taken have most.
+    const held = Math.max(FEWEST_CONNECTIONS, Math.min(MOST_HELD, free - limits.maxConnections));
+    this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, free - held));
+    this.offenders = new Offenders(held);
   }
 
   get open(): number {

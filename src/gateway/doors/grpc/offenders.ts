@@ -14,7 +14,7 @@ const FRUITLESS: Rate = { burst: 200, perSecond: 20 };
 const MOST_OFFENDERS = 4096;
 /** How long a refused connection is kept from coming again, and how many are: each is a file and what it has sent, 64 KiB at most. */
 const HOLD_MS = 1000;
-const MOST_HELD = 256;
+export const MOST_HELD = 256;
 
 interface Record {
   readonly offences: TokenBucket;
@@ -28,6 +28,8 @@ interface Record {
 export class Offenders {
   private readonly records = new Map<string, Record>();
   private readonly held = new Set<Socket>();
+
+  constructor(private readonly mostHeld: number) {}
 
   /** A connection did what no client does and what cost much more than its bytes. It is for its owner to end. */
   offended(peer: string): void {
@@ -47,7 +49,7 @@ export class Offenders {
 
   /** Holds a refused connection, or closes it where too many are held. */
   hold(socket: Socket): void {
-    if (this.held.size >= MOST_HELD) {
+    if (this.held.size >= this.mostHeld) {
       socket.destroy();
       return;
     }

@@ -27,14 +27,19 @@ let port = 0;
 afterEach(() => vi.useRealTimers());
 beforeEach(() => {
   calls = new Map();
-  guard = new ConnectionGuard(
-    { maxConnections: MOST, handshakeTimeoutMs: 1e9 },
+  guard = guardOf(MOST);
+});
+
+/** @param files that the process may have open */
+const guardOf = (maxConnections: number, files?: number): ConnectionGuard =>
+  new ConnectionGuard(
+    { maxConnections, handshakeTimeoutMs: 1e9 },
     {
       callsOf: (name) => calls.get(name) ?? { started: 0, working: 0, answered: 0 },
       forgetConnection: (name) => void calls.delete(name),
     },
+    files,
   );
-});
 
 interface Manner {
   /** Whether it has said that it speaks HTTP/2; default yes. */
@@ -169,4 +174,13 @@ it('closes at once what is more than it holds', () => {
   for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
   const held = Array.from({ length: 300 }, () => isHeld('127.0.0.1'));
   expect(held.filter(Boolean)).toHaveLength(256);
+});
+
+it.each([100, 200, 500, 1024, 1200])('of %d files those that are held and taken leave the executor’s', (files) => {
+  guard = guardOf(1024, files);
+  for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
+  const held = Array.from({ length: 300 }, () => isHeld('127.0.0.1')).filter(Boolean).length;
+  const taken = open(Array.from({ length: 1200 }, (_, i) => come(`127.0.1.${i % 100}`, WORKS)));
+  expect(held + taken).toBe(Math.min(files - 80, 1024 + 256));
+  expect(taken).toBeGreaterThanOrEqual((files - 80) / 2);
 });
