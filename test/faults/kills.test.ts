@@ -48,7 +48,7 @@ describe('an executor that is killed 10 ms after each time it serves', () => {
 /** Dense; experts behind a dense block, with a bias of the choice; experts with biases, windows and sinks. */
 const RUNS = [
   ...SEEDS.map((seed) => ['llama', seed] as const),
-  ...(['glm4moe', 'gpt-oss'] as const).map((family) => [family, 1] as const),
+  ...(['glm4moe', 'gpt-oss', 'qwen35'] as const).map((family) => [family, 1] as const),
 ];
 
 it.each(RUNS)(
