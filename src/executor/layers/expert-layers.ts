@@ -5,7 +5,7 @@ import type { LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { VectorRef } from '../model/tensors.js';
-import { type Experts, expertMatrices } from '../model/values.js';
+import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { type ColumnsSite, type Fusion, GATED_FUSIONS } from './fusions.js';
 import { type Activation, asForm, Products, type SentRows, type Target } from './products.js';
@@ -184,7 +184,8 @@ export class ExpertLayers {
 
   /** Where places are columns; undefined where they are rows. */
   private columnsOf(value: Experts): ColumnsSite | undefined {
-    const layouts = new Set(expertMatrices(value).map((matrix) => this.site.weights.matrix(matrix).layout));
+    const { gateUp, down } = this.site.weights.experts(value);
+    const layouts = new Set([...gateUp, down].map(({ layout }) => layout));
     if (this.placed.columns === undefined || !layouts.has('fragments')) return undefined;
     if (layouts.size === 1) return this.placed.columns;
     const { name } = value.gate.tensor;
@@ -196,7 +197,8 @@ export class ExpertLayers {
   /** What the experts make of rows that are copied to their places. */
   private multiplyRows(value: Experts, x: DeviceBuffer, sent: SentRows): void {
     const { plan, weights } = this.site;
-    const { gate, up, down, router } = value;
+    const { gate, router } = value;
+    const { gateUp, down } = weights.experts(value);
     const [hidden, ffn] = [down.rows, gate.rows];
     const { count, present } = this.tokens;
     const placedRows = { ...count, max: count.max * router.used, times: router.used };
@@ -207,14 +209,11 @@ export class ExpertLayers {
     );
     const rows = { count: placedRows, present };
     const sentRows: Activation = { columns: hidden, rows, forms: { f32: this.sent } };
-    const stride = 2 * ffn;
-    this.placed.multiplyExperts(weights.matrix(gate), sentRows, sent, { y: this.gateUp, stride });
-    this.placed.multiplyExperts(weights.matrix(up), sentRows, sent, { y: this.gateUp, stride, column: ffn });
-
+    for (const [i, weight] of gateUp.entries()) {
+      this.placed.multiplyExperts(weight, sentRows, sent, { y: this.gateUp, stride: 2 * ffn, column: i * ffn });
+    }
     this.addGateBiases(value);
-
-    const downward = weights.matrix(down);
-    const form = this.placed.formOf(downward);
+    const form = this.placed.formOf(down);
     const rule =
       value.activation === 'silu'
         ? GATED_FUSIONS.find((candidate) => this.site.fusions.has(candidate) && candidate.into.includes(form))
@@ -230,13 +229,14 @@ export class ExpertLayers {
       rule.launch({ plan, rows, columns: this.placed.columns }, { gateUp: this.gateUp, ffn }, form, gated);
     }
     const gatedRows = { columns: ffn, rows, forms: { [rule === undefined ? 'f32' : form]: gated } };
-    this.placed.multiplyExperts(downward, gatedRows, sent, { y: this.made, stride: hidden });
+    this.placed.multiplyExperts(down, gatedRows, sent, { y: this.made, stride: hidden });
   }
 
   /** The same of columns: rows are written as such where they are sent, and so is what the gate leaves. */
   private multiplyColumns(value: Experts, x: DeviceBuffer, sent: SentRows, site: ColumnsSite): void {
     const { plan, weights } = this.site;
-    const { gate, up, down, router } = value;
+    const { gate, router } = value;
+    const { gateUp, down } = weights.experts(value);
     const [hidden, ffn, used] = [down.rows, gate.rows, router.used];
     const { count, present: tokens } = this.tokens;
     const { rows: y_rows, saturated } = site;
@@ -244,8 +244,7 @@ export class ExpertLayers {
     const dims = { rows: count, pairs, places: this.places };
     const shared = { place_of: this.placeOf, tokens, saturated, y_rows, used };
     const rows = { count: pairs, present: tokens };
-    for (const [i, matrix] of [gate, up].entries()) {
-      const weight = weights.matrix(matrix);
+    for (const [i, weight] of gateUp.entries()) {
       const form = this.placed.formOf(weight) as kernels.TileType;
       const y = asForm(this.sentColumns as DeviceBuffer, form);
       // The second takes what the first did, in the same form.
@@ -259,8 +258,7 @@ export class ExpertLayers {
       this.placed.multiplyExperts(weight, { columns: hidden, rows, forms: { [form]: y } }, sent, target);
     }
     this.addGateBiases(value);
-    const weight = weights.matrix(down);
-    const form = this.placed.formOf(weight) as kernels.TileType;
+    const form = this.placed.formOf(down) as kernels.TileType;
     const y = asForm(this.gated.other, form);
     const gated = { gate_up: this.gateUp, y, ffn, ...shared };
     const gatedDims = { ...dims, chunks: kernels.chunksOf(ffn) };
@@ -269,7 +267,7 @@ export class ExpertLayers {
       plan.launch(kernels.swigluClampedSentColumns(form), { ...gated, ...clamp }, gatedDims);
     } else if (value.activation === 'silu') plan.launch(kernels.swigluSentColumns(form), gated, gatedDims);
     else throw new Error(`no experts are gated by ${value.activation}`);
-    this.placed.multiplyExperts(weight, { columns: ffn, rows, forms: { [form]: y } }, sent, {
+    this.placed.multiplyExperts(down, { columns: ffn, rows, forms: { [form]: y } }, sent, {
       y: this.made,
       stride: hidden,
     });

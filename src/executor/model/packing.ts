@@ -6,6 +6,7 @@ import {
   blockFormat,
   canPack,
   chunksOf,
+  FRAGMENT_TILE_ROWS,
   type FragmentType,
   fragmentBytes,
   isBlockType,
@@ -29,9 +30,12 @@ export interface Packing {
    * Packs a tensor.
    *
    * @param source its bytes in the file, on the device
+   * @param apart bytes from an expert's matrix to the next in the target; default: they follow each other
    * @throws RocmForgeError `MODEL_UNSUPPORTED`: a scale is more than the packed form can hold
    */
-  pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer): Promise<void>;
+  pack(device: Device, tensor: GgufTensor, source: DeviceBuffer, target: DeviceBuffer, apart?: number): Promise<void>;
+  /** Whether rows of another matrix may follow those of this one, as if they were one. */
+  canFollow(tensor: GgufTensor): boolean;
 }
 
 /** Of any GPU but Hopper's: blocks in planes that lanes read by 16 bytes. */
@@ -43,15 +47,22 @@ const planes: Packing = {
     if (type === undefined || rows === undefined || !canPack(type, columns)) return undefined;
     return experts * rows * packedRowBytes(type, columns);
   },
-  pack: async (device, tensor, source, target) => {
+  pack: async (device, tensor, source, target, apart) => {
     const type = typeOf(tensor, PACKED_TYPES) as PackedType;
     const [columns = 0, rows = 0, experts = 1] = tensor.dims;
-    const out = rows * experts;
+    const parts = apart === undefined ? 1 : experts;
+    const out = (rows * experts) / parts;
     const blocks = columns / blockFormat(type).blockElements;
     const recorder = new LaunchPlanRecorder(device, 0);
-    recorder.launch(repack(type), { source, target, out, blocks }, { row_bytes: packedRowBytes(type, columns) });
+    for (let part = 0; part < parts; part++) {
+      const from = bufferFrom(source, (tensor.bytes / parts) * part);
+      const to = bufferFrom(target, (apart ?? 0) * part);
+      const values = { source: from, target: to, out, blocks };
+      recorder.launch(repack(type), values, { row_bytes: packedRowBytes(type, columns) });
+    }
     await recorder.run();
   },
+  canFollow: () => true,
 };
 
 const FRAGMENT_TYPES: readonly FragmentType[] = [...TILE_TYPES, ...BLOCK_TYPES];
@@ -64,7 +75,7 @@ const fragments: Packing = {
     const [columns = 0, rows, experts = 1] = tensor.dims;
     return type === undefined || rows === undefined ? undefined : experts * fragmentBytes(type, rows, columns);
   },
-  pack: async (device, tensor, source, target) => {
+  pack: async (device, tensor, source, target, apart) => {
     const type = typeOf(tensor, FRAGMENT_TYPES) as FragmentType;
     const [columns = 0, out = 0, experts = 1] = tensor.dims;
     const overflow = device.upload(Int32Array.of(0));
@@ -78,7 +89,7 @@ const fragments: Packing = {
       // Tiles are of one matrix.
       for (let expert = 0; expert < experts; expert++) {
         const from = bufferFrom(all, (all.elements / experts) * expert);
-        const to = bufferFrom(target, fragmentBytes(type, out, columns) * expert);
+        const to = bufferFrom(target, (apart ?? fragmentBytes(type, out, columns)) * expert);
         recorder.launch(packFragments(type), { source: from, target: to, overflow, out, in: columns }, dims);
       }
       await recorder.run();
@@ -92,6 +103,8 @@ const fragments: Packing = {
       device.release(overflow);
     }
   },
+  // Tiles are of one matrix.
+  canFollow: ({ dims }) => (dims[1] ?? 0) % FRAGMENT_TILE_ROWS === 0,
 };
 
 export function packingOf(device: Device): Packing {

@@ -5,7 +5,7 @@ import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
 import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
-import { expertMatrices, type ModelGraph, valuesOf } from './values.js';
+import { type Experts, expertMatrices, type ModelGraph, valuesOf } from './values.js';
 
 const CHUNK_BYTES = 64 << 20;
 /** Where a tensor may begin in a GPU's memory. */
@@ -20,6 +20,8 @@ export class Weights {
   private readonly addresses = new Map<string, number>();
   /** Of each tensor that lies otherwise on this device than in the file. */
   private readonly packed = new Map<string, DeviceBuffer>();
+  /** Of experts whose gates and ups are one matrix each, by the gate's name. */
+  private readonly gateUps = new Map<string, DeviceBuffer>();
 
   private constructor(
     private readonly file: GgufModel,
@@ -88,14 +90,20 @@ export class Weights {
       let offset = 0;
       for (const [i, tensor] of group.entries()) {
         const bytes = sizes[i] as number;
-        const place = { ...bufferFrom(buffer, offset), elements: bytes };
+        const [gate] = places.gateAndUp(tensor) ?? [];
+        const matrixBytes = bytes / (tensor.dims[2] ?? 1);
+        // A gate is followed by its expert's up.
+        const place = gate ? bufferFrom(buffer, i * matrixBytes) : { ...bufferFrom(buffer, offset), elements: bytes };
         offset += bytes;
         const source = this.content.address(tensor);
         const isPacked = places.packedBytes(tensor) !== undefined;
         const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
         await bring(tensor, (at, length) => device.native.upload(target.address + at, source + at, length));
-        if (isPacked) await this.pack(device, tensor, raw, place);
+        if (gate !== undefined) {
+          await places.packing.pack(device, tensor, raw, place, 2 * matrixBytes);
+          this.gateUps.set(gate.name, buffer);
+        } else if (isPacked) await this.pack(device, tensor, raw, place);
       }
     }
     if (places.tiedBytes > 0) {
@@ -174,6 +182,15 @@ export class Weights {
     );
   }
 
+  /** The matrices of all experts as they are multiplied: gate and up may be one, a gate's rows before its expert's up's. */
+  experts({ gate, up, down }: Experts): { readonly gateUp: readonly Matrix[]; readonly down: Matrix } {
+    const buffer = this.gateUps.get(gate.tensor.name);
+    if (buffer === undefined) return { gateUp: [this.matrix(gate), this.matrix(up)], down: this.matrix(down) };
+    const { type, rows, columns, experts } = gate as Required<MatrixRef>;
+    const both = { type, layout: this.places.packing.layout, buffer, rows: 2 * rows, columns, experts };
+    return { gateUp: [both], down: this.matrix(down) };
+  }
+
   /** A matrix as the file has it, whose rows are read one by one. */
   table({ tensor, type, rows, columns, experts }: MatrixRef): Matrix {
     const all = tensor.dims[1] as number;
@@ -209,6 +226,8 @@ class Places {
     for (const value of valuesOf(graph)) {
       if (value.kind === 'experts') {
         for (const { tensor } of expertMatrices(value)) this.products.set(tensor, [tensor]);
+        const both = [value.gate.tensor, value.up.tensor] as const;
+        if (this.areOne(...both)) for (const tensor of both) this.products.set(tensor, both);
       }
       if (value.kind !== 'linear') continue;
       const tensors = value.weights.map(({ tensor }) => tensor);
@@ -218,6 +237,19 @@ class Places {
 
   multipliedWith(tensor: GgufTensor): readonly GgufTensor[] {
     return this.products.get(tensor) ?? [];
+  }
+
+  /** Of a gate or an up of experts that lie as one, both. */
+  gateAndUp(tensor: GgufTensor): readonly GgufTensor[] | undefined {
+    const both = this.multipliedWith(tensor);
+    return tensor.dims.length === 3 && both.length === 2 ? both : undefined;
+  }
+
+  /** Whether each expert's gate and up may lie as one matrix. */
+  private areOne(gate: GgufTensor, up: GgufTensor): boolean {
+    const bytes = this.packedBytes(gate);
+    if (bytes === undefined || gate.type !== up.type || !this.packing.canFollow(gate)) return false;
+    return (bytes / (gate.dims[2] as number)) % ALIGNMENT === 0;
   }
 
   /** Undefined where it lies as the file has it: what is read by rows does, and what is not multiplied. */

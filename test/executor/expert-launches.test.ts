@@ -1,0 +1,32 @@
+import { mkdtempSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { SHAPES } from '../../src/cli/synth/shapes.js';
+import { synth } from '../../src/cli/synth.js';
+import { Device } from '../../src/executor/device/device.js';
+import { loadModel } from '../../src/executor/loaded-model.js';
+import { FakeNativeDevice } from '../doubles/native-device.js';
+
+class PlannedDevice extends FakeNativeDevice {
+  override readonly properties = { description: 'no device', wave: 32, block: 256 };
+}
+
+// Of a step of one row, launches that multiply experts: gate and up are one, down is another.
+it.each([
+  ['a GPU', 'hip', 'double', /^matmul_packed_experts_/],
+  ['Hopper', 'cuda', 'sm_90', /^linear_experts_one_/],
+] as const)('%s multiplies gate and up of experts at once', async (_name, kind, target, products) => {
+  const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'experts.gguf');
+  const experts = { count: 8, used: 2, ffn: 256 };
+  const parts = { headNorms: 'head' } as const;
+  synth({ shape: { ...SHAPES.tiny!, architecture: 'qwen3moe', parts, experts }, type: 'Q4_K_M', output });
+  const limits = { maxContext: 64, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
+  const device = new Device(new PlannedDevice(2 ** 40), kind, target);
+  const model = await loadModel(device, { ...limits, path: output, kvCacheType: 'f16' }, () => undefined);
+  const launched = model.forward.kernels.filter((kernel) => products.test(kernel));
+  const forms = new Set(launched.map((kernel) => kernel.replace(/_(q\d|four|five|six|eight).*$/, '')));
+  // One a form, of each layer's two products.
+  expect(launched.length / forms.size).toBe(2 * model.forward.model.layers);
+  model.release();
+});
