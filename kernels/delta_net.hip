@@ -8,6 +8,13 @@
 namespace {
 using namespace forge;
 
+// What a row of a slice brings to ROWS rows of a head's state.
+template <int N, int ROWS>
+struct Inputs {
+  StateRow<N> q, k;
+  float v[ROWS], alpha, beta;
+};
+
 template <int N>
 DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const float* alpha, const float* rate,
                       const float* bias, float* states, const int32_t* slices, float* y, int key_heads, int value_heads,
@@ -32,28 +39,39 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
   const int channels = (2 * key_heads + value_heads) * N;
   const float scale = 1.0f / sqrt_of(static_cast<float>(N));
   const float head_rate = rate[head], head_bias = bias[head];
-  for (int t = slice.first; t < slice.first + slice.rows; t++) {
+  // What a row brings is on its way while the one before it is computed with.
+  const auto bring = [&](int t, Inputs<N, ROWS>& in) {
     const float* columns = qkv + static_cast<size_t>(t) * channels;
     const size_t gates = static_cast<size_t>(t) * gate_stride + head;
-    const float decay = exp_of(head_rate * softplus(alpha[gates] + head_bias));
-    const float share = 1.0f / (1.0f + exp_of(-beta[gates]));
-    StateRow<N> q, k;
-    load_row<N>(q, columns + key_head * N);
-    load_row<N>(k, columns + (key_heads + key_head) * N);
+    load_row<N>(in.q, columns + key_head * N);
+    load_row<N>(in.k, columns + (key_heads + key_head) * N);
     const float* v = columns + (2 * key_heads + head) * N + row;
-    float* out = y + (static_cast<size_t>(t) * value_heads + head) * N + row;
+    UNROLL
+    for (int r = 0; r < ROWS; r++) in.v[r] = v[r];
+    in.alpha = alpha[gates];
+    in.beta = beta[gates];
+  };
+  const int end = slice.first + slice.rows;
+  Inputs<N, ROWS> now, ahead;
+  bring(slice.first, now);
+  for (int t = slice.first; t < end; t++) {
+    bring(min_of(t + 1, end - 1), ahead);
+    const float decay = exp_of(head_rate * softplus(now.alpha + head_bias));
+    const float share = 1.0f / (1.0f + exp_of(-now.beta));
     float given[ROWS];
     UNROLL
-    for (int r = 0; r < ROWS; r++) given[r] = decay_and_dot<N>(state[r], decay, k);
+    for (int r = 0; r < ROWS; r++) given[r] = decay_and_dot<N>(state[r], decay, now.k);
     UNROLL
-    for (int r = 0; r < ROWS; r++) given[r] = share * (v[r] - wave_sum(given[r]));
+    for (int r = 0; r < ROWS; r++) given[r] = share * (now.v[r] - wave_sum(given[r]));
     UNROLL
-    for (int r = 0; r < ROWS; r++) given[r] = learn_and_dot<N>(state[r], given[r], k, q);
+    for (int r = 0; r < ROWS; r++) given[r] = learn_and_dot<N>(state[r], given[r], now.k, now.q);
+    float* out = y + (static_cast<size_t>(t) * value_heads + head) * N + row;
     UNROLL
     for (int r = 0; r < ROWS; r++) {
       const float sum = wave_sum(given[r]);
       if (WAVE == 1 || lane_id() == r) out[r] = sum * scale;
     }
+    now = ahead;
   }
 
   float* next = states + (static_cast<size_t>(slice.target) * value_heads + head) * size + row * N;

@@ -244,7 +244,7 @@ export const RANDOM_FAMILIES = {
   qwen35moe: {
     ...HYBRID,
     nets: { keyHeads: 1, valueHeads: 2, dim: 128 },
-    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 32, isGated: true },
+    experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
     scaled: { ...ROUTED, ...NETTED },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
