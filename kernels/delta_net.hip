@@ -55,7 +55,7 @@ DEVICE void delta_net(Dim3 block, const float* qkv, const float* beta, const flo
   Inputs<N, ROWS> now, ahead;
   bring(slice.first, now);
   for (int t = slice.first; t < end; t++) {
-    bring(min_of(t + 1, end - 1), ahead);
+    if (t + 1 < end) bring(t + 1, ahead);
     const float decay = exp_of(head_rate * softplus(now.alpha + head_bias));
     const float share = 1.0f / (1.0f + exp_of(-now.beta));
     float given[ROWS];
