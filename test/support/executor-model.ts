@@ -9,6 +9,8 @@ interface Slot {
   readonly known: Uint32Array;
   readonly blocks: number[];
   lastToken: number;
+  /** Before which positions its copies of recurrent states stand. */
+  readonly states: (number | undefined)[];
 }
 
 /** What a chain of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
@@ -17,6 +19,14 @@ function chain(previous: number, token: number): number {
 }
 
 const EMPTY = 0x811c9dc5;
+
+/** A slice reads one copy and writes the other. */
+function changeStates({ states }: Slot, position: number, count: number, isGuessed: boolean): void {
+  const copy = position === 0 ? 1 : states.indexOf(position);
+  if (copy === -1) throw new Error(`no state stands before position ${position}, but before ${states}`);
+  if (isGuessed) throw new Error('states cannot forget a guess');
+  states[1 - copy] = position + count;
+}
 
 /** The token that follows a prefix, for any executor: what a plain run gives. */
 export function tokenAfter(tokens: Iterable<number>, vocabulary: number): number {
@@ -46,6 +56,7 @@ export class ExecutorModel {
       maxStepTokens: number;
       kvBlocks: number;
       windowed?: WindowLimits | undefined;
+      isRecurrent?: boolean;
     },
   ) {
     this.windows = limits.windowed && new WindowModel(limits.windowed);
@@ -72,7 +83,7 @@ export class ExecutorModel {
     for (const { slot, sequence, blocks } of plan.opens) {
       if (this.slots.has(slot)) throw new Error(`slot ${slot} is opened twice`);
       if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
-      this.slots.set(slot, { sequence, known: sequence.tokens(), blocks: [...blocks], lastToken: -1 });
+      this.slots.set(slot, { sequence, known: sequence.tokens(), blocks: [...blocks], lastToken: -1, states: [] });
     }
     for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
     const tokens: number[] = [];
@@ -84,6 +95,7 @@ export class ExecutorModel {
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
+      if (this.limits.isRecurrent) changeStates(slot, position, count, said !== undefined);
       rows += count;
       logits += promptLogprobs || said !== undefined ? count : Number(sample);
       if (said !== undefined && said.length !== count) throw new Error(`${said.length} tokens at ${count} positions`);

@@ -189,6 +189,29 @@ describe('any schedule', () => {
     expect(totals.yields).toBeGreaterThanOrEqual(100);
   });
 
+  it('does so with states, from where one of a slot’s last two slices ended, without prefixes and guesses', () => {
+    const totals = new ScheduleTotals();
+    fc.assert(
+      fc.property(
+        fc.record({
+          maxSequences: fc.integer({ min: 1, max: 6 }),
+          maxStepTokens: fc.integer({ min: 6, max: 80 }),
+          kvBlocks: fc.integer({ min: 10, max: 40 }),
+          prefixCache: fc.boolean(),
+        }),
+        fc.integer({ min: 1, max: 2 }),
+        fc.array(operation, { minLength: 30, maxLength: 150 }),
+        (options, depth, operations) => play(new World({ ...options, isRecurrent: true }, depth), operations, totals),
+      ),
+      { numRuns: 1000, seed: 20261123 },
+    );
+    console.log('schedules with states:', { ...totals });
+    expect(totals.preemptions).toBeGreaterThanOrEqual(100);
+    expect(totals.crashes).toBeGreaterThanOrEqual(100);
+    expect(totals.yields).toBeGreaterThanOrEqual(50);
+    expect([totals.cachedTokens, totals.guesses]).toEqual([0, 0]);
+  });
+
   it('does so with windows, whose blocks nobody writes to while a row can see them', () => {
     const totals = new ScheduleTotals();
     fc.assert(
