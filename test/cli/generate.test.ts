@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { mkdtempSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -94,10 +94,11 @@ describe('generate', () => {
   });
 
   it('ends without a word when nobody reads on, and leaves nothing behind', async () => {
-    const folders = () => readdirSync(os.tmpdir()).filter((name) => /^rocmforge-[^-]+$/.test(name));
-    const before = folders();
+    // Its own: others make and leave folders where temporary files lie.
+    const TMPDIR = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
     const args = [main, ...greedy, '--max-tokens', '400', '--json', PROMPT];
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const env = { ...process.env, TMPDIR };
+    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], env });
     let stderr = '';
     child.stderr.on('data', (data) => {
       stderr += data;
@@ -105,7 +106,7 @@ describe('generate', () => {
     child.stdout.once('data', () => child.stdout.destroy());
     const code = await new Promise((resolve) => child.once('close', resolve));
     expect({ code, stderr }).toEqual({ code: 141, stderr: '' });
-    expect(folders().filter((name) => !before.includes(name))).toEqual([]);
+    expect(readdirSync(TMPDIR)).toEqual([]);
   });
 });
 

@@ -13,10 +13,11 @@ export interface DueWriter {
 }
 
 /**
- * When streams are written: all that have something in one round, as soon as the event loop has handled what arrived. A
- * round that took long, the system calls that follow it included, puts the next one off in proportion: so a gateway with
- * little to do joins nothing, and one with much to do joins as many tokens as leave it time. Nobody's first token waits,
- * and nobody's last.
+ * When streams are written: all that have something in one round, as soon as the event loop has handled what arrived.
+ * Rounds that took long, the system calls that follow them included, put the next one off in proportion: so a gateway with
+ * little to do joins nothing, and one with much to do joins as many tokens as leave it time. It is the shortest of the last
+ * three that counts: in a single one the process may have stood still, or taken connections by the hundred, which is no
+ * writing and not shortened by less of it. Nobody's first token waits, and nobody's last.
  */
 export class WriteRounds {
   private readonly urgent = new Set<DueWriter>();
@@ -24,6 +25,8 @@ export class WriteRounds {
   private next: NodeJS.Immediate | undefined;
   private waiting: NodeJS.Timeout | undefined;
   private notBefore = 0;
+  /** What the last rounds took. ms */
+  private readonly lastTook = [0, 0, 0];
 
   /** @param now milliseconds of a clock that never goes back */
   constructor(private readonly now: () => number = () => performance.now()) {}
@@ -72,7 +75,9 @@ export class WriteRounds {
 
   private putOff(began: number): void {
     const now = this.now();
-    const waitMs = (now - began) * (1 / SHARE - 1);
+    this.lastTook.shift();
+    this.lastTook.push(now - began);
+    const waitMs = Math.min(...this.lastTook) * (1 / SHARE - 1);
     if (waitMs >= LEAST_WAIT_MS) this.notBefore = now + Math.min(waitMs, MOST_WAIT_MS);
   }
 }

@@ -17,6 +17,8 @@ interface Connection {
   readonly name: string;
   readonly peer: string;
   readonly acceptedAt: number;
+  /** Tells the offenders' book how it ended. */
+  readonly ended: (hadAnswer: boolean) => void;
   /** It has said that it speaks HTTP/2, under TLS where that is demanded. */
   speaks: boolean;
 }
@@ -87,7 +89,8 @@ export class ConnectionGuard {
       socket.destroy();
       return false;
     }
-    const connection = { socket, name, peer, acceptedAt: performance.now(), speaks: false };
+    const ended = this.offenders.begun(peer);
+    const connection = { socket, name, peer, acceptedAt: performance.now(), ended, speaks: false };
     this.connections.set(socket, connection);
     this.byName.set(name, connection);
     this.ofPeer.set(peer, this.countOf(peer) + 1);
@@ -146,7 +149,7 @@ export class ConnectionGuard {
     const connection = this.connections.get(socket);
     if (connection === undefined) return;
     const { name, peer } = connection;
-    if (this.calls.callsOf(name).answered === 0) this.offenders.wasFruitless(peer);
+    connection.ended(this.calls.callsOf(name).answered > 0);
     this.calls.forgetConnection(name);
     this.connections.delete(socket);
     if (this.byName.get(name) === connection) this.byName.delete(name);

@@ -10,7 +10,7 @@ interface Rate {
 /** Connections that were ended for what no client does. */
 const OFFENCES: Rate = { burst: 5, perSecond: 1 };
 /** Connections that ended before any answer had: probes of a port, clients that cancel, and floods of both. */
-const FRUITLESS: Rate = { burst: 200, perSecond: 20 };
+const FRUITLESS: Rate = { burst: 50, perSecond: 20 };
 const MOST_OFFENDERS = 4096;
 /** How long a refused connection is kept from coming again, and how many are: each is a file and what it has sent, 64 KiB at most. */
 const HOLD_MS = 1000;
@@ -19,6 +19,8 @@ export const MOST_HELD = 256;
 interface Record {
   readonly offences: TokenBucket;
   readonly fruitless: TokenBucket;
+  /** Its connections count as fruitless from their start, until an answer has ended and the bucket is full again. */
+  paysAhead: boolean;
 }
 
 /**
@@ -36,9 +38,23 @@ export class Offenders {
     spend(this.recordOf(peer).offences, OFFENCES);
   }
 
-  /** A connection ended before any answer had. */
-  wasFruitless(peer: string): void {
-    spend(this.recordOf(peer).fruitless, FRUITLESS);
+  /**
+   * A new connection of a peer is taken. Who has run out pays for it now, not when it ends: else, whenever one was due, as
+   * many as it cares to would come before any had ended.
+   *
+   * @returns tells how it ended
+   */
+  begun(peer: string): (hadAnswer: boolean) => void {
+    const record = this.recordOf(peer);
+    const { fruitless } = record;
+    if (record.paysAhead && level(fruitless, FRUITLESS) >= FRUITLESS.burst) record.paysAhead = false;
+    const hasPaid = record.paysAhead;
+    if (hasPaid) fruitless.take(1);
+    return (hadAnswer) => {
+      if (hadAnswer && hasPaid) fruitless.take(-1);
+      if (!hadAnswer && !hasPaid) spend(fruitless, FRUITLESS);
+      if (level(fruitless, FRUITLESS) < 1) record.paysAhead = true;
+    };
   }
 
   /** Whether new connections of a peer are refused now. */
@@ -70,16 +86,19 @@ export class Offenders {
     const record = this.records.get(peer) ?? {
       offences: new TokenBucket(OFFENCES.burst, now),
       fruitless: new TokenBucket(FRUITLESS.burst, now),
+      paysAhead: false,
     };
     this.records.set(peer, record);
     return record;
   }
 }
 
-const isSpent = (bucket: TokenBucket, { burst, perSecond }: Rate): boolean =>
-  bucket.level(burst, perSecond, performance.now()) < 1;
+const level = (bucket: TokenBucket, { burst, perSecond }: Rate): number =>
+  bucket.level(burst, perSecond, performance.now());
+
+const isSpent = (bucket: TokenBucket, rate: Rate): boolean => level(bucket, rate) < 1;
 
 /** What is owed is bounded, so that whoever ends it is served again within seconds. */
-function spend(bucket: TokenBucket, { burst, perSecond }: Rate): void {
-  if (bucket.level(burst, perSecond, performance.now()) > -perSecond) bucket.take(1);
+function spend(bucket: TokenBucket, rate: Rate): void {
+  if (level(bucket, rate) > -rate.perSecond) bucket.take(1);
 }

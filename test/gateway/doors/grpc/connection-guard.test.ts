@@ -152,7 +152,7 @@ it('holds new connections of a peer that offends, for a second, and leaves its o
   expect(come('127.0.0.1')?.isOpen).toBe(true);
 });
 
-it('holds new connections of a peer whose last hundreds ended without an answer, but for 20 a second', () => {
+it('holds new connections of a peer whose last dozens ended without an answer, but for 20 a second', () => {
   vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
   for (let i = 0; i < 300; i++) come('127.0.0.2', WORKS)?.destroy();
   expect(isHeld('127.0.0.2')).toBe(false);
@@ -164,10 +164,26 @@ it('holds new connections of a peer whose last hundreds ended without an answer,
     }
     return count;
   };
-  expect(taken()).toBe(200);
+  expect(taken()).toBe(50);
   expect(taken()).toBe(0);
   vi.advanceTimersByTime(1000);
   expect(taken()).toBe(20);
+});
+
+it('counts connections of a peer that ran out when they come, and no more when they had an answer', () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+  for (let i = 0; i < 50; i++) come('127.0.0.1')?.destroy();
+  vi.advanceTimersByTime(250);
+  const answered = many(MOST / 2, '127.0.0.1', CALLED);
+  expect(open(answered)).toBe(5);
+  for (const socket of answered) socket?.destroy();
+  const again = many(MOST / 2, '127.0.0.1');
+  expect(open(again)).toBe(5);
+  for (const socket of again) socket?.destroy();
+  expect(open(many(MOST / 2, '127.0.0.1'))).toBe(0);
+  // Full again, it is trusted as before.
+  vi.advanceTimersByTime(3000);
+  expect(open(many(MOST / 2, '127.0.0.1'))).toBe(MOST / 2);
 });
 
 it('closes at once what is more than it holds', () => {
