@@ -6,6 +6,7 @@ export interface Mutation {
   readonly to: string;
   readonly test: string;
   readonly with?: readonly string[];
+  readonly launches?: readonly string[];
 }
 
 export const MUTATIONS: readonly Mutation[];

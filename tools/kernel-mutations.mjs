@@ -1,7 +1,11 @@
+// One file because it is one list.
+/** What the test of products of experts launches. */
+const EXPERT_PRODUCTS = ['matmul', 'matmul_quantized', 'matmul_packed', 'matmul_packed_tile', 'matmul_tile'];
+
 /**
  * Mistakes that tools/mutate-kernels.mjs plants, one at a time: in `file` of kernels/ the first `from` becomes `to`, and
- * the test of kernel `test` must fail. `with` names the other kernels that this test launches.
- * One file because it is one list.
+ * the test of kernel `test` must fail. `with` names the other kernels that this test launches, `launches` all of a test's that
+ * is not of one kernel.
  */
 export const MUTATIONS = [
   {
@@ -430,5 +434,200 @@ export const MUTATIONS = [
     from: 'pick_bytes(Words::W8, Words::W12, places_of_eight)',
     to: 'pick_bytes(Words::W0, Words::W4, places_of_eight)',
     test: 'matmul_packed',
+  },
+  {
+    name: 'experts: the bias of the choice in the weights',
+    file: 'route_experts.hip',
+    from: 'chosen[place] = values[e];',
+    to: 'chosen[place] = values[e] + bias[e];',
+    test: 'route_experts',
+  },
+  {
+    name: 'experts: the higher id of equal scores',
+    file: 'route_experts.hip',
+    from: '(key == other_key && id < other_id)',
+    to: '(key == other_key && id > other_id)',
+    test: 'route_experts',
+  },
+  {
+    name: 'experts: a sum of weights below the least',
+    file: 'route_experts.hip',
+    from: 'total = max_of(total, SMALLEST_WEIGHT_SUM);',
+    to: '',
+    test: 'route_experts',
+  },
+  {
+    name: 'experts: the softmax over all where it is over the chosen',
+    file: 'route_experts.hip',
+    from: 'for (int i = 0; i < used; i++) total += exp_of(chosen[i] - highest);',
+    to: 'for (int e = 0; e < experts; e++) total += exp_of(values[e] - highest);',
+    test: 'route_experts',
+  },
+  {
+    name: 'router: the end of a row left out',
+    file: 'router_scores.hip',
+    from: 'for (; i < in; i += WAVE)',
+    to: 'for (; i + WAVE < in; i += WAVE)',
+    test: 'router_scores',
+  },
+  {
+    name: 'router: the first row for all',
+    file: 'router_scores.hip',
+    from: 'x + static_cast<size_t>(row) * in',
+    to: 'x',
+    test: 'router_scores',
+  },
+  {
+    name: 'runs: none begins at a multiple',
+    file: 'group_by_expert.hip',
+    from: 'places += (count + align - 1) / align * align;',
+    to: 'places += count + 0 * align;',
+    test: 'group_by_expert',
+  },
+  {
+    name: 'runs: those without rows among the others',
+    file: 'group_by_expert.hip',
+    from: '(own > 0 ? runs_before : runs_in_all + expert - runs_before)',
+    to: '(own > 0 ? runs_before : runs_in_all)',
+    test: 'group_by_expert',
+  },
+  {
+    name: 'runs: a row behind itself',
+    file: 'group_by_expert.hip',
+    from: 'if (i < thread_id()) before',
+    to: 'if (i <= thread_id()) before',
+    test: 'group_by_expert',
+  },
+  {
+    name: "combined: the first expert's weight for all",
+    file: 'combine_experts.hip',
+    from: 'weights[row * used + i]',
+    to: 'weights[row * used]',
+    test: 'combine_experts',
+  },
+  {
+    name: 'combined: the first row that only fills a graph',
+    file: 'combine_experts.hip',
+    from: 'if (row >= *tokens) return;',
+    to: 'if (row > *tokens) return;',
+    test: 'combine_experts',
+  },
+  {
+    name: 'combined: added where it is not to be',
+    file: 'combine_experts.hip',
+    from: 'accumulate ? target[n] + sums[e] : sums[e]',
+    to: 'accumulate ? sums[e] : target[n] + sums[e]',
+    test: 'combine_experts',
+  },
+  {
+    name: 'biases of experts: the first of a row for all',
+    file: 'bias_add_experts.hip',
+    from: 'ids[pair]',
+    to: 'ids[pair / used * used]',
+    test: 'bias_add_experts',
+  },
+  {
+    name: 'biases of experts: to the place of another pair',
+    file: 'bias_add_experts.hip',
+    from: 'place_of[pair]',
+    to: 'place_of[pair / used]',
+    test: 'bias_add_experts',
+  },
+  {
+    name: "gated rows: the sigmoid's mirror",
+    file: 'gate_rows.hip',
+    from: 'exp_of(-gate[row])',
+    to: 'exp_of(gate[row])',
+    test: 'gate_rows',
+  },
+  {
+    name: "gated rows: the first row's gate for all",
+    file: 'gate_rows.hip',
+    from: 'gate[row]',
+    to: 'gate[0]',
+    test: 'gate_rows',
+  },
+  {
+    name: 'clamped: the gate from below, too',
+    file: 'forge/swiglu.h',
+    from: 'gate = gate > limit ? limit : gate;',
+    to: 'gate = gate > limit ? limit : gate < -limit ? -limit : gate;',
+    test: 'swiglu_clamped',
+  },
+  {
+    name: 'clamped: up without its one',
+    file: 'forge/swiglu.h',
+    from: '(up + 1.0f)',
+    to: 'up',
+    test: 'swiglu_clamped',
+  },
+  {
+    name: 'clamped: up from below as it is',
+    file: 'forge/swiglu.h',
+    from: 'up < -limit ? -limit : up;',
+    to: 'up;',
+    test: 'swiglu_clamped',
+  },
+  {
+    name: "products of experts: the matrix of the run's number",
+    file: 'matmul.hip',
+    from: 'static_cast<size_t>(run.expert) * out * in',
+    to: 'static_cast<size_t>(block.x) * out * in',
+    test: 'matmul_experts',
+    launches: EXPERT_PRODUCTS,
+  },
+  {
+    name: "products of experts: the first run's rows for all",
+    file: 'matmul.hip',
+    from: 'forge::run_count(runs, block.x)',
+    to: 'forge::run_count(runs, 0)',
+    test: 'matmul_experts',
+    launches: EXPERT_PRODUCTS,
+  },
+  {
+    name: "products of experts, quantized: the matrix of the run's number",
+    file: 'matmul_quantized.hip',
+    from: 'static_cast<size_t>(run.expert) * out * blocks',
+    to: 'static_cast<size_t>(block.x) * out * blocks',
+    test: 'matmul_experts',
+    launches: EXPERT_PRODUCTS,
+  },
+  {
+    name: "products of experts, quantized: the first run's input",
+    file: 'matmul_quantized.hip',
+    from: 'x + run.first * forge::q8_row_bytes(blocks * F::ELEMENTS)',
+    to: 'x',
+    test: 'matmul_experts',
+    launches: EXPERT_PRODUCTS,
+  },
+  {
+    name: "products of experts, packed: the matrix of the run's number",
+    file: 'matmul_packed.hip',
+    from: 'static_cast<size_t>(run.expert) * out',
+    to: 'static_cast<size_t>(block.z) * out',
+    test: 'matmul_experts',
+    launches: EXPERT_PRODUCTS,
+  },
+  {
+    name: "products of experts, packed: over the first run's",
+    file: 'matmul_packed.hip',
+    from: 'Output{y + static_cast<size_t>(run.first) * y_stride',
+    to: 'Output{y',
+    test: 'matmul_experts',
+    launches: EXPERT_PRODUCTS,
+  },
+  {
+    name: 'sinks: no part of the sum',
+    file: 'attention_paged.hip',
+    from: 'sink.sum = 1.0f;',
+    to: 'sink.sum = 0.0f;',
+    test: 'attention_paged',
+  },
+  {
+    name: "sinks: the first head's for all",
+    file: 'attention_paged.hip',
+    from: 'sink.largest = sinks[head];',
+    to: 'sink.largest = sinks[0];',
+    test: 'attention_paged',
   },
 ];

@@ -20,7 +20,7 @@ function fail(message) {
 }
 
 /** The kernel files that a mistake's test launches. */
-const sourcesOf = (mutation) => [mutation.test, ...(mutation.with ?? [])].map((name) => `${name}.hip`);
+const sourcesOf = ({ test, with: others = [], launches = [test, ...others] }) => launches.map((name) => `${name}.hip`);
 
 /** A copy of the kernels with the mistake in it. */
 function plant(folder, mutation) {

@@ -15,8 +15,8 @@ export interface Float64Options {
   readonly geluTable?: boolean;
   /** Whether phi3's window is seen; llama.cpp has switched it off. */
   readonly phi3Window?: boolean;
-  /** Told how far the last chosen expert's score is from the next one's, of each row and layer. */
-  readonly onGap?: (gap: number) => void;
+  /** Told of each router by how much a score would have to be off for the next expert to be chosen in place of the last. */
+  readonly onGap?: (gap: number, layer: number, position: number) => void;
 }
 
 /**
@@ -229,7 +229,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
     const total = exponentials.reduce((sum, value) => sum + value, 0);
     return exponentials.map((value) => value / total);
   };
-  const mixture = (layer: number, x: Row): Row => {
+  const mixture = (layer: number, x: Row, position: number): Row => {
     const block = `blk.${layer}`;
     const [count, used] = [number('expert_count'), number('expert_used_count')];
     const scores = product(`${block}.ffn_gate_inp`, x);
@@ -238,8 +238,11 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       ? weights.map((weight, e) => weight + tensor(`${block}.exp_probs_b.bias`)[e]!)
       : weights;
     const ranked = [...choice.keys()].sort((a, b) => choice[b]! - choice[a]!);
-    // In scores, of which sigmoid's are its arguments.
-    options.onGap?.(Math.abs(scores[ranked[used - 1]!]! - scores[ranked[used]!]!));
+    // Parts of a softmax are in the order of their scores; what a sigmoid makes of an error is its slope's.
+    const [last, next] = [ranked[used - 1]!, ranked[used]!];
+    const slope = Math.max(...[last, next].map((e) => sigmoid(scores[e]!) * sigmoid(-scores[e]!)));
+    const gap = is('glm4moe') ? (choice[last]! - choice[next]!) / slope : scores[last]! - scores[next]!;
+    options.onGap?.(gap, layer, position);
     const chosen = ranked.slice(0, used);
     if (is('gpt-oss')) {
       const shares = softmax(Float64Array.from(chosen, (e) => scores[e]!));
@@ -302,11 +305,11 @@ export function float64Forward(path: string, tokens: readonly number[], options:
       const added = after('post_attention_norm', attended[row]!);
       return x.map((value, i) => value + added[i]!);
     });
-    xs = xs.map((x) => {
+    xs = xs.map((x, position) => {
       const ffn = has(`${block}.ffn_gate_inp.weight`) ? mixture : mlp;
       const added = after(
         'post_ffw_norm',
-        ffn(layer, before(isHybrid || is('glm4moe', 'gpt-oss') ? 'post_attention_norm' : 'ffn_norm', x)),
+        ffn(layer, before(isHybrid || is('glm4moe', 'gpt-oss') ? 'post_attention_norm' : 'ffn_norm', x), position),
       );
       return x.map((value, i) => value + added[i]!);
     });

@@ -218,7 +218,7 @@ export const RANDOM_FAMILIES = {
       expert_weights_scale: typed.f32(1.7),
       expert_gating_func: 2,
     },
-    scaled: { ffn_gate_inp: 2 },
+    scaled: ROUTED,
   },
   'gpt-oss': {
     architecture: 'gpt-oss',
@@ -234,7 +234,7 @@ export const RANDOM_FAMILIES = {
       'rope.scaling.original_context_length': 64,
     },
     // Gates beyond their limit.
-    scaled: { ffn_gate_inp: 3, ffn_gate_exps: 3, ffn_up_exps: 3, ffn_down_exps: 0.05 },
+    scaled: { ...ROUTED, ffn_gate_exps: 3, ffn_up_exps: 3, ffn_down_exps: 0.05 },
   },
   qwen35: {
     ...HYBRID,
