@@ -6,11 +6,12 @@ import {
   type SamplingValues,
   slotSamplingWords,
 } from '../../shared/sampling-schema.js';
-import { KV_BLOCK_TOKENS, NO_STATE } from '../kernels/index.js';
+import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
 import { nullStates, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import { protocolError } from './protocol-error.js';
 import { biasesOf, checkGiven, writeBiases, writeHistory } from './slot-adjustments.js';
+import { type SlotStates, type StatesOfSlice, statesOf } from './slot-states.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
@@ -33,8 +34,7 @@ interface Slot {
   sampledToken: number;
   /** The position of the token that was not sampled because its mask had not come in time. */
   missingPosition: number | undefined;
-  /** Positions before which each copy of its states stands; undefined: it holds nothing of the slot. */
-  readonly states: [number | undefined, number | undefined];
+  readonly states: SlotStates;
   /** Whether tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
 }
@@ -185,26 +185,9 @@ export class SlotTable {
     return false;
   }
 
-  /**
-   * The states that a slice goes from and to, of a model whose layers have some: a slot has two copies, of which a slice reads
-   * one and writes the other, so that it can be sent again. Of a slice that is void: those of nobody.
-   *
-   * @returns their numbers; no source: the slice begins the sequence
-   * @throws RocmForgeError `EXECUTOR_PROTOCOL` for a slice that neither copy stands before
-   */
-  states(
-    { slot: index, position, count }: Slice,
-    isVoid: boolean,
-  ): { readonly source: number; readonly target: number } {
-    if (isVoid) return nullStates(this.limits);
-    const { states } = this.get(index);
-    const copy = position === 0 ? 1 : states.indexOf(position);
-    if (copy === -1) {
-      const known = states.map((at) => at ?? 'none').join(' and ');
-      throw protocolError(`positions from ${position} on of slot ${index}, whose states are of ${known}`);
-    }
-    states[1 - copy] = position + count;
-    return { source: position === 0 ? NO_STATE : 2 * index + copy, target: 2 * index + 1 - copy };
+  /** The states that a slice goes from and to, of a recurrent model; nobody's where it is void. Throws as {@link statesOf}. */
+  states(slice: Slice, isVoid: boolean): StatesOfSlice {
+    return isVoid ? nullStates(this.limits) : statesOf(this.get(slice.slot).states, slice);
   }
 
   /** No token was sampled for this position, which {@link beforeSample} was told of. */
