@@ -245,7 +245,7 @@ export const RANDOM_FAMILIES = {
     ...HYBRID,
     nets: { keyHeads: 1, valueHeads: 2, dim: 128 },
     experts: { count: 16, used: 4, ffn: 64, sharedFfn: 64, isGated: true },
-    scaled: { ...ROUTED, ...NETTED },
+    scaled: { ffn_gate_inp: 7, ...NETTED },
   },
 } as const satisfies Readonly<Record<string, RandomFamily>>;
 
