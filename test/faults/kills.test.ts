@@ -45,11 +45,9 @@ describe('an executor that is killed 10 ms after each time it serves', () => {
   });
 });
 
-/** Dense; experts behind a dense block, with a bias of the choice; experts with biases, windows and sinks. */
-const RUNS = [
-  ...SEEDS.map((seed) => ['llama', seed] as const),
-  ...(['glm4moe', 'gpt-oss', 'qwen35'] as const).map((family) => [family, 1] as const),
-];
+/** Experts behind a dense block, with a bias of the choice; states; and, where more is asked for, windows and sinks. */
+const FAMILIES = ['glm4moe', 'qwen35', ...(SEEDS.length > 2 ? (['gpt-oss'] as const) : [])] as const;
+const RUNS = [...SEEDS.map((seed) => ['llama', seed] as const), ...FAMILIES.map((family) => [family, 1] as const)];
 
 it.each(RUNS)(
   `${STREAMS} streams survive ${KILLS} kills of the executor in its steps: %s, seed %s`,
