@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
 import { deltaConv as contractOf } from '../../src/executor/kernels/index.js';
-import { deltaConv } from './reference/delta_net.js';
+import { deltaConv } from './reference/delta_conv.js';
 import { expectClose } from './support/compare.js';
 import { slices, sliceTables } from './support/slices.js';
 import { onEachTarget } from './support/targets.js';

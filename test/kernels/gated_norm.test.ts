@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { it } from 'vitest';
 import { gatedNorm as contract } from '../../src/executor/kernels/index.js';
-import { rmsNorm } from './reference/rms_norm.js';
-import { silu } from './reference/swiglu.js';
+import { gatedNorm } from './reference/gated_norm.js';
 import { expectClose } from './support/compare.js';
 import { onEachTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
@@ -22,12 +21,7 @@ onEachTarget('gated_norm', (target) => {
           { x: before.slice(), gate, weight, heads, dim, gate_stride: stride, eps },
           { rows },
         );
-        const values = Float64Array.from(
-          Array.from({ length: rows * heads }, (_, head) => [
-            ...rmsNorm(before.subarray(head * dim, (head + 1) * dim), weight, dim, eps),
-          ]).flat(),
-          (value, i) => value * silu(gate[Math.floor(i / (heads * dim)) * stride + (i % (heads * dim))]!),
-        );
+        const values = gatedNorm(before, gate, weight, { heads, dim, stride, eps });
         expectClose(contract, x!, { values }, { dim });
       },
     ));
