@@ -55,7 +55,7 @@ KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __res
   matmul(BLOCK_INDEX, weight, x, y, tokens, out, in, x_stride, y_stride);
 }
 
-// Of an expert's matrix and its run of rows each. Grid: x = experts, y = ceil(out / WAVES), z = ceil(tokens / TOKENS).
+// Of an expert's matrix and its run of rows each. Grid: x = ceil(out / WAVES), y = ceil(tokens / TOKENS), z = experts.
 #define MATMUL_EXPERTS(name, type)                                                                 \
   KERNEL(name, const type* __restrict weight, /* [experts, out, in] */                             \
          const float* __restrict x,           /* [places, in] */                                   \
@@ -63,10 +63,10 @@ KERNEL(matmul_bf16, const forge::bfloat_t* __restrict weight, const float* __res
          const int32_t* __restrict runs,      /* [experts, 3], see experts.h */                    \
          int out, int in, int y_stride) {                                                          \
     const forge::Dim3 block = BLOCK_INDEX;                                                         \
-    const forge::Run run = forge::run_at(runs, block.x);                                           \
-    matmul(forge::Dim3{block.y, block.z, 0}, weight + static_cast<size_t>(run.expert) * out * in,  \
+    const forge::Run run = forge::run_at(runs, block.z);                                           \
+    matmul(forge::Dim3{block.x, block.y, 0}, weight + static_cast<size_t>(run.expert) * out * in,  \
            x + static_cast<size_t>(run.first) * in, y + static_cast<size_t>(run.first) * y_stride, \
-           forge::run_count(runs, block.x), out, in, in, y_stride);                                \
+           forge::run_count(runs, block.z), out, in, in, y_stride);                                \
   }
 
 MATMUL_EXPERTS(matmul_experts_f32, float)

@@ -35,7 +35,7 @@ DEVICE void matmul_quantized(Dim3 block, const uint8_t* __restrict weight, const
 
 FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
 
-// Of an expert's matrix and its run of rows each. Grid: x = experts, y = ceil(out / ROWS), z = ceil(tokens / TOKENS).
+// Of an expert's matrix and its run of rows each. Grid: x = ceil(out / ROWS), y = ceil(tokens / TOKENS), z = experts: neighbours read on.
 #define MATMUL_EXPERTS(name, Format)                                                                              \
   KERNEL(name, const uint8_t* __restrict weight, /* [experts, out, blocks], Format */                             \
          const uint8_t* __restrict x,            /* [places, in / 32, 40], see q8.h */                            \
@@ -44,11 +44,11 @@ FORGE_BLOCK_FORMATS(MATMUL_QUANTIZED_FORMAT)
          int out, int blocks, int y_stride) {                                                                     \
     using F = forge::Format;                                                                                      \
     const forge::Dim3 block = BLOCK_INDEX;                                                                        \
-    const forge::Run run = forge::run_at(runs, block.x);                                                          \
+    const forge::Run run = forge::run_at(runs, block.z);                                                          \
     matmul_quantized<F>(                                                                                          \
-        forge::Dim3{block.y, block.z, 0}, weight + static_cast<size_t>(run.expert) * out * blocks * F::BYTES,     \
+        forge::Dim3{block.x, block.y, 0}, weight + static_cast<size_t>(run.expert) * out * blocks * F::BYTES,     \
         x + run.first * forge::q8_row_bytes(blocks * F::ELEMENTS), y + static_cast<size_t>(run.first) * y_stride, \
-        forge::run_count(runs, block.x), out, blocks, y_stride);                                                  \
+        forge::run_count(runs, block.z), out, blocks, y_stride);                                                  \
   }
 #define MATMUL_EXPERTS_FORMAT(type, Name) MATMUL_EXPERTS(matmul_experts_##type, Block##Name)
 

@@ -61,7 +61,7 @@ export const matmulExperts = (type: WeightFloatType) => {
       i32('in'),
       i32('y_stride'),
     ],
-    grid: [{ of: 'runs' }, { of: 'out', per: 'waves' }, { of: 'rows', per: MATMUL_TOKENS }],
+    grid: [{ of: 'out', per: 'waves' }, { of: 'rows', per: MATMUL_TOKENS }, { of: 'runs' }],
     order: order!,
     tolerance,
   });
@@ -85,7 +85,7 @@ export const matmulQuantizedExperts = (type: BlockType) => {
       i32('blocks'),
       i32('y_stride'),
     ],
-    grid: [{ of: 'runs' }, { of: 'out', per: MATMUL_QUANTIZED_ROWS }, { of: 'rows', per: MATMUL_QUANTIZED_TOKENS }],
+    grid: [{ of: 'out', per: MATMUL_QUANTIZED_ROWS }, { of: 'rows', per: MATMUL_QUANTIZED_TOKENS }, { of: 'runs' }],
     order: order!,
     tolerance,
   });
