@@ -8,46 +8,23 @@
 namespace {
 using namespace forge;
 
-// Rows of the weight that one block multiplies, and a wave at a time.
-constexpr int ROWS = MATMUL_PACKED_ROWS, ROWS_AT_ONCE = 2;
+constexpr int ROWS = BLOCK_ROWS;
 
 struct Output {
   float* y;
   int out, y_stride, accumulate;
 };
 
-template <class F>
-DEVICE void rows_of(const uint8_t* (&rows)[ROWS_AT_ONCE], const uint8_t* weight, int first, int out, int blocks) {
-  UNROLL
-  for (int i = 0; i < ROWS_AT_ONCE; i++) {
-    rows[i] = weight + min_of(first + i, out - 1) * packed_row_bytes<F>(blocks);
-  }
-}
-
 // `begun` is what the wave has asked for of its first rows.
 template <class F, int T, class Lanes>
 DEVICE void multiply(int first, FirstParts<F, ROWS_AT_ONCE> begun, const uint8_t* weight, const uint8_t* x,
                      int first_token, int count, int blocks, const Output& output, Lanes lanes) {
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
-  int offsets[T];
+  InputRows<T> inputs{x + static_cast<size_t>(first_token) * x_bytes, {}};
   UNROLL
-  for (int t = 0; t < T; t++) offsets[t] = min_of(t, count - 1) * x_bytes;
+  for (int t = 0; t < T; t++) inputs.offsets[t] = min_of(t, count - 1) * x_bytes;
 
-  for (int turn = 0; turn < ROWS; turn += WAVES * ROWS_AT_ONCE) {
-    const int r = turn + wave_id() * ROWS_AT_ONCE;
-    const uint8_t* rows[ROWS_AT_ONCE];
-    rows_of<F>(rows, weight, first + r, output.out, blocks);
-    if (turn > 0) begun = load_first<F>(rows, blocks);
-    float sums[ROWS_AT_ONCE][T];
-    packed_dots<F>(sums, begun, rows, x + static_cast<size_t>(first_token) * x_bytes, offsets, blocks);
-    UNROLL
-    for (int i = 0; i < ROWS_AT_ONCE; i++) {
-      UNROLL
-      for (int t = 0; t < T; t++) store_lane_sum(lanes, t * ROWS + r + i, sums[i][t]);
-    }
-  }
-  let_next_begin();
-  block_sync();
+  multiply_rows<F, T>(first, begun, weight, inputs, output.out, blocks, lanes);
   for (int i = thread_id(); i < ROWS * T; i += BLOCK) {
     const int n = first + i % ROWS, t = i / ROWS;
     if (n >= output.out || t >= count) continue;
@@ -64,7 +41,7 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
   SHARED(float, lanes, (ROWS * MOST * LANE_STRIDE));
   const int first = block.x * ROWS, first_token = block.y * MOST;
   const uint8_t* rows[ROWS_AT_ONCE];
-  rows_of<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, output.out, blocks);
+  rows_from<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, output.out, blocks);
   // The step's own: it lay there before the first launch.
   const int count = min_of(*tokens - first_token, MOST);
   if constexpr (MOST == 1) {

@@ -27,15 +27,13 @@ DEVICE void norm_held(int row, const float* __restrict x, const float* __restric
   for (int p = 0; p < HELD; p++) {
     if (first + p * 4 * BLOCK < hidden) held[p] = load_aligned<Floats4>(x + first + p * 4 * BLOCK);
   }
-  float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  SHARED(float, parts, NORM_PARTS);
   UNROLL
   for (int p = 0; p < HELD; p++) {
-    if (first + p * 4 * BLOCK >= hidden) continue;
-    UNROLL
-    for (int j = 0; j < 4; j++) sums[j] = multiply_add(held[p].f[j], held[p].f[j], sums[j]);
+    if (p * 4 * BLOCK < hidden) leave_part(parts, first + p * 4 * BLOCK, hidden, held[p]);
   }
-  const float sum = block_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
-  const float scale = rsqrt_of(sum / static_cast<float>(hidden) + eps);
+  block_sync();
+  const float scale = rms_of_parts(parts, hidden, eps);
   UNROLL
   for (int p = 0; p < HELD; p++) {
     const int i = first + p * 4 * BLOCK;

@@ -9,13 +9,18 @@
 
 namespace forge {
 
-// Rows of f32. What else attention may be written as says so by a store_attended of its own.
+// Rows of f32. What else attention may be written as says so by a store_attended of its own, which takes an element,
+// and a finish_attended, which all threads of a block call when they have stored the elements first .. end - 1 of a
+// row.
 struct AttendedRows {
   float* out;
 };
 DEVICE void store_attended(const AttendedRows& rows, int row, int columns, int element, float value) {
   rows.out[static_cast<size_t>(row) * columns + element] = value;
 }
+
+template <class Out>
+DEVICE void finish_attended(const Out&, int, int, int, int) {}
 
 // Elements that a block folds at a time, and splits that it brings to LDS for them.
 constexpr int FOLD_WIDTH = BLOCK < 32 ? BLOCK : 32, FOLD_BATCH = 128;
@@ -49,6 +54,7 @@ DEVICE void fold_few(const float* parts, const Out& out, int row, int first_head
     store_attended(out, row, heads * head_dim, (first_head + i / head_dim) * head_dim + e,
                    total.values[0] * inverse_of(total.sum));
   }
+  finish_attended(out, row, heads * head_dim, first_head * head_dim, last_head * head_dim);
 }
 
 // The elements element .. element + FOLD_WIDTH - 1 of a head: all threads of a block together.
@@ -135,7 +141,9 @@ DEVICE void fold_shared(const float* first, const Out& out, int row, int columns
     }
     block_sync();
   }
-  if (e < width) store_attended(out, row, columns, head * head_dim + element + e, total * inverse_of(sum));
+  const int place = head * head_dim + element;
+  if (e < width) store_attended(out, row, columns, place + e, total * inverse_of(sum));
+  finish_attended(out, row, columns, place, place + width);
 }
 
 // Block x: COMBINE_HEADS of the heads; y: the row; z: of the blocks that share those heads.
@@ -144,8 +152,9 @@ DEVICE void attention_combine(Dim3 block, const float* parts, const Out& out, co
                               int head_dim, int splits) {
   const int row = block.y, used = row_position[row] / SPLIT + 1, first_head = block.x * COMBINE_HEADS;
   const bool is_few = used <= COMBINE_FEW;
-  // Blocks that share the heads.
-  const int blocks = is_few ? 1 : min_of((used + COMBINE_SPLITS - 1) / COMBINE_SPLITS, COMBINE_BLOCKS);
+  // Blocks that share the heads; where strips are an element each one block takes them all, in order.
+  const int blocks =
+      is_few || FOLD_WIDTH == 1 ? 1 : min_of((used + COMBINE_SPLITS - 1) / COMBINE_SPLITS, COMBINE_BLOCKS);
   if (block.z >= blocks) return;
   if (is_few) {
     fold_few(parts, out, row, first_head, heads, head_dim, splits, used);

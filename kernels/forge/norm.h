@@ -1,6 +1,7 @@
 // The factor by which root mean square normalization multiplies a row: Zhang & Sennrich (2019).
 #pragma once
 
+#include "contract.h"
 #include "reduce.h"
 #include "words.h"
 
@@ -15,18 +16,98 @@ DEVICE float rms_scale(const T* x, int hidden, float eps) {
   return rsqrt_of(block_sum(sum) / static_cast<float>(hidden) + eps);
 }
 
-#if WAVE > 1
-// Of f32 rows that lie at 16 bytes, four elements at a time.
-DEVICE float rms_scale(const float* x, int hidden, float eps) {
-  if (hidden % 4 != 0) return rms_scale<float>(x, hidden, eps);
-  float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  for (int i = 4 * thread_id(); i < hidden; i += 4 * BLOCK) {
-    const Floats4 four = load_aligned<Floats4>(x + i);
-    UNROLL
-    for (int j = 0; j < 4; j++) sums[j] = multiply_add(four.f[j], four.f[j], sums[j]);
+// Of f32 the sum of squares is one of parts, of NORM_PART elements each: a launch that writes a row leaves them for the
+// next one (matmul_summed.hip), which then knows the norm of a row that it has not read. Both add in this order: the
+// elements of a part by halves; of the parts a lane of 32 its own, rising; then the lanes by halves.
+constexpr int PART_LANES = 32;
+
+// values[0] = the sum of COUNT values, by halves.
+template <int COUNT>
+DEVICE float sum_by_halves(float (&values)[COUNT]) {
+  UNROLL
+  for (int half = COUNT / 2; half > 0; half /= 2) {
+    for (int i = 0; i < half; i++) values[i] += values[i + half];
   }
-  const float sum = block_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+  return values[0];
+}
+
+// The sum of the squares of value(i), i < NORM_PART: all lanes of a wave together, each of which is asked for one.
+template <class Value>
+DEVICE float sum_of_squares(Value value) {
+  if constexpr (WAVE == 1) {
+    float squares[NORM_PART];
+    for (int i = 0; i < NORM_PART; i++) {
+      const float element = value(i);
+      squares[i] = element * element;
+    }
+    return sum_by_halves(squares);
+  } else {
+    const float element = lane_id() < NORM_PART ? value(lane_id()) : 0.0f;
+    float sum = element * element;
+    UNROLL
+    for (int offset = NORM_PART / 2; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
+    return sum;
+  }
+}
+// 1 / sqrt(mean(x²) + eps) of a row whose parts these are, for all lanes of a wave.
+template <class Parts>
+DEVICE float rms_of_parts(Parts parts, int hidden, float eps) {
+  const int count = (hidden + NORM_PART - 1) / NORM_PART;
+  float sum;
+  if constexpr (WAVE == 1) {
+    float sums[PART_LANES] = {};
+    for (int p = 0; p < count; p++) sums[p % PART_LANES] += parts[p];
+    sum = sum_by_halves(sums);
+  } else {
+    sum = 0.0f;
+    for (int p = lane_id() % PART_LANES; p < count; p += PART_LANES) sum += parts[p];
+    UNROLL
+    for (int offset = PART_LANES / 2; offset > 0; offset >>= 1) sum += shuffle_xor(sum, offset);
+  }
   return rsqrt_of(sum / static_cast<float>(hidden) + eps);
+}
+
+#if WAVE > 1
+// Leaves the part of the four elements from i on, which a thread holds: four lanes hold one together, and all threads
+// of a block take part.
+template <class Parts>
+DEVICE void leave_part(Parts parts, int i, int hidden, const Floats4& four) {
+  float sums[4];
+  UNROLL
+  for (int j = 0; j < 4; j++) {
+    const float element = i < hidden ? four.f[j] : 0.0f;
+    sums[j] = element * element;
+    sums[j] += shuffle_xor(sums[j], 2);
+    sums[j] += shuffle_xor(sums[j], 1);
+  }
+  if (i < hidden && i % NORM_PART == 0) parts[i / NORM_PART] = sum_by_halves(sums);
+}
+
+// Of f32 rows that lie at 16 bytes.
+DEVICE float rms_scale(const float* x, int hidden, float eps) {
+  if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
+  SHARED(float, parts, NORM_PARTS);
+  for (int from = 0; from < hidden; from += 4 * BLOCK) {
+    const int i = from + 4 * thread_id();
+    leave_part(parts + 0, i, hidden, load_aligned<Floats4>(x + min_of(i, hidden - 4)));
+  }
+  block_sync();
+  return rms_of_parts(parts + 0, hidden, eps);
+}
+#else
+DEVICE float rms_scale(const float* x, int hidden, float eps) {
+  if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
+  float sums[PART_LANES] = {};
+  for (int first = 0; first < hidden; first += NORM_PART) {
+    float squares[NORM_PART];
+    SIMD
+    for (int i = 0; i < NORM_PART; i++) {
+      const float element = first + i < hidden ? x[first + i] : 0.0f;
+      squares[i] = element * element;
+    }
+    sums[first / NORM_PART % PART_LANES] += sum_by_halves(squares);
+  }
+  return rsqrt_of(sum_by_halves(sums) / static_cast<float>(hidden) + eps);
 }
 #endif
 

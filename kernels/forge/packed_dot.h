@@ -5,6 +5,7 @@
 // lanes' sums are added in order, too. A row's bits depend on k alone.
 #pragma once
 
+#include "contract.h"
 #include "packed.h"
 
 namespace forge {
@@ -22,10 +23,21 @@ DEVICE FirstParts<F, R> load_first(const uint8_t* const (&weight)[R], int blocks
   return first;
 }
 
-// This lane's part of R rows of weights times T rows of activations, those `offsets` behind x.
-template <class F, int R, int T>
+// T rows of quantized activations, each some bytes behind x.
+template <int T>
+struct InputRows {
+  const uint8_t* x;
+  int offsets[T];
+};
+template <class F, int T>
+DEVICE InputPart input_part(const InputRows<T>& rows, int t, int b, int blocks) {
+  return load_input<F>(rows.x, rows.offsets[t], blocks * Q8_BLOCK, b);
+}
+
+// This lane's part of R rows of weights times T rows of activations.
+template <class F, int R, int T, class Input>
 DEVICE void packed_dots(float (&sums)[R][T], FirstParts<F, R> weights, const uint8_t* const (&weight)[R],
-                        const uint8_t* x, const int (&offsets)[T], int blocks) {
+                        const Input& inputs, int blocks) {
   UNROLL
   for (int r = 0; r < R; r++) {
     UNROLL
@@ -34,7 +46,7 @@ DEVICE void packed_dots(float (&sums)[R][T], FirstParts<F, R> weights, const uin
   for (int b = lane_id(); b < blocks; b += WAVE) {
     UNROLL
     for (int t = 0; t < T; t++) {
-      const InputPart input = load_input<F>(x, offsets[t], blocks * Q8_BLOCK, b);
+      const InputPart input = input_part<F>(inputs, t, b, blocks);
       UNROLL
       for (int r = 0; r < R; r++) sums[r][t] = add_block<F>(sums[r][t], weights.parts[r], input, b);
       if (t % 4 == 3) schedule_fence();
@@ -61,6 +73,39 @@ DEVICE float sum_in_order(Lanes lanes, int value) {
   UNROLL
   for (int l = 1; l < LANE_SUMS; l++) sum += lanes[value * LANE_STRIDE + l];
   return sum;
+}
+
+// Rows of the weight that a block multiplies, and a wave at a time.
+constexpr int BLOCK_ROWS = MATMUL_PACKED_ROWS, ROWS_AT_ONCE = 2;
+
+// Where a wave's rows begin, the first of them `first`; a row past the last is the last.
+template <class F>
+DEVICE void rows_from(const uint8_t* (&rows)[ROWS_AT_ONCE], const uint8_t* weight, int first, int out, int blocks) {
+  UNROLL
+  for (int i = 0; i < ROWS_AT_ONCE; i++) {
+    rows[i] = weight + min_of(first + i, out - 1) * packed_row_bytes<F>(blocks);
+  }
+}
+// A block's rows, of which a wave has asked for what it begins with, times T rows of activations: leaves the lanes'
+// sums of row r and input t as value t * BLOCK_ROWS + r.
+template <class F, int T, class Input, class Lanes>
+DEVICE void multiply_rows(int first, FirstParts<F, ROWS_AT_ONCE> begun, const uint8_t* weight, const Input& inputs,
+                          int out, int blocks, Lanes lanes) {
+  for (int turn = 0; turn < BLOCK_ROWS; turn += WAVES * ROWS_AT_ONCE) {
+    const int r = turn + wave_id() * ROWS_AT_ONCE;
+    const uint8_t* rows[ROWS_AT_ONCE];
+    rows_from<F>(rows, weight, first + r, out, blocks);
+    if (turn > 0) begun = load_first<F>(rows, blocks);
+    float sums[ROWS_AT_ONCE][T];
+    packed_dots<F>(sums, begun, rows, inputs, blocks);
+    UNROLL
+    for (int i = 0; i < ROWS_AT_ONCE; i++) {
+      UNROLL
+      for (int t = 0; t < T; t++) store_lane_sum(lanes, t * BLOCK_ROWS + r + i, sums[i][t]);
+    }
+  }
+  let_next_begin();
+  block_sync();
 }
 
 // Calls body(Constant<T>) with the least T of 1, 2, 4, 8 up to MOST that is no less than `count`.

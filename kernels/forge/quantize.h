@@ -31,19 +31,30 @@ DEVICE float largest_of_block(const float (&values)[Q8_HELD]) {
   return largest;
 }
 
+// What a block's largest magnitude makes of its elements.
+struct Q8Scale {
+  float scale, inverse;
+  bool is_finite;
+};
+DEVICE Q8Scale q8_scale(float largest) {
+  const bool is_finite = magnitude_bits(largest) < 0x7f800000u, is_tiny = largest < 1e-36f;
+  return {is_tiny ? 0.0f : largest / 127.0f, is_finite && !is_tiny ? 127.0f / largest : 0.0f, is_finite};
+}
+DEVICE int q8_quant(float value, const Q8Scale& by) {
+  return by.is_finite ? static_cast<int>(__builtin_rintf(value * by.inverse)) : 0;
+}
+
 // Quantizes block b of a row of `in` elements, of which this lane holds `values`; lanes that are not to store take part
 // in the shuffles all the same.
 DEVICE void quantize_block(const float (&values)[Q8_HELD], uint8_t* row, int in, int b, bool stores) {
   constexpr int HALVES = Q8_LANES == 1 ? 2 : 1;  // of sixteen elements, that a lane holds or shares in
-  const float largest = largest_of_block(values);
-  const bool is_finite = magnitude_bits(largest) < 0x7f800000u, is_tiny = largest < 1e-36f;
-  const float inverse = is_finite && !is_tiny ? 127.0f / largest : 0.0f;
+  const Q8Scale by = q8_scale(largest_of_block(values));
   const int lane = thread_id() % Q8_LANES;
   auto* quants = reinterpret_cast<int8_t*>(row) + static_cast<size_t>(b) * Q8_BLOCK + lane * Q8_HELD;
   auto* scales = reinterpret_cast<float*>(row + in);
   auto* sums = reinterpret_cast<int16_t*>(row + in + in / 8);
   int wide[Q8_HELD];
-  for (int i = 0; i < Q8_HELD; i++) wide[i] = is_finite ? static_cast<int>(__builtin_rintf(values[i] * inverse)) : 0;
+  for (int i = 0; i < Q8_HELD; i++) wide[i] = q8_quant(values[i], by);
   alignas(4) int8_t stored[Q8_HELD];
   for (int i = 0; i < Q8_HELD; i++) stored[i] = static_cast<int8_t>(wide[i]);
   if (stores) __builtin_memcpy(quants, stored, Q8_HELD);
@@ -58,7 +69,7 @@ DEVICE void quantize_block(const float (&values)[Q8_HELD], uint8_t* row, int in,
       sums[2 * b + half + (lane >= Q8_LANES / 2 && Q8_LANES > 1)] = static_cast<int16_t>(sum);
     }
   }
-  if (stores && lane == 0) scales[b] = is_tiny ? 0.0f : largest / 127.0f;
+  if (stores && lane == 0) scales[b] = by.scale;
 }
 
 // Quantizes the elements first .. end - 1 of a row, whole blocks, of which `bring(values, i)` gives i .. i + Q8_HELD -

@@ -22,16 +22,16 @@ DEVICE void gate_up_swiglu(int element_block, FirstParts<F, 2> begun, const uint
                            const uint8_t* x, uint8_t* y, int first_token, int count, int ffn, int blocks, Lanes lanes,
                            Results results) {
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
-  int offsets[T];
+  InputRows<T> inputs{x + static_cast<size_t>(first_token) * x_bytes, {}};
   UNROLL
-  for (int t = 0; t < T; t++) offsets[t] = min_of(t, count - 1) * x_bytes;
+  for (int t = 0; t < T; t++) inputs.offsets[t] = min_of(t, count - 1) * x_bytes;
 
   for (int turn = 0; turn < Q8_BLOCK; turn += WAVES) {
     const uint8_t* rows[2];
     rows_of<F>(rows, gate, up, element_block * Q8_BLOCK + turn, blocks);
     if (turn > 0) begun = load_first<F>(rows, blocks);
     float sums[2][T];
-    packed_dots<F>(sums, begun, rows, x + static_cast<size_t>(first_token) * x_bytes, offsets, blocks);
+    packed_dots<F>(sums, begun, rows, inputs, blocks);
     UNROLL
     for (int i = 0; i < 2; i++) {
       UNROLL

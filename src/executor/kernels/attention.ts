@@ -10,12 +10,14 @@ import {
   output,
 } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { roundings, stored, type Tolerance } from '../device/tolerance.js';
+import { exact, roundings, stored, type Tolerance } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
-import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
+import { convert } from './convert.js';
+import { FLOAT_TYPES, type FloatType, Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf, FRAGMENT_CHUNK } from './fragments.js';
-import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
 import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
+import { quantizeQ8 } from './quantize-q8.js';
 import { ORDER } from './reduction-order.js';
 
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
@@ -128,6 +130,46 @@ export const attentionCombineColumns = (type: TileType) =>
     order: ORDER.splits,
     tolerance: stored(type, attentionCombine.tolerance),
   });
+
+export const attentionCombineConvert = (type: TileType) =>
+  defineKernel({
+    name: `attention_combine_convert_${type}`,
+    source: 'attention_combine_convert.hip',
+    on: 'portable',
+    summary: 'attention_combine, stored as 16-bit floats',
+    arguments: [
+      input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+      output('out', type, 'tokens', 'heads', 'head_dim'),
+      input('row_position', 'i32', 'tokens'),
+      i32('heads'),
+      i32('head_dim'),
+      i32('splits'),
+    ],
+    grid: COMBINE_GRID,
+    order: ORDER.splits,
+    tolerance: stored(type, attentionCombine.tolerance),
+  });
+
+/** Dimension `blocks`: heads · head_dim / 32, of a row. `rows` is written on the way. */
+export const attentionCombineQuantize = defineKernel({
+  name: 'attention_combine_quantize',
+  source: 'attention_combine_quantize.hip',
+  on: 'portable',
+  summary: 'attention_combine, then quantize_q8',
+  arguments: [
+    input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
+    aligned(16, output('rows', 'f32', 'tokens', 'heads', 'head_dim')),
+    aligned(4, output('out', 'u8', 'tokens', 'blocks', `${Q8_BLOCK_BYTES}`)),
+    input('row_position', 'i32', 'tokens'),
+    i32('heads'),
+    i32('head_dim'),
+    i32('splits'),
+  ],
+  grid: COMBINE_GRID,
+  multiples: [['head_dim', `${Q8_BLOCK}`]],
+  order: ORDER.splits,
+  tolerance: exact('the very bits of attention_combine and quantize_q8'),
+});
 
 /** Head sizes that attention on matrix units is built for. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
@@ -284,11 +326,13 @@ export interface AttentionCounts {
   readonly tiles: StepCount;
 }
 
-/** Where attention is written as the columns that products take. */
+/** Where attention is written in the form that products take: as columns, `[chunks, rows, FRAGMENT_CHUNK]`, or as rows. */
+export type AttendedForm =
+  | { readonly form: TileType; readonly y: DeviceBuffer; readonly columns?: AttendedColumns | undefined }
+  | { readonly form: 'q8'; readonly y: DeviceBuffer; readonly columns?: undefined };
+
+/** How many rows a chunk of columns has, and where it is counted that a number is beyond f16's range. */
 export interface AttendedColumns {
-  readonly type: TileType;
-  /** `[chunks, rows, FRAGMENT_CHUNK]` */
-  readonly y: DeviceBuffer;
   readonly rows: number;
   readonly saturated: DeviceBuffer;
 }
@@ -305,7 +349,7 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
-  columns?: AttendedColumns,
+  attended?: AttendedForm,
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
@@ -317,31 +361,61 @@ export function launchAttentionTile(
   );
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
-  const folds = { tokens, splits: counts.splits };
-  if (columns === undefined) launch(attentionCombine, { ...combined, out }, folds);
-  else {
-    const chunks = chunksOf(heads * headDim);
-    const { y, rows: out_rows } = columns;
-    launch(attentionCombineColumns(columns.type), { ...combined, out: y, out_rows }, { ...folds, chunks });
-  }
+  launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits });
   const isWide = device === 'hopper' && type === 'f16';
   const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
   launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
-  if (columns === undefined) return;
   // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
-  launch(
-    convertColumns(columns.type),
-    { x: out, y: columns.y, saturated: columns.saturated, in: heads * headDim, y_rows: columns.rows },
-    { rows: counts.tokens, chunks: chunksOf(heads * headDim) },
-    { count: counts.splitRows, atMost: 0 },
-  );
+  const split = { count: counts.splitRows, atMost: 0 };
+  if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, split);
+}
+
+/** Folds what the splits left, in the form that is asked for. */
+function launchCombine(
+  launch: Launch,
+  combined: Omit<ValuesOf<typeof attentionCombine>, 'out'>,
+  out: DeviceBuffer,
+  attended: AttendedForm | undefined,
+  folds: { readonly tokens: StepCount; readonly splits: StepCount },
+): void {
+  const columns = combined.heads * combined.head_dim;
+  if (attended === undefined) launch(attentionCombine, { ...combined, out }, folds);
+  else if (attended.form === 'q8') {
+    const blocks = columns / Q8_BLOCK;
+    launch(attentionCombineQuantize, { ...combined, rows: out, out: attended.y }, { ...folds, blocks });
+  } else if (attended.columns === undefined) {
+    launch(attentionCombineConvert(attended.form), { ...combined, out: attended.y }, folds);
+  } else {
+    const { rows: out_rows } = attended.columns;
+    const sizes = { ...folds, chunks: chunksOf(columns) };
+    launch(attentionCombineColumns(attended.form), { ...combined, out: attended.y, out_rows }, sizes);
+  }
+}
+
+/** Rows of f32 in the form that is asked for. */
+function launchAttended(
+  launch: Launch,
+  x: DeviceBuffer,
+  columns: number,
+  { form, y, columns: layout }: AttendedForm,
+  rows: StepCount,
+  when: LaunchCondition,
+): void {
+  const values = { x, y, in: columns };
+  if (form === 'q8') launch(quantizeQ8, values, { rows, blocks: columns / Q8_BLOCK }, when);
+  else if (layout === undefined) launch(convert(form), values, { rows }, when);
+  else {
+    const { rows: y_rows, saturated } = layout;
+    launch(convertColumns(form), { ...values, saturated, y_rows }, { rows, chunks: chunksOf(columns) }, when);
+  }
 }
 
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   attentionCombine,
-  ...TILE_TYPES.map(attentionCombineColumns),
+  ...TILE_TYPES.flatMap((type) => [attentionCombineColumns(type), attentionCombineConvert(type)]),
+  attentionCombineQuantize,
   ...TILE_HEAD_DIMS.map(attentionWide),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),

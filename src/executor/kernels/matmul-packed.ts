@@ -1,9 +1,20 @@
-import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
-import { roundings } from '../device/tolerance.js';
+import {
+  aligned,
+  defineKernel,
+  f32,
+  i32,
+  inout,
+  input,
+  type KernelContract,
+  output,
+  rowsApart,
+} from '../device/contract.js';
+import { exact, roundings } from '../device/tolerance.js';
 import { PACKED_TYPES, type PackedType, Q8_BLOCK, Q8_BLOCK_BYTES } from './formats.js';
 import type { Launch, Rows, ValuesOf } from './launch-plan.js';
 import { ORDER } from './reduction-order.js';
 import { PACKED_WIDTH, packedRowBytes } from './repack.js';
+import { NORM_PART, NORMED_MOST } from './rms-norm.js';
 
 /** Rows of x for which one block of matmul_packed reads the weight once, and rows of the weight that it reads. */
 export const PACKED_TOKENS = 8;
@@ -76,6 +87,83 @@ export const matmulPackedTile = (type: PackedType) => {
   });
 };
 
+/** A row of f32, the weight of its norm, and the sums of its squares that whoever wrote it left. */
+const normed = [
+  aligned(16, input('x', 'f32', 'in')),
+  aligned(16, input('norm', 'f32', 'in')),
+  input('parts', 'f32', 'parts'),
+] as const;
+
+/** Whether a product's row of so many elements may be normalized by each block that multiplies it. */
+export const canNormalize = (columns: number): boolean => columns <= NORMED_MOST && columns % PACKED_WIDTH === 0;
+
+/** Parts of a row of so many elements. */
+export const normParts = (columns: number): number => Math.ceil(columns / NORM_PART);
+
+/** Dimensions `in`: 32 · blocks, and `parts`: {@link normParts} of it. */
+export const matmulNormed = (type: PackedType) =>
+  defineKernel({
+    name: `matmul_normed_${type}`,
+    source: 'matmul_normed.hip',
+    on: 'portable',
+    summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row',
+    arguments: [
+      aligned(16, input('weight', 'u8', 'out', 'row_bytes')),
+      ...normed,
+      output('y', 'f32', 'out'),
+      i32('out'),
+      i32('blocks'),
+      f32('eps'),
+    ],
+    grid: [{ of: 'out', per: MATMUL_PACKED_ROWS }],
+    multiples: PACKED_ROWS,
+    order: ORDER.packed,
+    tolerance: exact('the very bits of rms_norm_quantize and matmul_packed'),
+  });
+
+/** Dimension `parts`: {@link normParts} of `out`. */
+export const matmulSummed = (type: PackedType) =>
+  defineKernel({
+    name: `matmul_summed_${type}`,
+    source: 'matmul_summed.hip',
+    on: 'portable',
+    summary: 'y[n] += sum_k weight[n][k] * x[k] of one row, and the sums of the squares of y',
+    arguments: [
+      aligned(16, input('weight', 'u8', 'out', 'row_bytes')),
+      aligned(16, input('x', 'u8', 'blocks', `${Q8_BLOCK_BYTES}`)),
+      inout('y', 'f32', 'out'),
+      output('parts', 'f32', 'parts'),
+      i32('out'),
+      i32('blocks'),
+    ],
+    grid: [{ of: 'out', per: MATMUL_PACKED_ROWS }],
+    multiples: PACKED_ROWS,
+    order: ORDER.packed,
+    tolerance: exact('the very bits of matmul_packed, and of the sums of rms_norm'),
+  });
+
+/** Dimensions `in`: 32 · blocks, and `parts`: {@link normParts} of it; `ffn_blocks`: ffn / 32. */
+export const gateUpNormed = (type: PackedType) =>
+  defineKernel({
+    name: `gate_up_normed_${type}`,
+    source: 'gate_up_normed.hip',
+    on: 'portable',
+    summary: 'y = silu(gate · norm(x)) * (up · norm(x)) of one row, quantized as quantize_q8 does',
+    arguments: [
+      aligned(16, input('gate', 'u8', 'ffn', 'row_bytes')),
+      aligned(16, input('up', 'u8', 'ffn', 'row_bytes')),
+      ...normed,
+      aligned(4, output('y', 'u8', 'ffn_blocks', `${Q8_BLOCK_BYTES}`)),
+      i32('ffn'),
+      i32('blocks'),
+      f32('eps'),
+    ],
+    grid: [{ of: 'ffn', per: Q8_BLOCK }],
+    multiples: [...PACKED_ROWS, ['ffn', `${Q8_BLOCK}`]],
+    order: ORDER.packed,
+    tolerance: exact('the very bits of rms_norm_quantize, matmul_packed and swiglu_quantize'),
+  });
+
 /** The most rows that are multiplied a few at a time; matrix units are faster for more. */
 const MOST_SEVERAL = 63;
 
@@ -97,4 +185,5 @@ export function launchMatmulPacked(
 
 export const matmulPackedContracts: readonly KernelContract[] = [
   ...PACKED_TYPES.flatMap((type) => [matmulPacked(type, 'one'), matmulPacked(type), matmulPackedTile(type)]),
+  ...PACKED_TYPES.flatMap((type) => [matmulNormed(type), matmulSummed(type), gateUpNormed(type)]),
 ];

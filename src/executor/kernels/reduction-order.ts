@@ -1,5 +1,8 @@
 /** In which order kernels add up. Each order depends on a row's own length or context alone: never on its batch. */
 export const ORDER = {
+  norm:
+    'the squares of each sixteen elements by halves, of these sums a lane of 32 its own, rising, then the lanes by halves; ' +
+    'of other lengths than multiples of 4 up to 16,384 as a row',
   row: 'a thread its own elements of the row, rising; then the lanes of a wave by halves; then the waves in order',
   dot: 'a lane its own elements, rising; then the lanes by halves',
   rising: 'one chain in rising order',

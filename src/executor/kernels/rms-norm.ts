@@ -3,6 +3,12 @@ import { exact, roundings, stored } from '../device/tolerance.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import { ORDER } from './reduction-order.js';
 
+/** Elements whose squares are one part of a row's sum on GPUs, and the most parts of a row; wider rows add otherwise. */
+export const NORM_PART = 16;
+export const NORM_PARTS = 1024;
+/** The most elements of a row that each block that multiplies it normalizes for itself. */
+export const NORMED_MOST = 8192;
+
 export const rmsNorm = defineKernel({
   name: 'rms_norm',
   source: 'rms_norm.hip',
@@ -16,7 +22,7 @@ export const rmsNorm = defineKernel({
   ],
   grid: [{ of: 'rows' }],
   inPlace: [['x', 'y']],
-  order: ORDER.row,
+  order: ORDER.norm,
   tolerance: roundings(
     '(hidden / 8 + 16) · 2⁻²⁴ · |reference|: the sum of squares has only positive terms, taken 8 or more at a time',
     ({ hidden }) => hidden! / 8 + 16,
@@ -36,7 +42,7 @@ export const rmsNormQuantize = defineKernel({
   arguments: [...normed, aligned(4, output('y', 'u8', 'rows', 'blocks', `${Q8_BLOCK_BYTES}`)), ...normSizes],
   grid: [{ of: 'rows' }],
   multiples: [['hidden', `${Q8_BLOCK}`]],
-  order: ORDER.row,
+  order: ORDER.norm,
   tolerance: exact('the very bits of rms_norm and quantize_q8'),
 });
 
@@ -48,7 +54,7 @@ export const rmsNormConvert = (type: TileType) =>
     summary: 'rms_norm, stored as 16-bit floats',
     arguments: [...normed, aligned(8, output('y', type, 'rows', 'hidden')), ...normSizes],
     grid: [{ of: 'rows' }],
-    order: ORDER.row,
+    order: ORDER.norm,
     tolerance: stored(type, rmsNorm.tolerance),
   });
 
@@ -65,7 +71,7 @@ export const rmsNormF16 = defineKernel({
   ],
   grid: [{ of: 'rows' }],
   inPlace: [['x', 'y']],
-  order: ORDER.row,
+  order: ORDER.norm,
   tolerance: stored('f16', rmsNorm.tolerance),
 });
 
@@ -82,7 +88,7 @@ export const rmsNormResidual = defineKernel({
     f32('eps'),
   ],
   grid: [{ of: 'rows' }],
-  order: ORDER.row,
+  order: ORDER.norm,
   tolerance: rmsNorm.tolerance,
 });
 

@@ -4,7 +4,7 @@ import * as kernels from '../kernels/index.js';
 import type { Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
 import type { Attention, HeadNorms } from '../model/values.js';
-import { COMBINED_COLUMNS, NORMED_APPEND } from './fusions.js';
+import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
 import {
   type AttentionForm,
   type AttentionSite,
@@ -35,8 +35,8 @@ export class AttentionLayers {
 
   /** `[rows, columns]` f32: what rows attend to, or what of it is between. */
   private readonly out: DeviceBuffer;
-  /** The same as columns; undefined where it is not written so. */
-  private readonly columns: DeviceBuffer | undefined;
+  /** The same in the form that products take; undefined where it is not written so. */
+  private readonly formed: DeviceBuffer | undefined;
 
   /**
    * @param tokens the rows that attend: those of the step
@@ -51,8 +51,8 @@ export class AttentionLayers {
   ) {
     const { memory, limits, fusions } = site;
     this.out = memory.allocate('f32', limits.maxStepTokens * columns);
-    const isInColumns = fusions.has(COMBINED_COLUMNS);
-    this.columns = isInColumns ? products.roomForColumns(memory, limits.maxStepTokens, columns) : undefined;
+    const isFormed = fusions.has(COMBINED_FORM);
+    this.formed = isFormed ? products.roomInAnyForm(memory, limits.maxStepTokens, columns) : undefined;
   }
 
   /** How attention is split among blocks, for graphs: {@link AttentionForm.splits}. */
@@ -74,11 +74,11 @@ export class AttentionLayers {
       this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
     }
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
-    const columns = form.writesColumns ? this.products.asColumns(this.columns, wanted) : undefined;
+    const attended = form.writesForms ? this.products.attendedAs(this.formed, wanted) : undefined;
     const sinks = value.sinks && this.recorded.weights.vector(value.sinks);
-    const extras = { norms: isFused ? norms : undefined, columns, sinks };
+    const extras = { norms: isFused ? norms : undefined, attended, sinks };
     form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
-    return columns === undefined ? { f32: this.out } : { [wanted]: columns.y };
+    return attended === undefined ? { f32: this.out } : { [wanted]: attended.y };
   }
 
   private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {

@@ -1,9 +1,9 @@
 // One file because it is one walk: what each value leaves behind is what the next one reads. How an operation is launched lies
 // beside it.
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
+import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import { LaunchPlanRecorder, type Rows, type StepCount } from '../kernels/launch-plan.js';
+import { type LaunchCondition, LaunchPlanRecorder, type Rows, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
@@ -37,9 +37,11 @@ import {
   GATED_FUSIONS,
   GATED_PRODUCT,
   NORM_FUSIONS,
+  ONE_ROW,
 } from './fusions.js';
+import { type NormedRow, OneRow } from './one-row.js';
 import type { AttentionSplits } from './paged-attention.js';
-import { type Activation, asForm, gatedApart, type InputForm, Products } from './products.js';
+import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 
@@ -86,6 +88,8 @@ export class ForwardPass {
   private readonly samples: Rows;
   private readonly sampling: Sampling;
   private readonly fusions: ReadonlySet<Fusion>;
+  /** Undefined where steps of one row are launched as all others. */
+  private readonly oneRow: OneRow | undefined;
   private readonly attentions: AttentionLayers;
   /** Undefined where the model has no experts. */
   private readonly experts: ExpertLayers | undefined;
@@ -132,6 +136,7 @@ export class ForwardPass {
     this.slots = this.memory.upload(emptySlots(this.arena));
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
+    if (this.fusions.has(ONE_ROW)) this.oneRow = new OneRow(this.plan, this.memory, all, hiddenSize, this.tokens);
     const slots = { buffer: this.slots, arena: this.arena };
     this.sampling = new Sampling(
       this.device,
@@ -229,24 +234,34 @@ export class ForwardPass {
 
   /** x += value */
   private add(value: Value, stream: Stream): void {
+    const isSummed = this.added(value, stream);
+    this.oneRow?.written(isSummed);
+  }
+
+  /** @returns whether a step of one row leaves the sums of squares of what x became */
+  private added(value: Value, stream: Stream): boolean {
     const hidden = this.model.hiddenSize;
     if (value.kind === 'experts') {
       this.routed(value, stream.x, stream, true);
-      return;
+      return false;
     }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
       const form = this.products.formOf(weight);
       if (this.fusions.has(ADDED_PRODUCT) && ADDED_PRODUCT.when(weight, form)) {
-        this.products.multiply(weight, input, { y: stream.x, stride: hidden, accumulate: true });
-        return;
+        const target = { y: stream.x, stride: hidden, accumulate: true };
+        const row = this.oneRow?.canSum(weight) ? this.oneRow : undefined;
+        row?.add(weight, this.products.inForm(input, form), stream.x);
+        this.products.multiply(weight, input, target, row?.others);
+        return row !== undefined;
       }
       this.products.multiply(weight, input, { y: this.delta, stride: hidden });
     } else {
       this.inF32(value, this.delta, stream);
     }
     this.plan.launch(kernels.residualAdd, { x: stream.x, y: this.delta, hidden }, { rows: stream.rows.count });
+    return false;
   }
 
   /** x += both values, each of x as it is. */
@@ -254,6 +269,7 @@ export class ForwardPass {
     const { x, rows } = stream;
     this.inF32(first, this.delta, stream);
     this.inF32(second, this.branch, stream);
+    this.oneRow?.written(false);
     const dims = { rows: rows.count };
     for (const y of [this.delta, this.branch])
       this.plan.launch(kernels.residualAdd, { x, y, hidden: this.model.hiddenSize }, dims);
@@ -276,7 +292,12 @@ export class ForwardPass {
   }
 
   /** The value as the input of matrices: in the form that they take if they all take one, else in f32. */
-  private activation(value: Residual | Value, matrices: readonly Matrix[], stream: Stream): Activation {
+  private activation(
+    value: Residual | Value,
+    matrices: readonly Matrix[],
+    stream: Stream,
+    when?: LaunchCondition,
+  ): Activation {
     const form = this.products.commonForm(matrices);
     const { rows } = stream;
     const columns = columnsOf(value, this.model.hiddenSize);
@@ -284,7 +305,7 @@ export class ForwardPass {
       case 'residual':
         return { columns, rows, forms: { f32: stream.x } };
       case 'norm':
-        return this.normalized(value, form, stream);
+        return this.normalized(value, form, stream, when);
       case 'gated':
         return { columns, rows, forms: this.gate(value, form, stream) };
       case 'attention':
@@ -348,16 +369,16 @@ export class ForwardPass {
   }
 
   /** The norm in the form, or in f32, from which others are made; what several values are computed from is normalized once. */
-  private normalized(value: Norm, form: InputForm, stream: Stream): Activation {
+  private normalized(value: Norm, form: InputForm, stream: Stream, when?: LaunchCondition): Activation {
     const latest = this.latestNorm?.value === value ? this.latestNorm.input : undefined;
     if (latest?.forms[form] !== undefined || latest?.forms.f32 !== undefined) return latest;
     const columns = columnsOf(value, this.model.hiddenSize);
-    const input = { columns, rows: stream.rows, forms: this.norm(value, form, stream) };
+    const input = { columns, rows: stream.rows, forms: this.norm(value, form, stream, when) };
     this.latestNorm = { value, input };
     return input;
   }
 
-  private norm(value: Norm, form: InputForm, stream: Stream): Activation['forms'] {
+  private norm(value: Norm, form: InputForm, stream: Stream, when?: LaunchCondition): Activation['forms'] {
     const x = this.source(value.of, stream);
     const rule = NORM_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
     if (rule === undefined || value.isCentered) {
@@ -367,7 +388,7 @@ export class ForwardPass {
     const y = asForm(this.normed.other, form);
     const weight = this.recorded.weights.vector(value.weight);
     const input = { x, weight, columns: value.weight.length, epsilon: value.epsilon };
-    rule.launch(this.site(stream), input, form, y);
+    rule.launch(this.site(stream), input, form, y, when);
     return { [form]: y };
   }
 
@@ -385,13 +406,17 @@ export class ForwardPass {
     const matrices = this.matricesOf(of);
     const both = joined(matrices);
     const ffn = columnsOf(of, this.model.hiddenSize) / 2;
-    const input = this.activation(of.of, matrices, stream);
     const y = asForm(this.gated.other, form);
-    const dims = { rows: stream.rows.count };
     const rule =
       activation === 'silu'
         ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
+    const row = this.oneRowOf(of, matrices, stream);
+    const isGatedAlone = rule !== undefined && of.biases === undefined && row?.canGate(matrices) === true;
+    if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
+    else if (row !== undefined) this.multiplyAlone(row, of, matrices, this.gateUp);
+    const input = this.activation(of.of, matrices, stream, row?.others);
+    const dims = { rows: stream.rows.count };
     const isOne =
       rule !== undefined &&
       of.biases === undefined &&
@@ -402,14 +427,15 @@ export class ForwardPass {
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
     const few = isOne ? gatedApart(both, stream.rows) : undefined;
-    this.products.multiplyEach(matrices, input, this.gateUp, few);
+    this.products.multiplyEach(matrices, input, this.gateUp, bothOf(few, row?.others));
     this.addBiases(of, this.gateUp, stream);
     if (rule === undefined) {
       const kernel = activation === 'silu' ? kernels.swiglu : kernels.geglu;
       this.plan.launch(kernel, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
-    rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, few);
+    const activated = isGatedAlone ? bothOf(few, row?.others) : few;
+    rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, activated);
     if (isOne) this.products.multiplyGated(both, input, form as kernels.TileType, y);
     return { [form]: y };
   }
@@ -434,9 +460,27 @@ export class ForwardPass {
   /** The products side by side in y, with their biases. */
   private product(value: Linear, y: DeviceBuffer, stream: Stream): void {
     const matrices = this.matricesOf(value);
-    const input = this.activation(value.of, matrices, stream);
-    this.products.multiplyEach(matrices, input, y);
+    const row = this.oneRowOf(value, matrices, stream);
+    if (row !== undefined) this.multiplyAlone(row, value, matrices, y);
+    const input = this.activation(value.of, matrices, stream, row?.others);
+    this.products.multiplyEach(matrices, input, y, row?.others);
     this.addBiases(value, y, stream);
+  }
+
+  /** Undefined where a step of one row multiplies as all others do. */
+  private oneRowOf(value: Linear, matrices: readonly Matrix[], stream: Stream): OneRow | undefined {
+    return stream.x === this.x && this.oneRow?.canNormalize(value, matrices) ? this.oneRow : undefined;
+  }
+
+  /** The products of one row. */
+  private multiplyAlone(row: OneRow, value: Linear, matrices: readonly Matrix[], y: DeviceBuffer): void {
+    const input = this.normedRow(value);
+    this.products.eachJoined(matrices, (matrix, column) => row.multiply(matrix, input, bufferFrom(y, column)));
+  }
+
+  private normedRow({ of }: Linear): NormedRow {
+    const { weight, epsilon } = of as Norm;
+    return { x: this.x, weight: this.recorded.weights.vector(weight), epsilon };
   }
 
   private addBiases(value: Linear, y: DeviceBuffer, stream: Stream): void {

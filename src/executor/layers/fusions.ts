@@ -67,25 +67,26 @@ export const NORM_FUSIONS: readonly FormFusion<NormInput>[] = [
     replaces: 'rms_norm, quantize_q8',
     on: 'gpu',
     into: ['q8'],
-    launch: ({ plan, rows }, { x, weight, columns, epsilon }, _form, y) =>
+    launch: ({ plan, rows }, { x, weight, columns, epsilon }, _form, y, when) =>
       plan.launch(
         kernels.rmsNormQuantize,
         { x, weight, y, hidden: columns, eps: epsilon },
         { rows: rows.count, blocks: columns / kernels.Q8_BLOCK },
+        when,
       ),
   },
   {
     replaces: 'rms_norm, convert',
     on: 'gpu',
     into: ['f16', 'bf16'],
-    launch: ({ plan, rows, columns: site }, { x, weight, columns, epsilon }, form, y) => {
+    launch: ({ plan, rows, columns: site }, { x, weight, columns, epsilon }, form, y, when) => {
       const type = form as kernels.TileType;
       const values = { x, weight, y, hidden: columns, eps: epsilon };
-      if (site === undefined) plan.launch(kernels.rmsNormConvert(type), values, { rows: rows.count });
+      if (site === undefined) plan.launch(kernels.rmsNormConvert(type), values, { rows: rows.count }, when);
       else {
         const sizes = { rows: rows.count, chunks: kernels.chunksOf(columns) };
         const { saturated, rows: y_rows } = site;
-        plan.launch(kernels.rmsNormColumns(type), { ...values, saturated, y_rows }, sizes);
+        plan.launch(kernels.rmsNormColumns(type), { ...values, saturated, y_rows }, sizes, when);
       }
     },
   },
@@ -141,6 +142,9 @@ export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): bo
   when: (weight, form) => form !== 'f32' && (weight.layout !== 'file' || !kernels.isBlockType(weight.type)),
 };
 
+/** Steps of one row: norms in the products of packed weights that are computed of them, SwiGLU where gate and up are. */
+export const ONE_ROW: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };
+
 /** Keys are turned on their way into the cache. */
 export const TURNED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
 
@@ -151,8 +155,8 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
   when: ({ dimensions }) => dimensions % kernels.NORMED_ROTARY_MULTIPLE === 0,
 };
 
-/** What attention folds of few rows is written as the columns that products take. */
-export const COMBINED_COLUMNS: Fusion = { replaces: 'attention_combine, convert_columns', on: 'hopper' };
+/** What attention folds of few rows is written in the form that products take. */
+export const COMBINED_FORM: Fusion = { replaces: 'attention_combine, quantize_q8 or convert', on: 'gpu' };
 
 /** All rules. */
 export const FUSIONS: readonly Fusion[] = [
@@ -160,7 +164,8 @@ export const FUSIONS: readonly Fusion[] = [
   ...GATED_FUSIONS,
   GATED_PRODUCT,
   ADDED_PRODUCT,
+  ONE_ROW,
   TURNED_APPEND,
   NORMED_APPEND,
-  COMBINED_COLUMNS,
+  COMBINED_FORM,
 ];

@@ -52,7 +52,7 @@ export interface AttentionExtras {
   /** Heads are normalized first. */
   readonly norms?: HeadNormValues | undefined;
   /** What the rows attend to is left there, and `out` is for what is between. */
-  readonly columns?: kernels.AttendedColumns | undefined;
+  readonly attended?: kernels.AttendedForm | undefined;
   /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
   readonly sinks?: DeviceBuffer | undefined;
 }
@@ -63,8 +63,8 @@ export interface AttentionForm {
   readonly splits: AttentionSplits | undefined;
   /** Whether it takes heads to normalize first. */
   readonly normalizes: boolean;
-  /** Whether it can write what it attends to as columns. */
-  readonly writesColumns: boolean;
+  /** Whether it can write what it attends to in the form that products take. */
+  readonly writesForms: boolean;
   /** Turns q and k, appends k and v to the layer's cache, and attends: qkv → out. */
   record(
     layer: LayerCache,
@@ -102,7 +102,7 @@ export class PagedAttention implements AttentionForm {
     return cache.type !== 'q8_0' && fusions.has(TURNED_APPEND) && fusions.has(NORMED_APPEND);
   }
 
-  get writesColumns(): boolean {
+  get writesForms(): boolean {
     return this.parts !== undefined;
   }
 
@@ -112,7 +112,7 @@ export class PagedAttention implements AttentionForm {
     ropes: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    { norms, columns, sinks }: AttentionExtras = {},
+    { norms, attended, sinks }: AttentionExtras = {},
   ): void {
     const { tables, plan, shape, limits, cache } = this.site;
     const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
@@ -163,7 +163,7 @@ export class PagedAttention implements AttentionForm {
     const launch: Launch = (...launched) => plan.launch(...launched);
     const on = { launch, device: this.site.device.deviceClass };
     const tileValues = { ...values, tiles: tables.at('tiles') };
-    kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, columns);
+    kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, attended);
   }
 }
 

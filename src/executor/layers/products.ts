@@ -67,12 +67,19 @@ export class Products {
   /** Products of one input, side by side in each row of y. Matrices that lie side by side take one launch. */
   multiplyEach(matrices: readonly Matrix[], x: Activation, y: DeviceBuffer, within?: LaunchCondition): void {
     const stride = matrices.reduce((sum, { rows }) => sum + rows, 0);
+    this.eachJoined(matrices, (matrix, column) =>
+      this.multiply(matrix, x, { y: bufferFrom(y, column), stride }, within),
+    );
+  }
+
+  /** Calls `multiply` with what one launch multiplies, and its first column in a row of all products. */
+  eachJoined(matrices: readonly Matrix[], multiply: (matrix: Matrix, column: number) => void): void {
     let column = 0;
     for (let first = 0; first < matrices.length; ) {
       let last = first + 1;
       while (last < matrices.length && joined(matrices.slice(first, last + 1)) !== undefined) last += 1;
       const matrix = joined(matrices.slice(first, last)) as Matrix;
-      this.multiply(matrix, x, { y: bufferFrom(y, column), stride }, within);
+      multiply(matrix, column);
       column += matrix.rows;
       first = last;
     }
@@ -191,10 +198,11 @@ export class Products {
     return this.columns === undefined ? undefined : this.roomInAnyForm(memory, maxRows, columns);
   }
 
-  /** Memory as the columns of a form; undefined where it is not taken as columns. */
-  asColumns(memory: DeviceBuffer | undefined, form: InputForm): kernels.AttendedColumns | undefined {
-    if (memory === undefined || this.columns === undefined || (form !== 'f16' && form !== 'bf16')) return undefined;
-    return { type: form, y: asForm(memory, form), ...this.columns };
+  /** Memory as attention writes a form into it; undefined: it writes f32. */
+  attendedAs(memory: DeviceBuffer | undefined, form: InputForm): kernels.AttendedForm | undefined {
+    if (memory === undefined || form === 'f32') return undefined;
+    const y = asForm(memory, form);
+    return form === 'q8' ? { form, y } : { form, y, columns: this.columns };
   }
 
   /** Room for rows of so many columns in f32, and in the form that their matrices take. */
@@ -204,7 +212,7 @@ export class Products {
   }
 
   /** Room for rows of so many columns in any form but f32. */
-  private roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
+  roomInAnyForm(memory: Allocator, maxRows: number, columns: number): DeviceBuffer {
     const blocks = Math.ceil(columns / kernels.Q8_BLOCK);
     const inRows = maxRows * Math.max(blocks * kernels.Q8_BLOCK_BYTES, 2 * columns);
     const inColumns = (this.columns?.rows ?? 0) * kernels.chunksOf(columns) * kernels.FRAGMENT_CHUNK * 2;
@@ -221,6 +229,13 @@ export function gatedApart(both: Matrix, rows: Rows): LaunchCondition {
 export function asForm({ address, elements }: DeviceBuffer, form: InputForm): DeviceBuffer {
   const dtype = form === 'q8' ? 'u8' : form;
   return { address, dtype, elements: Math.floor(elements / DTYPE_BYTES[dtype]) };
+}
+
+/** The steps that meet both conditions, which are of the same count; there are some. */
+export function bothOf(a?: LaunchCondition, b?: LaunchCondition): LaunchCondition | undefined {
+  const both = intersection(a, b);
+  if (both === 'never') throw new Error('no step meets both conditions');
+  return both;
 }
 
 /** The steps that meet both conditions, which are of the same count. */

@@ -15,7 +15,7 @@ const SCORE_BYTES = 64 << 20;
 export class UnfusedAttention implements AttentionForm {
   readonly splits = undefined;
   readonly normalizes = false;
-  readonly writesColumns = false;
+  readonly writesForms = false;
   private readonly groupRows: number;
   /** `[group_rows, heads, max_context]` */
   private readonly scores: DeviceBuffer;

@@ -1,0 +1,108 @@
+import type { Allocator, DeviceBuffer } from '../device/device.js';
+import * as kernels from '../kernels/index.js';
+import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
+import type { Matrix } from '../model/matrix.js';
+import type { Linear, Norm, Value } from '../model/values.js';
+
+/** A row whose norm is taken by what multiplies it. */
+export interface NormedRow {
+  readonly x: DeviceBuffer;
+  readonly weight: DeviceBuffer;
+  readonly epsilon: number;
+}
+
+/**
+ * Steps of one row, in fewer launches: a launch costs more there than what it does. Products that are added to the residual
+ * stream leave the sums of its squares; products of its norm begin with these, and normalize it in each of their blocks.
+ * All with the bits of the launches that they take the place of, which steps of more rows keep.
+ */
+export class OneRow {
+  readonly alone: LaunchCondition;
+  readonly others: LaunchCondition;
+  /** Sums of the residual stream's squares. */
+  private readonly parts: DeviceBuffer;
+  /** Whether what wrote the residual stream last left them. */
+  private isSummed = false;
+  /** How many values are computed of a norm. */
+  private readonly uses = new Map<Norm, number>();
+
+  /**
+   * @param values all of the model, each as often as something is computed of it
+   * @param hidden elements of a row of the residual stream
+   */
+  constructor(
+    private readonly plan: LaunchPlanRecorder,
+    memory: Allocator,
+    values: readonly Value[],
+    private readonly hidden: number,
+    { count }: Rows,
+  ) {
+    this.alone = { count, atLeast: 1, atMost: 1 };
+    this.others = { count, atLeast: 2 };
+    this.parts = memory.allocate('f32', kernels.normParts(hidden));
+    for (const value of values) if (value.kind === 'norm') this.uses.set(value, (this.uses.get(value) ?? 0) + 1);
+  }
+
+  /** The residual stream was written by what leaves the sums, or by what does not. */
+  written(isSummed: boolean): void {
+    this.isSummed = isSummed;
+  }
+
+  /** Whether {@link add} takes the matrix. */
+  canSum(weight: Matrix): boolean {
+    return weight.rows === this.hidden && isPacked(weight);
+  }
+
+  /** x += weight · input of one row, the input quantized. */
+  add(weight: Matrix, input: DeviceBuffer, x: DeviceBuffer): void {
+    const { columns, rows: out, buffer } = weight;
+    const type = weight.type as kernels.PackedType;
+    const values = { weight: buffer, x: input, y: x, parts: this.parts, out, blocks: columns / kernels.Q8_BLOCK };
+    const sizes = { row_bytes: kernels.packedRowBytes(type, columns), parts: kernels.normParts(out) };
+    this.plan.launch(kernels.matmulSummed(type), values, sizes, this.alone);
+  }
+
+  /** Whether products of the value's input may normalize it themselves. */
+  canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
+    if (of.kind !== 'norm' || of.of.kind !== 'residual' || of.isCentered) return false;
+    if (!this.isSummed || this.uses.get(of) !== 1) return false;
+    return matrices.every((matrix) => isPacked(matrix) && kernels.canNormalize(matrix.columns));
+  }
+
+  /** y = weight · norm of one row. */
+  multiply(weight: Matrix, row: NormedRow, y: DeviceBuffer): void {
+    const { columns, rows: out, buffer } = weight;
+    const type = weight.type as kernels.PackedType;
+    const values = { weight: buffer, ...this.inputOf(row), y, out, blocks: columns / kernels.Q8_BLOCK };
+    this.plan.launch(kernels.matmulNormed(type), values, packedSizes(type, columns), this.alone);
+  }
+
+  /** Whether gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
+  canGate(matrices: readonly Matrix[]): boolean {
+    const [gate, up] = matrices as readonly [Matrix, Matrix];
+    return matrices.every(isPacked) && gate.type === up.type && gate.rows % kernels.Q8_BLOCK === 0;
+  }
+
+  /** y = silu(gate · norm) * (up · norm) of one row, quantized. */
+  gate(matrices: readonly Matrix[], row: NormedRow, y: DeviceBuffer): void {
+    const [gate, up] = matrices as readonly [Matrix, Matrix];
+    const { columns, rows: ffn } = gate;
+    const type = gate.type as kernels.PackedType;
+    const values = { gate: gate.buffer, up: up.buffer, ...this.inputOf(row), y, ffn };
+    const sizes = { ...packedSizes(type, columns), ffn_blocks: ffn / kernels.Q8_BLOCK };
+    this.plan.launch(kernels.gateUpNormed(type), { ...values, blocks: columns / kernels.Q8_BLOCK }, sizes, this.alone);
+  }
+
+  private inputOf({ x, weight: norm, epsilon: eps }: NormedRow) {
+    return { x, norm, parts: this.parts, eps };
+  }
+}
+
+function isPacked({ layout, type }: Matrix): boolean {
+  return layout === 'planes' && kernels.isPackedType(type);
+}
+
+function packedSizes(type: kernels.PackedType, columns: number) {
+  const row_bytes = kernels.packedRowBytes(type, columns);
+  return { row_bytes, in: columns, parts: kernels.normParts(columns) };
+}

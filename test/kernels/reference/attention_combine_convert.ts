@@ -1,0 +1,1 @@
+export { splitParts as attentionCombineConvert } from '../support/splits.js';

@@ -1,0 +1,1 @@
+export { splitParts as attentionCombineQuantize } from '../support/splits.js';

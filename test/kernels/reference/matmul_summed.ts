@@ -1,0 +1,1 @@
+export { matmulPacked as matmulSummed } from './matmul_packed.js';

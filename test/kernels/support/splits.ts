@@ -1,0 +1,44 @@
+import fc from 'fast-check';
+import { ATTENTION_SPLIT, COMBINE_FEW } from '../../../src/executor/kernels/index.js';
+import { attentionCombine } from '../reference/attention_combine.js';
+import { fill, fills, Random, seed, size } from './values.js';
+
+/** Sizes of rows whose contexts were attended to split by split. @param headDims of a head */
+export const splitCases = (headDims: fc.Arbitrary<number>) =>
+  fc.tuple(
+    fc.record({
+      tokens: size(4),
+      heads: size(4),
+      head_dim: headDims,
+      splits: fc.oneof(size(6), fc.constantFrom(COMBINE_FEW, COMBINE_FEW + 1, 127, 128, 129, 150)),
+    }),
+    fills('normal', 'zeros', 'denormal'),
+    seed,
+  );
+
+type SplitCase = ReturnType<typeof splitCases> extends fc.Arbitrary<infer C> ? C : never;
+
+/** What splits left of each row, NaN where none did, and what they fold to. */
+export function splitParts([{ tokens, heads, head_dim, splits }, kind, start]: SplitCase) {
+  const random = new Random(start);
+  const width = head_dim + 2;
+  const row_position = Int32Array.from({ length: tokens }, () => random.below(splits * ATTENTION_SPLIT));
+  const parts = new Float32Array(tokens * heads * splits * width).fill(Number.NaN);
+  const values = new Float64Array(tokens * heads * head_dim);
+  const magnitudes = new Float64Array(values.length);
+  for (let place = 0; place < tokens * heads; place++) {
+    const used = Math.floor(row_position[Math.floor(place / heads)]! / ATTENTION_SPLIT) + 1;
+    const own = Array.from({ length: used }, (_, split) => {
+      // Largest score, a sum of up to 128 weights of which one is 1, and values.
+      const part = fill(kind, width, random);
+      part[0] = random.next() * 40 - 20;
+      part[1] = 1 + random.next() * 127;
+      parts.set(part, (place * splits + split) * width);
+      return part;
+    });
+    const expected = attentionCombine(own, head_dim);
+    values.set(expected.values, place * head_dim);
+    magnitudes.set(expected.magnitudes, place * head_dim);
+  }
+  return { launched: { parts, row_position, heads, head_dim, splits }, values, magnitudes };
+}
