@@ -10,14 +10,11 @@ import {
   output,
 } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { exact, roundings, stored, type Tolerance } from '../device/tolerance.js';
-import { COLUMNS_MULTIPLE, columnsOf, convertColumns } from './columns.js';
-import { convert } from './convert.js';
-import { FLOAT_TYPES, type FloatType, Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
-import { chunksOf, FRAGMENT_CHUNK } from './fragments.js';
-import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
+import { roundings, type Tolerance } from '../device/tolerance.js';
+import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
+import { FLOAT_TYPES, type FloatType } from './formats.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
-import { quantizeQ8 } from './quantize-q8.js';
 import { ORDER } from './reduction-order.js';
 
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
@@ -73,103 +70,6 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
     order: ORDER.context,
     tolerance: attentionPaged(type, headDim).tolerance,
   });
-
-/** Heads of a row that a block of attention_combine folds. */
-export const COMBINE_HEADS = 2;
-/** Splits that a thread an element folds; of more, a block for each COMBINE_SPLITS shares the heads, at most COMBINE_BLOCKS. */
-export const COMBINE_FEW = 16;
-export const COMBINE_SPLITS = 4;
-export const COMBINE_BLOCKS = 8;
-const COMBINE_GRID = [
-  { of: 'heads', per: COMBINE_HEADS },
-  { of: 'tokens' },
-  { of: 'splits', per: COMBINE_SPLITS, most: COMBINE_BLOCKS },
-] as const;
-
-export const attentionCombine = defineKernel({
-  name: 'attention_combine',
-  source: 'attention_combine.hip',
-  on: 'gpu',
-  summary: 'folds the splits of each row in order',
-  arguments: [
-    input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
-    output('out', 'f32', 'tokens', 'heads', 'head_dim'),
-    input('row_position', 'i32', 'tokens'),
-    i32('heads'),
-    i32('head_dim'),
-    i32('splits'),
-  ],
-  grid: COMBINE_GRID,
-  order: ORDER.splits,
-  tolerance: roundings(
-    '(8 · splits + 16) · 2⁻²⁴ · max |values / sum|: each fold scales and adds twice',
-    ({ splits }) => 8 * splits! + 16,
-  ),
-});
-
-export const attentionCombineColumns = (type: TileType) =>
-  defineKernel({
-    name: `attention_combine_columns_${type}`,
-    source: 'attention_combine_columns.hip',
-    on: 'hopper',
-    summary: 'attention_combine, in columns of 16-bit floats',
-    arguments: [
-      input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
-      columnsOf('out', type, 'out_rows'),
-      input('row_position', 'i32', 'tokens'),
-      i32('heads'),
-      i32('head_dim'),
-      i32('splits'),
-      i32('out_rows'),
-    ],
-    grid: COMBINE_GRID,
-    multiples: [
-      ['out_rows', `${COLUMNS_MULTIPLE}`],
-      ['head_dim', `${FRAGMENT_CHUNK}`],
-    ],
-    order: ORDER.splits,
-    tolerance: stored(type, attentionCombine.tolerance),
-  });
-
-export const attentionCombineConvert = (type: TileType) =>
-  defineKernel({
-    name: `attention_combine_convert_${type}`,
-    source: 'attention_combine_convert.hip',
-    on: 'portable',
-    summary: 'attention_combine, stored as 16-bit floats',
-    arguments: [
-      input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
-      output('out', type, 'tokens', 'heads', 'head_dim'),
-      input('row_position', 'i32', 'tokens'),
-      i32('heads'),
-      i32('head_dim'),
-      i32('splits'),
-    ],
-    grid: COMBINE_GRID,
-    order: ORDER.splits,
-    tolerance: stored(type, attentionCombine.tolerance),
-  });
-
-/** Dimension `blocks`: heads · head_dim / 32, of a row. `rows` is written on the way. */
-export const attentionCombineQuantize = defineKernel({
-  name: 'attention_combine_quantize',
-  source: 'attention_combine_quantize.hip',
-  on: 'portable',
-  summary: 'attention_combine, then quantize_q8',
-  arguments: [
-    input('parts', 'f32', 'tokens', 'heads', 'splits', 'head_dim + 2'),
-    aligned(16, output('rows', 'f32', 'tokens', 'heads', 'head_dim')),
-    aligned(4, output('out', 'u8', 'tokens', 'blocks', `${Q8_BLOCK_BYTES}`)),
-    input('row_position', 'i32', 'tokens'),
-    i32('heads'),
-    i32('head_dim'),
-    i32('splits'),
-  ],
-  grid: COMBINE_GRID,
-  multiples: [['head_dim', `${Q8_BLOCK}`]],
-  order: ORDER.splits,
-  tolerance: exact('the very bits of attention_combine and quantize_q8'),
-});
 
 /** Head sizes that attention on matrix units is built for. */
 export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
@@ -326,17 +226,6 @@ export interface AttentionCounts {
   readonly tiles: StepCount;
 }
 
-/** Where attention is written in the form that products take: as columns, `[chunks, rows, FRAGMENT_CHUNK]`, or as rows. */
-export type AttendedForm =
-  | { readonly form: TileType; readonly y: DeviceBuffer; readonly columns?: AttendedColumns | undefined }
-  | { readonly form: 'q8'; readonly y: DeviceBuffer; readonly columns?: undefined };
-
-/** How many rows a chunk of columns has, and where it is counted that a number is beyond f16's range. */
-export interface AttendedColumns {
-  readonly rows: number;
-  readonly saturated: DeviceBuffer;
-}
-
 /**
  * Attention of a step's rows on matrix units: few rows are split over many blocks, and many share the keys and values of
  * their sequence. A row's bits are the same in either form.
@@ -370,52 +259,9 @@ export function launchAttentionTile(
   if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, split);
 }
 
-/** Folds what the splits left, in the form that is asked for. */
-function launchCombine(
-  launch: Launch,
-  combined: Omit<ValuesOf<typeof attentionCombine>, 'out'>,
-  out: DeviceBuffer,
-  attended: AttendedForm | undefined,
-  folds: { readonly tokens: StepCount; readonly splits: StepCount },
-): void {
-  const columns = combined.heads * combined.head_dim;
-  if (attended === undefined) launch(attentionCombine, { ...combined, out }, folds);
-  else if (attended.form === 'q8') {
-    const blocks = columns / Q8_BLOCK;
-    launch(attentionCombineQuantize, { ...combined, rows: out, out: attended.y }, { ...folds, blocks });
-  } else if (attended.columns === undefined) {
-    launch(attentionCombineConvert(attended.form), { ...combined, out: attended.y }, folds);
-  } else {
-    const { rows: out_rows } = attended.columns;
-    const sizes = { ...folds, chunks: chunksOf(columns) };
-    launch(attentionCombineColumns(attended.form), { ...combined, out: attended.y, out_rows }, sizes);
-  }
-}
-
-/** Rows of f32 in the form that is asked for. */
-function launchAttended(
-  launch: Launch,
-  x: DeviceBuffer,
-  columns: number,
-  { form, y, columns: layout }: AttendedForm,
-  rows: StepCount,
-  when: LaunchCondition,
-): void {
-  const values = { x, y, in: columns };
-  if (form === 'q8') launch(quantizeQ8, values, { rows, blocks: columns / Q8_BLOCK }, when);
-  else if (layout === undefined) launch(convert(form), values, { rows }, when);
-  else {
-    const { rows: y_rows, saturated } = layout;
-    launch(convertColumns(form), { ...values, saturated, y_rows }, { rows, chunks: chunksOf(columns) }, when);
-  }
-}
-
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
-  attentionCombine,
-  ...TILE_TYPES.flatMap((type) => [attentionCombineColumns(type), attentionCombineConvert(type)]),
-  attentionCombineQuantize,
   ...TILE_HEAD_DIMS.map(attentionWide),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),

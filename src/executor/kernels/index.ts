@@ -1,6 +1,7 @@
 import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
+import { attentionCombineContracts } from './attention-combine.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
@@ -40,6 +41,7 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 
 export * from './argmax.js';
 export * from './attention.js';
+export * from './attention-combine.js';
 export * from './attention-sinks.js';
 export * from './bias-add.js';
 export * from './columns.js';
@@ -110,7 +112,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'rope-kv-append': ropeKvAppendContracts,
   rope: ropeContracts,
   'kv-append': kvAppendContracts,
-  attention: [...attentionContracts, ...attentionSinksContracts],
+  attention: [...attentionContracts, ...attentionCombineContracts, ...attentionSinksContracts],
   'flash-attention': flashAttentionContracts,
   ...unfusedAttentionOperations,
   argmax: argmaxContracts,
