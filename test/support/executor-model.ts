@@ -1,5 +1,5 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
-import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
+import type { PlannedSlice, StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 import type { Sequence } from '../../src/gateway/request/sequence.js';
 import { WindowModel } from './window-model.js';
@@ -9,8 +9,16 @@ interface Slot {
   readonly known: Uint32Array;
   readonly blocks: number[];
   lastToken: number;
-  /** Before which positions its copies of recurrent states stand. */
-  readonly states: (number | undefined)[];
+  /** What its last slice read and what it wrote of recurrent states. */
+  states: State[];
+}
+
+/** A recurrent state: what the tokens before a position amount to. */
+interface State {
+  readonly position: number;
+  readonly content: number;
+  /** Where it lies, if that is a snapshot; another's write of it makes it another. */
+  readonly snapshot?: number;
 }
 
 /** What a chain of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
@@ -19,14 +27,6 @@ function chain(previous: number, token: number): number {
 }
 
 const EMPTY = 0x811c9dc5;
-
-/** A slice reads one copy and writes the other. */
-function changeStates({ states }: Slot, position: number, count: number, isGuessed: boolean): void {
-  const copy = position === 0 ? 1 : states.indexOf(position);
-  if (copy === -1) throw new Error(`no state stands before position ${position}, but before ${states}`);
-  if (isGuessed) throw new Error('states cannot forget a guess');
-  states[1 - copy] = position + count;
-}
 
 /** The token that follows a prefix, for any executor: what a plain run gives. */
 export function tokenAfter(tokens: Iterable<number>, vocabulary: number): number {
@@ -45,7 +45,13 @@ export class ExecutorModel {
   private readonly kv: Uint32Array;
   private readonly queue: StepPlan[] = [];
   private readonly windows: WindowModel | undefined;
+  /** By id. */
+  private readonly snapshots = new Map<number, State>();
+  /** Snapshots that the step has written, and that it has read. */
+  private touched = { written: new Set<number>(), read: new Set<number>() };
   private lastStep = 0;
+  /** Slices that went on from a snapshot, and that wrote one. */
+  readonly snapshotCounts = { read: 0, written: 0 };
   /** Rows of every step so far. */
   readonly rows: number[] = [];
 
@@ -57,6 +63,7 @@ export class ExecutorModel {
       kvBlocks: number;
       windowed?: WindowLimits | undefined;
       isRecurrent?: boolean;
+      snapshots?: number;
     },
   ) {
     this.windows = limits.windowed && new WindowModel(limits.windowed);
@@ -87,15 +94,18 @@ export class ExecutorModel {
     }
     for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
     const tokens: number[] = [];
+    this.touched = { written: new Set(), read: new Set() };
     let rows = 0;
     let logits = 0;
     const seen = new Set<number>();
-    for (const { slot: index, sequence, position, count, sample, promptLogprobs, tokens: said } of plan.slices) {
+    for (const slice of plan.slices) {
+      const { slot: index, sequence, position, count, sample, promptLogprobs, tokens: said } = slice;
       const slot = this.get(index);
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
-      if (this.limits.isRecurrent) changeStates(slot, position, count, said !== undefined);
+      if (this.limits.isRecurrent && said !== undefined) throw new Error('states cannot forget a guess');
+      const source = this.limits.isRecurrent ? this.stateBefore(slot, slice) : undefined;
       rows += count;
       logits += promptLogprobs || said !== undefined ? count : Number(sample);
       if (said !== undefined && said.length !== count) throw new Error(`${said.length} tokens at ${count} positions`);
@@ -110,6 +120,7 @@ export class ExecutorModel {
         content.push(state);
         if (said !== undefined) tokens.push(state % this.vocabulary);
       }
+      if (this.limits.isRecurrent) this.writeState(slot, slice, source, state);
       this.windows?.run(index, content);
       // Which of several was the last is not the slot's to know.
       if (said !== undefined) slot.lastToken = said.length > 1 ? -1 : state % this.vocabulary;
@@ -127,9 +138,54 @@ export class ExecutorModel {
   /** The process dies. */
   crash(): void {
     this.slots.clear();
+    this.snapshots.clear();
     this.windows?.crash();
     this.queue.length = 0;
     this.kv.fill(0xdead);
+  }
+
+  /** The state that a slice goes on from; what stands there must be what its own tokens amount to. */
+  private stateBefore(slot: Slot, { position, fromSnapshot }: PlannedSlice): State | undefined {
+    if (position === 0) {
+      if (fromSnapshot !== undefined) throw new Error('a sequence begins from a snapshot');
+      return undefined;
+    }
+    const named = fromSnapshot === undefined ? undefined : this.snapshots.get(fromSnapshot);
+    if (fromSnapshot !== undefined && named === undefined) throw new Error(`nobody wrote snapshot ${fromSnapshot}`);
+    const standing = slot.states.filter(
+      (state) => state.snapshot === undefined || this.snapshots.get(state.snapshot) === state,
+    );
+    const state = named ?? standing.find((each) => each.position === position);
+    if (state === undefined || state.position !== position) {
+      const known = standing.map((each) => each.position);
+      throw new Error(`no state stands before position ${position}, but before ${named?.position ?? known}`);
+    }
+    if (state.content !== this.chainsOf(slot, position).at(-1)) throw new Error('the state is of other tokens');
+    if (state.snapshot !== undefined) {
+      if (this.touched.written.has(state.snapshot)) throw new Error('a snapshot is read in the step that writes it');
+      this.touched.read.add(state.snapshot);
+      this.snapshotCounts.read += 1;
+    }
+    return state;
+  }
+
+  private writeState(
+    slot: Slot,
+    { position, count, toSnapshot }: PlannedSlice,
+    source: State | undefined,
+    content: number,
+  ): void {
+    let target: State = { position: position + count, content };
+    if (toSnapshot !== undefined) {
+      if (toSnapshot < 1 || toSnapshot > (this.limits.snapshots ?? 0)) throw new Error(`there is no ${toSnapshot}`);
+      if (this.touched.written.has(toSnapshot) || this.touched.read.has(toSnapshot))
+        throw new Error(`snapshot ${toSnapshot} is written in a step that names it twice`);
+      this.touched.written.add(toSnapshot);
+      target = { ...target, snapshot: toSnapshot };
+      this.snapshots.set(toSnapshot, target);
+      this.snapshotCounts.written += 1;
+    }
+    slot.states = source === undefined ? [target] : [source, target];
   }
 
   private get(index: number): Slot {
