@@ -9,6 +9,8 @@ interface Slot {
   readonly known: Uint32Array;
   readonly blocks: number[];
   lastToken: number;
+  /** The position of the token that was not sampled because its mask had not come in time. */
+  missing: number | undefined;
   /** What its last slice read and what it wrote of recurrent states. */
   states: State[];
 }
@@ -52,6 +54,8 @@ export class ExecutorModel {
   private lastStep = 0;
   /** Slices that went on from a snapshot, and that wrote one. */
   readonly snapshotCounts = { read: 0, written: 0 };
+  /** Slices whose mask was not there yet, and those of them that were late for it. */
+  readonly masks = { pending: 0, late: 0 };
   /** Rows of every step so far. */
   readonly rows: number[] = [];
 
@@ -82,18 +86,25 @@ export class ExecutorModel {
     this.queue.push(plan);
   }
 
-  /** Runs the oldest queued step. @returns the sampled tokens */
-  run(): number[] {
+  /** Runs the oldest queued step. @returns the sampled tokens; undefined for those that were late */
+  run(): (number | undefined)[] {
     const plan = this.queue.shift();
     if (plan === undefined) throw new Error('nothing is queued');
     for (const slot of plan.closes) if (!this.slots.delete(slot)) throw new Error(`slot ${slot} is closed twice`);
     for (const { slot, sequence, blocks } of plan.opens) {
       if (this.slots.has(slot)) throw new Error(`slot ${slot} is opened twice`);
       if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
-      this.slots.set(slot, { sequence, known: sequence.tokens(), blocks: [...blocks], lastToken: -1, states: [] });
+      this.slots.set(slot, {
+        sequence,
+        known: sequence.tokens(),
+        blocks: [...blocks],
+        lastToken: -1,
+        missing: undefined,
+        states: [],
+      });
     }
     for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
-    const tokens: number[] = [];
+    const tokens: (number | undefined)[] = [];
     this.touched = { written: new Set(), read: new Set() };
     let rows = 0;
     let logits = 0;
@@ -101,6 +112,11 @@ export class ExecutorModel {
     for (const slice of plan.slices) {
       const { slot: index, sequence, position, count, sample, promptLogprobs, tokens: said } = slice;
       const slot = this.get(index);
+      if (this.isVoid(slot, slice)) {
+        tokens.push(undefined);
+        rows += count;
+        continue;
+      }
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
@@ -125,6 +141,11 @@ export class ExecutorModel {
       // Which of several was the last is not the slot's to know.
       if (said !== undefined) slot.lastToken = said.length > 1 ? -1 : state % this.vocabulary;
       if (!sample || said !== undefined) continue;
+      if (this.isLate(slice)) {
+        slot.missing = position + count;
+        tokens.push(undefined);
+        continue;
+      }
       slot.lastToken = state % this.vocabulary;
       tokens.push(slot.lastToken);
     }
@@ -142,6 +163,26 @@ export class ExecutorModel {
     this.windows?.crash();
     this.queue.length = 0;
     this.kv.fill(0xdead);
+  }
+
+  /** Sent before it was known that the token it goes on from is missing: nothing comes of it. */
+  private isVoid(slot: Slot, { position, count, sample }: PlannedSlice): boolean {
+    const { missing } = slot;
+    if (missing === undefined) return false;
+    if (position === missing && count === 1) return true;
+    if (position + count === missing && sample) slot.missing = undefined;
+    else if (position + count >= missing)
+      throw new Error(`a slice from ${position} passes the missing token ${missing}`);
+    return false;
+  }
+
+  /** Of the masks that are not there yet every third comes too late. */
+  private isLate({ mask }: PlannedSlice): boolean {
+    if (mask !== 'pending') return false;
+    this.masks.pending += 1;
+    if (this.masks.pending % 3 !== 0) return false;
+    this.masks.late += 1;
+    return true;
   }
 
   /** The state that a slice goes on from; what stands there must be what its own tokens amount to. */

@@ -1,3 +1,4 @@
+import type { TokenConstraint } from '../../src/gateway/matching/token-constraint.js';
 import { Scheduler, type SchedulerOptions } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
@@ -27,20 +28,25 @@ class Guesser {
 export function sequenceOf(
   promptIds: number[],
   maxTokens: number,
-  { priority = 0, asks = false, peer = '', guesses = false }: SequenceWishes = {},
+  { priority = 0, asks = false, peer = '', guesses = false, isConstrained = false }: SequenceWishes = {},
 ): Sequence {
   const sampling = asks ? { ...GREEDY, promptLogprobs: 1 } : GREEDY;
   const ids = Uint32Array.from(promptIds);
-  const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks };
+  const constraint = isConstrained ? ANYTHING : undefined;
+  const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks, constraint };
   const sequence = new Sequence({ ...options, speculates: guesses });
   return guesses ? Object.assign(sequence, { lookup: new Guesser(sequence) }) : sequence;
 }
+
+/** Its mask is known as soon as the token before it is. */
+const ANYTHING = { mask: { onlyEnds: false } } as unknown as TokenConstraint;
 
 interface SequenceWishes {
   readonly priority?: number;
   readonly asks?: boolean;
   readonly peer?: string;
   readonly guesses?: boolean;
+  readonly isConstrained?: boolean;
 }
 
 /** A scheduler and an executor that checks it, driven by hand. */

@@ -174,6 +174,7 @@ export class Scheduler {
     };
 
     this.makeSlot();
+    this.askAhead();
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
@@ -458,6 +459,13 @@ export class Scheduler {
     if (next === undefined) return;
     const victim = unread(this.running) ?? holderOfTooMany(next, this.running, (peer) => this.queue.slotsOf(peer));
     if (victim !== undefined && !this.waitsForPrefix(next, this.cache.find(next))) this.yieldSlot(victim);
+  }
+
+  /** Who waits next asks for a snapshot before the one that computes what they share is past it. */
+  private askAhead(): void {
+    if (this.snapshots.count === 0 || this.queue.size === 0) return;
+    const next = this.queue.next((candidate) => this.mayStart(candidate));
+    if (next !== undefined) this.waitsForPrefix(next, this.cache.find(next));
   }
 
   /** @returns whether there was one to give its slot up */
