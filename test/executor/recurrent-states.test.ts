@@ -192,11 +192,20 @@ describe('a recurrent model', () => {
     }
 
     step(slices: readonly Slice[], parts: Partial<ExecuteRequest> = {}): Promise<ExecuteResponse> {
+      return this.stepOf(
+        slices.map((each) => ({ ...each, slot: 1 })),
+        parts,
+      );
+    }
+
+    /** Slices of any slots. */
+    stepOf(slices: readonly Slice[], parts: Partial<ExecuteRequest> = {}): Promise<ExecuteResponse> {
       this.stepId += 1n;
-      const own = { stepId: this.stepId, epoch: this.epoch, slices: slices.map((each) => ({ ...each, slot: 1 })) };
+      const own = { stepId: this.stepId, epoch: this.epoch, slices: [...slices] };
       return this.runner.submit({ ...ExecuteRequest.create(), ...own, ...parts });
     }
   }
+  const firstTokens = async (count: number): Promise<number[]> => (await plain()).slice(0, count);
   const tokenOf = ({ outputs }: ExecuteResponse): number => outputs[0]!.tokenId;
 
   async function plain(): Promise<number[]> {
@@ -237,6 +246,62 @@ describe('a recurrent model', () => {
     }
     expect(late).toBeGreaterThan(8);
     expect(tokens).toEqual(expected);
+  });
+
+  it('goes on behind a snapshot with the bits of a plain run, also where its first slice was late', async () => {
+    const driver = new Driver();
+    const asks = { ...NEUTRAL_SAMPLING, logprobs: 1 };
+    /** Shares the blocks of the first 32 positions with the others. */
+    const opening = (slot: number, constrained: 0 | 1 = 0) => ({
+      ...driver.open(constrained),
+      slot,
+      blockIds: words(1, 2, ...Array.from({ length: 6 }, (_, i) => 3 + 6 * slot + i)),
+      sampling: encodeSampling({ ...asks, constrained }),
+    });
+    const all = { id: 1, allowed: Buffer.alloc(4 * Math.ceil(model.forward.model.vocabularySize / 32), 0xff) };
+    const drawn = ({ outputs }: ExecuteResponse) => outputs.map(({ tokenId, logprob }) => [tokenId, logprob]);
+    const last = { sample: true };
+    await driver.stepOf([slice(0, 32, { toSnapshot: 2 })], { opens: [opening(0)] });
+    const plain = [...drawn(await driver.stepOf([slice(32, 8, last)]))];
+    // Two others go on from the same place in one step; of the second the mask is late, and its slice comes again.
+    const late = { ...last, slot: 2, fromSnapshot: 2 };
+    const both = await driver.stepOf(
+      [slice(32, 8, { ...last, slot: 1, fromSnapshot: 2 }), slice(32, 8, { ...late, mask: { id: 0 }, toSnapshot: 1 })],
+      { opens: [opening(1), opening(2, 1)], masks: [all] },
+    );
+    expect(both.outputs.map((output) => output.late)).toEqual([false, true]);
+    expect(drawn(both)[0]).toEqual(plain[0]);
+    expect(drawn(await driver.stepOf([slice(32, 8, { ...late, mask: { id: 1 } })]))).toEqual(plain);
+    const found = [...plain];
+    for (let position = 40; position < 60; position++) {
+      const [own, other] = drawn(
+        await driver.stepOf([
+          slice(position, 1, { ...last, toSnapshot: position % 8 === 7 ? 3 : undefined }),
+          // From its own snapshot to another at each whole block.
+          slice(position, 1, { ...last, slot: 1, toSnapshot: position % 16 === 15 ? 4 : undefined }),
+        ]),
+      ) as [number[], number[]];
+      plain.push(own);
+      found.push(other);
+    }
+    expect(found).toEqual(plain);
+    expect(plain.map(([token]) => token)).toEqual(await firstTokens(21));
+    expect(plain.every(([, logprob]) => logprob! < 0)).toBe(true);
+    // What the late slice wrote is the state after its own tokens.
+    const behind = await driver.stepOf([slice(40, 1, { ...last, slot: 1, fromSnapshot: 1 })], {
+      closes: [1],
+      opens: [{ ...opening(0), slot: 1, tokenIds: words(...PROMPT, plain[0]![0]!) }],
+    });
+    expect(drawn(behind)[0]).toEqual(plain[1]);
+  });
+
+  it('keeps nothing of snapshots from one epoch to the next', async () => {
+    const before = new Driver();
+    await before.step([slice(0, 16, { toSnapshot: 1 })], { opens: [before.open(0)] });
+    const after = new Driver();
+    await expect(
+      after.step([slice(16, 1, { sample: true, fromSnapshot: 1 })], { opens: [after.open(0)] }),
+    ).rejects.toThrow(/from snapshot 1, which is of none/);
   });
 
   it('refuses to go on from a position where no state stands', async () => {
