@@ -1,4 +1,4 @@
-import type { TokenConstraint } from '../../src/gateway/matching/token-constraint.js';
+import type { TokenConstraint, TokenMask } from '../../src/gateway/matching/token-constraint.js';
 import { Scheduler, type SchedulerOptions } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
@@ -32,14 +32,15 @@ export function sequenceOf(
 ): Sequence {
   const sampling = asks ? { ...GREEDY, promptLogprobs: 1 } : GREEDY;
   const ids = Uint32Array.from(promptIds);
-  const constraint = isConstrained ? ANYTHING : undefined;
+  const constraint = isConstrained ? (anything as TokenConstraint) : undefined;
   const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks, constraint };
   const sequence = new Sequence({ ...options, speculates: guesses });
   return guesses ? Object.assign(sequence, { lookup: new Guesser(sequence) }) : sequence;
 }
 
-/** Its mask is known as soon as the token before it is. */
-const ANYTHING = { mask: { onlyEnds: false } } as unknown as TokenConstraint;
+const MASK = { onlyEnds: false } as TokenMask;
+/** Allows everything; of some plans the mask is not there yet, and comes before a step returns. */
+const anything: { mask: TokenMask | undefined } = { mask: MASK };
 
 interface SequenceWishes {
   readonly priority?: number;
@@ -54,6 +55,7 @@ export class World {
   readonly scheduler: Scheduler;
   readonly executor: ExecutorModel;
   readonly finished: Sequence[] = [];
+  private plans = 0;
   private readonly stopAt = new Map<Sequence, number>();
 
   constructor(
@@ -72,6 +74,8 @@ export class World {
 
   plan(): boolean {
     if (this.scheduler.stepsInFlight >= this.depth) return false;
+    this.plans += 1;
+    anything.mask = this.plans % 3 === 0 ? undefined : MASK;
     const plan = this.scheduler.plan();
     if (plan === undefined) return false;
     this.executor.send(plan);
@@ -81,6 +85,7 @@ export class World {
 
   complete(): boolean {
     if (this.scheduler.stepsInFlight === 0) return false;
+    anything.mask = MASK;
     for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
       const { maxTokens } = sequence.options;
       // Of several tokens of a step the first may have been its last.

@@ -128,8 +128,6 @@ export class StateSnapshots {
   /** A slice was late, or went on from a token that is missing, and wrote nothing then: it comes again. */
   missed(sequence: Sequence, to: number | undefined): void {
     this.keep(sequence, ({ id, kind }) => kind === 'rolling' || id !== to);
-    // Whatever it holds may be overwritten.
-    sequence.snapshots = sequence.snapshots.map((held) => (held.id === to ? { ...held, position: -1 } : held));
   }
 
   /** Takes all that a sequence holds. */
@@ -180,14 +178,14 @@ export class StateSnapshots {
     return id;
   }
 
-  /** @returns undefined where generating sequences hold as many as they may, or the last one is still needed */
+  /** @returns undefined where generating sequences hold as many as they may */
   private roll(sequence: Sequence, position: number): number | undefined {
     const own = sequence.snapshots.find(({ kind }) => kind === 'rolling');
-    if (own !== undefined && sequence.computed <= own.position) return undefined;
     if (own === undefined || this.pool.isShared(own.id)) {
       this.keep(sequence, (held) => held !== own);
       return this.rolling < this.mostRolling ? this.add(sequence, position, 'rolling') : undefined;
     }
+    // It was read a block ago: so many steps are never under way.
     this.pool.forget(own.id);
     sequence.snapshots = sequence.snapshots.map((held) => (held === own ? { ...own, position } : held));
     return own.id;
