@@ -39,7 +39,7 @@ export function sequenceOf(
 }
 
 const MASK = { onlyEnds: false } as TokenMask;
-/** Allows everything; of some plans the mask is not there yet, and comes before a step returns. */
+/** Allows everything; for some plans the mask is not there yet, and comes after them. */
 const anything: { mask: TokenMask | undefined } = { mask: MASK };
 
 interface SequenceWishes {
@@ -77,6 +77,7 @@ export class World {
     this.plans += 1;
     anything.mask = this.plans % 3 === 0 ? undefined : MASK;
     const plan = this.scheduler.plan();
+    anything.mask = MASK;
     if (plan === undefined) return false;
     this.executor.send(plan);
     this.scheduler.check();
@@ -85,7 +86,6 @@ export class World {
 
   complete(): boolean {
     if (this.scheduler.stepsInFlight === 0) return false;
-    anything.mask = MASK;
     for (const { sequence } of this.scheduler.complete(this.executor.run()).tokens) {
       const { maxTokens } = sequence.options;
       // Of several tokens of a step the first may have been its last.

@@ -120,7 +120,7 @@ export class PrefixCache {
     sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
   }
 
-  /** A slice has returned, and its blocks are registered. */
+  /** A slice has returned, was not late, and its blocks are registered. */
   returned({ sequence, position, count, toSnapshot }: PlannedSlice): void {
     const { registeredBlocks, registeredPrefix } = sequence;
     const isKnown = registeredBlocks * BLOCK_TOKENS === position + count;

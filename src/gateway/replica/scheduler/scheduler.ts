@@ -262,8 +262,8 @@ export class Scheduler {
         // The last block of an answer: the next turn goes on from it.
         this.cache.register(sequence);
       }
+      // One that is late comes again, from where it went on.
       if (!isLate(sampled)) this.cache.returned(slice);
-      else this.snapshots.missed(sequence, slice.toSnapshot);
       if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }

@@ -113,7 +113,7 @@ export class StateSnapshots {
   }
 
   /**
-   * A slice has returned: what it went on from is not needed again, and what it wrote can be found.
+   * A slice has returned and was not late: what it went on from is not needed again, and what it wrote can be found.
    *
    * @param position of the slice
    * @param to       the snapshot that it wrote, if any
@@ -123,11 +123,6 @@ export class StateSnapshots {
     if (sequence.snapshots.length === 0) return;
     if (to !== undefined && prefix !== undefined) this.pool.note(to, prefix);
     this.keep(sequence, (held) => held.kind === 'rolling' || held.position > position);
-  }
-
-  /** A slice was late, or went on from a token that is missing, and wrote nothing then: it comes again. */
-  missed(sequence: Sequence, to: number | undefined): void {
-    this.keep(sequence, ({ id, kind }) => kind === 'rolling' || id !== to);
   }
 
   /** Takes all that a sequence holds. */

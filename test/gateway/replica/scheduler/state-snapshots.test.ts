@@ -109,6 +109,23 @@ describe('snapshots of recurrent states', () => {
     expect([again.cachedTokens, takes.cachedTokens]).toEqual([0, 288]);
   });
 
+  it('are held by who began from one until a slice behind it was not late', () => {
+    const world = new World(roomy, 1);
+    finish(world, sequenceOf(ids(300), 1));
+    const late = sequenceOf(ids(300), 3, { isConstrained: true });
+    world.add(late, 99);
+    const { scheduler } = world;
+    const [first] = scheduler.plan()!.slices;
+    expect([first!.position, first!.fromSnapshot]).toEqual([288, late.snapshots[0]!.id]);
+    scheduler.complete([undefined]);
+    expect(late.snapshots).toEqual([{ id: first!.fromSnapshot, kind: 'began', position: 288 }]);
+    const [again] = scheduler.plan()!.slices;
+    expect([again!.position, again!.fromSnapshot]).toEqual([288, first!.fromSnapshot]);
+    scheduler.complete([1]);
+    expect(late.snapshots).toEqual([]);
+    scheduler.check();
+  });
+
   it('stand at no tokens that nobody knows: of an answer that was given up', () => {
     const world = new World(roomy, 2);
     const cancelled = sequenceOf(ids(20), 100);
