@@ -28,6 +28,8 @@ export interface FitOptions {
   /** Bytes, as if a GPU had so much free; default: the GPUs that are there. */
   readonly memory?: number;
   readonly kvCacheType: LoadOptions['kvCacheType'];
+  /** Of recurrent states; default: as many as the loader chooses. */
+  readonly stateSnapshots?: number;
 }
 
 /** What `rocmforge inspect --fit` tells; plain data that survives JSON. */
@@ -48,13 +50,13 @@ export interface FitReport {
  * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
  */
 export async function fitReport(file: string, options: FitOptions): Promise<FitReport> {
-  const { kvCacheType } = options;
+  const { kvCacheType, stateSnapshots } = options;
   const files = new ModelFiles(file);
   try {
     const { model } = files;
     const parameters = readServableModel(model);
     const context = options.context ?? Math.min(parameters.contextLength, DEFAULT_CONTEXT);
-    const question = { model, kvCacheType, context, sequences: options.sequences ?? 0 };
+    const question = { model, kvCacheType, context, sequences: options.sequences ?? 0, stateSnapshots };
     const withoutLimit = await grantOn(countingGpu('any', '', ENDLESS_BYTES), question);
     const unusable: string[] = [];
     const gpus = options.memory === undefined ? presentGpus(unusable) : imagined(options.memory);
@@ -73,6 +75,11 @@ export function formatFitReport(report: FitReport): string {
     ['model', report.path],
     ['weights', formatBytes(withoutLimit.weightBytes)],
     ['KV cache', `${kvSizesOf(withoutLimit)}, ${report.kvCacheType}`],
+    ...(withoutLimit.stateBytes === 0
+      ? []
+      : ([
+          ['states', `${formatBytes(withoutLimit.stateBytesPerSequence)} a sequence, half of it a snapshot`],
+        ] satisfies [string, string][])),
     ['workspace', `${formatBytes(withoutLimit.workspaceBytes)} for ${sizeOf(withoutLimit.sequences, context)}`],
     ...report.unusable.map((why): [string, string] => ['not used', why]),
     ...(report.devices.length === 0
@@ -100,10 +107,11 @@ function describeFit({ device, freeBytes, granted, refusal, longestContext, most
   ];
 }
 
-function sizesOf({ weightBytes, kvBytes, workspaceBytes, driverBytes }: Grant): string {
+function sizesOf({ weightBytes, kvBytes, stateBytes, stateSnapshots, workspaceBytes, driverBytes }: Grant): string {
   const sizes = [
     `${formatBytes(weightBytes)} of weights`,
     `${formatBytes(kvBytes)} of KV cache`,
+    ...(stateBytes === 0 ? [] : [`${formatBytes(stateBytes)} of states, ${stateSnapshots} snapshots among them`]),
     `${formatBytes(workspaceBytes)} of workspace`,
     driverBytes === null
       ? 'without what a driver takes for itself'

@@ -57,6 +57,9 @@ export function gatewayOptions(
   if (unreachable !== undefined) {
     throw new RocmForgeError('INVALID_OPTION', `${unreachable} is of an executor elsewhere; name it with --executor`);
   }
+  if (options.prefixCache === false && (options.stateSnapshots ?? 0) > 0) {
+    throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
+  }
   const { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } = options;
   return {
     model: options.model,
@@ -85,6 +88,7 @@ export function gatewayOptions(
     maxSequences: options.maxSequences ?? 0,
     maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences ?? 0),
     kvMemoryBytes: options.kvMemory ?? 0,
+    stateSnapshots: options.stateSnapshots,
     kvCacheType: options.kvCacheType,
     pipelineDepth: options.pipelineDepth ?? 2,
     speculate: options.speculate,

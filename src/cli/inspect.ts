@@ -1,5 +1,7 @@
 import path from 'node:path';
+import { stateBytes } from '../executor/layers/recurrent-layers.js';
 import type { VectorRef } from '../executor/model/tensors.js';
+import { kvLayers, type ModelGraph, valuesOf } from '../executor/model/values.js';
 import { readGraph } from '../executor/models/index.js';
 import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
 import { answersOf } from '../gateway/request/served-model.js';
@@ -30,6 +32,8 @@ export interface InspectReport {
   readonly unused: readonly { readonly why: string; readonly tensors: readonly string[]; readonly bytes: number }[];
   /** How each kind of layers turns queries and keys, as far as the model can run. */
   readonly ropes: readonly RopeReport[];
+  /** Layers with states; `null` where there are none, or the model cannot run. */
+  readonly recurrent: RecurrentSummary | null;
   /** Elements in all tensors together: the "parameters" of a model's name. */
   readonly parameterCount: number;
   /** By bytes, largest first. */
@@ -48,6 +52,17 @@ export interface ModelPartSummary {
   readonly path: string;
   readonly sizeBytes: number;
   readonly tensors: number;
+}
+
+export interface RecurrentSummary {
+  readonly layers: number;
+  /** Layers that attend. */
+  readonly attentionLayers: number;
+  readonly heads: number;
+  /** Rows of a head's state, and columns. */
+  readonly dim: number;
+  /** Of one state over all layers: a sequence has two, a snapshot is one. */
+  readonly stateBytes: number;
 }
 
 export interface TensorTypeShare {
@@ -112,6 +127,7 @@ export function formatInspectReport(report: InspectReport): string {
     ...(isSplit ? report.parts.map(describePart) : []),
     ['fingerprint', report.fingerprint],
     ...(model === null ? [] : describeModel(model, report.ropes)),
+    ...(report.recurrent === null ? [] : [describeRecurrent(report.recurrent)]),
     ...(report.problem === null ? [] : ([['not runnable', report.problem]] satisfies [string, string][])),
     ['parameters', `${formatCount(report.parameterCount)} in ${report.tensors.length} tensors`],
     ...report.unused.map(({ why, tensors, bytes }): [string, string] => [
@@ -146,7 +162,10 @@ export function formatInspectReport(report: InspectReport): string {
   ].join('\n');
 }
 
-function understandModel({ model: file, parts }: ModelFiles): Pick<InspectReport, 'model' | 'problem' | 'ropes'> {
+function understandModel({
+  model: file,
+  parts,
+}: ModelFiles): Pick<InspectReport, 'model' | 'problem' | 'ropes' | 'recurrent'> {
   let model: ModelParameters | null = null;
   try {
     model = readModelParameters(file);
@@ -154,11 +173,24 @@ function understandModel({ model: file, parts }: ModelFiles): Pick<InspectReport
     const graph = readGraph(file, servable);
     const read = ({ tensor: { part, offset, bytes } }: VectorRef) =>
       Array.from(new Float32Array(Uint8Array.from(parts[part]!.source.read(offset, bytes)).buffer));
-    return { model, problem: null, ropes: ropeReports(graph, servable, read) };
+    return { model, problem: null, ropes: ropeReports(graph, servable, read), recurrent: summariseRecurrent(graph) };
   } catch (error) {
-    if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [] };
+    if (error instanceof RocmForgeError) return { model, problem: error.message, ropes: [], recurrent: null };
     throw error;
   }
+}
+
+function summariseRecurrent(graph: ModelGraph): RecurrentSummary | null {
+  const nets = [...valuesOf(graph)].filter((value) => value.kind === 'delta-net');
+  const [first] = nets;
+  if (first === undefined) return null;
+  return {
+    layers: nets.length,
+    attentionLayers: kvLayers(graph),
+    heads: first.valueHeads,
+    dim: first.dim,
+    stateBytes: stateBytes(nets),
+  };
 }
 
 /** None where the file's keys cannot even tell; then it is refused for that. */
@@ -238,6 +270,17 @@ function describeModel(model: ModelParameters, ropes: readonly RopeReport[]): [s
         ][])),
     ['vocabulary', `${vocabularySize}${padded} (${model.vocabularySource})`],
   ];
+}
+
+function describeRecurrent({
+  layers,
+  attentionLayers,
+  heads,
+  dim,
+  stateBytes: bytes,
+}: RecurrentSummary): [string, string] {
+  const sizes = `${formatBytes(2 * bytes)} of states a sequence, ${formatBytes(bytes)} a snapshot`;
+  return ['recurrent', `${layers} layers of ${heads} heads of ${dim} × ${dim}, ${attentionLayers} attend; ${sizes}`];
 }
 
 function describePart({ path: file, sizeBytes, tensors }: ModelPartSummary, index: number): [string, string] {

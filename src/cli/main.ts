@@ -14,6 +14,7 @@ import {
   kvCacheTypeOptionOf,
   modelOptions,
   seed,
+  stateSnapshotsOption,
   testOptions,
   texts,
   trustOptions,
@@ -220,6 +221,7 @@ program
     ),
   )
   .addOption(kvCacheTypeOption)
+  .addOption(stateSnapshotsOption)
   .option('--json', 'as JSON', false)
   .action(async (file, options) => {
     if (options.fit) {
@@ -228,8 +230,13 @@ program
       process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatFitReport(report)}\n`);
       return;
     }
-    for (const name of ['context', 'sequences', 'memory'] as const) {
-      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${name} is a question of --fit`);
+    for (const [name, flag] of [
+      ['context', 'context'],
+      ['sequences', 'sequences'],
+      ['memory', 'memory'],
+      ['stateSnapshots', 'state-snapshots'],
+    ] as const) {
+      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} is a question of --fit`);
     }
     const { inspectModel, formatInspectReport } = await import('./inspect.js');
     const report = inspectModel(file);

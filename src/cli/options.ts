@@ -75,6 +75,11 @@ export const kvCacheTypeOptionOf = (otherwise: KvCacheType): Option =>
 
 export const kvCacheTypeOption = kvCacheTypeOptionOf('f16');
 
+export const stateSnapshotsOption = new Option(
+  '--state-snapshots <count>',
+  'states that the prefix cache keeps of a recurrent model, 0: none (default: two a sequence; on a GPU at most a quarter of what is left)',
+).argParser(wholeNumber(0));
+
 /** Options of every command that serves a model itself. */
 export const modelOptions = [
   new Option('--max-context <tokens>', 'most tokens of one sequence (default: the model’s, at most 8192)').argParser(
@@ -92,6 +97,7 @@ export const modelOptions = [
     byteCount,
   ),
   kvCacheTypeOption,
+  stateSnapshotsOption,
 ];
 
 /** Options of every command that opens a device or starts an executor that does. */
@@ -144,6 +150,7 @@ export interface ModelOptionValues {
   readonly maxSequences?: number;
   readonly maxStepTokens?: number;
   readonly kvMemory?: number;
+  readonly stateSnapshots?: number;
   readonly kvCacheType: KvCacheType;
   readonly device: 'auto' | 'hip' | 'cuda' | 'host';
   readonly gpu?: number;

@@ -110,7 +110,7 @@ async function growth(
   model: string,
   { kvCacheType, attention, tokens }: VerifyCommandOptions,
 ): Promise<Verdict> {
-  const limits = { maxContext: tokens + 32, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
+  const limits = { maxContext: tokens + 32, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0, stateSnapshots: 0 };
   const loaded = await loadModel(device, { path, kvCacheType, attention, fingerprint: '', ...limits }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);
   const prompt = promptOf(1, 16, loaded.forward.model.vocabularySize);
@@ -141,7 +141,13 @@ async function invariance(
   model: string,
   { kvCacheType, attention }: VerifyCommandOptions,
 ): Promise<Verdict> {
-  const limits = { maxContext: 512, maxSequences: INVARIANCE_OTHERS + 1, maxStepTokens: 1024, kvMemoryBytes: 0 };
+  const limits = {
+    maxContext: 512,
+    maxSequences: INVARIANCE_OTHERS + 1,
+    maxStepTokens: 1024,
+    kvMemoryBytes: 0,
+    stateSnapshots: 0,
+  };
   const loaded: LoadedModel = await loadModel(
     device,
     { path: file, kvCacheType, attention, fingerprint: '', ...limits },

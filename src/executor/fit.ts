@@ -10,7 +10,7 @@ import type { LoadOptions } from './load-options.js';
 import { loadOpened } from './loaded-model.js';
 import type { Limits } from './model/limits.js';
 import type { ModelContent } from './model/mapped-model.js';
-import { blocksFor } from './model/slot-layout.js';
+import { blocksFor, stateCopies } from './model/slot-layout.js';
 import { bytesOnGpu } from './model/weights.js';
 
 /** What is asked of a model and a GPU. */
@@ -21,6 +21,8 @@ export interface FitQuestion {
   readonly context: number;
   /** 0: as many as the loader chooses. */
   readonly sequences: number;
+  /** Of recurrent states; absent: as many as the loader chooses. */
+  readonly stateSnapshots?: number | undefined;
 }
 
 /** A GPU to be filled: one that is there, or one that has so much memory. */
@@ -47,6 +49,10 @@ export interface Grant {
   /** What each token takes for as long as its sequence runs, and what each sequence takes however long it is. */
   readonly kvBytesPerToken: number;
   readonly windowBytes: number;
+  /** Of recurrent states: all of them, what each sequence takes of it, and how many snapshots are in it. */
+  readonly stateBytes: number;
+  readonly stateBytesPerSequence: number;
+  readonly stateSnapshots: number;
   readonly weightBytes: number;
   /** What steps compute in, tables, slots and rotations. */
   readonly workspaceBytes: number;
@@ -210,13 +216,13 @@ type Attempt =
 
 /** Loads the model without its weights, and lets it go. */
 async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
-  const { model, kvCacheType } = question;
+  const { model, kvCacheType, stateSnapshots } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
-  const options = { path: model.name, kvCacheType, fingerprint: '', ...limits };
+  const options = { path: model.name, kvCacheType, stateSnapshots, fingerprint: '', ...limits };
   const device = gpu.device();
   try {
     const loaded = await loadOpened(device, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
-    const { forward, graph } = loaded;
+    const { forward, graph, stateBytes } = loaded;
     const { limits, cache } = forward;
     const kvBytes = cache.bytes;
     const weightBytes = bytesOnGpu(device, model, graph);
@@ -228,8 +234,11 @@ async function attempt(gpu: FitDevice, question: FitQuestion, context: number, s
       kvBytes,
       kvBytesPerToken: cache.blockBytes / KV_BLOCK_TOKENS,
       windowBytes: windowBlocksOf(limits) * cache.windowedBlockBytes,
+      stateBytes,
+      stateBytesPerSequence: (2 * stateBytes) / stateCopies(limits),
+      stateSnapshots: limits.stateSnapshots ?? 0,
       weightBytes,
-      workspaceBytes: device.usedBytes - weightBytes - kvBytes,
+      workspaceBytes: device.usedBytes - weightBytes - kvBytes - stateBytes,
       driverBytes: gpu.isPresent ? gpu.freeBytes - device.native.memory().freeBytes - device.usedBytes : null,
     };
     loaded.release();

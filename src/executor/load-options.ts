@@ -1,6 +1,11 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
-import { MOST_CHOSEN_SEQUENCES, MOST_SEQUENCES, MOST_STEP_TOKENS } from '../shared/step-limits.js';
+import {
+  MOST_CHOSEN_SEQUENCES,
+  MOST_SEQUENCES,
+  MOST_STATE_SNAPSHOTS,
+  MOST_STEP_TOKENS,
+} from '../shared/step-limits.js';
 import type { KvCacheType } from './kernels/index.js';
 import type { Fusion } from './layers/fusions.js';
 import type { Limits } from './model/limits.js';
@@ -18,6 +23,8 @@ export interface LoadOptions {
   readonly maxStepTokens: number;
   /** 0: room for maxContext × maxSequences tokens. */
   readonly kvMemoryBytes: number;
+  /** Of recurrent states; absent: as fits the device. */
+  readonly stateSnapshots?: number | undefined;
   /** Refuse a file with another content identity; empty: take any. */
   readonly fingerprint: string;
   /** Default: fused. */
@@ -37,8 +44,8 @@ export const HOST_SEQUENCES = 4;
 export const GPU_SEQUENCES: readonly number[] = [MOST_CHOSEN_SEQUENCES, 128, 64, 32, 16, 8, 4, 2, 1];
 export const EXPECTED_CONTEXT = 2048;
 
-/** What is granted but for the KV blocks, whose number depends on what the rest leaves. */
-export type OwnLimits = Omit<Limits, keyof BlockCounts>;
+/** What is granted but for KV blocks and snapshots, whose numbers depend on what the rest leaves. */
+export type OwnLimits = Omit<Limits, keyof BlockCounts | 'stateSnapshots'>;
 
 /** KV blocks of each kind of layer. */
 export type BlockCounts = Pick<Limits, 'kvBlocks' | 'windowed'>;
@@ -64,6 +71,26 @@ export function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
     );
   }
   return { maxContext, maxSequences, maxStepTokens, kvCacheType, attention };
+}
+
+/**
+ * Snapshots of recurrent states: as many as are asked for, or two a slot, for the end of its prompt and for how far it is.
+ *
+ * @throws RocmForgeError `INVALID_OPTION`
+ */
+export function snapshotsFor(
+  { stateSnapshots }: LoadOptions,
+  { maxSequences, isRecurrent }: Pick<Limits, 'maxSequences' | 'isRecurrent'>,
+): number {
+  if (stateSnapshots === undefined) return isRecurrent ? 2 * maxSequences : 0;
+  if (stateSnapshots > 0 && !isRecurrent) {
+    throw new RocmForgeError('INVALID_OPTION', `stateSnapshots is ${stateSnapshots}; the model has no states to keep`);
+  }
+  if (stateSnapshots > MOST_STATE_SNAPSHOTS) {
+    const most = `the most that is granted is ${MOST_STATE_SNAPSHOTS}`;
+    throw new RocmForgeError('INVALID_OPTION', `stateSnapshots is ${stateSnapshots}; ${most}`);
+  }
+  return stateSnapshots;
 }
 
 /** Beyond the context it was trained for a model says nothing of use, whatever it costs. */

@@ -33,6 +33,7 @@ export function loadOptions(request: LoadModelRequest): LoadOptions {
     maxSequences: request.maxSequences,
     maxStepTokens: request.maxStepTokens,
     kvMemoryBytes: Number(request.kvMemoryBytes),
+    stateSnapshots: request.stateSnapshots,
     fingerprint: request.fingerprint,
   };
 }

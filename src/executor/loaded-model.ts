@@ -7,7 +7,7 @@ import { type Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
 import type { PlanParts } from './layers/recorded-model.js';
-import { slotStateBytes } from './layers/recurrent-layers.js';
+import { stateBytes } from './layers/recurrent-layers.js';
 import { uploadRopes } from './layers/rope.js';
 import {
   checkContext,
@@ -17,11 +17,12 @@ import {
   limitsFor,
   type OwnLimits,
   STEP_TOKENS,
+  snapshotsFor,
 } from './load-options.js';
 import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
-import { nullStates } from './model/slot-layout.js';
+import { nullStates, stateCopies } from './model/slot-layout.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES } from './model/step-counts.js';
 import { kvLayers, type ModelGraph, valuesOf } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
@@ -36,6 +37,8 @@ export interface LoadedModel {
   readonly fingerprint: string;
   readonly parameters: number;
   readonly weightBytes: number;
+  /** Of recurrent states, those of snapshots included. */
+  readonly stateBytes: number;
   readonly graph: ModelGraph;
   readonly forward: ForwardPass;
   readonly plan: number;
@@ -140,7 +143,9 @@ class ModelLoader {
     const own = this.limitsOf(parameters, device.isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
     checkKvCache(parameters, own);
+    const snapshots = snapshotsFor(options, own);
     const graph = readGraph(file, parameters);
+    const perState = stateBytes([...valuesOf(graph)].filter((value) => value.kind === 'delta-net'));
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const cached = { ...parameters, layers: kvLayers(graph) };
@@ -157,8 +162,8 @@ class ModelLoader {
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
     const limits = device.isHost
-      ? { ...own, ...blocks.wanted(own) }
-      : await this.limitsOfGpu(blocks, parameters, graph, record);
+      ? { ...own, ...(own.isRecurrent && { stateSnapshots: snapshots }), ...blocks.wanted(own) }
+      : await this.limitsOfGpu(blocks, parameters, perState, record);
     const forward = record(memory, limits);
     const plan = forward.finish();
     const planParts = forward.finishParts();
@@ -170,6 +175,7 @@ class ModelLoader {
       fingerprint,
       parameters: weights.parameters,
       weightBytes: weights.bytes,
+      stateBytes: perState * stateCopies(limits),
       graph,
       forward,
       plan,
@@ -208,17 +214,19 @@ class ModelLoader {
     }
   }
 
-  /** What is granted on a GPU: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
+  /**
+   * What is granted on a GPU: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for.
+   *
+   * @param perState bytes of one recurrent state
+   */
   private async limitsOfGpu(
     blocks: BlockBudget,
     model: ServableModel,
-    graph: ModelGraph,
+    perState: number,
     record: RecordPass,
   ): Promise<Limits> {
     const { options, device } = this;
-    const nets = [...valuesOf(graph)].filter((value) => value.kind === 'delta-net');
-    const perSequence =
-      blocks.expectedBytes + slotStateBytes(nets) + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
+    const perSequence = blocks.expectedBytes + 2 * perState + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const { freeBytes } = device.native.memory();
     const mayFit = (count: number): boolean =>
       count === 1 ||
@@ -227,15 +235,35 @@ class ModelLoader {
     for (const count of choices.slice(0, -1)) {
       const limits = this.limitsOf(model, count);
       try {
-        const free = await this.freeAfterWarmUp(limits, blocks, record);
-        if (blocks.holds(limits, free)) return { ...limits, ...blocks.within(free, limits) };
+        const left = this.besideSnapshots(limits, blocks, await this.freeAfterWarmUp(limits, blocks, record), perState);
+        if (blocks.holds(limits, left.bytes)) return { ...left.limits, ...blocks.within(left.bytes, limits) };
       } catch (error) {
         if (!(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
       }
     }
-    const count = choices.at(-1) as number;
-    const limits = this.limitsOf(model, count);
-    return { ...limits, ...blocks.within(await this.freeAfterWarmUp(limits, blocks, record), limits) };
+    const limits = this.limitsOf(model, choices.at(-1) as number);
+    const left = this.besideSnapshots(limits, blocks, await this.freeAfterWarmUp(limits, blocks, record), perState);
+    return { ...left.limits, ...blocks.within(left.bytes, limits) };
+  }
+
+  /** How many snapshots there are, and what they leave for KV blocks. @param free bytes for both */
+  private besideSnapshots(
+    limits: OwnLimits,
+    blocks: BlockBudget,
+    free: number,
+    perState: number,
+  ): { readonly limits: Omit<Limits, 'kvBlocks'>; readonly bytes: number } {
+    if (!limits.isRecurrent) return { limits, bytes: free };
+    const wanted = snapshotsFor(this.options, limits);
+    // Nobody asked for them: they are to cost neither a sequence nor most of the others' room.
+    const most = Math.min(free * SNAPSHOT_SHARE, free - blocks.leastBytes(limits));
+    const isAsked = this.options.stateSnapshots !== undefined;
+    const stateSnapshots = isAsked ? wanted : Math.min(wanted, Math.max(0, Math.floor(most / perState)));
+    if (stateSnapshots * perState > free) {
+      const bytes = `${stateSnapshots} × ${perState} bytes of ${Math.max(0, free)}`;
+      throw new RocmForgeError('OUT_OF_MEMORY', `snapshots of recurrent states take ${bytes} that are left for them`);
+    }
+    return { limits: { ...limits, stateSnapshots }, bytes: free - stateSnapshots * perState };
   }
 }
 
@@ -245,6 +273,9 @@ function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): num
   for (const bucket of buckets.all()) device.native.capture(plan, countsOf(bucket));
   return performance.now() - began;
 }
+
+/** Of what weights, slots and steps leave, the part that snapshots get at most where nobody says how many. */
+const SNAPSHOT_SHARE = 1 / 4;
 
 /** Memory of a GPU that stays free: what the driver takes for itself as time goes by. */
 const RESERVED_BYTES = 256 << 20;

@@ -10,7 +10,6 @@ import {
   GetDeviceStatsResponse,
   type GetInfoRequest,
   GetInfoResponse,
-  LoadedModel as LoadedModelMessage,
   type LoadModelRequest,
   LoadModelResponse,
 } from '../shared/generated/rocmforge/executor/v1/executor.js';
@@ -22,12 +21,11 @@ import { packageVersion } from '../shared/package.js';
 import { loadAddon } from './device/addon.js';
 import type { Device } from './device/device.js';
 import type { FaultInjector } from './fault-injection.js';
-import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import { Lease } from './lease.js';
 import type { LoadOptions } from './load-options.js';
 import { checkRelease, loadOptions } from './load-request.js';
 import { type LoadedModel, loadModel } from './loaded-model.js';
-import { maskIdsFor } from './mask-table.js';
+import { describeModel } from './model-description.js';
 import { selfTest } from './self-test.js';
 import { StepRunner } from './step-runner.js';
 
@@ -101,7 +99,7 @@ export class ExecutorService {
         device: this.device.description,
         platform: this.device.kind,
         target: this.device.target,
-        model: this.model && this.describe(this.model),
+        model: this.model && describeModel(this.model),
       }),
     );
   }
@@ -139,7 +137,7 @@ export class ExecutorService {
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       // Who knows the epoch may send steps of it: it is told to nobody else.
-      const loaded = { ...this.describe(model), epoch: request.epoch };
+      const loaded = { ...describeModel(model), epoch: request.epoch };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {
@@ -314,27 +312,6 @@ export class ExecutorService {
     const { stream } = this;
     this.stream = undefined;
     stream?.emit('error', toStatus(error));
-  }
-
-  private describe(model: LoadedModel): LoadedModelMessage {
-    const { limits, cache, model: parameters } = model.forward;
-    return LoadedModelMessage.fromPartial({
-      architecture: model.architecture,
-      vocabularySize: parameters.vocabularySize,
-      maxContext: limits.maxContext,
-      maxSequences: limits.maxSequences,
-      maskIds: maskIdsFor(limits.maxSequences),
-      recurrent: limits.isRecurrent ?? false,
-      maxStepTokens: limits.maxStepTokens,
-      kvBlocks: limits.kvBlocks,
-      kvBlockTokens: KV_BLOCK_TOKENS,
-      window: limits.windowed?.window ?? 0,
-      windowBlocks: limits.windowed?.blocks ?? 0,
-      weightBytes: BigInt(model.weightBytes),
-      kvBytes: BigInt(cache.bytes),
-      parameters: BigInt(model.parameters),
-      fingerprint: model.fingerprint,
-    });
   }
 }
 

@@ -102,6 +102,7 @@ export class StepFiller {
     for (const open of step.opens) this.slots.open(open, write);
     for (const append of step.appends) this.slots.append(append, write);
 
+    this.slots.states.beginStep();
     let row = 0;
     let samples = 0;
     let furthest = 0;
@@ -120,10 +121,12 @@ export class StepFiller {
       }
       const isVoid = this.slots.isVoid(slice, write);
       if (limits.isRecurrent) {
-        const { source, target } = this.slots.states(slice, isVoid);
+        const { source, target } = this.slots.states.of(slice, isVoid);
         words.set([row, slice.count, source, target], offsets.slices + SLICE_WORDS * slices);
         words.fill(slices, offsets.rowSlice + row, offsets.rowSlice + row + slice.count);
         slices += 1;
+      } else if (slice.fromSnapshot !== undefined || slice.toSnapshot !== undefined) {
+        throw protocolError(`a snapshot of slot ${slice.slot}, which has no states`);
       }
       this.slots.rows(slice, (tokenId, position) => {
         words[offsets.rowToken + row] = tokenId;

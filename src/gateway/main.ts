@@ -51,6 +51,8 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly maxStepTokens: number;
   /** 0: room for the context × sequences. */
   readonly kvMemoryBytes: number;
+  /** Of recurrent states, for the prefix cache; default: as the executor chooses for its device. */
+  readonly stateSnapshots?: number | undefined;
   readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
@@ -338,6 +340,8 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
       maxSequences: options.maxSequences,
       maxStepTokens: options.maxStepTokens,
       kvMemoryBytes: BigInt(options.kvMemoryBytes),
+      // Without a prefix cache nobody would look for them.
+      stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
       fingerprint: model.file.identity,
     },
   };

@@ -86,6 +86,8 @@ export class Metrics implements RequestObserver, TrustObserver {
       'Part of the KV blocks in use, of the kind that is fuller, 0 to 1',
       () => loadOf(counts()).kvUsage,
     );
+    gauge('state_snapshots', 'Snapshots of recurrent states that there are', () => counts().stateSnapshots);
+    gauge('state_snapshots_kept', 'Snapshots of recurrent states that can be found', () => counts().keptStateSnapshots);
     new Gauge({
       name: 'rocmforge_cache_config_info',
       help: 'Tokens of a KV block and number of blocks, as labels',

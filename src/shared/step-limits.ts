@@ -4,6 +4,9 @@ export const MOST_STEP_TOKENS = 65_535;
 /** The most sequences that are open at once, likewise. */
 export const MOST_SEQUENCES = 4096;
 
+/** The most snapshots of recurrent states: more would be tables that nothing bounds. */
+export const MOST_STATE_SNAPSHOTS = 16_384;
+
 /** The most tokens of one sequence where nobody asks for another number: contexts beyond are granted when asked for. */
 export const DEFAULT_CONTEXT = 8192;
 

@@ -89,6 +89,26 @@ describe('inspect --fit', () => {
     expect(withoutLimit.kvBytes).toBe((withoutLimit.kvTokens + 16) * kvBytesPerToken);
   });
 
+  it('counts states of recurrent layers, two a sequence, and the snapshots of them', async () => {
+    const file = writeRandomFamily('qwen35', { layers: 4 });
+    // 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels.
+    const bytes = 3 * 4 * (4 * 32 * 32 + 3 * 256);
+    const args = ['--memory', '300MiB', '--sequences', '3'];
+    const { stdout } = await rocmforge('inspect', '--fit', file, ...args, '--json', '--state-snapshots', '5');
+    const { withoutLimit, devices } = JSON.parse(stdout) as FitReport;
+    const states = { stateBytes: (2 * 4 + 5) * bytes, stateBytesPerSequence: 2 * bytes, stateSnapshots: 5 };
+    expect(withoutLimit).toMatchObject(states);
+    expect(devices[0]!.granted).toMatchObject(states);
+    const plain = await fitReport(file, { memory: 300 * MIB, sequences: 3, kvCacheType: 'f16' });
+    expect(plain.withoutLimit).toMatchObject({ ...states, stateBytes: (2 * 4 + 6) * bytes, stateSnapshots: 6 });
+    // What steps compute in has nothing to do with it.
+    expect(plain.withoutLimit.workspaceBytes).toBe(withoutLimit.workspaceBytes);
+    const text = formatFitReport(plain);
+    expect(text).toMatch(/^states +114\.0 KiB a sequence, half of it a snapshot$/m);
+    expect(text).toMatch(/ of KV cache, 798\.0 KiB of states, 6 snapshots among them, /);
+    expect(formatFitReport(await fitReport(small, { memory: 300 * MIB, kvCacheType: 'f16' }))).not.toMatch(/states/);
+  });
+
   it('tells of too little memory that nothing fits, in the loader’s words', async () => {
     const { devices } = await fitReport(small, { memory: 200 * MIB, kvCacheType: 'f16' });
     for (const fit of devices) {
@@ -163,6 +183,11 @@ describe('inspect --fit', () => {
     [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
     [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'mamba' } })], 'MODEL_UNSUPPORTED'],
     [[path, '--memory', '1G'], 'INVALID_OPTION: --memory is a question of --fit'],
+    [[path, '--state-snapshots', '1'], 'INVALID_OPTION: --state-snapshots is a question of --fit'],
+    [
+      ['--fit', small, '--state-snapshots', '1'],
+      'INVALID_OPTION: stateSnapshots is 1; the model has no states to keep',
+    ],
     [['--fit', path, '--memory', 'much'], 'not a size such as 512M or 24GiB'],
   ])('refuses %j: %s', async (args, message) => {
     const { code, stderr } = await rocmforge('inspect', ...args);

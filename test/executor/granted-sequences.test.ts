@@ -3,7 +3,7 @@ import { loadModel } from '../../src/executor/loaded-model.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
-import { writeRandomModel } from '../support/random-model.js';
+import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
 
 const CONTEXT = 4096;
 const path = writeRandomModel({ type: 'F16', contextLength: CONTEXT });
@@ -55,5 +55,77 @@ describe('sequences at once, where nobody says how many', () => {
     const { maxSequences, kvBlocks } = model.forward.limits;
     expect(kvBlocks - 1).toBeGreaterThanOrEqual(maxSequences * blocksFor(2048));
     expect(kvBlocks - 1).toBeLessThan(2 * maxSequences * blocksFor(2048));
+  });
+});
+
+describe('snapshots of recurrent states', () => {
+  const recurrent = { ...options, path: writeRandomFamily('qwen35', { layers: 4, contextLength: CONTEXT }) };
+  /** 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels. */
+  const BYTES = 3 * 4 * (4 * 32 * 32 + 3 * 256);
+  const granted = async (mebibytes: number, more: object = {}) => {
+    const native = new FakeNativeDevice(mebibytes * 2 ** 20);
+    const model = await loadModel(fakeGpu(native), { ...recurrent, ...more }, () => undefined);
+    const { stateBytes } = model;
+    const { maxSequences, kvBlocks, stateSnapshots = 0 } = model.forward.limits;
+    const kvBytes = model.forward.cache.bytes;
+    model.release();
+    expect(native.held).toMatchObject({ bytes: 0, plans: 0, graphs: 0 });
+    expect(stateBytes).toBe((2 * (maxSequences + 1) + stateSnapshots) * BYTES);
+    return { maxSequences, kvBlocks, stateSnapshots, kvBytes };
+  };
+  const host = (more: object, path = recurrent.path) =>
+    loadModel(openDevice({ kind: 'host', threads: 1 }), { ...recurrent, path, ...more }, () => undefined);
+
+  it('are two a sequence, or as many as are asked for', async () => {
+    for (const [more, snapshots] of [
+      [{}, 8],
+      [{ maxSequences: 3 }, 6],
+      [{ stateSnapshots: 0 }, 0],
+      [{ stateSnapshots: 5 }, 5],
+    ] as const) {
+      const model = await host(more);
+      expect(model.forward.limits.stateSnapshots).toBe(snapshots);
+      model.release();
+    }
+    expect(await granted(1024)).toMatchObject({ maxSequences: 256, stateSnapshots: 512 });
+    expect(await granted(1024, { stateSnapshots: 7 })).toMatchObject({ maxSequences: 256, stateSnapshots: 7 });
+  });
+
+  it('take at most a quarter of what a GPU has left, and nothing that one sequence needs', async () => {
+    let [some, none] = [0, 0];
+    const loads = (mebibytes: number) =>
+      granted(mebibytes, { maxSequences: 4, stateSnapshots: 0 }).then(
+        () => true,
+        () => false,
+      );
+    let least = 256;
+    while (!(await loads(least))) least += 1;
+    for (let mebibytes = least - 1; mebibytes < least + 4; mebibytes += 1 / 16) {
+      const beside = await granted(mebibytes, { maxSequences: 4 }).catch(() => undefined);
+      // Whoever is served without them is served with them.
+      expect(beside !== undefined).toBe(await loads(mebibytes));
+      if (beside === undefined) continue;
+      const { stateSnapshots, kvBytes, kvBlocks } = beside;
+      expect(kvBlocks - 1).toBeGreaterThanOrEqual(blocksFor(CONTEXT));
+      const isFull = kvBlocks - 1 === 4 * blocksFor(CONTEXT);
+      if (!isFull) expect(3 * stateSnapshots * BYTES).toBeLessThanOrEqual(kvBytes + 2 * BYTES);
+      if (stateSnapshots < 8) some += 1;
+      if (stateSnapshots === 0) none += 1;
+    }
+    console.log(`of 80 sizes of memory ${some} have fewer than two snapshots a sequence, ${none} have none`);
+    expect(some).toBeGreaterThan(none);
+    expect(none).toBeGreaterThan(0);
+  });
+
+  it('are refused where there is no memory for them, where there are no states, and beyond what tables hold', async () => {
+    await expect(granted(300, { stateSnapshots: 2000 })).rejects.toMatchObject({ reason: 'OUT_OF_MEMORY' });
+    await expect(host({ stateSnapshots: 1 }, path)).rejects.toMatchObject({
+      reason: 'INVALID_OPTION',
+      message: 'stateSnapshots is 1; the model has no states to keep',
+    });
+    await expect(host({ stateSnapshots: 16_385 })).rejects.toMatchObject({
+      reason: 'INVALID_OPTION',
+      message: 'stateSnapshots is 16385; the most that is granted is 16384',
+    });
   });
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { SlotTable } from '../../src/executor/cache/slots.js';
 import { NO_STATE } from '../../src/executor/kernels/index.js';
-import { slotStateBytes } from '../../src/executor/layers/recurrent-layers.js';
+import { stateBytes } from '../../src/executor/layers/recurrent-layers.js';
 import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
 import { valuesOf } from '../../src/executor/model/values.js';
 import { openDevice } from '../../src/executor/open-device.js';
@@ -27,18 +27,19 @@ const slice = (position: number, count: number, rest: Partial<Slice> = {}): Slic
 describe('a slice of a slot with states', () => {
   const limits = {
     ...{ maxContext: 64, maxSequences: 3, maxStepTokens: 64, kvBlocks: 20 },
-    ...({ kvCacheType: 'f16', attention: 'fused', isRecurrent: true } as const),
+    ...({ kvCacheType: 'f16', attention: 'fused', isRecurrent: true, stateSnapshots: 2 } as const),
+  };
+  const open = (table: SlotTable, slot: number): void => {
+    const sampling = encodeSampling({ ...NEUTRAL_SAMPLING, constrained: 1 });
+    const blocks = { blockIds: words(1 + 4 * slot, 2 + 4 * slot, 3 + 4 * slot) };
+    table.open(
+      { ...SlotOpen.create(), slot, tokenIds: words(...PROMPT), promptTokens: 40, ...blocks, sampling },
+      nothing,
+    );
   };
   const opened = (...slots: number[]): SlotTable => {
     const table = new SlotTable(limits, 300);
-    for (const slot of slots) {
-      const sampling = encodeSampling({ ...NEUTRAL_SAMPLING, constrained: 1 });
-      const blocks = { blockIds: words(1 + 4 * slot, 2 + 4 * slot, 3 + 4 * slot) };
-      table.open(
-        { ...SlotOpen.create(), slot, tokenIds: words(...PROMPT), promptTokens: 40, ...blocks, sampling },
-        nothing,
-      );
-    }
+    for (const slot of slots) open(table, slot);
     return table;
   };
   const refusal = (what: RegExp) =>
@@ -46,39 +47,118 @@ describe('a slice of a slot with states', () => {
 
   it('reads one copy and writes the other, and begins with none', () => {
     const table = opened(0, 2);
-    expect(table.states(slice(0, 5), false)).toEqual({ source: NO_STATE, target: 0 });
-    expect(table.states(slice(5, 3), false)).toEqual({ source: 0, target: 1 });
-    expect(table.states(slice(8, 1), false)).toEqual({ source: 1, target: 0 });
-    expect(table.states(slice(0, 7, { slot: 2 }), false)).toEqual({ source: NO_STATE, target: 4 });
-    expect(table.states(slice(7, 7, { slot: 2 }), false)).toEqual({ source: 4, target: 5 });
+    expect(table.states.of(slice(0, 5), false)).toEqual({ source: NO_STATE, target: 0 });
+    expect(table.states.of(slice(5, 3), false)).toEqual({ source: 0, target: 1 });
+    expect(table.states.of(slice(8, 1), false)).toEqual({ source: 1, target: 0 });
+    expect(table.states.of(slice(0, 7, { slot: 2 }), false)).toEqual({ source: NO_STATE, target: 4 });
+    expect(table.states.of(slice(7, 7, { slot: 2 }), false)).toEqual({ source: 4, target: 5 });
   });
 
   it('may be sent again, cut otherwise, once another is behind it no more', () => {
     const table = opened(0);
-    table.states(slice(0, 5), false);
-    expect(table.states(slice(5, 9), false)).toEqual({ source: 0, target: 1 });
-    expect(table.states(slice(5, 4), false)).toEqual({ source: 0, target: 1 });
-    expect(table.states(slice(9, 5), false)).toEqual({ source: 1, target: 0 });
-    expect(() => table.states(slice(5, 9), false)).toThrow(
-      refusal(/from 5 on of slot 0, whose states are of 14 and 9/),
+    table.states.of(slice(0, 5), false);
+    expect(table.states.of(slice(5, 9), false)).toEqual({ source: 0, target: 1 });
+    expect(table.states.of(slice(5, 4), false)).toEqual({ source: 0, target: 1 });
+    expect(table.states.of(slice(9, 5), false)).toEqual({ source: 1, target: 0 });
+    expect(() => table.states.of(slice(5, 9), false)).toThrow(
+      refusal(/from 5 on of slot 0, whose states are of 9 and 14/),
     );
   });
 
   it('is refused where neither copy stands, and where another sequence had the slot', () => {
     const table = opened(0);
-    expect(() => table.states(slice(5, 1), false)).toThrow(refusal(/whose states are of none and none/));
-    table.states(slice(0, 5), false);
+    expect(() => table.states.of(slice(5, 1), false)).toThrow(refusal(/whose states are of none/));
+    table.states.of(slice(0, 5), false);
     for (const position of [1, 4, 6])
-      expect(() => table.states(slice(position, 1), false)).toThrow(refusal(/of slot 0/));
+      expect(() => table.states.of(slice(position, 1), false)).toThrow(refusal(/of slot 0/));
     table.close(0);
-    expect(() => table.states(slice(5, 1), false)).toThrow(refusal(/slot 0 is not open/));
+    open(table, 0);
+    expect(() => table.states.of(slice(5, 1), false)).toThrow(refusal(/of slot 0, whose states are of none/));
   });
 
   it('leaves the copies alone when nothing comes of it', () => {
     const table = opened(0);
-    table.states(slice(0, 5), false);
-    expect(table.states(slice(5, 1), true)).toEqual({ source: 6, target: 7 });
-    expect(table.states(slice(5, 1), false)).toEqual({ source: 0, target: 1 });
+    table.states.of(slice(0, 5), false);
+    expect(table.states.of(slice(5, 1), true)).toEqual({ source: 6, target: 7 });
+    expect(table.states.of(slice(5, 1), false)).toEqual({ source: 0, target: 1 });
+  });
+
+  describe('that names a snapshot', () => {
+    /** The first of the snapshots, behind the copies of three slots and of the null slot. */
+    const FIRST = 8;
+
+    it('writes it in place of a copy, goes on from it, and lets others do so', () => {
+      const { states } = opened(0, 1, 2);
+      states.beginStep();
+      expect(states.of(slice(0, 16, { toSnapshot: 1 }), false)).toEqual({ source: NO_STATE, target: FIRST });
+      states.beginStep();
+      expect(states.of(slice(16, 3), false)).toEqual({ source: FIRST, target: 0 });
+      expect(states.of(slice(16, 1, { slot: 1, fromSnapshot: 1 }), false)).toEqual({ source: FIRST, target: 2 });
+      expect(states.of(slice(16, 16, { slot: 2, fromSnapshot: 1, toSnapshot: 2 }), false)).toEqual({
+        source: FIRST,
+        target: FIRST + 1,
+      });
+      // Sent again, from what it went on from before, and to a snapshot as it was to a copy.
+      states.beginStep();
+      expect(states.of(slice(16, 2), false)).toEqual({ source: FIRST, target: 0 });
+      expect(states.of(slice(16, 16, { slot: 2, toSnapshot: 2 }), false)).toEqual({ source: FIRST, target: FIRST + 1 });
+      states.beginStep();
+      expect(states.of(slice(18, 1), false)).toEqual({ source: 0, target: 1 });
+      expect(states.of(slice(32, 1, { slot: 2 }), false)).toEqual({ source: FIRST + 1, target: 4 });
+    });
+
+    it('is refused where the snapshot is none, is of another position, or nobody wrote it', () => {
+      const { states } = opened(0, 1);
+      states.beginStep();
+      states.of(slice(0, 16, { toSnapshot: 1 }), false);
+      states.beginStep();
+      const from = (position: number, fromSnapshot: number) => () =>
+        states.of(slice(position, 1, { slot: 1, fromSnapshot }), false);
+      expect(from(16, 3)).toThrow(refusal(/snapshot 3 of 2 in slot 1/));
+      expect(from(16, 0)).toThrow(refusal(/snapshot 0 of 2 in slot 1/));
+      expect(from(16, 2)).toThrow(refusal(/from 16 on of slot 1, from snapshot 2, which is of none/));
+      expect(from(15, 1)).toThrow(refusal(/from 15 on of slot 1, from snapshot 1, which is of 16/));
+      expect(from(0, 1)).toThrow(refusal(/from 0 on of slot 1, from snapshot 1, which is of 16/));
+      expect(() => states.of(slice(16, 1, { toSnapshot: 3 }), false)).toThrow(refusal(/snapshot 3 of 2 in slot 0/));
+      // Also of a slice that nothing comes of.
+      expect(() => states.of(slice(16, 1, { toSnapshot: 3 }), true)).toThrow(refusal(/snapshot 3 of 2/));
+    });
+
+    it('is refused in a step that writes the snapshot and names it twice', () => {
+      const clash = refusal(/a snapshot in slot \d that a slice of this step writes and another names/);
+      const { states } = opened(0, 1, 2);
+      states.beginStep();
+      states.of(slice(0, 16, { toSnapshot: 1 }), false);
+      expect(() => states.of(slice(0, 9, { slot: 1, toSnapshot: 1 }), false)).toThrow(clash);
+      expect(() => states.of(slice(16, 1, { slot: 1, fromSnapshot: 1 }), false)).toThrow(clash);
+      states.beginStep();
+      // It goes on from there without saying so.
+      states.of(slice(16, 1), false);
+      expect(() => states.of(slice(0, 16, { slot: 1, toSnapshot: 1 }), false)).toThrow(clash);
+      states.beginStep();
+      expect(() => states.of(slice(16, 16, { slot: 2, fromSnapshot: 1, toSnapshot: 1 }), false)).toThrow(clash);
+    });
+
+    it('takes it from a slot that would have gone on from it', () => {
+      const { states } = opened(0, 1);
+      states.beginStep();
+      states.of(slice(0, 16, { toSnapshot: 1 }), false);
+      states.beginStep();
+      // Of the same position: other tokens.
+      states.of(slice(0, 16, { slot: 1, toSnapshot: 1 }), false);
+      states.beginStep();
+      expect(() => states.of(slice(16, 1), false)).toThrow(refusal(/of slot 0, whose states are of none/));
+      expect(states.of(slice(16, 1, { slot: 1 }), false)).toEqual({ source: FIRST, target: 2 });
+    });
+
+    it('writes nothing when nothing comes of it', () => {
+      const { states } = opened(0, 1);
+      states.beginStep();
+      states.of(slice(0, 16, { toSnapshot: 1 }), false);
+      states.beginStep();
+      expect(states.of(slice(16, 1, { toSnapshot: 1 }), true)).toEqual({ source: 6, target: 7 });
+      expect(states.of(slice(16, 1, { slot: 1, fromSnapshot: 1 }), false)).toEqual({ source: FIRST, target: 2 });
+    });
   });
 
   it('has no guesses', () => {
@@ -112,11 +192,20 @@ describe('a recurrent model', () => {
     }
 
     step(slices: readonly Slice[], parts: Partial<ExecuteRequest> = {}): Promise<ExecuteResponse> {
+      return this.stepOf(
+        slices.map((each) => ({ ...each, slot: 1 })),
+        parts,
+      );
+    }
+
+    /** Slices of any slots. */
+    stepOf(slices: readonly Slice[], parts: Partial<ExecuteRequest> = {}): Promise<ExecuteResponse> {
       this.stepId += 1n;
-      const own = { stepId: this.stepId, epoch: this.epoch, slices: slices.map((each) => ({ ...each, slot: 1 })) };
+      const own = { stepId: this.stepId, epoch: this.epoch, slices: [...slices] };
       return this.runner.submit({ ...ExecuteRequest.create(), ...own, ...parts });
     }
   }
+  const firstTokens = async (count: number): Promise<number[]> => (await plain()).slice(0, count);
   const tokenOf = ({ outputs }: ExecuteResponse): number => outputs[0]!.tokenId;
 
   async function plain(): Promise<number[]> {
@@ -159,16 +248,75 @@ describe('a recurrent model', () => {
     expect(tokens).toEqual(expected);
   });
 
+  it('goes on behind a snapshot with the bits of a plain run, also where its first slice was late', async () => {
+    const driver = new Driver();
+    const asks = { ...NEUTRAL_SAMPLING, logprobs: 1 };
+    /** Shares the blocks of the first 32 positions with the others. */
+    const opening = (slot: number, constrained: 0 | 1 = 0) => ({
+      ...driver.open(constrained),
+      slot,
+      blockIds: words(1, 2, ...Array.from({ length: 6 }, (_, i) => 3 + 6 * slot + i)),
+      sampling: encodeSampling({ ...asks, constrained }),
+    });
+    const all = { id: 1, allowed: Buffer.alloc(4 * Math.ceil(model.forward.model.vocabularySize / 32), 0xff) };
+    const drawn = ({ outputs }: ExecuteResponse) => outputs.map(({ tokenId, logprob }) => [tokenId, logprob]);
+    const last = { sample: true };
+    await driver.stepOf([slice(0, 32, { toSnapshot: 2 })], { opens: [opening(0)] });
+    const plain = [...drawn(await driver.stepOf([slice(32, 8, last)]))];
+    // Two others go on from the same place in one step; of the second the mask is late, and its slice comes again.
+    const late = { ...last, slot: 2, fromSnapshot: 2 };
+    const both = await driver.stepOf(
+      [slice(32, 8, { ...last, slot: 1, fromSnapshot: 2 }), slice(32, 8, { ...late, mask: { id: 0 }, toSnapshot: 1 })],
+      { opens: [opening(1), opening(2, 1)], masks: [all] },
+    );
+    expect(both.outputs.map((output) => output.late)).toEqual([false, true]);
+    expect(drawn(both)[0]).toEqual(plain[0]);
+    expect(drawn(await driver.stepOf([slice(32, 8, { ...late, mask: { id: 1 } })]))).toEqual(plain);
+    const found = [...plain];
+    for (let position = 40; position < 60; position++) {
+      const [own, other] = drawn(
+        await driver.stepOf([
+          slice(position, 1, { ...last, toSnapshot: position % 8 === 7 ? 3 : undefined }),
+          // From its own snapshot to another at each whole block.
+          slice(position, 1, { ...last, slot: 1, toSnapshot: position % 16 === 15 ? 4 : undefined }),
+        ]),
+      ) as [number[], number[]];
+      plain.push(own);
+      found.push(other);
+    }
+    expect(found).toEqual(plain);
+    expect(plain.map(([token]) => token)).toEqual(await firstTokens(21));
+    expect(plain.every(([, logprob]) => logprob! < 0)).toBe(true);
+    // What the late slice wrote is the state after its own tokens.
+    const behind = await driver.stepOf([slice(40, 1, { ...last, slot: 1, fromSnapshot: 1 })], {
+      closes: [1],
+      opens: [{ ...opening(0), slot: 1, tokenIds: words(...PROMPT, plain[0]![0]!) }],
+    });
+    expect(drawn(behind)[0]).toEqual(plain[1]);
+  });
+
+  it('keeps nothing of snapshots from one epoch to the next', async () => {
+    const before = new Driver();
+    await before.step([slice(0, 16, { toSnapshot: 1 })], { opens: [before.open(0)] });
+    const after = new Driver();
+    await expect(
+      after.step([slice(16, 1, { sample: true, fromSnapshot: 1 })], { opens: [after.open(0)] }),
+    ).rejects.toThrow(/from snapshot 1, which is of none/);
+  });
+
   it('refuses to go on from a position where no state stands', async () => {
     const driver = new Driver();
     await driver.step([slice(0, 10)], { opens: [driver.open(0)] });
-    await expect(driver.step([slice(9, 1, { sample: true })])).rejects.toThrow(/whose states are of 10 and none/);
+    await expect(driver.step([slice(9, 1, { sample: true })])).rejects.toThrow(/whose states are of 10$/);
   });
 
-  it('keeps states beside the cache, two copies a slot, and keys and values of layers with attention alone', () => {
+  it('keeps states beside the cache, two copies a slot and two snapshots, and keys and values of layers with attention alone', () => {
     const nets = [...valuesOf(model.graph)].filter((value) => value.kind === 'delta-net');
-    // 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels, twice.
-    expect(slotStateBytes(nets)).toBe(3 * 2 * 4 * (4 * 32 * 32 + 3 * 256));
+    // 3 layers of 4 heads of 32 · 32 and 3 rows of 256 channels.
+    const bytes = 3 * 4 * (4 * 32 * 32 + 3 * 256);
+    expect(stateBytes(nets)).toBe(bytes);
+    // Of three slots and the null slot, and two snapshots a slot.
+    expect(model.stateBytes).toBe((2 * (SEQUENCES + 1) + 2 * SEQUENCES) * bytes);
     expect(model.forward.cache.blockBytes).toBe(2 * 1 * 16 * 2 * 32 * 2);
   });
 });

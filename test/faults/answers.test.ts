@@ -130,6 +130,8 @@ describe('an executor that is not what was asked for', () => {
     'windowed KV blocks': { windowBlocks: 1 },
     'more windowed KV blocks': { window: 16, windowBlocks: 1_000_000 },
     'room for a window': { window: 16, windowBlocks: 2 },
+    'snapshots of states': { stateSnapshots: 1 },
+    'more snapshots of states': { recurrent: true, stateSnapshots: 1_000_000 },
   };
   it.each(Object.entries(CLAIMS))('but has another %s is refused', async (_name, claims) => {
     await expect(startFakeGateway({ claims })).rejects.toMatchObject({ reason: 'EXECUTOR_PROTOCOL' });

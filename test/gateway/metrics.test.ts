@@ -150,6 +150,21 @@ it('tells how full the fuller kind of KV blocks is', async () => {
   await expect.poll(() => metric('rocmforge_kv_cache_usage_perc')).toBe(0);
 });
 
+it('tells how many snapshots of recurrent states there are, and how many of them can be found', async () => {
+  expect(await metric('rocmforge_state_snapshots')).toBe(0);
+  await server.stop();
+  server = await startFakeGateway({ stepMs: 5, claims: { recurrent: true, stateSnapshots: 4 } });
+  expect(await metric('rocmforge_state_snapshots')).toBe(4);
+  expect(await metric('rocmforge_state_snapshots_kept')).toBe(0);
+  const tokens = Array.from({ length: 300 }, (_, i) => 260 + (i % 20));
+  const message = request({ tokens, stop: { maxTokens: 3, ignoreEos: true } });
+  await generate(server.client, message);
+  expect(await metric('rocmforge_state_snapshots_kept')).toBe(1);
+  expect(await metric('rocmforge_prefix_cache_hit_tokens_total')).toBe(0);
+  await generate(server.client, message);
+  expect(await metric('rocmforge_prefix_cache_hit_tokens_total')).toBe(288);
+});
+
 it('tells the size of a KV block and how many there are, as labels', async () => {
   const { kvBlocks } = server.gateway.replica.counts;
   expect(kvBlocks).toBeGreaterThan(0);

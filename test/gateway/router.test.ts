@@ -12,6 +12,8 @@ const NOTHING: ReplicaCounts = {
   windowKvBlocks: 0,
   freeWindowKvBlocks: 0,
   freeKvBlocks: 0,
+  stateSnapshots: 0,
+  keptStateSnapshots: 0,
   preemptions: 0,
   slotsYielded: 0,
   cachedTokens: 0,

@@ -39,6 +39,9 @@ export class ScheduleTotals {
   yields = 0;
   guesses = 0;
   acceptedGuesses = 0;
+  lateMasks = 0;
+  snapshotsRead = 0;
+  snapshotsWritten = 0;
 }
 
 /** Does one thing after another, lets everything come to its end, and expects the tokens of a plain run. */
@@ -48,7 +51,9 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   for (const step of operations) {
     if (step.kind === 'add') {
       const { priority, peer, guesses } = step;
-      const options = { priority, peer, guesses, asks: step.promptLogprobs };
+      // Where nothing can be guessed, tokens are constrained instead: some masks come late.
+      const isConstrained = guesses && world.options.isRecurrent === true;
+      const options = { priority, peer, guesses: guesses && !isConstrained, isConstrained, asks: step.promptLogprobs };
       const ids = Array.from({ length: step.length }, (_, i) => (step.prefix + i) % VOCABULARY);
       const sequence = sequenceOf(ids, step.maxTokens, options);
       if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
@@ -79,8 +84,12 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
     totals.finished += Number(!cancelled.has(sequence));
   }
   expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
-  const { preemptions, slotsYielded, cachedTokens, discardedTokens, guesses, acceptedGuesses } =
+  expect(world.scheduler.snapshots.freeCount).toBe(world.scheduler.snapshots.count);
+  const { preemptions, slotsYielded, cachedTokens, discardedTokens, guesses, acceptedGuesses, lateMasks } =
     world.scheduler.counters;
+  totals.lateMasks += lateMasks;
+  totals.snapshotsRead += world.executor.snapshotCounts.read;
+  totals.snapshotsWritten += world.executor.snapshotCounts.written;
   totals.guesses += guesses;
   totals.acceptedGuesses += acceptedGuesses;
   totals.yields += slotsYielded;

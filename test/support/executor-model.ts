@@ -1,5 +1,5 @@
 import { BLOCK_TOKENS } from '../../src/gateway/replica/scheduler/block-manager.js';
-import type { StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
+import type { PlannedSlice, StepPlan } from '../../src/gateway/replica/scheduler/step-plan.js';
 import type { WindowLimits } from '../../src/gateway/replica/scheduler/window-blocks.js';
 import type { Sequence } from '../../src/gateway/request/sequence.js';
 import { WindowModel } from './window-model.js';
@@ -9,8 +9,18 @@ interface Slot {
   readonly known: Uint32Array;
   readonly blocks: number[];
   lastToken: number;
-  /** Before which positions its copies of recurrent states stand. */
-  readonly states: (number | undefined)[];
+  /** The position of the token that was not sampled because its mask had not come in time. */
+  missing: number | undefined;
+  /** What its last slice read and what it wrote of recurrent states. */
+  states: State[];
+}
+
+/** A recurrent state: what the tokens before a position amount to. */
+interface State {
+  readonly position: number;
+  readonly content: number;
+  /** Where it lies, if that is a snapshot; another's write of it makes it another. */
+  readonly snapshot?: number;
 }
 
 /** What a chain of tokens amounts to: the KV content of its last position, and the seed of the token after it. */
@@ -19,14 +29,6 @@ function chain(previous: number, token: number): number {
 }
 
 const EMPTY = 0x811c9dc5;
-
-/** A slice reads one copy and writes the other. */
-function changeStates({ states }: Slot, position: number, count: number, isGuessed: boolean): void {
-  const copy = position === 0 ? 1 : states.indexOf(position);
-  if (copy === -1) throw new Error(`no state stands before position ${position}, but before ${states}`);
-  if (isGuessed) throw new Error('states cannot forget a guess');
-  states[1 - copy] = position + count;
-}
 
 /** The token that follows a prefix, for any executor: what a plain run gives. */
 export function tokenAfter(tokens: Iterable<number>, vocabulary: number): number {
@@ -45,7 +47,15 @@ export class ExecutorModel {
   private readonly kv: Uint32Array;
   private readonly queue: StepPlan[] = [];
   private readonly windows: WindowModel | undefined;
+  /** By id. */
+  private readonly snapshots = new Map<number, State>();
+  /** Snapshots that the step has written, and that it has read. */
+  private touched = { written: new Set<number>(), read: new Set<number>() };
   private lastStep = 0;
+  /** Slices that went on from a snapshot, and that wrote one. */
+  readonly snapshotCounts = { read: 0, written: 0 };
+  /** Slices whose mask was not there yet, and those of them that were late for it. */
+  readonly masks = { pending: 0, late: 0 };
   /** Rows of every step so far. */
   readonly rows: number[] = [];
 
@@ -57,6 +67,7 @@ export class ExecutorModel {
       kvBlocks: number;
       windowed?: WindowLimits | undefined;
       isRecurrent?: boolean;
+      snapshots?: number;
     },
   ) {
     this.windows = limits.windowed && new WindowModel(limits.windowed);
@@ -75,27 +86,42 @@ export class ExecutorModel {
     this.queue.push(plan);
   }
 
-  /** Runs the oldest queued step. @returns the sampled tokens */
-  run(): number[] {
+  /** Runs the oldest queued step. @returns the sampled tokens; undefined for those that were late */
+  run(): (number | undefined)[] {
     const plan = this.queue.shift();
     if (plan === undefined) throw new Error('nothing is queued');
     for (const slot of plan.closes) if (!this.slots.delete(slot)) throw new Error(`slot ${slot} is closed twice`);
     for (const { slot, sequence, blocks } of plan.opens) {
       if (this.slots.has(slot)) throw new Error(`slot ${slot} is opened twice`);
       if (slot >= this.limits.maxSequences) throw new Error(`slot ${slot} does not exist`);
-      this.slots.set(slot, { sequence, known: sequence.tokens(), blocks: [...blocks], lastToken: -1, states: [] });
+      this.slots.set(slot, {
+        sequence,
+        known: sequence.tokens(),
+        blocks: [...blocks],
+        lastToken: -1,
+        missing: undefined,
+        states: [],
+      });
     }
     for (const { slot, blocks } of plan.appends) this.get(slot).blocks.push(...blocks);
-    const tokens: number[] = [];
+    const tokens: (number | undefined)[] = [];
+    this.touched = { written: new Set(), read: new Set() };
     let rows = 0;
     let logits = 0;
     const seen = new Set<number>();
-    for (const { slot: index, sequence, position, count, sample, promptLogprobs, tokens: said } of plan.slices) {
+    for (const slice of plan.slices) {
+      const { slot: index, sequence, position, count, sample, promptLogprobs, tokens: said } = slice;
       const slot = this.get(index);
+      if (this.isVoid(slot, slice)) {
+        tokens.push(undefined);
+        rows += count;
+        continue;
+      }
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
-      if (this.limits.isRecurrent) changeStates(slot, position, count, said !== undefined);
+      if (this.limits.isRecurrent && said !== undefined) throw new Error('states cannot forget a guess');
+      const source = this.limits.isRecurrent ? this.stateBefore(slot, slice) : undefined;
       rows += count;
       logits += promptLogprobs || said !== undefined ? count : Number(sample);
       if (said !== undefined && said.length !== count) throw new Error(`${said.length} tokens at ${count} positions`);
@@ -110,10 +136,16 @@ export class ExecutorModel {
         content.push(state);
         if (said !== undefined) tokens.push(state % this.vocabulary);
       }
+      if (this.limits.isRecurrent) this.writeState(slot, slice, source, state);
       this.windows?.run(index, content);
       // Which of several was the last is not the slot's to know.
       if (said !== undefined) slot.lastToken = said.length > 1 ? -1 : state % this.vocabulary;
       if (!sample || said !== undefined) continue;
+      if (this.isLate(slice)) {
+        slot.missing = position + count;
+        tokens.push(undefined);
+        continue;
+      }
       slot.lastToken = state % this.vocabulary;
       tokens.push(slot.lastToken);
     }
@@ -127,9 +159,74 @@ export class ExecutorModel {
   /** The process dies. */
   crash(): void {
     this.slots.clear();
+    this.snapshots.clear();
     this.windows?.crash();
     this.queue.length = 0;
     this.kv.fill(0xdead);
+  }
+
+  /** Sent before it was known that the token it goes on from is missing: nothing comes of it. */
+  private isVoid(slot: Slot, { position, count, sample }: PlannedSlice): boolean {
+    const { missing } = slot;
+    if (missing === undefined) return false;
+    if (position === missing && count === 1) return true;
+    if (position + count === missing && sample) slot.missing = undefined;
+    else if (position + count >= missing)
+      throw new Error(`a slice from ${position} passes the missing token ${missing}`);
+    return false;
+  }
+
+  /** Of the masks that are not there yet every third comes too late. */
+  private isLate({ mask }: PlannedSlice): boolean {
+    if (mask !== 'pending') return false;
+    this.masks.pending += 1;
+    if (this.masks.pending % 3 !== 0) return false;
+    this.masks.late += 1;
+    return true;
+  }
+
+  /** The state that a slice goes on from; what stands there must be what its own tokens amount to. */
+  private stateBefore(slot: Slot, { position, fromSnapshot }: PlannedSlice): State | undefined {
+    if (position === 0) {
+      if (fromSnapshot !== undefined) throw new Error('a sequence begins from a snapshot');
+      return undefined;
+    }
+    const named = fromSnapshot === undefined ? undefined : this.snapshots.get(fromSnapshot);
+    if (fromSnapshot !== undefined && named === undefined) throw new Error(`nobody wrote snapshot ${fromSnapshot}`);
+    const standing = slot.states.filter(
+      (state) => state.snapshot === undefined || this.snapshots.get(state.snapshot) === state,
+    );
+    const state = named ?? standing.find((each) => each.position === position);
+    if (state === undefined || state.position !== position) {
+      const known = standing.map((each) => each.position);
+      throw new Error(`no state stands before position ${position}, but before ${named?.position ?? known}`);
+    }
+    if (state.content !== this.chainsOf(slot, position).at(-1)) throw new Error('the state is of other tokens');
+    if (state.snapshot !== undefined) {
+      if (this.touched.written.has(state.snapshot)) throw new Error('a snapshot is read in the step that writes it');
+      this.touched.read.add(state.snapshot);
+      this.snapshotCounts.read += 1;
+    }
+    return state;
+  }
+
+  private writeState(
+    slot: Slot,
+    { position, count, toSnapshot }: PlannedSlice,
+    source: State | undefined,
+    content: number,
+  ): void {
+    let target: State = { position: position + count, content };
+    if (toSnapshot !== undefined) {
+      if (toSnapshot < 1 || toSnapshot > (this.limits.snapshots ?? 0)) throw new Error(`there is no ${toSnapshot}`);
+      if (this.touched.written.has(toSnapshot) || this.touched.read.has(toSnapshot))
+        throw new Error(`snapshot ${toSnapshot} is written in a step that names it twice`);
+      this.touched.written.add(toSnapshot);
+      target = { ...target, snapshot: toSnapshot };
+      this.snapshots.set(toSnapshot, target);
+      this.snapshotCounts.written += 1;
+    }
+    slot.states = source === undefined ? [target] : [source, target];
   }
 
   private get(index: number): Slot {

@@ -1,3 +1,4 @@
+import type { TokenConstraint, TokenMask } from '../../src/gateway/matching/token-constraint.js';
 import { Scheduler, type SchedulerOptions } from '../../src/gateway/replica/scheduler/scheduler.js';
 import { GREEDY, Sequence } from '../../src/gateway/request/sequence.js';
 import { ExecutorModel, tokenAfter } from './executor-model.js';
@@ -27,20 +28,26 @@ class Guesser {
 export function sequenceOf(
   promptIds: number[],
   maxTokens: number,
-  { priority = 0, asks = false, peer = '', guesses = false }: SequenceWishes = {},
+  { priority = 0, asks = false, peer = '', guesses = false, isConstrained = false }: SequenceWishes = {},
 ): Sequence {
   const sampling = asks ? { ...GREEDY, promptLogprobs: 1 } : GREEDY;
   const ids = Uint32Array.from(promptIds);
-  const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks };
+  const constraint = isConstrained ? (anything as TokenConstraint) : undefined;
+  const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks, constraint };
   const sequence = new Sequence({ ...options, speculates: guesses });
   return guesses ? Object.assign(sequence, { lookup: new Guesser(sequence) }) : sequence;
 }
+
+const MASK = { onlyEnds: false } as TokenMask;
+/** Allows everything; for some plans the mask is not there yet, and comes after them. */
+const anything: { mask: TokenMask | undefined } = { mask: MASK };
 
 interface SequenceWishes {
   readonly priority?: number;
   readonly asks?: boolean;
   readonly peer?: string;
   readonly guesses?: boolean;
+  readonly isConstrained?: boolean;
 }
 
 /** A scheduler and an executor that checks it, driven by hand. */
@@ -48,6 +55,7 @@ export class World {
   readonly scheduler: Scheduler;
   readonly executor: ExecutorModel;
   readonly finished: Sequence[] = [];
+  private plans = 0;
   private readonly stopAt = new Map<Sequence, number>();
 
   constructor(
@@ -66,7 +74,10 @@ export class World {
 
   plan(): boolean {
     if (this.scheduler.stepsInFlight >= this.depth) return false;
+    this.plans += 1;
+    anything.mask = this.plans % 3 === 0 ? undefined : MASK;
     const plan = this.scheduler.plan();
+    anything.mask = MASK;
     if (plan === undefined) return false;
     this.executor.send(plan);
     this.scheduler.check();

@@ -43,7 +43,7 @@ export class ExecutorLoop {
     { attention, kvCacheType, ...options }: DeviceOptions & Pick<LoadOptions, 'attention' | 'kvCacheType'>,
   ): Promise<ExecutorLoop> {
     const device = openDevice(options);
-    const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens: tokens, kvMemoryBytes: 0 };
+    const limits = { maxContext: tokens, maxSequences: 1, maxStepTokens: tokens, kvMemoryBytes: 0, stateSnapshots: 0 };
     const load = { path, kvCacheType, fingerprint: '', attention, ...limits };
     return new ExecutorLoop(device, await loadModel(device, load, () => undefined));
   }

@@ -35,7 +35,7 @@ export async function besideHost(
   path: string,
   { threads, attention, kvCacheType }: BesideHostOptions,
 ): Promise<BesideHost> {
-  const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0 };
+  const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0, stateSnapshots: 0 };
   // Matrix units read no f32.
   const cache = kvCacheType === 'f32' ? 'f16' : kvCacheType;
   const load = (on: Device, options: Pick<LoadOptions, 'attention'> = {}) =>

@@ -51,6 +51,7 @@ async function open(
       maxSequences: cases.length,
       maxStepTokens: cases.reduce((sum, { prompt_tokens }) => sum + prompt_tokens.length, 0),
       kvMemoryBytes: 0,
+      stateSnapshots: 0,
       fingerprint: '',
       attention,
     },

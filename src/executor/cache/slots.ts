@@ -8,10 +8,10 @@ import {
 } from '../../shared/sampling-schema.js';
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
-import { nullStates, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
+import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import { protocolError } from './protocol-error.js';
 import { biasesOf, checkGiven, writeBiases, writeHistory } from './slot-adjustments.js';
-import { type SlotStates, type StatesOfSlice, statesOf } from './slot-states.js';
+import { RecurrentStates } from './slot-states.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
@@ -34,7 +34,6 @@ interface Slot {
   sampledToken: number;
   /** The position of the token that was not sampled because its mask had not come in time. */
   missingPosition: number | undefined;
-  readonly states: SlotStates;
   /** Whether tokens are held down until a position that has not been reached. */
   isSuppressing: boolean;
 }
@@ -61,6 +60,8 @@ export type SlotWriter = (index: number, value: number) => void;
  */
 export class SlotTable {
   private readonly slots: (Slot | undefined)[];
+  /** Of recurrent models. */
+  readonly states: RecurrentStates;
   private readonly arena: SlotArena;
   private readonly words: number;
 
@@ -69,6 +70,7 @@ export class SlotTable {
     private readonly vocabularySize: number,
   ) {
     this.slots = new Array<Slot | undefined>(limits.maxSequences).fill(undefined);
+    this.states = new RecurrentStates(limits);
     this.arena = slotArena(limits);
     this.words = this.arena.slotWords;
   }
@@ -109,9 +111,9 @@ export class SlotTable {
       sampledPosition: undefined,
       sampledToken: 0,
       missingPosition: undefined,
-      states: [undefined, undefined],
       isSuppressing: tokenIds.length < suppressBefore,
     };
+    this.states.forget(slot);
     const first = slot * this.words + FIRST_SAMPLING_WORD;
     slotSamplingWords(message.sampling).forEach((word, i) => {
       write(first + i, word);
@@ -183,11 +185,6 @@ export class SlotTable {
     slot.sampledPosition = isSampled ? position : undefined;
     if (isSampled) write(index * this.words + SlotWord.lastToken, slot.sampledToken);
     return false;
-  }
-
-  /** The states that a slice goes from and to, of a recurrent model; nobody's where it is void. Throws as {@link statesOf}. */
-  states(slice: Slice, isVoid: boolean): StatesOfSlice {
-    return isVoid ? nullStates(this.limits) : statesOf(this.get(slice.slot).states, slice);
   }
 
   /** No token was sampled for this position, which {@link beforeSample} was told of. */

@@ -17,7 +17,7 @@ export interface RecurrentSite {
   readonly weights: Weights;
 }
 
-/** What a layer keeps of each copy of a slot's states. */
+/** What a layer keeps of each state. */
 interface LayerStates {
   /** `[states, 3, channels]`: the last rows before the convolution. */
   readonly kept: DeviceBuffer;
@@ -27,16 +27,16 @@ interface LayerStates {
 
 const channelsOf = ({ keyHeads, valueHeads, dim }: DeltaNet): number => (2 * keyHeads + valueHeads) * dim;
 
-/** Elements of one copy of a layer's states. */
+/** Elements of one of a layer's states. */
 const elementsOf = (net: DeltaNet): { readonly kept: number; readonly states: number } => ({
   kept: (kernels.DELTA_TAPS - 1) * channelsOf(net),
   states: net.valueHeads * net.dim * net.dim,
 });
 
-/** Bytes that each slot's states take over all layers. */
-export function slotStateBytes(nets: readonly DeltaNet[]): number {
+/** Bytes of one state over all layers: a snapshot, or one of a slot's two copies. */
+export function stateBytes(nets: readonly DeltaNet[]): number {
   const elements = nets.map(elementsOf).reduce((sum, { kept, states }) => sum + kept + states, 0);
-  return 2 * elements * Float32Array.BYTES_PER_ELEMENT;
+  return elements * Float32Array.BYTES_PER_ELEMENT;
 }
 
 /**

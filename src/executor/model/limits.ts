@@ -22,6 +22,8 @@ export interface Limits {
   readonly windowed?: WindowLimits | undefined;
   /** Slots have states beside their blocks, which each row changes: see `RecurrentStates`. */
   readonly isRecurrent?: boolean;
+  /** Snapshots of such states, beside those of slots; absent: none. */
+  readonly stateSnapshots?: number;
   /** Element type of the KV cache. */
   readonly kvCacheType: KvCacheType;
   /** `unfused`: attention written out, one kernel an operation, to hold the fused kernels against. */

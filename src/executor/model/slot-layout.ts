@@ -83,11 +83,17 @@ export function emptySlots(arena: SlotArena): Int32Array {
   return words;
 }
 
-/** Copies of the states of all slots, two each, those of the null slot included. */
-export const stateCopies = ({ maxSequences }: Pick<Limits, 'maxSequences'>): number => 2 * (maxSequences + 1);
+type StateLimits = Pick<Limits, 'maxSequences' | 'stateSnapshots'>;
+
+/** States on the device: two copies of each slot's, those of the null slot included, and the snapshots. */
+export const stateCopies = ({ maxSequences, stateSnapshots = 0 }: StateLimits): number =>
+  2 * (maxSequences + 1) + stateSnapshots;
+
+/** Where a snapshot lies among them. @param id from 1 */
+export const snapshotState = ({ maxSequences }: StateLimits, id: number): number => 2 * (maxSequences + 1) + id - 1;
 
 /** The states of the null slot. */
-export function nullStates({ maxSequences }: Pick<Limits, 'maxSequences'>): {
+export function nullStates({ maxSequences }: StateLimits): {
   readonly source: number;
   readonly target: number;
 } {

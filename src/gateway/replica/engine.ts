@@ -138,10 +138,11 @@ export class Engine implements Backend {
 
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
-    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent: isRecurrent } = session.model;
+    const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots } = session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
+    const states = { isRecurrent: recurrent, snapshots: stateSnapshots };
     const { prefixCache } = this.options;
-    const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, prefixCache });
+    const scheduler = this.schedulerFor({ maxSequences, maxStepTokens, kvBlocks, windowed, ...states, prefixCache });
     for (const sequence of this.early.takeAll()) scheduler.add(sequence);
     if (this.blame.wantsControl) {
       const control = controlSequence();

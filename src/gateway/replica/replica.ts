@@ -38,6 +38,9 @@ export interface ReplicaCounts {
   /** Of layers with a window; 0 where there are none. */
   readonly windowKvBlocks: number;
   readonly freeWindowKvBlocks: number;
+  /** Snapshots of recurrent states: those there are, and those of them that can be found. */
+  readonly stateSnapshots: number;
+  readonly keptStateSnapshots: number;
   readonly preemptions: number;
   readonly slotsYielded: number;
   readonly cachedTokens: number;
@@ -201,6 +204,8 @@ export class Replica implements Backend {
       freeKvBlocks: scheduler?.blocks.freeCount ?? 0,
       windowKvBlocks: scheduler?.windows.capacity ?? 0,
       freeWindowKvBlocks: scheduler?.windows.freeCount ?? 0,
+      stateSnapshots: scheduler?.snapshots.count ?? 0,
+      keptStateSnapshots: scheduler?.snapshots.keptCount ?? 0,
       preemptions,
       slotsYielded,
       cachedTokens,

@@ -1,7 +1,7 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
 import { Lookup } from './lookup.js';
-import { NO_PREFIX, type Promised } from './prefix.js';
+import { type HeldSnapshot, NO_PREFIX, type Promised } from './prefix.js';
 
 /** How a sequence's tokens are drawn; what the executor's slot is told. */
 export interface SequenceSampling extends SamplingValues {
@@ -57,6 +57,12 @@ export class Sequence {
   /** That of layers with a window, from its entry `windowStart` on: those before it have left. */
   windowBlocks: number[] = [];
   windowStart = 0;
+  /** Snapshots of its recurrent states. */
+  snapshots: readonly HeldSnapshot[] = [];
+  /** Before which position the last one of its prompt stands. */
+  lastSnapshot = 0;
+  /** Positions at which others want to go on from where it is then. */
+  branches: readonly number[] = [];
   computed = 0;
   scheduled = 0;
   /** Samples under way: tokens that exist on the device and are not known here yet. */
@@ -207,6 +213,9 @@ export class Sequence {
     this.blocks = [];
     this.windowBlocks = [];
     this.windowStart = 0;
+    this.snapshots = [];
+    this.lastSnapshot = 0;
+    this.branches = [];
     this.computed = 0;
     this.scheduled = 0;
     this.pending = 0;

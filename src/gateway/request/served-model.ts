@@ -34,6 +34,8 @@ export interface ServedModel {
   readonly hasChatTemplate: boolean;
   /** The template of conversations without tools. */
   readonly chatTemplate: string | undefined;
+  /** Layers have states, which an executor keeps a slot, and snapshots of. */
+  readonly isRecurrent: boolean;
   /** Tensors of the file that its texts are not computed with. */
   readonly unused: readonly UnusedTensors[];
 }
@@ -106,6 +108,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       tokenizer,
       hasChatTemplate,
       chatTemplate: options.chatTemplate ?? gguf.metadata.string('tokenizer.chat_template'),
+      isRecurrent: parameters.traits.recurrent !== undefined,
       unused: unusedTensors(gguf),
     };
   } catch (error) {

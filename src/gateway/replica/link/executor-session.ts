@@ -20,7 +20,7 @@ import { errorInfo, fromServiceError } from '../../../shared/grpc/status.js';
 import { mostSeenBlocks } from '../../../shared/kv-window.js';
 import type { Pace } from '../../../shared/pace.js';
 import { packageVersion } from '../../../shared/package.js';
-import { MOST_CHOSEN_SEQUENCES, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
+import { MOST_CHOSEN_SEQUENCES, MOST_STATE_SNAPSHOTS, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { StepWatch } from '../../../shared/step-watch.js';
 import { BLOCK_TOKENS, blocksFor } from '../scheduler/block-manager.js';
 import type { LinkCredentials } from './remote-executor.js';
@@ -262,8 +262,9 @@ function checkInfo({ version, platform, target }: GetInfoResponse, { device }: S
 /** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
 function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
   const { epoch, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
-  const { window, windowBlocks, maskIds } = model;
+  const { window, windowBlocks, maskIds, recurrent, stateSnapshots } = model;
   const mostBlocks = maxSequences * blocksFor(maxContext);
+  const mostSnapshots = recurrent ? (asked.stateSnapshots ?? MOST_STATE_SNAPSHOTS) : 0;
   const claims: readonly [what: string, is: unknown, holds: boolean][] = [
     ['epoch', epoch, epoch === asked.epoch],
     ['fingerprint', fingerprint, fingerprint === asked.fingerprint],
@@ -276,6 +277,7 @@ function checkModel(model: LoadedModel, { load: asked, vocabularySize }: Session
       maxStepTokens >= maxSequences && maxStepTokens <= (asked.maxStepTokens || MOST_STEP_TOKENS),
     ],
     ['tokens a KV block', kvBlockTokens, kvBlockTokens === BLOCK_TOKENS],
+    ['snapshots of states', stateSnapshots, stateSnapshots <= mostSnapshots],
     // A step names at most one for each slot, and three may be under way.
     ['masks', maskIds, maskIds >= 3 * maxSequences],
     // More than all sequences could fill would be tables that nothing bounds.

@@ -82,6 +82,14 @@ export class BlockPool {
     if (left === 0) this.link(block);
   }
 
+  /** As {@link release}, of a block that cannot be found: once free it is taken first. */
+  discard(block: number): void {
+    this.release(block);
+    if (this.references[block] !== 0) return;
+    this.unlink(block);
+    this.link(block, this.next[0] as number);
+  }
+
   /** Whether a block is free now: taking it costs one of {@link freeCount}. */
   isFree(block: number): boolean {
     return this.references[block] === 0;
@@ -90,6 +98,11 @@ export class BlockPool {
   /** Whether several sequences hold a block. */
   isShared(block: number): boolean {
     return (this.references[block] as number) > 1;
+  }
+
+  /** Whether a block's content can be found. */
+  isNoted(block: number): boolean {
+    return this.keys[block] !== undefined;
   }
 
   /** The block whose content was noted under a number. */
@@ -131,7 +144,8 @@ export class BlockPool {
     }
   }
 
-  private forget(block: number): void {
+  /** A holder is going to write something else to a block. */
+  forget(block: number): void {
     const key = this.keys[block];
     if (key === undefined) return;
     this.byKey.delete(key);
@@ -146,12 +160,13 @@ export class BlockPool {
     this.free -= 1;
   }
 
-  private link(block: number): void {
-    const tail = this.previous[0] as number;
-    this.next[tail] = block;
-    this.previous[block] = tail;
-    this.next[block] = 0;
-    this.previous[0] = block;
+  /** @param after in the ring, the block that is taken next; 0: this one is taken last */
+  private link(block: number, after = 0): void {
+    const before = this.previous[after] as number;
+    this.next[before] = block;
+    this.previous[block] = before;
+    this.next[block] = after;
+    this.previous[after] = block;
     this.free += 1;
   }
 }

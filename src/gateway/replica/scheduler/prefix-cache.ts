@@ -2,6 +2,8 @@ import { NO_PREFIX, type Promised } from '../../request/prefix.js';
 import type { Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, type BlockManager, hashOf } from './block-manager.js';
 import { PromisedPrefixes } from './promised-prefixes.js';
+import type { StateSnapshots } from './state-snapshots.js';
+import type { PlannedSlice } from './step-plan.js';
 import type { FoundWindow, WindowBlocks } from './window-blocks.js';
 
 /** The blocks of a prompt's beginning that were computed before. */
@@ -11,6 +13,8 @@ export interface FoundPrefix {
   readonly windowed: FoundWindow;
   /** Its number in the block manager. */
   readonly prefix: number;
+  /** How many more blocks were found, behind which no state stands. */
+  readonly beyond: number;
   /** Its hash, as {@link PromisedPrefixes} goes on from. */
   readonly hash: number;
 }
@@ -25,6 +29,8 @@ export class PrefixCache {
   constructor(
     private readonly blocks: BlockManager,
     private readonly windows: WindowBlocks,
+    /** Of a recurrent model. */
+    private readonly snapshots: StateSnapshots | undefined,
     private readonly enabled: boolean,
   ) {}
 
@@ -33,7 +39,15 @@ export class PrefixCache {
     return this.enabled && (sequence.options.takesPrefix ?? true);
   }
 
-  /** The longest findable run of full blocks that leaves at least one token to compute, and whose end's window is findable. */
+  /** Whether a sequence finds what another with its prompt has computed of that. */
+  findsPrompt(sequence: Sequence): boolean {
+    return this.isFor(sequence) && (this.snapshots?.keepsPrompt(sequence) ?? true);
+  }
+
+  /**
+   * The longest findable run of full blocks that leaves at least one token to compute, and whose end's window is findable; of a
+   * recurrent model, and the state at its end.
+   */
   find(sequence: Sequence): FoundPrefix {
     const blocks: number[] = [];
     const prefixes: number[] = [];
@@ -47,16 +61,41 @@ export class PrefixCache {
       prefix = found.prefix;
       prefixes.push(prefix);
     }
-    const windowed = this.windows.find(prefixes);
+    const windowed = this.reachOf(prefixes);
     const { count } = windowed;
     let hash = 0;
     for (let i = 0; i < count; i++) hash = hashOf(hash, ids.subarray(i * BLOCK_TOKENS, (i + 1) * BLOCK_TOKENS));
-    return { blocks: blocks.slice(0, count), windowed, prefix: prefixes[count - 1] ?? NO_PREFIX, hash };
+    const beyond = blocks.length - count;
+    return { blocks: blocks.slice(0, count), windowed, prefix: prefixes[count - 1] ?? NO_PREFIX, beyond, hash };
+  }
+
+  /** A sequence begins behind what was found for it. */
+  begin(sequence: Sequence, { blocks, prefix, beyond }: FoundPrefix): void {
+    const { snapshots } = this;
+    if (snapshots === undefined) return;
+    if (blocks.length > 0) snapshots.begin(sequence, prefix, blocks.length * BLOCK_TOKENS);
+    // It parts there from a prompt that was computed before: a third may do so, too.
+    if (beyond > 0) snapshots.branch(sequence, (blocks.length + beyond) * BLOCK_TOKENS);
+  }
+
+  /** How much of a run of prefixes there is for windows and states alike. */
+  private reachOf(prefixes: readonly number[]): FoundWindow {
+    let found = this.windows.find(prefixes);
+    if (this.snapshots === undefined) return found;
+    for (;;) {
+      const count = this.snapshots.find(prefixes.slice(0, found.count));
+      found = this.windows.find(prefixes.slice(0, count));
+      if (found.count === count) return found;
+    }
   }
 
   /** Who computes what a sequence needs next. */
   awaited(sequence: Sequence, found: FoundPrefix): Promised | undefined {
-    return this.isFor(sequence) ? this.promised.find(sequence, found.blocks.length, found.hash) : undefined;
+    const { length } = found.blocks;
+    const promised = this.isFor(sequence) ? this.promised.find(sequence, length, found.hash) : undefined;
+    if (promised === undefined || this.snapshots === undefined) return promised;
+    const { maker, blocks } = promised;
+    return this.snapshots.ask(maker, blocks * BLOCK_TOKENS, length * BLOCK_TOKENS) ? promised : undefined;
   }
 
   /** The sequence is going to compute what it knows beyond what was found. */
@@ -79,6 +118,13 @@ export class PrefixCache {
       this.windows.register(sequence, i, sequence.registeredPrefix);
     }
     sequence.registeredBlocks = Math.max(sequence.registeredBlocks, full);
+  }
+
+  /** A slice has returned, was not late, and its blocks are registered. */
+  returned({ sequence, position, count, toSnapshot }: PlannedSlice): void {
+    const { registeredBlocks, registeredPrefix } = sequence;
+    const isKnown = registeredBlocks * BLOCK_TOKENS === position + count;
+    this.snapshots?.returned(sequence, position, toSnapshot, isKnown ? registeredPrefix : undefined);
   }
 
   /** The blocks belong to a new executor, whose contents are unknown. */

@@ -8,6 +8,7 @@ import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js
 import { type FoundPrefix, PrefixCache } from './prefix-cache.js';
 import { isComing } from './promised-prefixes.js';
 import { Slots } from './slots.js';
+import { type SnapshotRule, StateSnapshots } from './state-snapshots.js';
 import {
   outputsOf,
   type PlannedAppend,
@@ -31,6 +32,10 @@ export interface SchedulerOptions {
   readonly windowed?: WindowLimits | undefined;
   /** Slots have states: a sequence goes on where its last slice ended, or from its start. */
   readonly isRecurrent?: boolean;
+  /** Of such states the executor has so many snapshots; default none. */
+  readonly snapshots?: number;
+  /** For tests, whose prompts are short: where they are taken. */
+  readonly snapshotRule?: SnapshotRule;
   /** Look for prompts' beginnings among blocks that were computed before; default true. */
   readonly prefixCache?: boolean;
 }
@@ -49,6 +54,7 @@ const WATERMARK = 0.01;
 export class Scheduler {
   readonly blocks: BlockManager;
   readonly windows: WindowBlocks;
+  readonly snapshots: StateSnapshots;
   /** Who may be in the next step; see {@link Blame}. */
   mayRun: (sequence: Sequence) => boolean = () => true;
   readonly counters = {
@@ -73,9 +79,11 @@ export class Scheduler {
   constructor(private readonly options: SchedulerOptions) {
     this.blocks = new BlockManager(options.kvBlocks);
     this.windows = new WindowBlocks(options.windowed, options.maxStepTokens);
-    // Blocks have no states: nobody could go on behind another's.
-    const prefixCache = (options.prefixCache ?? true) && !options.isRecurrent;
-    this.cache = new PrefixCache(this.blocks, this.windows, prefixCache);
+    const { isRecurrent = false, prefixCache = true, snapshots = 0, snapshotRule } = options;
+    // Blocks have no states: without snapshots nobody could go on behind another's.
+    const isCached = prefixCache && (!isRecurrent || snapshots > 0);
+    this.snapshots = new StateSnapshots(isCached && isRecurrent ? snapshots : 0, snapshotRule);
+    this.cache = new PrefixCache(this.blocks, this.windows, isRecurrent ? this.snapshots : undefined, isCached);
     this.slots = new Slots(options.maxSequences);
   }
 
@@ -103,13 +111,14 @@ export class Scheduler {
   }
 
   /** Whether it was made for an executor that holds just as much. */
-  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent }: SchedulerOptions): boolean {
+  isFor({ maxSequences, maxStepTokens, kvBlocks, windowed, isRecurrent, snapshots }: SchedulerOptions): boolean {
     const { options } = this;
     return (
       maxSequences === options.maxSequences &&
       maxStepTokens === options.maxStepTokens &&
       kvBlocks === options.kvBlocks &&
       isRecurrent === options.isRecurrent &&
+      snapshots === options.snapshots &&
       windowed?.window === options.windowed?.window &&
       windowed?.blocks === options.windowed?.blocks
     );
@@ -165,6 +174,7 @@ export class Scheduler {
     };
 
     this.makeSlot();
+    this.askAhead();
     for (const sequence of [...this.running]) {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
@@ -248,7 +258,12 @@ export class Scheduler {
       if (sequence.state === 'running' || sequence.state === 'draining') {
         this.cache.register(sequence);
         this.windows.leave(sequence);
+      } else if (slice.toSnapshot !== undefined && sequence.computed <= sequence.known) {
+        // The last block of an answer: the next turn goes on from it.
+        this.cache.register(sequence);
       }
+      // One that is late comes again, from where it went on.
+      if (!isLate(sampled)) this.cache.returned(slice);
       if (sequence.inFlight === 0 && sequence.state === 'draining') this.requeue(sequence);
       if (sequence.inFlight === 0 && sequence.state === 'ended' && this.ending.delete(sequence)) this.release(sequence);
     }
@@ -260,7 +275,7 @@ export class Scheduler {
     { sequence, position, count, tokens, looked = 0 }: PlannedSlice,
     sampled: readonly (number | undefined)[],
   ): number {
-    if (sampled.length > 0 && sampled[0] === undefined) {
+    if (isLate(sampled)) {
       // Its states are those before the slice.
       sequence.missed(this.options.isRecurrent ? position : position + count - 1);
       this.counters.lateMasks += 1;
@@ -295,6 +310,7 @@ export class Scheduler {
     this.inFlight = [];
     this.blocks.reset();
     this.windows.reset();
+    this.snapshots.reset();
     this.cache.reset();
     this.slots.reset();
   }
@@ -304,6 +320,7 @@ export class Scheduler {
     const holders = [...this.running, ...this.ending];
     this.blocks.check(holders.map((sequence) => sequence.blocks));
     this.windows.check(holders);
+    this.snapshots.check(holders);
     this.slots.check(holders.map((sequence) => sequence.slot));
     this.queue.check(holders);
   }
@@ -314,7 +331,7 @@ export class Scheduler {
     if (sequence.paused || !this.mayRun(sequence)) return false;
     const { awaited } = sequence;
     if (awaited !== undefined && isComing(awaited) && this.mayRun(awaited.maker)) return false;
-    if (leader === undefined || leader.state === 'ended' || !this.cache.isFor(sequence)) return true;
+    if (leader === undefined || leader.state === 'ended' || !this.cache.findsPrompt(sequence)) return true;
     return leader.computed >= leader.options.promptIds.length;
   }
 
@@ -325,9 +342,11 @@ export class Scheduler {
 
   /** How far a sequence goes in a step. */
   private countOf(sequence: Sequence, budget: number, extraLogits: number): number {
-    const count = Math.min(sequence.behind, budget);
+    const { scheduled } = sequence;
+    const most = Math.min(sequence.behind, budget);
     // Each position of such a prompt takes a row of logits, the first of them the sequence's own.
-    return sequence.asksPromptLogprobs ? Math.min(count, 1 + this.spareLogits(extraLogits)) : count;
+    const count = sequence.asksPromptLogprobs ? Math.min(most, 1 + this.spareLogits(extraLogits)) : most;
+    return count > 0 ? this.snapshots.cut(sequence, scheduled + count) - scheduled : 0;
   }
 
   /**
@@ -348,11 +367,13 @@ export class Scheduler {
     const promptLogprobs = sequence.asksPromptLogprobs;
     const sample = guesses !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
+    const snapshots = this.snapshots.take(sequence, position + count);
     const tokens = guesses && [sequence.token(sequence.known - 1), ...guesses.map(({ tokenId }) => tokenId)];
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
-    const slice = { sequence, slot: sequence.slot as number, position, count, sample, promptLogprobs, tokens };
+    const slot = sequence.slot as number;
+    const slice = { sequence, slot, position, count, sample, promptLogprobs, tokens, ...snapshots };
     if (guesses === undefined || guesses.length === 0) return { ...slice, mask };
     const looked = 1 + guesses.findLastIndex(({ isSure }) => !isSure);
     if (mask === undefined) return { ...slice, looked };
@@ -382,6 +403,7 @@ export class Scheduler {
     sequence.blocks = [...found.blocks, ...this.blocks.allocate(needed)];
     this.windows.share(sequence, windowed);
     this.windows.extend(sequence, this.windows.lacking(sequence, first));
+    this.cache.begin(sequence, found);
     sequence.slot = this.slots.take();
     sequence.computed = start;
     sequence.scheduled = start;
@@ -439,6 +461,13 @@ export class Scheduler {
     if (victim !== undefined && !this.waitsForPrefix(next, this.cache.find(next))) this.yieldSlot(victim);
   }
 
+  /** Who waits next asks for a snapshot before the one that computes what they share is past it. */
+  private askAhead(): void {
+    if (this.snapshots.count === 0 || this.queue.size === 0) return;
+    const next = this.queue.next((candidate) => this.mayStart(candidate));
+    if (next !== undefined) this.waitsForPrefix(next, this.cache.find(next));
+  }
+
   /** @returns whether there was one to give its slot up */
   private yieldSlot(sequence: Sequence | undefined): boolean {
     if (sequence === undefined) return false;
@@ -471,6 +500,7 @@ export class Scheduler {
     for (const block of sequence.blocks.toReversed()) this.blocks.release(block);
     sequence.blocks = [];
     this.windows.release(sequence);
+    this.snapshots.release(sequence);
     this.slots.giveBack(sequence.slot as number);
     sequence.slot = undefined;
     this.queue.gaveBack(sequence);
@@ -480,4 +510,9 @@ export class Scheduler {
     const at = this.running.indexOf(sequence);
     if (at >= 0) this.running.splice(at, 1);
   }
+}
+
+/** Whether a slice's mask had not come in time, or the token before it is missing. */
+function isLate(sampled: readonly (number | undefined)[]): boolean {
+  return sampled.length > 0 && sampled[0] === undefined;
 }

@@ -44,6 +44,9 @@ export interface PlannedSlice {
   readonly guessMasks?: readonly TokenMask[] | undefined;
   /** How far the guesses are those of a lookup: what follows is sure by its mask. */
   readonly looked?: number | undefined;
+  /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
+  readonly fromSnapshot?: number;
+  readonly toSnapshot?: number;
 }
 
 /** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */

@@ -1,0 +1,104 @@
+// How long the second turn of a conversation waits for its first token, with the prefix cache and without; and what the first
+// turn, whose prompt is cut for a snapshot where the model is recurrent, waits longer. Two gateways by turns, each idle while the
+// other is asked.
+//
+//     npm run build && rocmforge synth --shape qwen3.5-0.8b --type Q4_K_M -o build/qwen35.gguf
+//     node bench/gateway/second-turn.mjs --model build/qwen35.gguf [--device host] [--history 1000] [--rounds 5]
+//
+// Ends with code 1 when the two give different tokens.
+import { spawn } from 'node:child_process';
+import os from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { RocmForgeClient } from '../../dist/client/index.js';
+
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string' },
+    device: { type: 'string', default: 'host' },
+    history: { type: 'string', default: '1000' },
+    rounds: { type: 'string', default: '5' },
+  },
+});
+const ANSWER = 50;
+const QUESTION = 30;
+const history = Number(values.history);
+let servers = 0;
+
+async function serve(options) {
+  const address = `unix:${path.join(os.tmpdir(), `rocmforge-turns-${process.pid}-${++servers}.sock`)}`;
+  const fixed = ['--max-context', String(history + 256), '--max-sequences', '4', '--device', values.device];
+  const child = spawn(
+    process.execPath,
+    ['dist/cli/main.js', 'serve', '--model', values.model, ...fixed, '--listen', address, ...options],
+    { stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  await new Promise((resolve, reject) => {
+    child.stdout.on('data', (data) => /serving/.test(String(data)) && resolve());
+    child.once('exit', (code) => reject(new Error(`the gateway ended with ${code}`)));
+  });
+  const client = new RocmForgeClient(address);
+  const stop = () =>
+    new Promise((resolve) => {
+      child.once('exit', resolve);
+      client.close();
+      child.kill('SIGTERM');
+    });
+  return { client, stop };
+}
+
+const prompt = (seed, count) => Array.from({ length: count }, (_, i) => 300 + ((seed * 7919 + i * 104_729) % 90_000));
+
+/** @returns the answer's tokens, milliseconds to the first of them, and tokens found in the cache */
+async function turn({ client }, ids) {
+  const began = performance.now();
+  let first;
+  let cached = 0;
+  const tokens = [];
+  const request = {
+    input: { $case: 'tokens', value: { ids } },
+    sampling: { temperature: 0 },
+    stop: { maxTokens: ANSWER, ignoreEos: true },
+  };
+  for await (const event of client.generateStream(request)) {
+    if (event.$case === 'complete') cached = event.value.usage?.cachedTokens ?? 0;
+    if (event.$case !== 'chunk') continue;
+    if (event.value.tokenIds.length > 0) first ??= performance.now() - began;
+    tokens.push(...event.value.tokenIds);
+  }
+  return { tokens, ms: first, cached };
+}
+
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
+const gateways = { cached: await serve([]), plain: await serve(['--no-prefix-cache']) };
+const waits = { first: { cached: [], plain: [] }, second: { cached: [], plain: [] } };
+let found = 0;
+let differing = 0;
+try {
+  for (let round = 0; round <= Number(values.rounds); round++) {
+    const said = prompt(round, history - ANSWER);
+    const answers = [];
+    // Who is asked first changes from round to round; the round before the first warms both up.
+    for (const name of round % 2 === 0 ? ['cached', 'plain'] : ['plain', 'cached']) {
+      const first = await turn(gateways[name], said);
+      const second = await turn(gateways[name], [...said, ...first.tokens, ...prompt(round + 1000, QUESTION)]);
+      answers.push(JSON.stringify([first.tokens, second.tokens]));
+      if (name === 'cached') found = second.cached;
+      if (round === 0) continue;
+      waits.first[name].push(first.ms);
+      waits.second[name].push(second.ms);
+    }
+    differing += Number(answers[0] !== answers[1]);
+  }
+} finally {
+  await Promise.all([gateways.cached.stop(), gateways.plain.stop()]);
+}
+for (const [name, { cached, plain }] of Object.entries(waits)) {
+  const ratios = cached.map((ms, i) => ms / plain[i]);
+  console.log(
+    `${name} turn: ${median(cached).toFixed(0)} ms to the first token, ${median(plain).toFixed(0)} ms without the cache; ratio ` +
+      `${median(ratios).toFixed(3)} (${Math.min(...ratios).toFixed(3)} to ${Math.max(...ratios).toFixed(3)}), ${cached.length} rounds`,
+  );
+}
+console.log(`${found} of ${history + QUESTION} tokens found; rounds with other tokens: ${differing}`);
+process.exit(differing === 0 ? 0 : 1);

@@ -1,0 +1,28 @@
+import { LoadedModel as LoadedModelMessage } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { KV_BLOCK_TOKENS } from './kernels/index.js';
+import type { LoadedModel } from './loaded-model.js';
+import { maskIdsFor } from './mask-table.js';
+
+/** What a gateway is told of the model that it may use. Of no epoch: who knows that may send steps. */
+export function describeModel(model: LoadedModel): LoadedModelMessage {
+  const { limits, cache, model: parameters } = model.forward;
+  return LoadedModelMessage.fromPartial({
+    architecture: model.architecture,
+    vocabularySize: parameters.vocabularySize,
+    maxContext: limits.maxContext,
+    maxSequences: limits.maxSequences,
+    maskIds: maskIdsFor(limits.maxSequences),
+    recurrent: limits.isRecurrent ?? false,
+    stateSnapshots: limits.stateSnapshots ?? 0,
+    stateBytes: BigInt(model.stateBytes),
+    maxStepTokens: limits.maxStepTokens,
+    kvBlocks: limits.kvBlocks,
+    kvBlockTokens: KV_BLOCK_TOKENS,
+    window: limits.windowed?.window ?? 0,
+    windowBlocks: limits.windowed?.blocks ?? 0,
+    weightBytes: BigInt(model.weightBytes),
+    kvBytes: BigInt(cache.bytes),
+    parameters: BigInt(model.parameters),
+    fingerprint: model.fingerprint,
+  });
+}
