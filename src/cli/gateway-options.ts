@@ -23,6 +23,8 @@ export function gatewayOptions(
       readonly httpPage?: boolean;
       readonly httpSlots?: boolean;
       readonly chatTemplate?: string;
+      readonly chatTemplateKwargs?: string;
+      readonly templateDate?: boolean;
       readonly toolParser?: ToolParser;
       readonly reasoningParser?: ReasoningParser | 'none';
       readonly executor?: string;
@@ -68,6 +70,8 @@ export function gatewayOptions(
     httpPage: options.httpPage,
     httpSlots: options.httpSlots,
     chatTemplate: options.chatTemplate,
+    chatTemplateKwargs: options.chatTemplateKwargs,
+    templateDate: options.templateDate,
     toolParser: options.toolParser,
     reasoningParser: options.reasoningParser,
     listen: options.listen,

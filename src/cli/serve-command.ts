@@ -26,6 +26,8 @@ export function addServeCommand(serve: Command): void {
       ),
     )
     .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
+    .option('--chat-template-kwargs <json>', 'variables for it, of requests that give none of the name')
+    .option('--template-date', 'tell it the date, as date_string and datetime')
     .addOption(
       new Option('--tool-parser <format>', 'how the model writes calls (default: as its chat template does)').choices(
         TOOL_PARSERS,

@@ -38,6 +38,10 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly seed?: bigint | undefined;
   /** A file with a chat template that takes the place of the model file's. */
   readonly chatTemplate?: string | undefined;
+  /** A JSON object of variables for the chat template, of requests that give none of the name. */
+  readonly chatTemplateKwargs?: string | undefined;
+  /** Whether chat templates are told the date; default: no. */
+  readonly templateDate?: boolean | undefined;
   /** How the model writes calls and reasoning; default: what its chat template says. */
   readonly toolParser?: ToolParser | undefined;
   readonly reasoningParser?: ReasoningParser | 'none' | undefined;
@@ -139,7 +143,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
   if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
-  const chatTemplate = options.chatTemplate === undefined ? undefined : templateOf(options.chatTemplate);
+  const template = {
+    source: options.chatTemplate === undefined ? undefined : templateOf(options.chatTemplate),
+    variablesJson: options.chatTemplateKwargs,
+    tellsDate: options.templateDate,
+  };
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
@@ -147,7 +155,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.anyModelName && { anyName: true }),
     ...(options.modelAlias !== undefined && { aliases: options.modelAlias }),
     ...(options.seed !== undefined && { seed: options.seed }),
-    ...(chatTemplate !== undefined && { chatTemplate }),
+    template,
     ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
     ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
   });
@@ -157,7 +165,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
   }
   const encoder = new EncodeService({
-    ...{ modelFile, tokenizer, hasChatTemplate, facts, chatTemplate },
+    ...{ modelFile, tokenizer, hasChatTemplate, facts, template },
     workerFile: encodeWorkerFile(),
   });
   const faults: Fault[] = [];

@@ -48,6 +48,9 @@ if (options.has('--no-ui')) args.push('--no-http-page');
 if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
 args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));
+// What its templates are always told, by `--reasoning` as well.
+args.push('--template-date', '--chat-template-kwargs');
+args.push(JSON.stringify({ enable_thinking: options.get('--reasoning') !== 'off' }));
 if (options.has('--api-key')) {
   const tokens = path.join(folder, 'tokens');
   writeFileSync(tokens, `tests sha256:${createHash('sha256').update(options.get('--api-key')).digest('hex')}\n`);

@@ -36,13 +36,13 @@ const BACKGROUND_NICENESS = 10;
 setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), BACKGROUND_NICENESS);
 
 // The thread reads the vocabulary from the model file itself: cloning 280,000 strings would stall the thread that serves.
-const { modelPath, openPaths, identity, facts, chatTemplate: source } = workerData as EncodeWorkerData;
+const { modelPath, openPaths, identity, facts, template } = workerData as EncodeWorkerData;
 const files = new ModelFiles(modelPath, openPaths);
 const { metadata } = files.model;
 const isSame = files.identity() === identity;
 files.close();
 const tokenizer = createTokenizer(metadata);
-const chatTemplate = new ChatTemplate(metadata, tokenizer, { source });
+const chatTemplate = new ChatTemplate(metadata, tokenizer, template);
 
 const tell = (message: TextThreadMessage): void => parentPort!.postMessage(message);
 

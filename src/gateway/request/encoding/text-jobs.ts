@@ -1,5 +1,6 @@
 import type { ErrorReason } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { TemplateSettings } from '../../chat/chat-template.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
 import type { LimitFacts } from '../limits.js';
@@ -29,7 +30,7 @@ export interface EncodeWorkerData {
   readonly openPaths: readonly string[];
   readonly facts: LimitFacts;
   /** In place of the model file's. */
-  readonly chatTemplate: string | undefined;
+  readonly template: TemplateSettings;
   /** What the model must be, see `contentIdentity`: a thread must not encode with another vocabulary. */
   readonly identity: string;
 }
