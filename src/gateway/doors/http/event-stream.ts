@@ -2,7 +2,7 @@ import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
 import type { AnswerStream } from '../answer-stream.js';
 import type { Exchange } from './exchange.js';
-import type { AnswerWriter } from './request.js';
+import type { AnswerWriter, NamedEvent } from './request.js';
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -31,6 +31,10 @@ export class EventStream implements AnswerStream {
     this.exchange.response.once('drain', tell);
   }
 
+  begin(promptIds: Uint32Array): void {
+    this.writer.prompt?.(promptIds.length);
+  }
+
   write(message: GenerateStreamResponse): void {
     this.send(this.writer.events(message));
   }
@@ -45,17 +49,21 @@ export class EventStream implements AnswerStream {
       this.exchange.fail(error);
       return;
     }
-    this.send([JSON.stringify(this.exchange.errorForm(error).body)]);
+    const data = JSON.stringify(this.exchange.errorForm(error).body);
+    const { errorEvent: name } = this.writer;
+    this.send([name === undefined ? data : { name, data }]);
     this.exchange.response.end();
   }
 
-  private send(events: readonly string[]): void {
+  private send(events: readonly (string | NamedEvent)[]): void {
     const { response } = this.exchange;
     if (response.destroyed || events.length === 0) return;
     if (!this.hasBegun) response.writeHead(200, HEADERS);
     this.hasBegun = true;
     let text = '';
-    for (const event of events) text += `data: ${event}\n\n`;
+    for (const event of events) {
+      text += typeof event === 'string' ? `data: ${event}\n\n` : `event: ${event.name}\ndata: ${event.data}\n\n`;
+    }
     response.write(text);
   }
 }

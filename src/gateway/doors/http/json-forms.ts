@@ -1,4 +1,5 @@
 import { RocmForgeError } from '../../../shared/errors.js';
+import { messagesRequest } from './anthropic/messages-request.js';
 import { llamaCompletionRequest } from './llama/completion-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
@@ -19,6 +20,7 @@ const READERS: Readonly<Record<AnswerKind, (body: unknown) => JsonGeneration>> =
   chat: chatRequest,
   completion: completionRequest,
   llama: llamaCompletionRequest,
+  messages: messagesRequest,
 };
 
 /**

@@ -26,7 +26,7 @@ export interface AnswerForm {
   readonly responseFields?: readonly string[];
 }
 
-export type AnswerKind = 'chat' | 'completion' | 'llama';
+export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages';
 
 /** A generation that a JSON request asks for. */
 export interface JsonGeneration {
@@ -48,16 +48,27 @@ export interface AnswerFacts {
   tokenBytes(id: number): Uint8Array;
 }
 
+/** A server-sent event that has a name. */
+export interface NamedEvent {
+  readonly name: string;
+  /** The text behind `data: `. */
+  readonly data: string;
+}
+
 /** Writes one generation's answer in a form. */
 export interface AnswerWriter {
+  /** The name of the event that tells an error; absent: it has none. */
+  readonly errorEvent?: string;
+  /** How many tokens the prompt has, before anything of a stream. */
+  prompt?(tokens: number): void;
   /** The first token of a whole answer has come. */
   begin(): void;
   /** The whole answer. @param responses one for each prompt */
   whole(responses: readonly GenerateResponse[]): unknown;
-  /** The events of a message of the stream, each the text behind `data: `. */
-  events(message: GenerateStreamResponse): readonly string[];
+  /** The events of a message of the stream; of one without a name the text behind `data: `. */
+  events(message: GenerateStreamResponse): readonly (string | NamedEvent)[];
   /** The events behind the last message. */
-  lastEvents(): readonly string[];
+  lastEvents(): readonly (string | NamedEvent)[];
 }
 
 /** How a protocol tells an error: the status and the body. */

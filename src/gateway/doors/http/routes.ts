@@ -3,8 +3,9 @@ import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
+import { MessagesAnswer } from './anthropic/messages-answer.js';
 import type { HttpContext } from './context.js';
-import { inTermsOf, llamaError, openAiError } from './errors.js';
+import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { parseJson, readGeneration } from './json-forms.js';
@@ -30,6 +31,8 @@ export interface Route {
 const openAiForm: ErrorForm = (error) => openAiError(inTermsOf(error, FIELD_NAMES));
 const LLAMA_NAMES = new Map([...FIELD_NAMES, ['stop.max_tokens', 'n_predict'], ['output.logprobs', 'n_probs']]);
 const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES));
+const ANTHROPIC_NAMES = new Map([...FIELD_NAMES, ['stop.strings', 'stop_sequences']]);
+const anthropicForm: ErrorForm = (error) => anthropicError(inTermsOf(error, ANTHROPIC_NAMES));
 
 const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
 
@@ -62,6 +65,8 @@ export const ROUTES: readonly Route[] = [
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
   generating('/v1/completions', openAiForm, 'completion'),
   generating(/^\/completions?$/, llamaForm, 'llama'),
+  generating('/v1/messages', anthropicForm, 'messages'),
+  aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
   aboutText('/tokenize', llamaForm, 'tokenize'),
   aboutText('/detokenize', llamaForm, 'detokenize'),
   aboutText('/apply-template', llamaForm, 'template'),
@@ -110,6 +115,7 @@ async function read(
 }
 
 function writerOf(form: AnswerForm, facts: HttpContext['facts']): AnswerWriter {
+  if (form.kind === 'messages') return new MessagesAnswer(facts);
   return form.kind === 'llama' ? new LlamaAnswer(form, facts) : new OpenAiAnswer({ ...form, kind: form.kind }, facts);
 }
 
