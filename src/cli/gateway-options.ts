@@ -22,6 +22,7 @@ export function gatewayOptions(
       readonly seed?: bigint;
       readonly httpPage?: boolean;
       readonly httpSlots?: boolean;
+      readonly httpMetrics?: boolean;
       readonly chatTemplate?: string;
       readonly chatTemplateKwargs?: string;
       readonly templateDate?: boolean;
@@ -49,6 +50,7 @@ export function gatewayOptions(
       readonly maxRestarts?: number;
       readonly httpListen?: string;
       readonly allowedHosts?: readonly string[];
+      readonly corsOrigins?: readonly string[];
       readonly otlpEndpoint?: string;
       readonly metricsListen?: string;
     },
@@ -69,6 +71,7 @@ export function gatewayOptions(
     seed: options.seed,
     httpPage: options.httpPage,
     httpSlots: options.httpSlots,
+    httpMetrics: options.httpMetrics,
     chatTemplate: options.chatTemplate,
     chatTemplateKwargs: options.chatTemplateKwargs,
     templateDate: options.templateDate,
@@ -115,6 +118,7 @@ export function gatewayOptions(
     maxRestarts: options.maxRestarts ?? 10,
     httpListen: options.httpListen,
     allowedHosts: options.allowedHosts,
+    corsOrigins: options.corsOrigins,
     otlpEndpoint: options.otlpEndpoint,
     metricsListen: options.metricsListen,
     onProgress: loadProgress(),

@@ -102,9 +102,15 @@ export function addServeCommand(serve: Command): void {
     .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
     .option('--no-http-page', 'the HTTP door has no page')
     .option('--http-slots', 'the HTTP door tells at /slots how many sequences run')
+    .option('--http-metrics', 'the HTTP door tells at /metrics what llama.cpp’s server does, by its names')
     .option(
       '--allowed-hosts <names...>',
       'names by which the HTTP door is asked on a loopback address, beside localhost: those that a proxy passes on',
+    )
+    .option(
+      '--cors-origins <origins...>',
+      'origins whose pages may read the HTTP door’s answers, such as https://chat.example; localhost for pages of this machine, ' +
+        '* for all (default: all where a token is demanded, else none)',
     )
     .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
     .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')

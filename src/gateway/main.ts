@@ -84,6 +84,8 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly httpPage?: boolean | undefined;
   /** Whether it serves `/slots`, which tell anybody who may call how many are served; default false. */
   readonly httpSlots?: boolean | undefined;
+  /** Whether it serves `/metrics` by llama.cpp's names; default false. */
+  readonly httpMetrics?: boolean | undefined;
   /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
   readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
@@ -246,10 +248,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.
-      const [{ openHttpServer }, { httpFacts }] = await Promise.all([
+      const [{ openHttpServer }, { httpFacts }, { llamaRegistry }] = await Promise.all([
         import('./doors/http/http-server.js'),
         import('./doors/http/facts.js'),
+        import('./doors/http/llama/metrics.js'),
       ]);
+      const counted = { completions: () => metrics.completions, replicas: () => router.counts };
       const context = {
         inference,
         encoder,
@@ -258,6 +262,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         sequences: () => replica.sequences,
         running: () => router.counts.running,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
+        llamaMetrics: options.httpMetrics ? llamaRegistry(counted) : undefined,
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };

@@ -45,6 +45,10 @@ args.push('--model-name', name, '--any-model-name', '--seed', options.get('--see
 if (aliases.length > 0) args.push('--model-alias', ...aliases);
 if (options.has('--tags')) args.push('--model-tag', ...options.get('--tags').split(','));
 if (options.has('--no-ui')) args.push('--no-http-page');
+// With programs to run for a page, llama.cpp takes pages of this machine alone.
+const origins = options.get('--cors-origins') ?? (options.has('--tools') ? 'localhost' : undefined);
+if (origins !== undefined) args.push('--cors-origins', ...origins.split(','));
+if (options.has('--metrics')) args.push('--http-metrics');
 if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
 args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));

@@ -79,6 +79,7 @@ beforeEach(async () => {
     requestStarted: () => undefined,
     firstToken: () => undefined,
     tokens: () => undefined,
+    completionEnded: () => undefined,
     requestEnded: () => undefined,
   };
   const limiter = new Limiter(() => NO_LIMITS, { rateLimited: () => undefined });

@@ -62,6 +62,7 @@ const observer = {
   requestStarted: () => undefined,
   firstToken: () => undefined,
   tokens: () => undefined,
+  completionEnded: () => undefined,
   requestEnded: (outcome: string) => outcomes.push(outcome),
 };
 

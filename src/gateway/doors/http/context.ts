@@ -1,3 +1,4 @@
+import type { Registry } from 'prom-client';
 import type { ErrorReason } from '../../../shared/errors.js';
 import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { Trust } from '../../trust/trust.js';
@@ -31,6 +32,8 @@ export interface HttpContext {
   readonly running: () => number;
   /** What may be switched off. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
+  /** llama.cpp's metrics; absent: they are switched off. */
+  readonly llamaMetrics: Registry | undefined;
   /** Told of each error that is answered. */
   readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */

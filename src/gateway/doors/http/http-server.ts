@@ -7,7 +7,7 @@ import type { ConnectionOptions } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
-import { answerCors } from './cors.js';
+import { corsOf } from './cors.js';
 import { connectionOf, Exchange } from './exchange.js';
 import { hostCheck } from './hosts.js';
 import { OpenRequests } from './open-requests.js';
@@ -19,6 +19,8 @@ import { UnreadAnswers } from './unread-answers.js';
 export interface HttpOptions extends ConnectionOptions {
   /** Names by which it is asked on a loopback address, beside the machine's own. */
   readonly allowedHosts?: readonly string[] | undefined;
+  /** Origins whose pages may read answers; default: all where a token is demanded, else none. See {@link corsOf}. */
+  readonly corsOrigins?: readonly string[] | undefined;
 }
 
 /** A server that speaks HTTP/1.1 to clients. */
@@ -71,6 +73,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     most: MOST_UNREAD_BYTES,
   });
   const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
+  const answerCors = corsOf(options.corsOrigins, trust.demandsBearer);
   const connect = connectHandler(context.inference);
   let isEnding = false;
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
@@ -95,7 +98,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     requests.add(exchange);
     unread.watch(request, response);
     connections.heard(connectionOf(request));
-    if (trust.demandsBearer && answerCors(request, response)) return;
+    if (answerCors(request, response)) return;
     try {
       checkHost(request.headers.host);
       if (found instanceof RocmForgeError) throw found;

@@ -10,6 +10,7 @@ import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaAnswer } from './llama/answer.js';
+import { metrics } from './llama/metrics.js';
 import { health, props, slots } from './llama/routes.js';
 import { OpenAiAnswer } from './openai/answers.js';
 import { getModel, listModels } from './openai/routes.js';
@@ -72,6 +73,7 @@ export const ROUTES: readonly Route[] = [
   aboutText('/apply-template', llamaForm, 'template'),
   get('/props', llamaForm, props),
   get('/slots', llamaForm, slots),
+  get('/metrics', llamaForm, metrics),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];

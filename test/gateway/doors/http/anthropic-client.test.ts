@@ -13,6 +13,8 @@ const ANSWER =
 const messages = [{ role: 'user' as const, content: 'the weather' }];
 const tools = ['weather', 'clock'].map((name) => ({ name, input_schema: { type: 'object' as const } }));
 const asked = { model: 'demo', max_tokens: 200, messages };
+/** Its newest types know no temperature; its API does. */
+const greedy = { ...asked, max_tokens: 24, temperature: 0 };
 
 let server: FakeGateway;
 let demo: TestGateway;
@@ -68,13 +70,13 @@ describe('Anthropic’s client', () => {
     const chat = { model: 'demo', messages, max_tokens: 24, temperature: 0 };
     const { json } = await ask(demo.gateway, '/v1/chat/completions', JSON.stringify(chat));
     const expected = [{ type: 'text', text: json.choices[0].message.content }];
-    const whole = await anthropic.messages.create({ ...asked, max_tokens: 24, temperature: 0 });
+    const whole = await anthropic.messages.create(greedy);
     expect(whole.content).toEqual(expected);
     expect(whole.stop_reason).toBe('max_tokens');
     expect(whole.usage.output_tokens).toBe(24);
     const { input_tokens: computed, cache_read_input_tokens: cached } = whole.usage;
     expect(computed + (cached ?? 0)).toBe(json.usage.prompt_tokens);
-    const streamed = anthropic.messages.stream({ ...asked, max_tokens: 24, temperature: 0 });
+    const streamed = anthropic.messages.stream(greedy);
     let told = 0;
     streamed.on('streamEvent', (event) => {
       if (event.type === 'message_start') told = event.message.usage.input_tokens;
@@ -86,18 +88,18 @@ describe('Anthropic’s client', () => {
   });
 
   it('ends at a stop sequence, and is told which', async () => {
-    const chat = await anthropic.messages.create({ ...asked, max_tokens: 24, temperature: 0 });
+    const chat = await anthropic.messages.create(greedy);
     const text = chat.content[0]?.type === 'text' ? chat.content[0].text : '';
     const stop = text.slice(6, 9);
     const cut = await anthropic.messages.create({
-      ...{ ...asked, max_tokens: 24, temperature: 0, stop_sequences: [stop] },
+      ...{ ...greedy, stop_sequences: [stop] },
     });
     expect(cut).toMatchObject({ stop_reason: 'stop_sequence', stop_sequence: stop });
     expect(cut.content).toEqual([{ type: 'text', text: text.slice(0, text.indexOf(stop)) }]);
   });
 
   it('is refused in its own errors', async () => {
-    const wrong = anthropic.messages.create({ ...asked, top_p: 2 });
+    const wrong = anthropic.messages.create({ ...asked, ...{ top_p: 2 } });
     await expect(wrong).rejects.toBeInstanceOf(BadRequestError);
     await expect(wrong).rejects.toMatchObject({
       error: { type: 'error', error: { type: 'invalid_request_error', param: 'top_p' } },

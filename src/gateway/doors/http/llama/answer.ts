@@ -132,13 +132,19 @@ export class LlamaAnswer implements AnswerWriter {
       tokens_evaluated: end.promptTokens,
       tokens_cached: end.promptTokens + end.tokens,
       has_new_line: content.includes('\n'),
-      // A prompt that does not fit is refused, never cut.
-      truncated: false,
+      // A prompt that does not fit is refused, never cut: an answer is, where the context is full before it is over.
+      truncated: this.isCut(end),
       stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
       stopping_word: match?.$case === 'stopString' ? match.value : '',
       generation_settings: { ...this.settings(), seed: end.seed },
       timings: this.timings.told(end),
     };
+  }
+
+  private isCut({ finishReason, promptTokens, tokens }: End): boolean {
+    const most = Number(this.form.settings?.n_predict ?? -1);
+    const isFull = promptTokens + tokens >= this.facts.contextLength;
+    return finishReason === FinishReason.LENGTH && isFull && (most < 0 || tokens < most);
   }
 
   /** Where the end of the text is ignored, its tokens are biased away, as llama.cpp tells it: `null` is minus infinity. */
