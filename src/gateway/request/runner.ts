@@ -101,6 +101,7 @@ export class RequestRunner {
         usage.spend(tokenIds.length);
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
+      progress: (progress) => sink.progress(progress),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
         observer.completionEnded(counts);

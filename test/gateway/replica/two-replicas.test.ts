@@ -115,6 +115,7 @@ function generate(prompt: readonly number[], maxTokens: number): Promise<readonl
     const context = { id: 'r', principal: 'p', peer: 'p', trace: undefined, deadline: Number.POSITIVE_INFINITY };
     const sink = {
       chunk: (_index: number, tokenIds: readonly number[]) => ids.push(...tokenIds),
+      progress: () => undefined,
       prompt: () => undefined,
       complete: () => resolve(ids),
       error: reject,

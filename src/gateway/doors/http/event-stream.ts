@@ -1,5 +1,6 @@
 import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../request/generation.js';
 import type { AnswerStream } from '../answer-stream.js';
 import type { Exchange } from './exchange.js';
 import type { AnswerWriter, NamedEvent } from './request.js';
@@ -33,6 +34,10 @@ export class EventStream implements AnswerStream {
 
   begin(promptIds: Uint32Array): void {
     this.writer.prompt?.(promptIds.length);
+  }
+
+  progress(requestId: string, progress: PromptProgress): void {
+    this.send(this.writer.progress?.(requestId, progress) ?? []);
   }
 
   write(message: GenerateStreamResponse): void {

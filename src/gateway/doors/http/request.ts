@@ -4,6 +4,7 @@ import type {
   GenerateStreamRequest,
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../request/generation.js';
 
 /** How a generation's answer is written, as JSON: made from plain facts, so that a request may be read in another thread. */
 export interface AnswerForm {
@@ -20,6 +21,8 @@ export interface AnswerForm {
   readonly echo: boolean;
   /** Whether each event of a stream tells how long it took so far. */
   readonly timingsPerToken: boolean;
+  /** Whether a stream tells how far the prompt has come. */
+  readonly returnProgress: boolean;
   /** What was asked for and taken, as llama.cpp tells it. */
   readonly settings?: Readonly<Record<string, unknown>>;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
@@ -65,6 +68,8 @@ export interface AnswerWriter {
   begin(): void;
   /** The whole answer. @param responses one for each prompt */
   whole(responses: readonly GenerateResponse[]): unknown;
+  /** The events of how far the prompt has come, before all messages. */
+  progress?(requestId: string, progress: PromptProgress): readonly string[];
   /** The events of a message of the stream; of one without a name the text behind `data: `. */
   events(message: GenerateStreamResponse): readonly (string | NamedEvent)[];
   /** The events behind the last message. */

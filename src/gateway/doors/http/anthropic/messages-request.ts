@@ -43,7 +43,10 @@ function readMessages(fields: Fields): JsonGeneration {
   const isStream = fields.boolean('stream') ?? false;
   fields.end();
   const form = { kind: 'messages', isStream, includeUsage: true, includeTokens: false } as const;
-  return { messages: [message], form: { ...form, logprobs: undefined, echo: false, timingsPerToken: false } };
+  return {
+    messages: [message],
+    form: { ...form, logprobs: undefined, echo: false, timingsPerToken: false, returnProgress: false },
+  };
 }
 
 function conversationOf(fields: Fields): ChatInput {

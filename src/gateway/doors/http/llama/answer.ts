@@ -7,9 +7,10 @@ import {
   type StopMatch,
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../../request/generation.js';
 import { Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
-import { countsOf, Timings, type TokenCounts } from '../timings.js';
+import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 
 /** What the end of a completion tells, wherever it comes from. */
 interface End extends TokenCounts {
@@ -57,6 +58,17 @@ export class LlamaAnswer implements AnswerWriter {
         promptText,
       }),
     );
+  }
+
+  progress(_requestId: string, progress: PromptProgress): readonly string[] {
+    const now = performance.now();
+    const ms = this.timings.place(now);
+    if (!this.form.returnProgress) return [];
+    const { processed: promptTokens, cached: cachedTokens } = progress;
+    const counts = { ...countsOf(undefined), promptTokens, cachedTokens };
+    const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts, now) } : {};
+    const told = { index: 0, content: '', tokens: [], stop: false, prompt_progress: progressOf(progress, ms) };
+    return [JSON.stringify({ ...told, ...timings })];
   }
 
   events({ event }: GenerateStreamResponse): readonly string[] {

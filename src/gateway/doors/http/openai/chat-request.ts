@@ -38,13 +38,23 @@ export function chatRequest(body: unknown): JsonGeneration {
   fields.notBuilt('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
   fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
   const { isStream, includeUsage } = streamOf(fields);
+  const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   // Where something is computed, which changes nothing that is answered.
   fields.passOver('cache_prompt', 'id_slot');
   fields.end();
   return {
     messages: [message],
-    form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false, timingsPerToken },
+    form: {
+      kind: 'chat',
+      isStream,
+      includeUsage,
+      includeTokens: false,
+      logprobs,
+      echo: false,
+      timingsPerToken,
+      returnProgress,
+    },
   };
 }
 
