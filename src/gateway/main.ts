@@ -7,7 +7,8 @@ import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
-import { openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { OpenFiles } from './doors/grpc/open-files.js';
+import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { publicServices } from './doors/grpc/public-services.js';
 import type { HttpOptions, HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
@@ -214,7 +215,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     services.map(({ name }) => name),
     [LIVENESS],
   );
-  const server = await openPublicServer(options.listen, services, health, trust, options, log);
+  const doors = options.httpListen ? 2 : 1;
+  const files = new OpenFiles(doors * (options.maxConnections ?? DEFAULT_CONNECTIONS));
+  const server = await openPublicServer(options.listen, services, health, trust, { ...options, files }, log);
   metrics.watchDoor('grpc', {
     connections: server.connections.counters,
     calls: [server.calls.counters],
@@ -266,7 +269,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };
-      httpServer = await openHttpServer(options.httpListen, context, options);
+      httpServer = await openHttpServer(options.httpListen, context, { ...options, files });
       metrics.watchDoor('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],

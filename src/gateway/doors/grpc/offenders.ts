@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { TokenBucket } from '../../../shared/token-bucket.js';
+import type { OpenFiles } from './open-files.js';
 
 /** What a peer has left: at once, and a second. */
 interface Rate {
@@ -13,9 +14,8 @@ const OFFENCES: Rate = { burst: 5, perSecond: 1 };
 const FRUITLESS: Rate = { burst: 50, perSecond: 20 };
 /** Peers of which something is known. */
 export const MOST_PEERS = 4096;
-/** How long a refused connection is kept from coming again, and how many are: each is a file and what it has sent, 64 KiB at most. */
+/** How long a refused connection is kept from coming again. */
 const HOLD_MS = 1000;
-export const MOST_HELD = 256;
 
 interface Record {
   readonly offences: TokenBucket;
@@ -31,9 +31,8 @@ interface Record {
 export class Offenders {
   /** By when they were last written to, oldest first; those that were spared once stand behind. */
   private readonly records = new Map<string, Record>();
-  private readonly held = new Set<Socket>();
 
-  constructor(private readonly mostHeld: number) {}
+  constructor(private readonly files: Pick<OpenFiles, 'hold' | 'letGo'>) {}
 
   /** A connection did what no client does and what cost much more than its bytes. It is for its owner to end. */
   offended(peer: string): void {
@@ -69,18 +68,17 @@ export class Offenders {
 
   /** Holds a refused connection, or closes it where too many are held. */
   hold(socket: Socket): void {
-    if (this.held.size >= this.mostHeld) {
+    if (!this.files.hold()) {
       socket.destroy();
       return;
     }
-    this.held.add(socket);
     // Else its end would be answered by ours at once.
     socket.allowHalfOpen = true;
     const timer = setTimeout(() => socket.destroy(), HOLD_MS).unref();
     socket.on('error', () => undefined);
     socket.once('close', () => {
       clearTimeout(timer);
-      this.held.delete(socket);
+      this.files.letGo();
     });
   }
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { listenOn } from '../../../shared/listen.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
-import type { ConnectionOptions } from '../grpc/public-server.js';
+import { type ConnectionOptions, DEFAULT_CONNECTIONS } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
@@ -61,11 +61,11 @@ const CHECK_INTERVAL_MS = 1000;
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
 export async function openHttpServer(address: string, context: HttpContext, options: HttpOptions): Promise<HttpServer> {
-  const { maxConnections = 1024, handshakeTimeoutMs = HEADERS_TIMEOUT_MS } = options;
+  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = HEADERS_TIMEOUT_MS, files } = options;
   const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const { trust } = context;
   const requests = new OpenRequests();
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests);
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files);
   const most = mostBodyBytes(context.facts.contextLength);
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
   const unread = new UnreadAnswers({

@@ -8,7 +8,7 @@ let offenders: Offenders;
 beforeEach(() => {
   // Buckets fill by the clock.
   vi.useFakeTimers({ toFake: ['performance'] });
-  offenders = new Offenders(16);
+  offenders = new Offenders({ hold: () => true, letGo: () => undefined });
 });
 afterEach(() => vi.useRealTimers());
 
