@@ -23,6 +23,7 @@ export function gatewayOptions(
       readonly httpPage?: boolean;
       readonly httpSlots?: boolean;
       readonly httpMetrics?: boolean;
+      readonly httpVerbose?: boolean;
       readonly chatTemplate?: string;
       readonly chatTemplateKwargs?: string;
       readonly templateDate?: boolean;
@@ -72,6 +73,7 @@ export function gatewayOptions(
     httpPage: options.httpPage,
     httpSlots: options.httpSlots,
     httpMetrics: options.httpMetrics,
+    httpVerbose: options.httpVerbose,
     chatTemplate: options.chatTemplate,
     chatTemplateKwargs: options.chatTemplateKwargs,
     templateDate: options.templateDate,

@@ -103,6 +103,7 @@ export function addServeCommand(serve: Command): void {
     .option('--no-http-page', 'the HTTP door has no page')
     .option('--http-slots', 'the HTTP door tells at /slots how many sequences run')
     .option('--http-metrics', 'the HTTP door tells at /metrics what llama.cpp’s server does, by its names')
+    .option('--http-verbose', 'the HTTP door’s chats tell the prompt as it was rendered, where requests do not say')
     .option(
       '--allowed-hosts <names...>',
       'names by which the HTTP door is asked on a loopback address, beside localhost: those that a proxy passes on',

@@ -87,6 +87,8 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly httpSlots?: boolean | undefined;
   /** Whether it serves `/metrics` by llama.cpp's names; default false. */
   readonly httpMetrics?: boolean | undefined;
+  /** Whether its answers to chats tell the prompt as it was rendered where requests do not say; default false. */
+  readonly httpVerbose?: boolean | undefined;
   /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
   readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
@@ -265,6 +267,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         sequences: () => replica.sequences,
         running: () => router.counts.running,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
+        defaults: { verbose: options.httpVerbose ?? false },
         llamaMetrics: options.httpMetrics ? llamaRegistry(counted) : undefined,
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,

@@ -58,6 +58,7 @@ if (options.has('--no-ui')) args.push('--no-http-page');
 const origins = options.get('--cors-origins') ?? (options.has('--tools') ? 'localhost' : undefined);
 if (origins !== undefined) args.push('--cors-origins', ...origins.split(','));
 if (options.has('--batch-size')) args.push('--max-step-tokens', options.get('--batch-size'));
+if (options.has('--verbose')) args.push('--http-verbose');
 if (options.has('--metrics')) args.push('--http-metrics');
 if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());

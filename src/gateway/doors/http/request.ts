@@ -31,6 +31,12 @@ export interface AnswerForm {
 
 export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages';
 
+/** What requests ask for where they do not say. */
+export interface FormDefaults {
+  /** Whether a chat's answer tells the prompt as it was rendered. */
+  readonly verbose: boolean;
+}
+
 /** A generation that a JSON request asks for. */
 export interface JsonGeneration {
   /** One for each prompt. */

@@ -106,13 +106,13 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
 async function read(
   kind: AnswerKind,
   exchange: Exchange,
-  { encoder }: HttpContext,
+  { encoder, defaults }: HttpContext,
 ): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
   const bytes = await exchange.body();
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
-    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes)));
+    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
   }
-  const { messages, form } = await encoder.readJson(kind, bytes, exchange.client);
+  const { messages, form } = await encoder.readJson(kind, bytes, defaults, exchange.client);
   return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
 }
 

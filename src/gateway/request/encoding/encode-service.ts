@@ -116,8 +116,13 @@ export class EncodeService {
   }
 
   /** Reads a large JSON request of a form. */
-  readJson(form: string, bytes: Uint8Array, requester: Requester): Promise<TextJobs['json']['output']> {
-    return this.threads.run('json', { form, bytes }, JOB_BYTES + bytes.length, requester);
+  readJson(
+    form: string,
+    bytes: Uint8Array,
+    defaults: object,
+    requester: Requester,
+  ): Promise<TextJobs['json']['output']> {
+    return this.threads.run('json', { form, bytes, defaults }, JOB_BYTES + bytes.length, requester);
   }
 
   /** Answers a JSON request of a form about a text, see {@link TextJobs}. */

@@ -12,7 +12,7 @@ beforeAll(async () => {
   plain = await startTestGateway('models/demo.gguf', { httpListen: '127.0.0.1:0' });
   named = await startTestGateway('models/demo.gguf', {
     ...{ httpListen: '127.0.0.1:0', httpPage: false, httpSlots: true, maxSequences: 3 },
-    httpMetrics: true,
+    ...{ httpMetrics: true, httpVerbose: true },
     ...{ modelName: 'code', modelAlias: ['fim', 'tiny'], modelTag: ['small'], seed: 42n },
   });
 });
@@ -66,17 +66,32 @@ describe('what a gateway tells of itself', () => {
       sums.generated += json.timings.predicted_n;
     }
     expect(sums.cached).toBeGreaterThan(0);
-    const after = await metrics();
-    const grown = (name: string) => after(name) - before(name);
+    const then = await metrics();
+    const grown = (name: string) => then(name) - before(name);
     expect(grown('prompt_tokens_total')).toBe(sums.computed);
     expect(grown('prompt_tokens_cached_total')).toBe(sums.cached);
     expect(grown('tokens_predicted_total')).toBe(sums.generated);
     expect(grown('n_decode_total')).toBeGreaterThan(1);
     expect(grown('prompt_seconds_total')).toBeGreaterThan(0);
     expect(grown('tokens_predicted_seconds_total')).toBeGreaterThan(0);
-    expect(after('predicted_tokens_seconds')).toBeGreaterThan(0);
-    expect(after('n_busy_slots_per_decode')).toBeGreaterThanOrEqual(1);
-    expect([after('requests_processing'), after('requests_deferred')]).toEqual([0, 0]);
+    expect(then('predicted_tokens_seconds')).toBeGreaterThan(0);
+    expect(then('n_busy_slots_per_decode')).toBeGreaterThanOrEqual(1);
+    expect([then('requests_processing'), then('requests_deferred')]).toEqual([0, 0]);
+  });
+
+  it('tells the prompt of chats where it was started so, of large ones, too, and not where a request says no', async () => {
+    const told = async ({ gateway }: TestGateway, more: object, content = user.content) => {
+      const body = JSON.stringify({ messages: [{ role: 'user', content }], max_tokens: 1, ...more });
+      const { status, json } = await ask(gateway, CHAT, body);
+      expect(status).toBe(200);
+      return json.__verbose?.prompt as string | undefined;
+    };
+    expect(await told(named, {})).toContain(user.content);
+    const variables = { chat_template_kwargs: { unused: 'x'.repeat(40_000) } };
+    expect(await told(named, variables)).toContain(user.content);
+    expect(await told(named, { verbose: false })).toBeUndefined();
+    expect(await told(plain, {})).toBeUndefined();
+    expect(await told(plain, { verbose: true })).toContain(user.content);
   });
 
   it('says that an answer is cut where the context is full before it is over', async () => {

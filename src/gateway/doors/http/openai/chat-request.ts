@@ -1,6 +1,6 @@
 import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Fields } from '../fields.js';
-import type { JsonGeneration } from '../request.js';
+import type { FormDefaults, JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
 import { toolChoiceOf, toolsOf } from './tool-fields.js';
@@ -10,7 +10,7 @@ import { toolChoiceOf, toolsOf } from './tool-fields.js';
  *
  * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
  */
-export function chatRequest(body: unknown): JsonGeneration {
+export function chatRequest(body: unknown, defaults: FormDefaults): JsonGeneration {
   const fields = new Fields(body);
   const isAsked = fields.boolean('logprobs') ?? false;
   const top = fields.integer('top_logprobs', 0, 20);
@@ -27,7 +27,7 @@ export function chatRequest(body: unknown): JsonGeneration {
     },
     sampling: samplingOf(fields),
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
-    output: { logprobs, promptText: fields.boolean('verbose') ?? false },
+    output: { logprobs, promptText: fields.boolean('verbose') ?? defaults.verbose },
   });
   fields.only('function_call', 'none');
   fields.only('store', false);
