@@ -1,5 +1,5 @@
 import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
-import type { GatewayOptions } from '../gateway/main.js';
+import type { GatewayOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
