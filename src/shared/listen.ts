@@ -60,7 +60,6 @@ export async function listenOn(
   const take = (socket: Socket): void => {
     if (isUnix) Object.defineProperty(socket, 'remoteAddress', { value: `unix:${++unixConnections}` });
     if (!admit(socket)) return;
-    socket.resume();
     if (tlsServer) tlsServer.emit('connection', socket);
     else hand(socket);
   };
@@ -125,9 +124,7 @@ function listen(
   take: (socket: Socket) => void,
 ): Promise<NetServer> {
   return new Promise((resolve, reject) => {
-    // Of a connection that is not taken nothing is read, not even that it was reset: an error's object and its events cost as
-    // much as the rest of it.
-    const server = createServer({ noDelay: true, pauseOnConnect: true }, take);
+    const server = createServer({ noDelay: true }, take);
     server.once('error', (error) => reject(inUse(address, error.message, error)));
     server.listen(where, () => resolve(server));
   });

@@ -66,12 +66,14 @@ export class Offenders {
     return record !== undefined && isRefused(record);
   }
 
-  /** Holds a refused connection, of which nothing is read, or closes it where too many are held. */
+  /** Holds a refused connection, or closes it where too many are held. */
   hold(socket: Socket): void {
     if (!this.files.hold()) {
       socket.destroy();
       return;
     }
+    // Else its end would be answered by ours at once.
+    socket.allowHalfOpen = true;
     const timer = setTimeout(() => socket.destroy(), HOLD_MS).unref();
     socket.on('error', () => undefined);
     socket.once('close', () => {
