@@ -1,5 +1,5 @@
 import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
-import type { GatewayOptions } from '../gateway/main.js';
+import type { GatewayOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
@@ -22,7 +22,11 @@ export function gatewayOptions(
       readonly seed?: bigint;
       readonly httpPage?: boolean;
       readonly httpSlots?: boolean;
+      readonly httpMetrics?: boolean;
+      readonly httpVerbose?: boolean;
       readonly chatTemplate?: string;
+      readonly chatTemplateKwargs?: string;
+      readonly templateDate?: boolean;
       readonly toolParser?: ToolParser;
       readonly reasoningParser?: ReasoningParser | 'none';
       readonly executor?: string;
@@ -47,6 +51,7 @@ export function gatewayOptions(
       readonly maxRestarts?: number;
       readonly httpListen?: string;
       readonly allowedHosts?: readonly string[];
+      readonly corsOrigins?: readonly string[];
       readonly otlpEndpoint?: string;
       readonly metricsListen?: string;
     },
@@ -70,7 +75,11 @@ export function gatewayOptions(
     seed: options.seed,
     httpPage: options.httpPage,
     httpSlots: options.httpSlots,
+    httpMetrics: options.httpMetrics,
+    httpVerbose: options.httpVerbose,
     chatTemplate: options.chatTemplate,
+    chatTemplateKwargs: options.chatTemplateKwargs,
+    templateDate: options.templateDate,
     toolParser: options.toolParser,
     reasoningParser: options.reasoningParser,
     listen: options.listen,
@@ -115,6 +124,7 @@ export function gatewayOptions(
     maxRestarts: options.maxRestarts ?? 10,
     httpListen: options.httpListen,
     allowedHosts: options.allowedHosts,
+    corsOrigins: options.corsOrigins,
     otlpEndpoint: options.otlpEndpoint,
     metricsListen: options.metricsListen,
     onProgress: loadProgress(),

@@ -26,6 +26,8 @@ export function addServeCommand(serve: Command): void {
       ),
     )
     .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
+    .option('--chat-template-kwargs <json>', 'variables for it, of requests that give none of the name')
+    .option('--template-date', 'tell it the date, as date_string and datetime')
     .addOption(
       new Option('--tool-parser <format>', 'how the model writes calls (default: as its chat template does)').choices(
         TOOL_PARSERS,
@@ -100,9 +102,16 @@ export function addServeCommand(serve: Command): void {
     .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
     .option('--no-http-page', 'the HTTP door has no page')
     .option('--http-slots', 'the HTTP door tells at /slots how many sequences run')
+    .option('--http-metrics', 'the HTTP door tells at /metrics what llama.cpp’s server does, by its names')
+    .option('--http-verbose', 'the HTTP door’s chats tell the prompt as it was rendered, where requests do not say')
     .option(
       '--allowed-hosts <names...>',
       'names by which the HTTP door is asked on a loopback address, beside localhost: those that a proxy passes on',
+    )
+    .option(
+      '--cors-origins <origins...>',
+      'origins whose pages may read the HTTP door’s answers, such as https://chat.example; localhost for pages of this machine, ' +
+        '* for all (default: all where a token is demanded, else none)',
     )
     .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
     .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')

@@ -2,92 +2,29 @@ import { readFileSync } from 'node:fs';
 import { isLocal } from '../shared/address.js';
 import { type ErrorReason, RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
-import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
-import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
-import { openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
+import { OpenFiles } from './doors/grpc/open-files.js';
+import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { publicServices } from './doors/grpc/public-services.js';
-import type { HttpOptions, HttpServer } from './doors/http/http-server.js';
+import type { HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
 import { MatcherThreads } from './matching/matcher-threads.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
+import { type GatewayOptions, KV_CACHE_TYPES } from './options.js';
 import { faultCounters } from './replica/link/fault-reports.js';
 import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
-import { Replica, type ReplicaOptions } from './replica/replica.js';
+import { Replica } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
-import { Trust, type TrustOptions } from './trust/trust.js';
-
-/** How a gateway is started. */
-export interface GatewayOptions extends HttpOptions, TrustOptions {
-  readonly model: string;
-  readonly modelName?: string | undefined;
-  /** Whether requests may call the model as they like; default: no. */
-  readonly anyModelName?: boolean | undefined;
-  /** Other names by which requests may call the model. */
-  readonly modelAlias?: readonly string[] | undefined;
-  /** The seed of requests that give none; default: one is drawn for each. */
-  readonly seed?: bigint | undefined;
-  /** A file with a chat template that takes the place of the model file's. */
-  readonly chatTemplate?: string | undefined;
-  /** How the model writes calls and reasoning; default: what its chat template says. */
-  readonly toolParser?: ToolParser | undefined;
-  readonly reasoningParser?: ReasoningParser | 'none' | undefined;
-  /** `HOST:PORT` or `unix:PATH`. */
-  readonly listen: string;
-  readonly executor: SupervisorOptions['executor'];
-  readonly maxContext?: number | undefined;
-  /** 0: as the executor chooses for its device. */
-  readonly maxSequences: number;
-  /** 0: as the executor chooses for its device. */
-  readonly maxStepTokens: number;
-  /** 0: room for the context × sequences. */
-  readonly kvMemoryBytes: number;
-  /** Of recurrent states, for the prefix cache; default: as the executor chooses for its device. */
-  readonly stateSnapshots?: number | undefined;
-  readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
-  readonly pipelineDepth: number;
-  readonly prefixCache: boolean;
-  /** How next tokens are guessed at; default by what was said before. */
-  readonly speculate?: 'lookup' | 'off' | undefined;
-  /** Tokens of a completion that a stream gets together, after its first; default 1. */
-  readonly streamInterval?: number | undefined;
-  /** See {@link ReplicaOptions}. */
-  readonly checkEveryStep?: boolean | undefined;
-  readonly pauseLimitMs?: number | undefined;
-  readonly stepTimeoutMs: number;
-  readonly maxQueuedRequests: number;
-  readonly maxQueuedTokens: number;
-  readonly maxQueuedRequestsPerPeer?: number | undefined;
-  /** The highest priority that a request may have; default 0. */
-  readonly maxPriority?: number | undefined;
-  readonly maxRestarts: number;
-  /** How long an executor's load may go without progress; default 2 min. */
-  readonly loadTimeoutMs?: number | undefined;
-  /** Folder that keeps the last faults; absent: they are logged alone. */
-  readonly stateFolder?: string | undefined;
-  /** `HOST:PORT` or `unix:PATH` of the HTTP door; absent: there is none. */
-  readonly httpListen?: string | undefined;
-  /** What the HTTP door tells the model's tags to be. */
-  readonly modelTag?: readonly string[] | undefined;
-  /** Whether the HTTP door serves its page; default true. */
-  readonly httpPage?: boolean | undefined;
-  /** Whether it serves `/slots`, which tell anybody who may call how many are served; default false. */
-  readonly httpSlots?: boolean | undefined;
-  /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
-  readonly otlpEndpoint?: string | undefined;
-  /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
-  readonly metricsListen?: string | undefined;
-  readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
-}
+import { Trust } from './trust/trust.js';
 
 /** A gateway that serves. */
 export interface Gateway {
@@ -128,9 +65,6 @@ const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
 const FAULTS_KEPT = 32;
 
-/** Element types of a KV cache, as options and as the protocol name them. */
-const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0: KvCacheType.Q8_0 } as const;
-
 /**
  * Starts a gateway and its executor. Resolves when requests are served.
  *
@@ -141,7 +75,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
   if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
-  const chatTemplate = options.chatTemplate === undefined ? undefined : templateOf(options.chatTemplate);
+  const template = {
+    source: options.chatTemplate === undefined ? undefined : templateOf(options.chatTemplate),
+    variablesJson: options.chatTemplateKwargs,
+    tellsDate: options.templateDate,
+  };
   const model = readServedModel(options.model, {
     ...(options.modelName !== undefined && { name: options.modelName }),
     ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
@@ -149,7 +87,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     ...(options.anyModelName && { anyName: true }),
     ...(options.modelAlias !== undefined && { aliases: options.modelAlias }),
     ...(options.seed !== undefined && { seed: options.seed }),
-    ...(chatTemplate !== undefined && { chatTemplate }),
+    template,
     ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
     ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
   });
@@ -159,7 +97,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
   }
   const encoder = new EncodeService({
-    ...{ modelFile, tokenizer, hasChatTemplate, facts, chatTemplate },
+    ...{ modelFile, tokenizer, hasChatTemplate, facts, template },
     workerFile: encodeWorkerFile(),
   });
   const faults: Fault[] = [];
@@ -206,7 +144,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     services.map(({ name }) => name),
     [LIVENESS],
   );
-  const server = await openPublicServer(options.listen, services, health, trust, options, log);
+  const doors = options.httpListen ? 2 : 1;
+  const files = new OpenFiles(doors * (options.maxConnections ?? DEFAULT_CONNECTIONS));
+  const server = await openPublicServer(options.listen, services, health, trust, { ...options, files }, log);
   metrics.watchDoor('grpc', {
     connections: server.connections.counters,
     calls: [server.calls.counters],
@@ -240,10 +180,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.
-      const [{ openHttpServer }, { httpFacts }] = await Promise.all([
+      const [{ openHttpServer }, { httpFacts }, { llamaRegistry }] = await Promise.all([
         import('./doors/http/http-server.js'),
         import('./doors/http/facts.js'),
+        import('./doors/http/llama/metrics.js'),
       ]);
+      const counted = { completions: () => metrics.completions, replicas: () => router.counts };
       const context = {
         inference,
         encoder,
@@ -252,10 +194,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         sequences: () => replica.sequences,
         running: () => router.counts.running,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
+        defaults: { verbose: options.httpVerbose ?? false },
+        llamaMetrics: options.httpMetrics ? llamaRegistry(counted) : undefined,
         onRefused: (reason: ErrorReason) => metrics.httpRefused(reason),
         started,
       };
-      httpServer = await openHttpServer(options.httpListen, context, options);
+      httpServer = await openHttpServer(options.httpListen, context, { ...options, files });
       metrics.watchDoor('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],

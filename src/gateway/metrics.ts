@@ -2,6 +2,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { ErrorReason } from '../shared/errors.js';
 import { loadOf } from './replica/load.js';
 import type { ReplicaCounts } from './replica/replica.js';
+import { CompletionTotals } from './request/completion-totals.js';
+import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';
 import type { LimitName } from './trust/limits.js';
 import type { TrustObserver } from './trust/trust.js';
@@ -30,6 +32,7 @@ export interface GuardCounts {
 /** Prometheus metrics, named as vLLM's users know them, with the prefix `rocmforge_`. */
 export class Metrics implements RequestObserver, TrustObserver {
   readonly registry = new Registry();
+  readonly completions = new CompletionTotals();
   private readonly promptTokens: Counter.Internal;
   private readonly generationTokens: Counter.Internal;
   private readonly requests: Counter<'model_name' | 'outcome'>;
@@ -107,6 +110,8 @@ export class Metrics implements RequestObserver, TrustObserver {
       () => counts().slotsYielded,
     );
     total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', () => counts().cachedTokens);
+    total('steps_total', 'Steps planned', () => counts().steps);
+    total('spec_decode_num_drafts_total', 'Times that tokens were guessed at', () => counts().drafts);
     total('spec_decode_num_draft_tokens_total', 'Tokens guessed at and computed', () => counts().guesses);
     total('spec_decode_num_accepted_tokens_total', 'Guesses that were right', () => counts().acceptedGuesses);
     total(
@@ -258,6 +263,10 @@ export class Metrics implements RequestObserver, TrustObserver {
   tokens(count: number, secondsSinceLast: number | undefined): void {
     this.generationTokens.inc(count);
     if (secondsSinceLast !== undefined) this.interTokenLatency.observe(secondsSinceLast);
+  }
+
+  completionEnded(counts: CompletionCounts): void {
+    this.completions.add(counts);
   }
 
   /** @param outcome finish reason, error reason or `cancelled` */

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
 import { endProcess, runProgram, startRocmforge } from '../support/command-line.js';
 import { startTestGateway, type TestGateway } from '../support/gateway.js';
+import { baseOf, eventsOf } from '../support/http.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 describe('a client that is not ours', () => {
@@ -138,5 +139,49 @@ describe('a client that is not ours', () => {
     ]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expectAllFour(stdout);
+  });
+});
+
+// How soon a request has ended whose curl is killed is measured in test/faults/cancelled.clock.ts.
+describe('curl, without more', () => {
+  let server: TestGateway;
+  beforeAll(async () => {
+    server = await startTestGateway('models/demo.gguf', { httpListen: '127.0.0.1:0', stepDelayMs: 2 });
+  });
+  afterAll(() => server?.stop());
+
+  const ASKED = { messages: [{ role: 'user', content: 'Tell me a story.' }], temperature: 0, max_tokens: 24 };
+  const curl = async (body: object) => {
+    const url = `${baseOf(server.gateway)}/v1/chat/completions`;
+    const { code, stdout } = await runProgram('curl', [
+      ...['-sN', '-w', '\n%{http_code} %{content_type}', '-H', 'content-type: application/json'],
+      ...['-d', JSON.stringify(body), url],
+    ]);
+    expect(code).toBe(0);
+    const [, text, status, type] = /^([\s\S]*)\n(\d+) (.*)$/.exec(stdout) as RegExpExecArray;
+    return { text: text as string, status: Number(status), type: type as string };
+  };
+
+  it('streams a chat, piece by piece, with the text of an answer that comes whole', async () => {
+    const whole = JSON.parse((await curl(ASKED)).text);
+    const { text, status, type } = await curl({ ...ASKED, stream: true });
+    expect([status, type]).toEqual([200, 'text/event-stream; charset=utf-8']);
+    const events = eventsOf(text);
+    expect(events.at(-1)).toBe('[DONE]');
+    const pieces = events.slice(0, -1).map((event) => JSON.parse(event).choices[0].delta.content ?? '');
+    expect(pieces.join('')).toBe(whole.choices[0].message.content);
+    expect(pieces.filter((piece) => piece !== '').length).toBeGreaterThan(3);
+  });
+
+  it.each([
+    [{ top_p: 2 }, 400, 'invalid_request_error', 'top_p', 'INVALID_FIELD'],
+    [{ model: 'other' }, 404, 'not_found_error', 'model', 'model_not_found'],
+    [{ invented: 1 }, 400, 'invalid_request_error', 'invented', 'INVALID_FIELD'],
+  ])('is refused %j in OpenAI’s form, streamed or not', async (wrong, status, type, param, code) => {
+    for (const stream of [false, true]) {
+      const answer = await curl({ ...ASKED, ...wrong, stream });
+      expect([answer.status, answer.type]).toEqual([status, 'application/json; charset=utf-8']);
+      expect(JSON.parse(answer.text)).toEqual({ error: { message: expect.any(String), type, param, code } });
+    }
   });
 });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SeededRandom } from '../../src/cli/bench/random.js';
-import type { GatewayOptions } from '../../src/gateway/main.js';
+import type { GatewayOptions } from '../../src/gateway/options.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { HipDouble } from '../support/hip-double.js';

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { GatewayOptions } from '../../src/gateway/main.js';
+import type { GatewayOptions } from '../../src/gateway/options.js';
 import { describeFault, type Fault, readFaults } from '../../src/shared/fault-log.js';
 import { readFaultRecord } from '../../src/shared/fault-record.js';
 import { rocmforge } from '../support/command-line.js';

@@ -31,7 +31,8 @@ export function runProgram(
     });
     child.on('error', reject);
     child.on('close', (code) => resolve({ code, stdout, stderr }));
-    child.stdin.end(input);
+    // A program may end without reading it.
+    child.stdin.on('error', () => undefined).end(input);
   });
 }
 

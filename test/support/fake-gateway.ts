@@ -1,7 +1,7 @@
 import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { GatewayOptions } from '../../src/gateway/main.js';
+import type { GatewayOptions } from '../../src/gateway/options.js';
 import { FakeExecutor, type FakeExecutorOptions } from '../doubles/fake-executor.js';
 import { startTestGateway, type TestGateway } from './gateway.js';
 import { type RandomModelOptions, writeRandomModel } from './random-model.js';

@@ -2,7 +2,8 @@ import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { credentials, type ServiceError } from '@grpc/grpc-js';
-import { type Gateway, type GatewayOptions, startGateway } from '../../src/gateway/main.js';
+import { type Gateway, startGateway } from '../../src/gateway/main.js';
+import type { GatewayOptions } from '../../src/gateway/options.js';
 import {
   type GenerateComplete,
   GenerateStreamRequest,

@@ -1,5 +1,8 @@
 import { connect } from 'node:net';
+import { create, createFileRegistry, type FileRegistry, fromBinary } from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import type { Gateway } from '../../src/gateway/main.js';
+import { readDescriptorSet } from '../../src/shared/grpc/descriptors.js';
 
 /** What an HTTP answer was. */
 export interface HttpAnswer {
@@ -34,6 +37,14 @@ export function baseOf({ httpServer }: Gateway): string {
   if (httpServer === undefined) throw new Error('the gateway has no HTTP door');
   return `http://127.0.0.1:${httpServer.port}`;
 }
+
+/** The public API, as Connect's clients are given what is known at run time alone. */
+export function apiRegistry(): FileRegistry {
+  const files = readDescriptorSet().map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
+  return createFileRegistry(create(FileDescriptorSetSchema, { file: files }));
+}
+
+export const API_SERVICE = 'rocmforge.v1.InferenceService';
 
 /** The events of a stream of server-sent events, as they were sent. */
 export function eventsOf(text: string): readonly string[] {

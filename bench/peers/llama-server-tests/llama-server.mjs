@@ -23,12 +23,21 @@ const CHATML =
   "{%- for message in messages -%}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}" +
   "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
 
+/** Templates that it knows by a name. */
+const NAMED = {
+  chatml: CHATML,
+  'command-r':
+    "{%- for m in messages -%}{{ '<|START_OF_TURN_TOKEN|><|' + ({'user': 'USER', 'assistant': 'CHATBOT', 'system': 'SYSTEM'}[m.role]) + '_TOKEN|>' }}" +
+    "{{ m.content | trim }}{{ '<|END_OF_TURN_TOKEN|>' }}{%- endfor -%}" +
+    "{%- if add_generation_prompt -%}{{ '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' }}{%- endif -%}",
+};
+
 function templateFile() {
   const file = options.get('--chat-template-file');
   if (file !== undefined) return file;
   const named = options.get('--chat-template') ?? 'chatml';
   const target = path.join(folder, 'template.jinja');
-  writeFileSync(target, named === 'chatml' ? CHATML : named);
+  writeFileSync(target, NAMED[named] ?? named);
   return target;
 }
 
@@ -45,9 +54,18 @@ args.push('--model-name', name, '--any-model-name', '--seed', options.get('--see
 if (aliases.length > 0) args.push('--model-alias', ...aliases);
 if (options.has('--tags')) args.push('--model-tag', ...options.get('--tags').split(','));
 if (options.has('--no-ui')) args.push('--no-http-page');
+// With programs to run for a page, llama.cpp takes pages of this machine alone.
+const origins = options.get('--cors-origins') ?? (options.has('--tools') ? 'localhost' : undefined);
+if (origins !== undefined) args.push('--cors-origins', ...origins.split(','));
+if (options.has('--batch-size')) args.push('--max-step-tokens', options.get('--batch-size'));
+if (options.has('--verbose')) args.push('--http-verbose');
+if (options.has('--metrics')) args.push('--http-metrics');
 if (options.has('--slots')) args.push('--http-slots');
 args.push('--max-sequences', String(sequences), '--chat-template', templateFile());
 args.push('--max-context', String(options.has('--kv-unified') ? context : Math.floor(context / sequences)));
+// What its templates are always told, by `--reasoning` as well.
+args.push('--template-date', '--chat-template-kwargs');
+args.push(JSON.stringify({ enable_thinking: options.get('--reasoning') !== 'off' }));
 if (options.has('--api-key')) {
   const tokens = path.join(folder, 'tokens');
   writeFileSync(tokens, `tests sha256:${createHash('sha256').update(options.get('--api-key')).digest('hex')}\n`);

@@ -3,6 +3,7 @@ import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
 import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
 import { TemplateError } from './jinja/errors.js';
+import { strftime } from './jinja/globals.js';
 import { Template } from './jinja/template.js';
 import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
 import type { WorkLimits } from './jinja/work.js';
@@ -20,11 +21,19 @@ import {
 
 export type { ChatMessage, ChatTool, ChatToolCall, Conversation } from './template-input.js';
 
-export interface ChatTemplateOptions {
-  /** The time that templates write into prompts; default: the clock's. */
-  readonly now?: () => Date;
+/** How conversations are rendered, as whoever serves the model has it. */
+export interface TemplateSettings {
   /** Takes the place of the templates of the model file. */
   readonly source?: string | undefined;
+  /** A JSON object of variables that conversations have where they give none of the name. */
+  readonly variablesJson?: string | undefined;
+  /** Whether templates are told the date, as `date_string` ("26 Jul 2024") and `datetime` ("Jul 26 2024"), as llama.cpp does; default: no. */
+  readonly tellsDate?: boolean | undefined;
+}
+
+export interface ChatTemplateOptions extends TemplateSettings {
+  /** The time that templates write into prompts; default: the clock's. */
+  readonly now?: () => Date;
 }
 
 /** The chat template of a model: a conversation in, one prompt out. */
@@ -35,8 +44,14 @@ export class ChatTemplate {
   private readonly compiled = new Map<string, Template | TemplateError>();
   private readonly tokens: readonly (readonly [name: 'bos_token' | 'eos_token', text: string])[];
   private readonly now: () => Date;
+  private readonly defaults: Dict;
+  private readonly tellsDate: boolean;
 
-  /** Never throws for a missing or broken template: a model without one still completes text. */
+  /**
+   * Never throws for a missing or broken template: a model without one still completes text.
+   *
+   * @throws RocmForgeError `INVALID_FIELD` for variables that no conversation may have
+   */
   constructor(metadata: GgufMetadata, tokenizer: Tokenizer, options: ChatTemplateOptions = {}) {
     this.guard = new InjectionGuard(tokenizer.markerTexts());
     this.source = options.source ?? metadata.string('tokenizer.chat_template');
@@ -47,6 +62,8 @@ export class ChatTemplate {
       ['eos_token', name(tokenizer.eosId)],
     ];
     this.now = options.now ?? (() => new Date());
+    this.defaults = templateVariables({ templateVariablesJson: options.variablesJson });
+    this.tellsDate = options.tellsDate ?? false;
   }
 
   /** @throws TemplateError where the template cannot be read */
@@ -114,7 +131,7 @@ export class ChatTemplate {
   private renderWith(conversation: Conversation, absentContent: Value): ChatPrompt {
     const source = this.sourceFor(conversation);
     const input = toTemplateInput(conversation, { argumentsAsText: takesArgumentsAsText(source), absentContent });
-    const given = templateVariables(conversation);
+    const given = Dict.of([...this.defaults.entries(), ...templateVariables(conversation).entries()]);
     const strings = [...stringsOf([...input.messages, ...input.tools, given])];
     for (const text of strings) checkWellFormed(text, 'chat.messages');
     const sentinel = this.guard.chooseSentinel([source, ...strings]);
@@ -157,7 +174,12 @@ export class ChatTemplate {
     limits: WorkLimits,
     now: Date,
   ): string {
-    const variables = new Map<string, Value>([...this.tokens, ...withProtocolWords(input), ...given]);
+    const variables = new Map<string, Value>([
+      ...this.tokens,
+      ...withProtocolWords(input),
+      ...this.dates(now),
+      ...given,
+    ]);
     try {
       return this.compile(source).render(variables, { limits, now });
     } catch (error) {
@@ -165,6 +187,14 @@ export class ChatTemplate {
       const message = `the chat template failed: ${error.message}`;
       throw new RocmForgeError('CHAT_TEMPLATE_FAILED', message, {}, { cause: error });
     }
+  }
+
+  private dates(now: Date): readonly (readonly [string, Value])[] {
+    if (!this.tellsDate) return [];
+    return [
+      ['date_string', strftime('%d %b %Y', now)],
+      ['datetime', strftime('%b %d %Y', now)],
+    ];
   }
 
   /** A template that cannot be read is not read again for every request. */

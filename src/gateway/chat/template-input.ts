@@ -48,7 +48,9 @@ const OWN_VARIABLES: ReadonlySet<string> = new Set([
 ]);
 
 /** @throws RocmForgeError `INVALID_FIELD` for what is no JSON object, or names a variable that every template is given */
-export function templateVariables({ templateVariablesJson: json = '' }: Conversation): Dict {
+export function templateVariables({
+  templateVariablesJson: json = '',
+}: Pick<Conversation, 'templateVariablesJson'>): Dict {
   if (json === '') return new Dict();
   const variables = jsonOf(json, 'template_variables_json');
   if (!(variables instanceof Dict))

@@ -26,7 +26,7 @@ import { detokenize } from '../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../tokenizer/prompt.js';
 import { createTokenizer } from '../tokenizer/tokenizer.js';
 import { parseJson, readGeneration } from './http/json-forms.js';
-import type { AnswerKind } from './http/request.js';
+import type { AnswerKind, FormDefaults } from './http/request.js';
 import { answerText, type TextForm, type TextTools } from './http/text-answers.js';
 import { PROTOCOLS } from './protocols/index.js';
 import { translate } from './protocols/protocol.js';
@@ -36,13 +36,13 @@ const BACKGROUND_NICENESS = 10;
 setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), BACKGROUND_NICENESS);
 
 // The thread reads the vocabulary from the model file itself: cloning 280,000 strings would stall the thread that serves.
-const { modelPath, openPaths, identity, facts, chatTemplate: source } = workerData as EncodeWorkerData;
+const { modelPath, openPaths, identity, facts, template } = workerData as EncodeWorkerData;
 const files = new ModelFiles(modelPath, openPaths);
 const { metadata } = files.model;
 const isSame = files.identity() === identity;
 files.close();
 const tokenizer = createTokenizer(metadata);
-const chatTemplate = new ChatTemplate(metadata, tokenizer, { source });
+const chatTemplate = new ChatTemplate(metadata, tokenizer, template);
 
 const tell = (message: TextThreadMessage): void => parentPort!.postMessage(message);
 
@@ -70,8 +70,9 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
   prompt: (input) => encodeInput(input, encoder),
   detokenize: ({ ids, options }) => detokenize(tokenizer, ids, options),
   textAnswer: ({ form, bytes }) => answerText(form as TextForm, bytes, textTools),
-  json: ({ form, bytes }) => {
-    const { messages, form: answer } = readGeneration(form as AnswerKind, parseJson(bytes));
+  json: ({ form, bytes, defaults }) => {
+    const read = readGeneration(form as AnswerKind, parseJson(bytes), defaults as FormDefaults);
+    const { messages, form: answer } = read;
     // Before they are encoded, which takes numbers of the right size alone.
     for (const message of messages) checkGeneration(message, facts);
     return { messages: messages.map((message) => GenerateStreamRequest.encode(message).finish()), form: answer };

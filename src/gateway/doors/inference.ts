@@ -123,6 +123,7 @@ export class Inference {
     const sink: GenerationSink = {
       chunk: (index, tokenIds, text, logprobs, beside) =>
         writer.chunk(index, tokenIds, text, logprobs.map(tokenLogprobs), beside),
+      progress: (progress) => writer.progress(progress),
       prompt: (logprobs) => writer.prompt(logprobs.map(promptLogprobs)),
       complete: (index, finish, counts) => {
         writer.complete({ ...generateComplete(index, finish, counts), promptText: toldPrompt ?? '' });

@@ -1,6 +1,7 @@
 import { asRocmForgeError } from '../../shared/errors.js';
 import type { GenerateChunk, GenerateComplete, TokenLogprobs } from '../../shared/generated/rocmforge/v1/inference.js';
 import { type AnswerParts, addDelta } from '../request/answer.js';
+import type { PromptProgress } from '../request/generation.js';
 import type { AnswerStream } from './answer-stream.js';
 import type { DueWriter, WriteRounds } from './write-rounds.js';
 
@@ -58,6 +59,11 @@ export class StreamWriter implements DueWriter {
     this.heldTokens += tokenIds.length;
     for (const { top } of logprobs) this.heldTokens += top.length;
     if (!this.hasWritten || chunk.tokenIds.length >= (this.options.streamInterval ?? 1)) this.schedule();
+  }
+
+  /** Tells of the prompt, before anything is held; nothing to a reader that is behind already. */
+  progress(progress: PromptProgress): void {
+    if (!this.isOver && !this.stream.writableNeedDrain) this.stream.progress?.(this.options.requestId, progress);
   }
 
   /** Log probabilities of the prompt, for the first chunk of completion 0. */

@@ -73,6 +73,7 @@ export function wholeAnswer(
         completion.tokenIds.push(...tokenIds);
         completion.logprobs.push(...logprobs.map(tokenLogprobs));
       },
+      progress: () => undefined,
       prompt: (logprobs) => {
         response.promptLogprobs = logprobs.map(promptLogprobs);
       },

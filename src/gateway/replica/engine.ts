@@ -301,6 +301,7 @@ export class Engine implements Backend {
     for (const { sequence } of slices) {
       const guilty = this.blame.progressed(sequence);
       if (guilty !== undefined) this.quarantine(guilty);
+      this.generations.get(sequence)?.progressed(sequence);
     }
     this.pushPrompts(slices, response);
     for (const { sequence, index } of tokens) {

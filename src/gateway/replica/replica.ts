@@ -47,6 +47,11 @@ export interface ReplicaCounts {
   readonly discardedTokens: number;
   /** Tokens that were computed again because their mask had not come in time. */
   readonly lateMasks: number;
+  /** Steps that were planned, and sequences in all of them together. */
+  readonly steps: number;
+  readonly slices: number;
+  /** Times that next tokens were guessed at and computed. */
+  readonly drafts: number;
   /** Tokens that were guessed at and computed, and those of them that were right. */
   readonly guesses: number;
   readonly acceptedGuesses: number;
@@ -195,8 +200,6 @@ export class Replica implements Backend {
   get counts(): ReplicaCounts {
     const { engine, supervisor } = this;
     const scheduler = engine.schedulerState;
-    const { preemptions, slotsYielded, cachedTokens, discardedTokens, lateMasks, guesses, acceptedGuesses } =
-      scheduler?.counters ?? NOTHING_SCHEDULED;
     return {
       running: scheduler?.runningCount ?? 0,
       waiting: scheduler?.waitingCount ?? 0,
@@ -206,13 +209,7 @@ export class Replica implements Backend {
       freeWindowKvBlocks: scheduler?.windows.freeCount ?? 0,
       stateSnapshots: scheduler?.snapshots.count ?? 0,
       keptStateSnapshots: scheduler?.snapshots.keptCount ?? 0,
-      preemptions,
-      slotsYielded,
-      cachedTokens,
-      discardedTokens,
-      lateMasks,
-      guesses,
-      acceptedGuesses,
+      ...(scheduler?.counters ?? NOTHING_SCHEDULED),
       ...engine.counters,
       serving: Number(supervisor.state === 'serving'),
       slots: this.slots,
@@ -229,6 +226,9 @@ const NOTHING_SCHEDULED = {
   cachedTokens: 0,
   discardedTokens: 0,
   lateMasks: 0,
+  steps: 0,
+  slices: 0,
+  drafts: 0,
   guesses: 0,
   acceptedGuesses: 0,
 };

@@ -45,6 +45,15 @@ export interface TokenProbability {
 /** The same of a prompt's token; nothing comes before the first one, so it has none. */
 export type PromptProbability = TokenProbability | { readonly tokenId: number };
 
+/** How far a prompt has come, in tokens. */
+export interface PromptProgress {
+  readonly total: number;
+  /** Found computed. */
+  readonly cached: number;
+  /** Computed or found computed. */
+  readonly processed: number;
+}
+
 /** Receives what happens to a generation. Called from the event loop, in order, never after `error` or the last end. */
 export interface GenerationSink {
   chunk(
@@ -54,6 +63,8 @@ export interface GenerationSink {
     logprobs: readonly TokenProbability[],
     beside: AnswerParts | undefined,
   ): void;
+  /** The prompt has a slot, or more of it is computed than ever before: before the first chunk. */
+  progress(progress: PromptProgress): void;
   /** Before the first chunk, when they were asked for: one entry a prompt token, the first without a probability. */
   prompt(logprobs: readonly PromptProbability[]): void;
   complete(index: number, finish: Finish, counts: CompletionCounts): void;
@@ -91,6 +102,8 @@ export class Generation {
   private readonly began = performance.now();
   private readonly milestones = new Map<Sequence, Milestones>();
   private left: number;
+  /** Tokens of the prompt that were told to be processed; below 0 before it had a slot. */
+  private processed = -1;
   /** How many tokens end a text. */
   private readonly endIds: number;
 
@@ -138,6 +151,7 @@ export class Generation {
   /** A sequence has a slot, for the first time or again. */
   placed(sequence: Sequence): void {
     if (!this.milestones.has(sequence)) this.milestones.set(sequence, { placedAt: performance.now() });
+    this.progressed(sequence);
     const { spans } = this.context;
     if (spans === undefined) return;
     const { sampleIndex } = sequence.options.sampling;
@@ -145,6 +159,16 @@ export class Generation {
     const lost = sequence.preemptions > (before ?? 0) ? 'preemption' : 'replay';
     spans.placed(sampleIndex, before === undefined ? undefined : lost);
     this.preemptions.set(sequence, sequence.preemptions);
+  }
+
+  /** A step of a sequence's has returned. The completions share the prompt: it is told once, and not again where it is computed again. */
+  progressed(sequence: Sequence): void {
+    const { promptIds, sampling } = sequence.options;
+    if (sampling.sampleIndex > 0) return;
+    const processed = Math.min(sequence.computed, promptIds.length);
+    if (processed <= this.processed) return;
+    this.processed = processed;
+    this.sink.progress({ total: promptIds.length, cached: sequence.cachedTokens, processed });
   }
 
   /** A sequence emitted a token. @returns whether that was its last */

@@ -4,7 +4,7 @@ import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { Limiter } from '../trust/limiter.js';
 import type { LimitName } from '../trust/limits.js';
 import { logFields, type RequestContext } from './context.js';
-import { Generation, type GenerationParameters, type GenerationSink } from './generation.js';
+import { type CompletionCounts, Generation, type GenerationParameters, type GenerationSink } from './generation.js';
 
 /** What computes generations. */
 export interface Backend {
@@ -27,6 +27,7 @@ export interface RequestObserver {
   requestStarted(promptTokens: number): void;
   firstToken(seconds: number): void;
   tokens(count: number, secondsSinceLast: number | undefined): void;
+  completionEnded(counts: CompletionCounts): void;
   /** @param outcome finish reason, error reason or `cancelled` */
   requestEnded(outcome: string, seconds: number): void;
 }
@@ -100,8 +101,10 @@ export class RequestRunner {
         usage.spend(tokenIds.length);
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
+      progress: (progress) => sink.progress(progress),
       prompt: (logprobs) => sink.prompt(logprobs),
       complete: (index, finish, counts) => {
+        observer.completionEnded(counts);
         if (generation.done) end(finish.reason);
         sink.complete(index, finish, counts);
       },

@@ -11,7 +11,7 @@ import {
   type ReasoningParser,
   type ToolParser,
 } from '../chat/answer/answer-format.js';
-import { ChatTemplate } from '../chat/chat-template.js';
+import { ChatTemplate, type TemplateSettings } from '../chat/chat-template.js';
 import { createTokenizer, type Tokenizer } from '../tokenizer/tokenizer.js';
 import type { LimitFacts } from './limits.js';
 import { ModelFile } from './model-file.js';
@@ -45,8 +45,8 @@ export interface ServedModelOptions {
   /** The context to grant; default the model's, at most 8,192. */
   readonly maxContext?: number;
   readonly maxPriority?: number;
-  /** A chat template in place of the file's. */
-  readonly chatTemplate?: string;
+  /** How conversations are rendered: the source in place of the file's. */
+  readonly template?: TemplateSettings;
   /** Whether requests may call the model as they like. */
   readonly anyName?: boolean;
   /** Other names by which requests may call it. */
@@ -76,8 +76,8 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       );
     }
     const tokenizer = createTokenizer(gguf.metadata);
-    const chatTemplate = new ChatTemplate(gguf.metadata, tokenizer, { source: options.chatTemplate });
-    if (options.chatTemplate !== undefined) checkTemplate(chatTemplate);
+    const chatTemplate = openTemplate(gguf.metadata, tokenizer, options.template);
+    if (options.template?.source !== undefined) checkTemplate(chatTemplate);
     let elements = 0;
     for (const tensor of gguf.tensors.values()) elements += tensor.dims.reduce((product, size) => product * size, 1);
     const { vocabularySize } = parameters;
@@ -94,7 +94,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       takesAnyName: anyName,
       modelAliases: options.aliases,
       defaultSeed: options.seed,
-      ...answersOf(gguf.metadata, options),
+      ...answersOf(gguf.metadata, { ...options, chatTemplate: options.template?.source }),
     };
     const hasChatTemplate = chatTemplate.isAvailable;
     return {
@@ -107,7 +107,7 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
       facts,
       tokenizer,
       hasChatTemplate,
-      chatTemplate: options.chatTemplate ?? gguf.metadata.string('tokenizer.chat_template'),
+      chatTemplate: options.template?.source ?? gguf.metadata.string('tokenizer.chat_template'),
       isRecurrent: parameters.traits.recurrent !== undefined,
       unused: unusedTensors(gguf),
     };
@@ -118,7 +118,10 @@ export function readServedModel(file: string, options: ServedModelOptions): Serv
 }
 
 /** The options that say how a model answers. */
-export type AnswerFormatOptions = Pick<ServedModelOptions, 'chatTemplate' | 'toolParser' | 'reasoningParser'>;
+export interface AnswerFormatOptions extends Pick<ServedModelOptions, 'toolParser' | 'reasoningParser'> {
+  /** A chat template in place of the file's. */
+  readonly chatTemplate?: string | undefined;
+}
 
 /**
  * How a model writes reasoning and calls, and why it is offered no tools where that is so. Empty for one without a template.
@@ -152,6 +155,15 @@ function toolsRefusalOf(template: string, { tools }: AnswerFormat): string | und
   if (!mentionsTools(template)) return 'are there, and the chat template does not know of any; leave them out';
   if (tools !== undefined) return undefined;
   return 'are there, and how the model writes calls does not follow from its chat template; name it with --tool-parser';
+}
+
+function openTemplate(metadata: GgufMetadata, tokenizer: Tokenizer, settings?: TemplateSettings): ChatTemplate {
+  try {
+    return new ChatTemplate(metadata, tokenizer, settings);
+  } catch (error) {
+    const message = (error as Error).message.replaceAll('chat.template_variables_json', '--chat-template-kwargs');
+    throw new RocmForgeError('INVALID_OPTION', message, {}, { cause: error });
+  }
 }
 
 function checkTemplate(template: ChatTemplate): void {

@@ -172,6 +172,30 @@ describe('a chat template', () => {
     expect(template.render(hello).text).toBe('03 Feb 2026');
   });
 
+  it('tells the date by llama.cpp’s names where it is told to, and a request’s word counts more', () => {
+    const source = '{% if not date_string is defined %}none{% else %}{{ date_string }}, {{ datetime }}{% endif %}';
+    const builder = smallSpm({ 'tokenizer.chat_template': source });
+    const now = () => new Date(2026, 1, 3);
+    const template = (tellsDate: boolean) =>
+      new ChatTemplate(builder.read().metadata, tokenizerOf(builder), { now, tellsDate });
+    expect(template(false).render(hello).text).toBe('none');
+    expect(template(true).render(hello).text).toBe('03 Feb 2026, Feb 03 2026');
+    const given = { ...hello, templateVariablesJson: '{"date_string": "1 May 2020"}' };
+    expect(template(true).render(given).text).toBe('1 May 2020, Feb 03 2026');
+  });
+
+  it('has the variables of whoever serves the model where a conversation gives none of the name', () => {
+    const builder = smallSpm({ 'tokenizer.chat_template': '{{ enable_thinking }} {{ effort }}' });
+    const of = (variablesJson: string) =>
+      new ChatTemplate(builder.read().metadata, tokenizerOf(builder), { variablesJson });
+    const template = of('{"enable_thinking": false, "effort": "low </s>"}');
+    expect(template.render(hello).text).toBe('False low </s>');
+    expect(template.render({ ...hello, templateVariablesJson: '{"effort": "high"}' }).text).toBe('False high');
+    const tokenizer = tokenizerOf(builder);
+    expect([...template.encode(hello, tokenizer)]).not.toContain([...tokenizer.eogIds][0]);
+    for (const json of ['[]', '{', '{"messages": []}']) expect(() => of(json)).toThrow(/template_variables_json/);
+  });
+
   it('is allowed to be missing until a conversation comes', () => {
     const template = templateOf(undefined);
     expect(template.isAvailable).toBe(false);

@@ -42,7 +42,13 @@ function generationOf({ peer, n = 1, tokens = 1, priority = 0 }: Wish, onError =
   const context = { id: '', principal: peer, peer, trace: undefined, deadline: Number.POSITIVE_INFINITY };
   const nothing = () => undefined;
   const error = ({ reason }: { reason: string }) => onError(reason);
-  return new Generation(parameters, context, TOKENIZER, { chunk: nothing, prompt: nothing, complete: nothing, error });
+  return new Generation(parameters, context, TOKENIZER, {
+    chunk: nothing,
+    progress: nothing,
+    prompt: nothing,
+    complete: nothing,
+    error,
+  });
 }
 
 /** A queue with its requests, as an engine has them. */

@@ -79,6 +79,7 @@ beforeEach(async () => {
     requestStarted: () => undefined,
     firstToken: () => undefined,
     tokens: () => undefined,
+    completionEnded: () => undefined,
     requestEnded: () => undefined,
   };
   const limiter = new Limiter(() => NO_LIMITS, { rateLimited: () => undefined });
@@ -114,6 +115,7 @@ function generate(prompt: readonly number[], maxTokens: number): Promise<readonl
     const context = { id: 'r', principal: 'p', peer: 'p', trace: undefined, deadline: Number.POSITIVE_INFINITY };
     const sink = {
       chunk: (_index: number, tokenIds: readonly number[]) => ids.push(...tokenIds),
+      progress: () => undefined,
       prompt: () => undefined,
       complete: () => resolve(ids),
       error: reject,

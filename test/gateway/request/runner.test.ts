@@ -36,6 +36,7 @@ const PARAMETERS: GenerationParameters = {
   promptText: undefined,
 };
 
+let progress: string[];
 let lines: Record<string, unknown>[];
 let calls: string[];
 let generation: Generation;
@@ -62,6 +63,7 @@ const observer = {
   requestStarted: () => undefined,
   firstToken: () => undefined,
   tokens: () => undefined,
+  completionEnded: () => undefined,
   requestEnded: (outcome: string) => outcomes.push(outcome),
 };
 
@@ -79,11 +81,13 @@ afterEach(() => vi.useRealTimers());
 /** Runs a request; what its sink is told comes back as text. */
 function run({ signal = new AbortController().signal, context = CONTEXT, timeLimitMs = 0 } = {}) {
   const told: string[] = [];
+  progress = [];
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
   const running = new RequestRunner('model', TOKENIZER, backend, observer, limiter, log).run(
     { ...PARAMETERS, timeLimitMs },
     {
       chunk: (_index, _ids, text) => told.push(text),
+      progress: ({ total, cached, processed }) => progress.push(`${processed} of ${total}, ${cached} cached`),
       prompt: () => undefined,
       complete: (_index, { reason }) => told.push(reason),
       error: ({ reason }) => told.push(reason),
@@ -111,6 +115,21 @@ function emit(tokenId: number): void {
 }
 
 describe('a request', () => {
+  it('tells of its prompt what is computed the first time, and nothing where it is computed again', () => {
+    run();
+    const [sequence] = generation.sequences as [Generation['sequences'][number]];
+    generation.placed(sequence);
+    for (const computed of [1, 0, 1, 2, 3]) {
+      sequence.computed = computed;
+      generation.progressed(sequence);
+    }
+    sequence.forgetDevice();
+    generation.placed(sequence);
+    sequence.computed = 2;
+    generation.progressed(sequence);
+    expect(progress).toEqual(['0 of 2, 0 cached', '1 of 2, 0 cached', '2 of 2, 0 cached']);
+  });
+
   it('tells its sink what comes, and is logged by its context once it has ended', () => {
     const { running, told } = run();
     emit(104);

@@ -147,7 +147,7 @@ const CONVERSIONS: Readonly<Record<string, (date: Date) => string>> = {
   '%': () => '%',
 };
 
-function strftime(format: string, date: Date): string {
+export function strftime(format: string, date: Date): string {
   return format.replace(/%(-?)(.?)/gsu, (whole, minus: string, conversion: string) => {
     const write = Object.hasOwn(CONVERSIONS, conversion) ? CONVERSIONS[conversion] : undefined;
     if (write === undefined) return fail(`"${whole}" in a date format is not supported`);

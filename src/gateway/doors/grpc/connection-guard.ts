@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
-import { MOST_HELD, Offenders } from './offenders.js';
+import { Offenders } from './offenders.js';
+import { FEWEST_CONNECTIONS, type Idle, lesser, OpenFiles, type SharingDoor } from './open-files.js';
 
 export interface ConnectionLimits {
   /** The most connections, and half of them of one peer; fewer where the process may open few files. */
@@ -24,18 +24,13 @@ interface Connection {
 }
 
 const SWEEP_INTERVAL_MS = 1000;
-/** The most connections of those who read metrics, which are beside these. */
-export const METRICS_CONNECTIONS = 16;
-/** Files that are left for executors, model files and logs, and for metrics. */
-const RESERVED_FILES = 64 + METRICS_CONNECTIONS;
-const FEWEST_CONNECTIONS = 8;
 
 /**
  * Bounds connections. When there are too many, or too many of one peer, one that does nothing makes room for a new one: of
  * the peer that has the most; of those, first what never spoke HTTP/2, then what never called, then the oldest. Nobody loses
  * a connection to a peer that has as many.
  */
-export class ConnectionGuard {
+export class ConnectionGuard implements SharingDoor {
   private readonly connections = new Map<Socket, Connection>();
   private readonly byName = new Map<string, Connection>();
   private readonly ofPeer = new Map<string, number>();
@@ -47,14 +42,11 @@ export class ConnectionGuard {
   constructor(
     private readonly limits: ConnectionLimits,
     private readonly calls: Pick<CallGuard, 'callsOf' | 'forgetConnection'>,
-    /** That this process may have open. */
-    files = openFileLimit(),
+    private readonly files = new OpenFiles(limits.maxConnections),
   ) {
-    const free = files - RESERVED_FILES;
-    // What is held is a file, too: of few, the connections that are taken have most.
-    const held = Math.max(FEWEST_CONNECTIONS, Math.min(MOST_HELD, free - limits.maxConnections));
-    this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, free - held));
-    this.offenders = new Offenders(held);
+    this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, files.most));
+    this.offenders = new Offenders(files);
+    files.join(this);
   }
 
   get open(): number {
@@ -104,32 +96,37 @@ export class ConnectionGuard {
     this.offenders.offended(peerOf({ getPeer: () => name }));
   }
 
-  private countOf(peer: string): number {
+  countOf(peer: string): number {
     return this.ofPeer.get(peer) ?? 0;
+  }
+
+  idlest(mayClose: (peer: string) => boolean, countOf: (peer: string) => number): Idle | undefined {
+    let least: Idle | undefined;
+    for (const connection of this.connections.values()) {
+      const { name, peer, speaks } = connection;
+      const { working, started } = this.calls.callsOf(name);
+      if (working > 0 || !mayClose(peer)) continue;
+      // What never spoke HTTP/2 goes before what never called, and that before what called once.
+      const worth = !speaks ? 0 : started === 0 ? 1 : 2;
+      least = lesser(least, { ofPeer: countOf(peer), worth, close: () => this.close(connection) });
+    }
+    return least;
   }
 
   /** Whether one more of a peer has room, where need be by closing another. */
   private hasRoom(peer: string): boolean {
     const own = this.countOf(peer);
-    if (own >= this.most / 2) return this.closeIdle((other) => other.peer === peer);
-    if (this.connections.size < this.most) return true;
-    return this.closeIdle((other) => other.peer === peer || this.countOf(other.peer) > own);
+    if (own >= this.most / 2) return this.closeIdle((other) => other === peer);
+    if (this.connections.size >= this.most) {
+      return this.closeIdle((other) => other === peer || this.countOf(other) > own);
+    }
+    return this.files.hasRoom(peer);
   }
 
-  /** Closes a connection that does nothing, if there is one among those that may be closed. */
-  private closeIdle(mayClose: (connection: Connection) => boolean): boolean {
-    // What never spoke HTTP/2 goes before what never called, and that before what called once.
-    const worth = ({ name, speaks }: Connection) => (!speaks ? 0 : this.calls.callsOf(name).started === 0 ? 1 : 2);
-    const byWorth = (a: Connection, b: Connection) =>
-      this.countOf(b.peer) - this.countOf(a.peer) || worth(a) - worth(b);
-    let least: Connection | undefined;
-    for (const connection of this.connections.values()) {
-      if (this.calls.callsOf(connection.name).working > 0 || !mayClose(connection)) continue;
-      if (least === undefined || byWorth(connection, least) < 0) least = connection;
-    }
-    if (least === undefined) return false;
-    this.close(least);
-    return true;
+  private closeIdle(mayClose: (peer: string) => boolean): boolean {
+    const idle = this.idlest(mayClose, (peer) => this.countOf(peer));
+    idle?.close();
+    return idle !== undefined;
   }
 
   private sweep(): void {
@@ -165,10 +162,4 @@ export class ConnectionGuard {
 /** A connection by its peer's address and port, as calls are told. */
 export function nameOf({ remoteAddress = '', remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string {
   return remotePort === undefined ? remoteAddress : `${remoteAddress}:${remotePort}`;
-}
-
-/** Files that this process may have open. */
-function openFileLimit(): number {
-  const soft = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-  return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft);
 }

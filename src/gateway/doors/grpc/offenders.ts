@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { TokenBucket } from '../../../shared/token-bucket.js';
+import type { OpenFiles } from './open-files.js';
 
 /** What a peer has left: at once, and a second. */
 interface Rate {
@@ -11,10 +12,10 @@ interface Rate {
 const OFFENCES: Rate = { burst: 5, perSecond: 1 };
 /** Connections that ended before any answer had: probes of a port, clients that cancel, and floods of both. */
 const FRUITLESS: Rate = { burst: 50, perSecond: 20 };
-const MOST_OFFENDERS = 4096;
-/** How long a refused connection is kept from coming again, and how many are: each is a file and what it has sent, 64 KiB at most. */
+/** Peers of which something is known. */
+export const MOST_PEERS = 4096;
+/** How long a refused connection is kept from coming again. */
 const HOLD_MS = 1000;
-export const MOST_HELD = 256;
 
 interface Record {
   readonly offences: TokenBucket;
@@ -28,10 +29,10 @@ interface Record {
  * open the next: it is held for a second with nothing made of it. Their other connections live on.
  */
 export class Offenders {
+  /** By when they were last written to, oldest first; those that were spared once stand behind. */
   private readonly records = new Map<string, Record>();
-  private readonly held = new Set<Socket>();
 
-  constructor(private readonly mostHeld: number) {}
+  constructor(private readonly files: Pick<OpenFiles, 'hold' | 'letGo'>) {}
 
   /** A connection did what no client does and what cost much more than its bytes. It is for its owner to end. */
   offended(peer: string): void {
@@ -45,12 +46,14 @@ export class Offenders {
    * @returns tells how it ended
    */
   begun(peer: string): (hadAnswer: boolean) => void {
-    const record = this.recordOf(peer);
-    const { fruitless } = record;
-    if (record.paysAhead && level(fruitless, FRUITLESS) >= FRUITLESS.burst) record.paysAhead = false;
-    const hasPaid = record.paysAhead;
-    if (hasPaid) fruitless.take(1);
+    const begun = this.recordOf(peer);
+    if (begun.paysAhead && level(begun.fruitless, FRUITLESS) >= FRUITLESS.burst) begun.paysAhead = false;
+    const hasPaid = begun.paysAhead;
+    if (hasPaid) begun.fruitless.take(1);
     return (hadAnswer) => {
+      // The one from its beginning may have been forgotten meanwhile: else what many do at once would be written nowhere.
+      const record = this.recordOf(peer);
+      const { fruitless } = record;
       if (hadAnswer && hasPaid) fruitless.take(-1);
       if (!hadAnswer && !hasPaid) spend(fruitless, FRUITLESS);
       if (level(fruitless, FRUITLESS) < 1) record.paysAhead = true;
@@ -60,36 +63,48 @@ export class Offenders {
   /** Whether new connections of a peer are refused now. */
   has(peer: string): boolean {
     const record = this.records.get(peer);
-    return record !== undefined && (isSpent(record.offences, OFFENCES) || isSpent(record.fruitless, FRUITLESS));
+    return record !== undefined && isRefused(record);
   }
 
   /** Holds a refused connection, or closes it where too many are held. */
   hold(socket: Socket): void {
-    if (this.held.size >= this.mostHeld) {
+    if (!this.files.hold()) {
       socket.destroy();
       return;
     }
-    this.held.add(socket);
     // Else its end would be answered by ours at once.
     socket.allowHalfOpen = true;
     const timer = setTimeout(() => socket.destroy(), HOLD_MS).unref();
     socket.on('error', () => undefined);
     socket.once('close', () => {
       clearTimeout(timer);
-      this.held.delete(socket);
+      this.files.letGo();
     });
   }
 
   private recordOf(peer: string): Record {
-    if (this.records.size > MOST_OFFENDERS) this.records.clear();
     const now = performance.now();
-    const record = this.records.get(peer) ?? {
+    const known = this.records.get(peer);
+    if (known === undefined && this.records.size >= MOST_PEERS) this.forgetOne();
+    const record = known ?? {
       offences: new TokenBucket(OFFENCES.burst, now),
       fruitless: new TokenBucket(FRUITLESS.burst, now),
       paysAhead: false,
     };
+    this.records.delete(peer);
     this.records.set(peer, record);
     return record;
+  }
+
+  /** The oldest whose connections are not refused now, so that nobody is let off by others' coming; else the oldest. */
+  private forgetOne(): void {
+    for (let looks = this.records.size; looks > 0; looks--) {
+      const [peer, record] = this.records.entries().next().value as [string, Record];
+      this.records.delete(peer);
+      if (!isRefused(record)) return;
+      this.records.set(peer, record);
+    }
+    this.records.delete(this.records.keys().next().value as string);
   }
 }
 
@@ -97,6 +112,9 @@ const level = (bucket: TokenBucket, { burst, perSecond }: Rate): number =>
   bucket.level(burst, perSecond, performance.now());
 
 const isSpent = (bucket: TokenBucket, rate: Rate): boolean => level(bucket, rate) < 1;
+
+const isRefused = ({ offences, fruitless }: Record): boolean =>
+  isSpent(offences, OFFENCES) || isSpent(fruitless, FRUITLESS);
 
 /** What is owed is bounded, so that whoever ends it is served again within seconds. */
 function spend(bucket: TokenBucket, rate: Rate): void {

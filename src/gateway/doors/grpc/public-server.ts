@@ -8,6 +8,7 @@ import { CallGuard } from './call-guard.js';
 import { ConnectionGuard } from './connection-guard.js';
 import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
 import type { GrpcService } from './grpc-service.js';
+import type { OpenFiles } from './open-files.js';
 import { addReflection, REFLECTION_BYTES } from './reflection.js';
 import { trustInterceptor } from './trust-interceptor.js';
 
@@ -15,6 +16,8 @@ import { trustInterceptor } from './trust-interceptor.js';
 export interface ConnectionOptions {
   /** Default 1024, fewer where the process may open few files. */
   readonly maxConnections?: number | undefined;
+  /** The files that all doors of the process share; default: this door has them to itself. */
+  readonly files?: OpenFiles | undefined;
   /** Calls of one connection at a time; default 100. */
   readonly maxStreamsPerConnection?: number | undefined;
   /** After this, a tenth more or less, a connection takes no more calls; default 1 h. */
@@ -49,6 +52,8 @@ export interface PublicServer {
   stop(): void;
 }
 
+/** Connections of a door. */
+export const DEFAULT_CONNECTIONS = 1024;
 /** Methods that generate, of whatever service. */
 const GENERATION = /\/Generate(Stream)?$/;
 const MIB = 1 << 20;
@@ -102,8 +107,8 @@ export async function openPublicServer(
     log,
     (connection) => connections.offended(connection),
   );
-  const { maxConnections = 1024, handshakeTimeoutMs = 10_000 } = options;
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls);
+  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = 10_000, files } = options;
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files);
   const floods = new FloodGuard(FLOOD_LIMITS, (connection) => connections.offended(connection));
   const admit = (socket: Socket) => connections.admit(socket);
   const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });

@@ -1,8 +1,9 @@
+import type { Registry } from 'prom-client';
 import type { ErrorReason } from '../../../shared/errors.js';
 import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { Trust } from '../../trust/trust.js';
 import type { Inference } from '../inference.js';
-import type { AnswerFacts } from './request.js';
+import type { AnswerFacts, FormDefaults } from './request.js';
 
 /** What is told of the model, beside what answers are written with. */
 export interface HttpFacts extends AnswerFacts {
@@ -31,6 +32,9 @@ export interface HttpContext {
   readonly running: () => number;
   /** What may be switched off. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
+  /** llama.cpp's metrics; absent: they are switched off. */
+  readonly llamaMetrics: Registry | undefined;
+  readonly defaults: FormDefaults;
   /** Told of each error that is answered. */
   readonly onRefused: (reason: ErrorReason) => void;
   /** Seconds since 1970. */

@@ -72,6 +72,22 @@ export const llamaError: ErrorForm = (error) => {
   };
 };
 
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+};
+
+/** Anthropic's form; `reason` and `param` are beside what it has. */
+export const anthropicError: ErrorForm = (error) => {
+  const status = statusOf(error);
+  const { message, reason, metadata } = error;
+  const type = ANTHROPIC_TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+  return { status, body: { type: 'error', error: { type, message, reason, param: metadata.field ?? null } } };
+};
+
 /**
  * The error with the names that its request's form has for the fields: `sampling.top_p` of the public API is `top_p` in
  * OpenAI's.

@@ -1,8 +1,9 @@
 import type { RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamResponse } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../request/generation.js';
 import type { AnswerStream } from '../answer-stream.js';
 import type { Exchange } from './exchange.js';
-import type { AnswerWriter } from './request.js';
+import type { AnswerWriter, NamedEvent } from './request.js';
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -31,6 +32,14 @@ export class EventStream implements AnswerStream {
     this.exchange.response.once('drain', tell);
   }
 
+  begin(promptIds: Uint32Array): void {
+    this.writer.prompt?.(promptIds.length);
+  }
+
+  progress(requestId: string, progress: PromptProgress): void {
+    this.send(this.writer.progress?.(requestId, progress) ?? []);
+  }
+
   write(message: GenerateStreamResponse): void {
     this.send(this.writer.events(message));
   }
@@ -45,17 +54,21 @@ export class EventStream implements AnswerStream {
       this.exchange.fail(error);
       return;
     }
-    this.send([JSON.stringify(this.exchange.errorForm(error).body)]);
+    const data = JSON.stringify(this.exchange.errorForm(error).body);
+    const { errorEvent: name } = this.writer;
+    this.send([name === undefined ? data : { name, data }]);
     this.exchange.response.end();
   }
 
-  private send(events: readonly string[]): void {
+  private send(events: readonly (string | NamedEvent)[]): void {
     const { response } = this.exchange;
     if (response.destroyed || events.length === 0) return;
     if (!this.hasBegun) response.writeHead(200, HEADERS);
     this.hasBegun = true;
     let text = '';
-    for (const event of events) text += `data: ${event}\n\n`;
+    for (const event of events) {
+      text += typeof event === 'string' ? `data: ${event}\n\n` : `event: ${event.name}\ndata: ${event.data}\n\n`;
+    }
     response.write(text);
   }
 }

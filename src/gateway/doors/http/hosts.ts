@@ -3,6 +3,11 @@ import { RocmForgeError } from '../../../shared/errors.js';
 
 const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
+/** Whether a host, with its port or without, is a name by which a machine calls itself alone. */
+export const isThisMachine = (host: string): boolean => LOOPBACK.test(withoutPort(host));
+
+const withoutPort = (host: string): string => host.toLowerCase().replace(/:\d*$/, '');
+
 /**
  * Whether a request's `Host` is served. On a loopback address a page of any name would reach the gateway by having its name
  * resolve there, and its browser would take the answers for the page's own (DNS rebinding): there the names of this machine
@@ -17,8 +22,8 @@ export function hostCheck(
   const listed = new Set(allowed.map((name) => name.toLowerCase()));
   return (host) => {
     if (host === undefined) return;
-    const name = host.toLowerCase().replace(/:\d*$/, '');
-    if (LOOPBACK.test(name) || listed.has(name)) return;
+    const name = withoutPort(host);
+    if (isThisMachine(name) || listed.has(name)) return;
     throw new RocmForgeError(
       'HOST_NOT_SERVED',
       `"${name.slice(0, MOST_NAME)}" is no name of this machine; list it with --allowed-hosts`,

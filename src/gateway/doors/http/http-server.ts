@@ -3,11 +3,11 @@ import type { Socket } from 'node:net';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { listenOn } from '../../../shared/listen.js';
 import { ConnectionGuard } from '../grpc/connection-guard.js';
-import type { ConnectionOptions } from '../grpc/public-server.js';
+import { type ConnectionOptions, DEFAULT_CONNECTIONS } from '../grpc/public-server.js';
 import { Bodies } from './bodies.js';
 import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
 import type { HttpContext } from './context.js';
-import { answerCors } from './cors.js';
+import { corsOf } from './cors.js';
 import { connectionOf, Exchange } from './exchange.js';
 import { hostCheck } from './hosts.js';
 import { OpenRequests } from './open-requests.js';
@@ -19,6 +19,8 @@ import { UnreadAnswers } from './unread-answers.js';
 export interface HttpOptions extends ConnectionOptions {
   /** Names by which it is asked on a loopback address, beside the machine's own. */
   readonly allowedHosts?: readonly string[] | undefined;
+  /** Origins whose pages may read answers; default: all where a token is demanded, else none. See {@link corsOf}. */
+  readonly corsOrigins?: readonly string[] | undefined;
 }
 
 /** A server that speaks HTTP/1.1 to clients. */
@@ -59,11 +61,11 @@ const CHECK_INTERVAL_MS = 1000;
  * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
  */
 export async function openHttpServer(address: string, context: HttpContext, options: HttpOptions): Promise<HttpServer> {
-  const { maxConnections = 1024, handshakeTimeoutMs = HEADERS_TIMEOUT_MS } = options;
+  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = HEADERS_TIMEOUT_MS, files } = options;
   const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const { trust } = context;
   const requests = new OpenRequests();
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests);
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files);
   const most = mostBodyBytes(context.facts.contextLength);
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
   const unread = new UnreadAnswers({
@@ -71,6 +73,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     most: MOST_UNREAD_BYTES,
   });
   const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
+  const answerCors = corsOf(options.corsOrigins, trust.demandsBearer);
   const connect = connectHandler(context.inference);
   let isEnding = false;
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
@@ -95,7 +98,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     requests.add(exchange);
     unread.watch(request, response);
     connections.heard(connectionOf(request));
-    if (trust.demandsBearer && answerCors(request, response)) return;
+    if (answerCors(request, response)) return;
     try {
       checkHost(request.headers.host);
       if (found instanceof RocmForgeError) throw found;

@@ -1,8 +1,9 @@
 import { RocmForgeError } from '../../../shared/errors.js';
+import { messagesRequest } from './anthropic/messages-request.js';
 import { llamaCompletionRequest } from './llama/completion-request.js';
 import { chatRequest } from './openai/chat-request.js';
 import { completionRequest } from './openai/completion-request.js';
-import type { AnswerKind, JsonGeneration } from './request.js';
+import type { AnswerKind, FormDefaults, JsonGeneration } from './request.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
@@ -15,10 +16,13 @@ export function parseJson(bytes: Uint8Array): unknown {
   }
 }
 
-const READERS: Readonly<Record<AnswerKind, (body: unknown) => JsonGeneration>> = {
+const QUIET: FormDefaults = { verbose: false };
+
+const READERS: Readonly<Record<AnswerKind, (body: unknown, defaults: FormDefaults) => JsonGeneration>> = {
   chat: chatRequest,
   completion: completionRequest,
   llama: llamaCompletionRequest,
+  messages: messagesRequest,
 };
 
 /**
@@ -27,6 +31,6 @@ const READERS: Readonly<Record<AnswerKind, (body: unknown) => JsonGeneration>> =
  *
  * @throws RocmForgeError `INVALID_FIELD`, `NOT_IMPLEMENTED`
  */
-export function readGeneration(kind: AnswerKind, body: unknown): JsonGeneration {
-  return READERS[kind](body);
+export function readGeneration(kind: AnswerKind, body: unknown, defaults = QUIET): JsonGeneration {
+  return READERS[kind](body, defaults);
 }

@@ -4,6 +4,7 @@ import type {
   GenerateStreamRequest,
   GenerateStreamResponse,
 } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../request/generation.js';
 
 /** How a generation's answer is written, as JSON: made from plain facts, so that a request may be read in another thread. */
 export interface AnswerForm {
@@ -20,13 +21,21 @@ export interface AnswerForm {
   readonly echo: boolean;
   /** Whether each event of a stream tells how long it took so far. */
   readonly timingsPerToken: boolean;
+  /** Whether a stream tells how far the prompt has come. */
+  readonly returnProgress: boolean;
   /** What was asked for and taken, as llama.cpp tells it. */
   readonly settings?: Readonly<Record<string, unknown>>;
   /** The fields of the answer that are wanted, by their paths; absent: all. */
   readonly responseFields?: readonly string[];
 }
 
-export type AnswerKind = 'chat' | 'completion' | 'llama';
+export type AnswerKind = 'chat' | 'completion' | 'llama' | 'messages';
+
+/** What requests ask for where they do not say. */
+export interface FormDefaults {
+  /** Whether a chat's answer tells the prompt as it was rendered. */
+  readonly verbose: boolean;
+}
 
 /** A generation that a JSON request asks for. */
 export interface JsonGeneration {
@@ -48,16 +57,29 @@ export interface AnswerFacts {
   tokenBytes(id: number): Uint8Array;
 }
 
+/** A server-sent event that has a name. */
+export interface NamedEvent {
+  readonly name: string;
+  /** The text behind `data: `. */
+  readonly data: string;
+}
+
 /** Writes one generation's answer in a form. */
 export interface AnswerWriter {
+  /** The name of the event that tells an error; absent: it has none. */
+  readonly errorEvent?: string;
+  /** How many tokens the prompt has, before anything of a stream. */
+  prompt?(tokens: number): void;
   /** The first token of a whole answer has come. */
   begin(): void;
   /** The whole answer. @param responses one for each prompt */
   whole(responses: readonly GenerateResponse[]): unknown;
-  /** The events of a message of the stream, each the text behind `data: `. */
-  events(message: GenerateStreamResponse): readonly string[];
+  /** The events of how far the prompt has come, before all messages. */
+  progress?(requestId: string, progress: PromptProgress): readonly string[];
+  /** The events of a message of the stream; of one without a name the text behind `data: `. */
+  events(message: GenerateStreamResponse): readonly (string | NamedEvent)[];
   /** The events behind the last message. */
-  lastEvents(): readonly string[];
+  lastEvents(): readonly (string | NamedEvent)[];
 }
 
 /** How a protocol tells an error: the status and the body. */

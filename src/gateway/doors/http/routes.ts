@@ -3,12 +3,14 @@ import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
+import { MessagesAnswer } from './anthropic/messages-answer.js';
 import type { HttpContext } from './context.js';
-import { inTermsOf, llamaError, openAiError } from './errors.js';
+import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { LlamaAnswer } from './llama/answer.js';
+import { metrics } from './llama/metrics.js';
 import { health, props, slots } from './llama/routes.js';
 import { OpenAiAnswer } from './openai/answers.js';
 import { getModel, listModels } from './openai/routes.js';
@@ -30,6 +32,8 @@ export interface Route {
 const openAiForm: ErrorForm = (error) => openAiError(inTermsOf(error, FIELD_NAMES));
 const LLAMA_NAMES = new Map([...FIELD_NAMES, ['stop.max_tokens', 'n_predict'], ['output.logprobs', 'n_probs']]);
 const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES));
+const ANTHROPIC_NAMES = new Map([...FIELD_NAMES, ['stop.strings', 'stop_sequences']]);
+const anthropicForm: ErrorForm = (error) => anthropicError(inTermsOf(error, ANTHROPIC_NAMES));
 
 const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
 
@@ -62,11 +66,14 @@ export const ROUTES: readonly Route[] = [
   generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
   generating('/v1/completions', openAiForm, 'completion'),
   generating(/^\/completions?$/, llamaForm, 'llama'),
+  generating('/v1/messages', anthropicForm, 'messages'),
+  aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
   aboutText('/tokenize', llamaForm, 'tokenize'),
   aboutText('/detokenize', llamaForm, 'detokenize'),
   aboutText('/apply-template', llamaForm, 'template'),
   get('/props', llamaForm, props),
   get('/slots', llamaForm, slots),
+  get('/metrics', llamaForm, metrics),
   get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
   aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
 ];
@@ -99,17 +106,18 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
 async function read(
   kind: AnswerKind,
   exchange: Exchange,
-  { encoder }: HttpContext,
+  { encoder, defaults }: HttpContext,
 ): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
   const bytes = await exchange.body();
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
-    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes)));
+    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
   }
-  const { messages, form } = await encoder.readJson(kind, bytes, exchange.client);
+  const { messages, form } = await encoder.readJson(kind, bytes, defaults, exchange.client);
   return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
 }
 
 function writerOf(form: AnswerForm, facts: HttpContext['facts']): AnswerWriter {
+  if (form.kind === 'messages') return new MessagesAnswer(facts);
   return form.kind === 'llama' ? new LlamaAnswer(form, facts) : new OpenAiAnswer({ ...form, kind: form.kind }, facts);
 }
 

@@ -4,6 +4,7 @@ import { checkLimits, type LimitFacts, MAX_ANSWER_TEXT_BYTES } from '../../reque
 import { checkBegun, checkGeneration } from '../../request/validate.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
+import { countRequest } from './anthropic/messages-request.js';
 import { areIds, Fields } from './fields.js';
 import { parseJson, readGeneration } from './json-forms.js';
 import { conversationOf } from './openai/chat-request.js';
@@ -59,6 +60,13 @@ export const TEXT_ANSWERS = {
     if (message === undefined) throw new RocmForgeError('INTERNAL', 'a chat without a message');
     checkGeneration(message, facts);
     return { object: 'response.input_tokens', input_tokens: encodeInput(message.input, encoder).length };
+  },
+  /** Anthropic's `POST /v1/messages/count_tokens`. */
+  messagesTokens: (body, { facts, encoder }) => {
+    const [message] = countRequest(body).messages;
+    if (message === undefined) throw new RocmForgeError('INTERNAL', 'a chat without a message');
+    checkGeneration(message, facts);
+    return { input_tokens: encodeInput(message.input, encoder).length };
   },
 } satisfies Record<string, (body: unknown, tools: TextTools) => unknown>;
 

@@ -1,4 +1,5 @@
 import type { Usage } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../request/generation.js';
 
 /** Counts of a completion's tokens. */
 export interface TokenCounts {
@@ -18,10 +19,22 @@ export function countsOf(usage: Usage | undefined): TokenCounts {
   return { promptTokens, cachedTokens, tokens, proposed, accepted };
 }
 
+/** How far a prompt has come, as llama.cpp tells it. */
+export function progressOf({ total, cached, processed }: PromptProgress, ms: number): Readonly<Record<string, number>> {
+  return { total, cache: cached, processed, time_ms: Math.round(ms) };
+}
+
 /** How long an answer takes, as far as a door sees it: until the first token, and from it on. */
 export class Timings {
   private readonly began = performance.now();
+  private placedAt: number | undefined;
   private firstAt: number | undefined;
+
+  /** The prompt is computed from now on, as far as that is told; else it counts from the request on. @returns ms since */
+  place(now: number): number {
+    this.placedAt ??= now;
+    return now - this.placedAt;
+  }
 
   /** The first token has come. */
   begin(): void {
@@ -29,9 +42,11 @@ export class Timings {
   }
 
   /** As llama.cpp tells them: times in ms, rates by the second. */
-  told({ promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts): Readonly<Record<string, number>> {
-    const now = performance.now();
-    const promptMs = (this.firstAt ?? now) - this.began;
+  told(
+    { promptTokens, cachedTokens, tokens, proposed, accepted }: TokenCounts,
+    now = performance.now(),
+  ): Readonly<Record<string, number>> {
+    const promptMs = (this.firstAt ?? now) - (this.placedAt ?? this.began);
     const predictedMs = this.firstAt === undefined ? 0 : now - this.firstAt;
     const prompted = promptTokens - cachedTokens;
     const each = (count: number, ms: number) => (count === 0 ? 0 : ms / count);

@@ -63,6 +63,9 @@ export class Scheduler {
     cachedTokens: 0,
     discardedTokens: 0,
     lateMasks: 0,
+    steps: 0,
+    slices: 0,
+    drafts: 0,
     guesses: 0,
     acceptedGuesses: 0,
   };
@@ -226,6 +229,8 @@ export class Scheduler {
     if (slices.length === 0) return undefined;
     const plan: StepPlan = { stepId: ++this.steps, closes: this.slots.takeCloses(), opens, appends, slices };
     this.inFlight.push(plan);
+    this.counters.steps += 1;
+    this.counters.slices += slices.length;
     return plan;
   }
 
@@ -292,6 +297,7 @@ export class Scheduler {
     sequence.computed = position + right;
     sequence.scheduled = position + right;
     sequence.learn(right - 1, sampled.length - 1, looked);
+    this.counters.drafts += 1;
     this.counters.guesses += sampled.length - 1;
     this.counters.acceptedGuesses += right - 1;
     return right;

@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import { LoopBudget } from '../../../shared/loop-budget.js';
+import type { TemplateSettings } from '../../chat/chat-template.js';
 import { type DetokenizerOptions, detokenize } from '../../tokenizer/detokenizer.js';
 import { encodeInput, type PromptInput } from '../../tokenizer/prompt.js';
 import type { Tokenizer } from '../../tokenizer/tokenizer.js';
@@ -32,8 +33,7 @@ export interface EncodeServiceOptions {
   readonly tokenizer: Tokenizer;
   readonly hasChatTemplate: boolean;
   readonly facts: LimitFacts;
-  /** A chat template in place of the model file's. */
-  readonly chatTemplate?: string | undefined;
+  readonly template?: TemplateSettings | undefined;
   /** Threads, each with a tokenizer of its own (about 0.1 GB for 128,000 tokens), started when they are needed; default 2. */
   readonly threads?: number;
   /** How long a text, or a chat template, may take in its thread; default 10 s. */
@@ -57,13 +57,13 @@ export class EncodeService {
   readonly budget = new LoopBudget(INLINE_MS);
 
   constructor(private readonly options: EncodeServiceOptions) {
-    const { modelFile, facts, chatTemplate } = options;
+    const { modelFile, facts, template = {} } = options;
     this.inlineCharacters = options.inlineCharacters ?? INLINE_CHARACTERS;
     this.threads = new TextThreads({
       file: options.workerFile,
       modelFile,
       facts,
-      chatTemplate,
+      template,
       threads: options.threads ?? THREADS,
       jobTimeLimitMs: options.jobTimeLimitMs ?? JOB_TIME_LIMIT_MS,
       maxJobs: options.maxJobs ?? MAX_JOBS,
@@ -116,8 +116,13 @@ export class EncodeService {
   }
 
   /** Reads a large JSON request of a form. */
-  readJson(form: string, bytes: Uint8Array, requester: Requester): Promise<TextJobs['json']['output']> {
-    return this.threads.run('json', { form, bytes }, JOB_BYTES + bytes.length, requester);
+  readJson(
+    form: string,
+    bytes: Uint8Array,
+    defaults: object,
+    requester: Requester,
+  ): Promise<TextJobs['json']['output']> {
+    return this.threads.run('json', { form, bytes, defaults }, JOB_BYTES + bytes.length, requester);
   }
 
   /** Answers a JSON request of a form about a text, see {@link TextJobs}. */

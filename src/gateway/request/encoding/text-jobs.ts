@@ -1,5 +1,6 @@
 import type { ErrorReason } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import type { TemplateSettings } from '../../chat/chat-template.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import type { PromptInput } from '../../tokenizer/prompt.js';
 import type { LimitFacts } from '../limits.js';
@@ -29,7 +30,7 @@ export interface EncodeWorkerData {
   readonly openPaths: readonly string[];
   readonly facts: LimitFacts;
   /** In place of the model file's. */
-  readonly chatTemplate: string | undefined;
+  readonly template: TemplateSettings;
   /** What the model must be, see `contentIdentity`: a thread must not encode with another vocabulary. */
   readonly identity: string;
 }
@@ -45,9 +46,9 @@ export interface TextJobs {
   };
   /** The bytes of a JSON request of a form about a text to those of its answer: the door's business. */
   textAnswer: { readonly input: { readonly form: string; readonly bytes: Uint8Array }; readonly output: Uint8Array };
-  /** The bytes of a large JSON request of a form to the bytes of a GenerateStreamRequest for each prompt, and how it is answered: the door's business. */
+  /** The bytes of a large JSON request of a form to the bytes of a GenerateStreamRequest for each prompt, and how it is answered, with what it asks for where it does not say: the door's business. */
   json: {
-    readonly input: { readonly form: string; readonly bytes: Uint8Array };
+    readonly input: { readonly form: string; readonly bytes: Uint8Array; readonly defaults: object };
     readonly output: { readonly messages: readonly Uint8Array[]; readonly form: object };
   };
   /** The bytes of a large GenerateRequest or GenerateStreamRequest to what is made of them. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../../shared/errors.js';
+import type { TemplateSettings } from '../../chat/chat-template.js';
 import type { Caller } from '../context.js';
 import type { LimitFacts } from '../limits.js';
 import type { ModelFile } from '../model-file.js';
@@ -17,7 +18,7 @@ export interface TextThreadsOptions {
   readonly file: string;
   readonly modelFile: Pick<ModelFile, 'path' | 'openPaths' | 'identity' | 'check' | 'checkStamp'>;
   readonly facts: LimitFacts;
-  readonly chatTemplate: string | undefined;
+  readonly template: TemplateSettings;
   readonly threads: number;
   /** How long a job may take once a thread has begun it. */
   readonly jobTimeLimitMs: number;
@@ -182,11 +183,11 @@ class TextThread {
 
   start(): Worker {
     if (this.worker !== undefined) return this.worker;
-    const { file, modelFile, facts, chatTemplate } = this.options;
+    const { file, modelFile, facts, template } = this.options;
     if (!existsSync(file)) throw new RocmForgeError('INTERNAL', `${file} is missing; run "npm run build:ts"`);
     modelFile.check();
     const { path: modelPath, openPaths, identity } = modelFile;
-    const data: EncodeWorkerData = { modelPath, openPaths, identity, facts, chatTemplate };
+    const data: EncodeWorkerData = { modelPath, openPaths, identity, facts, template };
     const worker = new Worker(file, {
       workerData: data,
       name: 'encode',

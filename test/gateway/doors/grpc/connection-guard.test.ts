@@ -1,8 +1,9 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { ConnectionCalls } from '../../../../src/gateway/doors/grpc/call-guard.js';
 import { ConnectionGuard } from '../../../../src/gateway/doors/grpc/connection-guard.js';
+import { OpenFiles } from '../../../../src/gateway/doors/grpc/open-files.js';
 
 const MOST = 16;
 /** What {@link ConnectionGuard} sees of a socket. */
@@ -30,8 +31,8 @@ beforeEach(() => {
   guard = guardOf(MOST);
 });
 
-/** @param files that the process may have open */
-const guardOf = (maxConnections: number, files?: number): ConnectionGuard =>
+/** @param files that the doors of the process share */
+const guardOf = (maxConnections: number, files?: OpenFiles): ConnectionGuard =>
   new ConnectionGuard(
     { maxConnections, handshakeTimeoutMs: 1e9 },
     {
@@ -193,10 +194,65 @@ it('closes at once what is more than it holds', () => {
 });
 
 it.each([100, 200, 500, 1024, 1200])('of %d files those that are held and taken leave the executor’s', (files) => {
-  guard = guardOf(1024, files);
+  guard = guardOf(1024, new OpenFiles(1024, files));
   for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
   const held = Array.from({ length: 300 }, () => isHeld('127.0.0.1')).filter(Boolean).length;
   const taken = open(Array.from({ length: 1200 }, (_, i) => come(`127.0.1.${i % 100}`, WORKS)));
   expect(held + taken).toBe(Math.min(files - 80, 1024 + 256));
   expect(taken).toBeGreaterThanOrEqual((files - 80) / 2);
+});
+
+describe('two doors of one process', () => {
+  let files: OpenFiles;
+  let other: ConnectionGuard;
+  /** @param count files that the process may have open */
+  const doorsOf = (count: number): void => {
+    files = new OpenFiles(2 * 1024, count);
+    guard = guardOf(1024, files);
+    other = guardOf(1024, files);
+  };
+  /** What a door does, of the two. */
+  const at = <T>(door: ConnectionGuard, act: () => T): T => {
+    const before = guard;
+    guard = door;
+    try {
+      return act();
+    } finally {
+      guard = before;
+    }
+  };
+  const fill = (door: ConnectionGuard, network: string, manner: Manner) =>
+    at(door, () => Array.from({ length: 1200 }, (_, i) => come(`${network}.${i % 100}`, manner)));
+
+  it.each([100, 200, 500, 1024, 1200])('have the %d files of it together, those that are held among them', (count) => {
+    doorsOf(count);
+    const held = [guard, other].map((door) =>
+      at(door, () => {
+        for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
+        return Array.from({ length: 300 }, () => isHeld('127.0.0.1')).filter(Boolean).length;
+      }),
+    );
+    const taken = [open(fill(guard, '127.0.1', WORKS)), open(fill(other, '127.0.2', WORKS))];
+    const sum = (counts: readonly number[]) => counts.reduce((all, one) => all + one, 0);
+    expect(sum(held) + sum(taken)).toBe(count - 80);
+    expect(guard.open + other.open).toBe(sum(taken));
+  });
+
+  it('close what does nothing at one for who comes at the other', () => {
+    doorsOf(200);
+    const idle = fill(guard, '127.0.1', CALLED);
+    const all = open(idle);
+    expect(guard.open).toBe(all);
+    const { closed } = guard.counters;
+    for (let i = 0; i < 10; i++) at(other, () => expect(come(`127.0.9.${i}`, WORKS)).toBeDefined());
+    expect([open(idle), guard.open, other.open]).toEqual([all - 10, all - 10, 10]);
+    expect([guard.counters.closed, other.counters.closed]).toEqual([closed + 10, 0]);
+  });
+
+  it('do not let one peer have more than half of what they share', () => {
+    doorsOf(200);
+    const own = [guard, other].flatMap((door) => at(door, () => many(200, '127.0.0.1', WORKS)));
+    expect(open(own)).toBe(files.most / 2);
+    expect(at(other, () => come('127.0.0.2', WORKS))).toBeDefined();
+  });
 });

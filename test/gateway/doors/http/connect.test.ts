@@ -1,16 +1,12 @@
-import { create, createFileRegistry, type DescService, fromBinary } from '@bufbuild/protobuf';
-import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
+import type { DescService } from '@bufbuild/protobuf';
 import { Code, ConnectError, createClient, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, createGrpcWebTransport } from '@connectrpc/connect-node';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { readDescriptorSet } from '../../../../src/shared/grpc/descriptors.js';
 import { generate, request, startTestGateway, type TestGateway } from '../../../support/gateway.js';
-import { ask, baseOf } from '../../../support/http.js';
+import { API_SERVICE, apiRegistry, ask, baseOf } from '../../../support/http.js';
 
-const SERVICE = 'rocmforge.v1.InferenceService';
-const files = readDescriptorSet().map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
-const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: files }));
-const service = registry.getService(SERVICE) as DescService;
+const registry = apiRegistry();
+const service = registry.getService(API_SERVICE) as DescService;
 
 let server: TestGateway;
 beforeAll(async () => {
@@ -111,18 +107,18 @@ describe.each(TRANSPORTS)('%s', (_name, open) => {
 
 describe('a path of the service', () => {
   it('is asked with plain JSON', async () => {
-    const { status, json } = await ask(server.gateway, `/${SERVICE}/Tokenize`, { text: { text: 'Once upon' } });
+    const { status, json } = await ask(server.gateway, `/${API_SERVICE}/Tokenize`, { text: { text: 'Once upon' } });
     expect([status, json.tokenIds.length]).toEqual([200, 2]);
-    const refused = await ask(server.gateway, `/${SERVICE}/Generate`, { text: { text: 'x' }, n: 0 });
+    const refused = await ask(server.gateway, `/${API_SERVICE}/Generate`, { text: { text: 'x' }, n: 0 });
     expect(refused).toMatchObject({ status: 400, json: { code: 'invalid_argument', message: 'n must be at least 1' } });
   });
 
   it('refuses what is unknown or too large by name', async () => {
-    const unknown = await ask(server.gateway, `/${SERVICE}/Generate`, { text: { text: 'x' }, temprature: 1 });
+    const unknown = await ask(server.gateway, `/${API_SERVICE}/Generate`, { text: { text: 'x' }, temprature: 1 });
     expect(unknown).toMatchObject({ status: 400 });
     expect(unknown.json.message).toContain('temprature');
-    const large = await ask(server.gateway, `/${SERVICE}/Generate`, { text: { text: 'x'.repeat(300_000) } });
+    const large = await ask(server.gateway, `/${API_SERVICE}/Generate`, { text: { text: 'x'.repeat(300_000) } });
     expect(large).toMatchObject({ status: 429, json: { code: 'resource_exhausted' } });
-    expect((await ask(server.gateway, `/${SERVICE}/Dance`, {})).status).toBe(404);
+    expect((await ask(server.gateway, `/${API_SERVICE}/Dance`, {})).status).toBe(404);
   });
 });

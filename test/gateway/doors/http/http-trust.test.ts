@@ -96,6 +96,32 @@ describe('a credential that is demanded', () => {
   });
 
   it.each([
+    [undefined, true],
+    [tokenFile, true],
+    [undefined, false],
+  ])('lets pages of listed origins ask, with a token (%s) or without, and no others', async (file, isLocalTaken) => {
+    const listed = ['https://chat.example', ...(isLocalTaken ? ['localhost'] : [])];
+    server = await startFakeGateway({ httpListen: '127.0.0.1:0', corsOrigins: listed, tokenFile: file });
+    const { gateway } = server;
+    const answers = async (origin: string) => {
+      const asked = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' };
+      const before = await ask(gateway, '/v1/models', undefined, { method: 'OPTIONS', headers: { origin, ...asked } });
+      expect([before.status, before.headers.get('vary')]).toEqual([200, 'origin']);
+      const name = 'access-control-allow-origin';
+      const after = await ask(gateway, '/v1/models', undefined, { headers: { origin } });
+      expect(after.headers.get(name)).toBe(before.headers.get(name));
+      return before.headers.get(name);
+    };
+    expect(await answers('https://chat.example')).toBe('https://chat.example');
+    for (const own of ['http://localhost', 'http://127.0.0.1:3000', 'https://[::1]:3000']) {
+      expect(await answers(own)).toBe(isLocalTaken ? own : null);
+    }
+    for (const other of ['https://evil.example', 'http://notlocalhost', 'http://localhost.evil.example', 'null']) {
+      expect(await answers(other)).toBe(null);
+    }
+  });
+
+  it.each([
     ['Connect', createConnectTransport],
     ['gRPC-Web', createGrpcWebTransport],
   ])('is missed by %s in its own form, with its details, whatever the body', async (_name, transport) => {

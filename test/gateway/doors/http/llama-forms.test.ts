@@ -12,6 +12,7 @@ beforeAll(async () => {
   plain = await startTestGateway('models/demo.gguf', { httpListen: '127.0.0.1:0' });
   named = await startTestGateway('models/demo.gguf', {
     ...{ httpListen: '127.0.0.1:0', httpPage: false, httpSlots: true, maxSequences: 3 },
+    ...{ httpMetrics: true, httpVerbose: true },
     ...{ modelName: 'code', modelAlias: ['fim', 'tiny'], modelTag: ['small'], seed: 42n },
   });
 });
@@ -42,6 +43,66 @@ describe('what a gateway tells of itself', () => {
     }
     expect(busy).toBe(1);
     expect((await answer).status).toBe(200);
+  });
+
+  it('tells metrics by llama.cpp’s names where it was started so', async () => {
+    expect(await ask(plain.gateway, '/metrics')).toMatchObject({
+      status: 501,
+      json: { error: { type: 'not_supported_error', reason: 'SWITCHED_OFF' } },
+    });
+    const metrics = async () => {
+      const { status, text, headers } = await ask(named.gateway, '/metrics');
+      expect(status).toBe(200);
+      expect(Number(headers.get('process-start-time-unix'))).toBeGreaterThan(1e9);
+      return (name: string) => Number(new RegExp(`^llamacpp:${name} (.+)$`, 'm').exec(text)?.[1]);
+    };
+    const before = await metrics();
+    const sums = { computed: 0, cached: 0, generated: 0 };
+    const prompt = 'Once upon a time there was a fox who lived in the woods and had no friends at all.'.repeat(3);
+    for (let i = 0; i < 2; i++) {
+      const { json } = await ask(named.gateway, '/completion', JSON.stringify({ prompt, n_predict: 8 }));
+      sums.computed += json.timings.prompt_n;
+      sums.cached += json.timings.cache_n;
+      sums.generated += json.timings.predicted_n;
+    }
+    expect(sums.cached).toBeGreaterThan(0);
+    const then = await metrics();
+    const grown = (name: string) => then(name) - before(name);
+    expect(grown('prompt_tokens_total')).toBe(sums.computed);
+    expect(grown('prompt_tokens_cached_total')).toBe(sums.cached);
+    expect(grown('tokens_predicted_total')).toBe(sums.generated);
+    expect(grown('n_decode_total')).toBeGreaterThan(1);
+    expect(grown('prompt_seconds_total')).toBeGreaterThan(0);
+    expect(grown('tokens_predicted_seconds_total')).toBeGreaterThan(0);
+    expect(then('predicted_tokens_seconds')).toBeGreaterThan(0);
+    expect(then('n_busy_slots_per_decode')).toBeGreaterThanOrEqual(1);
+    expect([then('requests_processing'), then('requests_deferred')]).toEqual([0, 0]);
+  });
+
+  it('tells the prompt of chats where it was started so, of large ones, too, and not where a request says no', async () => {
+    const told = async ({ gateway }: TestGateway, more: object, content = user.content) => {
+      const body = JSON.stringify({ messages: [{ role: 'user', content }], max_tokens: 1, ...more });
+      const { status, json } = await ask(gateway, CHAT, body);
+      expect(status).toBe(200);
+      return json.__verbose?.prompt as string | undefined;
+    };
+    expect(await told(named, {})).toContain(user.content);
+    const variables = { chat_template_kwargs: { unused: 'x'.repeat(40_000) } };
+    expect(await told(named, variables)).toContain(user.content);
+    expect(await told(named, { verbose: false })).toBeUndefined();
+    expect(await told(plain, {})).toBeUndefined();
+    expect(await told(plain, { verbose: true })).toContain(user.content);
+  });
+
+  it('says that an answer is cut where the context is full before it is over', async () => {
+    const { json: props } = await ask(plain.gateway, '/props');
+    const context: number = props.default_generation_settings.n_ctx;
+    const prompt = Array.from({ length: context - 8 }, () => 5);
+    const complete = async (n: number) =>
+      (await ask(plain.gateway, '/completion', JSON.stringify({ prompt, n_predict: n, ignore_eos: true }))).json;
+    expect(await complete(-1)).toMatchObject({ truncated: true, tokens_predicted: 8, stop_type: 'limit' });
+    expect(await complete(8)).toMatchObject({ truncated: false, tokens_predicted: 8, stop_type: 'limit' });
+    expect(await complete(4)).toMatchObject({ truncated: false, tokens_predicted: 4, stop_type: 'limit' });
   });
 
   it('has no page where it was started without one', async () => {

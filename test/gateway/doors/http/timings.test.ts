@@ -26,6 +26,38 @@ it.each(['/completion', '/v1/completions'])(
   },
 );
 
+it.each([
+  ['/completion', (prompt: string) => ({ prompt, n_predict: 2 })],
+  ['/v1/completions', (prompt: string) => ({ prompt, max_tokens: 2 })],
+  ['/v1/chat/completions', (content: string) => ({ messages: [{ role: 'user', content }], max_tokens: 2 })],
+])('%s tells how far a prompt has come where it is asked to: what is cached, then each step', async (path, bodyOf) => {
+  const model = { chatTemplate: '{{ messages[0].content }}' };
+  const small = await startFakeGateway({ httpListen: '127.0.0.1:0', maxStepTokens: 16, model });
+  try {
+    const told = async (return_progress: boolean) => {
+      const asked = { ...bodyOf('the fox '.repeat(24)), stream: true, ignore_eos: true, return_progress };
+      const { status, text } = await ask(small.gateway, path, { ...asked, timings_per_token: true });
+      expect(status).toBe(200);
+      const events = eventsOf(text).filter((event) => event !== '[DONE]');
+      return events.map((event) => JSON.parse(event));
+    };
+    const first = (await told(true)).filter(({ prompt_progress }) => prompt_progress !== undefined);
+    const { total } = first[0].prompt_progress;
+    expect(total).toBeGreaterThan(32);
+    const steps = Array.from({ length: Math.ceil(total / 16) + 1 }, (_, i) => Math.min(16 * i, total));
+    expect(first.map(({ prompt_progress: { processed } }) => processed)).toEqual(steps);
+    expect(first.every(({ prompt_progress: { cache, total: of } }) => cache === 0 && of === total)).toBe(true);
+    const again = (await told(true)).filter(({ prompt_progress }) => prompt_progress !== undefined);
+    const [{ cache, processed }] = again.map(({ prompt_progress }) => prompt_progress);
+    expect([cache, processed]).toEqual([16 * Math.floor((total - 1) / 16), cache]);
+    expect(again.at(-1).prompt_progress).toMatchObject({ cache, processed: total });
+    const none = await told(false);
+    expect(none.some(({ prompt_progress }) => prompt_progress !== undefined)).toBe(false);
+  } finally {
+    await small.stop();
+  }
+});
+
 it('guesses are counted as each form has words for them, and on gRPC with the times', async () => {
   const repeating = Array.from({ length: 64 }, (_, i) => 262 + (i % 4));
   const guessing = await startFakeGateway({ httpListen: '127.0.0.1:0', script: repeating });

@@ -7,9 +7,10 @@ import {
   type StopMatch,
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../../request/generation.js';
 import { Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
-import { countsOf, Timings, type TokenCounts } from '../timings.js';
+import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 
 /** What the end of a completion tells, wherever it comes from. */
 interface End extends TokenCounts {
@@ -57,6 +58,17 @@ export class LlamaAnswer implements AnswerWriter {
         promptText,
       }),
     );
+  }
+
+  progress(_requestId: string, progress: PromptProgress): readonly string[] {
+    const now = performance.now();
+    const ms = this.timings.place(now);
+    if (!this.form.returnProgress) return [];
+    const { processed: promptTokens, cached: cachedTokens } = progress;
+    const counts = { ...countsOf(undefined), promptTokens, cachedTokens };
+    const timings = this.form.timingsPerToken ? { timings: this.timings.told(counts, now) } : {};
+    const told = { index: 0, content: '', tokens: [], stop: false, prompt_progress: progressOf(progress, ms) };
+    return [JSON.stringify({ ...told, ...timings })];
   }
 
   events({ event }: GenerateStreamResponse): readonly string[] {
@@ -132,13 +144,19 @@ export class LlamaAnswer implements AnswerWriter {
       tokens_evaluated: end.promptTokens,
       tokens_cached: end.promptTokens + end.tokens,
       has_new_line: content.includes('\n'),
-      // A prompt that does not fit is refused, never cut.
-      truncated: false,
+      // A prompt that does not fit is refused, never cut: an answer is, where the context is full before it is over.
+      truncated: this.isCut(end),
       stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
       stopping_word: match?.$case === 'stopString' ? match.value : '',
       generation_settings: { ...this.settings(), seed: end.seed },
       timings: this.timings.told(end),
     };
+  }
+
+  private isCut({ finishReason, promptTokens, tokens }: End): boolean {
+    const most = Number(this.form.settings?.n_predict ?? -1);
+    const isFull = promptTokens + tokens >= this.facts.contextLength;
+    return finishReason === FinishReason.LENGTH && isFull && (most < 0 || tokens < most);
   }
 
   /** Where the end of the text is ignored, its tokens are biased away, as llama.cpp tells it: `null` is minus infinity. */

@@ -74,12 +74,12 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   fields.only('n_cmpl', 1);
   for (const [name, off] of Object.entries(OFF)) fields.only(name, off);
   for (const name of OF_THOSE) fields.any(name);
-  fields.only('return_progress', false);
   // Where and how something is computed, which changes nothing that is answered.
   fields.passOver('cache_prompt', 'id_slot', 'n_discard', 'n_indent', 'user');
   fields.notBuilt('samplers', 'lora', 't_max_predict_ms', 'repeat_last_n', 'min_keep');
   const responseFields = fields.strings('response_fields');
   const includeTokens = fields.boolean('return_tokens') ?? false;
+  const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
@@ -87,7 +87,7 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   const settings = settingsOf(message, { n_predict: most ?? -1, n_probs: likeliest, stream: isStream });
   // None named are all.
   const wanted = responseFields?.length ? { responseFields } : {};
-  return { messages, form: { ...form, timingsPerToken, settings, ...wanted } };
+  return { messages, form: { ...form, timingsPerToken, returnProgress, settings, ...wanted } };
 }
 
 /** What a request is sampled with, by llama.cpp's names. The seed is told by the answer, where it is drawn. */

@@ -7,8 +7,9 @@ import {
   type GenerateStreamResponse,
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import type { PromptProgress } from '../../../request/generation.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
-import { countsOf, Timings, type TokenCounts } from '../timings.js';
+import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 import { deltaOf, messageOf } from './chat-turn.js';
 import { CompletionLogprobs, chatLogprobs } from './logprobs.js';
 
@@ -105,6 +106,13 @@ export class OpenAiAnswer implements AnswerWriter {
       timings: this.timings.told(counts),
       ...verbose(responses[0]?.promptText),
     };
+  }
+
+  progress(requestId: string, progress: PromptProgress): readonly string[] {
+    const ms = this.timings.place(performance.now());
+    if (!this.form.returnProgress) return [];
+    if (this.head === '') this.head = this.headOf(requestId);
+    return [`${this.head}],"prompt_progress":${JSON.stringify(progressOf(progress, ms))}}`];
   }
 
   events({ requestId, event }: GenerateStreamResponse): readonly string[] {

@@ -1,6 +1,6 @@
 import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Fields } from '../fields.js';
-import type { JsonGeneration } from '../request.js';
+import type { FormDefaults, JsonGeneration } from '../request.js';
 import { maxTokensOf, messageOf, samplingOf, stopOf } from '../sampling-fields.js';
 import { streamOf } from './stream-fields.js';
 import { toolChoiceOf, toolsOf } from './tool-fields.js';
@@ -10,7 +10,7 @@ import { toolChoiceOf, toolsOf } from './tool-fields.js';
  *
  * @throws RocmForgeError `INVALID_FIELD` or `NOT_IMPLEMENTED`, naming the field
  */
-export function chatRequest(body: unknown): JsonGeneration {
+export function chatRequest(body: unknown, defaults: FormDefaults): JsonGeneration {
   const fields = new Fields(body);
   const isAsked = fields.boolean('logprobs') ?? false;
   const top = fields.integer('top_logprobs', 0, 20);
@@ -27,7 +27,7 @@ export function chatRequest(body: unknown): JsonGeneration {
     },
     sampling: samplingOf(fields),
     stop: stopOf(fields, maxTokensOf(fields, 'max_completion_tokens', 'max_tokens', 'n_predict')),
-    output: { logprobs, promptText: fields.boolean('verbose') ?? false },
+    output: { logprobs, promptText: fields.boolean('verbose') ?? defaults.verbose },
   });
   fields.only('function_call', 'none');
   fields.only('store', false);
@@ -38,13 +38,23 @@ export function chatRequest(body: unknown): JsonGeneration {
   fields.notBuilt('functions', 'audio', 'prediction', 'web_search_options', 'reasoning_effort', 'verbosity');
   fields.notBuilt('moderation', 'prompt_cache_options', 'prompt_cache_retention');
   const { isStream, includeUsage } = streamOf(fields);
+  const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   // Where something is computed, which changes nothing that is answered.
   fields.passOver('cache_prompt', 'id_slot');
   fields.end();
   return {
     messages: [message],
-    form: { kind: 'chat', isStream, includeUsage, includeTokens: false, logprobs, echo: false, timingsPerToken },
+    form: {
+      kind: 'chat',
+      isStream,
+      includeUsage,
+      includeTokens: false,
+      logprobs,
+      echo: false,
+      timingsPerToken,
+      returnProgress,
+    },
   };
 }
 

@@ -30,12 +30,13 @@ export function completionRequest(body: unknown): JsonGeneration {
   if (fields.string('suffix')) fields.notBuilt('suffix');
   fields.passOver('user');
   const { isStream, includeUsage } = streamOf(fields);
+  const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   fields.passOver('cache_prompt', 'id_slot');
   const messages = perPrompt(message, inputs, { fields, isStream });
   fields.end();
   const form = { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } as const;
-  return { messages, form: { ...form, timingsPerToken } };
+  return { messages, form: { ...form, timingsPerToken, returnProgress } };
 }
 
 /** The most prompts of a request. */

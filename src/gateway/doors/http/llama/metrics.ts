@@ -1,0 +1,87 @@
+import { Counter, Gauge, Registry } from 'prom-client';
+import { RocmForgeError } from '../../../../shared/errors.js';
+import type { ReplicaCounts } from '../../../replica/replica.js';
+import type { CompletionTotals } from '../../../request/completion-totals.js';
+import type { HttpContext } from '../context.js';
+import type { Exchange } from '../exchange.js';
+
+/** What is counted, as far as llama.cpp has names for it. */
+export interface LlamaCounts {
+  completions(): Readonly<CompletionTotals>;
+  replicas(): ReplicaCounts;
+}
+
+type Read = (completions: Readonly<CompletionTotals>, replicas: ReplicaCounts) => number;
+
+const rate = (count: number, us: number): number => (us === 0 ? 0 : (1e6 * count) / us);
+
+/** Of all completions that have ended, and of all steps; rates are over all of their time. */
+const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: string, help: string, read: Read])[] = [
+  [Counter, 'prompt_tokens_total', 'Tokens of prompts that were computed', (all) => all.promptTokens],
+  [Counter, 'prompt_tokens_cached_total', 'Tokens of prompts that were found computed', (all) => all.cachedTokens],
+  [Counter, 'prompt_seconds_total', 'Time of prompts', (all) => all.prefillUs / 1e6],
+  [Counter, 'tokens_predicted_total', 'Tokens generated', (all) => all.completionTokens],
+  [Counter, 'tokens_predicted_seconds_total', 'Time of generation', (all) => all.decodeUs / 1e6],
+  [Counter, 'n_tokens_max', 'Tokens of the longest sequence', (all) => all.mostTokens],
+  [Counter, 'n_decode_total', 'Steps', (_, { steps }) => steps],
+  [Counter, 'spec_decode_num_drafts_total', 'Times that tokens were guessed at', (_, { drafts }) => drafts],
+  [Counter, 'spec_decode_num_draft_tokens_total', 'Tokens guessed at', (_, { guesses }) => guesses],
+  [
+    Counter,
+    'spec_decode_num_accepted_tokens_total',
+    'Guesses that were right',
+    (_, { acceptedGuesses }) => acceptedGuesses,
+  ],
+  [
+    Gauge,
+    'prompt_tokens_seconds',
+    'Tokens of prompts a second of their time',
+    (all) => rate(all.promptTokens, all.prefillUs),
+  ],
+  [
+    Gauge,
+    'predicted_tokens_seconds',
+    'Tokens generated a second of their time',
+    (all) => rate(all.completionTokens, all.decodeUs),
+  ],
+  [Gauge, 'requests_processing', 'Sequences with a slot', (_, { running }) => running],
+  [Gauge, 'requests_deferred', 'Sequences that wait for a slot', (_, { waiting }) => waiting],
+  [
+    Gauge,
+    'n_busy_slots_per_decode',
+    'Sequences of a step, on average',
+    (_, { steps, slices }) => (steps === 0 ? 0 : slices / steps),
+  ],
+];
+
+/** llama.cpp's metrics of what is counted, to be rendered for each who asks. */
+export function llamaRegistry({ completions, replicas }: LlamaCounts): Registry {
+  const registry = new Registry();
+  for (const [Kind, name, help, read] of METRICS) {
+    new Kind({
+      name: `llamacpp:${name}`,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(read(completions(), replicas()));
+      },
+    });
+  }
+  return registry;
+}
+
+/**
+ * llama.cpp's `GET /metrics`, by its names.
+ *
+ * @throws RocmForgeError `SWITCHED_OFF`
+ */
+export async function metrics(exchange: Exchange, { llamaMetrics, started }: HttpContext): Promise<void> {
+  if (llamaMetrics === undefined) {
+    throw new RocmForgeError('SWITCHED_OFF', 'metrics are told where the gateway is started with --http-metrics', {
+      field: 'path',
+    });
+  }
+  exchange.response.setHeader('Process-Start-Time-Unix', started);
+  exchange.text(await llamaMetrics.metrics(), llamaMetrics.contentType);
+}

@@ -1,0 +1,79 @@
+import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
+import type { HttpOptions } from './doors/http/http-server.js';
+import type { SupervisorOptions } from './replica/link/supervisor.js';
+import type { TrustOptions } from './trust/trust.js';
+
+/** Element types of a KV cache, as options and as the protocol name them. */
+export const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0: KvCacheType.Q8_0 } as const;
+
+/** How a gateway is started. */
+export interface GatewayOptions extends HttpOptions, TrustOptions {
+  readonly model: string;
+  readonly modelName?: string | undefined;
+  /** Whether requests may call the model as they like; default: no. */
+  readonly anyModelName?: boolean | undefined;
+  /** Other names by which requests may call the model. */
+  readonly modelAlias?: readonly string[] | undefined;
+  /** The seed of requests that give none; default: one is drawn for each. */
+  readonly seed?: bigint | undefined;
+  /** A file with a chat template that takes the place of the model file's. */
+  readonly chatTemplate?: string | undefined;
+  /** A JSON object of variables for the chat template, of requests that give none of the name. */
+  readonly chatTemplateKwargs?: string | undefined;
+  /** Whether chat templates are told the date; default: no. */
+  readonly templateDate?: boolean | undefined;
+  /** How the model writes calls and reasoning; default: what its chat template says. */
+  readonly toolParser?: ToolParser | undefined;
+  readonly reasoningParser?: ReasoningParser | 'none' | undefined;
+  /** `HOST:PORT` or `unix:PATH`. */
+  readonly listen: string;
+  readonly executor: SupervisorOptions['executor'];
+  readonly maxContext?: number | undefined;
+  /** 0: as the executor chooses for its device. */
+  readonly maxSequences: number;
+  /** 0: as the executor chooses for its device. */
+  readonly maxStepTokens: number;
+  /** 0: room for the context × sequences. */
+  readonly kvMemoryBytes: number;
+  /** Of recurrent states, for the prefix cache; default: as the executor chooses for its device. */
+  readonly stateSnapshots?: number | undefined;
+  readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
+  readonly pipelineDepth: number;
+  readonly prefixCache: boolean;
+  /** How next tokens are guessed at; default by what was said before. */
+  readonly speculate?: 'lookup' | 'off' | undefined;
+  /** Tokens of a completion that a stream gets together, after its first; default 1. */
+  readonly streamInterval?: number | undefined;
+  /** See `ReplicaOptions` of `replica/replica.ts`. */
+  readonly checkEveryStep?: boolean | undefined;
+  readonly pauseLimitMs?: number | undefined;
+  readonly stepTimeoutMs: number;
+  readonly maxQueuedRequests: number;
+  readonly maxQueuedTokens: number;
+  readonly maxQueuedRequestsPerPeer?: number | undefined;
+  /** The highest priority that a request may have; default 0. */
+  readonly maxPriority?: number | undefined;
+  readonly maxRestarts: number;
+  /** How long an executor's load may go without progress; default 2 min. */
+  readonly loadTimeoutMs?: number | undefined;
+  /** Folder that keeps the last faults; absent: they are logged alone. */
+  readonly stateFolder?: string | undefined;
+  /** `HOST:PORT` or `unix:PATH` of the HTTP door; absent: there is none. */
+  readonly httpListen?: string | undefined;
+  /** What the HTTP door tells the model's tags to be. */
+  readonly modelTag?: readonly string[] | undefined;
+  /** Whether the HTTP door serves its page; default true. */
+  readonly httpPage?: boolean | undefined;
+  /** Whether it serves `/slots`, which tell anybody who may call how many are served; default false. */
+  readonly httpSlots?: boolean | undefined;
+  /** Whether it serves `/metrics` by llama.cpp's names; default false. */
+  readonly httpMetrics?: boolean | undefined;
+  /** Whether its answers to chats tell the prompt as it was rendered where requests do not say; default false. */
+  readonly httpVerbose?: boolean | undefined;
+  /** Where spans of requests are sent, by OTLP over HTTP; absent: to whatever SDK is registered. */
+  readonly otlpEndpoint?: string | undefined;
+  /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
+  readonly metricsListen?: string | undefined;
+  readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
+}
