@@ -1,12 +1,13 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { KvCacheType } from '../executor/kernels/index.js';
 
-/** A whole number of at least `least`. */
-export function wholeNumber(least: number): (text: string) => number {
+/** A whole number from `least` on, up to `most`. */
+export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY): (text: string) => number {
+  const where = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} up`;
   return (text) => {
     const value = Number(text);
-    if (!Number.isInteger(value) || value < least)
-      throw new InvalidArgumentError(`not a whole number from ${least} up`);
+    if (!Number.isInteger(value) || value < least || value > most)
+      throw new InvalidArgumentError(`not a whole number ${where}`);
     return value;
   };
 }

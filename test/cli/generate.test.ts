@@ -131,6 +131,12 @@ describe('the command line', () => {
     expect(stderr).toContain("error: unknown option '--no-such-thing'");
   });
 
+  it('refuses more steps under way than the executor and its late masks are built for', async () => {
+    const { code, stderr } = await rocmforge('serve', '--model', model, '--pipeline-depth', '3');
+    expect(code).toBe(1);
+    expect(stderr).toContain('not a whole number from 1 to 2');
+  });
+
   it.each([
     ['rocmforge ', /\bgenerate\b.*\bdoctor\b|\bdoctor\b.*\bgenerate\b/],
     ['rocmforge gen', /^generate$/],
