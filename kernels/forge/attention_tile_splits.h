@@ -14,11 +14,18 @@ namespace forge {
 constexpr int OWN_KEYS = KEY_TILES / WAVES;
 static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 
+// q, k and v as they are multiplied: q turned, k and v in the cache. What else they may be says so by a `begin_row`,
+// which all threads of a block call before they read the cache, and a `query_piece` of its own.
+struct Prepared {};
+template <int HEAD_DIM, class T>
+DEVICE void begin_row(const Prepared&, const float*, const TileCache<T>&, int, int, int) {}
+DEVICE Piece query_piece(const Prepared&, const float* head, int p, int) { return to_piece(head + p * PIECE); }
+
 // Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not
 // written.
-template <int HEAD_DIM, class T>
-DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
-                                 const T* __restrict v_cache, float* __restrict parts,
+template <int HEAD_DIM, class T, class Row>
+DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* __restrict qkv,
+                                 const T* __restrict k_cache, const T* __restrict v_cache, float* __restrict parts,
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads,
                                  int head_tiles, int splits, float scale) {
@@ -33,6 +40,9 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   SHARED(Piece, query_strips, (STRIPS * QUERY_STRIP));
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
   SHARED(float, largest, (KEY_TILES * TILE));
+
+  const float* vectors = qkv + static_cast<size_t>(row) * (heads + 2 * kv_heads) * HEAD_DIM;
+  begin_row<HEAD_DIM>(prepared, vectors, cache, heads, position, split);
 
   const bool is_first_of_query = lane_id() / QUERY_LANE_STEP % QUERY_LANES == 0;
   KeyRange ranges[QUERIES_HELD];
@@ -61,8 +71,9 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     start_values<HEAD_DIM>(ways[s], values + s * VALUE_STRIP, cache, start, s * STRIP);
   }
   fetch_group();
-  const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
-  bring_queries<HEAD_DIM, 1>(query_strips, queries, [&](int i) { return q + i * HEAD_DIM; });
+  const float* q = vectors + (kv_head * group + first_head) * HEAD_DIM;
+  bring_query_pieces<HEAD_DIM, 1>(query_strips, queries,
+                                  [&](int i, int p) { return query_piece(prepared, q + i * HEAD_DIM, p, position); });
   block_sync();
 
   TileSum scores[OWN_KEYS];
@@ -141,16 +152,16 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
 
 }  // namespace forge
 
-#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                  \
-  KERNEL_RESIDENT(                                                                                                  \
-      forge::STREAM_BLOCKS, name,                                                                                   \
-      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                     \
-      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */        \
-      const type* __restrict v_cache, /* the same */                                                                \
-      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */             \
-      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                    \
-      const int32_t* __restrict slots,                                            /* [slots, slot_words] */         \
-      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                           \
-    forge::attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots, \
-                                          slot_words, heads, kv_heads, head_tiles, splits, scale);                  \
+#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                    \
+  KERNEL_RESIDENT(                                                                                                    \
+      forge::STREAM_BLOCKS, name,                                                                                     \
+      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                       \
+      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */          \
+      const type* __restrict v_cache, /* the same */                                                                  \
+      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */               \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                      \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */           \
+      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                             \
+    forge::attention_tile_split<head_dim>(BLOCK_INDEX, forge::Prepared{}, qkv, k_cache, v_cache, parts, row_position, \
+                                          row_slot, slots, slot_words, heads, kv_heads, head_tiles, splits, scale);   \
   }

@@ -10,11 +10,19 @@ import {
   output,
 } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { roundings, type Tolerance } from '../device/tolerance.js';
+import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
-import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
-import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
+import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
+import {
+  HEAD_DIMS,
+  KV_Q8_HEAD_DIMS,
+  type KvCacheType,
+  pagedCache,
+  qkvOf,
+  readCache,
+  rowArguments,
+} from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
@@ -123,6 +131,38 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     tolerance: TILE_TOLERANCE,
   });
 
+/** {@link attentionTileSplit} of one row whose q is not turned yet, and whose key and value are not in the cache. */
+export const attentionTileSplitTurned = (headDim: number) =>
+  defineKernel({
+    name: `attention_tile_split_turned_f16_d${headDim}`,
+    source: 'attention_tile_split_turned.hip',
+    on: 'portable',
+    summary: 'rope_kv_append, then attention_tile_split, of one row',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      pagedCache('k_cache', 'f16', `${headDim}`, 16),
+      pagedCache('v_cache', 'f16', `${headDim}`, 16),
+      input('cosine', 'f32', 'max_position', 'half_rotary'),
+      input('sine', 'f32', 'max_position', 'half_rotary'),
+      inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_tiles'),
+      i32('splits'),
+      i32('rotary'),
+      i32('adjacent'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [
+      ['heads', 'kv_heads'],
+      ['rotary', '2'],
+    ],
+    order: ORDER.chunks,
+    tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
+  });
+
 /**
  * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
  * positions of one slot; at most {@link attentionTileRows}.
@@ -226,6 +266,17 @@ export interface AttentionCounts {
   readonly tiles: StepCount;
 }
 
+/** How a row's q and k are turned where it is attended to, in steps of one row. */
+export interface TurnedAlone {
+  readonly values: Pick<
+    ValuesOf<ReturnType<typeof attentionTileSplitTurned>>,
+    'cosine' | 'sine' | 'rotary' | 'adjacent'
+  >;
+  readonly dims: { readonly max_position: number; readonly half_rotary: number };
+  readonly alone: LaunchCondition;
+  readonly others: LaunchCondition;
+}
+
 /**
  * Attention of a step's rows on matrix units: few rows are split over many blocks, and many share the keys and values of
  * their sequence. A row's bits are the same in either form.
@@ -238,16 +289,18 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
-  attended?: AttendedForm,
+  { attended, turned }: { readonly attended?: AttendedForm | undefined; readonly turned?: TurnedAlone | undefined },
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
   const tokens = { ...counts.splitRows, max: rows };
-  launch(
-    attentionTileSplit(type, headDim),
-    { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits },
-    { ...dims, tokens, splits: counts.splits },
-  );
+  const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
+  const sizes = { ...dims, tokens, splits: counts.splits };
+  launch(attentionTileSplit(type, headDim), split, sizes, turned?.others);
+  if (turned !== undefined) {
+    const { values: angles, dims: tables, alone } = turned;
+    launch(attentionTileSplitTurned(headDim), { ...split, ...angles }, { ...sizes, ...tables }, alone);
+  }
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
   launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits });
@@ -255,14 +308,15 @@ export function launchAttentionTile(
   const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
   launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
   // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
-  const split = { count: counts.splitRows, atMost: 0 };
-  if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, split);
+  const unsplit = { count: counts.splitRows, atMost: 0 };
+  if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, unsplit);
 }
 
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   ...TILE_HEAD_DIMS.map(attentionWide),
+  ...TILE_HEAD_DIMS.map(attentionTileSplitTurned),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
   ),

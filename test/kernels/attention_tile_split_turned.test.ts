@@ -1,0 +1,67 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import {
+  ATTENTION_SPLIT,
+  attentionTileSplit,
+  attentionTileSplitTurned as contractOf,
+  headTiles,
+  ropeKvAppend,
+} from '../../src/executor/kernels/index.js';
+import { attentionTileSplitTurned } from './reference/attention_tile_split_turned.js';
+import { ropeTables } from './reference/rope.js';
+import { PagedStep, tileCases } from './support/paged-cases.js';
+import { expectParts, UNTOUCHED } from './support/split-parts.js';
+import { onEachTileTarget } from './support/targets.js';
+
+onEachTileTarget('attention_tile_split_turned', (target) => {
+  it('is rope_kv_append and attention_tile_split in one, to the bit', () =>
+    target.check(
+      fc.tuple(tileCases(target.simulated ? 280 : 300), fc.constantFrom(1, 0.5, 0.25), fc.boolean()),
+      async ([shape, rotaryShare, isAdjacent]) => {
+        const { headDim, group } = shape;
+        const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
+        const { cache, qkv, scale, heads, placement, dimensions } = step;
+        const rotary = headDim * rotaryShare;
+        const angles = { ...ropeTables(Math.max(...shape.lengths), rotary), rotary, adjacent: Number(isAdjacent) };
+        const turning = { ...dimensions, max_position: Math.max(...shape.lengths), half_rotary: rotary / 2 };
+        const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
+        const parts = () => new Float32Array(heads * splits * (headDim + 2)).fill(UNTOUCHED);
+        const attended = { ...placement, scale, splits, head_tiles: headTiles(group) };
+        const together = await target.launch(
+          contractOf(headDim),
+          { ...attended, ...angles, qkv, k_cache: cache.k.slice(), v_cache: cache.v.slice(), parts: parts() },
+          turning,
+        );
+        const appended = await target.launch(
+          ropeKvAppend('f16'),
+          {
+            ...{ ...placement, ...angles, head_dim: headDim },
+            ...{ qkv: qkv.slice(), k_cache: cache.k.slice(), v_cache: cache.v.slice() },
+          },
+          turning,
+        );
+        const turned = appended.qkv as Float32Array;
+        const [k, v] = [appended.k_cache as typeof cache.k, appended.v_cache as typeof cache.v];
+        const apart = await target.launch(
+          attentionTileSplit('f16', headDim),
+          { ...attended, qkv: turned, k_cache: k, v_cache: v, parts: parts() },
+          dimensions,
+        );
+        expect(together.k_cache).toEqual(k);
+        expect(together.v_cache).toEqual(v);
+        expect(together.parts).toEqual(apart.parts);
+        cache.k.set(k as never);
+        cache.v.set(v as never);
+        expectParts(
+          attentionTileSplit('f16', headDim),
+          together.parts as Float32Array,
+          step,
+          splits,
+          (_row, head, range) => {
+            const query = turned.subarray(head * headDim, (head + 1) * headDim);
+            return attentionTileSplitTurned(query, cache, 0, step.kvHead(head), range, scale);
+          },
+        );
+      },
+    ));
+});
