@@ -14,12 +14,20 @@ namespace forge {
 constexpr int OWN_KEYS = KEY_TILES / WAVES;
 static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 
-// q, k and v as they are multiplied: q turned, k and v in the cache. What else they may be says so by a `begin_row`,
-// which all threads of a block call before they read the cache, and a `query_piece` of its own.
+// What a block attends with: `count` query heads from `queries` on, and, of their KV head, the row's key and value.
+struct SplitHeads {
+  const float *queries, *key, *value;
+  int count, position, split;
+};
+// Heads as they are multiplied: queries turned, key and value in the cache. What else they may be says so by a
+// `begin_row`, which all threads of a block call before they read the cache, and a `query_piece` of its own.
 struct Prepared {};
 template <int HEAD_DIM, class T>
-DEVICE void begin_row(const Prepared&, const float*, const TileCache<T>&, int, int, int) {}
-DEVICE Piece query_piece(const Prepared&, const float* head, int p, int) { return to_piece(head + p * PIECE); }
+DEVICE void begin_row(const Prepared&, const SplitHeads&, const TileCache<T>&) {}
+template <int HEAD_DIM>
+DEVICE Piece query_piece(const Prepared&, const SplitHeads& own, int query, int p) {
+  return to_piece(own.queries + query * HEAD_DIM + p * PIECE);
+}
 
 // Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not
 // written.
@@ -41,8 +49,12 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* _
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
   SHARED(float, largest, (KEY_TILES * TILE));
 
+  const int queries = min_of(group - first_head, TILE);
   const float* vectors = qkv + static_cast<size_t>(row) * (heads + 2 * kv_heads) * HEAD_DIM;
-  begin_row<HEAD_DIM>(prepared, vectors, cache, heads, position, split);
+  const float* key = vectors + (heads + kv_head) * HEAD_DIM;
+  const SplitHeads own{
+      vectors + (kv_head * group + first_head) * HEAD_DIM, key, key + kv_heads * HEAD_DIM, queries, position, split};
+  begin_row<HEAD_DIM>(prepared, own, cache);
 
   const bool is_first_of_query = lane_id() / QUERY_LANE_STEP % QUERY_LANES == 0;
   KeyRange ranges[QUERIES_HELD];
@@ -50,7 +62,6 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* _
   for (int h = 0; h < QUERIES_HELD; h++) ranges[h] = attended(position);
   // A tile of keys is a KV block; those behind the context may be anything, the scores are masked.
   static_assert(TILE == KV_BLOCK_TOKENS, "keys of a tile in one KV block");
-  const int queries = min_of(group - first_head, TILE);
   // All that the block reads is asked for at once, keys first.
   Fragment<half_t> keys[DEPTHS][OWN_KEYS];
   UNROLL
@@ -71,9 +82,8 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* _
     start_values<HEAD_DIM>(ways[s], values + s * VALUE_STRIP, cache, start, s * STRIP);
   }
   fetch_group();
-  const float* q = vectors + (kv_head * group + first_head) * HEAD_DIM;
   bring_query_pieces<HEAD_DIM, 1>(query_strips, queries,
-                                  [&](int i, int p) { return query_piece(prepared, q + i * HEAD_DIM, p, position); });
+                                  [&](int query, int p) { return query_piece<HEAD_DIM>(prepared, own, query, p); });
   block_sync();
 
   TileSum scores[OWN_KEYS];

@@ -3,21 +3,24 @@ import { expect, it } from 'vitest';
 import {
   ATTENTION_SPLIT,
   attentionTileSplit,
-  attentionTileSplitTurned as contractOf,
+  attentionTileSplitNormed,
+  attentionTileSplitTurned,
   headTiles,
+  normRopeKvAppend,
   ropeKvAppend,
 } from '../../src/executor/kernels/index.js';
-import { attentionTileSplitTurned } from './reference/attention_tile_split_turned.js';
+import { attentionTileSplitTurned as reference } from './reference/attention_tile_split_turned.js';
 import { ropeTables } from './reference/rope.js';
 import { PagedStep, tileCases } from './support/paged-cases.js';
 import { expectParts, UNTOUCHED } from './support/split-parts.js';
 import { onEachTileTarget } from './support/targets.js';
+import { fill, Random } from './support/values.js';
 
 onEachTileTarget('attention_tile_split_turned', (target) => {
-  it('is rope_kv_append and attention_tile_split in one, to the bit', () =>
+  it('is rope_kv_append or norm_rope_kv_append and attention_tile_split in one, to the bit', () =>
     target.check(
-      fc.tuple(tileCases(target.simulated ? 280 : 300), fc.constantFrom(1, 0.5, 0.25), fc.boolean()),
-      async ([shape, rotaryShare, isAdjacent]) => {
+      fc.tuple(tileCases(target.simulated ? 280 : 300), fc.constantFrom(1, 0.5, 0.25), fc.boolean(), fc.boolean()),
+      async ([shape, rotaryShare, isAdjacent, isNormed]) => {
         const { headDim, group } = shape;
         const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
         const { cache, qkv, scale, heads, placement, dimensions } = step;
@@ -27,19 +30,18 @@ onEachTileTarget('attention_tile_split_turned', (target) => {
         const splits = Math.ceil(Math.max(...shape.lengths) / ATTENTION_SPLIT) + 1;
         const parts = () => new Float32Array(heads * splits * (headDim + 2)).fill(UNTOUCHED);
         const attended = { ...placement, scale, splits, head_tiles: headTiles(group) };
-        const together = await target.launch(
-          contractOf(headDim),
-          { ...attended, ...angles, qkv, k_cache: cache.k.slice(), v_cache: cache.v.slice(), parts: parts() },
-          turning,
-        );
-        const appended = await target.launch(
-          ropeKvAppend('f16'),
-          {
-            ...{ ...placement, ...angles, head_dim: headDim },
-            ...{ qkv: qkv.slice(), k_cache: cache.k.slice(), v_cache: cache.v.slice() },
-          },
-          turning,
-        );
+        const random = new Random(shape.start);
+        const [query_weight, key_weight] = [fill('normal', headDim, random), fill('normal', headDim, random)];
+        const norms = { query_weight, key_weight, eps: Math.fround(1e-5) };
+        const caches = () => ({ k_cache: cache.k.slice(), v_cache: cache.v.slice() });
+        const own = { ...attended, ...angles, ...caches(), qkv, parts: parts() };
+        const together = isNormed
+          ? await target.launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, turning)
+          : await target.launch(attentionTileSplitTurned(headDim), own, turning);
+        const row = { ...placement, ...angles, ...caches(), head_dim: headDim, qkv: qkv.slice() };
+        const appended = isNormed
+          ? await target.launch(normRopeKvAppend('f16'), { ...row, ...norms }, turning)
+          : await target.launch(ropeKvAppend('f16'), row, turning);
         const turned = appended.qkv as Float32Array;
         const [k, v] = [appended.k_cache as typeof cache.k, appended.v_cache as typeof cache.v];
         const apart = await target.launch(
@@ -59,9 +61,10 @@ onEachTileTarget('attention_tile_split_turned', (target) => {
           splits,
           (_row, head, range) => {
             const query = turned.subarray(head * headDim, (head + 1) * headDim);
-            return attentionTileSplitTurned(query, cache, 0, step.kvHead(head), range, scale);
+            return reference(query, cache, 0, step.kvHead(head), range, scale);
           },
         );
       },
+      target.simulated ? target.runs : Math.ceil(target.runs / 8),
     ));
 });

@@ -131,36 +131,61 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     tolerance: TILE_TOLERANCE,
   });
 
+const turnedInputs = (headDim: number) =>
+  [
+    aligned(16, qkvOf(`${headDim}`)),
+    pagedCache('k_cache', 'f16', `${headDim}`, 16),
+    pagedCache('v_cache', 'f16', `${headDim}`, 16),
+    input('cosine', 'f32', 'max_position', 'half_rotary'),
+    input('sine', 'f32', 'max_position', 'half_rotary'),
+  ] as const;
+const turnedSizes = (headDim: number) =>
+  [
+    inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+    ...rowArguments,
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_tiles'),
+    i32('splits'),
+    i32('rotary'),
+    i32('adjacent'),
+  ] as const;
+const turnedForm = {
+  source: 'attention_tile_split_turned.hip',
+  on: 'portable',
+  grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
+  multiples: [
+    ['heads', 'kv_heads'],
+    ['rotary', '2'],
+  ],
+  order: ORDER.chunks,
+} as const;
+
 /** {@link attentionTileSplit} of one row whose q is not turned yet, and whose key and value are not in the cache. */
 export const attentionTileSplitTurned = (headDim: number) =>
   defineKernel({
     name: `attention_tile_split_turned_f16_d${headDim}`,
-    source: 'attention_tile_split_turned.hip',
-    on: 'portable',
+    ...turnedForm,
     summary: 'rope_kv_append, then attention_tile_split, of one row',
+    arguments: [...turnedInputs(headDim), ...turnedSizes(headDim), f32('scale')],
+    tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
+  });
+
+/** {@link attentionTileSplitTurned} of heads that are normalized first. */
+export const attentionTileSplitNormed = (headDim: number) =>
+  defineKernel({
+    name: `attention_tile_split_normed_f16_d${headDim}`,
+    ...turnedForm,
+    summary: 'norm_rope_kv_append, then attention_tile_split, of one row',
     arguments: [
-      aligned(16, qkvOf(`${headDim}`)),
-      pagedCache('k_cache', 'f16', `${headDim}`, 16),
-      pagedCache('v_cache', 'f16', `${headDim}`, 16),
-      input('cosine', 'f32', 'max_position', 'half_rotary'),
-      input('sine', 'f32', 'max_position', 'half_rotary'),
-      inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
-      ...rowArguments,
-      i32('heads'),
-      i32('kv_heads'),
-      i32('head_tiles'),
-      i32('splits'),
-      i32('rotary'),
-      i32('adjacent'),
+      ...turnedInputs(headDim),
+      input('query_weight', 'f32', `${headDim}`),
+      input('key_weight', 'f32', `${headDim}`),
+      ...turnedSizes(headDim),
+      f32('eps'),
       f32('scale'),
     ],
-    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
-    multiples: [
-      ['heads', 'kv_heads'],
-      ['rotary', '2'],
-    ],
-    order: ORDER.chunks,
-    tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
+    tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
   });
 
 /**
@@ -272,6 +297,9 @@ export interface TurnedAlone {
     ValuesOf<ReturnType<typeof attentionTileSplitTurned>>,
     'cosine' | 'sine' | 'rotary' | 'adjacent'
   >;
+  readonly norms:
+    | Pick<ValuesOf<ReturnType<typeof attentionTileSplitNormed>>, 'query_weight' | 'key_weight' | 'eps'>
+    | undefined;
   readonly dims: { readonly max_position: number; readonly half_rotary: number };
   readonly alone: LaunchCondition;
   readonly others: LaunchCondition;
@@ -298,8 +326,13 @@ export function launchAttentionTile(
   const sizes = { ...dims, tokens, splits: counts.splits };
   launch(attentionTileSplit(type, headDim), split, sizes, turned?.others);
   if (turned !== undefined) {
-    const { values: angles, dims: tables, alone } = turned;
-    launch(attentionTileSplitTurned(headDim), { ...split, ...angles }, { ...sizes, ...tables }, alone);
+    const { values: angles, norms, dims: tables, alone } = turned;
+    const [own, all] = [
+      { ...split, ...angles },
+      { ...sizes, ...tables },
+    ];
+    if (norms === undefined) launch(attentionTileSplitTurned(headDim), own, all, alone);
+    else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, alone);
   }
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
@@ -316,7 +349,7 @@ export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   ...TILE_HEAD_DIMS.map(attentionWide),
-  ...TILE_HEAD_DIMS.map(attentionTileSplitTurned),
+  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitTurned(headDim), attentionTileSplitNormed(headDim)]),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
   ),

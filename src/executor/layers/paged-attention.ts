@@ -130,7 +130,7 @@ export class PagedAttention implements AttentionForm {
       kv_heads,
     };
     const dims = { slot_count: arena.slots, blocks: layer.blocks };
-    const alone = norms === undefined && sinks === undefined ? this.turnedAlone(rope, ropes) : undefined;
+    const alone = sinks === undefined ? this.turnedAlone(rope, ropes, norms) : undefined;
     if (this.site.fusions.has(TURNED_APPEND)) {
       const turned = {
         ...common,
@@ -143,7 +143,7 @@ export class PagedAttention implements AttentionForm {
       const sizes = { ...dims, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 };
       if (norms === undefined || cache.type === 'q8_0')
         plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes, alone?.others);
-      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes);
+      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes, alone?.others);
     } else {
       turnAndAppend(this.site, layer, rope, ropes, qkv);
     }
@@ -172,7 +172,11 @@ export class PagedAttention implements AttentionForm {
   }
 
   /** How a step of one row turns q and k where it attends; undefined where it does so as all others. */
-  private turnedAlone(rope: Rope, { cosine, sine }: RopeTables): kernels.TurnedAlone | undefined {
+  private turnedAlone(
+    rope: Rope,
+    { cosine, sine }: RopeTables,
+    norms: HeadNormValues | undefined,
+  ): kernels.TurnedAlone | undefined {
     const { fusions, cache, device, limits } = this.site;
     const isFused = fusions.has(ONE_ROW) && fusions.has(TURNED_APPEND);
     if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
@@ -181,6 +185,7 @@ export class PagedAttention implements AttentionForm {
     const { dimensions: rotary, pairing } = rope;
     return {
       values: { cosine, sine, rotary, adjacent: pairing === 'adjacent' ? 1 : 0 },
+      norms,
       dims: { max_position: limits.maxContext, half_rotary: rotary / 2 },
       alone: { count: this.tokens, atLeast: 1, atMost: 1 },
       others: { count: this.tokens, atLeast: 2 },
