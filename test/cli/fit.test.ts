@@ -53,14 +53,14 @@ describe('inspect --fit', () => {
     expect(fit).toMatchObject({
       granted: { context: 4096, sequences: 4, kvTokens: 4 * 4096 },
       refusal: null,
-      longestContext: { sequences: 4, whole: 15_584, shared: 28_416 },
-      mostSequences: { context: 4096, whole: 21, shared: 319 },
+      longestContext: { sequences: 4, whole: 15_520, shared: 28_304 },
+      mostSequences: { context: 4096, whole: 21, shared: 318 },
     });
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
     const text = formatFitReport(report);
     expect(text).toMatch(/^context +of 4 sequences: 15584 tokens with room for each .*, 28416 that share/m);
-    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 319 that share/m);
+    expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 318 that share/m);
   });
 
   it('is text for a terminal without --json', async () => {
