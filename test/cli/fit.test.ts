@@ -59,7 +59,7 @@ describe('inspect --fit', () => {
     expect(fit!.granted!.weightBytes).toBe(report.withoutLimit.weightBytes);
     expect(fit!.granted!.workspaceBytes).toBe(report.withoutLimit.workspaceBytes);
     const text = formatFitReport(report);
-    expect(text).toMatch(/^context +of 4 sequences: 15584 tokens with room for each .*, 28416 that share/m);
+    expect(text).toMatch(/^context +of 4 sequences: 15520 tokens with room for each .*, 28304 that share/m);
     expect(text).toMatch(/^sequences +of 4096 tokens: 21 sequences with room for each .*, 318 that share/m);
   });
 
