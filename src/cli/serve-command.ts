@@ -45,7 +45,9 @@ export function addServeCommand(serve: Command): void {
     .option('--executor-ca <file>', 'speak TLS with it; its certificate is of these authorities')
     .option('--executor-cert <file>', 'the gateway’s own certificate, where the executor demands one')
     .option('--executor-key <file>', 'its private key')
-    .addOption(new Option('--pipeline-depth <steps>', 'steps under way at once, 1 or 2').argParser(wholeNumber(1, 2)).default(2))
+    .addOption(
+      new Option('--pipeline-depth <steps>', 'steps under way at once, 1 or 2').argParser(wholeNumber(1, 2)).default(2),
+    )
     .option('--no-prefix-cache', 'compute every prompt from its start')
     .addOption(
       new Option('--speculate <how>', 'guess at next tokens by what was said before, and compute several at once')

@@ -10,19 +10,12 @@ import {
   output,
 } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { exact, roundings, type Tolerance } from '../device/tolerance.js';
+import { roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
+import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
-import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
-import {
-  HEAD_DIMS,
-  KV_Q8_HEAD_DIMS,
-  type KvCacheType,
-  pagedCache,
-  qkvOf,
-  readCache,
-  rowArguments,
-} from './paged-cache.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
@@ -131,63 +124,6 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     tolerance: TILE_TOLERANCE,
   });
 
-const turnedInputs = (headDim: number) =>
-  [
-    aligned(16, qkvOf(`${headDim}`)),
-    pagedCache('k_cache', 'f16', `${headDim}`, 16),
-    pagedCache('v_cache', 'f16', `${headDim}`, 16),
-    input('cosine', 'f32', 'max_position', 'half_rotary'),
-    input('sine', 'f32', 'max_position', 'half_rotary'),
-  ] as const;
-const turnedSizes = (headDim: number) =>
-  [
-    inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
-    ...rowArguments,
-    i32('heads'),
-    i32('kv_heads'),
-    i32('head_tiles'),
-    i32('splits'),
-    i32('rotary'),
-    i32('adjacent'),
-  ] as const;
-const turnedForm = {
-  source: 'attention_tile_split_turned.hip',
-  on: 'portable',
-  grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
-  multiples: [
-    ['heads', 'kv_heads'],
-    ['rotary', '2'],
-  ],
-  order: ORDER.chunks,
-} as const;
-
-/** {@link attentionTileSplit} of one row whose q is not turned yet, and whose key and value are not in the cache. */
-export const attentionTileSplitTurned = (headDim: number) =>
-  defineKernel({
-    name: `attention_tile_split_turned_f16_d${headDim}`,
-    ...turnedForm,
-    summary: 'rope_kv_append, then attention_tile_split, of one row',
-    arguments: [...turnedInputs(headDim), ...turnedSizes(headDim), f32('scale')],
-    tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
-  });
-
-/** {@link attentionTileSplitTurned} of heads that are normalized first. */
-export const attentionTileSplitNormed = (headDim: number) =>
-  defineKernel({
-    name: `attention_tile_split_normed_f16_d${headDim}`,
-    ...turnedForm,
-    summary: 'norm_rope_kv_append, then attention_tile_split, of one row',
-    arguments: [
-      ...turnedInputs(headDim),
-      input('query_weight', 'f32', `${headDim}`),
-      input('key_weight', 'f32', `${headDim}`),
-      ...turnedSizes(headDim),
-      f32('eps'),
-      f32('scale'),
-    ],
-    tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
-  });
-
 /**
  * Tiles are as those of flash_attention_causal: `[tiles, 2]`, first row and number of rows, which are consecutive
  * positions of one slot; at most {@link attentionTileRows}.
@@ -289,20 +225,6 @@ export interface AttentionCounts {
   readonly splitRows: StepCount;
   readonly splits: StepCount;
   readonly tiles: StepCount;
-}
-
-/** How a row's q and k are turned where it is attended to, in steps of one row. */
-export interface TurnedAlone {
-  readonly values: Pick<
-    ValuesOf<ReturnType<typeof attentionTileSplitTurned>>,
-    'cosine' | 'sine' | 'rotary' | 'adjacent'
-  >;
-  readonly norms:
-    | Pick<ValuesOf<ReturnType<typeof attentionTileSplitNormed>>, 'query_weight' | 'key_weight' | 'eps'>
-    | undefined;
-  readonly dims: { readonly max_position: number; readonly half_rotary: number };
-  readonly alone: LaunchCondition;
-  readonly others: LaunchCondition;
 }
 
 /**
