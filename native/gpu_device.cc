@@ -11,8 +11,6 @@ namespace {
 constexpr size_t STAGING_BYTES = size_t{32} << 20;
 constexpr unsigned NON_BLOCKING_STREAM = 1;  // the same bit in both drivers
 constexpr int CAPTURE_RELAXED = 2;
-// What a block may ask for at its launch without more ado.
-constexpr unsigned FREE_SHARED_BYTES = 48 * 1024;
 
 struct GpuKernel : Kernel {
   DriverHandle function = nullptr;
@@ -168,7 +166,8 @@ const Kernel* GpuDevice::kernel(const std::string& name) {
   kernel->dynamic_shared_bytes = entry->second.dynamic_shared_bytes;
   check(driver_->module_get_function(&kernel->function, module, name.c_str()),
         entry->second.file + " holds no kernel " + name);
-  if (kernel->dynamic_shared_bytes > FREE_SHARED_BYTES) {
+  // Beside the LDS of its own, of which the driver counts both.
+  if (kernel->dynamic_shared_bytes > 0) {
     check(driver_->allow_shared_bytes(kernel->function, kernel->dynamic_shared_bytes), "cannot launch " + name);
   }
   kernel->argument_bytes = entry->second.argument_bytes;

@@ -6,9 +6,12 @@
 //     -o build/linear bench/gpu/linear.cu
 //   build/linear [check]
 //
-// One file because it is compiled by one command. Ends with 1 where a form differs or an error is too large. `check`: without the times.
+// One file because it is compiled by one command. Ends with 1 where a form differs or an error is too large. `check`:
+// without the times.
 #include "linear.hip"
+#include "linear_one.hip"
 #include "pack_fragments.hip"
+#include "rms_norm_columns.hip"
 
 #include <algorithm>
 #include <cmath>
@@ -50,12 +53,30 @@ std::vector<Form> forms(Kern one, Kern few, Kern a, Kern b, Kern c, Kern d, Kern
 #define FORMS(s, F)                                                                              \
   forms<F>(K_(linear_one_##s), K_(linear_few_##s), K_(linear_wide16_##s), K_(linear_wide32_##s), \
            K_(linear_wide64_##s), K_(linear_wide128_##s), K_(linear_many_##s))
+// The kernels of linear_one.hip, and the norm that linear_normed takes along.
+typedef void (*Row)(const uint8_t*, const void*, float*, const int32_t*, int, int, int, int, int, int);
+typedef void (*NormedK)(const uint8_t*, const float*, const float*, const float*, float*, int32_t*, int, int, float);
+typedef void (*SummedK)(const uint8_t*, const void*, float*, float*, int, int, int);
+typedef void (*NormK)(const float*, const float*, void*, int32_t*, int, int, float);
+struct One {
+  Row row;
+  NormedK normed;
+  SummedK summed;
+  NormK norm;
+  int batch;
+};
+#define ONE(s, S, norm)                                                                                    \
+  One {                                                                                                    \
+    (Row)(void*) linear_row_##s, linear_normed_##s, (SummedK)(void*)linear_summed_##s, (NormK)(void*)norm, \
+        LINEAR_ONE_##S##_BATCH                                                                             \
+  }
 typedef void (*Pack)(const uint8_t*, uint8_t*, int32_t*, int, int);
 struct Type {
   const char* name;
   std::vector<Form> forms;
   Pack pack;
   int unit, elements, bytes, kind;
+  One one;
 };
 __device__ uint32_t hsh(uint32_t x) {
   x ^= x >> 15;
@@ -199,20 +220,23 @@ static void launch(const Form& f, const uint8_t* w, const void* x, float* y, con
 int main(int argc, char** argv) {
   const bool quick = argc > 1 && !strcmp(argv[1], "check");
   CK(cudaStreamCreate(&st));
-  std::vector<Type> types = {{"F16", FORMS(f16, Floats<half_t>), (Pack)(void*)pack_fragments_f16, 2048, 1, 2, 16},
-                             {"BF16", FORMS(bf16, Floats<bfloat_t>), (Pack)(void*)pack_fragments_bf16, 2048, 1, 2, 17},
-                             {"Q4_0", FORMS(q4, Quant4), pack_fragments_q4_0, 640, 32, 18, 40},
-                             {"Q4_1", FORMS(q4, Quant4), pack_fragments_q4_1, 640, 32, 20, 41},
-                             {"Q4_K", FORMS(q4, Quant4), pack_fragments_q4_k, 640, 256, 144, 42},
-                             {"Q5_0", FORMS(q5, Quant5), pack_fragments_q5_0, 768, 32, 22, 50},
-                             {"Q5_1", FORMS(q5, Quant5), pack_fragments_q5_1, 768, 32, 24, 51},
-                             {"Q5_K", FORMS(q5, Quant5), pack_fragments_q5_k, 768, 256, 176, 52},
-                             {"Q6_K", FORMS(q6, Quant6), pack_fragments_q6_k, 896, 256, 210, 60},
-                             {"Q8_0", FORMS(q8, Quant8), pack_fragments_q8_0, 1088, 32, 34, 80},
-                             {"Q2_K", FORMS(q2, Quant2), pack_fragments_q2_k, 512, 256, 84, 20},
-                             {"Q3_K", FORMS(q3, Quant3), pack_fragments_q3_k, 512, 256, 110, 30},
-                             {"IQ4_NL", FORMS(iq4, Levels4), pack_fragments_iq4_nl, 576, 32, 18, 43},
-                             {"IQ4_XS", FORMS(iq4, Levels4), pack_fragments_iq4_xs, 576, 256, 136, 44}};
+  std::vector<Type> types = {
+      {"F16", FORMS(f16, Floats<half_t>), (Pack)(void*)pack_fragments_f16, 2048, 1, 2, 16,
+       ONE(f16, F16, rms_norm_columns_f16)},
+      {"BF16", FORMS(bf16, Floats<bfloat_t>), (Pack)(void*)pack_fragments_bf16, 2048, 1, 2, 17,
+       ONE(bf16, BF16, rms_norm_columns_bf16)},
+      {"Q4_0", FORMS(q4, Quant4), pack_fragments_q4_0, 640, 32, 18, 40, ONE(q4, Q4, rms_norm_columns_f16)},
+      {"Q4_1", FORMS(q4, Quant4), pack_fragments_q4_1, 640, 32, 20, 41, ONE(q4, Q4, rms_norm_columns_f16)},
+      {"Q4_K", FORMS(q4, Quant4), pack_fragments_q4_k, 640, 256, 144, 42, ONE(q4, Q4, rms_norm_columns_f16)},
+      {"Q5_0", FORMS(q5, Quant5), pack_fragments_q5_0, 768, 32, 22, 50, ONE(q5, Q5, rms_norm_columns_f16)},
+      {"Q5_1", FORMS(q5, Quant5), pack_fragments_q5_1, 768, 32, 24, 51, ONE(q5, Q5, rms_norm_columns_f16)},
+      {"Q5_K", FORMS(q5, Quant5), pack_fragments_q5_k, 768, 256, 176, 52, ONE(q5, Q5, rms_norm_columns_f16)},
+      {"Q6_K", FORMS(q6, Quant6), pack_fragments_q6_k, 896, 256, 210, 60, ONE(q6, Q6, rms_norm_columns_f16)},
+      {"Q8_0", FORMS(q8, Quant8), pack_fragments_q8_0, 1088, 32, 34, 80, ONE(q8, Q8, rms_norm_columns_f16)},
+      {"Q2_K", FORMS(q2, Quant2), pack_fragments_q2_k, 512, 256, 84, 20, ONE(q2, Q2, rms_norm_columns_f16)},
+      {"Q3_K", FORMS(q3, Quant3), pack_fragments_q3_k, 512, 256, 110, 30, ONE(q3, Q3, rms_norm_columns_f16)},
+      {"IQ4_NL", FORMS(iq4, Levels4), pack_fragments_iq4_nl, 576, 32, 18, 43, ONE(iq4, IQ4, rms_norm_columns_f16)},
+      {"IQ4_XS", FORMS(iq4, Levels4), pack_fragments_iq4_xs, 576, 256, 136, 44, ONE(iq4, IQ4, rms_norm_columns_f16)}};
   const size_t POOL = (size_t)6 << 30;
   uint8_t *pool, *src;
   uint16_t* x;
@@ -244,6 +268,73 @@ int main(int argc, char** argv) {
       fillb<<<2048, 256, 0, st>>>(src, (size_t)out * K / ty.elements, ty.bytes, ty.kind, seed);
   };
   bool ok = true;
+  float *parts, *ones, *f32;
+  int32_t* saturated;
+  CK(cudaMalloc(&parts, OMAX / 4));
+  CK(cudaMalloc(&ones, KMAX * 4));
+  CK(cudaMalloc(&f32, KMAX * 4));
+  CK(cudaMalloc(&saturated, 4));
+  const auto read = [&](const float* from, int count) {
+    std::vector<float> h(count);
+    CK(cudaMemcpyAsync(h.data(), from, count * 4, cudaMemcpyDeviceToHost, st));
+    CK(cudaStreamSynchronize(st));
+    CK(cudaGetLastError());
+    return h;
+  };
+  // How many outputs of the kernels of one row differ from those that they take the place of: of one token of xc, and
+  // of its norm.
+  const auto differences = [&](Type& ty, int out, int K, const std::vector<float>& base, int grid) {
+    const One& one = ty.one;
+    const int blocks = std::min((out + 15) / 16, grid), tiles = (out + 63) / 64;
+    const auto go = [&](auto kernel, int blocks, int lds, auto... args) {
+      void* all[] = {&args...};
+      if (lds) CK(cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, lds));
+      CK(cudaLaunchKernel((const void*)kernel, dim3(blocks), dim3(256), all, lds, st));
+    };
+    size_t differ = 0;
+    cols(x, 0, 1, K, 128, st);
+    const auto compare = [&](const std::vector<float>& a, const std::vector<float>& b) {
+      for (size_t i = 0; i < a.size(); i++) differ += memcmp(&a[i], &b[i], 4) != 0;
+    };
+    CK(cudaMemsetAsync(y, 0xff, out * 4, st));
+    go(one.row, blocks, LINEAR_ONE_LDS, pool, xc, y, tok_dev + 1, tiles, out, K, 128, out, 0);
+    compare(read(y, out), base);
+    CK(cudaMemsetAsync(y, 0, out * 4, st));
+    go(one.summed, blocks, LINEAR_ONE_LDS, pool, xc, y, parts, out, K, 128);
+    const auto summed = read(y, out), sums = read(parts, (out + 15) / 16);
+    compare(summed, base);
+    std::vector<float> expected(sums.size());
+    for (int p = 0; p < (int)sums.size(); p++) {
+      float v[16];
+      for (int i = 0; i < 16; i++) v[i] = p * 16 + i < out ? summed[p * 16 + i] * summed[p * 16 + i] : 0.0f;
+      for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) v[i] += v[i + half];
+      expected[p] = v[0];
+    }
+    compare(sums, expected);
+    std::vector<float> row(K), weight(K), squares((K + 15) / 16);
+    for (int k = 0; k < K; k++) {
+      row[k] = ((k * 2654435761u >> 9) % 4001 - 2000.0f) / 700.0f;
+      weight[k] = 0.5f + k % 13 / 8.0f;
+    }
+    for (int p = 0; p < (int)squares.size(); p++) {
+      float v[16];
+      for (int i = 0; i < 16; i++) v[i] = row[p * 16 + i] * row[p * 16 + i];
+      for (int half = 8; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) v[i] += v[i + half];
+      squares[p] = v[0];
+    }
+    CK(cudaMemcpy(f32, row.data(), K * 4, cudaMemcpyHostToDevice));
+    CK(cudaMemcpy(ones, weight.data(), K * 4, cudaMemcpyHostToDevice));
+    CK(cudaMemcpy(parts, squares.data(), squares.size() * 4, cudaMemcpyHostToDevice));
+    go(one.norm, 1, 0, f32, ones, (void*)xc, saturated, K, 128, 1e-5f);
+    launch(ty.forms[0], pool, xc, y, tok_dev + 1, 1, out, K, 128);
+    const auto normed = read(y, out);
+    CK(cudaMemsetAsync(y, 0xff, out * 4, st));
+    go(one.normed, blocks, LINEAR_ONE_LDS, pool, f32, ones, parts, y, saturated, out, K, 1e-5f);
+    compare(read(y, out), normed);
+    return differ;
+  };
   const int T = 130;
   for (auto& ty : types)
     for (int K : {64, 896, 2048, 4096, 4864, 14336})
@@ -293,6 +384,13 @@ int main(int argc, char** argv) {
           char b[64];
           snprintf(b, 64, " %s %.1e/%zu", f.name, err, diff);
           line += b;
+        }
+        if (K % (SEGMENTS * ty.one.batch * CHUNK) == 0) {
+          base.resize(out);
+          // All groups at once, and blocks that go on to others.
+          const size_t diff = differences(ty, out, K, base, 1 << 20) + differences(ty, out, K, base, 8);
+          if (diff) ok = false;
+          line += " row, normed, summed " + std::to_string(diff);
         }
         printf("%-6s K %5d out %4d%s\n", ty.name, K, out, line.c_str());
       }

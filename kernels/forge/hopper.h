@@ -12,6 +12,9 @@
 
 namespace forge {
 
+// Blocks of the grid in x.
+DEVICE int grid_width() { return static_cast<int>(gridDim.x); }
+
 DEVICE uint32_t lds_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
 template <int N>

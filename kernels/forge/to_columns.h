@@ -6,11 +6,11 @@
 
 namespace forge {
 
-// What f16 cannot hold becomes the largest number that it does, and is counted: an infinity would make all that it is
-// multiplied with NaN or infinite. A NaN stays one.
+// What f16 cannot hold becomes the largest number that it does, and is counted where `saturated` is: an infinity would
+// make all that it is multiplied with NaN or infinite. A NaN stays one.
 DEVICE void store_column(half_t* p, float value, int32_t* saturated) {
   constexpr float LARGEST = 65504.0f;
-  if (value > LARGEST || value < -LARGEST) shared_add(*saturated, 1);
+  if ((value > LARGEST || value < -LARGEST) && saturated != nullptr) shared_add(*saturated, 1);
   *p = to_half(value > LARGEST ? LARGEST : value < -LARGEST ? -LARGEST : value);
 }
 DEVICE void store_column(bfloat_t* p, float value, int32_t*) { store(p, value); }

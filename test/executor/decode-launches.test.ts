@@ -39,9 +39,10 @@ async function launchesOf(
   target: string,
   layers: number,
   step: GraphBucket,
+  hidden = 256,
 ) {
   const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'model.gguf');
-  const shape = { ...SHAPES.tiny!, architecture, layers, headDim: 64, hidden: 256, ffn: 512, heads: 4, kvHeads: 2 };
+  const shape = { ...SHAPES.tiny!, architecture, layers, headDim: hidden / 4, hidden, ffn: 2 * hidden, heads: 4, kvHeads: 2 };
   synth({ shape: architecture === 'qwen3' ? { ...shape, parts: { headNorms: 'head' } } : shape, type, output });
   const limits = { maxContext: 256, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
   const native = new PlannedDevice(2 ** 40);
@@ -63,15 +64,18 @@ it.each([
   ['qwen2', 'Q8_0', GPU, 7],
   ['qwen3', 'Q8_0', GPU, 7],
   ['llama', 'F16', GPU, 10],
+  ['llama', 'Q8_0', HOPPER, 8, 1024],
+  ['qwen3', 'F16', HOPPER, 8, 1024],
+  // Of rows that are not of whole batches.
   ['llama', 'Q8_0', HOPPER, 10],
   ['llama', 'F16', HOPPER, 10],
 ] as const)(
   'a layer of %s in %s takes as many launches as recorded, on %s',
-  async (architecture, type, target, most) => {
+  async (architecture, type, target, most, hidden?: number) => {
     const step = { rows: 1, splits: 2 };
     const [two, three] = [
-      await launchesOf(architecture, type, target, 2, step),
-      await launchesOf(architecture, type, target, 3, step),
+      await launchesOf(architecture, type, target, 2, step, hidden),
+      await launchesOf(architecture, type, target, 3, step, hidden),
     ];
     expect(three.length - two.length).toBe(most);
   },

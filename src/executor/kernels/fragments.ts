@@ -1,5 +1,5 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
-import { exact } from '../device/tolerance.js';
+import { exact, roundings } from '../device/tolerance.js';
 import { BLOCK_TYPES, type BlockType, blockFormat, isBlockType, TILE_TYPES, type TileType } from './formats.js';
 
 /** Elements of a chunk of weights in fragments and of activations in columns, and rows of a tile of weights. */
@@ -67,6 +67,22 @@ export const tileBytes = (format: FragmentFormat): number => (FRAGMENT_TILE_ROWS
 export function fragmentBytes(type: FragmentType, rows: number, columns: number): number {
   return tilesOf(rows) * chunksOf(columns) * tileBytes(fragmentFormat(type));
 }
+
+/** The argument that weights are. Dimension `chunks`: of a row. */
+export const fragmentWeight = <const D extends readonly string[]>(format: FragmentFormat, ...outer: D) =>
+  aligned(128, input('weight', 'u8', ...outer, 'chunks', `${tileBytes(format)}`));
+
+/** Weights of two to eight bits are rounded to f16 as they are unpacked: 2⁻¹¹ of each, or 2⁻²⁵ · 64 of the smallest. */
+export const fragmentRoundings = (format: FragmentFormat) => {
+  const isRounded = format !== 'f16' && format !== 'bf16';
+  return roundings(
+    isRounded
+      ? '(in / 16 + 12 + 3 · 2¹³) · 2⁻²⁴ · (sum |scale · quant · x| + sum |offset · x| + |y|): scale, offset and weight are ' +
+          'rounded to f16; else as for 16-bit weights'
+      : '(in / 16 + 12) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
+    ({ chunks }) => (chunks! * FRAGMENT_CHUNK) / 16 + 12 + (isRounded ? 3 * 2 ** 13 : 0),
+  );
+};
 
 const ROUNDED = 'a scale’s rounding to f16 shows in the product, which bench/gpu/linear.cu holds';
 

@@ -19,6 +19,7 @@ import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
 import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
+import { linearOneContracts } from './linear-one.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
@@ -60,6 +61,7 @@ export * from './head-norm.js';
 export * from './kv-append.js';
 export * from './layer-norm.js';
 export * from './linear.js';
+export * from './linear-one.js';
 export * from './log-softmax.js';
 export * from './matmul.js';
 export * from './matmul-packed.js';
@@ -99,6 +101,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,
+  linearOne: linearOneContracts,
   experts: [...expertsContracts, ...expertProductContracts],
   'delta-net': deltaNetContracts,
   'quantize-q8': quantizeQ8Contracts,

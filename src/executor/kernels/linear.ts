@@ -1,5 +1,5 @@
 import { aligned, defineKernel, i32, inout, input, type KernelContract, rowsApart } from '../device/contract.js';
-import { roundings, stored } from '../device/tolerance.js';
+import { stored } from '../device/tolerance.js';
 import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
 import {
   chunksOf,
@@ -8,10 +8,12 @@ import {
   FRAGMENT_TILE_ROWS,
   type FragmentFormat,
   fragmentInput,
-  tileBytes,
+  fragmentRoundings,
+  fragmentWeight,
   tilesOf,
 } from './fragments.js';
 import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
+import { fitsRow, linearRow } from './linear-one.js';
 import { ORDER } from './reduction-order.js';
 
 /** Threads of a block of the wide forms, and LDS that it asks for when it is launched. */
@@ -61,21 +63,6 @@ export function linearFormRows({ count }: Rows, form: LinearForm, out: number): 
   }
 }
 
-const weight = <const D extends readonly string[]>(format: FragmentFormat, ...outer: D) =>
-  aligned(128, input('weight', 'u8', ...outer, 'chunks', `${tileBytes(format)}`));
-
-/** Weights of two to eight bits are rounded to f16 as they are unpacked: 2⁻¹¹ of each, or 2⁻²⁵ · 64 of the smallest. */
-const sumRoundings = (format: FragmentFormat) => {
-  const isRounded = format !== 'f16' && format !== 'bf16';
-  return roundings(
-    isRounded
-      ? '(in / 16 + 12 + 3 · 2¹³) · 2⁻²⁴ · (sum |scale · quant · x| + sum |offset · x| + |y|): scale, offset and weight are ' +
-          'rounded to f16; else as for 16-bit weights'
-      : '(in / 16 + 12) · 2⁻²⁴ · (sum |weight · x| + |y|): eight sums of in / 8 terms in order, a product of tiles adds in the hardware’s order',
-    ({ chunks }) => (chunks! * FRAGMENT_CHUNK) / 16 + 12 + (isRounded ? 3 * 2 ** 13 : 0),
-  );
-};
-
 /** Dimension `chunks`: of a row. */
 export const linear = (format: FragmentFormat, form: LinearForm) =>
   defineKernel({
@@ -85,7 +72,7 @@ export const linear = (format: FragmentFormat, form: LinearForm) =>
     summary: 'y[t][n] (+)= sum_k weight[n][k] * x[t][k], weight as pack_fragments makes it, x in columns',
     ...(isWide(form) && { threads: LINEAR_WIDE_THREADS, dynamicSharedBytes: LINEAR_WIDE_LDS }),
     arguments: [
-      weight(format, 'tiles'),
+      fragmentWeight(format, 'tiles'),
       columnsOf('x', fragmentInput(format), 'x_rows'),
       rowsApart('y_stride', inout('y', 'f32', 'rows', 'out')),
       input('tokens', 'i32', '1'),
@@ -104,7 +91,7 @@ export const linear = (format: FragmentFormat, form: LinearForm) =>
       : [{ of: 'out', per: LINEAR_FORMS[form].rows }],
     multiples: [['x_rows', `${COLUMNS_MULTIPLE}`]],
     order: ORDER.halves,
-    tolerance: sumRoundings(format),
+    tolerance: fragmentRoundings(format),
   });
 
 /** Dimensions `chunks` and `ffn_chunks`: of a row of x and of y. */
@@ -117,7 +104,7 @@ export const linearGated = (format: FragmentFormat) =>
     threads: LINEAR_WIDE_THREADS,
     dynamicSharedBytes: LINEAR_WIDE_LDS,
     arguments: [
-      weight(format, '2', 'tiles'),
+      fragmentWeight(format, '2', 'tiles'),
       columnsOf('x', fragmentInput(format), 'x_rows'),
       aligned(128, inout('y', fragmentInput(format), 'ffn_chunks', 'x_rows', `${FRAGMENT_CHUNK}`)),
       input('tokens', 'i32', '1'),
@@ -136,7 +123,7 @@ export const linearGated = (format: FragmentFormat) =>
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
     ],
     order: ORDER.halves,
-    tolerance: stored(fragmentInput(format), sumRoundings(format)),
+    tolerance: stored(fragmentInput(format), fragmentRoundings(format)),
   });
 
 /** y = weight · x, or that added to y, in the fastest form for each number of rows. */
@@ -150,7 +137,9 @@ export function launchLinear(
   const dims = { rows: rows.count, chunks: chunksOf(values.in) };
   for (const form of FORM_NAMES) {
     const when = linearFormRows(rows, form, values.out);
-    if ((when.atLeast ?? 0) <= (when.atMost ?? Number.POSITIVE_INFINITY)) launch(linear(format, form), all, dims, when);
+    if ((when.atLeast ?? 0) > (when.atMost ?? Number.POSITIVE_INFINITY)) continue;
+    if (form === 'one' && fitsRow(format, values.in)) launch(linearRow(format), all, dims, when);
+    else launch(linear(format, form), all, dims, when);
   }
 }
 

@@ -136,7 +136,8 @@ export class ForwardPass {
     this.slots = this.memory.upload(emptySlots(this.arena));
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
-    if (this.fusions.has(ONE_ROW)) this.oneRow = new OneRow(this.plan, this.memory, all, hiddenSize, this.tokens);
+    if (this.fusions.has(ONE_ROW))
+      this.oneRow = new OneRow(this.plan, this.memory, all, hiddenSize, this.tokens, this.products.columns);
     const slots = { buffer: this.slots, arena: this.arena };
     this.sampling = new Sampling(
       this.device,

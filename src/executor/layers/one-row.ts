@@ -3,6 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Matrix } from '../model/matrix.js';
 import type { Linear, Norm, Value } from '../model/values.js';
+import type { ColumnsSite } from './fusions.js';
 
 /** A row whose norm is taken by what multiplies it. */
 export interface NormedRow {
@@ -29,6 +30,7 @@ export class OneRow {
   /**
    * @param values all of the model, each as often as something is computed of it
    * @param hidden elements of a row of the residual stream
+   * @param columns where activations are columns; undefined: they are rows
    */
   constructor(
     private readonly plan: LaunchPlanRecorder,
@@ -36,6 +38,7 @@ export class OneRow {
     values: readonly Value[],
     private readonly hidden: number,
     { count }: Rows,
+    private readonly columns: ColumnsSite | undefined,
   ) {
     this.alone = { count, atLeast: 1, atMost: 1 };
     this.others = { count, atLeast: 2 };
@@ -50,31 +53,48 @@ export class OneRow {
 
   /** Whether {@link add} takes the matrix. */
   canSum(weight: Matrix): boolean {
-    return weight.rows === this.hidden && isPacked(weight);
+    return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight));
   }
 
-  /** x += weight · input of one row, the input quantized. */
-  add(weight: Matrix, input: DeviceBuffer, x: DeviceBuffer): void {
-    const { columns, rows: out, buffer } = weight;
-    const type = weight.type as kernels.PackedType;
-    const values = { weight: buffer, x: input, y: x, parts: this.parts, out, blocks: columns / kernels.Q8_BLOCK };
-    const sizes = { row_bytes: kernels.packedRowBytes(type, columns), parts: kernels.normParts(out) };
-    this.plan.launch(kernels.matmulSummed(type), values, sizes, this.alone);
+  /** x += weight · input of one row, the input in the matrix's form. */
+  add({ type, layout, columns, rows: out, buffer }: Matrix, input: DeviceBuffer, x: DeviceBuffer): void {
+    const values = { weight: buffer, x: input, y: x, parts: this.parts, out };
+    const parts = kernels.normParts(out);
+    if (layout === 'fragments') {
+      const kernel = kernels.linearSummed(kernels.fragmentFormat(type as kernels.FragmentType));
+      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
+      const { rows: x_rows } = this.columns as ColumnsSite;
+      this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.alone);
+    } else {
+      const packed = type as kernels.PackedType;
+      const sizes = { row_bytes: kernels.packedRowBytes(packed, columns), parts };
+      const blocks = columns / kernels.Q8_BLOCK;
+      this.plan.launch(kernels.matmulSummed(packed), { ...values, blocks }, sizes, this.alone);
+    }
   }
 
   /** Whether products of the value's input may normalize it themselves. */
   canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
     if (of.kind !== 'norm' || of.of.kind !== 'residual' || of.isCentered) return false;
     if (!this.isSummed || this.uses.get(of) !== 1) return false;
-    return matrices.every((matrix) => isPacked(matrix) && kernels.canNormalize(matrix.columns));
+    return matrices.every((matrix) => fitsRow(matrix) || (isPacked(matrix) && kernels.canNormalize(matrix.columns)));
   }
 
   /** y = weight · norm of one row. */
   multiply(weight: Matrix, row: NormedRow, y: DeviceBuffer): void {
-    const { columns, rows: out, buffer } = weight;
-    const type = weight.type as kernels.PackedType;
-    const values = { weight: buffer, ...this.inputOf(row), y, out, blocks: columns / kernels.Q8_BLOCK };
-    this.plan.launch(kernels.matmulNormed(type), values, packedSizes(type, columns), this.alone);
+    const { type, layout, columns, rows: out, buffer } = weight;
+    const values = { weight: buffer, ...this.inputOf(row), y, out };
+    if (layout === 'fragments') {
+      const kernel = kernels.linearNormed(kernels.fragmentFormat(type as kernels.FragmentType));
+      const chunks = kernels.chunksOf(columns);
+      const { saturated } = this.columns as ColumnsSite;
+      const sizes = { tiles: kernels.tilesOf(out), chunks, parts: kernels.normParts(columns) };
+      this.plan.launch(kernel, { ...values, saturated, in: columns }, sizes, this.alone);
+    } else {
+      const packed = type as kernels.PackedType;
+      const blocks = columns / kernels.Q8_BLOCK;
+      this.plan.launch(kernels.matmulNormed(packed), { ...values, blocks }, packedSizes(packed, columns), this.alone);
+    }
   }
 
   /** Whether gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
@@ -100,6 +120,10 @@ export class OneRow {
 
 function isPacked({ layout, type }: Matrix): boolean {
   return layout === 'planes' && kernels.isPackedType(type);
+}
+
+function fitsRow({ layout, type, columns }: Matrix): boolean {
+  return layout === 'fragments' && kernels.fitsRow(kernels.fragmentFormat(type as kernels.FragmentType), columns);
 }
 
 function packedSizes(type: kernels.PackedType, columns: number) {

@@ -1,0 +1,166 @@
+// The linear layer of one row on Hopper, with the bits of linear_hopper.h's forms: a block owns sixteen rows of the
+// weight at a time and goes on to others, so that what it prepares, the row in LDS, is prepared once. A wave has the
+// segment of its number. While it multiplies BATCH chunks, as many are on their way: registers for both, and few
+// enough instructions between, decide how fast weights come.
+//
+// A row is brought to LDS, some chunks of it by all lanes of a wave: bring_row(row, to, first, count). A job says what
+// to multiply it with, and what becomes of the sums:
+//   weight, out, in                           rows and elements of a row
+//   held_of(job, n)                           what output n is added to: asked for early
+//   finish_group(job, group, held, sums)      takes sixteen outputs, sums(i) of row i: all lanes of one wave together
+#pragma once
+
+#include "linear_hopper.h"
+#include "norm.h"
+#include "to_columns.h"
+
+namespace forge {
+
+constexpr int ONE_PIECES = CHUNK / PIECE;
+static_assert(LINEAR_ONE_BLOCKS % TILE_GROUPS == 0, "a block's groups lie at one place of their tiles");
+
+// A row of columns.h.
+template <class T>
+struct ColumnRow {
+  const T* x;
+  int rows;
+};
+template <class T>
+DEVICE void bring_row(const ColumnRow<T>& row, Piece* to, int first, int count) {
+  const int lane = lane_id();
+  const size_t apart = static_cast<size_t>(row.rows) * CHUNK;
+  const T* from = row.x + first * apart + lane % ONE_PIECES * PIECE;
+  for (int c = lane / ONE_PIECES; c < count; c += WAVE / ONE_PIECES) {
+    fetch_piece(lds_address(to + c * ONE_PIECES + lane % ONE_PIECES), from + c * apart);
+  }
+  fetch_group();
+  fetch_wait<0>();
+  __syncwarp();
+}
+
+// A row of f32 that is normalized as rms_norm_columns does it, its sums of squares known: norm.h. One block counts what
+// f16 cannot hold, for the others `saturated` is null.
+template <class T>
+struct NormedRow {
+  const float *x, *weight, *parts;
+  int in;
+  float eps;
+  int32_t* saturated;
+};
+template <class T>
+DEVICE void bring_row(const NormedRow<T>& row, Piece* to, int first, int count) {
+  const float scale = rms_of_parts(row.parts, row.in, row.eps);
+  struct Eight {
+    T elements[PIECE];
+  };
+  for (int p = lane_id(); p < count * ONE_PIECES; p += WAVE) {
+    const int k = first * CHUNK + p * PIECE;
+    Eight eight;
+    UNROLL
+    for (int i = 0; i < PIECE; i += 4) {
+      const auto x = load_aligned<Floats4>(row.x + k + i), by = load_aligned<Floats4>(row.weight + k + i);
+      UNROLL
+      for (int j = 0; j < 4; j++) store_column(&eight.elements[i + j], x.f[j] * scale * by.f[j], row.saturated);
+    }
+    __builtin_memcpy(&to[p], &eight, sizeof(Piece));
+  }
+  __syncwarp();
+}
+
+// What a block of a grid of `stride` blocks does. Segments are of whole batches, and stay in LDS (linear-one.ts).
+template <class F, int BATCH, class Row, class Job>
+DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
+  using T = typename F::Element;
+  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
+  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
+  SHARED(float, parts, (2 * SEGMENTS * GROUP_ROWS));
+  const int lane = lane_id(), segment = wave_id();
+  const int groups = (job.out + GROUP_ROWS - 1) / GROUP_ROWS, chunks = job.in / CHUNK;
+  const int count = chunks / SEGMENTS, batches = count / BATCH, first = segment * count;
+  LaneUnit unit = lane_unit<F>(job.weight + unit_place<F>(block, first, chunks), lane);
+  // From the last batch of a group to the first of the block's next.
+  const size_t on = (static_cast<size_t>(stride / TILE_GROUPS) * chunks - (count - BATCH)) * APART;
+  int left = (groups - block + stride - 1) / stride * batches, loaded = 0;
+  typename F::Raw raw[2][BATCH];
+  const auto fetch = [&](typename F::Raw(&to)[BATCH]) {
+    UNROLL
+    for (int d = 0; d < BATCH; d++) {
+      to[d] = F::load(unit_after(unit, d * APART), [](const uint8_t* p, auto type) { return StreamLoad::of(p, type); });
+    }
+    const bool is_last = ++loaded == batches;
+    const size_t by = is_last ? on : static_cast<size_t>(BATCH) * APART;
+    if (is_last) loaded = 0;
+    unit = {unit.pieces + by, unit.scales + by, unit.high + by};
+    // Not to be computed again at every load.
+    asm volatile("" : "+l"(unit.pieces), "+l"(unit.scales), "+l"(unit.high));
+  };
+  fetch(raw[0]);
+
+  wait_for_inputs();
+  Piece* const own = columns + segment * LINEAR_ONE_CHUNKS * ONE_PIECES;
+  bring_row(row, own, first, count);
+  // A lane names piece lane / 8, and lane / 8 + 4: the row stands for all eight columns.
+  const uint32_t low = lds_address(own + lane / 8), high = lds_address(own + lane / 8 + 4);
+  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, held = 0.0f;
+  int group = block, turn = 0, batch = 0;
+  const auto compute = [&](const typename F::Raw(&from)[BATCH]) {
+    const bool ends = batch + 1 == batches, finishes = wave_id() == turn % WAVES;
+    const int n = group * GROUP_ROWS + lane;
+    if (ends && finishes && lane < GROUP_ROWS && n < job.out) held = held_of(job, n);
+    UNROLL
+    for (int d = 0; d < BATCH; d++) {
+      const uint32_t place = (batch * BATCH + d) * ROW_BYTES;
+      uint32_t b[2][4];
+      load_columns(b[0], low + place);
+      load_columns(b[1], high + place);
+      UnitFragments a;
+      F::unpack(a, from[d]);
+      UNROLL
+      for (int s = 0; s < STEPS; s++) multiply_few<T>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
+    }
+    batch++;
+    if (!ends) return;
+    // Two sets of parts: of the next group a wave may write while one still adds.
+    float* const mine = parts + turn % 2 * SEGMENTS * GROUP_ROWS;
+    if (lane % 4 == 0) {
+      mine[segment * GROUP_ROWS + lane / 4] = sum[0];
+      mine[segment * GROUP_ROWS + lane / 4 + 8] = sum[2];
+    }
+    UNROLL
+    for (int i = 0; i < 4; i++) sum[i] = 0.0f;
+    block_sync();
+    if (finishes) {
+      finish_group(job, group, held, [&](int i) {
+        float halves[2];
+        UNROLL
+        for (int h = 0; h < 2; h++) {
+          halves[h] = 0.0f;
+          UNROLL
+          for (int s = 0; s < HALF; s++) halves[h] += mine[(h * HALF + s) * GROUP_ROWS + i];
+        }
+        return (halves[0] + halves[1]) * F::SCALE;
+      });
+    }
+    group += stride;
+    turn++;
+    batch = 0;
+  };
+  for (;;) {
+    if (left > 1) {
+      fetch(raw[1]);
+    } else {
+      let_next_begin();
+    }
+    compute(raw[0]);
+    if (--left == 0) return;
+    if (left > 1) {
+      fetch(raw[0]);
+    } else {
+      let_next_begin();
+    }
+    compute(raw[1]);
+    if (--left == 0) return;
+  }
+}
+
+}  // namespace forge

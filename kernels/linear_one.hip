@@ -1,0 +1,99 @@
+// linear of one row, in three ways with the same bits; a grid's blocks share the rows of the weight
+//
+//   linear_row      y[n] (+)= sum_k weight[n][k] * x[k], x in columns
+//   linear_normed   y[n] = sum_k weight[n][k] * norm(x)[k]: rms_norm_columns and linear in one launch
+//   linear_summed   y[n] += sum_k weight[n][k] * x[k], and the sums of the squares of y, which the row's norm begins
+//   with
+#include "forge/linear_one.h"
+
+namespace {
+using namespace forge;
+static_assert(GROUP_ROWS == NORM_PART, "a group writes one part");
+
+struct Plain {
+  const uint8_t* weight;
+  float* y;
+  const int32_t* tokens;
+  int out, in, accumulate;
+};
+DEVICE float held_of(const Plain& job, int n) { return job.accumulate ? job.y[n] : 0.0f; }
+template <class Sums>
+DEVICE void finish_group(const Plain& job, int group, float held, Sums sums) {
+  const int i = lane_id(), n = group * GROUP_ROWS + i;
+  if (i >= GROUP_ROWS || n >= job.out || *job.tokens < 1) return;
+  job.y[n] = job.accumulate ? held + sums(i) : sums(i);
+}
+
+struct Normed {
+  const uint8_t* weight;
+  float* y;
+  int out, in;
+};
+DEVICE float held_of(const Normed&, int) { return 0.0f; }
+template <class Sums>
+DEVICE void finish_group(const Normed& job, int group, float, Sums sums) {
+  const int i = lane_id(), n = group * GROUP_ROWS + i;
+  if (i < GROUP_ROWS && n < job.out) job.y[n] = sums(i);
+}
+
+struct Summed {
+  const uint8_t* weight;
+  float *y, *parts;
+  int out, in;
+};
+DEVICE float held_of(const Summed& job, int n) { return job.y[n]; }
+template <class Sums>
+DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
+  const float part = sum_of_squares([&](int i) {
+    const int n = group * GROUP_ROWS + i;
+    return n < job.out ? job.y[n] = held + sums(i) : 0.0f;
+  });
+  if (lane_id() == 0) job.parts[group] = part;
+}
+}  // namespace
+
+// Grid: x = ceil(out / 16), at most LINEAR_ONE_BLOCKS.
+#define LINEAR_PLAIN(suffix, Format, type, batch)                                                            \
+  KERNEL_OF(BLOCK, 2, linear_row_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
+            const type* __restrict x,                                        /* [chunks, x_rows, CHUNK] */   \
+            float* __restrict y,                                             /* [1, out] */                  \
+            const int32_t* __restrict tokens,                                /* [1] */                       \
+            int, int out, int in, int x_rows, int, int accumulate) {                                         \
+    linear_one<Format, batch>(ColumnRow<type>{x, x_rows}, Plain{weight, y, tokens, out, in, accumulate},     \
+                              BLOCK_INDEX_AHEAD.x, grid_width());                                            \
+  }
+#define LINEAR_NORMED(suffix, Format, type, batch)                                                                 \
+  KERNEL_OF(BLOCK, 2, linear_normed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */    \
+            const float* __restrict x,                                          /* [in] */                         \
+            const float* __restrict norm,                                       /* [in] */                         \
+            const float* __restrict parts,                                      /* [in / NORM_PART], see norm.h */ \
+            float* __restrict y,                                                /* [out] */                        \
+            int32_t* __restrict saturated,                                      /* [1] */                          \
+            int out, int in, float eps) {                                                                          \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
+    const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
+    linear_one<Format, batch>(row, Normed{weight, y, out, in}, block, grid_width());                               \
+  }
+#define LINEAR_SUMMED(suffix, Format, type, batch)                                                                \
+  KERNEL_OF(BLOCK, 2, linear_summed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */   \
+            const type* __restrict x,                                           /* [chunks, x_rows, CHUNK] */     \
+            float* __restrict y,                                                /* [out] */                       \
+            float* __restrict parts,                                            /* [ceil(out / NORM_PART)] */     \
+            int out, int in, int x_rows) {                                                                        \
+    linear_one<Format, batch>(ColumnRow<type>{x, x_rows}, Summed{weight, y, parts, out, in}, BLOCK_INDEX_AHEAD.x, \
+                              grid_width());                                                                      \
+  }
+#define LINEAR_ONE(...)      \
+  LINEAR_PLAIN(__VA_ARGS__)  \
+  LINEAR_NORMED(__VA_ARGS__) \
+  LINEAR_SUMMED(__VA_ARGS__)
+
+LINEAR_ONE(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)
+LINEAR_ONE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH)
+LINEAR_ONE(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH)
+LINEAR_ONE(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH)
+LINEAR_ONE(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH)
+LINEAR_ONE(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
+LINEAR_ONE(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
+LINEAR_ONE(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
+LINEAR_ONE(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
