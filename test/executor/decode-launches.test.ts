@@ -42,7 +42,16 @@ async function launchesOf(
   hidden = 256,
 ) {
   const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'model.gguf');
-  const shape = { ...SHAPES.tiny!, architecture, layers, headDim: hidden / 4, hidden, ffn: 2 * hidden, heads: 4, kvHeads: 2 };
+  const shape = {
+    ...SHAPES.tiny!,
+    architecture,
+    layers,
+    headDim: hidden / 4,
+    hidden,
+    ffn: 2 * hidden,
+    heads: 4,
+    kvHeads: 2,
+  };
   synth({ shape: architecture === 'qwen3' ? { ...shape, parts: { headNorms: 'head' } } : shape, type, output });
   const limits = { maxContext: 256, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
   const native = new PlannedDevice(2 ** 40);
