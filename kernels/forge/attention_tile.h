@@ -240,15 +240,19 @@ DEVICE void load_queries(Fragment<half_t> (&queries)[DEPTHS], int count, RowOf r
 // TILES times sixteen, in LDS, as strips: all threads of a block together. Those of tile t begin at
 // t * HEAD_DIM / STRIP * QUERY_STRIP.
 constexpr int QUERY_STRIP = TILE * STRIP_PITCH;
-template <int HEAD_DIM, int TILES, class Lds, class RowOf>
-DEVICE void bring_queries(Lds strips, int count, RowOf row_of) {
+template <int HEAD_DIM, int TILES, class Lds, class PieceOf>
+DEVICE void bring_query_pieces(Lds strips, int count, PieceOf piece_of) {
   constexpr int PIECES = HEAD_DIM / PIECE;
   for (int i = thread_id(); i < TILES * TILE * PIECES; i += BLOCK) {
     const int query = i / PIECES, p = i % PIECES, strip = query / TILE * (HEAD_DIM / STRIP) + p / STRIP_PIECES;
-    const float* row = row_of(query);
     strips[strip * QUERY_STRIP + strip_slot(query % TILE, p % STRIP_PIECES)] =
-        query < count ? to_piece(row + p * PIECE) : zero_piece();
+        query < count ? piece_of(query, p) : zero_piece();
   }
+}
+template <int HEAD_DIM, int TILES, class Lds, class RowOf>
+DEVICE void bring_queries(Lds strips, int count, RowOf row_of) {
+  bring_query_pieces<HEAD_DIM, TILES>(strips, count,
+                                      [&](int query, int p) { return to_piece(row_of(query) + p * PIECE); });
 }
 
 // The fragment of TILE_DEPTH elements of sixteen rows, keys or queries, of a strip in LDS.

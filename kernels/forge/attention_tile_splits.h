@@ -14,11 +14,26 @@ namespace forge {
 constexpr int OWN_KEYS = KEY_TILES / WAVES;
 static_assert(OWN_KEYS * WAVES == KEY_TILES, "whole tiles of keys");
 
+// What a block attends with: `count` query heads from `queries` on, and, of their KV head, the row's key and value.
+struct SplitHeads {
+  const float *queries, *key, *value;
+  int count, position, split;
+};
+// Heads as they are multiplied: queries turned, key and value in the cache. What else they may be says so by a
+// `begin_row`, which all threads of a block call before they read the cache, and a `query_piece` of its own.
+struct Prepared {};
+template <int HEAD_DIM, class T>
+DEVICE void begin_row(const Prepared&, const SplitHeads&, const TileCache<T>&) {}
+template <int HEAD_DIM>
+DEVICE Piece query_piece(const Prepared&, const SplitHeads& own, int query, int p) {
+  return to_piece(own.queries + query * HEAD_DIM + p * PIECE);
+}
+
 // Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not
 // written.
-template <int HEAD_DIM, class T>
-DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const T* __restrict k_cache,
-                                 const T* __restrict v_cache, float* __restrict parts,
+template <int HEAD_DIM, class T, class Row>
+DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* __restrict qkv,
+                                 const T* __restrict k_cache, const T* __restrict v_cache, float* __restrict parts,
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads,
                                  int head_tiles, int splits, float scale) {
@@ -34,13 +49,19 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
   SHARED(WeightTile, weights, (KEY_TILES * WAVE));
   SHARED(float, largest, (KEY_TILES * TILE));
 
+  const int queries = min_of(group - first_head, TILE);
+  const float* vectors = qkv + static_cast<size_t>(row) * (heads + 2 * kv_heads) * HEAD_DIM;
+  const float* key = vectors + (heads + kv_head) * HEAD_DIM;
+  const SplitHeads own{
+      vectors + (kv_head * group + first_head) * HEAD_DIM, key, key + kv_heads * HEAD_DIM, queries, position, split};
+  begin_row<HEAD_DIM>(prepared, own, cache);
+
   const bool is_first_of_query = lane_id() / QUERY_LANE_STEP % QUERY_LANES == 0;
   KeyRange ranges[QUERIES_HELD];
   UNROLL
   for (int h = 0; h < QUERIES_HELD; h++) ranges[h] = attended(position);
   // A tile of keys is a KV block; those behind the context may be anything, the scores are masked.
   static_assert(TILE == KV_BLOCK_TOKENS, "keys of a tile in one KV block");
-  const int queries = min_of(group - first_head, TILE);
   // All that the block reads is asked for at once, keys first.
   Fragment<half_t> keys[DEPTHS][OWN_KEYS];
   UNROLL
@@ -61,8 +82,8 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
     start_values<HEAD_DIM>(ways[s], values + s * VALUE_STRIP, cache, start, s * STRIP);
   }
   fetch_group();
-  const float* q = qkv + (static_cast<size_t>(row) * (heads + 2 * kv_heads) + kv_head * group + first_head) * HEAD_DIM;
-  bring_queries<HEAD_DIM, 1>(query_strips, queries, [&](int i) { return q + i * HEAD_DIM; });
+  bring_query_pieces<HEAD_DIM, 1>(query_strips, queries,
+                                  [&](int query, int p) { return query_piece<HEAD_DIM>(prepared, own, query, p); });
   block_sync();
 
   TileSum scores[OWN_KEYS];
@@ -141,16 +162,16 @@ DEVICE void attention_tile_split(Dim3 block, const float* __restrict qkv, const 
 
 }  // namespace forge
 
-#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                  \
-  KERNEL_RESIDENT(                                                                                                  \
-      forge::STREAM_BLOCKS, name,                                                                                   \
-      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                     \
-      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */        \
-      const type* __restrict v_cache, /* the same */                                                                \
-      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */             \
-      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                    \
-      const int32_t* __restrict slots,                                            /* [slots, slot_words] */         \
-      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                           \
-    forge::attention_tile_split<head_dim>(BLOCK_INDEX, qkv, k_cache, v_cache, parts, row_position, row_slot, slots, \
-                                          slot_words, heads, kv_heads, head_tiles, splits, scale);                  \
+#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                    \
+  KERNEL_RESIDENT(                                                                                                    \
+      forge::STREAM_BLOCKS, name,                                                                                     \
+      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                       \
+      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */          \
+      const type* __restrict v_cache, /* the same */                                                                  \
+      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */               \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                      \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */           \
+      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                             \
+    forge::attention_tile_split<head_dim>(BLOCK_INDEX, forge::Prepared{}, qkv, k_cache, v_cache, parts, row_position, \
+                                          row_slot, slots, slot_words, heads, kv_heads, head_tiles, splits, scale);   \
   }

@@ -8,7 +8,7 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import type { DeviceClass } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
-import { HEAD_DIMS, KV_CACHE_TYPES, KV_Q8_HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import { HEAD_DIMS, KV_CACHE_TYPES, KV_Q8_HEAD_DIMS, TILE_HEAD_DIMS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
@@ -63,6 +63,8 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
     yield { type, shape: shapeOf({ hidden: 1024, ffn: 1024, layers: 2 }) };
   for (const type of ['Q3_K', 'Q4_0', 'Q5_0', 'IQ4_XS'] as const)
     yield { type, shape: shapeOf({ hidden: 2048, ffn: 2048, layers: 2 }) };
+  const headNorms = { architecture: 'qwen3', preTokenizer: 'qwen2', parts: { headNorms: 'head' } } as const;
+  for (const headDim of TILE_HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ ...headNorms, headDim }) };
   // More heads of a group than a tile of queries holds.
   for (const [headDim, heads] of [
     [64, 129],

@@ -12,6 +12,7 @@ import {
 import type { DeviceBuffer } from '../device/device.js';
 import { roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
+import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
@@ -238,16 +239,23 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
-  attended?: AttendedForm,
+  { attended, turned }: { readonly attended?: AttendedForm | undefined; readonly turned?: TurnedAlone | undefined },
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
   const tokens = { ...counts.splitRows, max: rows };
-  launch(
-    attentionTileSplit(type, headDim),
-    { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits },
-    { ...dims, tokens, splits: counts.splits },
-  );
+  const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
+  const sizes = { ...dims, tokens, splits: counts.splits };
+  launch(attentionTileSplit(type, headDim), split, sizes, turned?.others);
+  if (turned !== undefined) {
+    const { values: angles, norms, dims: tables, alone } = turned;
+    const [own, all] = [
+      { ...split, ...angles },
+      { ...sizes, ...tables },
+    ];
+    if (norms === undefined) launch(attentionTileSplitTurned(headDim), own, all, alone);
+    else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, alone);
+  }
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
   launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits });
@@ -255,14 +263,15 @@ export function launchAttentionTile(
   const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
   launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
   // Of steps that split no context the tiles' rows are rounded in a launch of its own: there are many of them.
-  const split = { count: counts.splitRows, atMost: 0 };
-  if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, split);
+  const unsplit = { count: counts.splitRows, atMost: 0 };
+  if (attended !== undefined) launchAttended(launch, out, heads * headDim, attended, counts.tokens, unsplit);
 }
 
 export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   ...TILE_HEAD_DIMS.map(attentionWide),
+  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitTurned(headDim), attentionTileSplitNormed(headDim)]),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
   ),

@@ -44,6 +44,7 @@ export * from './argmax.js';
 export * from './attention.js';
 export * from './attention-combine.js';
 export * from './attention-sinks.js';
+export * from './attention-turned.js';
 export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';

@@ -7,7 +7,7 @@ import type { Slots } from '../model/sampling.js';
 import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { type Fusion, NORMED_APPEND, TURNED_APPEND } from './fusions.js';
+import { type Fusion, NORMED_APPEND, ONE_ROW, TURNED_APPEND } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -130,6 +130,7 @@ export class PagedAttention implements AttentionForm {
       kv_heads,
     };
     const dims = { slot_count: arena.slots, blocks: layer.blocks };
+    const alone = sinks === undefined ? this.turnedAlone(rope, ropes, norms) : undefined;
     if (this.site.fusions.has(TURNED_APPEND)) {
       const turned = {
         ...common,
@@ -140,8 +141,9 @@ export class PagedAttention implements AttentionForm {
         adjacent: rope.pairing === 'adjacent' ? 1 : 0,
       };
       const sizes = { ...dims, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 };
-      if (norms === undefined || cache.type === 'q8_0') plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes);
-      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes);
+      if (norms === undefined || cache.type === 'q8_0')
+        plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes, alone?.others);
+      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes, alone?.others);
     } else {
       turnAndAppend(this.site, layer, rope, ropes, qkv);
     }
@@ -163,7 +165,31 @@ export class PagedAttention implements AttentionForm {
     const launch: Launch = (...launched) => plan.launch(...launched);
     const on = { launch, device: this.site.device.deviceClass };
     const tileValues = { ...values, tiles: tables.at('tiles') };
-    kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, attended);
+    kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
+      attended,
+      turned: alone,
+    });
+  }
+
+  /** How a step of one row turns q and k where it attends; undefined where it does so as all others. */
+  private turnedAlone(
+    rope: Rope,
+    { cosine, sine }: RopeTables,
+    norms: HeadNormValues | undefined,
+  ): kernels.TurnedAlone | undefined {
+    const { fusions, cache, device, limits } = this.site;
+    const isFused = fusions.has(ONE_ROW) && fusions.has(TURNED_APPEND);
+    if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
+      return undefined;
+    }
+    const { dimensions: rotary, pairing } = rope;
+    return {
+      values: { cosine, sine, rotary, adjacent: pairing === 'adjacent' ? 1 : 0 },
+      norms,
+      dims: { max_position: limits.maxContext, half_rotary: rotary / 2 },
+      alone: { count: this.tokens, atLeast: 1, atMost: 1 },
+      others: { count: this.tokens, atLeast: 2 },
+    };
   }
 }
 

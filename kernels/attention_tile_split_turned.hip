@@ -1,0 +1,128 @@
+// attention_tile_split_turned, _normed: rope_kv_append or norm_rope_kv_append, then attention_tile_split, of one row
+//
+// To the bit. Each block turns the query heads that it takes; those of the split that the row's position is in turn its
+// key and store it with its value first.
+#include "forge/attention_tile_splits.h"
+#include "forge/head_norm.h"
+#include "forge/slot.h"
+
+namespace forge {
+struct Turned {
+  half_t *k_cache, *v_cache;
+  const float *cosine, *sine;  // [max_position, rotary / 2]
+  int rotary, adjacent;
+};
+
+// Eight elements of a head, the first of them element 8 p, turned as rope.h does; `element(e)` is one before.
+template <class ElementOf>
+DEVICE Piece turned_piece(const Turned& row, int p, int position, ElementOf element) {
+  const int half = row.rotary / 2;
+  const size_t angles = static_cast<size_t>(position) * half;
+  alignas(16) float values[PIECE];
+  UNROLL
+  for (int i = 0; i < PIECE; i++) {
+    const int e = p * PIECE + i;
+    if (e >= row.rotary) {
+      values[i] = element(e);
+      continue;
+    }
+    const int j = row.adjacent ? e / 2 : e % half;
+    const bool is_second = row.adjacent ? e % 2 == 1 : e >= half;
+    const float x = element(row.adjacent ? 2 * j : j), y = element(row.adjacent ? 2 * j + 1 : j + half);
+    const float c = row.cosine[angles + j], s = row.sine[angles + j];
+    values[i] = is_second ? multiply_add(x, s, y * c) : multiply_add(x, c, -(y * s));
+  }
+  return to_piece(values);
+}
+template <int HEAD_DIM>
+DEVICE Piece query_piece(const Turned& row, const SplitHeads& own, int query, int p) {
+  const float* head = own.queries + query * HEAD_DIM;
+  return turned_piece(row, p, own.position, [&](int e) { return head[e]; });
+}
+// Stores the row's key and value, in the split that it is in.
+template <int HEAD_DIM, class KeyOf>
+DEVICE void append(const Turned& row, const SplitHeads& own, const TileCache<half_t>& cache, KeyOf key) {
+  if (own.position / CHUNK != own.split) return;
+  constexpr int PIECES = HEAD_DIM / PIECE;
+  const size_t place = kv_offset(cache.block_table, own.position, cache.kv_heads, cache.kv_head, HEAD_DIM);
+  for (int i = thread_id(); i < 2 * PIECES; i += BLOCK) {
+    const int p = i % PIECES;
+    if (i < PIECES) {
+      store_aligned(row.k_cache + place + p * PIECE, turned_piece(row, p, own.position, key));
+    } else {
+      store_aligned(row.v_cache + place + p * PIECE, to_piece(own.value + p * PIECE));
+    }
+  }
+  block_sync();
+}
+template <int HEAD_DIM>
+DEVICE void begin_row(const Turned& row, const SplitHeads& own, const TileCache<half_t>& cache) {
+  append<HEAD_DIM>(row, own, cache, [&](int e) { return own.key[e]; });
+}
+
+// The same of heads that are normalized first; a scale for each query of the block, then the key's.
+template <class Scales>
+struct Normed {
+  Turned turned;
+  const float *query_weight, *key_weight;
+  float eps;
+  Scales scales;
+};
+template <int HEAD_DIM, class Scales>
+DEVICE Piece query_piece(const Normed<Scales>& row, const SplitHeads& own, int query, int p) {
+  const float *head = own.queries + query * HEAD_DIM, scale = row.scales[query];
+  return turned_piece(row.turned, p, own.position, [&](int e) { return head[e] * scale * row.query_weight[e]; });
+}
+template <int HEAD_DIM, class Scales>
+DEVICE void begin_row(const Normed<Scales>& row, const SplitHeads& own, const TileCache<half_t>& cache) {
+  for (int i = wave_id(); i <= own.count; i += WAVES) {
+    const float* head = i < own.count ? own.queries + i * HEAD_DIM : own.key;
+    const float scale = head_scale(head, HEAD_DIM, row.eps);
+    if (lane_id() == 0) row.scales[i] = scale;
+  }
+  block_sync();
+  const float scale = row.scales[own.count];
+  append<HEAD_DIM>(row.turned, own, cache, [&](int e) { return own.key[e] * scale * row.key_weight[e]; });
+}
+template <class Scales>
+DEVICE Normed<Scales> normed(const Turned& row, const float* query_weight, const float* key_weight, float eps,
+                             Scales scales) {
+  return {row, query_weight, key_weight, eps, scales};
+}
+}  // namespace forge
+
+// Grid: x = KV heads * tiles of their query heads, y = 1, z = splits.
+#define ATTENTION_TILE_SPLIT_TURNED(head_dim)                                                                          \
+  KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_turned_f16_d##head_dim,                                   \
+                  const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */                               \
+                  forge::half_t* k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                     \
+                  forge::half_t* v_cache,      /* the same */                                                          \
+                  const float* __restrict cosine, const float* __restrict sine, /* [max_position, rotary / 2] */       \
+                  float* __restrict parts, /* [1, heads, splits, 2 + head_dim]: largest, sum, values */                \
+                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [1] */                \
+                  const int32_t* __restrict slots, /* [slots, slot_words] */                                           \
+                  int slot_words, int heads, int kv_heads, int head_tiles, int splits, int rotary, int adjacent,       \
+                  float scale) {                                                                                       \
+    const forge::Turned row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                         \
+    forge::attention_tile_split<head_dim, forge::half_t>(BLOCK_INDEX, row, qkv, k_cache, v_cache, parts, row_position, \
+                                                         row_slot, slots, slot_words, heads, kv_heads, head_tiles,     \
+                                                         splits, scale);                                               \
+  }
+#define ATTENTION_TILE_SPLIT_NORMED(head_dim)                                                                          \
+  KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_normed_f16_d##head_dim, const float* __restrict qkv,      \
+                  forge::half_t* k_cache, forge::half_t* v_cache, const float* __restrict cosine,                      \
+                  const float* __restrict sine, const float* __restrict query_weight,                                  \
+                  const float* __restrict key_weight, /* [head_dim] */                                                 \
+                  float* __restrict parts, const int32_t* __restrict row_position, const int32_t* __restrict row_slot, \
+                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads, int head_tiles,            \
+                  int splits, int rotary, int adjacent, float eps, float scale) {                                      \
+    using namespace forge;                                                                                             \
+    SHARED(float, scales, (TILE + 1));                                                                                 \
+    const Turned turned{k_cache, v_cache, cosine, sine, rotary, adjacent};                                             \
+    const auto row = normed(turned, query_weight, key_weight, eps, scales + 0);                                        \
+    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, qkv, k_cache, v_cache, parts, row_position, row_slot,     \
+                                           slots, slot_words, heads, kv_heads, head_tiles, splits, scale);             \
+  }
+
+FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_SPLIT_TURNED)
+FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_SPLIT_NORMED)

@@ -1,0 +1,76 @@
+import { aligned, defineKernel, f32, i32, inout, input } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
+import type { LaunchCondition, ValuesOf } from './launch-plan.js';
+import { pagedCache, qkvOf, rowArguments } from './paged-cache.js';
+import { ORDER } from './reduction-order.js';
+
+const turnedInputs = (headDim: number) =>
+  [
+    aligned(16, qkvOf(`${headDim}`)),
+    pagedCache('k_cache', 'f16', `${headDim}`, 16),
+    pagedCache('v_cache', 'f16', `${headDim}`, 16),
+    input('cosine', 'f32', 'max_position', 'half_rotary'),
+    input('sine', 'f32', 'max_position', 'half_rotary'),
+  ] as const;
+const turnedSizes = (headDim: number) =>
+  [
+    inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
+    ...rowArguments,
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_tiles'),
+    i32('splits'),
+    i32('rotary'),
+    i32('adjacent'),
+  ] as const;
+const turnedForm = {
+  source: 'attention_tile_split_turned.hip',
+  on: 'portable',
+  grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
+  multiples: [
+    ['heads', 'kv_heads'],
+    ['rotary', '2'],
+  ],
+  order: ORDER.chunks,
+} as const;
+
+/** {@link attentionTileSplit} of one row whose q is not turned yet, and whose key and value are not in the cache. */
+export const attentionTileSplitTurned = (headDim: number) =>
+  defineKernel({
+    name: `attention_tile_split_turned_f16_d${headDim}`,
+    ...turnedForm,
+    summary: 'rope_kv_append, then attention_tile_split, of one row',
+    arguments: [...turnedInputs(headDim), ...turnedSizes(headDim), f32('scale')],
+    tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
+  });
+
+/** {@link attentionTileSplitTurned} of heads that are normalized first. */
+export const attentionTileSplitNormed = (headDim: number) =>
+  defineKernel({
+    name: `attention_tile_split_normed_f16_d${headDim}`,
+    ...turnedForm,
+    summary: 'norm_rope_kv_append, then attention_tile_split, of one row',
+    arguments: [
+      ...turnedInputs(headDim),
+      input('query_weight', 'f32', `${headDim}`),
+      input('key_weight', 'f32', `${headDim}`),
+      ...turnedSizes(headDim),
+      f32('eps'),
+      f32('scale'),
+    ],
+    tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
+  });
+
+/** How a row's q and k are turned where it is attended to, in steps of one row. */
+export interface TurnedAlone {
+  readonly values: Pick<
+    ValuesOf<ReturnType<typeof attentionTileSplitTurned>>,
+    'cosine' | 'sine' | 'rotary' | 'adjacent'
+  >;
+  readonly norms:
+    | Pick<ValuesOf<ReturnType<typeof attentionTileSplitNormed>>, 'query_weight' | 'key_weight' | 'eps'>
+    | undefined;
+  readonly dims: { readonly max_position: number; readonly half_rotary: number };
+  readonly alone: LaunchCondition;
+  readonly others: LaunchCondition;
+}

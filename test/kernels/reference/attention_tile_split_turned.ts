@@ -1,0 +1,1 @@
+export { attentionTileSplit as attentionTileSplitTurned } from './attention_tile_split.js';
