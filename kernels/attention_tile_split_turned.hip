@@ -21,16 +21,15 @@ DEVICE Piece turned_piece(const Turned& row, int p, int position, ElementOf elem
   alignas(16) float values[PIECE];
   UNROLL
   for (int i = 0; i < PIECE; i++) {
-    const int e = p * PIECE + i;
-    if (e >= row.rotary) {
-      values[i] = element(e);
-      continue;
-    }
-    const int j = row.adjacent ? e / 2 : e % half;
-    const bool is_second = row.adjacent ? e % 2 == 1 : e >= half;
-    const float x = element(row.adjacent ? 2 * j : j), y = element(row.adjacent ? 2 * j + 1 : j + half);
+    const int e = p * PIECE + i, k = e < row.rotary ? e : 0;
+    // The pair that the element is of, and which of the two it is; of what is not turned, any.
+    const int j = row.adjacent ? k / 2 : k < half ? k : k - half;
+    const bool is_second = row.adjacent ? k % 2 == 1 : k >= half;
+    const int first = row.adjacent ? 2 * j : j, second = row.adjacent ? first + 1 : j + half;
+    const float x = element(e < row.rotary ? first : e), y = element(second);
     const float c = row.cosine[angles + j], s = row.sine[angles + j];
-    values[i] = is_second ? multiply_add(x, s, y * c) : multiply_add(x, c, -(y * s));
+    const float turned = is_second ? multiply_add(x, s, y * c) : multiply_add(x, c, -(y * s));
+    values[i] = e < row.rotary ? turned : x;
   }
   return to_piece(values);
 }
@@ -47,11 +46,10 @@ DEVICE void append(const Turned& row, const SplitHeads& own, const TileCache<hal
   const size_t place = kv_offset(cache.block_table, own.position, cache.kv_heads, cache.kv_head, HEAD_DIM);
   for (int i = thread_id(); i < 2 * PIECES; i += BLOCK) {
     const int p = i % PIECES;
-    if (i < PIECES) {
-      store_aligned(row.k_cache + place + p * PIECE, turned_piece(row, p, own.position, key));
-    } else {
-      store_aligned(row.v_cache + place + p * PIECE, to_piece(own.value + p * PIECE));
-    }
+    const bool is_key = i < PIECES;
+    const Piece piece = is_key ? turned_piece(row, p, own.position, key) : to_piece(own.value + p * PIECE);
+    // One store for both: two are taken apart into what they share, and pieces are stored in pieces.
+    store_aligned((is_key ? row.k_cache : row.v_cache) + place + p * PIECE, piece);
   }
   block_sync();
 }

@@ -69,10 +69,10 @@ const HOPPER = 'sm_90';
 
 // Of one row whose context is folded from two splits: what a layer more costs.
 it.each([
-  ['llama', 'Q8_0', GPU, 7],
-  ['qwen2', 'Q8_0', GPU, 7],
-  ['qwen3', 'Q8_0', GPU, 7],
-  ['llama', 'F16', GPU, 10],
+  ['llama', 'Q8_0', GPU, 6],
+  ['qwen2', 'Q8_0', GPU, 6],
+  ['qwen3', 'Q8_0', GPU, 6],
+  ['llama', 'F16', GPU, 9],
   ['llama', 'Q8_0', HOPPER, 8, 1024],
   ['qwen3', 'F16', HOPPER, 8, 1024],
   // Of rows that are not of whole batches.
