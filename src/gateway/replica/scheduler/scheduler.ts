@@ -373,17 +373,31 @@ export class Scheduler {
     const promptLogprobs = sequence.asksPromptLogprobs;
     const sample = guesses !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
-    const snapshots = this.snapshots.take(sequence, position + count);
+    const { fromSnapshot, toSnapshot } = this.snapshots.take(sequence, position + count);
     const tokens = guesses && [sequence.token(sequence.known - 1), ...guesses.map(({ tokenId }) => tokenId)];
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
-    const slice = { sequence, slot, position, count, sample, promptLogprobs, tokens, ...snapshots };
-    if (guesses === undefined || guesses.length === 0) return { ...slice, mask };
-    const looked = 1 + guesses.findLastIndex(({ isSure }) => !isSure);
-    if (mask === undefined) return { ...slice, looked };
-    return { ...slice, looked, guessMasks: [mask, ...guesses.map((guess) => guess.mask)] as TokenMask[] };
+    const hasGuesses = guesses !== undefined && guesses.length > 0;
+    const looked = hasGuesses ? 1 + guesses.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const guessMasks =
+      hasGuesses && mask !== undefined ? ([mask, ...guesses.map((guess) => guess.mask)] as TokenMask[]) : undefined;
+    // One literal of one shape: there is a slice for each token, and spreads cost more than planning it.
+    return {
+      sequence,
+      slot,
+      position,
+      count,
+      sample,
+      promptLogprobs,
+      tokens,
+      mask: hasGuesses ? undefined : mask,
+      looked,
+      guessMasks,
+      fromSnapshot,
+      toSnapshot,
+    };
   }
 
   /** Whether another sequence computes what this one needs now; see {@link mayStart}. */

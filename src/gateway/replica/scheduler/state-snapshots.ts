@@ -21,9 +21,10 @@ const GENERATING_SHARE = 1 / 2;
 
 /** The snapshots that a slice goes from and to. */
 export interface SnapshotsOfSlice {
-  readonly fromSnapshot?: number;
-  readonly toSnapshot?: number;
+  readonly fromSnapshot?: number | undefined;
+  readonly toSnapshot?: number | undefined;
 }
+const NO_SNAPSHOTS: SnapshotsOfSlice = {};
 
 /**
  * The snapshots of recurrent states: which are whose, the end of which prefix each stands at, and where they are taken. A
@@ -106,10 +107,11 @@ export class StateSnapshots {
 
   /** The snapshots of the sequence's next slice, which {@link cut} has cut. */
   take(sequence: Sequence, end: number): SnapshotsOfSlice {
+    if (this.count === 0) return NO_SNAPSHOTS;
     const from = sequence.snapshots.find(({ kind, position }) => kind === 'began' && position === sequence.scheduled);
     const isPlace = this.placeIn(sequence, end) === end;
     const to = isPlace ? (isGenerated(sequence, end) ? this.roll(sequence, end) : this.add(sequence, end)) : undefined;
-    return { ...(from && { fromSnapshot: from.id }), ...(to !== undefined && { toSnapshot: to }) };
+    return { fromSnapshot: from?.id, toSnapshot: to };
   }
 
   /**

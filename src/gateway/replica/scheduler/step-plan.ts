@@ -45,8 +45,8 @@ export interface PlannedSlice {
   /** How far the guesses are those of a lookup: what follows is sure by its mask. */
   readonly looked?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
-  readonly fromSnapshot?: number;
-  readonly toSnapshot?: number;
+  readonly fromSnapshot?: number | undefined;
+  readonly toSnapshot?: number | undefined;
 }
 
 /** A token that a step brought for a sequence that still wants it. `index` counts the step's sampled slices. */
@@ -69,5 +69,7 @@ export function outputsOf({ sample, tokens }: Pick<PlannedSlice, 'sample' | 'tok
 
 /** The slice of each token that a step samples, in order. */
 export function sampledSlices(step: StepPlan | undefined): readonly PlannedSlice[] {
-  return step?.slices.flatMap((slice) => Array<PlannedSlice>(outputsOf(slice)).fill(slice)) ?? [];
+  const sampled: PlannedSlice[] = [];
+  for (const slice of step?.slices ?? []) for (let i = outputsOf(slice); i > 0; i--) sampled.push(slice);
+  return sampled;
 }
