@@ -11,28 +11,46 @@ import { typed } from '../support/gguf-builder.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const MARKUP = ['[TOOL_CALLS]', '[ARGS]'];
+const HARMONY = ['<|start|>', '<|channel|>', '<|message|>', '<|constrain|>', '<|end|>', '<|call|>', '<|return|>'];
 const FIRST_MARKUP = 259;
+const HARMONYS_END = FIRST_MARKUP + HARMONY.indexOf('<|end|>');
 const SEEDS = [1n, 2n, 3n, 4n, 5n, 6n];
-/** As many as the model has rows for. */
-const WORDS = Array.from({ length: 38 }, (_, i) => `▁word${i}`);
+/** How many tokens the model has rows for behind those of bytes. */
+const ROWS = 40;
 const PLACES = ['Rome', '東京'];
 
 let server: TestGateway;
+let harmony: TestGateway;
 beforeAll(async () => {
+  server = await serverOf(MARKUP, '[TOOL_CALLS] [ARGS]');
+  harmony = await serverOf(HARMONY, '<|channel|> <|message|>');
+});
+afterAll(async () => {
+  await server?.stop();
+  await harmony?.stop();
+});
+
+/** A model of random weights whose calls are of this markup, which its template has somewhere. */
+function serverOf(markup: readonly string[], mention: string): Promise<TestGateway> {
+  const words = Array.from({ length: ROWS - markup.length }, (_, i) => `▁word${i}`);
   const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
-  const types = [2, 3, 3, ...bytes.map(() => 6), ...MARKUP.map(() => 3), ...WORDS.map(() => 1)];
+  const types = [2, 3, 3, ...bytes.map(() => 6), ...markup.map(() => 3), ...words.map(() => 1)];
   const model = writeRandomModel({
-    chatTemplate: '{{ tools and "" }}{% for m in messages %}{{ m.content }}{% endfor %}{# [TOOL_CALLS] [ARGS] #}',
+    chatTemplate: `{{ tools and "" }}{% for m in messages %}{{ m.content }}{% endfor %}{# ${mention} #}`,
     metadata: {
-      'tokenizer.ggml.tokens': ['<unk>', '<s>', '</s>', ...bytes, ...MARKUP, ...WORDS],
+      'tokenizer.ggml.tokens': ['<unk>', '<s>', '</s>', ...bytes, ...markup, ...words],
       'tokenizer.ggml.token_type': typed.arrayOf(typed.i32, types),
     },
   });
-  server = await startTestGateway(model);
-});
-afterAll(() => server?.stop());
+  return startTestGateway(model);
+}
 
-function answer(seed: bigint, isDemanded: boolean): Promise<GenerateResponse> {
+function answer(
+  seed: bigint,
+  isDemanded: boolean,
+  from = server,
+  logitBias: Readonly<Record<number, number>> = {},
+): Promise<GenerateResponse> {
   const parametersJson = JSON.stringify({
     type: 'object',
     properties: { place: { enum: PLACES } },
@@ -47,11 +65,11 @@ function answer(seed: bigint, isDemanded: boolean): Promise<GenerateResponse> {
   const message = GenerateRequest.fromPartial({
     input: { $case: 'chat', value },
     // Where a call may come it is begun often, and after some the answer ends.
-    sampling: { temperature: 1, seed, logitBias: isDemanded ? {} : { [FIRST_MARKUP]: 6 } },
+    sampling: { temperature: 1, seed, logitBias: isDemanded ? logitBias : { [FIRST_MARKUP]: 6 } },
     stop: { maxTokens: 400 },
   });
   return new Promise((resolve, reject) => {
-    server.client.generate(message, (error, response) => (error ? reject(error) : resolve(response)));
+    from.client.generate(message, (error, response) => (error ? reject(error) : resolve(response)));
   });
 }
 
@@ -83,4 +101,17 @@ it('calls of a strict function that the model begins where it likes are of its s
       expect(PLACES).toContain((JSON.parse(argumentsJson) as { place: string }).place);
     }
   }
+});
+
+it('a call of harmony comes where it must, behind reasoning or not, and ends the turn', async () => {
+  // Reasoning ends soon.
+  const responses = await Promise.all(SEEDS.map((seed) => answer(seed, true, harmony, { [HARMONYS_END]: 6 })));
+  for (const { completions } of responses) {
+    const { text, toolCalls, finishReason } = completions[0]!;
+    expect({ text, finishReason }).toEqual({ text: '', finishReason: FinishReason.TOOL_CALLS });
+    expect(toolCalls).toHaveLength(1);
+    expect(toolCalls[0]!.name).toBe('weather');
+    expect(PLACES).toContain((JSON.parse(toolCalls[0]!.argumentsJson) as { place: string }).place);
+  }
+  expect(responses.some(({ completions }) => completions[0]!.reasoning !== '')).toBe(true);
 });

@@ -16,8 +16,17 @@ export interface HeldCalls {
   /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
   readonly openers: readonly string[];
   readonly isBare: boolean;
-  /** How the model reasons before it calls, and whether the prompt has begun that; absent: it does not. */
-  readonly reasoning?: { readonly begin: string; readonly end: string; readonly isBegun: boolean } | undefined;
+  /** How the model reasons before it calls; absent: it does not. */
+  readonly reasoning?: HeldReasoning | undefined;
+}
+
+export interface HeldReasoning {
+  readonly begin: string;
+  readonly end: string;
+  /** What stands between its end and the calls; default: a blank line, or less. */
+  readonly between?: string | undefined;
+  /** Whether the prompt has begun it. */
+  readonly isBegun: boolean;
 }
 
 const MOST = Number.POSITIVE_INFINITY;
@@ -129,7 +138,7 @@ function behindText(turn: Expression, { openers, isBare }: HeldCalls, grammar: G
 
 function behindReasoning(
   turn: Expression,
-  { begin, end, isBegun }: NonNullable<HeldCalls['reasoning']>,
+  { begin, end, between, isBegun }: HeldReasoning,
   names: SpecialTokenNames,
   grammar: Grammar,
 ): Expression {
@@ -137,7 +146,9 @@ function behindReasoning(
   const thought = isSpecial
     ? sequence(repeat(characters(EVERYTHING), 0, MOST), special(end))
     : grammar.add('reasoning', textUpTo(end, grammar));
-  const behind = sequence(thought, repeat(text('\n'), 0, LINES_BEHIND_REASONING), turn);
+  const apart =
+    between === undefined ? repeat(text('\n'), 0, LINES_BEHIND_REASONING) : markupExpression(between, names);
+  const behind = sequence(thought, apart, turn);
   // Some models begin again what the prompt has begun.
   const start = markupExpression(begin, names);
   return isBegun ? sequence(optional(start), behind) : choice(turn, sequence(start, behind));

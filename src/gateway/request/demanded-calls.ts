@@ -1,8 +1,10 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
+import { HARMONY_REASONING } from '../chat/answer/harmony.js';
 import { type ToolGrammar, toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
+import type { HeldReasoning } from '../constraints/tool-calls-grammar.js';
 import { demandsCall } from './answer.js';
 import type { LimitFacts } from './limits.js';
 
@@ -44,21 +46,27 @@ export function canHoldCalls(chat: Chat, facts: ModelFacts): boolean {
 function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'openers' | 'isBare'> | undefined {
   const { answerFormat, toolTemplate = '' } = facts;
   const format = answerFormat?.tools;
-  // Its messages come in any order, some of them without a call.
-  if (format === undefined || format === 'harmony' || answerFormat?.reasoning === 'harmony') return undefined;
-  const { toolChoice, parallelToolCalls: isParallel = true } = chat;
   const isDemanded = demandsCall(chat);
+  const isHarmony = format === 'harmony';
+  // Where no call must come, harmony's messages may be many and of any kind.
+  if (format === undefined || isHarmony !== (answerFormat?.reasoning === 'harmony') || (isHarmony && !isDemanded)) {
+    return undefined;
+  }
+  const { toolChoice, parallelToolCalls: isParallel = true } = chat;
   const tools = offeredTools(chat).map(({ name, parametersJson, strict }) => {
     return { name, parametersJson: isDemanded || strict ? parametersJson : ANY_OBJECT };
   });
   const calls = toolGrammar(tools, { format, template: toolTemplate, toolChoice, isParallel });
+  if (!isJson(calls)) return undefined;
+  if (isHarmony) return { calls, openers: [], isBare: false };
   const { openers, isBare = false } = CALL_FORMATS[format];
-  return isJson(calls) ? { calls, openers, isBare } : undefined;
+  return { calls, openers, isBare };
 }
 
-function reasoningOf({ answerFormat }: ModelFacts) {
+function reasoningOf({ answerFormat }: ModelFacts): Omit<HeldReasoning, 'isBegun'> | undefined {
   const reasoning = answerFormat?.reasoning;
-  return reasoning === undefined || reasoning === 'harmony' ? undefined : REASONING_FORMATS[reasoning];
+  if (reasoning === 'harmony') return HARMONY_REASONING;
+  return reasoning && REASONING_FORMATS[reasoning];
 }
 
 function isJson(calls: ToolGrammar | undefined): calls is HeldCalls['calls'] {

@@ -24,12 +24,12 @@ const ofChat =
 export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
   {
     field: 'chat.tool_choice',
-    what: 'a call that must come, of a model that writes calls as glm, qwen3-coder or harmony',
+    what: 'a call that must come, of a model that writes calls as glm or qwen3-coder',
     isUsed: ofChat((chat, facts) => demandsCall(chat) && !canHoldCalls(chat, facts)),
   },
   {
     field: 'chat.tools.strict',
-    what: 'of a model that writes calls as glm, qwen3-coder or harmony',
+    what: 'of a model that writes calls as glm or qwen3-coder, or as harmony where none must come',
     isUsed: ofChat((chat, facts) => holdsCalls(chat) && !canHoldCalls(chat, facts)),
   },
 ];

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CALL_FORMATS } from '../../../src/gateway/chat/answer/answer-format.js';
+import { HARMONY_REASONING } from '../../../src/gateway/chat/answer/harmony.js';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
@@ -164,6 +165,48 @@ describe('a turn that thinks before it must call', () => {
       [`So.</think>${WEATHER}`, `\n</think>\n\n${WEATHER}\n${CLOCK}`, `<think>So.</think>${WEATHER}`],
       [WEATHER, `So.</think></think>${WEATHER}`],
     );
+  });
+});
+
+describe('a turn of harmony that must call', () => {
+  const calls = (isParallel: boolean) =>
+    toolGrammar(TOOLS, { format: 'harmony', template: '', toolChoice: REQUIRED, isParallel }) as HeldCalls['calls'];
+  const held = (isParallel: boolean): GivenConstraint => ({
+    $case: 'toolCalls',
+    value: {
+      calls: calls(isParallel),
+      openers: [],
+      isBare: false,
+      reasoning: { ...HARMONY_REASONING, isBegun: false },
+    },
+  });
+  const call = (name: string, args: string) =>
+    `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${args}`;
+  const thought = '<|channel|>analysis<|message|>So.\nNow.<|end|><|start|>assistant';
+
+  it.each([true, false])('is one call, behind reasoning or not, whatever is said of several (%s)', (isParallel) =>
+    expectTexts(
+      held(isParallel),
+      [call('clock', '{"hour":7}'), `${thought}${call('weather', '{"place": "東京"}')}`],
+      [
+        '',
+        'No.',
+        thought,
+        `${thought}<|channel|>final<|message|>No.`,
+        `${thought}\n${call('clock', '{}')}`,
+        call('clock', '{"hour":24}'),
+        call('other', '{}'),
+        `${call('clock', '{}')}<|call|>`,
+        `${call('clock', '{}')}<|start|>assistant${call('clock', '{}')}`,
+      ],
+    ),
+  );
+
+  it('asks for its markup as special tokens, and for none that ends it', () => {
+    const special = ['<|channel|>', '<|message|>', '<|constrain|>', '<|start|>', '<|end|>'];
+    const grammar = grammarOf(held(true), { special, ends: ['<|call|>', '<|return|>'] });
+    expect(grammar).not.toContain('<|call|>');
+    for (const name of special) expect(grammar).toContain(`[\\u00ff\\u00ff] "${name}" [\\u00ff\\u00ff]`);
   });
 });
 

@@ -11,6 +11,13 @@ const ENDS = ['<|end|>', '<|call|>', '<|return|>'];
 /** Names of special tokens that mean something to {@link readHarmonyTurn}. */
 export const HARMONY_MARKERS: readonly string[] = [START, CHANNEL, MESSAGE, '<|constrain|>', ...ENDS];
 
+/** How reasoning is written, and what stands between it and a call. */
+export const HARMONY_REASONING = {
+  begin: `${CHANNEL}analysis${MESSAGE}`,
+  end: '<|end|>',
+  between: `${START}assistant`,
+} as const;
+
 /** What of a turn is read as more than content. */
 export interface HarmonyOptions {
   readonly hasReasoning: boolean;

@@ -57,7 +57,7 @@ export function toolGrammar(
   const choice = toolChoice?.choice;
   if (tools.length === 0 || choice?.value === ToolChoiceMode.NONE) return undefined;
   const called = choice?.$case === 'function' ? choice.value : undefined;
-  const { prefix = '', separator, suffix = '', argumentsForm = 'json', call } = callTextOf(format, template);
+  const { prefix = '', separator, suffix = '', argumentsForm = 'json', endsTurn, call } = callTextOf(format, template);
   const rules = tools.map(({ name, parametersJson }, i): ToolRule => {
     const [before, after] = call(name);
     return { name, argumentsRule: `arguments_${i}`, parametersJson, prefix: before, suffix: after };
@@ -70,7 +70,7 @@ export function toolGrammar(
     tools: called === undefined ? rules : rules.filter(({ name }) => name === called),
     isRequired: called !== undefined || choice?.value === ToolChoiceMode.REQUIRED,
     // A function that is demanded is called once, as OpenAI has it.
-    isRepeated: isParallel && called === undefined,
+    isRepeated: isParallel && called === undefined && !endsTurn,
   };
 }
 
@@ -80,6 +80,8 @@ interface CallText {
   readonly separator: string;
   readonly suffix?: string;
   readonly argumentsForm?: ArgumentsForm;
+  /** Whether what ends a call ends the turn. */
+  readonly endsTurn?: boolean;
   call(name: string): readonly [prefix: string, suffix: string];
 }
 
@@ -102,9 +104,11 @@ const TEXTS: Readonly<Record<ToolParser, CallText>> = {
     suffix: '<｜tool▁calls▁end｜>',
     call: (name) => [`<｜tool▁call▁begin｜>${name}<｜tool▁sep｜>`, '<｜tool▁call▁end｜>'],
   },
+  // Behind the arguments comes `<|call|>`, one of the tokens that end a generation.
   harmony: {
-    separator: '<|start|>assistant',
-    call: (name) => [`<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>`, '<|call|>'],
+    separator: '',
+    endsTurn: true,
+    call: (name) => [`<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>`, ''],
   },
 };
 
