@@ -12,7 +12,9 @@ import { writeRandomModel } from '../support/random-model.js';
 
 const MARKUP = ['[TOOL_CALLS]', '[ARGS]'];
 const HARMONY = ['<|start|>', '<|channel|>', '<|message|>', '<|constrain|>', '<|end|>', '<|call|>', '<|return|>'];
+const GLM = ['<tool_call>', '</tool_call>', '<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'];
 const FIRST_MARKUP = 259;
+const GLMS_END = FIRST_MARKUP + GLM.indexOf('</arg_value>');
 const HARMONYS_END = FIRST_MARKUP + HARMONY.indexOf('<|end|>');
 const SEEDS = [1n, 2n, 3n, 4n, 5n, 6n];
 /** How many tokens the model has rows for behind those of bytes. */
@@ -21,13 +23,16 @@ const PLACES = ['Rome', '東京'];
 
 let server: TestGateway;
 let harmony: TestGateway;
+let glm: TestGateway;
 beforeAll(async () => {
   server = await serverOf(MARKUP, '[TOOL_CALLS] [ARGS]');
   harmony = await serverOf(HARMONY, '<|channel|> <|message|>');
+  glm = await serverOf(GLM, '<tool_call> <arg_key>');
 });
 afterAll(async () => {
   await server?.stop();
   await harmony?.stop();
+  await glm?.stop();
 });
 
 /** A model of random weights whose calls are of this markup, which its template has somewhere. */
@@ -50,11 +55,12 @@ function answer(
   isDemanded: boolean,
   from = server,
   logitBias: Readonly<Record<number, number>> = {},
+  more: Readonly<Record<string, object>> = {},
 ): Promise<GenerateResponse> {
   const parametersJson = JSON.stringify({
     type: 'object',
-    properties: { place: { enum: PLACES } },
-    required: ['place'],
+    properties: { place: { enum: PLACES }, ...more },
+    required: ['place', ...Object.keys(more)],
     additionalProperties: false,
   });
   const value = ChatInput.fromPartial({
@@ -114,4 +120,21 @@ it('a call of harmony comes where it must, behind reasoning or not, and ends the
     expect(PLACES).toContain((JSON.parse(toolCalls[0]!.argumentsJson) as { place: string }).place);
   }
   expect(responses.some(({ completions }) => completions[0]!.reasoning !== '')).toBe(true);
+});
+
+it('arguments between tags come as the schema has them, strings as they are', async () => {
+  const more = { note: { type: 'string' }, hours: { type: 'array', items: { type: 'integer' }, maxItems: 3 } };
+  // Strings end soon.
+  const responses = await Promise.all(SEEDS.map((seed) => answer(seed, true, glm, { [GLMS_END]: 6 }, more)));
+  for (const { completions } of responses) {
+    const { text, toolCalls, finishReason } = completions[0]!;
+    expect({ text, finishReason }).toEqual({ text: '', finishReason: FinishReason.TOOL_CALLS });
+    expect(toolCalls.length).toBeGreaterThan(0);
+    for (const { argumentsJson } of toolCalls) {
+      const { place, note, hours } = JSON.parse(argumentsJson) as { place: string; note: unknown; hours: unknown[] };
+      expect(PLACES).toContain(place);
+      expect(note).toBeTypeOf('string');
+      expect(hours.every(Number.isInteger)).toBe(true);
+    }
+  }
 });

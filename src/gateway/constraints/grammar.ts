@@ -64,7 +64,11 @@ export class Grammar {
   readonly #open: (() => void)[] = [];
   #made = 0;
 
-  constructor(readonly work: Work) {}
+  /** @param strings how strings of JSON are written: where a tag ends a value, no string may hold one */
+  constructor(
+    readonly work: Work,
+    readonly strings: 'plain' | 'without-angles' = 'plain',
+  ) {}
 
   /**
    * A rule of this content, known by its key: it is made once. Its content is made later, by {@link makeRules}, so that

@@ -1,8 +1,14 @@
 import { type CodePointSet, codePoints, complement, has, intersection } from './code-points.js';
 import { characters, choice, type Expression, type Grammar, repeat, sequence, text } from './grammar.js';
 
-/** What stands in a JSON string as itself: neither a quotation mark nor a backslash nor a control character. */
-export const PLAIN = complement(codePoints([0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]));
+const ANGLE = 0x3c;
+/**
+ * What stands in a JSON string as itself: neither a quotation mark nor a backslash nor a control character; nor the bracket
+ * that tags begin with, where a tag ends the value.
+ */
+const PLAIN = complement(codePoints([0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]));
+const PLAIN_WITHOUT_ANGLES = intersection(PLAIN, complement(codePoints([ANGLE, ANGLE])));
+const plainIn = ({ strings }: Grammar): CodePointSet => (strings === 'plain' ? PLAIN : PLAIN_WITHOUT_ANGLES);
 
 /** The letter after the backslash, by what it stands for. */
 const SHORT = new Map([
@@ -28,9 +34,10 @@ function oneOf(letters: string): CodePointSet {
  * A character of a set as JSON writes it, in one way each: two ways to write a name would let a property be there twice, and
  * a pattern would have to know both.
  */
-export function writtenInJson(set: CodePointSet): Expression {
-  const plain = intersection(set, PLAIN);
+export function writtenInJson(set: CodePointSet, grammar: Grammar): Expression {
+  const plain = intersection(set, plainIn(grammar));
   const options = plain.length > 0 ? [characters(plain)] : [];
+  if (grammar.strings !== 'plain' && has(set, ANGLE)) options.push(text('\\u003c'));
   const letters = [...SHORT].filter(([codePoint]) => has(set, codePoint)).map(([, letter]) => letter);
   if (letters.length > 0) options.push(sequence(text('\\'), characters(oneOf(letters.join('')))));
   for (const high of [0, 1]) {
@@ -41,6 +48,12 @@ export function writtenInJson(set: CodePointSet): Expression {
     if (digits.length > 0) options.push(sequence(text(`\\u00${high}`), characters(oneOf(digits.join('')))));
   }
   return choice(...options);
+}
+
+/** A constant as JSON writes it. */
+export function constantInJson(value: unknown, { strings }: Grammar): Expression {
+  const json = JSON.stringify(value);
+  return text(strings === 'plain' ? json : json.replaceAll('<', '\\u003c'));
 }
 
 /** What follows the quotation mark of a string about which nothing is said, in any way JSON knows; surrogates only in pairs. */
@@ -54,6 +67,6 @@ export function anyJsonCharacters(grammar: Grammar): Expression {
     ),
   );
   // The plain ones are a loop of their own: the library precomputes what may follow there at once.
-  const plain = repeat(characters(PLAIN), 0, Number.POSITIVE_INFINITY);
+  const plain = repeat(characters(plainIn(grammar)), 0, Number.POSITIVE_INFINITY);
   return sequence(plain, repeat(sequence(text('\\'), escaped, plain), 0, Number.POSITIVE_INFINITY));
 }

@@ -8,11 +8,12 @@ import { objectsOfSchema } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import type { SpecialTokenNames } from './special-token-names.js';
+import { taggedArguments } from './tagged-arguments.js';
 import { Work } from './work.js';
 
 /** Calls that a turn must have, or may. */
 export interface HeldCalls {
-  readonly calls: ToolGrammar & { readonly argumentsForm: 'json' };
+  readonly calls: ToolGrammar;
   /** What a call may begin with, to whoever reads the turn, and whether one may at the turn's beginning without any. */
   readonly openers: readonly string[];
   readonly isBare: boolean;
@@ -37,7 +38,7 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 
 /**
  * The grammar of a turn that calls: what the model thinks, where it does, and from one call to as many as the limits say, the
- * arguments of each a JSON object that satisfies its function's schema. Where no call must come, text stands in front, or alone,
+ * arguments of each, as an object or between tags, satisfy its function's schema. Where no call must come, text stands in front, or alone,
  * in which nothing begins that would be read as a call. Markup that is a special token is that token, and nowhere else may one
  * come.
  *
@@ -48,7 +49,8 @@ export function toolCallsGrammar(held: HeldCalls, names: SpecialTokenNames): str
   const { calls, reasoning } = held;
   refuseLength(calls.tools);
   const work = new Work('json_schema');
-  const grammar = new Grammar(work);
+  const { argumentsForm: form } = calls;
+  const grammar = new Grammar(work, form === 'json' ? 'plain' : 'without-angles');
   const markup = (value: string) => markupExpression(value, names);
   const call = grammar.add(
     'call',
@@ -56,7 +58,7 @@ export function toolCallsGrammar(held: HeldCalls, names: SpecialTokenNames): str
       ...calls.tools.map((tool) => {
         const schema = tool.parametersJson === '' ? NO_PARAMETERS : tool.parametersJson;
         const parameters = refusing(PARAMETERS, `${PARAMETERS} of "${tool.name}"`, () =>
-          objectsOfSchema(schema, grammar),
+          form === 'json' ? objectsOfSchema(schema, grammar) : taggedArguments(schema, form, grammar, markup),
         );
         return sequence(markup(tool.prefix), parameters, markup(tool.suffix));
       }),

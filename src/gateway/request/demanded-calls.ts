@@ -1,7 +1,7 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
 import { HARMONY_REASONING } from '../chat/answer/harmony.js';
-import { type ToolGrammar, toolGrammar } from '../chat/answer/tool-grammar.js';
+import { toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { HeldReasoning } from '../constraints/tool-calls-grammar.js';
@@ -57,7 +57,7 @@ function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'op
     return { name, parametersJson: isDemanded || strict ? parametersJson : ANY_OBJECT };
   });
   const calls = toolGrammar(tools, { format, template: toolTemplate, toolChoice, isParallel });
-  if (!isJson(calls)) return undefined;
+  if (calls === undefined) return undefined;
   if (isHarmony) return { calls, openers: [], isBare: false };
   const { openers, isBare = false } = CALL_FORMATS[format];
   return { calls, openers, isBare };
@@ -67,8 +67,4 @@ function reasoningOf({ answerFormat }: ModelFacts): Omit<HeldReasoning, 'isBegun
   const reasoning = answerFormat?.reasoning;
   if (reasoning === 'harmony') return HARMONY_REASONING;
   return reasoning && REASONING_FORMATS[reasoning];
-}
-
-function isJson(calls: ToolGrammar | undefined): calls is HeldCalls['calls'] {
-  return calls?.argumentsForm === 'json';
 }

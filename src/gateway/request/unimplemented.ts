@@ -24,12 +24,12 @@ const ofChat =
 export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
   {
     field: 'chat.tool_choice',
-    what: 'a call that must come, of a model that writes calls as glm or qwen3-coder',
+    what: 'a call that must come, of a model whose reasoning is as harmony has it and whose calls are not',
     isUsed: ofChat((chat, facts) => demandsCall(chat) && !canHoldCalls(chat, facts)),
   },
   {
     field: 'chat.tools.strict',
-    what: 'of a model that writes calls as glm or qwen3-coder, or as harmony where none must come',
+    what: 'where no call must come, of a model that writes calls as harmony',
     isUsed: ofChat((chat, facts) => holdsCalls(chat) && !canHoldCalls(chat, facts)),
   },
 ];

@@ -5,6 +5,7 @@ import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import { type GivenConstraint, grammarOf } from '../../../src/gateway/constraints/grammar-of.js';
 import { CONSTRAINT_LIMITS } from '../../../src/gateway/constraints/limits.js';
 import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { answerParser } from '../../../src/gateway/request/answer.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { acceptedBy } from '../../support/grammar-library.js';
@@ -164,6 +165,88 @@ describe('a turn that thinks before it must call', () => {
       demanded({}, { ...think, isBegun: true }),
       [`So.</think>${WEATHER}`, `\n</think>\n\n${WEATHER}\n${CLOCK}`, `<think>So.</think>${WEATHER}`],
       [WEATHER, `So.</think></think>${WEATHER}`],
+    );
+  });
+});
+
+describe('arguments between tags', () => {
+  const BOOK = {
+    type: 'object',
+    properties: {
+      title: { type: 'string', description: 'as it is' },
+      kind: { enum: ['novel', '詩'] },
+      pages: { type: 'integer', minimum: 1 },
+      tags: { type: 'array', items: { type: 'string' } },
+    },
+    required: ['title', 'pages'],
+  };
+  const forms = {
+    glm: {
+      call: (name: string, args: string) => `<tool_call>${name}\n${args}</tool_call>`,
+      argument: (name: string, value: string) => `<arg_key>${name}</arg_key>\n<arg_value>${value}</arg_value>\n`,
+      end: '</arg_value>',
+    },
+    'qwen3-coder': {
+      call: (name: string, args: string) => `<tool_call>\n<function=${name}>\n${args}</function>\n</tool_call>`,
+      argument: (name: string, value: string) => `<parameter=${name}>\n${value}\n</parameter>\n`,
+      end: '</parameter>',
+    },
+  } as const;
+  type Form = keyof typeof forms;
+  const held = (format: Form, tools: typeof TOOLS): GivenConstraint => {
+    const calls = toolGrammar(tools, {
+      format,
+      template: '',
+      toolChoice: REQUIRED,
+      isParallel: true,
+    }) as HeldCalls['calls'];
+    return { $case: 'toolCalls', value: { calls, openers: ['<tool_call>'], isBare: false } };
+  };
+
+  it.each(Object.keys(forms) as Form[])('are of the schema, and are read as what they say: %s', async (format) => {
+    const { call, argument, end } = forms[format];
+    const args = (...given: [string, string][]) => given.map(([name, value]) => argument(name, value)).join('');
+    const tools = [tool('book', BOOK), tool('halt', undefined), tool('any', { type: 'object' })];
+    const taken = [
+      call(
+        'book',
+        args(['title', 'The "Fox"\n< and > all'], ['kind', '詩'], ['pages', '7'], ['tags', '["a", "\\u003cb"]']),
+      ),
+      call('book', args(['title', ''], ['pages', '12'])),
+      call('halt', ''),
+      call('any', args(['x', 'y'], ['z', '1'])),
+    ];
+    await expectTexts(
+      held(format, tools),
+      [...taken, `${taken[1]}\n${taken[2]}`],
+      [
+        '',
+        call('book', args(['title', 'x'])),
+        call('book', args(['pages', '7'], ['title', 'x'])),
+        call('book', args(['title', 'x'], ['pages', '0'])),
+        call('book', args(['title', 'x'], ['pages', 'many'])),
+        call('book', args(['title', 'x'], ['kind', 'film'], ['pages', '7'])),
+        call('book', args(['title', `x${end}y`], ['pages', '7'])),
+        call('book', args(['title', 'x'], ['pages', '7'], ['tags', `["a${end}"]`])),
+        call('book', args(['title', 'x'], ['pages', '7'], ['more', '1'])),
+        call('halt', args(['now', 'true'])),
+        call('other', ''),
+      ],
+    );
+    const parser = answerParser({ format: { tools: format }, tools, isInReasoning: false, mostCalls: undefined });
+    const parts = [...parser.push(taken[0]!), ...parser.finish()];
+    const json = parts.map((part) => (part.kind === 'arguments' ? part.text : '')).join('');
+    expect(JSON.parse(json)).toEqual({ title: 'The "Fox"\n< and > all', kind: '詩', pages: 7, tags: ['a', '<b'] });
+  });
+
+  it.each([
+    [{ ...BOOK, minProperties: 3 }, '/minProperties'],
+    [{ properties: { title: { type: 'string', minLength: 2 } } }, '/properties/title/minLength'],
+    [{ properties: { title: { type: 'string' } }, required: ['other'] }, '/required'],
+    [{ properties: { 'two words': { type: 'string' } } }, '/properties'],
+  ])('are refused where %j says more', (parameters, at) => {
+    expect(() => grammarOf(held('glm', [tool('odd', parameters)]))).toThrow(
+      expect.objectContaining({ reason: 'CONSTRAINT_UNSUPPORTED', metadata: expect.objectContaining({ at }) }),
     );
   });
 });

@@ -18,7 +18,7 @@ import {
   sequence,
   text,
 } from '../grammar.js';
-import { writtenInJson } from '../json-strings.js';
+import { constantInJson } from '../json-strings.js';
 import {
   type Conjunction,
   conjoin,
@@ -105,7 +105,7 @@ function members(
     const isAllowed = !isNever(value) && object.names.every((set) => hasString(set, name));
     if (!isAllowed && isRequired) return IMPOSSIBLE;
     if (!isAllowed) continue;
-    const expression = sequence(text(JSON.stringify(name)), values.colon(), values.value(value));
+    const expression = sequence(constantInJson(name, values.grammar), values.colon(), values.value(value));
     listed.push({ isRequired, expression });
   }
   const other = otherMember(others, values);
@@ -117,7 +117,7 @@ function members(
 function otherMember(others: readonly OtherNames[], values: ValueGrammar): Expression {
   return choice(
     ...others.map(({ names, value }) => {
-      const name = sequence(text('"'), values.automaton(names, 'name', writtenInJson), text('"'));
+      const name = values.name(names);
       return sequence(name, values.colon(), values.value(value));
     }),
   );

@@ -13,7 +13,7 @@ import { ValueGrammar } from './value-grammar.js';
  *   grammar of ours says exactly; both with a JSON pointer
  */
 export function schemaGrammar(source: string): string {
-  const { values, document } = documentValues(source, new Grammar(new Work('json_schema')));
+  const { values, document } = valuesOfSchema(source, new Grammar(new Work('json_schema')));
   const { schema } = document.root;
   const isEmpty = typeof schema !== 'boolean' && Object.keys(schema).length === 0;
   const root = isEmpty ? values.anyObject() : values.value([{ node: document.root, isNegated: false }]);
@@ -29,14 +29,15 @@ export function schemaGrammar(source: string): string {
  * @throws RocmForgeError as {@link schemaGrammar}, but where nothing satisfies it
  */
 export function objectsOfSchema(source: string, grammar: Grammar): Expression {
-  const { values, document } = documentValues(source, grammar);
+  const { values, document } = valuesOfSchema(source, grammar);
   const object = document.make({ type: 'object' }, document.root);
   const objects = values.value(conjoin(...[document.root, object].map((node) => [{ node, isNegated: false }])));
   grammar.makeRules();
   return objects;
 }
 
-function documentValues(source: string, grammar: Grammar) {
+/** A JSON Schema, and what writes values of its parts into a grammar. */
+export function valuesOfSchema(source: string, grammar: Grammar) {
   const document = new SchemaDocument(source);
   return { document, values: new ValueGrammar(new Expansion(document, grammar.work), grammar) };
 }

@@ -1,7 +1,7 @@
 import type { Automaton } from '../automaton.js';
 import { bothOf, lengthAutomaton } from '../automaton.js';
 import { automatonExpression } from '../automaton-grammar.js';
-import { codePoints, DIGITS, EVERYTHING } from '../code-points.js';
+import { type CodePointSet, codePoints, DIGITS, EVERYTHING } from '../code-points.js';
 import {
   characters,
   choice,
@@ -15,7 +15,7 @@ import {
   sequence,
   text,
 } from '../grammar.js';
-import { anyJsonCharacters, writtenInJson } from '../json-strings.js';
+import { anyJsonCharacters, constantInJson, writtenInJson } from '../json-strings.js';
 import { unsupported } from '../refusal.js';
 import type { Work } from '../work.js';
 import { arrayExpression } from './array-grammar.js';
@@ -47,6 +47,14 @@ export class ValueGrammar {
     readonly grammar: Grammar,
   ) {
     this.#id = grammar.fresh();
+  }
+
+  /** A character of a set as JSON writes it in this grammar. */
+  readonly #written = (set: CodePointSet): Expression => writtenInJson(set, this.grammar);
+
+  /** A property's name, of those that the automaton takes. */
+  name(names: Automaton): Expression {
+    return sequence(text('"'), this.automaton(names, 'name', this.#written), text('"'));
   }
 
   get work(): Work {
@@ -162,11 +170,11 @@ export class ValueGrammar {
 
   /** A JSON string with its quotation marks. */
   string({ automaton, min, max, values }: StringSet): Expression {
-    if (values !== undefined) return choiceOf(values.map((value) => text(JSON.stringify(value))));
+    if (values !== undefined) return choiceOf(values.map((value) => constantInJson(value, this.grammar)));
     if (automaton !== undefined) {
       const isCounted = min > 0 || max < MOST;
       const counted = isCounted ? bothOf(automaton, lengthAutomaton(min, max, this.work), this.work) : automaton;
-      return sequence(text('"'), this.automaton(counted, 'text', writtenInJson), text('"'));
+      return sequence(text('"'), this.automaton(counted, 'text', this.#written), text('"'));
     }
     return this.grammar.shared(`string ${min} ${max}`, 'string', () =>
       sequence(text('"'), this.#counted(min, max), text('"')),
@@ -176,7 +184,7 @@ export class ValueGrammar {
   /** So many characters, each in one way of writing. */
   #counted(min: number, max: number): Expression {
     if (min === 0 && max === MOST) return anyJsonCharacters(this.grammar);
-    const one = writtenInJson(EVERYTHING);
+    const one = this.#written(EVERYTHING);
     if (max <= MOST_WRITTEN_OUT) return repeat(one, min, max);
     const exactly = (count: number) =>
       sequence(this.#pieces(one, Math.floor(count / PIECE)), repeat(one, count % PIECE, count % PIECE));
@@ -198,7 +206,7 @@ export class ValueGrammar {
     return this.grammar.shared('piece', 'piece', () => repeat(one, PIECE, PIECE));
   }
 
-  automaton(automaton: Automaton, stem: string, writing: typeof writtenInJson): Expression {
+  automaton(automaton: Automaton, stem: string, writing: (set: CodePointSet) => Expression): Expression {
     const id = this.#automata.get(automaton) ?? this.#automata.size;
     this.#automata.set(automaton, id);
     const key = `${stem} ${this.#id} ${id}`;
