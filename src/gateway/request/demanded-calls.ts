@@ -49,9 +49,7 @@ function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'op
   const isDemanded = demandsCall(chat);
   const isHarmony = format === 'harmony';
   // Where no call must come, harmony's messages may be many and of any kind.
-  if (format === undefined || isHarmony !== (answerFormat?.reasoning === 'harmony') || (isHarmony && !isDemanded)) {
-    return undefined;
-  }
+  if (format === undefined || (isHarmony && !isDemanded)) return undefined;
   const { toolChoice, parallelToolCalls: isParallel = true } = chat;
   const tools = offeredTools(chat).map(({ name, parametersJson, strict }) => {
     return { name, parametersJson: isDemanded || strict ? parametersJson : ANY_OBJECT };

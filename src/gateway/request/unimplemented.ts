@@ -1,6 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ChatInput, GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
-import { demandsCall } from './answer.js';
 import { canHoldCalls, holdsCalls } from './demanded-calls.js';
 import type { LimitFacts } from './limits.js';
 
@@ -22,11 +21,6 @@ const ofChat =
  * `docs/api.md` lists these, and the list shrinks.
  */
 export const UNIMPLEMENTED_FIELDS: readonly UnimplementedField[] = [
-  {
-    field: 'chat.tool_choice',
-    what: 'a call that must come, of a model whose reasoning is as harmony has it and whose calls are not',
-    isUsed: ofChat((chat, facts) => demandsCall(chat) && !canHoldCalls(chat, facts)),
-  },
   {
     field: 'chat.tools.strict',
     what: 'where no call must come, of a model that writes calls as harmony',
