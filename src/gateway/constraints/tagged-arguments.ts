@@ -52,14 +52,17 @@ export function taggedArguments(
   const argument = (name: Expression, value: Expression) =>
     sequence(markup(tags.begin), name, markup(tags.between), value, markup(tags.end));
   const properties = isObject(schema.properties) ? schema.properties : {};
-  if (Object.keys(properties).length === 0) {
-    const any = repeat(argument(repeat(NAME, 1, MOST), free()), 0, MOST);
-    return schema.additionalProperties === false ? text('') : any;
-  }
-  const types = new ParameterTypes({ name: '', parametersJson: source });
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const unknown = [...required].find((name) => !Object.hasOwn(properties, String(name)));
   if (unknown !== undefined) throw refused('/required', 'required', `${JSON.stringify(unknown)} is no property`);
+  if (Object.keys(properties).length === 0) {
+    const { additionalProperties: other = true } = schema;
+    if (isObject(other) && Object.keys(other).length > 0)
+      throw refused('/additionalProperties', 'additionalProperties', 'a value of any name is not held to it');
+    const any = repeat(argument(repeat(NAME, 1, MOST), free()), 0, MOST);
+    return other === false ? text('') : any;
+  }
+  const types = new ParameterTypes({ name: '', parametersJson: source });
   const all = Object.keys(properties).map((name) => {
     if (!/^[^\s<>]+$/u.test(name))
       throw refused('/properties', 'properties', `${JSON.stringify(name)} cannot be a tag`);
@@ -80,7 +83,7 @@ function rootOf(schema: boolean | SchemaObject): SchemaObject {
     if (!AT_ROOT.has(keyword) && !isAnnotation(keyword))
       throw refused(`/${keyword}`, keyword, 'it says more than which parameters there are');
   }
-  if (schema.type !== undefined && schema.type !== 'object')
+  if (schema.type !== undefined && ![schema.type].flat().includes('object'))
     throw invalid('json_schema', { at: '/type', keyword: 'type' }, 'arguments are an object');
   return schema;
 }
@@ -91,9 +94,13 @@ function textOf(schema: SchemaObject, at: string, mark: string, free: () => Expr
     if (!OF_TEXT.has(keyword) && !isAnnotation(keyword))
       throw refused(`${at}/${keyword}`, keyword, 'a text between tags is not held to it');
   }
-  const listed = schema.const === undefined ? (schema.enum as readonly unknown[] | undefined) : [schema.const];
-  if (listed === undefined) return free();
-  const texts = listed.filter((value): value is string => typeof value === 'string' && !value.includes(mark));
+  const { const: constant, enum: values } = schema as { const?: unknown; enum?: readonly unknown[] };
+  if (constant === undefined && values === undefined) return free();
+  const listed = values ?? [constant];
+  const texts = listed.filter(
+    (value): value is string =>
+      typeof value === 'string' && !value.includes(mark) && (constant === undefined || value === constant),
+  );
   return choiceOf(texts.map((value) => text(value)));
 }
 

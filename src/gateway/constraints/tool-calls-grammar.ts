@@ -38,8 +38,8 @@ const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 
 /**
  * The grammar of a turn that calls: what the model thinks, where it does, and from one call to as many as the limits say, the
- * arguments of each, as an object or between tags, satisfy its function's schema. Where no call must come, text stands in front, or alone,
- * in which nothing begins that would be read as a call. Markup that is a special token is that token, and nowhere else may one
+ * arguments of each, an object or values between tags, by its function's schema. Where no call must come, text stands in
+ * front, or alone, in which nothing begins that would be read as a call. Markup that is a special token is that token, and nowhere else may one
  * come.
  *
  * @throws RocmForgeError `CONSTRAINT_INVALID` for parameters that are no JSON Schema, or where no call satisfies its own;

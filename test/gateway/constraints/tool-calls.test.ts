@@ -171,10 +171,11 @@ describe('a turn that thinks before it must call', () => {
 
 describe('arguments between tags', () => {
   const BOOK = {
-    type: 'object',
+    type: ['object', 'null'],
     properties: {
       title: { type: 'string', description: 'as it is' },
       kind: { enum: ['novel', '詩'] },
+      shelf: { type: 'string', const: 'a', enum: ['a', 'b'] },
       pages: { type: 'integer', minimum: 1 },
       tags: { type: 'array', items: { type: 'string' } },
     },
@@ -226,6 +227,7 @@ describe('arguments between tags', () => {
         call('book', args(['title', 'x'], ['pages', '0'])),
         call('book', args(['title', 'x'], ['pages', 'many'])),
         call('book', args(['title', 'x'], ['kind', 'film'], ['pages', '7'])),
+        call('book', args(['title', 'x'], ['shelf', 'b'], ['pages', '7'])),
         call('book', args(['title', `x${end}y`], ['pages', '7'])),
         call('book', args(['title', 'x'], ['pages', '7'], ['tags', `["a${end}"]`])),
         call('book', args(['title', 'x'], ['pages', '7'], ['more', '1'])),
@@ -243,6 +245,8 @@ describe('arguments between tags', () => {
     [{ ...BOOK, minProperties: 3 }, '/minProperties'],
     [{ properties: { title: { type: 'string', minLength: 2 } } }, '/properties/title/minLength'],
     [{ properties: { title: { type: 'string' } }, required: ['other'] }, '/required'],
+    [{ required: ['other'] }, '/required'],
+    [{ additionalProperties: { type: 'integer' } }, '/additionalProperties'],
     [{ properties: { 'two words': { type: 'string' } } }, '/properties'],
   ])('are refused where %j says more', (parameters, at) => {
     expect(() => grammarOf(held('glm', [tool('odd', parameters)]))).toThrow(

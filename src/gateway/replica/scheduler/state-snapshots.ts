@@ -24,7 +24,6 @@ export interface SnapshotsOfSlice {
   readonly fromSnapshot?: number | undefined;
   readonly toSnapshot?: number | undefined;
 }
-const NO_SNAPSHOTS: SnapshotsOfSlice = {};
 
 /**
  * The snapshots of recurrent states: which are whose, the end of which prefix each stands at, and where they are taken. A
@@ -107,7 +106,6 @@ export class StateSnapshots {
 
   /** The snapshots of the sequence's next slice, which {@link cut} has cut. */
   take(sequence: Sequence, end: number): SnapshotsOfSlice {
-    if (this.count === 0) return NO_SNAPSHOTS;
     const from = sequence.snapshots.find(({ kind, position }) => kind === 'began' && position === sequence.scheduled);
     const isPlace = this.placeIn(sequence, end) === end;
     const to = isPlace ? (isGenerated(sequence, end) ? this.roll(sequence, end) : this.add(sequence, end)) : undefined;
