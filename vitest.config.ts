@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import LongestFirst from './test/support/longest-first.js';
 
 export default defineConfig({
   test: {
@@ -9,6 +10,8 @@ export default defineConfig({
     expect: { poll: { timeout: 300_000 } },
     // Two cores are the smallest machine we promise to: suites that start processes must not starve each other.
     maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
+    setupFiles: ['./test/support/equal-bytes.ts'],
     reporters: ['default', './test/support/summary-reporter.ts'],
   },
 });

@@ -217,10 +217,13 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const productOf = (name: string, which: number, count: number, x: Row): Row => {
     const weight = tensor(`${name}.weight`);
     const size = weight.length / count;
+    const bias = has(`${name}.bias`) ? tensor(`${name}.bias`) : undefined;
     const y = new Float64Array(size / x.length);
     for (let row = 0; row < y.length; row++) {
-      for (let i = 0; i < x.length; i++) y[row]! += weight[which * size + row * x.length + i]! * x[i]!;
-      if (has(`${name}.bias`)) y[row]! += tensor(`${name}.bias`)[which * y.length + row]!;
+      const from = which * size + row * x.length;
+      let sum = bias?.[which * y.length + row] ?? 0;
+      for (let i = 0; i < x.length; i++) sum += weight[from + i]! * x[i]!;
+      y[row] = sum;
     }
     return y;
   };

@@ -131,8 +131,8 @@ export function randomModel(options: RandomModelOptions = {}): GgufBuilder {
   ): void => {
     // Padding is large: whoever computes with it notices.
     const values = new Float32Array(columns * (rows + padded) * (experts ?? 1)).fill(3);
-    for (let i = 0; i < columns * rows * (experts ?? 1); i++)
-      values[i] = random() * scale * (scaled[name] ?? scaled[kindOf(name)] ?? 1);
+    const factor = scaled[name] ?? scaled[kindOf(name)] ?? 1;
+    for (let i = 0; i < columns * rows * (experts ?? 1); i++) values[i] = random() * scale * factor;
     if (options.swapsGateAndUp && kindOf(name) === 'ffn_up')
       values.set([...values.subarray(values.length / 2), ...values.subarray(0, values.length / 2)]);
     // Routers are f32 in every file.

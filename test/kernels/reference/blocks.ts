@@ -13,7 +13,7 @@ type Element = (block: DataView, i: number) => readonly [product: number, minimu
 
 const half = (block: DataView, at: number): number => fromHalf(block.getUint16(at, true));
 /** Bits `from` .. `from + count - 1` of a byte. */
-const bits = (byte: number, from: number, count: number): number => Math.floor(byte / 2 ** from) % 2 ** count;
+const bits = (byte: number, from: number, count: number): number => (byte >>> from) & ((1 << count) - 1);
 /** Nibble i of sixteen bytes: the low ones first, then the high ones. */
 const splitNibble = (block: DataView, at: number, i: number): number =>
   bits(block.getUint8(at + (i % 16)), i < 16 ? 0 : 4, 4);
@@ -165,11 +165,13 @@ export function readBlocks(type: BlockType, data: Uint8Array): Weights {
   const { elements, bytes, element } = FORMATS[type];
   const count = (data.length / bytes) * elements;
   const weights = { products: new Float64Array(count), minimums: new Float64Array(count) };
-  for (let i = 0; i < count; i++) {
-    const block = new DataView(data.buffer, data.byteOffset + Math.floor(i / elements) * bytes, bytes);
-    const [product, minimum] = element(block, i % elements);
-    weights.products[i] = product;
-    weights.minimums[i] = minimum;
+  for (let first = 0; first < count; first += elements) {
+    const block = new DataView(data.buffer, data.byteOffset + (first / elements) * bytes, bytes);
+    for (let i = 0; i < elements; i++) {
+      const [product, minimum] = element(block, i);
+      weights.products[first + i] = product;
+      weights.minimums[first + i] = minimum;
+    }
   }
   return weights;
 }

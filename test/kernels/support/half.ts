@@ -28,8 +28,13 @@ export function toHalf(value: number): number {
   return sign | normal;
 }
 
+/** What each of all binary16 numbers is: references turn millions of them. */
+const HALVES = Float64Array.from({ length: 65_536 }, (_, bits) => halfOf(bits));
+
 /** The number that IEEE binary16 `bits` stand for. */
-export function fromHalf(bits: number): number {
+export const fromHalf = (bits: number): number => HALVES[bits]!;
+
+function halfOf(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
@@ -53,11 +58,15 @@ export type FloatName = 'f32' | 'f16' | 'bf16';
 /** `values` as an array of the element type. */
 export function encode(type: FloatName, values: Float32Array): FloatArray {
   if (type === 'f32') return values;
-  return Uint16Array.from(values, type === 'f16' ? toHalf : toBfloat);
+  const [encoded, bitsOfOne] = [new Uint16Array(values.length), type === 'f16' ? toHalf : toBfloat];
+  for (let i = 0; i < values.length; i++) encoded[i] = bitsOfOne(values[i]!);
+  return encoded;
 }
 
 /** What an array of the element type holds. */
 export function decode(type: FloatName, values: FloatArray): Float32Array {
   if (type === 'f32') return values as Float32Array;
-  return Float32Array.from(values, type === 'f16' ? fromHalf : fromBfloat);
+  const [decoded, numberOf] = [new Float32Array(values.length), type === 'f16' ? fromHalf : fromBfloat];
+  for (let i = 0; i < values.length; i++) decoded[i] = numberOf(values[i]!);
+  return decoded;
 }

@@ -6,16 +6,26 @@ import { GREEDY, Sequence } from '../../../../src/gateway/request/sequence.js';
 import { ExecuteRequest } from '../../../../src/shared/generated/rocmforge/executor/v1/executor.js';
 
 const SEQUENCES = 256;
-const STEPS = 1000;
-const WARM_UP = 200;
+const STEPS = 200;
+const TRIES = 5;
 
 /**
  * Processor milliseconds of this process, which waiting for a processor does not count in. A neighbour on the same core
- * may double them; the bounds are six times what is measured.
+ * may double them, which the least of a few tries leaves out.
  */
 function cpuMs(): number {
   const { user, system } = process.cpuUsage();
   return (user + system) / 1000;
+}
+
+/** Milliseconds a step, the least of the tries behind a first one that warms up. */
+function msPerStep(run: (steps: number) => void): number {
+  const tries = Array.from({ length: 1 + TRIES }, () => {
+    const began = cpuMs();
+    run(STEPS);
+    return (cpuMs() - began) / STEPS;
+  });
+  return Math.min(...tries.slice(1));
 }
 
 /** 256 sequences that decode, at depth 2, with the prefix cache on; contexts of 200 tokens and more. */
@@ -46,13 +56,9 @@ it('plans a step of 256 running sequences in at most 1 ms of processor time, its
       rows += scheduler.plan()?.slices.length ?? 0;
     }
   };
-  run(WARM_UP);
-  rows = 0;
-  const began = cpuMs();
-  run(STEPS);
-  const perStep = (cpuMs() - began) / STEPS;
+  const perStep = msPerStep(run);
   console.log(`planning 256 sequences: ${perStep.toFixed(3)} ms CPU a step, with what its result changes`);
-  expect(rows).toBe(SEQUENCES * STEPS);
+  expect(rows).toBe(SEQUENCES * STEPS * (1 + TRIES));
   expect(perStep).toBeLessThanOrEqual(1);
 });
 
@@ -64,11 +70,8 @@ it('encodes that step to bytes in at most 0.3 ms of processor time', () => {
   const run = (steps: number): void => {
     for (let i = 0; i < steps; i++) bytes += ExecuteRequest.encode(encodeStep(plan, 1n)).finish().length;
   };
-  run(WARM_UP);
-  const began = cpuMs();
-  run(STEPS);
-  const perStep = (cpuMs() - began) / STEPS;
-  console.log(`encoding it: ${perStep.toFixed(3)} ms CPU, ${bytes / (STEPS + WARM_UP)} bytes`);
+  const perStep = msPerStep(run);
+  console.log(`encoding it: ${perStep.toFixed(3)} ms CPU, ${bytes / STEPS / (1 + TRIES)} bytes`);
   expect(plan.slices).toHaveLength(SEQUENCES);
   expect(perStep).toBeLessThanOrEqual(0.3);
 });
