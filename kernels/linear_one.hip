@@ -1,16 +1,19 @@
-// linear of one row, in three ways with the same bits; a grid's blocks share the rows of the weight
+// linear of one row, in four ways with the same bits; a grid's blocks share the rows of the weight
 //
 //   linear_row      y[n] (+)= sum_k weight[n][k] * x[k], x in columns
 //   linear_normed   y[n] = sum_k weight[n][k] * norm(x)[k]: rms_norm_columns and linear in one launch
+//   linear_swiglu   y[n] = silu(sum_k gate[n][k] * norm(x)[k]) * sum_k up[n][k] * norm(x)[k], in columns
 //   linear_summed   y[n] += sum_k weight[n][k] * x[k], and the sums of the squares of y, which the row's norm begins
 //   with
 #include "forge/linear_one.h"
+#include "forge/swiglu.h"
 
 namespace {
 using namespace forge;
 static_assert(GROUP_ROWS == NORM_PART, "a group writes one part");
 
 struct Plain {
+  static constexpr bool IS_PAIR = false;
   const uint8_t* weight;
   float* y;
   const int32_t* tokens;
@@ -25,6 +28,7 @@ DEVICE void finish_group(const Plain& job, int group, float held, Sums sums) {
 }
 
 struct Normed {
+  static constexpr bool IS_PAIR = false;
   const uint8_t* weight;
   float* y;
   int out, in;
@@ -36,7 +40,22 @@ DEVICE void finish_group(const Normed& job, int group, float, Sums sums) {
   if (i < GROUP_ROWS && n < job.out) job.y[n] = sums(i);
 }
 
+template <class T>
+struct Swiglu {
+  static constexpr bool IS_PAIR = true;
+  const uint8_t* weight;
+  T* y;
+  int32_t* saturated;
+  int out, in, y_rows;
+};
+template <class T, class Gates, class Ups>
+DEVICE void finish_group(const Swiglu<T>& job, int group, Gates gates, Ups ups) {
+  const int i = lane_id(), n = group * GROUP_ROWS + i;
+  if (i < GROUP_ROWS) store_column(job.y + column_place(0, n, job.y_rows), silu(gates(i)) * ups(i), job.saturated);
+}
+
 struct Summed {
+  static constexpr bool IS_PAIR = false;
   const uint8_t* weight;
   float *y, *parts;
   int out, in;
@@ -74,6 +93,18 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
     linear_one<Format, batch>(row, Normed{weight, y, out, in}, block, grid_width());                               \
   }
+#define LINEAR_SWIGLU(suffix, Format, type, batch)                                                                 \
+  KERNEL_OF(BLOCK, 2, linear_swiglu_##suffix, const uint8_t* __restrict weight, /* [2, tiles, chunks, 4, bytes] */ \
+            const float* __restrict x,                                          /* [hidden] */                     \
+            const float* __restrict norm,                                       /* [hidden] */                     \
+            const float* __restrict parts,                                      /* [hidden / NORM_PART] */         \
+            type* __restrict y,                                                 /* [ffn_chunks, y_rows, CHUNK] */  \
+            int32_t* __restrict saturated,                                      /* [1] */                          \
+            int ffn, int hidden, int y_rows, float eps) {                                                          \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
+    const NormedRow<type> row{x, norm, parts, hidden, eps, block == 0 ? saturated : nullptr};                      \
+    linear_one<Format, batch>(row, Swiglu<type>{weight, y, saturated, ffn, hidden, y_rows}, block, grid_width());  \
+  }
 #define LINEAR_SUMMED(suffix, Format, type, batch)                                                                \
   KERNEL_OF(BLOCK, 2, linear_summed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */   \
             const type* __restrict x,                                           /* [chunks, x_rows, CHUNK] */     \
@@ -86,6 +117,7 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
 #define LINEAR_ONE(...)      \
   LINEAR_PLAIN(__VA_ARGS__)  \
   LINEAR_NORMED(__VA_ARGS__) \
+  LINEAR_SWIGLU(__VA_ARGS__) \
   LINEAR_SUMMED(__VA_ARGS__)
 
 LINEAR_ONE(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)

@@ -8,6 +8,9 @@
 //   weight, out, in                           rows and elements of a row
 //   held_of(job, n)                           what output n is added to: asked for early
 //   finish_group(job, group, held, sums)      takes sixteen outputs, sums(i) of row i: all lanes of one wave together
+//   IS_PAIR                                   there are two such matrices below each other, and of each a group in
+//   turn:
+//                                             finish_group(job, group, of_first, of_second)
 #pragma once
 
 #include "linear_hopper.h"
@@ -73,14 +76,23 @@ DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
   using T = typename F::Element;
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
   SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
-  SHARED(float, parts, (2 * SEGMENTS * GROUP_ROWS));
+  // Two sets, of each matrix: of the next group a wave may write while one still adds.
+  constexpr int SETS = Job::IS_PAIR ? 4 : 2;
+  SHARED(float, parts, (SETS * SEGMENTS * GROUP_ROWS));
   const int lane = lane_id(), segment = wave_id();
   const int groups = (job.out + GROUP_ROWS - 1) / GROUP_ROWS, chunks = job.in / CHUNK;
   const int count = chunks / SEGMENTS, batches = count / BATCH, first = segment * count;
   LaneUnit unit = lane_unit<F>(job.weight + unit_place<F>(block, first, chunks), lane);
-  // From the last batch of a group to the first of the block's next.
-  const size_t on = (static_cast<size_t>(stride / TILE_GROUPS) * chunks - (count - BATCH)) * APART;
+  // From the last batch of a group to the first of the block's next: of one matrix; from the first to the second.
+  size_t on = (static_cast<size_t>(stride / TILE_GROUPS) * chunks - (count - BATCH)) * APART, across = 0;
   int left = (groups - block + stride - 1) / stride * batches, loaded = 0;
+  if constexpr (Job::IS_PAIR) {
+    const size_t matrix = static_cast<size_t>(groups / TILE_GROUPS) * chunks * APART;
+    across = matrix - static_cast<size_t>(count - BATCH) * APART;
+    on -= matrix;
+    left *= 2;
+  }
+  bool is_second = false;
   typename F::Raw raw[2][BATCH];
   const auto fetch = [&](typename F::Raw(&to)[BATCH]) {
     UNROLL
@@ -88,8 +100,11 @@ DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
       to[d] = F::load(unit_after(unit, d * APART), [](const uint8_t* p, auto type) { return StreamLoad::of(p, type); });
     }
     const bool is_last = ++loaded == batches;
-    const size_t by = is_last ? on : static_cast<size_t>(BATCH) * APART;
-    if (is_last) loaded = 0;
+    const size_t by = is_last ? Job::IS_PAIR && !is_second ? across : on : static_cast<size_t>(BATCH) * APART;
+    if (is_last) {
+      loaded = 0;
+      is_second = !is_second;
+    }
     unit = {unit.pieces + by, unit.scales + by, unit.high + by};
     // Not to be computed again at every load.
     asm volatile("" : "+l"(unit.pieces), "+l"(unit.scales), "+l"(unit.high));
@@ -104,9 +119,11 @@ DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
   float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, held = 0.0f;
   int group = block, turn = 0, batch = 0;
   const auto compute = [&](const typename F::Raw(&from)[BATCH]) {
-    const bool ends = batch + 1 == batches, finishes = wave_id() == turn % WAVES;
-    const int n = group * GROUP_ROWS + lane;
-    if (ends && finishes && lane < GROUP_ROWS && n < job.out) held = held_of(job, n);
+    const bool ends = batch + 1 == batches, finishes = wave_id() == turn / (Job::IS_PAIR ? 2 : 1) % WAVES;
+    if constexpr (!Job::IS_PAIR) {
+      const int n = group * GROUP_ROWS + lane;
+      if (ends && finishes && lane < GROUP_ROWS && n < job.out) held = held_of(job, n);
+    }
     UNROLL
     for (int d = 0; d < BATCH; d++) {
       const uint32_t place = (batch * BATCH + d) * ROW_BYTES;
@@ -120,30 +137,37 @@ DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
     }
     batch++;
     if (!ends) return;
-    // Two sets of parts: of the next group a wave may write while one still adds.
-    float* const mine = parts + turn % 2 * SEGMENTS * GROUP_ROWS;
+    float* const mine = parts + turn % SETS * SEGMENTS * GROUP_ROWS;
     if (lane % 4 == 0) {
       mine[segment * GROUP_ROWS + lane / 4] = sum[0];
       mine[segment * GROUP_ROWS + lane / 4 + 8] = sum[2];
     }
     UNROLL
     for (int i = 0; i < 4; i++) sum[i] = 0.0f;
+    batch = 0;
+    turn++;
+    if (Job::IS_PAIR && turn % 2 == 1) return;
     block_sync();
     if (finishes) {
-      finish_group(job, group, held, [&](int i) {
+      const auto sum_of = [&](const float* set, int i) {
         float halves[2];
         UNROLL
         for (int h = 0; h < 2; h++) {
           halves[h] = 0.0f;
           UNROLL
-          for (int s = 0; s < HALF; s++) halves[h] += mine[(h * HALF + s) * GROUP_ROWS + i];
+          for (int s = 0; s < HALF; s++) halves[h] += set[(h * HALF + s) * GROUP_ROWS + i];
         }
         return (halves[0] + halves[1]) * F::SCALE;
-      });
+      };
+      const auto sums = [&](int i) { return sum_of(mine, i); };
+      if constexpr (Job::IS_PAIR) {
+        finish_group(
+            job, group, [&](int i) { return sum_of(mine - SEGMENTS * GROUP_ROWS, i); }, sums);
+      } else {
+        finish_group(job, group, held, sums);
+      }
     }
     group += stride;
-    turn++;
-    batch = 0;
   };
   for (;;) {
     if (left > 1) {

@@ -14,6 +14,7 @@ import { COLUMNS_MULTIPLE, columnsOf, saturatedCount } from './columns.js';
 import {
   FRAGMENT_CHUNK,
   FRAGMENT_FORMATS,
+  FRAGMENT_TILE_ROWS,
   type FragmentFormat,
   fragmentInput,
   fragmentRoundings,
@@ -106,6 +107,48 @@ export const linearNormed = (format: FragmentFormat) =>
     tolerance: exact('the very bits of rms_norm_columns and linear'),
   });
 
+/**
+ * Whether gate and up of so many rows are to be one launch: a block that takes both has a coarser share, which may cost more
+ * than a launch.
+ */
+export function canShareSwiglu(ffn: number): boolean {
+  const groups = ffn / ROWS;
+  return (
+    ffn % FRAGMENT_TILE_ROWS === 0 &&
+    2 * Math.ceil(groups / LINEAR_ONE_BLOCKS) <= Math.ceil((2 * groups) / LINEAR_ONE_BLOCKS)
+  );
+}
+
+/** Dimensions `tiles`, `chunks` and `ffn_chunks`: of the weight, of a row of x and of y; `parts`: {@link normParts} of `hidden`. */
+export const linearSwiglu = (format: FragmentFormat) =>
+  defineKernel({
+    source: 'linear_one.hip',
+    on: 'hopper',
+    dynamicSharedBytes: LINEAR_ONE_LDS,
+    name: `linear_swiglu_${format}`,
+    summary: 'y[n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of one row, in columns',
+    arguments: [
+      fragmentWeight(format, '2', 'tiles'),
+      aligned(16, input('x', 'f32', 'hidden')),
+      aligned(16, input('norm', 'f32', 'hidden')),
+      input('parts', 'f32', 'parts'),
+      aligned(128, inout('y', fragmentInput(format), 'ffn_chunks', 'y_rows', `${FRAGMENT_CHUNK}`)),
+      saturatedCount,
+      i32('ffn'),
+      i32('hidden'),
+      i32('y_rows'),
+      f32('eps'),
+    ],
+    grid: [{ of: 'ffn', per: ROWS, most: LINEAR_ONE_BLOCKS }],
+    multiples: [
+      ['hidden', `${SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
+      ['ffn', `${FRAGMENT_TILE_ROWS}`],
+      ['y_rows', `${COLUMNS_MULTIPLE}`],
+    ],
+    order: ORDER.halves,
+    tolerance: exact('the very bits of rms_norm_columns, linear and swiglu_columns'),
+  });
+
 /** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `out`. */
 export const linearSummed = (format: FragmentFormat) => {
   const { multiples, ...all } = shared(format);
@@ -130,5 +173,6 @@ export const linearSummed = (format: FragmentFormat) => {
 export const linearOneContracts: readonly KernelContract[] = FRAGMENT_FORMATS.flatMap((format) => [
   linearRow(format),
   linearNormed(format),
+  linearSwiglu(format),
   linearSummed(format),
 ]);

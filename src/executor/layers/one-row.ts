@@ -1,7 +1,7 @@
 import type { Allocator, DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
-import type { Matrix } from '../model/matrix.js';
+import { joined, type Matrix } from '../model/matrix.js';
 import type { Linear, Norm, Value } from '../model/values.js';
 import type { ColumnsSite } from './fusions.js';
 
@@ -100,13 +100,29 @@ export class OneRow {
   /** Whether gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
   canGate(matrices: readonly Matrix[]): boolean {
     const [gate, up] = matrices as readonly [Matrix, Matrix];
+    const both = joined(matrices);
+    if (both !== undefined && fitsRow(both)) return kernels.canShareSwiglu(both.rows / 2);
     return matrices.every(isPacked) && gate.type === up.type && gate.rows % kernels.Q8_BLOCK === 0;
   }
 
-  /** y = silu(gate · norm) * (up · norm) of one row, quantized. */
+  /** y = silu(gate · norm) * (up · norm) of one row, in the form that products of such weights take. */
   gate(matrices: readonly Matrix[], row: NormedRow, y: DeviceBuffer): void {
     const [gate, up] = matrices as readonly [Matrix, Matrix];
-    const { columns, rows: ffn } = gate;
+    const { columns } = gate;
+    const both = joined(matrices);
+    if (both?.layout === 'fragments') {
+      const ffn = both.rows / 2;
+      const { rows: y_rows, saturated } = this.columns as ColumnsSite;
+      const sizes = { chunks: kernels.chunksOf(columns), parts: kernels.normParts(columns) };
+      this.plan.launch(
+        kernels.linearSwiglu(kernels.fragmentFormat(both.type as kernels.FragmentType)),
+        { weight: both.buffer, ...this.inputOf(row), y, saturated, ffn, hidden: columns, y_rows },
+        { ...sizes, tiles: kernels.tilesOf(ffn), ffn_chunks: kernels.chunksOf(ffn) },
+        this.alone,
+      );
+      return;
+    }
+    const ffn = gate.rows;
     const type = gate.type as kernels.PackedType;
     const values = { gate: gate.buffer, up: up.buffer, ...this.inputOf(row), y, ffn };
     const sizes = { ...packedSizes(type, columns), ffn_blocks: ffn / kernels.Q8_BLOCK };
