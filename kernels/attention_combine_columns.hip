@@ -1,19 +1,6 @@
 // attention_combine_columns: attention_combine, in the columns that Hopper's matrix units take
+#include "forge/attended_columns.h"
 #include "forge/attention_combine.h"
-#include "forge/to_columns.h"
-
-namespace forge {
-template <class T>
-struct AttendedColumns {
-  T* out;
-  int rows;
-};
-// Rows end with a chunk: see the contract. Averages of values that f16 holds are in its range.
-template <class T>
-DEVICE void store_attended(const AttendedColumns<T>& columns, int row, int, int element, float value) {
-  store(columns.out + column_place(row, element, columns.rows), value);
-}
-}  // namespace forge
 
 // Grid: x = heads / COMBINE_HEADS, y = tokens, z = splits / COMBINE_SPLITS, at most COMBINE_BLOCKS.
 KERNEL(attention_combine_columns_f16, const float* __restrict parts,  // [tokens, heads, splits, 2 + head_dim]

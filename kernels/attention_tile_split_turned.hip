@@ -41,7 +41,7 @@ DEVICE Piece query_piece(const Turned& row, const SplitHeads& own, int query, in
 // Stores the row's key and value, in the split that it is in.
 template <int HEAD_DIM, class KeyOf>
 DEVICE void append(const Turned& row, const SplitHeads& own, const TileCache<half_t>& cache, KeyOf key) {
-  if (own.position / CHUNK != own.split) return;
+  if (own.position / SPLIT != own.split) return;
   constexpr int PIECES = HEAD_DIM / PIECE;
   const size_t place = kv_offset(cache.block_table, own.position, cache.kv_heads, cache.kv_head, HEAD_DIM);
   for (int i = thread_id(); i < 2 * PIECES; i += BLOCK) {
@@ -90,21 +90,21 @@ DEVICE Normed<Scales> normed(const Turned& row, const float* query_weight, const
 }  // namespace forge
 
 // Grid: x = KV heads * tiles of their query heads, y = 1, z = splits.
-#define ATTENTION_TILE_SPLIT_TURNED(head_dim)                                                                          \
-  KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_turned_f16_d##head_dim,                                   \
-                  const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */                               \
-                  forge::half_t* k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                     \
-                  forge::half_t* v_cache,      /* the same */                                                          \
-                  const float* __restrict cosine, const float* __restrict sine, /* [max_position, rotary / 2] */       \
-                  float* __restrict parts, /* [1, heads, splits, 2 + head_dim]: largest, sum, values */                \
-                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [1] */                \
-                  const int32_t* __restrict slots, /* [slots, slot_words] */                                           \
-                  int slot_words, int heads, int kv_heads, int head_tiles, int splits, int rotary, int adjacent,       \
-                  float scale) {                                                                                       \
-    const forge::Turned row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                         \
-    forge::attention_tile_split<head_dim, forge::half_t>(BLOCK_INDEX, row, qkv, k_cache, v_cache, parts, row_position, \
-                                                         row_slot, slots, slot_words, heads, kv_heads, head_tiles,     \
-                                                         splits, scale);                                               \
+#define ATTENTION_TILE_SPLIT_TURNED(head_dim)                                                                         \
+  KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_turned_f16_d##head_dim,                                  \
+                  const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */                              \
+                  forge::half_t* k_cache,      /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                    \
+                  forge::half_t* v_cache,      /* the same */                                                         \
+                  const float* __restrict cosine, const float* __restrict sine, /* [max_position, rotary / 2] */      \
+                  float* __restrict parts, /* [1, heads, splits, 2 + head_dim]: largest, sum, values */               \
+                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [1] */               \
+                  const int32_t* __restrict slots, /* [slots, slot_words] */                                          \
+                  int slot_words, int heads, int kv_heads, int head_tiles, int splits, int rotary, int adjacent,      \
+                  float scale) {                                                                                      \
+    const forge::Turned row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                        \
+    forge::attention_tile_split<head_dim, forge::half_t>(BLOCK_INDEX, row, forge::SplitParts{parts, splits}, qkv,     \
+                                                         k_cache, v_cache, row_position, row_slot, slots, slot_words, \
+                                                         heads, kv_heads, head_tiles, scale);                         \
   }
 #define ATTENTION_TILE_SPLIT_NORMED(head_dim)                                                                          \
   KERNEL_RESIDENT(forge::STREAM_BLOCKS, attention_tile_split_normed_f16_d##head_dim, const float* __restrict qkv,      \
@@ -118,8 +118,9 @@ DEVICE Normed<Scales> normed(const Turned& row, const float* query_weight, const
     SHARED(float, scales, (TILE + 1));                                                                                 \
     const Turned turned{k_cache, v_cache, cosine, sine, rotary, adjacent};                                             \
     const auto row = normed(turned, query_weight, key_weight, eps, scales + 0);                                        \
-    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, qkv, k_cache, v_cache, parts, row_position, row_slot,     \
-                                           slots, slot_words, heads, kv_heads, head_tiles, splits, scale);             \
+    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, SplitParts{parts, splits}, qkv, k_cache, v_cache,         \
+                                           row_position, row_slot, slots, slot_words, heads, kv_heads, head_tiles,     \
+                                           scale);                                                                     \
   }
 
 FORGE_TILE_HEAD_DIMS(ATTENTION_TILE_SPLIT_TURNED)

@@ -1,7 +1,7 @@
 // Attention on matrix units, for caches of f16 and q8_0. Queries that share a KV head, of one row or of many, are the
 // sixteen queries of a tile; q and the weights are rounded to f16, sums are f32.
 //
-// A query's bits depend on its own context alone. A context is cut in chunks of CHUNK positions at absolute places. Of
+// A query's bits depend on its own context alone. A context is cut in chunks of SPLIT positions at absolute places. Of
 // a chunk: the scores, a chain of products over the head; their largest; the weights e^(score - largest), rounded to
 // f16; their sum, and that of weight * value, each one chain of products over rising keys: so the sum is of the rounded
 // weights, and adds up alike wherever keys are shared out. Chunks are folded in order. Every form does just this; keys
@@ -13,8 +13,8 @@
 
 namespace forge {
 
-constexpr int CHUNK = SPLIT, KEY_TILES = CHUNK / TILE;
-static_assert(CHUNK % TILE_DEPTH == 0 && KV_BLOCK_TOKENS % PIECE == 0, "whole products; pieces in one KV block");
+constexpr int KEY_TILES = SPLIT / TILE;
+static_assert(SPLIT % TILE_DEPTH == 0 && KV_BLOCK_TOKENS % PIECE == 0, "whole products; pieces in one KV block");
 
 // The positions that a query attends to: first .. end - 1.
 struct KeyRange {
@@ -124,13 +124,13 @@ DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int count, int elem
   }
 }
 
-// A strip of the keys or values of a chunk on its way to LDS, CHUNK positions of STRIP elements: a thread's share. The
+// A strip of the keys or values of a chunk on its way to LDS, SPLIT positions of STRIP elements: a thread's share. The
 // last of the context stands for what lies behind it.
-constexpr int SHARE = CHUNK * STRIP_PIECES / BLOCK;
-static_assert(SHARE * BLOCK == CHUNK * STRIP_PIECES, "whole shares");
+constexpr int SHARE = SPLIT * STRIP_PIECES / BLOCK;
+static_assert(SHARE * BLOCK == SPLIT * STRIP_PIECES, "whole shares");
 // Pieces that it takes in LDS.
-constexpr int TURNED_PITCH = CHUNK / PIECE + 1;
-constexpr int KEY_STRIP = CHUNK * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TURNED_PITCH : KEY_STRIP;
+constexpr int TURNED_PITCH = SPLIT / PIECE + 1;
+constexpr int KEY_STRIP = SPLIT * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TURNED_PITCH : KEY_STRIP;
 constexpr int CHUNK_STRIP = KEY_STRIP > VALUE_STRIP ? KEY_STRIP : VALUE_STRIP;
 
 template <class T>

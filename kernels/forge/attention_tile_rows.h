@@ -41,10 +41,10 @@ DEVICE void find_ranges(QueryRanges& ranges, int first_query, int queries, int f
 
 // How many tiles of a chunk's keys queries attend to: from there on none is. And whether all attend to all keys.
 DEVICE int tiles_reached(const QueryRanges& ranges, int start) {
-  return start + CHUNK <= ranges.first.first ? 0 : (min_of(ranges.last.end - start, CHUNK) + TILE - 1) / TILE;
+  return start + SPLIT <= ranges.first.first ? 0 : (min_of(ranges.last.end - start, SPLIT) + TILE - 1) / TILE;
 }
 DEVICE bool attends_to_all(const QueryRanges& ranges, int start) {
-  return start + CHUNK <= ranges.first.end && start >= ranges.last.first;
+  return start + SPLIT <= ranges.first.end && start >= ranges.last.first;
 }
 
 // Sixteen queries of a wave.
@@ -167,7 +167,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     return ring + (STRIP_STAGES == 1 ? 0 : at < STRIP_STAGES ? at : at - STRIP_STAGES) * CHUNK_STRIP;
   };
   const auto start_step = [&](Way& way, int start, int step, int ahead) {
-    start += step / STEPS * CHUNK;
+    start += step / STEPS * SPLIT;
     const int strip = step % STEPS;
     if (start < length) {
       if (strip < STRIPS) {
@@ -179,7 +179,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     fetch_group();
   };
   const auto finish_step = [&](const Way& way, int start, int step, int ahead) {
-    if (start + step / STEPS * CHUNK >= length) return;
+    if (start + step / STEPS * SPLIT >= length) return;
     if (step % STEPS < STRIPS) {
       finish_strip(way.keys, stage_at(ahead));
     } else {
@@ -211,7 +211,7 @@ DEVICE void attention_tile(Dim3 block, const float* __restrict qkv, const T* __r
     for (int e = 0; e < HEAD_DIM / TILE; e++) clear(item.values[e]);
   }
 
-  for (int start = 0; start < length; start += CHUNK) {
+  for (int start = 0; start < length; start += SPLIT) {
     // An item that no key of the chunk is for folds zeros: a branch around all of it would keep its registers.
     TileSum scores[OWNED][KEY_TILES];
     WeightTile weights[OWNED][KEY_TILES];

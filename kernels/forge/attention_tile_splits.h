@@ -29,18 +29,26 @@ DEVICE Piece query_piece(const Prepared&, const SplitHeads& own, int query, int 
   return to_piece(own.queries + query * HEAD_DIM + p * PIECE);
 }
 
+// Where a split goes: as a part, for attention_combine; or, of a context that has no other, as what that would make of
+// it, which says so by a `store_attended` of its own (attention_combine.h).
+struct SplitParts {
+  static constexpr bool IS_WHOLE = false;
+  float* parts;
+  int splits;
+};
+
 // Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not
 // written.
-template <int HEAD_DIM, class T, class Row>
-DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* __restrict qkv,
-                                 const T* __restrict k_cache, const T* __restrict v_cache, float* __restrict parts,
+template <int HEAD_DIM, class T, class Row, class Out>
+DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out, const float* __restrict qkv,
+                                 const T* __restrict k_cache, const T* __restrict v_cache,
                                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot,
                                  const int32_t* __restrict slots, int slot_words, int heads, int kv_heads,
-                                 int head_tiles, int splits, float scale) {
+                                 int head_tiles, float scale) {
   constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE;
   const int row = block.y, split = block.z, group = heads / kv_heads;
   const int kv_head = block.x / head_tiles, first_head = block.x % head_tiles * TILE;
-  const int start = split * CHUNK, position = row_position[row], length = position + 1;
+  const int start = split * SPLIT, position = row_position[row], length = position + 1;
   if (start >= length) return;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[row], slot_words),
                            kv_heads, kv_head, length};
@@ -126,22 +134,28 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* _
   fetch_wait<0>();
   block_sync();
 
-  const size_t place = static_cast<size_t>(row) * heads + kv_head * group + first_head;
-  float* part[QUERIES_HELD];
-  UNROLL
-  for (int h = 0; h < QUERIES_HELD; h++) {
-    part[h] = parts + ((place + held_query(h)) * splits + split) * (HEAD_DIM + 2);
+  float *part[QUERIES_HELD], inverse[QUERIES_HELD];
+  if constexpr (!Out::IS_WHOLE) {
+    const size_t place = static_cast<size_t>(row) * heads + kv_head * group + first_head;
+    UNROLL
+    for (int h = 0; h < QUERIES_HELD; h++) {
+      part[h] = out.parts + ((place + held_query(h)) * out.splits + split) * (HEAD_DIM + 2);
+    }
   }
-  if (wave_id() == 0) {
+  if (Out::IS_WHOLE || wave_id() == 0) {
     TileSum sums;
     clear(sums);
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) add_weights(sums, weights[c * WAVE + lane_id()]);
     UNROLL
     for (int h = 0; h < QUERIES_HELD; h++) {
-      if (held_query(h) >= queries || !is_first_of_query) continue;
-      part[h][0] = most[h] * scale;
-      part[h][1] = weight_sum(sums, h);
+      if constexpr (Out::IS_WHOLE) {
+        inverse[h] = inverse_of(weight_sum(sums, h));
+      } else {
+        if (held_query(h) >= queries || !is_first_of_query) continue;
+        part[h][0] = most[h] * scale;
+        part[h][1] = weight_sum(sums, h);
+      }
     }
   }
   UNROLL
@@ -156,22 +170,35 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const float* _
       const ValueTile value[1] = {load_value_tile(strip, TURNED_PITCH, c * TILE, e % (STRIP / TILE) * TILE)};
       multiply_values(sums, weights[c * WAVE + lane_id()], value);
     }
-    store_elements(part, queries, 2 + e * TILE, [&](int i) { return sums[0].values[i]; });
+    if constexpr (Out::IS_WHOLE) {
+      UNROLL
+      for (int i = 0; i < TILE_VALUES; i++) {
+        const int h = held_index(i), query = held_query(h);
+        if (query >= queries) continue;
+        // Folding begins with zeros: no sum is -0.
+        const float folded = (sums[0].values[i] + 0.0f) * inverse[h];
+        const int element = (kv_head * group + first_head + query) * HEAD_DIM + e * TILE + score_key(i);
+        store_attended(out.to, row, heads * HEAD_DIM, element, folded);
+      }
+    } else {
+      store_elements(part, queries, 2 + e * TILE, [&](int i) { return sums[0].values[i]; });
+    }
   }
 }
 
 }  // namespace forge
 
-#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                                    \
-  KERNEL_RESIDENT(                                                                                                    \
-      forge::STREAM_BLOCKS, name,                                                                                     \
-      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                       \
-      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */          \
-      const type* __restrict v_cache, /* the same */                                                                  \
-      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */               \
-      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                      \
-      const int32_t* __restrict slots,                                            /* [slots, slot_words] */           \
-      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                             \
-    forge::attention_tile_split<head_dim>(BLOCK_INDEX, forge::Prepared{}, qkv, k_cache, v_cache, parts, row_position, \
-                                          row_slot, slots, slot_words, heads, kv_heads, head_tiles, splits, scale);   \
+#define ATTENTION_TILE_SPLIT(name, type, head_dim)                                                               \
+  KERNEL_RESIDENT(                                                                                               \
+      forge::STREAM_BLOCKS, name,                                                                                \
+      const float* __restrict qkv,    /* [tokens, heads + 2 * kv_heads, head_dim], q rotated */                  \
+      const type* __restrict k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim]; q8_0: see kv_q8.h */     \
+      const type* __restrict v_cache, /* the same */                                                             \
+      float* __restrict parts,        /* [tokens, heads, splits, 2 + head_dim]: largest, sum, values */          \
+      const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [tokens] */                 \
+      const int32_t* __restrict slots,                                            /* [slots, slot_words] */      \
+      int slot_words, int heads, int kv_heads, int head_tiles, int splits, float scale) {                        \
+    forge::attention_tile_split<head_dim>(BLOCK_INDEX, forge::Prepared{}, forge::SplitParts{parts, splits}, qkv, \
+                                          k_cache, v_cache, row_position, row_slot, slots, slot_words, heads,    \
+                                          kv_heads, head_tiles, scale);                                          \
   }

@@ -12,7 +12,7 @@ namespace forge {
 
 // Of a chunk keys, then values lie in LDS in panels of STRIP elements, a row of 128 bytes a position: keys as columns
 // of a product, values as rows. Three chunks take turns.
-constexpr int PANEL = CHUNK * STRIP / PIECE, WIDE_STAGES = 3, WIDE_GROUP = 128;
+constexpr int PANEL = SPLIT * STRIP / PIECE, WIDE_STAGES = 3, WIDE_GROUP = 128;
 template <int HEAD_DIM>
 constexpr int PANELS = HEAD_DIM / STRIP;
 template <int HEAD_DIM>
@@ -34,7 +34,7 @@ DEVICE void start_chunk(Piece* keys, const TileCache<half_t>& cache, int blocks,
   const int four = thread % FOURS, key = key_piece(four), value = thread % PIECES;
   // Rows of a KV block follow each other.
   ROLLED
-  for (int first = 0; first < CHUNK; first += KV_BLOCK_TOKENS) {
+  for (int first = 0; first < SPLIT; first += KV_BLOCK_TOKENS) {
     const int left = cache.length - 1 - (start + first);
     const int block = __shfl_sync(0xffffffffu, blocks, first / KV_BLOCK_TOKENS);
     const size_t at = static_cast<size_t>(block * cache.kv_heads + cache.kv_head) * (KV_BLOCK_TOKENS * HEAD_DIM);
@@ -90,10 +90,10 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
   block_sync();
   if (thread_id() >= BLOCK) {
     give_registers();
-    const int thread = thread_id() - BLOCK, chunks = (length + CHUNK - 1) / CHUNK;
+    const int thread = thread_id() - BLOCK, chunks = (length + SPLIT - 1) / SPLIT;
     // A lane has one of a chunk's blocks.
     const auto block_of = [&](int start) {
-      const int position = start + lane_id() % (CHUNK / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS;
+      const int position = start + lane_id() % (SPLIT / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS;
       return cache.block_table[min_of(position, length - 1) / KV_BLOCK_TOKENS];
     };
     int stage = 0, parity = 1, next = block_of(0);
@@ -101,9 +101,9 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     for (int c = 0; c <= chunks; c++) {
       if (c < chunks) {
         const int blocks = next;
-        next = block_of((c + 1) * CHUNK);
+        next = block_of((c + 1) * SPLIT);
         barrier_wait(empty + stage, parity);
-        start_chunk<HEAD_DIM>(wide_lds + stage * STAGE_PIECES<HEAD_DIM>, cache, blocks, c * CHUNK, thread);
+        start_chunk<HEAD_DIM>(wide_lds + stage * STAGE_PIECES<HEAD_DIM>, cache, blocks, c * SPLIT, thread);
       }
       fetch_group();
       if (c > 0) {
@@ -144,10 +144,10 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
 
   int stage = 0, parity = 0;
   ROLLED
-  for (int start = 0; start < length; start += CHUNK) {
+  for (int start = 0; start < length; start += SPLIT) {
     const Piece *keys = wide_lds + stage * STAGE_PIECES<HEAD_DIM>, *values = keys + PANELS<HEAD_DIM> * PANEL;
     barrier_wait(full + stage, parity);
-    WideSum<CHUNK> products;
+    WideSum<SPLIT> products;
     wide_fence();
     UNROLL
     for (int s = 0; s < STEPS_OF_HEAD; s++) {
@@ -160,7 +160,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
 
     TileSum scores[KEY_TILES];
     UNROLL
-    for (int i = 0; i < CHUNK / 2; i++) scores[i / TILE_VALUES].values[i % TILE_VALUES] = products.values[i];
+    for (int i = 0; i < SPLIT / 2; i++) scores[i / TILE_VALUES].values[i % TILE_VALUES] = products.values[i];
     WeightTile weights[KEY_TILES];
     float largest[QUERIES_HELD];
     weigh_chunk(weights, largest, scores, ranges, start, scale);

@@ -124,18 +124,19 @@ export function launchCombine(
   out: DeviceBuffer,
   attended: AttendedForm | undefined,
   folds: { readonly tokens: StepCount; readonly splits: StepCount },
+  when?: LaunchCondition,
 ): void {
   const columns = combined.heads * combined.head_dim;
-  if (attended === undefined) launch(attentionCombine, { ...combined, out }, folds);
+  if (attended === undefined) launch(attentionCombine, { ...combined, out }, folds, when);
   else if (attended.form === 'q8') {
     const blocks = columns / Q8_BLOCK;
-    launch(attentionCombineQuantize, { ...combined, rows: out, out: attended.y }, { ...folds, blocks });
+    launch(attentionCombineQuantize, { ...combined, rows: out, out: attended.y }, { ...folds, blocks }, when);
   } else if (attended.columns === undefined) {
-    launch(attentionCombineConvert(attended.form), { ...combined, out: attended.y }, folds);
+    launch(attentionCombineConvert(attended.form), { ...combined, out: attended.y }, folds, when);
   } else {
     const { rows: out_rows } = attended.columns;
     const sizes = { ...folds, chunks: chunksOf(columns) };
-    launch(attentionCombineColumns(attended.form), { ...combined, out: attended.y, out_rows }, sizes);
+    launch(attentionCombineColumns(attended.form), { ...combined, out: attended.y, out_rows }, sizes, when);
   }
 }
 

@@ -25,7 +25,7 @@ const turnedSizes = (headDim: number) =>
   ] as const;
 const turnedForm = {
   source: 'attention_tile_split_turned.hip',
-  on: 'gpu',
+  on: 'portable',
   grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
   multiples: [
     ['heads', 'kv_heads'],

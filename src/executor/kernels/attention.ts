@@ -10,10 +10,12 @@ import {
   output,
 } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
-import { roundings, type Tolerance } from '../device/tolerance.js';
+import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
 import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
-import { FLOAT_TYPES, type FloatType } from './formats.js';
+import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
+import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
+import { chunksOf } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
@@ -122,6 +124,34 @@ export const attentionTileSplit = (type: TileCacheType, headDim: number) =>
     multiples: [['heads', 'kv_heads']],
     order: ORDER.chunks,
     tolerance: TILE_TOLERANCE,
+  });
+
+/** {@link attentionTileSplit} and {@link attentionCombineColumns} of contexts of one split. */
+export const attentionTileColumns = (type: TileType, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_columns_${type}_d${headDim}`,
+    source: 'attention_tile_columns.hip',
+    on: 'hopper',
+    summary: 'attention of contexts of one split on matrix units, in columns of 16-bit floats',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      readCache('k_cache', 'f16', `${headDim}`, 16),
+      readCache('v_cache', 'f16', `${headDim}`, 16),
+      columnsOf('out', type, 'out_rows'),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_tiles'),
+      i32('out_rows'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }],
+    multiples: [
+      ['heads', 'kv_heads'],
+      ['out_rows', `${COLUMNS_MULTIPLE}`],
+    ],
+    order: ORDER.chunks,
+    tolerance: exact('the very bits of attention_tile_split and attention_combine_columns'),
   });
 
 /**
@@ -246,7 +276,20 @@ export function launchAttentionTile(
   const tokens = { ...counts.splitRows, max: rows };
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
-  launch(attentionTileSplit(type, headDim), split, sizes, turned?.others);
+  const { row_position } = both;
+  const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
+  const columns = type === 'f16' ? attended?.columns : undefined;
+  // What there is to fold: of contexts of one split nothing.
+  const several = columns === undefined ? undefined : { count: counts.splits, atLeast: 2 };
+  if (attended !== undefined && attended.form !== 'q8' && columns !== undefined) {
+    launch(
+      attentionTileColumns(attended.form, headDim),
+      { ...both, out: attended.y, head_tiles: split.head_tiles, out_rows: columns.rows },
+      { ...dims, tokens, chunks: chunksOf(heads * headDim) },
+      { count: counts.splits, atMost: 1 },
+    );
+  }
+  launch(attentionTileSplit(type, headDim), split, sizes, several ?? turned?.others);
   if (turned !== undefined) {
     const { values: angles, norms, dims: tables, alone } = turned;
     const [own, all] = [
@@ -256,9 +299,7 @@ export function launchAttentionTile(
     if (norms === undefined) launch(attentionTileSplitTurned(headDim), own, all, alone);
     else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, alone);
   }
-  const { row_position } = both;
-  const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
-  launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits });
+  launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits }, several);
   const isWide = device === 'hopper' && type === 'f16';
   const tile = isWide ? attentionWide(headDim) : attentionTile(type, headDim);
   launch(tile, values, { ...dims, tokens: counts.tokens, tiles: counts.tiles });
@@ -271,6 +312,7 @@ export const attentionContracts: readonly KernelContract[] = [
   ...HEAD_DIMS.flatMap((headDim) => FLOAT_TYPES.map((type) => attentionPaged(type, headDim))),
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   ...TILE_HEAD_DIMS.map(attentionWide),
+  ...TILE_HEAD_DIMS.flatMap((headDim) => TILE_TYPES.map((type) => attentionTileColumns(type, headDim))),
   ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitTurned(headDim), attentionTileSplitNormed(headDim)]),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),

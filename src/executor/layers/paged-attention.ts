@@ -177,9 +177,11 @@ export class PagedAttention implements AttentionForm {
     { cosine, sine }: RopeTables,
     norms: HeadNormValues | undefined,
   ): kernels.TurnedAlone | undefined {
-    const { fusions, cache, limits } = this.site;
+    const { fusions, cache, device, limits } = this.site;
     const isFused = fusions.has(ONE_ROW) && fusions.has(TURNED_APPEND);
-    if (!isFused || this.parts === undefined || cache.type !== 'f16') return undefined;
+    if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
+      return undefined;
+    }
     const { dimensions: rotary, pairing } = rope;
     return {
       values: { cosine, sine, rotary, adjacent: pairing === 'adjacent' ? 1 : 0 },

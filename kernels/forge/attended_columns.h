@@ -1,0 +1,19 @@
+// What attention made of a row, in the columns that Hopper's matrix units take: see attention_combine.h.
+#pragma once
+
+#include "columns.h"
+
+namespace forge {
+
+template <class T>
+struct AttendedColumns {
+  T* out;
+  int rows;
+};
+// Rows end with a chunk: see the contract. Averages of values that f16 holds are in its range.
+template <class T>
+DEVICE void store_attended(const AttendedColumns<T>& columns, int row, int, int element, float value) {
+  store(columns.out + column_place(row, element, columns.rows), value);
+}
+
+}  // namespace forge
