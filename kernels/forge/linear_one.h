@@ -8,9 +8,8 @@
 //   weight, out, in                           rows and elements of a row
 //   held_of(job, n)                           what output n is added to: asked for early
 //   finish_group(job, group, held, sums)      takes sixteen outputs, sums(i) of row i: all lanes of one wave together
-//   IS_PAIR                                   there are two such matrices below each other, and of each a group in
-//   turn:
-//                                             finish_group(job, group, of_first, of_second)
+//   IS_PAIR                                   two such matrices lie below each other, and a block takes a group of each
+//                                             in turn: finish_group(job, group, of_first, of_second)
 #pragma once
 
 #include "linear_hopper.h"

@@ -75,13 +75,16 @@ it.each([
   ['llama', 'F16', GPU, 9],
   ['llama', 'Q8_0', HOPPER, 7, 1024],
   ['qwen3', 'F16', HOPPER, 7, 1024],
+  // Of a context of one split, which is not folded.
+  ['llama', 'Q8_0', HOPPER, 6, 1024, 1],
+  ['qwen3', 'F16', HOPPER, 6, 1024, 1],
   // Of rows that are not of whole batches.
   ['llama', 'Q8_0', HOPPER, 10],
   ['llama', 'F16', HOPPER, 10],
 ] as const)(
   'a layer of %s in %s takes as many launches as recorded, on %s',
-  async (architecture, type, target, most, hidden?: number) => {
-    const step = { rows: 1, splits: 2 };
+  async (architecture, type, target, most, hidden?: number, splits?: number) => {
+    const step = { rows: 1, splits: splits ?? 2 };
     const [two, three] = [
       await launchesOf(architecture, type, target, 2, step, hidden),
       await launchesOf(architecture, type, target, 3, step, hidden),
