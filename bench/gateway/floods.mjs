@@ -2,17 +2,28 @@
 // stream's tokens, quiet and during each flood.
 //
 //   npm run build && node bench/gateway/floods.mjs [--seconds 8] [--rounds 3] [--apart] [--only http-pipelined,grpc-ping]
+//   npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir . && cp package.json build/bench/
+//   node bench/gateway/floods.mjs --step-ms 5 [...]
+//
+// On the host a generation that a flood begins costs others, as anyone's does: the second form has a fake executor whose steps
+// take the same time whatever they hold, so that gaps tell what the gateway lets through.
 //
 // Floods come from a process of their own; nothing leaves loopback. `--apart` gives them a core (1) on which nothing else
 // runs, and all else another (0), so that gaps tell what a flood costs the gateway and not what sending it costs a core.
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const GRPC_PORT = 23_901;
 const HTTP_PORT = 23_902;
+const WARM_UP_MS = 2500;
+/** Of the demo model: its first token that is a text of its own, and all. */
+const DEMO = { first: 300, size: 2816 };
 
 const post = (path, body, more = '') =>
   `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${more}Content-Length: ${body.length}\r\n\r\n${body}`;
@@ -84,6 +95,16 @@ const FLOODS = {
       socket.write(post('/v1/completions', '{"prompt":"Once","max_tokens":400,"ignore_eos":true,"stream":true}'));
       socket.on('close', next).resume();
     }),
+  'grpc-streams-read': async () => {
+    const bytes = await requestBytes();
+    again(32, (next) => {
+      const socket = open(GRPC_PORT);
+      // All that is sent is taken.
+      const window = frame(8, 0, 0, Buffer.from([0x7f, 0, 0, 0]));
+      socket.write(Buffer.concat([PREFACE, window, frame(1, 4, 1, HEADERS), frame(0, 1, 1, bytes)]));
+      socket.on('close', next).resume();
+    });
+  },
   'http-slow-readers': () =>
     again(64, (next) => {
       const body = JSON.stringify({ prompt: 'Once', max_tokens: 400, ignore_eos: true, stream: true, logprobs: 5 });
@@ -188,6 +209,7 @@ if (process.argv[2] === '--flood') {
       seconds: { type: 'string', default: '8' },
       rounds: { type: 'string', default: '1' },
       apart: { type: 'boolean', default: false },
+      'step-ms': { type: 'string' },
       only: { type: 'string' },
     },
   });
@@ -220,10 +242,10 @@ async function gapsFor(ms) {
 }
 
 /** Each round runs every flood once: of memory the most is told, of gaps the median of the rounds, of both ends of p99's. */
-async function measure({ seconds, rounds, apart, names }) {
+async function measure({ seconds, rounds, apart, names, 'step-ms': stepMs }) {
   const rows = new Map(['quiet', ...names].map((name) => [name, []]));
   for (let round = 0; round < Number(rounds); round++) {
-    for (const [name, measured] of rows) measured.push(await measureOne(1000 * Number(seconds), name, apart));
+    for (const [name, measured] of rows) measured.push(await measureOne(1000 * Number(seconds), name, apart, stepMs));
   }
   console.log('| | gateway, MB at most | its processor, % | gap p50, ms | p99 | p99 of rounds |');
   console.log('| --- | --- | --- | --- | --- | --- |');
@@ -237,8 +259,10 @@ async function measure({ seconds, rounds, apart, names }) {
 }
 
 /** Each on a gateway of its own, so that nothing of one is another's. */
-async function measureOne(ms, name, apart) {
-  const options = ['--model', 'models/demo.gguf', '--device', 'host', '--listen', `127.0.0.1:${GRPC_PORT}`];
+async function measureOne(ms, name, apart, stepMs) {
+  const executor = stepMs === undefined ? undefined : await startFake(Number(stepMs));
+  const device = executor === undefined ? ['--device', 'host'] : ['--executor', executor.address];
+  const options = ['--model', 'models/demo.gguf', ...device, '--listen', `127.0.0.1:${GRPC_PORT}`];
   const more = ['--http-listen', `127.0.0.1:${HTTP_PORT}`, '--max-sequences', '16'];
   const gateway = spawn(process.execPath, ['dist/cli/main.js', 'serve', ...options, ...more], { stdio: 'ignore' });
   const procfs = (file) => readFileSync(`/proc/${gateway.pid}/${file}`, 'utf8');
@@ -254,10 +278,19 @@ async function measureOne(ms, name, apart) {
     while (!(await fetch(`http://127.0.0.1:${HTTP_PORT}/health`).catch(() => undefined))?.ok) {
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
-    await gapsFor(2000);
-    const flooder = [process.execPath, fileURLToPath(import.meta.url), '--flood', name];
-    const [command, ...rest] = apart ? ['taskset', '-c', '1', ...flooder] : flooder;
-    const attacker = name === 'quiet' ? undefined : spawn(command, rest, { stdio: 'ignore' });
+    const begin = (flood) => {
+      const flooder = [process.execPath, fileURLToPath(import.meta.url), '--flood', flood];
+      const [command, ...rest] = apart ? ['taskset', '-c', '1', ...flooder] : flooder;
+      return spawn(command, rest, { stdio: 'ignore' });
+    };
+    // A gateway that has served both doors' clients for a while: what it does for the first time is slow.
+    for (const warmUp of ['streams-read', 'grpc-streams-read']) {
+      const clients = begin(warmUp);
+      await gapsFor(WARM_UP_MS);
+      clients.kill('SIGKILL');
+    }
+    await gapsFor(1000);
+    const attacker = name === 'quiet' ? undefined : begin(name);
     let most = 0;
     const timer = setInterval(() => {
       most = Math.max(most, memory());
@@ -273,5 +306,16 @@ async function measureOne(ms, name, apart) {
     gateway.kill('SIGTERM');
     setTimeout(() => gateway.kill('SIGKILL'), 3000).unref();
     await ended;
+    executor?.process.kill('SIGKILL');
   }
+}
+
+/** A process of its own, whose every step takes so long. */
+async function startFake(stepMs) {
+  const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-floods-')), 'executor.sock')}`;
+  const options = { listen: address, stepMs, kvBlocks: 20_000, vocabulary: DEMO };
+  const script = fileURLToPath(new URL('../../build/bench/test/doubles/fake-executor-process.js', import.meta.url));
+  const fake = spawn(process.execPath, [script, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(fake.stdout, 'data');
+  return { address, process: fake };
 }
