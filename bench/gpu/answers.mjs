@@ -3,8 +3,10 @@
 //
 //     npm run build && rocmforge synth --shape llama-3.2-1b --type Q8_0 -o build/1b.gguf
 //     node bench/gpu/answers.mjs --model build/1b.gguf --device cuda [--tokens 600] [--rounds 2]
+//     node bench/gpu/answers.mjs --model build/0.5b.gguf --device host --tokens 48 --pairs 22
 //
-// Ends with code 1 when the tokens of two runs differ.
+// Ends with code 1 when the tokens of two runs differ. With `--pairs` it is one stream of each kind, two gateways in turn, one with
+// guesses, and quartiles of the ratios of neighbours: for a machine whose speed changes meanwhile.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import os from 'node:os';
@@ -19,6 +21,7 @@ const { values } = parseArgs({
     tokens: { type: 'string', default: '600' },
     rounds: { type: 'string', default: '2' },
     streams: { type: 'string', default: '16' },
+    pairs: { type: 'string', default: '0' },
   },
 });
 const maxTokens = Number(values.tokens);
@@ -83,6 +86,53 @@ async function rate(client, count, make) {
   const began = performance.now();
   const tokens = (await answers(client, count, make)).reduce((sum, ids) => sum + ids.length, 0);
   return Math.round((1000 * tokens) / (performance.now() - began));
+}
+
+/** Tokens a second from the first of an answer to its last. */
+async function decodeRate(client, request) {
+  let [count, first, last] = [0, 0, 0];
+  for await (const event of client.generateStream(request)) {
+    if (event.$case !== 'chunk') continue;
+    last = performance.now();
+    if (first === 0) first = last;
+    else count += event.value.tokenIds.length;
+  }
+  return (1000 * count) / (last - first);
+}
+
+async function inTurn(pairs) {
+  const gateways = {
+    off: await serve(['--speculate', 'off']),
+    lookup: await serve(['--speculate', 'lookup']),
+  };
+  const ratios = new Map();
+  const compare = (name, a, b) => ratios.set(name, [...(ratios.get(name) ?? []), a / b]);
+  const kinds = { drawn, constrained, repeating };
+  for (let i = -1; i < pairs; i++) {
+    const rates = {};
+    for (const kind of Object.keys(kinds)) {
+      for (const name of i % 2 === 0 ? ['off', 'lookup'] : ['lookup', 'off'])
+        rates[`${kind} ${name}`] = await decodeRate(gateways[name].client, kinds[kind](i + 1));
+    }
+    // The first of all is slow.
+    if (i < 0) continue;
+    for (const name of ['off', 'lookup'])
+      compare(`constrained of drawn, ${name}`, rates[`constrained ${name}`], rates[`drawn ${name}`]);
+    for (const kind of Object.keys(kinds))
+      compare(`${kind}, lookup of off`, rates[`${kind} lookup`], rates[`${kind} off`]);
+  }
+  process.stdout.write(`load ${os.loadavg()[0].toFixed(2)}\n`);
+  for (const [name, all] of ratios) {
+    const sorted = all.sort((a, b) => a - b);
+    const at = (share) => sorted[Math.floor(share * (sorted.length - 1))].toFixed(3);
+    process.stdout.write(`${name}: quartiles ${at(0.25)} / ${at(0.5)} / ${at(0.75)} of ${sorted.length}\n`);
+  }
+  for (const { stop } of Object.values(gateways)) await stop();
+}
+
+if (Number(values.pairs) > 0) {
+  await inTurn(Number(values.pairs));
+  process.exit(0);
 }
 
 const hashes = new Set();
