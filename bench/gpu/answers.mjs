@@ -110,9 +110,11 @@ async function inTurn(pairs) {
   const kinds = { drawn, constrained, repeating };
   for (let i = -1; i < pairs; i++) {
     const rates = {};
-    for (const kind of Object.keys(kinds)) {
-      for (const name of i % 2 === 0 ? ['off', 'lookup'] : ['lookup', 'off'])
-        rates[`${kind} ${name}`] = await decodeRate(gateways[name].client, kinds[kind](i + 1));
+    // Forth and back, so that neither is always the later.
+    const order = [...Object.keys(kinds)];
+    if (i % 2 === 0) order.reverse();
+    for (const name of (i >> 1) % 2 === 0 ? ['off', 'lookup'] : ['lookup', 'off']) {
+      for (const kind of order) rates[`${kind} ${name}`] = await decodeRate(gateways[name].client, kinds[kind](i + 1));
     }
     // The first of all is slow.
     if (i < 0) continue;
