@@ -11,7 +11,6 @@
 // Floods come from a process of their own; nothing leaves loopback. `--apart` gives them a core (1) on which nothing else
 // runs, and all else another (0), so that gaps tell what a flood costs the gateway and not what sending it costs a core.
 import { execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import os from 'node:os';
@@ -276,6 +275,7 @@ async function measureOne(ms, name, apart, stepMs) {
   };
   try {
     while (!(await fetch(`http://127.0.0.1:${HTTP_PORT}/health`).catch(() => undefined))?.ok) {
+      if (gateway.exitCode !== null) throw new Error(`the gateway ended with ${gateway.exitCode}`);
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
     const begin = (flood) => {
@@ -302,20 +302,18 @@ async function measureOne(ms, name, apart, stepMs) {
     attacker?.kill('SIGKILL');
     return { ...gaps, most, processor };
   } finally {
-    const ended = new Promise((resolve) => gateway.once('exit', resolve));
+    const ended = gateway.exitCode === null ? new Promise((resolve) => gateway.once('exit', resolve)) : undefined;
     gateway.kill('SIGTERM');
     setTimeout(() => gateway.kill('SIGKILL'), 3000).unref();
     await ended;
-    executor?.process.kill('SIGKILL');
+    await executor?.stop();
   }
 }
 
-/** A process of its own, whose every step takes so long. */
+/** An executor whose every step takes so long. */
 async function startFake(stepMs) {
   const address = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-floods-')), 'executor.sock')}`;
-  const options = { listen: address, stepMs, kvBlocks: 20_000, vocabulary: DEMO };
-  const script = fileURLToPath(new URL('../../build/bench/test/doubles/fake-executor-process.js', import.meta.url));
-  const fake = spawn(process.execPath, [script, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'inherit'] });
-  await once(fake.stdout, 'data');
-  return { address, process: fake };
+  const processes = await import('../../build/bench/bench/gateway/processes.js');
+  const { stop } = await processes.startFake({ listen: address, stepMs, kvBlocks: 20_000, vocabulary: DEMO });
+  return { address, stop };
 }

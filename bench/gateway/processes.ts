@@ -45,12 +45,12 @@ const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-bench-'));
 const model = writeRandomModel({ contextLength: 65_536 });
 let stacks = 0;
 
-/** A fake executor alone. */
+/** A fake executor alone; by default of the random model's vocabulary. */
 export async function startFake(
-  options: Omit<FakeExecutorOptions, 'vocabulary'> & { readonly listen: string },
+  options: Omit<FakeExecutorOptions, 'vocabulary'> & Partial<FakeExecutorOptions> & { readonly listen: string },
 ): Promise<{ readonly process: ChildProcess; stop(): Promise<void> }> {
   const script = path.join(BUILT, 'test/doubles/fake-executor-process.js');
-  const all = { ...options, vocabulary: { first: FIRST_TOKEN, size: VOCABULARY } };
+  const all = { vocabulary: { first: FIRST_TOKEN, size: VOCABULARY }, ...options };
   const child = await started(spawn(process.execPath, [script, JSON.stringify(all)]), /listening/);
   return { process: child, stop: () => ended(child) };
 }
