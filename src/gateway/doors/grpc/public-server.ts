@@ -10,6 +10,7 @@ import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
 import type { GrpcService } from './grpc-service.js';
 import type { OpenFiles } from './open-files.js';
 import { addReflection, REFLECTION_BYTES } from './reflection.js';
+import { StreamTurns } from './stream-turns.js';
 import { trustInterceptor } from './trust-interceptor.js';
 
 /** What connections and calls may take. Absent: the default. */
@@ -112,7 +113,7 @@ export async function openPublicServer(
   const floods = new FloodGuard(FLOOD_LIMITS, (connection) => connections.offended(connection));
   const admit = (socket: Socket) => connections.admit(socket);
   const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
-  for (const guard of [connections, calls, floods]) guard.watch(listener.http2Server);
+  for (const guard of [connections, calls, floods, new StreamTurns()]) guard.watch(listener.http2Server);
   return {
     port: listener.port,
     calls,
