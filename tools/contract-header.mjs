@@ -49,6 +49,11 @@ const NUMBERS = [
   ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
   ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
   ['the most experts that a layer has, and that a row is sent to', 'MOST_EXPERTS', 'MOST_USED_EXPERTS'],
+  [
+    'blocks that score one row’s experts on Hopper, and the most elements of such a row',
+    'ROUTE_BLOCKS',
+    'ROUTE_MOST_HIDDEN',
+  ],
   ['words of a run of rows of an expert', 'RUN_WORDS'],
   ['rows that the convolution of a delta net sees', 'DELTA_TAPS'],
   ['rows of a head’s state that a block takes', 'DELTA_PART'],

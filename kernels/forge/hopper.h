@@ -60,6 +60,16 @@ DEVICE void group_sync(int group, int threads) {
 DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 
+// Blocks of a cluster: all of their threads arrive, and wait until all have.
+DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+// Stores at the place in another block's LDS that `own` has in this one's.
+DEVICE void store_in_block(const float* own, int block, float value) {
+  uint32_t place;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(place) : "r"(lds_address(own)), "r"(block));
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(place), "f"(value) : "memory");
+}
+
 // A barrier in LDS that ends a phase when `count` have arrived and all announced bytes are there.
 DEVICE void barrier_begin(uint64_t* barrier, int count) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(lds_address(barrier)), "r"(count) : "memory");

@@ -34,7 +34,7 @@ function blocksIn(dim: NativeGridDim, counts: Int32Array): number {
 
 /** What a captured step of a model of that many layers launches. */
 async function launchesOf(
-  architecture: 'llama' | 'qwen2' | 'qwen3',
+  architecture: 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe',
   type: string,
   target: string,
   layers: number,
@@ -52,7 +52,9 @@ async function launchesOf(
     heads: hidden / 64,
     kvHeads: 2,
   };
-  synth({ shape: architecture === 'qwen3' ? { ...shape, parts: { headNorms: 'head' } } : shape, type, output });
+  const experts = architecture === 'qwen3moe' ? { count: 16, used: 8, ffn: 192 } : undefined;
+  const parts = architecture.startsWith('qwen3') ? ({ headNorms: 'head' } as const) : undefined;
+  synth({ shape: { ...shape, ...(parts && { parts }), ...(experts && { experts }) }, type, output });
   const limits = { maxContext: 256, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
   const native = new PlannedDevice(2 ** 40);
   const device = new Device(native, target === 'sm_90' ? 'cuda' : 'hip', target);
@@ -78,6 +80,8 @@ it.each([
   // Of a context of one split, which is not folded.
   ['llama', 'Q8_0', HOPPER, 6, 1024, 1],
   ['qwen3', 'F16', HOPPER, 6, 1024, 1],
+  // With experts: the choice, gate and up, down.
+  ['qwen3moe', 'F16', HOPPER, 7, 1024, 1],
   // Of rows that are not of whole batches.
   ['llama', 'Q8_0', HOPPER, 10],
   ['llama', 'F16', HOPPER, 10],

@@ -59,10 +59,17 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
   }
   for (const headDim of HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ headDim }) };
   // Rows that Hopper's products of one row take, of each format of fragments.
-  for (const type of ['F16', 'BF16', 'Q2_K', 'Q6_K', 'Q8_0'] as const)
-    yield { type, shape: shapeOf({ hidden: 1024, ffn: 4096, layers: 2, heads: 8, headDim: 128 }) };
-  for (const type of ['Q3_K', 'Q4_0', 'Q5_0', 'IQ4_XS'] as const)
-    yield { type, shape: shapeOf({ hidden: 2048, ffn: 4096, layers: 2, heads: 16, headDim: 128 }) };
+  const rows = [
+    [{ hidden: 1024, heads: 8 }, ['F16', 'BF16', 'Q2_K', 'Q6_K', 'Q8_0']],
+    [{ hidden: 2048, heads: 16 }, ['Q3_K', 'Q4_0', 'Q5_0', 'IQ4_XS']],
+  ] as const;
+  for (const [sizes, types] of rows) {
+    const shape = { ...sizes, layers: 2, headDim: 128 };
+    for (const type of types) {
+      yield { type, shape: shapeOf({ ...shape, ffn: 4096 }) };
+      yield { type, shape: shapeOf({ ...shape, experts: { count: 4, used: 4, ffn: 256 } }) };
+    }
+  }
   const headNorms = { architecture: 'qwen3', preTokenizer: 'qwen2', parts: { headNorms: 'head' } } as const;
   for (const headDim of TILE_HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ ...headNorms, headDim }) };
   // More heads of a group than a tile of queries holds.

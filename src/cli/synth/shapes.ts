@@ -132,7 +132,8 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
   },
   'qwen3-30b-a3b': qwen3moe(48),
   'qwen3-30b-a3b-4-layers': qwen3moe(4),
-  // As dense as the other is sparse: what a token of it reads.
+  // As dense as the others are sparse: what a token of theirs reads.
+  'qwen3-30b-a3b-dense': { ...qwen3, ...a3b, layers: 48, ffn: 8 * 768 },
   'qwen3-30b-a3b-4-layers-dense': { ...qwen3, ...a3b, layers: 4, ffn: 8 * 768 },
   'mixtral-8x7b': {
     ...{ ...llama3, vocabulary: 32_000, context: 32_768, ropeBase: 1_000_000 },

@@ -10,6 +10,7 @@ import { deltaNetContracts } from './delta-net.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
 import { expertProductContracts } from './expert-products.js';
 import { expertsContracts } from './experts.js';
+import { expertsOneContracts } from './experts-one.js';
 import { flashAttentionContracts } from './flash-attention.js';
 import { fragmentsContracts } from './fragments.js';
 import { gateUpSwigluContracts } from './gate-up-swiglu.js';
@@ -52,6 +53,7 @@ export * from './delta-net.js';
 export * from './embedding-gather.js';
 export * from './expert-products.js';
 export * from './experts.js';
+export * from './experts-one.js';
 export * from './flash-attention.js';
 export * from './formats.js';
 export * from './fragments.js';
@@ -103,7 +105,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   columns: columnsContracts,
   linear: linearContracts,
   linearOne: linearOneContracts,
-  experts: [...expertsContracts, ...expertProductContracts],
+  experts: [...expertsContracts, ...expertProductContracts, ...expertsOneContracts],
   'delta-net': deltaNetContracts,
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,

@@ -33,7 +33,7 @@ export const LINEAR_ONE_BLOCKS = 264;
 export const LINEAR_ONE_LDS = 49_152;
 
 /** Parts of a row that are summed apart, a wave each; the most chunks of one. */
-const SEGMENTS = 8;
+export const LINEAR_SEGMENTS = 8;
 export const LINEAR_ONE_CHUNKS = 32;
 
 /** Chunks that a wave multiplies while as many are on their way: what its registers hold of both. */
@@ -51,15 +51,15 @@ export const LINEAR_ONE_BATCH: Readonly<Record<FragmentFormat, number>> = {
 
 /** Whether rows of so many elements are of whole batches, and stay in LDS. */
 export const fitsRow = (format: FragmentFormat, elements: number): boolean =>
-  elements % (SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK) === 0 &&
-  elements <= SEGMENTS * LINEAR_ONE_CHUNKS * FRAGMENT_CHUNK;
+  elements % (LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK) === 0 &&
+  elements <= LINEAR_SEGMENTS * LINEAR_ONE_CHUNKS * FRAGMENT_CHUNK;
 
 const shared = (format: FragmentFormat) => ({
   source: 'linear_one.hip',
   on: 'hopper' as const,
   dynamicSharedBytes: LINEAR_ONE_LDS,
   grid: [{ of: 'out', per: ROWS, most: LINEAR_ONE_BLOCKS }],
-  multiples: [['in', `${SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`]] as const,
+  multiples: [['in', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`]] as const,
   order: ORDER.halves,
 });
 
@@ -141,7 +141,7 @@ export const linearSwiglu = (format: FragmentFormat) =>
     ],
     grid: [{ of: 'ffn', per: ROWS, most: LINEAR_ONE_BLOCKS }],
     multiples: [
-      ['hidden', `${SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
+      ['hidden', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
       ['y_rows', `${COLUMNS_MULTIPLE}`],
     ],

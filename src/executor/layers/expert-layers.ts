@@ -1,13 +1,15 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import type { LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
+import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
+import type { Matrix } from '../model/matrix.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { VectorRef } from '../model/tensors.js';
 import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { type ColumnsSite, type Fusion, GATED_FUSIONS } from './fusions.js';
+import type { NormedRow, OneRow } from './one-row.js';
 import { type Activation, asForm, Products, type SentRows, type Target } from './products.js';
 
 /** What expert layers are recorded with. */
@@ -91,37 +93,58 @@ export class ExpertLayers {
     this.sentColumns = this.placed.roomForColumns(memory, room, hidden);
   }
 
-  /** y = the value, `[rows, hidden]` f32, or it is added to it. @param input of the router and the experts, in f32 */
-  record(value: Experts, input: Activation, y: DeviceBuffer, accumulate = false): void {
+  /** How a step of one row takes a layer; undefined: as all others do. @param by what steps of one row are launched by */
+  alone(value: Experts, by: OneRow | undefined): OneRow | undefined {
+    if (by === undefined || this.columnsOf(value) === undefined) return undefined;
+    const { gateUp, down } = this.site.weights.experts(value);
+    return by.canRoute(value, gateUp, down) ? by : undefined;
+  }
+
+  /**
+   * y = the value, `[rows, hidden]` f32, or it is added to it.
+   *
+   * @param input of the router and the experts, in f32
+   * @param alone launches a step of one row; y is its residual stream then
+   */
+  record(
+    value: Experts,
+    input: Activation,
+    y: DeviceBuffer,
+    accumulate = false,
+    alone?: { readonly by: OneRow; readonly row: NormedRow },
+  ): void {
     const { plan, weights } = this.site;
     const { router } = value;
     const { used, choiceBias } = router;
     const experts = router.weight.rows;
     const { count, present: tokens } = this.tokens;
     const columns = this.columnsOf(value);
+    const others = alone?.by.others;
 
     const weight = weights.matrix(router.weight);
     if (this.site.device.isHost) this.products.multiply(weight, input, { y: this.scores, stride: experts });
     else {
       const scored = { weight: weight.buffer, x: input.forms.f32 as DeviceBuffer, y: this.scores };
-      plan.launch(kernels.routerScores, { ...scored, experts, in: input.columns }, { rows: count });
+      plan.launch(kernels.routerScores, { ...scored, experts, in: input.columns }, { rows: count }, others);
     }
     if (router.bias !== undefined) {
       const bias = weights.vector(router.bias);
       plan.launch(kernels.biasAdd, { y: this.scores, bias, out: experts }, { rows: count });
     }
-    plan.launch(
-      kernels.routeExperts,
-      {
-        scores: this.scores,
-        bias: choiceBias === undefined ? this.unbiased : weights.vector(choiceBias),
-        ids: this.ids,
-        weights: this.shares,
-        ...{ experts, used, scoring: SCORINGS[router.scoring] },
-        ...{ normalizes: Number(router.isNormalized), scale: router.scale },
-      },
-      { rows: count },
-    );
+    const routing = {
+      bias: choiceBias === undefined ? this.unbiased : weights.vector(choiceBias),
+      ...{ used, scoring: SCORINGS[router.scoring] },
+      ...{ normalizes: Number(router.isNormalized), scale: router.scale },
+    };
+    const chosen = { ids: this.ids, weights: this.shares };
+    plan.launch(kernels.routeExperts, { scores: this.scores, ...chosen, ...routing, experts }, { rows: count }, others);
+    if (alone !== undefined) {
+      const { gateUp, down } = weights.experts(value);
+      const gated = asForm(this.gated.other, this.placed.formOf(down));
+      const sentRow = { ids: this.ids, shares: this.shares, used };
+      alone.by.route(weight, routing, alone.row, sentRow);
+      alone.by.addExperts(gateUp[0] as Matrix, down, alone.row, sentRow, gated);
+    }
     const places = { row_of: this.rowOf, place_of: this.placeOf };
     plan.launch(
       kernels.groupByExpert,
@@ -130,6 +153,7 @@ export class ExpertLayers {
         align: columns === undefined ? 1 : COLUMNS_ALIGN,
       },
       { rows: count, places: this.places },
+      others,
     );
     const sent = {
       experts,
@@ -140,7 +164,7 @@ export class ExpertLayers {
     };
     const x = input.forms.f32 as DeviceBuffer;
     if (columns === undefined) this.multiplyRows(value, x, sent);
-    else this.multiplyColumns(value, x, sent, columns);
+    else this.multiplyColumns(value, x, sent, columns, others);
     const hidden = value.down.rows;
     if (value.biases !== undefined) this.addBias(value, value.biases.down, hidden, { y: this.made, stride: hidden });
     plan.launch(
@@ -156,6 +180,7 @@ export class ExpertLayers {
         accumulate: Number(accumulate),
       },
       { rows: count, places: this.places },
+      others,
     );
   }
 
@@ -233,7 +258,13 @@ export class ExpertLayers {
   }
 
   /** The same of columns: rows are written as such where they are sent, and so is what the gate leaves. */
-  private multiplyColumns(value: Experts, x: DeviceBuffer, sent: SentRows, site: ColumnsSite): void {
+  private multiplyColumns(
+    value: Experts,
+    x: DeviceBuffer,
+    sent: SentRows,
+    site: ColumnsSite,
+    when: LaunchCondition | undefined,
+  ): void {
     const { plan, weights } = this.site;
     const { gate, router } = value;
     const { gateUp, down } = weights.experts(value);
@@ -253,9 +284,10 @@ export class ExpertLayers {
           kernels.sendColumns(form),
           { x, y, in: hidden, ...shared },
           { ...dims, chunks: kernels.chunksOf(hidden) },
+          when,
         );
       const target = { y: this.gateUp, stride: 2 * ffn, column: i * ffn };
-      this.placed.multiplyExperts(weight, { columns: hidden, rows, forms: { [form]: y } }, sent, target);
+      this.placed.multiplyExperts(weight, { columns: hidden, rows, forms: { [form]: y } }, sent, target, when);
     }
     this.addGateBiases(value);
     const form = this.placed.formOf(down) as kernels.TileType;
@@ -265,12 +297,10 @@ export class ExpertLayers {
     if (value.activation === 'clamped') {
       const clamp = { alpha: kernels.CLAMPED_ALPHA, limit: kernels.CLAMPED_LIMIT };
       plan.launch(kernels.swigluClampedSentColumns(form), { ...gated, ...clamp }, gatedDims);
-    } else if (value.activation === 'silu') plan.launch(kernels.swigluSentColumns(form), gated, gatedDims);
+    } else if (value.activation === 'silu') plan.launch(kernels.swigluSentColumns(form), gated, gatedDims, when);
     else throw new Error(`no experts are gated by ${value.activation}`);
-    this.placed.multiplyExperts(down, { columns: ffn, rows, forms: { [form]: y } }, sent, {
-      y: this.made,
-      stride: hidden,
-    });
+    const made = { y: this.made, stride: hidden };
+    this.placed.multiplyExperts(down, { columns: ffn, rows, forms: { [form]: y } }, sent, made, when);
   }
 }
 

@@ -243,8 +243,7 @@ export class ForwardPass {
   private added(value: Value, stream: Stream): boolean {
     const hidden = this.model.hiddenSize;
     if (value.kind === 'experts') {
-      this.routed(value, stream.x, stream, true);
-      return false;
+      return this.routed(value, stream.x, stream, true);
     }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
@@ -335,10 +334,17 @@ export class ForwardPass {
     else throw new Error(`${value.kind} is not computed by itself`);
   }
 
-  /** y = what the experts make of their input, or that is added to it. */
-  private routed(value: Experts, y: DeviceBuffer, stream: Stream, accumulate = false): void {
-    const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream);
-    (this.experts as ExpertLayers).record(value, input, y, accumulate);
+  /**
+   * y = what the experts make of their input, or that is added to it.
+   *
+   * @returns as {@link added}
+   */
+  private routed(value: Experts, y: DeviceBuffer, stream: Stream, accumulate = false): boolean {
+    const layers = this.experts as ExpertLayers;
+    const by = accumulate ? layers.alone(value, this.oneRow) : undefined;
+    const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream, by?.others);
+    layers.record(value, input, y, accumulate, by && { by, row: this.normedRow(value) });
+    return by !== undefined;
   }
 
   /** y = the value: computed, and each of its rows then multiplied by its gate. */
@@ -383,7 +389,7 @@ export class ForwardPass {
     const x = this.source(value.of, stream);
     const rule = NORM_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form));
     if (rule === undefined || value.isCentered) {
-      this.plainNorm(value, x, this.normed.f32, stream.rows);
+      this.plainNorm(value, x, this.normed.f32, stream.rows, when);
       return { f32: this.normed.f32 };
     }
     const y = asForm(this.normed.other, form);
@@ -398,9 +404,15 @@ export class ForwardPass {
     return { plan: this.plan, rows, columns: this.products.columns };
   }
 
-  private plainNorm({ weight, epsilon, isCentered }: Norm, x: DeviceBuffer, y: DeviceBuffer, rows: Rows): void {
+  private plainNorm(
+    { weight, epsilon, isCentered }: Norm,
+    x: DeviceBuffer,
+    y: DeviceBuffer,
+    rows: Rows,
+    when?: LaunchCondition,
+  ): void {
     const values = { x, weight: this.recorded.weights.vector(weight), y, hidden: weight.length, eps: epsilon };
-    this.plan.launch(isCentered ? kernels.layerNorm : kernels.rmsNorm, values, { rows: rows.count });
+    this.plan.launch(isCentered ? kernels.layerNorm : kernels.rmsNorm, values, { rows: rows.count }, when);
   }
 
   private gate({ activation, of }: Gated, form: InputForm, stream: Stream): Activation['forms'] {
@@ -479,7 +491,7 @@ export class ForwardPass {
     this.products.eachJoined(matrices, (matrix, column) => row.multiply(matrix, input, bufferFrom(y, column)));
   }
 
-  private normedRow({ of }: Linear): NormedRow {
+  private normedRow({ of }: Linear | Experts): NormedRow {
     const { weight, epsilon } = of as Norm;
     return { x: this.x, weight: this.recorded.weights.vector(weight), epsilon };
   }

@@ -1,8 +1,8 @@
 import type { Allocator, DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import type { LaunchCondition, LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
+import type { LaunchCondition, LaunchPlanRecorder, Rows, ValuesOf } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
-import type { Linear, Norm, Value } from '../model/values.js';
+import type { Experts, Linear, Norm, Residual, Value } from '../model/values.js';
 import type { ColumnsSite } from './fusions.js';
 
 /** A row whose norm is taken by what multiplies it. */
@@ -10,6 +10,16 @@ export interface NormedRow {
   readonly x: DeviceBuffer;
   readonly weight: DeviceBuffer;
   readonly epsilon: number;
+}
+
+/** How experts are chosen: what `route_experts` is launched with beside the scores. */
+export type Routing = Pick<ValuesOf<typeof kernels.routeExperts>, 'bias' | 'used' | 'scoring' | 'normalizes' | 'scale'>;
+
+/** The experts that a row is sent to, and what their results are multiplied by. */
+export interface SentRow {
+  readonly ids: DeviceBuffer;
+  readonly shares: DeviceBuffer;
+  readonly used: number;
 }
 
 /**
@@ -75,9 +85,14 @@ export class OneRow {
 
   /** Whether products of the value's input may normalize it themselves. */
   canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
-    if (of.kind !== 'norm' || of.of.kind !== 'residual' || of.isCentered) return false;
-    if (!this.isSummed || this.uses.get(of) !== 1) return false;
+    if (!this.isSummedNorm(of)) return false;
     return matrices.every((matrix) => fitsRow(matrix) || (isPacked(matrix) && kernels.canNormalize(matrix.columns)));
+  }
+
+  /** A norm of the residual stream whose sums are there, and which nothing else is computed of. */
+  private isSummedNorm(of: Residual | Value): boolean {
+    if (of.kind !== 'norm' || of.of.kind !== 'residual' || of.isCentered) return false;
+    return this.isSummed && this.uses.get(of) === 1;
   }
 
   /** y = weight · norm of one row. */
@@ -129,6 +144,47 @@ export class OneRow {
     this.plan.launch(kernels.gateUpNormed(type), { ...values, blocks: columns / kernels.Q8_BLOCK }, sizes, this.alone);
   }
 
+  /** Whether {@link route} and {@link addExperts} take a layer of experts. */
+  canRoute({ of, router, activation, biases }: Experts, gateUp: readonly Matrix[], down: Matrix): boolean {
+    if (!this.isSummedNorm(of) || router.bias !== undefined || biases !== undefined || activation !== 'silu')
+      return false;
+    const [both] = gateUp;
+    if (both === undefined || gateUp.length > 1 || both.layout !== 'fragments' || down.layout !== 'fragments')
+      return false;
+    const sizes = { hidden: this.hidden, ffn: down.columns, used: router.used };
+    return down.rows === this.hidden && kernels.fitsExperts(formatOf(both), formatOf(down), sizes);
+  }
+
+  /** Sends one row to the experts whose scores of its norm are the highest. */
+  route(
+    { rows: experts, columns, buffer: weight }: Matrix,
+    by: Routing,
+    row: NormedRow,
+    { ids, shares }: SentRow,
+  ): void {
+    const values = { weight, ...this.inputOf(row), ...by, ids, weights: shares, experts, in: columns };
+    this.plan.launch(kernels.routeNormed, values, { parts: kernels.normParts(columns) }, this.alone);
+  }
+
+  /** row.x += what the experts make of its norm. @param gated room for what they gate */
+  addExperts(gateUp: Matrix, down: Matrix, row: NormedRow, { ids, shares, used }: SentRow, gated: DeviceBuffer): void {
+    const { rows: hidden, columns: ffn, experts } = down as Required<Matrix>;
+    const { saturated } = this.columns as ColumnsSite;
+    const parts = kernels.normParts(hidden);
+    this.plan.launch(
+      kernels.expertsSwiglu(formatOf(gateUp)),
+      { weight: gateUp.buffer, ...this.inputOf(row), ids, y: gated, saturated, ffn, hidden },
+      { experts, used, tiles: kernels.tilesOf(ffn), chunks: kernels.chunksOf(hidden), parts },
+      this.alone,
+    );
+    this.plan.launch(
+      kernels.expertsSummed(formatOf(down)),
+      { weight: down.buffer, x: gated, ids, shares, y: row.x, parts: this.parts, out: hidden, in: ffn, used },
+      { experts, tiles: kernels.tilesOf(hidden), chunks: kernels.chunksOf(ffn), parts },
+      this.alone,
+    );
+  }
+
   private inputOf({ x, weight: norm, epsilon: eps }: NormedRow) {
     return { x, norm, parts: this.parts, eps };
   }
@@ -138,8 +194,10 @@ function isPacked({ layout, type }: Matrix): boolean {
   return layout === 'planes' && kernels.isPackedType(type);
 }
 
-function fitsRow({ layout, type, columns }: Matrix): boolean {
-  return layout === 'fragments' && kernels.fitsRow(kernels.fragmentFormat(type as kernels.FragmentType), columns);
+const formatOf = ({ type }: Matrix): kernels.FragmentFormat => kernels.fragmentFormat(type as kernels.FragmentType);
+
+function fitsRow(matrix: Matrix): boolean {
+  return matrix.layout === 'fragments' && kernels.fitsRow(formatOf(matrix), matrix.columns);
 }
 
 function packedSizes(type: kernels.PackedType, columns: number) {

@@ -96,10 +96,7 @@ export class Products {
     const { columns, type } = weight;
     const { count, present: tokens } = x.rows;
     const shared = { weight: weight.buffer, x: input, y, out: weight.rows, y_stride: stride };
-    const launch: Launch = (contract, values, sizes, when) => {
-      const both = intersection(when, within);
-      if (both !== 'never') this.plan.launch(contract, values, sizes, both);
-    };
+    const launch = this.launchWithin(within);
     const added = { ...shared, accumulate: Number(accumulate) };
     if (weight.layout === 'fragments') {
       const format = kernels.fragmentFormat(type as kernels.FragmentType);
@@ -116,13 +113,23 @@ export class Products {
     }
   }
 
-  /** target = weight of each row's expert · x, rows sorted by it. */
-  multiplyExperts(weight: Matrix, x: Activation, sent: SentRows, { y, stride, column = 0 }: PlacedTarget): void {
+  /**
+   * target = weight of each row's expert · x, rows sorted by it.
+   *
+   * @param within as in {@link multiply}
+   */
+  multiplyExperts(
+    weight: Matrix,
+    x: Activation,
+    sent: SentRows,
+    { y, stride, column = 0 }: PlacedTarget,
+    within?: LaunchCondition,
+  ): void {
     const form = this.formOf(weight);
     const input = this.inForm(x, form);
     const { columns, type } = weight;
     const shared = { weight: weight.buffer, x: input, y: bufferFrom(y, column), runs: sent.table, out: weight.rows };
-    const launch: Launch = (...launched) => this.plan.launch(...launched);
+    const launch = this.launchWithin(within);
     const { experts, places, runs, rows } = sent;
     const dims = { experts, places, runs, rows };
     if (weight.layout === 'fragments') {
@@ -153,6 +160,13 @@ export class Products {
     } else {
       kernels.launchGateUpSwigluTile(launch, form, input.rows, values);
     }
+  }
+
+  private launchWithin(within: LaunchCondition | undefined): Launch {
+    return (contract, values, sizes, when) => {
+      const both = intersection(when, within);
+      if (both !== 'never') this.plan.launch(contract, values, sizes, both);
+    };
   }
 
   /** The form in which a matrix takes its input. */

@@ -1,0 +1,86 @@
+// The experts that a row is sent to, and what their results are multiplied by: what route_experts.hip says.
+#pragma once
+
+#include "contract.h"
+#include "experts.h"
+#include "reduce.h"
+
+namespace forge {
+
+// What the weights of a row are divided by at least where they are normalized, the smallest normal f16: as llama.cpp.
+constexpr float SMALLEST_WEIGHT_SUM = 6.103515625e-5f;
+
+// A float as a whole number of the same order. A NaN has a place in it, too: a row of them has `used` experts as any.
+DEVICE int ordered(float value) {
+  int bits;
+  __builtin_memcpy(&bits, &value, 4);
+  return bits < 0 ? bits ^ 0x7fffffff : bits;
+}
+DEVICE bool is_before(int key, int id, int other_key, int other_id) {
+  return key > other_key || (key == other_key && id < other_id);
+}
+
+struct Routing {
+  const float* bias;  // [experts]
+  int experts, used, scoring, normalizes;
+  float scale;
+};
+
+// All threads of a block together. `scores` [experts], `ids` and `weights` [used].
+DEVICE void route(const Routing& by, const float* scores, int32_t* ids, float* weights) {
+  SHARED(float, values, MOST_EXPERTS);
+  SHARED(int, keys, MOST_EXPERTS);
+  SHARED(int, best, MOST_USED_EXPERTS);
+  SHARED(float, chosen, MOST_USED_EXPERTS);
+  const int experts = by.experts, used = by.used;
+
+  float largest = LOWEST;
+  for (int e = thread_id(); e < experts; e += BLOCK) largest = max_of(largest, +scores[e]);
+  largest = block_max(largest);
+  float sum = 0.0f;
+  for (int e = thread_id(); e < experts; e += BLOCK) {
+    const float score = scores[e];
+    const float value = by.scoring == ROUTE_SIGMOID   ? 1.0f / (1.0f + exp_of(-score))
+                        : by.scoring == ROUTE_SOFTMAX ? exp_of(score - largest)
+                                                      : score;
+    values[e] = value;
+    sum += value;
+  }
+  sum = block_sum(sum);
+  for (int e = thread_id(); e < experts; e += BLOCK) {
+    const float value = by.scoring == ROUTE_SOFTMAX ? values[e] / sum : +values[e];
+    values[e] = value;
+    keys[e] = ordered(value + by.bias[e]);
+  }
+  block_sync();
+  for (int e = thread_id(); e < experts; e += BLOCK) {
+    int before = 0;
+    for (int other = 0; other < experts; other++) before += is_before(keys[other], other, keys[e], e) ? 1 : 0;
+    if (before < used) best[before] = e;
+  }
+  block_sync();
+  for (int i = thread_id(); i < used; i += BLOCK) {
+    int place = 0;
+    for (int other = 0; other < used; other++) place += best[other] < best[i] ? 1 : 0;
+    ids[place] = best[i];
+    chosen[place] = values[best[i]];
+  }
+  block_sync();
+  // So few that every thread adds them all up, in order.
+  float highest = LOWEST, total = 0.0f;
+  if (by.scoring == ROUTE_CHOSEN) {
+    for (int i = 0; i < used; i++) highest = max_of<float>(highest, chosen[i]);
+    for (int i = 0; i < used; i++) total += exp_of(chosen[i] - highest);
+  } else if (by.normalizes) {
+    for (int i = 0; i < used; i++) total += chosen[i];
+    total = max_of(total, SMALLEST_WEIGHT_SUM);
+  } else {
+    total = 1.0f;
+  }
+  for (int i = thread_id(); i < used; i += BLOCK) {
+    const float value = by.scoring == ROUTE_CHOSEN ? exp_of(chosen[i] - highest) : +chosen[i];
+    weights[i] = value / total * by.scale;
+  }
+}
+
+}  // namespace forge
