@@ -41,6 +41,78 @@ DEVICE typename F::Raw load_unit(const LaneUnit& unit) {
   return F::load(unit, [](const uint8_t* p, auto type) { return StreamLoad::of(p, type); });
 }
 
+// route.h's choice with its bits by one wave, which waits for no other: a lane has every 32nd expert, PER_LANE of them.
+template <int PER_LANE>
+DEVICE void route_by_wave(const Routing& by, const float* scores, int32_t* ids, float* weights) {
+  SHARED(float, chosen, MOST_USED_EXPERTS);
+  const int lane = lane_id();
+  float values[PER_LANE], largest = LOWEST;
+  UNROLL
+  for (int k = 0; k < PER_LANE; k++) {
+    const int e = k * WAVE + lane;
+    values[k] = e < by.experts ? scores[e] : LOWEST;
+    largest = max_of(largest, values[k]);
+  }
+  largest = wave_max(largest);
+  UNROLL
+  for (int k = 0; k < PER_LANE; k++) {
+    const float score = values[k];
+    if (by.scoring == ROUTE_SIGMOID) values[k] = 1.0f / (1.0f + exp_of(-score));
+    if (by.scoring == ROUTE_SOFTMAX) values[k] = k * WAVE + lane < by.experts ? exp_of(score - largest) : 0.0f;
+  }
+  if (by.scoring == ROUTE_SOFTMAX) {
+    // As a block's threads add them: each those a block apart, then a wave's, then those of the waves in order.
+    float sum = 0.0f;
+    UNROLL
+    for (int wave = 0; wave < WAVES; wave++) {
+      float own = 0.0f;
+      UNROLL
+      for (int k = wave; k < PER_LANE; k += WAVES) own += values[k];
+      if (wave < PER_LANE) sum += wave_sum(own);
+    }
+    UNROLL
+    for (int k = 0; k < PER_LANE; k++) values[k] /= sum;
+  }
+  uint32_t keys[PER_LANE], taken = 0;
+  UNROLL
+  for (int k = 0; k < PER_LANE; k++) {
+    const int e = k * WAVE + lane;
+    keys[k] = e < by.experts ? static_cast<uint32_t>(ordered(values[k] + by.bias[e])) ^ 0x80000000u : 0;
+  }
+  ROLLED
+  for (int i = 0; i < by.used; i++) {
+    uint32_t best = 0;
+    UNROLL
+    for (int k = 0; k < PER_LANE; k++) best = max_of(best, keys[k]);
+    best = __reduce_max_sync(0xffffffffu, best);
+    uint32_t id = MOST_EXPERTS;
+    UNROLL
+    for (int k = PER_LANE - 1; k >= 0; k--) {
+      if (keys[k] == best && (taken >> k & 1) == 0) id = k * WAVE + lane;
+    }
+    id = __reduce_min_sync(0xffffffffu, id);
+    UNROLL
+    for (int k = 0; k < PER_LANE; k++) {
+      if (id != k * WAVE + lane) continue;
+      taken |= 1u << k;
+      keys[k] = 0;
+    }
+  }
+  int before = 0;
+  UNROLL
+  for (int k = 0; k < PER_LANE; k++) {
+    const bool is_taken = (taken >> k & 1) != 0;
+    const uint32_t lanes = __ballot_sync(0xffffffffu, is_taken);
+    const int place = before + __popc(lanes & ((1u << lane) - 1));
+    before += __popc(lanes);
+    if (!is_taken) continue;
+    ids[place] = k * WAVE + lane;
+    chosen[place] = values[k];
+  }
+  __syncwarp();
+  share_out(by, chosen + 0, weights, lane, WAVE);
+}
+
 // A block has sixteen rows of gate and of up of one expert, a wave the segment of its number of both.
 template <class F, int BATCH>
 DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint8_t* weight, const int32_t* ids,
@@ -58,25 +130,29 @@ DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint
   bring_row(row, own, first, count);
   wait_for_inputs();
   const uint8_t* const expert = weight + 2 * matrix * ids[slot];
-  const LaneUnit begin = lane_unit<F>(expert + unit_place<F>(group, first, chunks), lane);
+  LaneUnit unit = lane_unit<F>(expert + unit_place<F>(group, first, chunks), lane);
   typename F::Raw raw[2][BATCH];
+  int fetched = 0;
   // Batches of gate, then those of up.
-  const auto fetch = [&](typename F::Raw(&to)[BATCH], int turn) {
-    const int batch = turn % batches;
-    const size_t at = (turn < batches ? 0 : matrix) + static_cast<size_t>(batch) * BATCH * APART;
-    const LaneUnit unit = {begin.pieces + at, begin.scales + at, begin.high + at};
+  const auto fetch = [&](typename F::Raw(&to)[BATCH]) {
     UNROLL
     for (int d = 0; d < BATCH; d++) to[d] = load_unit<F>(unit_after(unit, d * APART));
+    const size_t by = ++fetched == batches ? matrix - static_cast<size_t>(count - BATCH) * APART : BATCH * APART;
+    unit = {unit.pieces + by, unit.scales + by, unit.high + by};
+    // Not to be computed again at every load.
+    asm volatile("" : "+l"(unit.pieces), "+l"(unit.scales), "+l"(unit.high));
   };
-  fetch(raw[0], 0);
-  fetch(raw[1], 1);
+  fetch(raw[0]);
+  fetch(raw[1]);
   let_next_begin();
   const uint32_t low = lds_address(own + lane / 8), high = lds_address(own + lane / 8 + 4);
   float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  const auto compute = [&](const typename F::Raw(&from)[BATCH], int turn) {
+  float* mine = parts + segment * GROUP_ROWS;
+  int batch = 0;
+  const auto compute = [&](const typename F::Raw(&from)[BATCH]) {
     UNROLL
     for (int d = 0; d < BATCH; d++) {
-      const uint32_t place = (turn % batches * BATCH + d) * ROW_BYTES;
+      const uint32_t place = (batch * BATCH + d) * ROW_BYTES;
       uint32_t b[2][4];
       load_columns(b[0], low + place);
       load_columns(b[1], high + place);
@@ -85,21 +161,22 @@ DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint
       UNROLL
       for (int s = 0; s < STEPS; s++) multiply_few<T>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
     }
-    if ((turn + 1) % batches != 0) return;
-    float* const mine = parts + (turn < batches ? 0 : SEGMENTS * GROUP_ROWS);
+    if (++batch < batches) return;
+    batch = 0;
     if (lane % 4 == 0) {
-      mine[segment * GROUP_ROWS + lane / 4] = sum[0];
-      mine[segment * GROUP_ROWS + lane / 4 + 8] = sum[2];
+      mine[lane / 4] = sum[0];
+      mine[lane / 4 + 8] = sum[2];
     }
+    mine += SEGMENTS * GROUP_ROWS;
     UNROLL
     for (int i = 0; i < 4; i++) sum[i] = 0.0f;
   };
   ROLLED
-  for (int turn = 0; turn < 2 * batches; turn += 2) {
-    compute(raw[0], turn);
-    if (turn + 2 < 2 * batches) fetch(raw[0], turn + 2);
-    compute(raw[1], turn + 1);
-    if (turn + 3 < 2 * batches) fetch(raw[1], turn + 3);
+  for (int left = batches; left > 0; left--) {
+    compute(raw[0]);
+    if (left > 1) fetch(raw[0]);
+    compute(raw[1]);
+    if (left > 1) fetch(raw[1]);
   }
   block_sync();
   const int i = thread_id(), n = group * GROUP_ROWS + i;
@@ -264,7 +341,13 @@ KERNEL_CLUSTER(ROUTE_BLOCKS, route_normed, const float* __restrict weight,  // [
   }
   cluster_arrive();
   cluster_wait();
-  if (block == 0) route({bias, experts, used, scoring, normalizes, scale}, scores, ids, weights);
+  if (block > 0 || wave_id() > 0) return;
+  const Routing how{bias, experts, used, scoring, normalizes, scale};
+  if (experts <= 4 * WAVE) {
+    route_by_wave<4>(how, scores, ids, weights);
+  } else {
+    route_by_wave<MOST_EXPERTS / WAVE>(how, scores, ids, weights);
+  }
 }
 
 // Grid: x = ffn / 16, y = used.
@@ -295,17 +378,18 @@ KERNEL_CLUSTER(ROUTE_BLOCKS, route_normed, const float* __restrict weight,  // [
             int out, int in, int used) {                                                                    \
     experts_summed<Format, batch>(weight, x, ids, shares, y, parts, out, in, used, BLOCK_INDEX_AHEAD.x);    \
   }
-// Chunks that a wave multiplies while as many are on their way: of experts_swiglu so few that three blocks find room.
-#define EXPERTS_ONE(suffix, Format, type, batch)         \
-  EXPERTS_SWIGLU(suffix, Format, type, (batch + 1) / 2)  \
-  EXPERTS_SUMMED(suffix, Format, type, batch)
+// Chunks that a wave multiplies while as many are on their way: of experts_swiglu so few that three blocks find room, of
+// experts_summed, of which a multiprocessor has one, as many as there is room for.
+#define EXPERTS_ONE(suffix, Format, type, batch, all)  \
+  EXPERTS_SWIGLU(suffix, Format, type, batch)          \
+  EXPERTS_SUMMED(suffix, Format, type, all)
 
-EXPERTS_ONE(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)
-EXPERTS_ONE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH)
-EXPERTS_ONE(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH)
-EXPERTS_ONE(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH)
-EXPERTS_ONE(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH)
-EXPERTS_ONE(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
-EXPERTS_ONE(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
-EXPERTS_ONE(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
-EXPERTS_ONE(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
+EXPERTS_ONE(f16, Floats<half_t>, half_t, 1, 3)
+EXPERTS_ONE(bf16, Floats<bfloat_t>, bfloat_t, 1, 3)
+EXPERTS_ONE(q2, Quant2, half_t, 2, 6)
+EXPERTS_ONE(q3, Quant3, half_t, 2, 6)
+EXPERTS_ONE(q4, Quant4, half_t, 2, 6)
+EXPERTS_ONE(q5, Quant5, half_t, 2, 6)
+EXPERTS_ONE(q6, Quant6, half_t, 2, 6)
+EXPERTS_ONE(q8, Quant8, half_t, 2, 6)
+EXPERTS_ONE(iq4, Levels4, half_t, 2, 6)

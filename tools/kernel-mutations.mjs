@@ -457,10 +457,10 @@ export const MUTATIONS = [
     test: 'route_experts',
   },
   {
-    name: 'experts: the softmax over all where it is over the chosen',
+    name: 'experts: no softmax where it is over the chosen',
     file: 'forge/route.h',
-    from: 'for (int i = 0; i < used; i++) total += exp_of(chosen[i] - highest);',
-    to: 'for (int e = 0; e < experts; e++) total += exp_of(values[e] - highest);',
+    from: '? exp_of(chosen[i] - highest) : +chosen[i];',
+    to: '? chosen[i] : +chosen[i];',
     test: 'route_experts',
   },
   {

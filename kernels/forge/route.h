@@ -26,6 +26,26 @@ struct Routing {
   float scale;
 };
 
+// weights[i] of what is chosen, in order: thread `thread` of `threads`, of which each adds all of them up, as they are few.
+template <class Chosen>
+DEVICE void share_out(const Routing& by, Chosen chosen, float* weights, int thread, int threads) {
+  const int used = by.used;
+  float highest = LOWEST, total = 0.0f;
+  if (by.scoring == ROUTE_CHOSEN) {
+    for (int i = 0; i < used; i++) highest = max_of<float>(highest, chosen[i]);
+    for (int i = 0; i < used; i++) total += exp_of(chosen[i] - highest);
+  } else if (by.normalizes) {
+    for (int i = 0; i < used; i++) total += chosen[i];
+    total = max_of(total, SMALLEST_WEIGHT_SUM);
+  } else {
+    total = 1.0f;
+  }
+  for (int i = thread; i < used; i += threads) {
+    const float value = by.scoring == ROUTE_CHOSEN ? exp_of(chosen[i] - highest) : +chosen[i];
+    weights[i] = value / total * by.scale;
+  }
+}
+
 // All threads of a block together. `scores` [experts], `ids` and `weights` [used].
 DEVICE void route(const Routing& by, const float* scores, int32_t* ids, float* weights) {
   SHARED(float, values, MOST_EXPERTS);
@@ -66,21 +86,7 @@ DEVICE void route(const Routing& by, const float* scores, int32_t* ids, float* w
     chosen[place] = values[best[i]];
   }
   block_sync();
-  // So few that every thread adds them all up, in order.
-  float highest = LOWEST, total = 0.0f;
-  if (by.scoring == ROUTE_CHOSEN) {
-    for (int i = 0; i < used; i++) highest = max_of<float>(highest, chosen[i]);
-    for (int i = 0; i < used; i++) total += exp_of(chosen[i] - highest);
-  } else if (by.normalizes) {
-    for (int i = 0; i < used; i++) total += chosen[i];
-    total = max_of(total, SMALLEST_WEIGHT_SUM);
-  } else {
-    total = 1.0f;
-  }
-  for (int i = thread_id(); i < used; i += BLOCK) {
-    const float value = by.scoring == ROUTE_CHOSEN ? exp_of(chosen[i] - highest) : +chosen[i];
-    weights[i] = value / total * by.scale;
-  }
+  share_out(by, chosen + 0, weights, thread_id(), BLOCK);
 }
 
 }  // namespace forge
