@@ -1,12 +1,13 @@
 // Experts of one row on Hopper, in three launches with the bits of those that steps of more rows have
 //
-//   route_normed           rms_norm, router_scores and route_experts in one
+//   router_scores_normed   y[e] = sum_k weight[e][k] * norm(x)[k]: rms_norm and router_scores in one
 //   experts_swiglu         y[i][n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of the i-th expert that the row is
 //                          sent to: send_columns, linear_experts and swiglu_sent_columns in one
-//   experts_summed         y[n] += sum_i share[i] * (down of the i-th)[n] · x[i], and the sums of the squares of y, which
+//   experts_summed         y[n] += sum_i share[i] * (down of the i-th)[n] · x[i], and the sums of the squares of y,
+//   which
 //                          the row's norm begins with: linear_experts and combine_experts in one
 #include "forge/linear_one.h"
-#include "forge/route.h"
+#include "forge/route_wave.h"
 #include "forge/swiglu.h"
 
 namespace {
@@ -41,95 +42,26 @@ DEVICE typename F::Raw load_unit(const LaneUnit& unit) {
   return F::load(unit, [](const uint8_t* p, auto type) { return StreamLoad::of(p, type); });
 }
 
-// route.h's choice with its bits by one wave, which waits for no other: a lane has every 32nd expert, PER_LANE of them.
-template <int PER_LANE>
-DEVICE void route_by_wave(const Routing& by, const float* scores, int32_t* ids, float* weights) {
-  SHARED(float, chosen, MOST_USED_EXPERTS);
-  const int lane = lane_id();
-  float values[PER_LANE], largest = LOWEST;
-  UNROLL
-  for (int k = 0; k < PER_LANE; k++) {
-    const int e = k * WAVE + lane;
-    values[k] = e < by.experts ? scores[e] : LOWEST;
-    largest = max_of(largest, values[k]);
-  }
-  largest = wave_max(largest);
-  UNROLL
-  for (int k = 0; k < PER_LANE; k++) {
-    const float score = values[k];
-    if (by.scoring == ROUTE_SIGMOID) values[k] = 1.0f / (1.0f + exp_of(-score));
-    if (by.scoring == ROUTE_SOFTMAX) values[k] = k * WAVE + lane < by.experts ? exp_of(score - largest) : 0.0f;
-  }
-  if (by.scoring == ROUTE_SOFTMAX) {
-    // As a block's threads add them: each those a block apart, then a wave's, then those of the waves in order.
-    float sum = 0.0f;
-    UNROLL
-    for (int wave = 0; wave < WAVES; wave++) {
-      float own = 0.0f;
-      UNROLL
-      for (int k = wave; k < PER_LANE; k += WAVES) own += values[k];
-      if (wave < PER_LANE) sum += wave_sum(own);
-    }
-    UNROLL
-    for (int k = 0; k < PER_LANE; k++) values[k] /= sum;
-  }
-  uint32_t keys[PER_LANE], taken = 0;
-  UNROLL
-  for (int k = 0; k < PER_LANE; k++) {
-    const int e = k * WAVE + lane;
-    keys[k] = e < by.experts ? static_cast<uint32_t>(ordered(values[k] + by.bias[e])) ^ 0x80000000u : 0;
-  }
-  ROLLED
-  for (int i = 0; i < by.used; i++) {
-    uint32_t best = 0;
-    UNROLL
-    for (int k = 0; k < PER_LANE; k++) best = max_of(best, keys[k]);
-    best = __reduce_max_sync(0xffffffffu, best);
-    uint32_t id = MOST_EXPERTS;
-    UNROLL
-    for (int k = PER_LANE - 1; k >= 0; k--) {
-      if (keys[k] == best && (taken >> k & 1) == 0) id = k * WAVE + lane;
-    }
-    id = __reduce_min_sync(0xffffffffu, id);
-    UNROLL
-    for (int k = 0; k < PER_LANE; k++) {
-      if (id != k * WAVE + lane) continue;
-      taken |= 1u << k;
-      keys[k] = 0;
-    }
-  }
-  int before = 0;
-  UNROLL
-  for (int k = 0; k < PER_LANE; k++) {
-    const bool is_taken = (taken >> k & 1) != 0;
-    const uint32_t lanes = __ballot_sync(0xffffffffu, is_taken);
-    const int place = before + __popc(lanes & ((1u << lane) - 1));
-    before += __popc(lanes);
-    if (!is_taken) continue;
-    ids[place] = k * WAVE + lane;
-    chosen[place] = values[k];
-  }
-  __syncwarp();
-  share_out(by, chosen + 0, weights, lane, WAVE);
-}
-
 // A block has sixteen rows of gate and of up of one expert, a wave the segment of its number of both.
 template <class F, int BATCH>
-DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint8_t* weight, const int32_t* ids,
-                           typename F::Element* y, int32_t* saturated, int ffn, int group, int slot) {
+DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint8_t* weight, const Routing& by,
+                           const float* scores, typename F::Element* y, int32_t* saturated, int ffn, int group,
+                           int slot) {
   using T = typename F::Element;
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
   SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
   SHARED(float, parts, (2 * SEGMENTS * GROUP_ROWS));
+  SHARED(Sent, sent, 1);
   const int lane = lane_id(), segment = wave_id(), chunks = row.in / CHUNK;
   const int count = chunks / SEGMENTS, batches = count / BATCH, first = segment * count;
   const size_t matrix = static_cast<size_t>(ffn / TILE_ROWS) * chunks * APART;
 
-  // route_normed, which this follows, let it begin when the row was there.
+  // router_scores_normed, which this follows, let it begin when the row was there.
   Piece* const own = columns + segment * LINEAR_ONE_CHUNKS * ONE_PIECES;
   bring_row(row, own, first, count);
   wait_for_inputs();
-  const uint8_t* const expert = weight + 2 * matrix * ids[slot];
+  send(by, scores, sent[0]);
+  const uint8_t* const expert = weight + 2 * matrix * sent[0].ids[slot];
   LaneUnit unit = lane_unit<F>(expert + unit_place<F>(group, first, chunks), lane);
   typename F::Raw raw[2][BATCH];
   int fetched = 0;
@@ -153,13 +85,7 @@ DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint
     UNROLL
     for (int d = 0; d < BATCH; d++) {
       const uint32_t place = (batch * BATCH + d) * ROW_BYTES;
-      uint32_t b[2][4];
-      load_columns(b[0], low + place);
-      load_columns(b[1], high + place);
-      UnitFragments a;
-      F::unpack(a, from[d]);
-      UNROLL
-      for (int s = 0; s < STEPS; s++) multiply_few<T>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
+      multiply_unit<F>(sum, from[d], low + place, high + place);
     }
     if (++batch < batches) return;
     batch = 0;
@@ -197,17 +123,18 @@ DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint
 
 // A block has sixteen rows of down of all experts that the row is sent to, a wave every eighth of them.
 template <class F, int BATCH>
-DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, const int32_t* ids,
-                           const float* shares, float* y, float* parts, int out, int in, int used, int group) {
+DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, const Routing& by, const float* scores,
+                           float* y, float* parts, int out, int in, int group) {
   using T = typename F::Element;
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
   SHARED(Piece, columns, (WAVES * LINEAR_ONE_CHUNKS * ONE_PIECES));
   SHARED(float, made, MOST_USED_EXPERTS* GROUP_ROWS);
-  const int lane = lane_id(), chunks = in / CHUNK;
+  SHARED(Sent, sent, 1);
+  const int lane = lane_id(), chunks = in / CHUNK, used = by.used;
   const size_t matrix = static_cast<size_t>((out + TILE_ROWS - 1) / TILE_ROWS) * chunks * APART;
   typename F::Raw raw[2][BATCH];
   const auto unit_of = [&](int slot) {
-    return lane_unit<F>(weight + matrix * ids[slot] + unit_place<F>(group, 0, chunks), lane);
+    return lane_unit<F>(weight + matrix * sent[0].ids[slot] + unit_place<F>(group, 0, chunks), lane);
   };
   const auto fetch = [&](typename F::Raw(&to)[BATCH], const LaneUnit& from, int chunk) {
     UNROLL
@@ -217,7 +144,8 @@ DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, 
       to[d] = load_unit<F>({from.pieces + at, from.scales + at, from.high + at});
     }
   };
-  // Who the row is sent to was there when experts_swiglu, which this follows, let it begin.
+  // The scores were there when experts_swiglu, which this follows, let it begin.
+  send(by, scores, sent[0]);
   LaneUnit unit = unit_of(min_of(wave_id(), used - 1));
   fetch(raw[0], unit, 0);
   fetch(raw[1], unit, BATCH);
@@ -250,13 +178,7 @@ DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, 
       for (int d = 0; d < BATCH; d++) {
         if (chunk + d >= chunks) continue;
         const uint32_t place = (chunk + d) * ROW_BYTES;
-        uint32_t b[2][4];
-        load_columns(b[0], low + place);
-        load_columns(b[1], high + place);
-        UnitFragments a;
-        F::unpack(a, from[d]);
-        UNROLL
-        for (int s = 0; s < STEPS; s++) multiply_few<T>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
+        multiply_unit<F>(sum, from[d], low + place, high + place);
         end_segments(halves, sum, chunk + d + 1, chunks);
       }
     };
@@ -278,39 +200,32 @@ DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, 
   if (wave_id() > 0) return;
   const float part = sum_of_squares([&](int i) {
     float sum = 0.0f;
-    for (int slot = 0; slot < used; slot++) sum = multiply_add(shares[slot], made[slot * GROUP_ROWS + i], sum);
+    for (int slot = 0; slot < used; slot++) sum = multiply_add(sent[0].shares[slot], made[slot * GROUP_ROWS + i], sum);
     return n < out ? y[n] = held + sum : 0.0f;
   });
   if (lane == 0) parts[group] = part;
 }
 }  // namespace
 
-// Grid: x = ROUTE_BLOCKS, a cluster. A wave has every 64th expert, and asks for the weights of two before it knows the
-// row; the first block chooses.
-KERNEL_CLUSTER(ROUTE_BLOCKS, route_normed, const float* __restrict weight,  // [experts, in]
-               const float* __restrict x,                                   // [in]
-               const float* __restrict norm,                                // [in]
-               const float* __restrict parts,                               // [in / NORM_PART], see norm.h
-               const float* __restrict bias,                                // [experts]
-               int32_t* __restrict ids,                                     // [used]
-               float* __restrict weights,                                   // [used]
-               int experts, int in, int used, int scoring, int normalizes, float eps, float scale) {
-  constexpr int AT_ONCE = 2, AHEAD = 64, STRIDE = ROUTE_BLOCKS * WAVES;
-  SHARED(float, row, ROUTE_MOST_HIDDEN);
-  SHARED(float, scores, MOST_EXPERTS);
-  const int block = BLOCK_INDEX_AHEAD.x, lane = lane_id();
-  cluster_arrive();
-  float left[AT_ONCE][AHEAD];
-  const auto fetch = [&](int expert, int from) {
+// Grid: x = ceil(experts / ROUTER_ROWS), so that many multiprocessors bring the router. A wave asks for an expert's
+// weights before it knows the row.
+KERNEL_OF(BLOCK, 2, router_scores_normed, const float* __restrict weight,  // [experts, in]
+          const float* __restrict x,                                       // [in]
+          const float* __restrict norm,                                    // [in]
+          const float* __restrict parts,                                   // [in / NORM_PART], see norm.h
+          float* __restrict y,                                             // [experts]
+          int experts, int in, float eps) {
+  constexpr int AHEAD = 64;
+  SHARED(float, row, ROUTER_MOST_HIDDEN);
+  const int lane = lane_id(), expert = BLOCK_INDEX_AHEAD.x * ROUTER_ROWS + wave_id();
+  const bool scores = wave_id() < ROUTER_ROWS && expert < experts;
+  const float* own = weight + static_cast<size_t>(expert) * in;
+  float left[AHEAD];
+  const auto fetch = [&](int from) {
     UNROLL
-    for (int e = 0; e < AT_ONCE; e++) {
-      const float* own = weight + static_cast<size_t>(min_of(expert + e * STRIDE, experts - 1)) * in;
-      UNROLL
-      for (int j = 0; j < AHEAD; j++) left[e][j] = from + j * WAVE < in ? own[from + j * WAVE] : 0.0f;
-    }
+    for (int j = 0; j < AHEAD; j++) left[j] = from + j * WAVE < in ? own[from + j * WAVE] : 0.0f;
   };
-  const int first = block * WAVES + wave_id();
-  fetch(first, lane);
+  if (scores) fetch(lane);
   wait_for_inputs();
   let_next_begin();
   const float by = rms_of_parts(parts, in, eps);
@@ -320,68 +235,54 @@ KERNEL_CLUSTER(ROUTE_BLOCKS, route_normed, const float* __restrict weight,  // [
     for (int j = 0; j < 4; j++) row[i + j] = values.f[j] * by * factors.f[j];
   }
   block_sync();
-  cluster_wait();
-  for (int expert = first; expert < experts; expert += AT_ONCE * STRIDE) {
-    float sums[AT_ONCE] = {};
-    for (int from = lane; from < in; from += AHEAD * WAVE) {
-      if (expert > first || from > lane) fetch(expert, from);
-      UNROLL
-      for (int j = 0; j < AHEAD; j++) {
-        const int i = from + j * WAVE;
-        if (i >= in) continue;
-        UNROLL
-        for (int e = 0; e < AT_ONCE; e++) sums[e] = multiply_add(left[e][j], row[i], sums[e]);
-      }
-    }
+  if (!scores) return;
+  float sum = 0.0f;
+  for (int from = lane; from < in; from += AHEAD * WAVE) {
+    if (from > lane) fetch(from);
     UNROLL
-    for (int e = 0; e < AT_ONCE; e++) {
-      const float sum = wave_sum(sums[e]);
-      if (lane == 0 && expert + e * STRIDE < experts) store_in_block(&scores[expert + e * STRIDE], 0, sum);
+    for (int j = 0; j < AHEAD; j++) {
+      if (from + j * WAVE < in) sum = multiply_add(left[j], row[from + j * WAVE], sum);
     }
   }
-  cluster_arrive();
-  cluster_wait();
-  if (block > 0 || wave_id() > 0) return;
-  const Routing how{bias, experts, used, scoring, normalizes, scale};
-  if (experts <= 4 * WAVE) {
-    route_by_wave<4>(how, scores, ids, weights);
-  } else {
-    route_by_wave<MOST_EXPERTS / WAVE>(how, scores, ids, weights);
-  }
+  sum = wave_sum(sum);
+  if (lane == 0) y[expert] = sum;
 }
 
 // Grid: x = ffn / 16, y = used.
-#define EXPERTS_SWIGLU(suffix, Format, type, batch)                                                         \
-  KERNEL_OF(BLOCK, 3, experts_swiglu_##suffix,                                                              \
-            const uint8_t* __restrict weight, /* [experts, 2, tiles, chunks, 4, bytes] */                   \
-            const float* __restrict x,        /* [hidden] */                                                \
-            const float* __restrict norm,     /* [hidden] */                                                \
-            const float* __restrict parts,    /* [hidden / NORM_PART], see norm.h */                        \
-            const int32_t* __restrict ids,    /* [used] */                                                  \
-            type* __restrict y,               /* [used, ffn] */                                             \
-            int32_t* __restrict saturated,    /* [1] */                                                     \
-            int ffn, int hidden, float eps) {                                                               \
-    const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                                            \
-    const bool counts = block.x == 0 && block.y == 0;                                                       \
-    const NormedRow<type> row{x, norm, parts, hidden, eps, counts ? saturated : nullptr};                   \
-    experts_swiglu<Format, batch>(row, weight, ids, y, saturated, ffn, block.x, block.y);                   \
+#define EXPERTS_SWIGLU(suffix, Format, type, batch)                                                            \
+  KERNEL_OF(BLOCK, 3, experts_swiglu_##suffix,                                                                 \
+            const uint8_t* __restrict weight, /* [experts, 2, tiles, chunks, 4, bytes] */                      \
+            const float* __restrict x,        /* [hidden] */                                                   \
+            const float* __restrict norm,     /* [hidden] */                                                   \
+            const float* __restrict parts,    /* [hidden / NORM_PART], see norm.h */                           \
+            const float* __restrict scores,   /* [experts] */                                                  \
+            const float* __restrict bias,     /* [experts] */                                                  \
+            type* __restrict y,               /* [used, ffn] */                                                \
+            int32_t* __restrict saturated,    /* [1] */                                                        \
+            int ffn, int hidden, int experts, int used, int scoring, int normalizes, float eps, float scale) { \
+    const forge::Dim3 block = BLOCK_INDEX_AHEAD;                                                               \
+    const bool counts = block.x == 0 && block.y == 0;                                                          \
+    const NormedRow<type> row{x, norm, parts, hidden, eps, counts ? saturated : nullptr};                      \
+    const Routing by{bias, experts, used, scoring, normalizes, scale};                                         \
+    experts_swiglu<Format, batch>(row, weight, by, scores, y, saturated, ffn, block.x, block.y);               \
   }
 // Grid: x = ceil(out / 16).
-#define EXPERTS_SUMMED(suffix, Format, type, batch)                                                         \
-  KERNEL_OF(BLOCK, 1, experts_summed_##suffix,                                                              \
-            const uint8_t* __restrict weight, /* [experts, tiles, chunks, 4, bytes] */                      \
-            const type* __restrict x,         /* [used, in] */                                              \
-            const int32_t* __restrict ids,    /* [used] */                                                  \
-            const float* __restrict shares,   /* [used] */                                                  \
-            float* __restrict y,              /* [out] */                                                   \
-            float* __restrict parts,          /* [ceil(out / NORM_PART)] */                                 \
-            int out, int in, int used) {                                                                    \
-    experts_summed<Format, batch>(weight, x, ids, shares, y, parts, out, in, used, BLOCK_INDEX_AHEAD.x);    \
+#define EXPERTS_SUMMED(suffix, Format, type, batch)                                               \
+  KERNEL_OF(BLOCK, 1, experts_summed_##suffix,                                                    \
+            const uint8_t* __restrict weight, /* [experts, tiles, chunks, 4, bytes] */            \
+            const type* __restrict x,         /* [used, in] */                                    \
+            const float* __restrict scores,   /* [experts] */                                     \
+            const float* __restrict bias,     /* [experts] */                                     \
+            float* __restrict y,              /* [out] */                                         \
+            float* __restrict parts,          /* [ceil(out / NORM_PART)] */                       \
+            int out, int in, int experts, int used, int scoring, int normalizes, float scale) {   \
+    const Routing by{bias, experts, used, scoring, normalizes, scale};                            \
+    experts_summed<Format, batch>(weight, x, by, scores, y, parts, out, in, BLOCK_INDEX_AHEAD.x); \
   }
-// Chunks that a wave multiplies while as many are on their way: of experts_swiglu so few that three blocks find room, of
-// experts_summed, of which a multiprocessor has one, as many as there is room for.
-#define EXPERTS_ONE(suffix, Format, type, batch, all)  \
-  EXPERTS_SWIGLU(suffix, Format, type, batch)          \
+// Chunks that a wave multiplies while as many are on their way: of experts_swiglu so few that three blocks find room,
+// of experts_summed, of which a multiprocessor has one, as many as there is room for.
+#define EXPERTS_ONE(suffix, Format, type, batch, all) \
+  EXPERTS_SWIGLU(suffix, Format, type, batch)         \
   EXPERTS_SUMMED(suffix, Format, type, all)
 
 EXPERTS_ONE(f16, Floats<half_t>, half_t, 1, 3)

@@ -50,9 +50,10 @@ const NUMBERS = [
   ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
   ['the most experts that a layer has, and that a row is sent to', 'MOST_EXPERTS', 'MOST_USED_EXPERTS'],
   [
-    'blocks that score one row’s experts on Hopper, and the most elements of such a row',
-    'ROUTE_BLOCKS',
-    'ROUTE_MOST_HIDDEN',
+    'experts that a block scores of one row on Hopper, the most elements of such a row, and the most experts',
+    'ROUTER_ROWS',
+    'ROUTER_MOST_HIDDEN',
+    'ROUTER_MOST_EXPERTS',
   ],
   ['words of a run of rows of an expert', 'RUN_WORDS'],
   ['rows that the convolution of a delta net sees', 'DELTA_TAPS'],

@@ -3,10 +3,10 @@
 //
 //     npm run build && rocmforge synth --shape llama-3.2-1b --type Q8_0 -o build/1b.gguf
 //     node bench/gpu/answers.mjs --model build/1b.gguf --device cuda [--tokens 600] [--rounds 2]
-//     node bench/gpu/answers.mjs --model build/0.5b.gguf --device host --tokens 48 --pairs 22
+//     node bench/gpu/answers.mjs --model build/0.5b.gguf --device host --tokens 48 --pairs 22 [--gateways off]
 //
 // Ends with code 1 when the tokens of two runs differ. With `--pairs` it is one stream of each kind, two gateways in turn, one with
-// guesses, and quartiles of the ratios of neighbours: for a machine whose speed changes meanwhile.
+// guesses, or one of them alone, and quartiles of the ratios of neighbours: for a machine whose speed changes meanwhile.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import os from 'node:os';
@@ -22,6 +22,7 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '2' },
     streams: { type: 'string', default: '16' },
     pairs: { type: 'string', default: '0' },
+    gateways: { type: 'string', default: 'off,lookup' },
   },
 });
 const maxTokens = Number(values.tokens);
@@ -101,26 +102,25 @@ async function decodeRate(client, request) {
 }
 
 async function inTurn(pairs) {
-  const gateways = {
-    off: await serve(['--speculate', 'off']),
-    lookup: await serve(['--speculate', 'lookup']),
-  };
+  const names = values.gateways.split(',');
+  const gateways = {};
+  for (const name of names) gateways[name] = await serve(['--speculate', name]);
   const ratios = new Map();
   const compare = (name, a, b) => ratios.set(name, [...(ratios.get(name) ?? []), a / b]);
-  const kinds = { drawn, constrained, repeating };
+  const kinds = names.length > 1 ? { drawn, constrained, repeating } : { drawn, constrained };
   for (let i = -1; i < pairs; i++) {
     const rates = {};
     // Forth and back, so that neither is always the later.
     const order = [...Object.keys(kinds)];
     if (i % 2 === 0) order.reverse();
-    for (const name of (i >> 1) % 2 === 0 ? ['off', 'lookup'] : ['lookup', 'off']) {
+    for (const name of (i >> 1) % 2 === 0 ? names : [...names].reverse()) {
       for (const kind of order) rates[`${kind} ${name}`] = await decodeRate(gateways[name].client, kinds[kind](i + 1));
     }
     // The first of all is slow.
     if (i < 0) continue;
-    for (const name of ['off', 'lookup'])
+    for (const name of names)
       compare(`constrained of drawn, ${name}`, rates[`constrained ${name}`], rates[`drawn ${name}`]);
-    for (const kind of Object.keys(kinds))
+    for (const kind of names.length > 1 ? Object.keys(kinds) : [])
       compare(`${kind}, lookup of off`, rates[`${kind} lookup`], rates[`${kind} off`]);
   }
   process.stdout.write(`load ${os.loadavg()[0].toFixed(2)}\n`);

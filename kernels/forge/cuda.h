@@ -108,8 +108,5 @@ DEVICE void shared_add(uint64_t& element, uint64_t value) {
 #define KERNEL_OF(threads, blocks, name, ...) \
   extern "C" __global__ __launch_bounds__(threads, blocks) void name(__VA_ARGS__)
 #define KERNEL(name, ...) extern "C" __global__ __launch_bounds__(BLOCK) void name(__VA_ARGS__)
-// A kernel whose grid is a cluster: blocks that run at the same time, and reach each other's LDS.
-#define KERNEL_CLUSTER(blocks, name, ...) \
-  extern "C" __global__ __cluster_dims__(blocks) __launch_bounds__(BLOCK, 1) void name(__VA_ARGS__)
 // A kernel of which a multiprocessor is to hold `blocks` blocks at a time: a bound on its registers.
 #define KERNEL_RESIDENT(blocks, name, ...) extern "C" __global__ __launch_bounds__(BLOCK, blocks) void name(__VA_ARGS__)

@@ -17,6 +17,12 @@ DEVICE int grid_width() { return static_cast<int>(gridDim.x); }
 
 DEVICE uint32_t lds_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
+// Of the lanes of a wave.
+DEVICE uint32_t wave_max(uint32_t value) { return __reduce_max_sync(0xffffffffu, value); }
+DEVICE uint32_t wave_min(uint32_t value) { return __reduce_min_sync(0xffffffffu, value); }
+DEVICE uint32_t lanes_where(bool is_true) { return __ballot_sync(0xffffffffu, is_true); }
+DEVICE int count_bits(uint32_t bits) { return __popc(bits); }
+
 template <int N>
 struct WideSum {
   float values[N / 2];
@@ -59,16 +65,6 @@ DEVICE void group_sync(int group, int threads) {
 // Of the registers of a block of three groups of four waves, one group needs few and gives what the others take.
 DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-
-// Blocks of a cluster: all of their threads arrive, and wait until all have.
-DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-// Stores at the place in another block's LDS that `own` has in this one's.
-DEVICE void store_in_block(const float* own, int block, float value) {
-  uint32_t place;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(place) : "r"(lds_address(own)), "r"(block));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(place), "f"(value) : "memory");
-}
 
 // A barrier in LDS that ends a phase when `count` have arrived and all announced bytes are there.
 DEVICE void barrier_begin(uint64_t* barrier, int count) {

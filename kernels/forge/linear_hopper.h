@@ -22,6 +22,20 @@ constexpr int SEGMENTS = 8, HALF = SEGMENTS / 2;
 DEVICE int segment_end(int chunks, int s) { return chunks * (s + 1) / SEGMENTS; }
 DEVICE int segment_begin(int chunks, int s) { return s == 0 ? 0 : segment_end(chunks, s - 1); }
 
+// sum += the products of a unit and of the columns whose pieces a lane names.
+template <class F>
+DEVICE void multiply_unit(float (&sum)[4], const typename F::Raw& weights, uint32_t low, uint32_t high) {
+  uint32_t b[2][4];
+  load_columns(b[0], low);
+  load_columns(b[1], high);
+  UnitFragments a;
+  F::unpack(a, weights);
+  UNROLL
+  for (int s = 0; s < STEPS; s++) {
+    multiply_few<typename F::Element>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
+  }
+}
+
 // Up to eight tokens, ROWS of them: a block owns sixteen rows of the weight. DEPTH chunks of weights are on their way;
 // of the columns a wave brings ROUND chunks at a time, those of its segment alone.
 template <class F, int ROWS, int DEPTH, class Job>
@@ -75,13 +89,7 @@ DEVICE void linear_few(Job job, int group) {
   const uint32_t high = own + column_slot(row, lane / 8 + 4) * sizeof(Piece);
   float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   const auto multiply = [&](const typename F::Raw& weights, uint32_t place) {
-    uint32_t b[2][4];
-    load_columns(b[0], low + place);
-    load_columns(b[1], high + place);
-    UnitFragments a;
-    F::unpack(a, weights);
-    UNROLL
-    for (int s = 0; s < STEPS; s++) multiply_few<T>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
+    multiply_unit<F>(sum, weights, low + place, high + place);
   };
   static_assert(ROUND % DEPTH == 0, "rounds are of whole turns");
   int c = 0;

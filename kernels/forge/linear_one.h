@@ -72,7 +72,6 @@ DEVICE void bring_row(const NormedRow<T>& row, Piece* to, int first, int count) 
 // What a block of a grid of `stride` blocks does. Segments are of whole batches, and stay in LDS (linear-one.ts).
 template <class F, int BATCH, class Row, class Job>
 DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
-  using T = typename F::Element;
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
   SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
   // Two sets, of each matrix: of the next group a wave may write while one still adds.
@@ -126,13 +125,7 @@ DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
     UNROLL
     for (int d = 0; d < BATCH; d++) {
       const uint32_t place = (batch * BATCH + d) * ROW_BYTES;
-      uint32_t b[2][4];
-      load_columns(b[0], low + place);
-      load_columns(b[1], high + place);
-      UnitFragments a;
-      F::unpack(a, from[d]);
-      UNROLL
-      for (int s = 0; s < STEPS; s++) multiply_few<T>(sum, a.parts[s], b[s / 2][s % 2 * 2], b[s / 2][s % 2 * 2 + 1]);
+      multiply_unit<F>(sum, from[d], low + place, high + place);
     }
     batch++;
     if (!ends) return;

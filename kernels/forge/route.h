@@ -26,7 +26,8 @@ struct Routing {
   float scale;
 };
 
-// weights[i] of what is chosen, in order: thread `thread` of `threads`, of which each adds all of them up, as they are few.
+// weights[i] of what is chosen, in order: thread `thread` of `threads`, of which each adds all of them up, as they are
+// few.
 template <class Chosen>
 DEVICE void share_out(const Routing& by, Chosen chosen, float* weights, int thread, int threads) {
   const int used = by.used;

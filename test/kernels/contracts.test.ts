@@ -89,7 +89,7 @@ it('the header of the numbers that kernels and TypeScript share is what the buil
   expect(text).toBe(contractHeader(contracts, SlotWord));
 });
 
-const KERNEL = /\bKERNEL(?:_RESIDENT|_OF|_CLUSTER)?\(/;
+const KERNEL = /\bKERNEL(?:_RESIDENT|_OF)?\(/;
 
 describe('kernel sources', () => {
   const sources = [kernels, path.join(kernels, 'forge'), path.join(kernels, 'twins')].flatMap((folder) =>

@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { saturatedCount } from './columns.js';
-import { MOST_USED_EXPERTS, routeExperts, routerScores } from './experts.js';
+import { MOST_USED_EXPERTS, routerScores } from './experts.js';
 import {
   FRAGMENT_CHUNK,
   FRAGMENT_FORMATS,
@@ -15,9 +15,10 @@ import { ORDER } from './reduction-order.js';
 
 /** Rows of each matrix that a block has. */
 const ROWS = 16;
-/** Blocks that score a row's experts together, and the most elements of it that each has room for. */
-export const ROUTE_BLOCKS = 8;
-export const ROUTE_MOST_HIDDEN = 8192;
+/** Experts that a block scores, the most elements of a row that it has room for, and the most experts to choose of. */
+export const ROUTER_ROWS = 4;
+export const ROUTER_MOST_HIDDEN = 8192;
+export const ROUTER_MOST_EXPERTS = 256;
 /** Fewer experts of a row than this leave the waves of a block, of which each has one, without work. */
 const FEWEST_USED = 4;
 
@@ -25,6 +26,7 @@ const FEWEST_USED = 4;
 export interface ExpertSizes {
   readonly hidden: number;
   readonly ffn: number;
+  readonly experts: number;
   readonly used: number;
 }
 
@@ -32,9 +34,10 @@ export interface ExpertSizes {
 export const fitsExperts = (
   gateUp: FragmentFormat,
   down: FragmentFormat,
-  { hidden, ffn, used }: ExpertSizes,
+  { hidden, ffn, experts, used }: ExpertSizes,
 ): boolean =>
-  hidden <= ROUTE_MOST_HIDDEN &&
+  hidden <= ROUTER_MOST_HIDDEN &&
+  experts <= ROUTER_MOST_EXPERTS &&
   fitsRow(gateUp, hidden) &&
   fragmentInput(gateUp) === fragmentInput(down) &&
   ffn % FRAGMENT_TILE_ROWS === 0 &&
@@ -43,32 +46,30 @@ export const fitsExperts = (
   used <= MOST_USED_EXPERTS;
 
 /** Dimension `parts`: {@link normParts} of `in`. */
-export const routeNormed = defineKernel({
-  name: 'route_normed',
+export const routerScoresNormed = defineKernel({
+  name: 'router_scores_normed',
   source: 'experts_one.hip',
   on: 'hopper',
-  summary: 'the `used` experts of the highest score of one row’s norm, by id, and their weights',
+  summary: 'y[e] = sum_k weight[e][k] * norm(x)[k] of one row',
   arguments: [
     input('weight', 'f32', 'experts', 'in'),
     aligned(16, input('x', 'f32', 'in')),
     aligned(16, input('norm', 'f32', 'in')),
     input('parts', 'f32', 'parts'),
-    input('bias', 'f32', 'experts'),
-    output('ids', 'i32', 'used'),
-    output('weights', 'f32', 'used'),
+    output('y', 'f32', 'experts'),
     i32('experts'),
     i32('in'),
-    i32('used'),
-    i32('scoring'),
-    i32('normalizes'),
     f32('eps'),
-    f32('scale'),
   ],
-  grid: [{ of: `${ROUTE_BLOCKS}` }],
+  grid: [{ of: 'experts', per: ROUTER_ROWS }],
   multiples: [['in', '4']],
-  order: `${routerScores.order}; ${routeExperts.order}`,
-  tolerance: exact('the very bits of rms_norm, router_scores and route_experts'),
+  order: routerScores.order!,
+  tolerance: exact('the very bits of rms_norm and router_scores'),
 });
+
+/** What `route_experts` chooses by. */
+const scores = [input('scores', 'f32', 'experts'), input('bias', 'f32', 'experts')] as const;
+const choice = [i32('experts'), i32('used'), i32('scoring'), i32('normalizes')] as const;
 
 /** Dimensions `tiles` and `chunks`: of gate and of up of an expert; `parts`: {@link normParts} of `hidden`. */
 export const expertsSwiglu = (format: FragmentFormat) =>
@@ -76,18 +77,20 @@ export const expertsSwiglu = (format: FragmentFormat) =>
     name: `experts_swiglu_${format}`,
     source: 'experts_one.hip',
     on: 'hopper',
-    summary: 'y[i][n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of each expert that the row is sent to',
+    summary: 'y[i][n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of each expert of the highest scores',
     arguments: [
       fragmentWeight(format, 'experts', '2', 'tiles'),
       aligned(16, input('x', 'f32', 'hidden')),
       aligned(16, input('norm', 'f32', 'hidden')),
       input('parts', 'f32', 'parts'),
-      input('ids', 'i32', 'used'),
+      ...scores,
       aligned(16, output('y', fragmentInput(format), 'used', 'ffn')),
       saturatedCount,
       i32('ffn'),
       i32('hidden'),
+      ...choice,
       f32('eps'),
+      f32('scale'),
     ],
     grid: [{ of: 'ffn', per: ROWS }, { of: 'used' }],
     multiples: [
@@ -95,7 +98,7 @@ export const expertsSwiglu = (format: FragmentFormat) =>
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
     ],
     order: ORDER.halves,
-    tolerance: exact('the very bits of rms_norm, linear_experts and swiglu_sent_columns'),
+    tolerance: exact('the very bits of route_experts, rms_norm, linear_experts and swiglu_sent_columns'),
   });
 
 /** Dimensions `tiles` and `chunks`: of down of an expert; `parts`: {@link normParts} of `out`. */
@@ -104,25 +107,26 @@ export const expertsSummed = (format: FragmentFormat) =>
     name: `experts_summed_${format}`,
     source: 'experts_one.hip',
     on: 'hopper',
-    summary: 'y[n] += sum_i shares[i] * (sum_k weight[n][k] * x[i][k]) over experts, and the sums of the squares of y',
+    summary:
+      'y[n] += sum_i share[i] * (sum_k weight[n][k] * x[i][k]) over these experts, and the sums of the squares of y',
     arguments: [
       fragmentWeight(format, 'experts', 'tiles'),
       aligned(16, input('x', fragmentInput(format), 'used', 'in')),
-      input('ids', 'i32', 'used'),
-      input('shares', 'f32', 'used'),
+      ...scores,
       inout('y', 'f32', 'out'),
       output('parts', 'f32', 'parts'),
       i32('out'),
       i32('in'),
-      i32('used'),
+      ...choice,
+      f32('scale'),
     ],
     grid: [{ of: 'out', per: ROWS }],
     multiples: [['in', `${FRAGMENT_CHUNK}`]],
     order: `${ORDER.halves}; over experts in rising order of ids`,
-    tolerance: exact('the very bits of linear_experts and combine_experts, and of the sums of rms_norm'),
+    tolerance: exact('the very bits of route_experts, linear_experts and combine_experts, and of the sums of rms_norm'),
   });
 
 export const expertsOneContracts: readonly KernelContract[] = [
-  routeNormed,
+  routerScoresNormed,
   ...FRAGMENT_FORMATS.flatMap((format) => [expertsSwiglu(format), expertsSummed(format)]),
 ];

@@ -140,10 +140,8 @@ export class ExpertLayers {
     plan.launch(kernels.routeExperts, { scores: this.scores, ...chosen, ...routing, experts }, { rows: count }, others);
     if (alone !== undefined) {
       const { gateUp, down } = weights.experts(value);
-      const gated = asForm(this.gated.other, this.placed.formOf(down));
-      const sentRow = { ids: this.ids, shares: this.shares, used };
-      alone.by.route(weight, routing, alone.row, sentRow);
-      alone.by.addExperts(gateUp[0] as Matrix, down, alone.row, sentRow, gated);
+      const room = { scores: this.scores, gated: asForm(this.gated.other, this.placed.formOf(down)) };
+      alone.by.addExperts(weight, gateUp[0] as Matrix, down, routing, alone.row, room);
     }
     const places = { row_of: this.rowOf, place_of: this.placeOf };
     plan.launch(

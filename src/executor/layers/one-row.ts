@@ -15,13 +15,6 @@ export interface NormedRow {
 /** How experts are chosen: what `route_experts` is launched with beside the scores. */
 export type Routing = Pick<ValuesOf<typeof kernels.routeExperts>, 'bias' | 'used' | 'scoring' | 'normalizes' | 'scale'>;
 
-/** The experts that a row is sent to, and what their results are multiplied by. */
-export interface SentRow {
-  readonly ids: DeviceBuffer;
-  readonly shares: DeviceBuffer;
-  readonly used: number;
-}
-
 /**
  * Steps of one row, in fewer launches: a launch costs more there than what it does. Products that are added to the residual
  * stream leave the sums of its squares; products of its norm begin with these, and normalize it in each of their blocks.
@@ -144,43 +137,43 @@ export class OneRow {
     this.plan.launch(kernels.gateUpNormed(type), { ...values, blocks: columns / kernels.Q8_BLOCK }, sizes, this.alone);
   }
 
-  /** Whether {@link route} and {@link addExperts} take a layer of experts. */
+  /** Whether {@link addExperts} takes a layer of experts. */
   canRoute({ of, router, activation, biases }: Experts, gateUp: readonly Matrix[], down: Matrix): boolean {
     if (!this.isSummedNorm(of) || router.bias !== undefined || biases !== undefined || activation !== 'silu')
       return false;
     const [both] = gateUp;
     if (both === undefined || gateUp.length > 1 || both.layout !== 'fragments' || down.layout !== 'fragments')
       return false;
-    const sizes = { hidden: this.hidden, ffn: down.columns, used: router.used };
+    const sizes = { hidden: this.hidden, ffn: down.columns, experts: router.weight.rows, used: router.used };
     return down.rows === this.hidden && kernels.fitsExperts(formatOf(both), formatOf(down), sizes);
   }
 
-  /** Sends one row to the experts whose scores of its norm are the highest. */
-  route(
-    { rows: experts, columns, buffer: weight }: Matrix,
+  /** row.x += what the experts that are chosen make of its norm. @param room for scores, and for what is gated */
+  addExperts(
+    router: Matrix,
+    gateUp: Matrix,
+    down: Matrix,
     by: Routing,
     row: NormedRow,
-    { ids, shares }: SentRow,
+    { scores, gated }: { readonly scores: DeviceBuffer; readonly gated: DeviceBuffer },
   ): void {
-    const values = { weight, ...this.inputOf(row), ...by, ids, weights: shares, experts, in: columns };
-    this.plan.launch(kernels.routeNormed, values, { parts: kernels.normParts(columns) }, this.alone);
-  }
-
-  /** row.x += what the experts make of its norm. @param gated room for what they gate */
-  addExperts(gateUp: Matrix, down: Matrix, row: NormedRow, { ids, shares, used }: SentRow, gated: DeviceBuffer): void {
     const { rows: hidden, columns: ffn, experts } = down as Required<Matrix>;
     const { saturated } = this.columns as ColumnsSite;
     const parts = kernels.normParts(hidden);
+    const input = this.inputOf(row);
+    const scored = { weight: router.buffer, ...input, y: scores, experts, in: hidden };
+    this.plan.launch(kernels.routerScoresNormed, scored, { parts }, this.alone);
+    const choice = { ...by, scores, experts };
     this.plan.launch(
       kernels.expertsSwiglu(formatOf(gateUp)),
-      { weight: gateUp.buffer, ...this.inputOf(row), ids, y: gated, saturated, ffn, hidden },
-      { experts, used, tiles: kernels.tilesOf(ffn), chunks: kernels.chunksOf(hidden), parts },
+      { weight: gateUp.buffer, ...input, ...choice, y: gated, saturated, ffn, hidden },
+      { tiles: kernels.tilesOf(ffn), chunks: kernels.chunksOf(hidden), parts },
       this.alone,
     );
     this.plan.launch(
       kernels.expertsSummed(formatOf(down)),
-      { weight: down.buffer, x: gated, ids, shares, y: row.x, parts: this.parts, out: hidden, in: ffn, used },
-      { experts, tiles: kernels.tilesOf(hidden), chunks: kernels.chunksOf(ffn), parts },
+      { weight: down.buffer, x: gated, ...choice, y: row.x, parts: this.parts, out: hidden, in: ffn },
+      { tiles: kernels.tilesOf(hidden), chunks: kernels.chunksOf(ffn), parts },
       this.alone,
     );
   }
