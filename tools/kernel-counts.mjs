@@ -26,7 +26,8 @@ const TOLERATED = 1.05;
 /** Kernels of so few instructions in loops differ by more than that from one to the next. */
 const SLACK = 4;
 
-function classOf(mnemonic) {
+/** The class of an instruction; `other` where it is none that is known. */
+export function classOf(mnemonic) {
   return CLASSES.find(([, pattern]) => pattern.test(mnemonic))?.[0] ?? 'other';
 }
 
@@ -39,6 +40,11 @@ function classOf(mnemonic) {
  * @throws Error for an instruction of no class that is known
  */
 export function countInstructions(disassembly, names) {
+  return new Map([...instructionsOf(disassembly, names)].map(([name, all]) => [name, summary(name, all)]));
+}
+
+/** The instructions of each kernel of a disassembly: mnemonic, address and, of a branch, where it goes. */
+export function instructionsOf(disassembly, names) {
   const counted = new Map();
   let current;
   for (const line of disassembly.split('\n')) {
@@ -54,7 +60,7 @@ export function countInstructions(disassembly, names) {
     const target = /<.+\+0x([0-9a-f]+)>/.exec(operands + line)?.[1];
     current.push({ mnemonic, address: Number.parseInt(address, 16), target });
   }
-  return new Map([...counted].map(([name, instructions]) => [name, summary(name, instructions)]));
+  return counted;
 }
 
 function summary(name, instructions) {

@@ -70,11 +70,36 @@ def build_kernarg(kmeta, grid, block, args, bufs, dyn_lds, kernarg_size):
   assert next(it, None) is None, "too many args"
   return ka, outs
 
+LINE = 128  # bytes
+
+class Census:
+  """What blocks execute: how often each instruction, by its offset in the kernel, and which lines of memory its accesses touch."""
+  def __init__(self, entry):
+    self.entry, self.executed, self.touched, self.bytes, self.blocks = entry, {}, {}, {}, []
+  def begin_block(self): self.blocks.append(set())
+  def record(self, pc, addresses, nbytes):
+    first = addresses // np.uint64(LINE); last = (addresses + np.uint64(nbytes - 1)) // np.uint64(LINE)
+    lines = set(first.tolist()) | set(last.tolist())
+    self.touched[pc] = self.touched.get(pc, 0) + len(lines)
+    self.bytes[pc] = self.bytes.get(pc, 0) + nbytes * len(addresses)
+    self.blocks[-1] |= lines
+  def summary(self):
+    at = lambda pc: str(pc - self.entry)
+    shared = set.intersection(*self.blocks) if len(self.blocks) > 1 else set()
+    return {
+      "executed": {at(pc): n for pc, n in sorted(self.executed.items())},
+      "lines": {at(pc): n for pc, n in sorted(self.touched.items())},
+      "bytes": {at(pc): n for pc, n in sorted(self.bytes.items())},
+      "blocks": [len(lines) for lines in self.blocks],
+      "shared": len(shared),
+    }
+
 last_stats = {}
-def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, max_inst=50_000_000, poison_lds=True, order="fwd", check_mem=True, memory=()):
+def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, max_inst=50_000_000, poison_lds=True, order="fwd", check_mem=True, memory=(), blocks=None, counts=False):
   """Returns the list of array args (in order) after the run. order: "fwd"/"rev"/int seed = order in which workgroups, and waves between
   barriers, are executed (waves run one after the other, so a missing __syncthreads shows up only when the order changes).
-  memory: (start, end, name) ranges of this process that arguments given as raw bytes may point into."""
+  memory: (start, end, name) ranges of this process that arguments given as raw bytes may point into. blocks: the (x, y, z) of those
+  that run, of the whole grid. counts: last_stats["census"] is a Census' summary."""
   co = path if isinstance(path, Hsaco) else Hsaco(path)
   grid, block = (tuple(grid)+(1,1))[:3], (tuple(block)+(1,1))[:3]
   km, kd = co.kernels[name], co.kd(name)
@@ -114,6 +139,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
   assert ldsb not in (None, 2**64-1)
   ranges = [(p_, p_+c.nbytes, f"array arg #{i}") for i, (b, p_, c) in enumerate(bufs)] + [(kptr, kptr+len(kbuf), "kernarg"), (co.base, co.base+len(co._map), "code object")] + list(memory)
   ranges += [(ctypes.addressof(pkt), ctypes.addressof(pkt)+64, "dispatch packet")] + ([(sptr, sptr+len(sbuf), "scratch")] if sbuf else [])
+  census = Census(kd["entry"]) if counts else None; hits = census.executed if counts else None
   prog, stats = {}, dict(inst=0, waves=0, handlers0=len(emu._canonical_runner_cache)); tc = 0.0
   def fetch(pc):
     nonlocal tc
@@ -129,7 +155,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
     bar = isinstance(inst, (emu.ir3.SOPP, emu.ir4.SOPP, emu.irc.SOPP)) and inst.op in emu._BARRIER_OPS or \
           isinstance(inst, emu.ir4.SOP1) and inst.op in emu._BARRIER_SOP1_OPS
     fx = rt.fxn; gl = list(prg.arg.globals)
-    if check_mem and (ck := _memcheck(pc, co.arch, wave, inst, emu, ranges, lambda p: f"{name}+{p-kd['entry']:#x}")):
+    if check_mem and (ck := _memcheck(pc, co.arch, wave, inst, emu, ranges, lambda p: f"{name}+{p-kd['entry']:#x}", census and census.record)):
       def fx(*b, _f=rt.fxn, _g=gl): ck(b[0], b[1]); _f(*[b[i] for i in _g])
       gl = [0, 1, 2, 3, 4, 5]
     e = prog[pc] = (fx, gl, bar, inst); return e
@@ -138,10 +164,11 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
   ctx = emu._MXCSRContext() if ftz else contextlib.nullcontext()
   with ctx, contextlib.closing(_Unmap(libc, ldsb, LDSB)):
     rnd = random.Random(order) if isinstance(order, int) else None
-    wgs = list(itertools.product(range(grid[2]), range(grid[1]), range(grid[0])))
+    wgs = list(itertools.product(range(grid[2]), range(grid[1]), range(grid[0]))) if blocks is None else [tuple(b)[::-1] for b in blocks]
     if order == "rev": wgs.reverse()
     elif rnd: rnd.shuffle(wgs)
     for gz, gy, gx in wgs:
+      if census: census.begin_block()
       libc.madvise(ldsb, LDSB, 4)                                       # MADV_DONTNEED: back to zero pages
       if poison_lds: ctypes.memset(ldsb, 0xFF, 65536)                   # NaN pattern: catches reads of uninitialised LDS
       waves = []
@@ -165,13 +192,14 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
               f = prog.get(pc) or fetch(pc); e = loc[pc] = (f[0], [cb[g] for g in f[1]], f[2], f[3])
             if trace: print(f"g{gx} w{w[4]} {pc-co.base:#x} {e[3]!r}")
             e[0](*e[1]); stats["inst"] += 1
+            if hits is not None: hits[pc] = hits.get(pc, 0) + 1
             if stats["inst"] > max_inst: raise BudgetSpent(f"more than {max_inst} wave-instructions")
             if e[2]: break
   for b, ptr, c in bufs:                                                # guard bytes untouched?
     a = ctypes.addressof(b); g = bytes(b)[ptr-a+c.nbytes:]
     if g.strip(b"\xa5"): raise MemoryError(f"{name} wrote past the end of a buffer of {c.nbytes} bytes")
   last_stats.clear(); last_stats.update(inst=stats["inst"], waves=stats["waves"], static_pcs=len(prog), compile_s=round(tc,3),
-    total_s=round(time.time()-t0,3), new_handlers=len(emu._canonical_runner_cache)-stats["handlers0"], ftz=ftz)
+    total_s=round(time.time()-t0,3), new_handlers=len(emu._canonical_runner_cache)-stats["handlers0"], ftz=ftz, census=census and census.summary())
   return [np.frombuffer(ctypes.string_at(ptr, int(np.prod(sh))*dt.itemsize), dtype=dt).reshape(sh).copy() for ptr, dt, sh in outs]
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@
                                     at that address, and arguments may point into it
 
 A request is a line of JSON, then the bytes of its buffers one after the other:
-    {"file", "kernel", "grid": [x, y, z], "block", "order", "budget", "arguments": [{"bytes": N} | {"hex": "..."}]}
+    {"file", "kernel", "grid": [x, y, z], "block", "order", "budget", "arguments": [{"bytes": N} | {"hex": "..."}],
+     "blocks": [[x, y, z], ...] those of the grid that run, absent: all, "counts": whether the answer has a census of them}
 The answer is a line of JSON, then the bytes that the buffers hold after the launch:
-    {"instructions"} | {"error", "too_long"}            no bytes follow an error
+    {"instructions", "census"} | {"error", "too_long"}  no bytes follow an error
 
 With ROCMFORGE_EMULATOR_TOTALS a file of that name tells, before each answer, what was run so far:
     {"instructions", "kernels": {NAME: {"sha256" of its code object, "launches", "instructions"}}}
@@ -73,11 +74,12 @@ def launch(request, objects, source, memory):
     objects[path] = Hsaco(path)
   try:
     buffers = runner.run_hsaco(objects[path], request["kernel"], request["grid"], [request["block"], 1, 1], arguments,
-                               order=request["order"], max_inst=request["budget"], memory=memory)
+                               order=request["order"], max_inst=request["budget"], memory=memory,
+                               blocks=request.get("blocks"), counts=request.get("counts", False))
   except Exception as error:
     too_long = isinstance(error, runner.BudgetSpent)
     return {"error": f"{type(error).__name__}: {error}", "too_long": too_long}, []
-  return {"instructions": runner.last_stats["inst"]}, buffers
+  return {"instructions": runner.last_stats["inst"], "census": runner.last_stats["census"]}, buffers
 
 
 class Totals:

@@ -1,0 +1,59 @@
+// A GPU that records what a model launches, and keeps what little a step writes: its tables. Weights are never brought and
+// read as zeros; how many instructions a kernel executes does not depend on them.
+import { ftruncateSync, openSync, writeSync } from 'node:fs';
+import { CountingDevice } from '../../dist/executor/counting-device.js';
+
+/** Where CountingDevice's addresses begin. */
+export const BASE = 2 ** 40;
+const MEMORY_BYTES = 2 ** 37;
+
+export class PlanDevice extends CountingDevice {
+  #plans = new Map();
+  #file;
+  #last;
+
+  /** @param file becomes the device's memory: a sparse file, byte i of which is at {@link BASE} + i */
+  constructor(file, wave) {
+    super(MEMORY_BYTES);
+    this.properties = { ...this.properties, wave };
+    this.#file = openSync(file, 'w+');
+    ftruncateSync(this.#file, MEMORY_BYTES);
+  }
+
+  get memoryBytes() {
+    return MEMORY_BYTES;
+  }
+
+  /** What the step that ran last launched: kernel, grid, argument words. */
+  get launched() {
+    return this.#last;
+  }
+
+  write(address, data) {
+    writeSync(this.#file, data, 0, data.length, address - BASE);
+  }
+
+  createPlan(launches, countSlots, captureFrom) {
+    const plan = super.createPlan(launches, countSlots, captureFrom);
+    this.#plans.set(plan, launches);
+    return plan;
+  }
+
+  async run({ plan, counts, input, deviceInput }) {
+    if (input.length > 0) this.write(deviceInput, input);
+    this.#last = this.#plans
+      .get(plan)
+      .filter(({ when }) => when === undefined || isWithin(counts[when.count], when))
+      .map(({ kernel, grid, arguments: words }) => ({ kernel, grid: grid.map((dim) => blocksOf(dim, counts)), words }))
+      .filter(({ grid }) => grid.every((blocks) => blocks > 0));
+    return 0;
+  }
+}
+
+const isWithin = (count, { atLeast, atMost }) => count >= atLeast && count <= atMost;
+
+function blocksOf(dim, counts) {
+  const value =
+    'first' in dim ? Math.max(0, Math.min(counts[dim.count] - dim.first, dim.most)) * dim.times : dim.constant;
+  return Math.ceil(value / dim.divisor);
+}
