@@ -3,9 +3,8 @@
 //   router_scores_normed   y[e] = sum_k weight[e][k] * norm(x)[k]: rms_norm and router_scores in one
 //   experts_swiglu         y[i][n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of the i-th expert that the row is
 //                          sent to: send_columns, linear_experts and swiglu_sent_columns in one
-//   experts_summed         y[n] += sum_i share[i] * (down of the i-th)[n] · x[i], and the sums of the squares of y,
-//   which
-//                          the row's norm begins with: linear_experts and combine_experts in one
+//   experts_summed         y[n] += sum_i share[i] * (down of the i-th)[n] · x[i], and the sums of the squares of y
+//                          with which the row's next norm begins: linear_experts and combine_experts in one
 #include "forge/linear_one.h"
 #include "forge/route_wave.h"
 #include "forge/swiglu.h"
