@@ -19,9 +19,9 @@ describe.each(Object.keys(CARDS))('a prediction for %s', (target) => {
   it('is the bandwidth of memory where nothing else takes time', () => {
     const { bound, by, memoryBytes } = predictLaunch(card, {
       ...{ blocks: 1000, wave, perBlock: none },
-      ...{ asked: 0, lines: 1010, shared: 10 },
+      ...{ asked: 0, lines: 2010, shared: 10 },
     });
-    expect([by, memoryBytes]).toEqual(['memory', 128 * (10 + 1000 * 1000)]);
+    expect([by, memoryBytes]).toEqual(['memory', 128 * (10 + 1000 * 2000)]);
     expect(bound).toBeCloseTo(memoryBytes / (card.memoryGBs * 1000), 9);
   });
 

@@ -8,6 +8,7 @@ export interface Card {
   readonly readShare: number;
   readonly latencyNs: number;
   readonly nodeUs: readonly number[];
+  readonly blockNs: number;
   readonly cycles: Readonly<Record<string, number>>;
 }
 export interface CountedLaunch {
