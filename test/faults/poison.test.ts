@@ -22,7 +22,8 @@ describe('a request that makes the executor fault', () => {
             server.client,
             request({
               tokens: [1, 290 - (i % 20), 3 + i, ...(i === 40 ? [POISON] : [])],
-              sampling: { temperature: 0.7, seed: BigInt(i) },
+              // Who drew the poison would fault with it, too, where it is computed anew.
+              sampling: { temperature: 0.7, seed: BigInt(i), logitBias: { [POISON]: -100 } },
               stop: { maxTokens: 20, ignoreEos: true },
             }),
           ).catch((error: ServiceError) => error);
