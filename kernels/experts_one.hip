@@ -280,16 +280,18 @@ KERNEL_OF(BLOCK, 2, router_scores_normed, const float* __restrict weight,  // [e
   }
 // Chunks that a wave multiplies while as many are on their way: of experts_swiglu so few that three blocks find room,
 // of experts_summed, of which a multiprocessor has one, as many as there is room for.
-#define EXPERTS_ONE(suffix, Format, type, batch, all) \
-  EXPERTS_SWIGLU(suffix, Format, type, batch)         \
+// `whole`: of which rows are whole multiples, in chunks a segment (experts-one.ts).
+#define EXPERTS_ONE(suffix, Format, type, whole, batch, all)                      \
+  static_assert(whole % batch == 0, "rows that are let in are of whole batches"); \
+  EXPERTS_SWIGLU(suffix, Format, type, batch)                                     \
   EXPERTS_SUMMED(suffix, Format, type, all)
 
-EXPERTS_ONE(f16, Floats<half_t>, half_t, 1, 3)
-EXPERTS_ONE(bf16, Floats<bfloat_t>, bfloat_t, 1, 3)
-EXPERTS_ONE(q2, Quant2, half_t, 2, 6)
-EXPERTS_ONE(q3, Quant3, half_t, 2, 6)
-EXPERTS_ONE(q4, Quant4, half_t, 2, 6)
-EXPERTS_ONE(q5, Quant5, half_t, 2, 6)
-EXPERTS_ONE(q6, Quant6, half_t, 2, 6)
-EXPERTS_ONE(q8, Quant8, half_t, 2, 6)
-EXPERTS_ONE(iq4, Levels4, half_t, 2, 6)
+EXPERTS_ONE(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH, 1, 3)
+EXPERTS_ONE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH, 1, 3)
+EXPERTS_ONE(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH, 2, 6)
+EXPERTS_ONE(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH, 2, 6)
+EXPERTS_ONE(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH, 2, 6)
+EXPERTS_ONE(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH, 2, 6)
+EXPERTS_ONE(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH, 2, 6)
+EXPERTS_ONE(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH, 2, 6)
+EXPERTS_ONE(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH, 2, 6)

@@ -5,12 +5,11 @@
 //   node tools/count-kernels.mjs --target gfx1100,gfx942 [--output DIR] [--write]
 //
 // Disassembler: $OBJDUMP, else llvm-objdump of the compiler's version.
-import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { countInstructions, countsTable, readCounts, worsened } from './kernel-counts.mjs';
+import { countInstructions, countsTable, disassemble, readCounts, worsened } from './kernel-counts.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const { values: options } = parseArgs({
@@ -24,17 +23,6 @@ const { values: options } = parseArgs({
 function fail(message) {
   console.error(`count-kernels: ${message}`);
   process.exit(1);
-}
-
-function disassemble(compiler, file) {
-  const version = /version (\d+)/.exec(compiler)?.[1];
-  const command = process.env.OBJDUMP ?? `llvm-objdump-${version}`;
-  const { status, stdout, stderr, error } = spawnSync(command, ['-d', '--no-show-raw-insn', file], {
-    encoding: 'utf8',
-    maxBuffer: 1 << 30,
-  });
-  if (error || status !== 0) fail(`${command} failed on ${file}: ${error?.message ?? stderr}`);
-  return stdout;
 }
 
 let isWorse = false;

@@ -1,5 +1,6 @@
 // What a kernel's machine code consists of: its instructions by class, all of them and those in loops. Counted, so that a
 // change that makes a kernel worse is seen without a card.
+import { spawnSync } from 'node:child_process';
 import { occupancy } from './kernel-limits.mjs';
 
 /** Classes of instructions, the first that matches. `v_dual_` is one instruction that does two things. */
@@ -25,6 +26,23 @@ export const CLASS_NAMES = CLASSES.map(([name]) => name);
 const TOLERATED = 1.05;
 /** Kernels of so few instructions in loops differ by more than that from one to the next. */
 const SLACK = 4;
+
+/**
+ * What $OBJDUMP, else llvm-objdump of the compiler's version, prints of a code object.
+ *
+ * @param compiler as a manifest names it
+ * @throws Error with its words
+ */
+export function disassemble(compiler, file) {
+  const version = /version (\d+)/.exec(compiler)?.[1];
+  const command = process.env.OBJDUMP ?? `llvm-objdump-${version}`;
+  const { status, stdout, stderr, error } = spawnSync(command, ['-d', '--no-show-raw-insn', file], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 30,
+  });
+  if (error || status !== 0) throw new Error(`${command} failed on ${file}: ${error?.message ?? stderr}`);
+  return stdout;
+}
 
 /** The class of an instruction; `other` where it is none that is known. */
 export function classOf(mnemonic) {

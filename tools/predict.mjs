@@ -7,7 +7,6 @@
 //
 // Weights are zeros: none is brought. Launches of a kernel with the same grid and numbers count once. Disassembler: as for
 // count-kernels.mjs.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -18,10 +17,10 @@ import { synth } from '../dist/cli/synth.js';
 import { StepDriver } from '../dist/cli/verify/step-driver.js';
 import { Device } from '../dist/executor/device/device.js';
 import { loadModel } from '../dist/executor/loaded-model.js';
-import { CLASS_NAMES, classOf, instructionsOf } from './kernel-counts.mjs';
+import { CLASS_NAMES, classOf, disassemble, instructionsOf } from './kernel-counts.mjs';
 import { describe, Emulator } from './predict/emulator.mjs';
 import { CARDS, predictLaunch, predictToken } from './predict/hardware.mjs';
-import { BASE, PlanDevice } from './predict/plan-device.mjs';
+import { PlanDevice } from './predict/plan-device.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const { values: options } = parseArgs({
@@ -34,6 +33,13 @@ const { values: options } = parseArgs({
     counts: { type: 'boolean', default: false },
   },
 });
+
+const card = CARDS[options.target];
+const position = Number(options.position);
+const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS) };
+if (!known.shape.includes(options.shape)) fail(`no shape "${options.shape}"; there are ${known.shape.join(', ')}`);
+if (card === undefined && !options.counts) fail(`no card of "${options.target}"; there are ${known.target.join(', ')}`);
+if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
 
 const folder = path.join(options.kernels, options.target);
 const manifest = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
@@ -51,7 +57,7 @@ async function predict() {
   const file = path.join(scratch, 'memory');
   const native = new PlanDevice(file, Object.values(described)[0].wave);
   const launches = await launchesOfOneRow(native, model);
-  const emulator = new Emulator(folder, described, { file, address: BASE, bytes: native.memoryBytes });
+  const emulator = new Emulator(folder, described, { file, ...native.memoryPlace });
   const classes = new Map();
   const rows = new Map();
   for (const launch of launches) {
@@ -77,7 +83,6 @@ function numbersOf({ kernel, words }) {
 /** What a step of one row launches. */
 async function launchesOfOneRow(native, model) {
   const device = new Device(native, 'hip', options.target);
-  const position = Number(options.position);
   const limits = { maxContext: position + 64, maxSequences: 1, maxStepTokens: 512, kvMemoryBytes: 0, fingerprint: '' };
   const loaded = await loadModel(device, { ...limits, path: model, kvCacheType: 'f16' }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);
@@ -94,7 +99,7 @@ async function launchesOfOneRow(native, model) {
 function byClass(kernel, { executed, lines, blocks }, known) {
   if (!known.has(kernel)) {
     const object = path.join(folder, described[kernel].file);
-    const all = instructionsOf(disassemble(object), Object.keys(described)).get(kernel);
+    const all = instructionsOf(disassemble(manifest.compiler, object), Object.keys(described)).get(kernel);
     const start = all[0].address;
     known.set(kernel, new Map(all.map(({ mnemonic, address }) => [address - start, classOf(mnemonic)])));
   }
@@ -109,15 +114,9 @@ function byClass(kernel, { executed, lines, blocks }, known) {
   return { perBlock, asked };
 }
 
-function disassemble(file) {
-  const version = /version (\d+)/.exec(manifest.compiler)?.[1];
-  const command = process.env.OBJDUMP ?? `llvm-objdump-${version}`;
-  const { status, stdout, stderr, error } = spawnSync(command, ['-d', '--no-show-raw-insn', file], {
-    encoding: 'utf8',
-    maxBuffer: 1 << 30,
-  });
-  if (error || status !== 0) throw new Error(`${command} failed on ${file}: ${error?.message ?? stderr}`);
-  return stdout;
+function fail(message) {
+  console.error(`predict: ${message}`);
+  process.exit(1);
 }
 
 function printCounts(rows) {
@@ -131,8 +130,6 @@ function printCounts(rows) {
 }
 
 function printPrediction(rows, wave) {
-  const card = CARDS[options.target];
-  if (card === undefined) throw new Error(`no card of ${options.target} is known: ${Object.keys(CARDS).join(', ')}`);
   const predictions = rows.map(({ kernel, grid, perBlock, asked, census, times }) => ({
     ...{ kernel, grid, times },
     ...predictLaunch(card, {
@@ -140,10 +137,10 @@ function printPrediction(rows, wave) {
       ...{ lines: linesOf(census), shared: census.shared },
     }),
   }));
-  printRow(['kernel', 'blocks', 'times', 'bound, µs', 'by', 'estimate, µs', 'memory, MB']);
+  printRow(['kernel', 'blocks', 'times', 'longest part, µs', 'by', 'estimate, µs', 'memory, MB']);
   printRow(Array(7).fill('---'));
-  for (const { kernel, grid, times, bound, by, estimate, memoryBytes } of predictions) {
-    const us = [bound.toFixed(2), by, estimate.toFixed(2)];
+  for (const { kernel, grid, times, longest, by, estimate, memoryBytes } of predictions) {
+    const us = [longest.toFixed(2), by, estimate.toFixed(2)];
     printRow([kernel, grid.join(' × '), times, ...us, (memoryBytes / 1e6).toFixed(2)]);
   }
   const bytes = predictions.reduce((sum, { times, memoryBytes }) => sum + times * memoryBytes, 0);

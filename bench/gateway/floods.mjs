@@ -214,7 +214,10 @@ if (process.argv[2] === '--flood') {
   });
   // The gateway, its executor and this client: all that is started from here but the floods.
   if (values.apart) execFileSync('taskset', ['-cp', '0', String(process.pid)]);
-  await measure({ ...values, names: values.only?.split(',') ?? Object.keys(FLOODS) });
+  const names = values.only?.split(',') ?? Object.keys(FLOODS);
+  const unknown = names.find((name) => !(name in FLOODS));
+  if (unknown !== undefined) throw new Error(`no flood "${unknown}"; there are ${Object.keys(FLOODS).join(', ')}`);
+  await measure({ ...values, names });
 }
 
 /** Times between events of streams that one reader has, one after the other. ms */

@@ -2,7 +2,8 @@ import type { NativeDevice, NativeLaunch, NativeStep } from './device/addon.js';
 import { argumentBytes } from './device/contract.js';
 import { allContracts } from './kernels/index.js';
 
-const BASE = 2 ** 40;
+/** Where its addresses begin. */
+export const COUNTED_BASE = 2 ** 40;
 /** Of drivers' allocations. */
 const ALIGNMENT = 256;
 
@@ -18,7 +19,7 @@ export class CountingDevice implements NativeDevice {
   private readonly sizes = new Map<number, number>();
   private readonly plans = new Set<number>();
   private readonly captured = new Set<string>();
-  private nextAddress = BASE;
+  private nextAddress = COUNTED_BASE;
   private nextPlan = 0;
   private instantiated = 0;
   private usedBytes = 0;

@@ -80,7 +80,8 @@ it.each([
   // Of a context of one split, which is not folded.
   ['llama', 'Q8_0', HOPPER, 6, 1024, 1],
   ['qwen3', 'F16', HOPPER, 6, 1024, 1],
-  // With experts: the choice, gate and up, down.
+  // With experts: scores, gate and up, down.
+  ['qwen3moe', 'F16', HOPPER, 8, 1024],
   ['qwen3moe', 'F16', HOPPER, 7, 1024, 1],
   // Of rows that are not of whole batches.
   ['llama', 'Q8_0', HOPPER, 10],

@@ -12,6 +12,23 @@ class PlannedDevice extends FakeNativeDevice {
   override readonly properties = { description: 'no device', wave: 32, block: 256 };
 }
 
+// They read what the launch before waited for before they wait themselves.
+it('launches experts of one row one directly behind the other', async () => {
+  const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'experts.gguf');
+  const experts = { count: 8, used: 4, ffn: 256 };
+  const shape = { ...SHAPES.tiny!, architecture: 'llama', hidden: 1024, heads: 8, headDim: 128, experts } as const;
+  synth({ shape, type: 'Q8_0', output });
+  const limits = { maxContext: 64, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
+  const device = new Device(new PlannedDevice(2 ** 40), 'cuda', 'sm_90');
+  const model = await loadModel(device, { ...limits, path: output, kvCacheType: 'f16' }, () => undefined);
+  const { kernels } = model.forward;
+  const starts = kernels.flatMap((kernel, i) => (kernel === 'router_scores_normed' ? [i] : []));
+  expect(starts.length).toBe(model.forward.model.layers);
+  for (const i of starts) expect(kernels.slice(i + 1, i + 3)).toEqual(['experts_swiglu_q8', 'experts_summed_q8']);
+  expect(kernels.filter((kernel) => /^experts_s/.test(kernel)).length).toBe(2 * starts.length);
+  model.release();
+});
+
 // Of a step of one row, launches that multiply experts: gate and up are one, down is another.
 it.each([
   ['a GPU', 'hip', 'double', /^matmul_packed_experts_/],

@@ -17,28 +17,28 @@ describe.each(Object.keys(CARDS))('a prediction for %s', (target) => {
   const wave = target.startsWith('gfx9') ? 64 : 32;
 
   it('is the bandwidth of memory where nothing else takes time', () => {
-    const { bound, by, memoryBytes } = predictLaunch(card, {
+    const { longest, by, memoryBytes } = predictLaunch(card, {
       ...{ blocks: 1000, wave, perBlock: none },
       ...{ asked: 0, lines: 2010, shared: 10 },
     });
     expect([by, memoryBytes]).toEqual(['memory', 128 * (10 + 1000 * 2000)]);
-    expect(bound).toBeCloseTo(memoryBytes / (card.memoryGBs * 1000), 9);
+    expect(longest).toBeCloseTo(memoryBytes / (card.memoryGBs * 1000), 9);
   });
 
   it('counts the turns that the fullest unit takes where memory is not asked', () => {
     const launch = { blocks: card.units + 1, wave, asked: 0, lines: 0, shared: 0 };
-    const { bound, by } = predictLaunch(card, { ...launch, perBlock: { ...none, vector: 4000, matrix: 40 } });
+    const { longest, by } = predictLaunch(card, { ...launch, perBlock: { ...none, vector: 4000, matrix: 40 } });
     const cycles = (4000 * card.cycles.vector! + 40 * card.cycles.matrix!) / 4;
     expect(by).toBe('vector');
-    expect(bound).toBeCloseTo((2 * cycles) / (card.clockGhz * 1000), 9);
+    expect(longest).toBeCloseTo((2 * cycles) / (card.clockGhz * 1000), 9);
   });
 
-  it('is never below its bound, and never less for more', () => {
+  it('is never below its longest part, and never less for more', () => {
     fc.assert(
       fc.property(counted, fc.constantFrom(...CLASS_NAMES), (launch, name) => {
         const less = predictLaunch(card, { ...launch, wave });
         const more = { ...launch.perBlock, [name]: launch.perBlock[name]! + 1000 };
-        expect(less.estimate).toBeGreaterThan(less.bound);
+        expect(less.estimate).toBeGreaterThan(less.longest);
         expect(predictLaunch(card, { ...launch, wave, perBlock: more }).estimate).toBeGreaterThanOrEqual(less.estimate);
       }),
     );

@@ -22,7 +22,7 @@ export interface CountedLaunch {
   readonly shared: number;
 }
 export interface Prediction {
-  readonly bound: number;
+  readonly longest: number;
   readonly by: string;
   readonly memoryBytes: number;
   readonly parts: Readonly<Record<string, number>>;

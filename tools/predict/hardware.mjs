@@ -42,8 +42,9 @@ const WAITS = 2;
 /**
  * @param launch blocks, wave (lanes), perBlock (wave-instructions by class), asked (lines that a block asks for), lines and
  *   shared (different ones of a block, and of them those that all blocks touch)
- * @returns microseconds on the device, without the node: `bound`, which nothing goes below, and `estimate`; what bounds it,
- *   and the bytes of memory that it reads
+ * @returns microseconds on the device, without the node: `longest` of its parts at peak rates (of LDS as if every lane moved
+ *   16 bytes, of the cache as if nothing that a block asks for again were nearer), which part that is, and `estimate`; and the
+ *   bytes of memory that it reads
  */
 export function predictLaunch(card, { blocks, wave, perBlock, asked, lines, shared }) {
   const { cycles, units, clockGhz } = card;
@@ -64,10 +65,10 @@ export function predictLaunch(card, { blocks, wave, perBlock, asked, lines, shar
     cache: (LINE * asked * blocks) / (card.l2GBs * 1000),
     sending: (blocks * card.blockNs) / 1000,
   };
-  const bound = Math.max(...Object.values(parts));
-  const by = Object.keys(parts).find((name) => parts[name] === bound);
+  const longest = Math.max(...Object.values(parts));
+  const by = Object.keys(parts).find((name) => parts[name] === longest);
   const slowest = Math.max(...Object.values({ ...parts, memory: parts.memory / card.readShare }));
-  return { bound, by, memoryBytes, parts, estimate: (WAITS * card.latencyNs) / 1000 + slowest };
+  return { longest, by, memoryBytes, parts, estimate: (WAITS * card.latencyNs) / 1000 + slowest };
 }
 
 /** Microseconds of a token: launches one after the other, each a node of the graph. */

@@ -1,10 +1,8 @@
 // A GPU that records what a model launches, and keeps what little a step writes: its tables. Weights are never brought and
 // read as zeros; how many instructions a kernel executes does not depend on them.
 import { ftruncateSync, openSync, writeSync } from 'node:fs';
-import { CountingDevice } from '../../dist/executor/counting-device.js';
+import { COUNTED_BASE, CountingDevice } from '../../dist/executor/counting-device.js';
 
-/** Where CountingDevice's addresses begin. */
-export const BASE = 2 ** 40;
 const MEMORY_BYTES = 2 ** 37;
 
 export class PlanDevice extends CountingDevice {
@@ -12,7 +10,7 @@ export class PlanDevice extends CountingDevice {
   #file;
   #last;
 
-  /** @param file becomes the device's memory: a sparse file, byte i of which is at {@link BASE} + i */
+  /** @param file becomes the device's memory: a sparse file, byte i of which is at COUNTED_BASE + i */
   constructor(file, wave) {
     super(MEMORY_BYTES);
     this.properties = { ...this.properties, wave };
@@ -20,8 +18,9 @@ export class PlanDevice extends CountingDevice {
     ftruncateSync(this.#file, MEMORY_BYTES);
   }
 
-  get memoryBytes() {
-    return MEMORY_BYTES;
+  /** Where the file's bytes are in the addresses of launches. */
+  get memoryPlace() {
+    return { address: COUNTED_BASE, bytes: MEMORY_BYTES };
   }
 
   /** What the step that ran last launched: kernel, grid, argument words. */
@@ -30,7 +29,7 @@ export class PlanDevice extends CountingDevice {
   }
 
   write(address, data) {
-    writeSync(this.#file, data, 0, data.length, address - BASE);
+    writeSync(this.#file, data, 0, data.length, address - COUNTED_BASE);
   }
 
   createPlan(launches, countSlots, captureFrom) {

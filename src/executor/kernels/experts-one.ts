@@ -10,11 +10,9 @@ import {
   fragmentInput,
   fragmentWeight,
 } from './fragments.js';
-import { fitsRow, LINEAR_ONE_BATCH, LINEAR_ONE_CHUNKS, LINEAR_SEGMENTS } from './linear-one.js';
+import { fitsRow, LINEAR_ONE_BATCH, LINEAR_ONE_CHUNKS, LINEAR_ONE_ROWS, LINEAR_SEGMENTS } from './linear-one.js';
 import { ORDER } from './reduction-order.js';
 
-/** Rows of each matrix that a block has. */
-const ROWS = 16;
 /** Experts that a block scores, the most elements of a row that it has room for, and the most experts to choose of. */
 export const ROUTER_ROWS = 4;
 export const ROUTER_MOST_HIDDEN = 8192;
@@ -92,7 +90,7 @@ export const expertsSwiglu = (format: FragmentFormat) =>
       f32('eps'),
       f32('scale'),
     ],
-    grid: [{ of: 'ffn', per: ROWS }, { of: 'used' }],
+    grid: [{ of: 'ffn', per: LINEAR_ONE_ROWS }, { of: 'used' }],
     multiples: [
       ['hidden', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
@@ -120,7 +118,7 @@ export const expertsSummed = (format: FragmentFormat) =>
       ...choice,
       f32('scale'),
     ],
-    grid: [{ of: 'out', per: ROWS }],
+    grid: [{ of: 'out', per: LINEAR_ONE_ROWS }],
     multiples: [['in', `${FRAGMENT_CHUNK}`]],
     order: `${ORDER.halves}; over experts in rising order of ids`,
     tolerance: exact('the very bits of route_experts, linear_experts and combine_experts, and of the sums of rms_norm'),

@@ -23,7 +23,7 @@ import {
 import { ORDER } from './reduction-order.js';
 
 /** Rows of the weight that a block has at a time. */
-const ROWS = 16;
+export const LINEAR_ONE_ROWS = 16;
 
 /**
  * Blocks that share a product of one row: two for each multiprocessor of an H200. The LDS that they ask for beside their own
@@ -58,7 +58,7 @@ const shared = (format: FragmentFormat) => ({
   source: 'linear_one.hip',
   on: 'hopper' as const,
   dynamicSharedBytes: LINEAR_ONE_LDS,
-  grid: [{ of: 'out', per: ROWS, most: LINEAR_ONE_BLOCKS }],
+  grid: [{ of: 'out', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
   multiples: [['in', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`]] as const,
   order: ORDER.halves,
 });
@@ -112,7 +112,7 @@ export const linearNormed = (format: FragmentFormat) =>
  * than a launch.
  */
 export function canShareSwiglu(ffn: number): boolean {
-  const groups = ffn / ROWS;
+  const groups = ffn / LINEAR_ONE_ROWS;
   return (
     ffn % FRAGMENT_TILE_ROWS === 0 &&
     2 * Math.ceil(groups / LINEAR_ONE_BLOCKS) <= Math.ceil((2 * groups) / LINEAR_ONE_BLOCKS)
@@ -139,7 +139,7 @@ export const linearSwiglu = (format: FragmentFormat) =>
       i32('y_rows'),
       f32('eps'),
     ],
-    grid: [{ of: 'ffn', per: ROWS, most: LINEAR_ONE_BLOCKS }],
+    grid: [{ of: 'ffn', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
     multiples: [
       ['hidden', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
