@@ -31,6 +31,7 @@ const streams = Number(values.streams);
 /** Words and numbers; hardly ever an end. */
 const GRAMMAR = 'root ::= "~" | (word | number) " " root\nword ::= [a-z]{1,9}\nnumber ::= [0-9]{1,7}\n';
 const constraint = { kind: { $case: 'grammar', value: GRAMMAR } };
+const COUNTS = ['spec_decode_num_draft_tokens_total', 'spec_decode_num_accepted_tokens_total', 'late_masks_total'];
 let servers = 0;
 
 async function serve(options) {
@@ -129,7 +130,11 @@ async function inTurn(pairs) {
     const at = (share) => sorted[Math.floor(share * (sorted.length - 1))].toFixed(3);
     process.stdout.write(`${name}: quartiles ${at(0.25)} / ${at(0.5)} / ${at(0.75)} of ${sorted.length}\n`);
   }
-  for (const { stop } of Object.values(gateways)) await stop();
+  for (const [name, { counter, stop }] of Object.entries(gateways)) {
+    const [guesses, right, late] = await Promise.all(COUNTS.map(counter));
+    process.stdout.write(`${name}: ${guesses} guesses, ${right} right, ${late} late masks\n`);
+    await stop();
+  }
 }
 
 if (Number(values.pairs) > 0) {
@@ -163,8 +168,7 @@ for (const [name, options] of Object.entries(RUNS)) {
       await rate(client, streams, constrained),
       await rate(client, 2 * streams, (i) => (i % 2 === 0 ? drawn(i) : constrained(i))),
     ];
-    const counts = ['spec_decode_num_draft_tokens_total', 'spec_decode_num_accepted_tokens_total', 'late_masks_total'];
-    const cells = [name, told, ...rates, ...(await Promise.all(counts.map(counter)))];
+    const cells = [name, told, ...rates, ...(await Promise.all(COUNTS.map(counter)))];
     process.stdout.write(`| ${cells.join(' | ')} |\n`);
   }
   await stop();

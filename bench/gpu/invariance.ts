@@ -6,11 +6,14 @@
 //   npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .
 //   node build/bench/bench/gpu/invariance.js [--device cuda] [--types F16,Q4_K_M] [--prompt 2048] [--widths 896:2048]
 //       [--rows 1,64,65]
+//
+// With experts, `--widths HIDDEN:FFN:EXPERTS:USED`: 2048:768:128:8,1024:512:60:4,2048:256:200:12.
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { type Slice, StepDriver } from '../../src/cli/verify/step-driver.js';
@@ -77,14 +80,18 @@ const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-invariance-'));
 console.log(device.description);
 try {
   for (const widths of options.widths.split(',')) {
-    const [hidden, ffn] = widths.split(':').map(Number) as [number, number];
+    const [hidden, ffn, count, used] = widths.split(':').map(Number) as [number, number, number?, number?];
     const headDim = hidden < 2048 ? 64 : 128;
     const shape = { architecture: 'llama', preTokenizer: 'llama-bpe', layers: 1, hidden, ffn, headDim } as const;
     const heads = hidden / headDim;
     const rest = { heads, kvHeads: heads % 4 === 0 ? heads / 4 : 2, vocabulary: 512, context: 4096, ropeBase: 10_000 };
+    const experts =
+      count === undefined || used === undefined
+        ? {}
+        : { architecture: 'qwen3moe', parts: { headNorms: 'head' }, experts: { count, used, ffn } };
     for (const type of options.types.split(',')) {
       const file = path.join(folder, 'model.gguf');
-      synth({ shape: { ...shape, ...rest, tied: false }, type, output: file });
+      synth({ shape: { ...shape, ...rest, ...experts, tied: false } as ModelShape, type, output: file });
       const maxContext = Math.ceil(Math.max(PROMPT + 1, MOST_ROWS) / 16) * 16;
       const limits = { maxContext, maxSequences: MOST_ROWS, maxStepTokens: Math.max(PROMPT, MOST_ROWS) };
       const asked = { path: file, kvCacheType: 'f16', fingerprint: '', kvMemoryBytes: 0, ...limits } as const;

@@ -43,6 +43,8 @@ export class FakeExecutor {
   claims: Partial<LoadedModel> = {};
   /** What is sent for an answer: it alone, unless a test wants something else. */
   rewrite: (response: ExecuteResponse) => readonly ExecuteResponse[] = (response) => [response];
+  /** Hears of each frame. */
+  heard: (frame: ExecuteRequest) => void = () => undefined;
   private readonly server = new Server(SERVER_OPTIONS);
   private listener: GrpcListener | undefined;
   private readonly clock = new StepClock();
@@ -129,6 +131,7 @@ export class FakeExecutor {
     this.current = call;
     let before: Promise<unknown> = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
+      this.heard(step);
       if (step.slotMasks.length > 0) {
         device.learn(step.masks);
         const came = this.came.get(step.stepId) ?? new Map<number, number>();
@@ -146,7 +149,8 @@ export class FakeExecutor {
           if (this.failure !== undefined || this.current !== call || call.cancelled) return;
           try {
             if (step.epoch !== this.epoch) throw new Error(`a step of epoch ${step.epoch}`);
-            for (const response of this.rewrite(device.run(step, came))) call.write(response);
+            const answer = { ...device.run(step, came), deviceUs: 1000 * this.options.stepMs };
+            for (const response of this.rewrite(answer)) call.write(response);
           } catch (error) {
             this.failure = error as Error;
             call.emit('error', { code: 13, details: (error as Error).message });

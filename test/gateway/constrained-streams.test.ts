@@ -28,3 +28,26 @@ it('constrained streams are the same alone, together and beside free ones, whate
   for (const [i, [constrained]] of both.entries()) expect(constrained.tokenIds).toEqual(alone[i]?.tokenIds);
   expect(server.executor.failure).toBeUndefined();
 });
+
+it.each([
+  [20, 'with'],
+  [2, 'before'],
+])('steps of %i ms: the next is sent %s the masks that the one under way waits for', async (stepMs, when) => {
+  const slow = await startFakeGateway({ stepMs, maxSequences: 4, lateMs: stepMs });
+  try {
+    const heard: string[] = [];
+    slow.executor.heard = ({ stepId, slotMasks }) => heard.push(`${slotMasks.length > 0 ? 'masks' : 'step'} ${stepId}`);
+    for (const i of PROMPTS.keys()) await generate(slow.client, message(i, true));
+    const places = heard.flatMap((frame, at) => {
+      const [, step] = /^masks (\d+)/.exec(frame) ?? [];
+      const next = heard.indexOf(`step ${Number(step) + 1}`);
+      return step === undefined || next < 0 ? [] : [next > at];
+    });
+    expect(places.length).toBeGreaterThan(20);
+    const after = places.filter((isAfter) => isAfter).length / places.length;
+    if (when === 'with') expect(after).toBeGreaterThan(0.8);
+    else expect(after).toBeLessThan(0.2);
+  } finally {
+    await slow.stop();
+  }
+});

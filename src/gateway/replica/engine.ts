@@ -22,6 +22,9 @@ import { Scheduler, type SchedulerOptions } from './scheduler/scheduler.js';
 import { type PlannedSlice, type StepResult, sampledSlices } from './scheduler/step-plan.js';
 
 const PAUSE_LIMIT_MS = 30_000;
+/** How long the next step waits for masks of the one under way, and how long a step must take for that not to matter. */
+const MASKS_MS = 2;
+const LONG_STEP_US = 8000;
 
 /**
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
@@ -33,6 +36,8 @@ export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
   private masking: Masking | undefined;
+  /** The next step waits for masks. */
+  private waiting: NodeJS.Timeout | undefined;
   private readonly generations = new Map<Sequence, Generation>();
   /** Sequences that came before the first executor had told what it can hold. */
   private readonly early = new PeerQueue();
@@ -270,7 +275,19 @@ export class Engine implements Backend {
     else this.early.remove(sequence);
   }
 
+  /**
+   * Whether the next step is sent a little later, with the masks that the one under way waits for: each message holds up
+   * the host device, whose threads have all processors. The step under way must be known to take longer than that.
+   */
+  private mayWait(completed: readonly PlannedSlice[], scheduler: Scheduler, deviceUs: number): boolean {
+    const { oldestStep } = scheduler;
+    if (deviceUs < LONG_STEP_US || oldestStep === undefined || !this.masking?.isAwaited) return false;
+    return rowsOf(oldestStep.slices) >= rowsOf(completed);
+  }
+
   private pump(): void {
+    clearTimeout(this.waiting);
+    this.waiting = undefined;
     const { session, scheduler, masking } = this;
     if (!session || !scheduler || !masking) return;
     // While a guilty request is searched, one step at a time: a fault then points at the step that was under way.
@@ -319,7 +336,9 @@ export class Engine implements Backend {
     }
     if (this.options.checkEveryStep) scheduler.check();
     else if (scheduler.stepsInFlight === 0 && scheduler.runningCount === 0) this.checkIdle(scheduler);
-    this.pump();
+    if (this.mayWait(slices, scheduler, response.deviceUs)) {
+      this.waiting = setTimeout(() => this.pump(), MASKS_MS);
+    } else this.pump();
   }
 
   private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {
@@ -338,7 +357,10 @@ export class Engine implements Backend {
       this.pump();
       return;
     }
-    if (this.masking?.ready(sequence, mask)) return;
+    if (this.masking?.ready(sequence, mask)) {
+      if (this.waiting !== undefined && !this.masking.isAwaited) this.pump();
+      return;
+    }
     sequence.makeUp();
     this.pump();
   }
@@ -367,3 +389,5 @@ export class Engine implements Backend {
     }
   }
 }
+
+const rowsOf = (slices: readonly PlannedSlice[]): number => slices.reduce((sum, { count }) => sum + count, 0);

@@ -64,6 +64,11 @@ export class Masking {
     return { masks, slices: told, guesses };
   }
 
+  /** Whether a step under way waits for masks. */
+  get isAwaited(): boolean {
+    return this.steps.some(({ pending }) => pending.size > 0);
+  }
+
   /** A sequence's next mask is known. @returns whether a step under way waits for it */
   ready(sequence: Sequence, mask: TokenMask): boolean {
     const step = this.steps.find(({ pending }) => pending.has(sequence));
