@@ -123,7 +123,7 @@ describe('two replicas', () => {
     try {
       const message = request({
         text: 'the fox',
-        sampling: { temperature: 0 },
+        sampling: { temperature: 0.8, seed: 4n },
         stop: { maxTokens: 200, ignoreEos: true },
       });
       const undisturbed = await generate(server.client, message);
