@@ -4,6 +4,7 @@
       "target_name": "rocmforge",
       "sources": [
         "native/addon.cc",
+        "native/device_link.cc",
         "native/device_object.cc",
         "native/device_thread.cc",
         "native/driver.cc",

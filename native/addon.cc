@@ -34,6 +34,8 @@ void stamp_phase(const Napi::CallbackInfo& info) {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
+  // Devices make links.
+  env.SetInstanceData(new rocmforge::AddonData{Napi::Persistent(rocmforge::LinkObject::define(env))});
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
   exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
   exports.Set("nvmlStats", Napi::Function::New<rocmforge::nvml_stats>(env));

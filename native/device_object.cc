@@ -32,7 +32,10 @@ struct Step {
   explicit Step(Napi::Env env) : deferred(Napi::Promise::Deferred::New(env)) {}
 
   StepWork work;
+  // Whether this is the first of the devices that the step goes through, and whether it is the last one.
+  bool begins = true, ends = true;
   Napi::Reference<Napi::Uint8Array> input, output;
+  Napi::ObjectReference receives, sends;
   Napi::Promise::Deferred deferred;
   double device_us = 0;
   std::unique_ptr<DeviceError> error;
@@ -65,6 +68,22 @@ std::vector<int> numbers(const Napi::Value& value) {
   return result;
 }
 
+// What crosses to or from another device, and the link's object, which must not go before the step has.
+Transfer transfer(const Napi::Value& value, Napi::ObjectReference* kept) {
+  Transfer result;
+  if (!value.IsObject()) return result;
+  const Napi::Object source = value.As<Napi::Object>();
+  const Napi::Object link = source.Get("link").As<Napi::Object>();
+  result.link = &Napi::ObjectWrap<LinkObject>::Unwrap(link)->link(value.Env());
+  result.address = pointer(source.Get("address"));
+  result.bytes = static_cast<size_t>(source.Get("bytes").As<Napi::Number>().DoubleValue());
+  if (source.Has("message")) {
+    result.message = static_cast<uint64_t>(source.Get("message").As<Napi::Number>().DoubleValue());
+  }
+  *kept = Napi::Persistent(link);
+  return result;
+}
+
 std::unique_ptr<Device> open_gpu(const Napi::Object& options) {
   std::map<std::string, KernelEntry> kernels;
   const Napi::Array entries = options.Get("kernels").As<Napi::Array>();
@@ -94,7 +113,8 @@ Napi::Function DeviceObject::define(Napi::Env env) {
        InstanceMethod<&DeviceObject::run>("run"), InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
        InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
        InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
-       InstanceMethod<&DeviceObject::copies>("copies")});
+       InstanceMethod<&DeviceObject::copies>("copies"),
+       InstanceMethod<&DeviceObject::can_reach>("canReach"), InstanceMethod<&DeviceObject::link_to>("linkTo")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -114,6 +134,10 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
       throw to_javascript(info.Env(), error);
     }
     device_ = std::move(device);
+  }
+  if (options.Has("number")) {
+    device_->number = options.Get("number").As<Napi::Number>();
+    label_ = "device " + std::to_string(device_->number) + ": ";
   }
   // When the environment ends it closes the function itself, perhaps before this object: releasing it again would
   // abort.
@@ -304,6 +328,10 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   step->work.input_bytes = input.ByteLength();
   step->work.output = output.Data();
   step->work.output_bytes = output.ByteLength();
+  step->work.receives = transfer(job.Get("receives"), &step->receives);
+  step->work.sends = transfer(job.Get("sends"), &step->sends);
+  if (job.Has("begins")) step->begins = job.Get("begins").ToBoolean();
+  if (job.Has("ends")) step->ends = job.Get("ends").ToBoolean();
   step->input = Napi::Persistent(input);
   step->output = Napi::Persistent(output);
   const Napi::Promise promise = step->deferred.Promise();
@@ -312,13 +340,16 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   if (in_flight_++ == 0) completed_.Ref(env);
   // One thread queues steps on the device and another waits for them: the next is queued while one runs.
   thread_->enqueue([this, step] {
-    if (step->work.step != 0) FaultRecord::instance().step_begun(step->work.step);
+    if (step->work.step != 0 && step->begins) FaultRecord::instance().step_begun(step->work.step);
+    if (step->work.step != 0 && !step->begins) FaultRecord::instance().step_joined(step->work.step);
     step->attempt([&] { device_->begin_step(step->work); });
+    if (step->error) step->work.give_up();
     completion_->enqueue([this, step] {
       step->attempt([&] { step->device_us = device_->finish_step(step->work); });
       if (step->error) {
+        step->error = std::make_unique<DeviceError>(label_ + step->error->what(), step->error->sticky);
         FaultRecord::instance().error(step->error->what(), step->error->sticky);
-      } else if (step->work.step != 0) {
+      } else if (step->work.step != 0 && step->ends) {
         FaultRecord::instance().step_finished(step->work.step);
       }
       completed_.BlockingCall(step, [this](Napi::Env settle_env, Napi::Function, Step* done) {
@@ -332,6 +363,17 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   return promise;
 }
 
+Napi::Value DeviceObject::can_reach(const Napi::CallbackInfo& info) {
+  Device& other = Unwrap(info[0].As<Napi::Object>())->device();
+  bool can = false;
+  on_device(info.Env(), [&] { can = device_->can_reach(other); });
+  return Napi::Boolean::New(info.Env(), can);
+}
+
+Napi::Value DeviceObject::link_to(const Napi::CallbackInfo& info) {
+  return info.Env().GetInstanceData<AddonData>()->link.New({info.This(), info[0], info[1]});
+}
+
 Napi::Value DeviceObject::time_launches(const Napi::CallbackInfo& info) {
   const Napi::Int32Array counts = info[1].As<Napi::Int32Array>();
   const LaunchPlan& plan = plan_for(info.Env(), info[0].As<Napi::Number>(), counts);
@@ -342,5 +384,37 @@ Napi::Value DeviceObject::time_launches(const Napi::CallbackInfo& info) {
   std::copy(times.begin(), times.end(), result.Data());
   return result;
 }
+
+Napi::Function LinkObject::define(Napi::Env env) {
+  return DefineClass(env, "Link", {InstanceMethod<&LinkObject::close>("close")});
+}
+
+LinkObject::LinkObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<LinkObject>(info) {
+  const Napi::Object from = info[0].As<Napi::Object>(), to = info[1].As<Napi::Object>();
+  const Napi::Object options = info[2].As<Napi::Object>();
+  const Napi::Array addresses = options.Get("memory").As<Napi::Array>();
+  const auto bytes = static_cast<size_t>(options.Get("bytes").As<Napi::Number>().DoubleValue());
+  const bool in_turn = options.Get("inTurn").ToBoolean();
+  std::vector<void*> memory;
+  for (uint32_t i = 0; i < addresses.Length(); i++) memory.push_back(pointer(addresses.Get(i)));
+  DeviceObject* sender = Napi::ObjectWrap<DeviceObject>::Unwrap(from);
+  Device& receiver = Napi::ObjectWrap<DeviceObject>::Unwrap(to)->device();
+  sender->on_device(info.Env(), [&] {
+    std::vector<std::unique_ptr<Passage>> passages;
+    for (void* address : memory) passages.push_back(sender->device().passage_to(receiver, address, bytes));
+    link_ = std::make_unique<DeviceLink>(std::move(passages), in_turn);
+  });
+  from_ = Napi::Persistent(from);
+  to_ = Napi::Persistent(to);
+}
+
+LinkObject::~LinkObject() = default;
+
+DeviceLink& LinkObject::link(Napi::Env env) {
+  if (!link_) throw Napi::Error::New(env, "the link is closed");
+  return *link_;
+}
+
+void LinkObject::close(const Napi::CallbackInfo&) { link_.reset(); }
 
 }  // namespace rocmforge

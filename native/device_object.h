@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "device.h"
+#include "device_link.h"
 #include "device_thread.h"
 #include "launch_plan.h"
 
@@ -17,6 +18,11 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   static Napi::Function define(Napi::Env env);
   explicit DeviceObject(const Napi::CallbackInfo& info);
   ~DeviceObject() override;
+
+  // Runs on the device thread and turns a DeviceError into a JavaScript one.
+  template <class Job>
+  void on_device(Napi::Env env, Job job);
+  Device& device() { return *device_; }
 
  private:
   Napi::Value properties(const Napi::CallbackInfo& info);
@@ -34,14 +40,14 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   void release_plan(const Napi::CallbackInfo& info);
   Napi::Value graphs(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
+  Napi::Value can_reach(const Napi::CallbackInfo& info);
+  Napi::Value link_to(const Napi::CallbackInfo& info);
 
-  // Runs on the device thread and turns a DeviceError into a JavaScript one.
-  template <class Job>
-  void on_device(Napi::Env env, Job job);
   // The plan of that number. Throws a JavaScript RangeError when there is none, or when it takes other counts.
   LaunchPlan& plan_for(Napi::Env env, uint32_t number, const Napi::Int32Array& counts);
 
   std::unique_ptr<Device> device_;
+  std::string label_;  // of its errors, where the process has several devices
   std::map<uint32_t, std::unique_ptr<LaunchPlan>> plans_;
   uint32_t next_plan_ = 0;
   Napi::ThreadSafeFunction completed_;
@@ -49,6 +55,29 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone
   // Last, so that they end before what their jobs use: one queues steps on the device, the other waits for them.
   std::unique_ptr<DeviceThread> completion_, thread_;
+};
+
+// What the addon keeps of one JavaScript environment.
+struct AddonData {
+  Napi::FunctionReference link;
+};
+
+// The JavaScript face of a DeviceLink: see NativeLink in src/executor/device/addon.ts.
+class LinkObject : public Napi::ObjectWrap<LinkObject> {
+ public:
+  static Napi::Function define(Napi::Env env);
+  explicit LinkObject(const Napi::CallbackInfo& info);
+  ~LinkObject() override;
+
+  // Throws a JavaScript error once it is closed.
+  DeviceLink& link(Napi::Env env);
+
+ private:
+  void close(const Napi::CallbackInfo& info);
+
+  // They outlive what lies between them.
+  Napi::ObjectReference from_, to_;
+  std::unique_ptr<DeviceLink> link_;
 };
 
 }  // namespace rocmforge

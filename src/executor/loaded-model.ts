@@ -3,9 +3,11 @@ import { ModelFiles } from '../shared/gguf/model-files.js';
 import type { GgufModel } from '../shared/gguf/reader.js';
 import { readServableModel, type ServableModel } from '../shared/gguf/servable-model.js';
 import { BlockBudget } from './block-budget.js';
-import { type Device, DeviceScope } from './device/device.js';
+import type { NativeLink } from './device/addon.js';
+import { Device, type DeviceBuffer, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
+import type { AttentionSplits, RopeTables } from './layers/paged-attention.js';
 import type { PlanParts } from './layers/recorded-model.js';
 import { stateBytes } from './layers/recurrent-layers.js';
 import { uploadRopes } from './layers/rope.js';
@@ -23,11 +25,14 @@ import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import { nullStates, stateCopies } from './model/slot-layout.js';
+import { attentionLayers, cutGraph, stageTensors } from './model/stages.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES } from './model/step-counts.js';
-import { kvLayers, type ModelGraph, valuesOf } from './model/values.js';
+import { parameterCount, tensorBytes } from './model/tensors.js';
+import { type Attention, kvLayers, type ModelGraph, type StageGraph, valuesOf } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
-import { windowedLayers } from './model/windows.js';
+import { type WindowedLayers, windowedLayers } from './model/windows.js';
 import { readGraph } from './models/index.js';
+import { Pipeline, type Stage, type StageLinks } from './pipeline.js';
 
 /** A model whose plan is recorded: ready to run steps. */
 export interface LoadedModel {
@@ -39,27 +44,37 @@ export interface LoadedModel {
   readonly weightBytes: number;
   /** Of recurrent states, those of snapshots included. */
   readonly stateBytes: number;
+  /** Of the KV cache on all devices. */
+  readonly kvBytes: number;
   readonly graph: ModelGraph;
+  /** Of the last stage, which samples; where the model is not split, the only one. */
   readonly forward: ForwardPass;
   readonly plan: number;
   /** The same in two, for steps whose rows are masked. */
   readonly planParts: PlanParts;
+  /** All stages. */
+  readonly pipeline: Pipeline;
+  /** How attention splits contexts, on every stage; undefined where it does not. */
+  readonly splits: AttentionSplits | undefined;
   /** Kept because the plan's pointers lead into their mapping. */
   readonly weights: Weights;
   readonly buckets: GraphBuckets;
   /** What capturing a graph for each bucket took; 0 where there are none. */
   readonly captureMs: number;
-  /** Gives back everything on the device. It must not run again. */
+  /** Gives back everything on the devices. It must not run again. */
   release(): void;
 }
 
+/** Where a model is loaded: on one device, or cut into stages of layers over several of one kind. */
+export type Devices = Device | readonly Device[];
+
 /**
- * Loads a model from its GGUF file, or its parts, and records its launch plan. A load that fails leaves nothing on the device.
+ * Loads a model from its GGUF file, or its parts, and records its launch plan. A load that fails leaves nothing on a device.
  *
  * @throws RocmForgeError with the reason of the first thing that does not fit: file, architecture, tensor, memory
  */
 export async function loadModel(
-  device: Device,
+  devices: Devices,
   options: LoadOptions,
   onProgress: (done: number, total: number) => void,
 ): Promise<LoadedModel> {
@@ -76,7 +91,7 @@ export async function loadModel(
         `${path} is not the file that the gateway reads, or not any more: their contents differ`,
       );
     }
-    return await loadOpened(device, { model: files.model, content: mapping, fingerprint }, options, onProgress);
+    return await loadOpened(devices, { model: files.model, content: mapping, fingerprint }, options, onProgress);
   } catch (error) {
     mapping?.close();
     throw error;
@@ -93,21 +108,23 @@ export interface OpenedModel {
   readonly fingerprint: string;
 }
 
-/** Loads a model whose headers were read. A load that fails leaves nothing on the device. */
+/** Loads a model whose headers were read. A load that fails leaves nothing on a device. */
 export async function loadOpened(
-  device: Device,
+  devices: Devices,
   opened: OpenedModel,
   options: LoadOptions,
   onProgress: (done: number, total: number) => void,
 ): Promise<LoadedModel> {
-  const memory = new DeviceScope(device);
+  const memory = (devices instanceof Device ? [devices] : devices).map((device) => new DeviceScope(device));
   try {
     return await new ModelLoader(memory, opened, options).load(onProgress);
   } catch (error) {
-    try {
-      memory.release();
-    } catch {
-      // A device that cannot even free is lost; why the load failed is what matters.
+    for (const scope of memory) {
+      try {
+        scope.release();
+      } catch {
+        // A device that cannot even free is lost; why the load failed is what matters.
+      }
     }
     // What contracts say of sizes; sizes are the file's here.
     if (!(error instanceof RangeError)) throw error;
@@ -121,73 +138,165 @@ export async function loadOpened(
   }
 }
 
-/** Records the forward pass for such limits. */
-type RecordPass = (within: DeviceScope, limits: Limits) => ForwardPass;
+/** One stage as it is loaded; everything of it on its device is in one scope. */
+interface StageLoad {
+  readonly memory: DeviceScope;
+  readonly device: Device;
+  readonly graph: StageGraph;
+  /** Its layers with keys and values. */
+  readonly layers: ReadonlySet<number>;
+  readonly blocks: BlockBudget;
+  /** Bytes of one recurrent state, over its layers. */
+  readonly perState: number;
+  /** How many messages may be on their way to it in its memory; undefined where the model is not split. */
+  readonly landings: number | undefined;
+}
 
-/** One load; everything of it on the device is in one scope. */
+/** What a stage's forward pass is recorded with, beside limits. */
+interface Brought {
+  readonly weights: Weights;
+  readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
+}
+
+/** Records the forward pass of a stage for such limits. */
+type RecordPass = (stage: StageLoad, within: DeviceScope, limits: Limits) => ForwardPass;
+
+/** One load. */
 class ModelLoader {
-  private readonly device: Device;
+  private readonly isHost: boolean;
 
+  /** @param memory one scope a device */
   constructor(
-    private readonly memory: DeviceScope,
+    private readonly memory: readonly DeviceScope[],
     private readonly opened: OpenedModel,
     private readonly options: LoadOptions,
   ) {
-    this.device = memory.device;
+    this.isHost = memory.every(({ device }) => device.isHost);
   }
 
   async load(onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
-    const { device, memory, options } = this;
+    const { memory, options, isHost } = this;
     const { model: file, content, fingerprint } = this.opened;
     const parameters = readServableModel(file);
-    const own = this.limitsOf(parameters, device.isHost ? HOST_SEQUENCES : 1);
+    const own = this.limitsOf(parameters, isHost ? HOST_SEQUENCES : 1);
     checkContext(parameters, own.maxContext);
     checkKvCache(parameters, own);
     const snapshots = snapshotsFor(options, own);
     const graph = readGraph(file, parameters);
-    const perState = stateBytes([...valuesOf(graph)].filter((value) => value.kind === 'delta-net'));
     // Attention written out reads what a window hides.
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const cached = { ...parameters, layers: kvLayers(graph) };
     const blocks = new BlockBudget(options, cached, windows);
-    if (!device.isHost) refuseWhatCannotFit(device, file, graph, blocks.leastBytes(own));
-    const weights = await Weights.load(memory, file, content, graph, onProgress);
-    const ropes = uploadRopes(memory, graph, weights, own.maxContext);
-    const record: RecordPass = (within, limits) => {
+    const stages = this.stagesOf(graph, parameters, blocks, windows);
+    if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
+    const brought = await this.bring(stages, own.maxContext, onProgress);
+    const record: RecordPass = (stage, within, limits) => {
       const { kvBlocks, windowed } = limits;
       const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
-      const cache = new KvCache(within, cached, options.kvCacheType, kvBlocks, windowedBlocks);
+      const cache = new KvCache(within, cached, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
       const { without } = options;
-      const recorded = { graph, parameters, weights, ropes, limits, cache };
+      const place = stage.landings === undefined ? undefined : { landings: stage.landings };
+      const recorded = { graph: stage.graph, stage: place, parameters, limits, cache, ...brought.get(stage) as Brought };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
-    const limits = device.isHost
+    const limits = isHost
       ? { ...own, ...(own.isRecurrent && { stateSnapshots: snapshots }), ...blocks.wanted(own) }
-      : await this.limitsOfGpu(blocks, parameters, perState, record);
-    const forward = record(memory, limits);
-    const plan = forward.finish();
-    const planParts = forward.finishParts();
-    const buckets = new GraphBuckets(limits, forward.splits);
-    const captureMs = device.isHost ? 0 : captureGraphs(device, plan, buckets);
+      : await this.limitsOfGpu(stages, parameters, record);
+    const passes = stages.map((stage) => record(stage, stage.memory, limits));
+    const running = stages.map(({ device }, i): Stage => {
+      const forward = passes[i] as ForwardPass;
+      return { device, forward, plan: forward.finish() };
+    });
+    const forward = passes.at(-1) as ForwardPass;
+    const splits = passes.find((pass) => pass.splits !== undefined)?.splits;
+    const links = running.length === 1 ? undefined : linkStages(running, memory);
+    const pipeline = new Pipeline(running, links);
+    const buckets = new GraphBuckets(limits, splits);
+    const sum = (of: (stage: Stage) => number): number => running.reduce((total, stage) => total + of(stage), 0);
     return {
       options,
       architecture: parameters.architecture,
       fingerprint,
-      parameters: weights.parameters,
-      weightBytes: weights.bytes,
-      stateBytes: perState * stateCopies(limits),
+      parameters: parameterCount(file),
+      weightBytes: tensorBytes(file),
+      stateBytes: stages.reduce((total, { perState }) => total + perState, 0) * stateCopies(limits),
+      kvBytes: sum(({ forward: { cache } }) => cache.bytes),
       graph,
       forward,
-      plan,
-      planParts,
-      weights,
+      plan: pipeline.last.plan,
+      planParts: forward.finishParts(),
+      pipeline,
+      splits,
+      weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
       buckets,
-      captureMs,
+      captureMs: isHost ? 0 : sum(({ device, plan }) => captureGraphs(device, plan, buckets)),
       release: () => {
-        memory.release();
+        for (const scope of memory) scope.release();
         content.close();
       },
     };
+  }
+
+  /** What each device is to compute. */
+  private stagesOf(
+    graph: ModelGraph,
+    model: ServableModel,
+    whole: BlockBudget,
+    windows: WindowedLayers | undefined,
+  ): readonly StageLoad[] {
+    const { memory, options } = this;
+    const devices = memory.map(({ device }) => device);
+    if (devices.length === 1) {
+      const [scope] = memory as readonly [DeviceScope];
+      const layers = attentionLayers(graph);
+      const perState = statesOf(graph);
+      return [{ memory: scope, device: scope.device, graph, layers, blocks: whole, perState, landings: undefined }];
+    }
+    const shares = options.shares ?? devices.map(({ isHost, native }) => (isHost ? 1 : native.memory().freeBytes));
+    if (shares.length !== devices.length) {
+      throw new RocmForgeError('INVALID_OPTION', `${shares.length} shares of a model for ${devices.length} devices`, {
+        option: 'tensor-split',
+      });
+    }
+    const isReached = options.throughHost !== true && devices.every((device, i) => reaches(device, devices[(i + 1) % devices.length] as Device));
+    return cutGraph(graph, shares).map((part, i) => {
+      const layers = attentionLayers(part);
+      const own = windows && { ...windows, layers: new Set([...windows.layers].filter((layer) => layers.has(layer))) };
+      const budget = (granted: LoadOptions) => new BlockBudget(granted, { ...model, layers: layers.size }, own);
+      // Of what all devices are to have, each has what its layers take.
+      const kvMemoryBytes = Math.ceil((options.kvMemoryBytes * budget(options).expectedBytes) / whole.expectedBytes);
+      const scope = memory[i] as DeviceScope;
+      return {
+        memory: scope,
+        device: scope.device,
+        graph: part,
+        layers,
+        blocks: budget({ ...options, kvMemoryBytes }),
+        perState: statesOf(part),
+        landings: isReached ? (i === 0 ? TOKEN_MESSAGES : RESIDUAL_MESSAGES) : 0,
+      };
+    });
+  }
+
+  /** Brings the weights to the devices, one after the other. */
+  private async bring(
+    stages: readonly StageLoad[],
+    positions: number,
+    onProgress: (done: number, total: number) => void,
+  ): Promise<ReadonlyMap<StageLoad, Brought>> {
+    const { model: file, content } = this.opened;
+    const bytes = stages.map(({ graph }) => stageTensors(file, graph).reduce((sum, tensor) => sum + tensor.bytes, 0));
+    const total = bytes.reduce((sum, one) => sum + one, 0);
+    const brought = new Map<StageLoad, Brought>();
+    let before = 0;
+    for (const [i, stage] of stages.entries()) {
+      const { memory, graph } = stage;
+      const already = before;
+      const weights = await Weights.load(memory, file, content, graph, (done) => onProgress(already + done, total));
+      brought.set(stage, { weights, ropes: uploadRopes(memory, graph, weights, positions) });
+      before += bytes[i] as number;
+    }
+    return brought;
   }
 
   private limitsOf({ traits }: ServableModel, sequences: number): OwnLimits {
@@ -195,16 +304,16 @@ class ModelLoader {
   }
 
   /**
-   * Bytes that a GPU has left for the KV cache once the largest step has run and every graph is there: code objects are
-   * loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
+   * Bytes that a stage's GPU has left for the KV cache once the largest step has run and every graph is there: code objects
+   * are loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
    * launches; the final one can only be recorded when the cache has its place.
    */
-  private async freeAfterWarmUp(limits: OwnLimits, blocks: BlockBudget, record: RecordPass): Promise<number> {
-    const { device } = this;
-    const within = this.memory.child();
+  private async freeAfterWarmUp(stage: StageLoad, limits: OwnLimits, record: RecordPass): Promise<number> {
+    const { device } = stage;
+    const within = stage.memory.child();
     try {
       // All rows are those of the null slot, whose positions lie in the null blocks.
-      const forward = record(within, { ...limits, ...blocks.nullBlocks });
+      const forward = record(stage, within, { ...limits, ...stage.blocks.nullBlocks });
       const plan = forward.finish();
       await runNullStep(device, forward, plan, limits.maxStepTokens);
       captureGraphs(device, plan, new GraphBuckets(limits, forward.splits));
@@ -214,57 +323,115 @@ class ModelLoader {
     }
   }
 
-  /**
-   * What is granted on a GPU: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for.
-   *
-   * @param perState bytes of one recurrent state
-   */
+  /** What is granted on GPUs: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
   private async limitsOfGpu(
-    blocks: BlockBudget,
+    stages: readonly StageLoad[],
     model: ServableModel,
-    perState: number,
     record: RecordPass,
   ): Promise<Limits> {
-    const { options, device } = this;
-    const perSequence = blocks.expectedBytes + 2 * perState + 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
-    const { freeBytes } = device.native.memory();
+    const { options } = this;
+    const logitsBytes = 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const mayFit = (count: number): boolean =>
       count === 1 ||
-      (count * perSequence + RESERVED_BYTES <= freeBytes && count <= (options.maxStepTokens || STEP_TOKENS));
+      (count <= (options.maxStepTokens || STEP_TOKENS) &&
+        stages.every(({ device, graph, blocks, perState }) => {
+          const perSequence = blocks.expectedBytes + 2 * perState + (graph.logits === undefined ? 0 : logitsBytes);
+          return count * perSequence + RESERVED_BYTES <= device.native.memory().freeBytes;
+        }));
     const choices = options.maxSequences === 0 ? GPU_SEQUENCES.filter(mayFit) : [options.maxSequences];
     for (const count of choices.slice(0, -1)) {
       const limits = this.limitsOf(model, count);
       try {
-        const left = this.besideSnapshots(limits, blocks, await this.freeAfterWarmUp(limits, blocks, record), perState);
-        if (blocks.holds(limits, left.bytes)) return { ...left.limits, ...blocks.within(left.bytes, limits) };
+        const left = this.besideSnapshots(limits, await this.leftOn(stages, limits, record));
+        if (left.rooms.every(({ stage, bytes }) => stage.blocks.holds(limits, bytes))) return grantedOn(left, limits);
       } catch (error) {
         if (!(error instanceof RocmForgeError && error.reason === 'OUT_OF_MEMORY')) throw error;
       }
     }
     const limits = this.limitsOf(model, choices.at(-1) as number);
-    const left = this.besideSnapshots(limits, blocks, await this.freeAfterWarmUp(limits, blocks, record), perState);
-    return { ...left.limits, ...blocks.within(left.bytes, limits) };
+    return grantedOn(this.besideSnapshots(limits, await this.leftOn(stages, limits, record)), limits);
   }
 
-  /** How many snapshots there are, and what they leave for KV blocks. @param free bytes for both */
-  private besideSnapshots(
-    limits: OwnLimits,
-    blocks: BlockBudget,
-    free: number,
-    perState: number,
-  ): { readonly limits: Omit<Limits, 'kvBlocks'>; readonly bytes: number } {
-    if (!limits.isRecurrent) return { limits, bytes: free };
-    const wanted = snapshotsFor(this.options, limits);
-    // Nobody asked for them: they are to cost neither a sequence nor most of the others' room.
-    const most = Math.min(free * SNAPSHOT_SHARE, free - blocks.leastBytes(limits));
-    const isAsked = this.options.stateSnapshots !== undefined;
-    const stateSnapshots = isAsked ? wanted : Math.min(wanted, Math.max(0, Math.floor(most / perState)));
-    if (stateSnapshots * perState > free) {
-      const bytes = `${stateSnapshots} × ${perState} bytes of ${Math.max(0, free)}`;
-      throw new RocmForgeError('OUT_OF_MEMORY', `snapshots of recurrent states take ${bytes} that are left for them`);
-    }
-    return { limits: { ...limits, stateSnapshots }, bytes: free - stateSnapshots * perState };
+  private async leftOn(stages: readonly StageLoad[], limits: OwnLimits, record: RecordPass): Promise<readonly Room[]> {
+    const rooms: Room[] = [];
+    for (const stage of stages) rooms.push({ stage, bytes: await this.freeAfterWarmUp(stage, limits, record) });
+    return rooms;
   }
+
+  /** How many snapshots there are, and what they leave for KV blocks. @param rooms for both */
+  private besideSnapshots(limits: OwnLimits, rooms: readonly Room[]): Left {
+    if (!limits.isRecurrent) return { limits, rooms };
+    const wanted = snapshotsFor(this.options, limits);
+    const isAsked = this.options.stateSnapshots !== undefined;
+    const fitting = rooms.map(({ stage: { blocks, perState }, bytes }) => {
+      // Nobody asked for them: they are to cost neither a sequence nor most of the others' room.
+      const most = Math.min(bytes * SNAPSHOT_SHARE, bytes - blocks.leastBytes(limits));
+      return perState === 0 ? wanted : Math.min(wanted, Math.max(0, Math.floor(most / perState)));
+    });
+    const stateSnapshots = isAsked ? wanted : Math.min(...fitting);
+    return {
+      limits: { ...limits, stateSnapshots },
+      rooms: rooms.map(({ stage, bytes }) => {
+        const taken = stateSnapshots * stage.perState;
+        if (taken <= bytes) return { stage, bytes: bytes - taken };
+        const of = `${stateSnapshots} × ${stage.perState} bytes of ${Math.max(0, bytes)}`;
+        throw new RocmForgeError('OUT_OF_MEMORY', `snapshots of recurrent states take ${of} that are left for them`);
+      }),
+    };
+  }
+}
+
+/** Bytes that a stage's device has left. */
+interface Room {
+  readonly stage: StageLoad;
+  readonly bytes: number;
+}
+
+/** What is known of limits, and what is left for KV blocks. */
+interface Left {
+  readonly limits: Omit<Limits, 'kvBlocks'>;
+  readonly rooms: readonly Room[];
+}
+
+/** Blocks are the same ones on every device: there are as many as the least of them holds. */
+function grantedOn({ limits, rooms }: Left, own: OwnLimits): Limits {
+  const counts = rooms.map(({ stage, bytes }) => stage.blocks.within(bytes, own));
+  const windows = counts.flatMap(({ windowed }) => (windowed === undefined ? [] : [windowed]));
+  const [first] = windows;
+  return {
+    ...limits,
+    kvBlocks: Math.min(...counts.map(({ kvBlocks }) => kvBlocks)),
+    ...(first && { windowed: { ...first, blocks: Math.min(...windows.map(({ blocks }) => blocks)) } }),
+  };
+}
+
+const statesOf = (graph: StageGraph): number =>
+  stateBytes([...valuesOf(graph)].filter((value) => value.kind === 'delta-net'));
+
+const reaches = (device: Device, other: Device): boolean => device.native.canReach(other.native);
+
+/** Of each link between stages: while one is computed with, another arrives. */
+const RESIDUAL_MESSAGES = 2;
+/** Of the link that goes back: those of all parts of steps that may be under way. */
+const TOKEN_MESSAGES = 16;
+
+/** Links each stage to the next, and the last to the first. */
+function linkStages(stages: readonly Stage[], scopes: readonly DeviceScope[]): StageLinks {
+  const link = (from: number, to: number, bytes: number, messages: number, inTurn: boolean): NativeLink => {
+    const [sender, receiver] = [stages[from] as Stage, stages[to] as Stage];
+    const { landings } = receiver.forward;
+    const memory = landings.length > 0 ? landings.map(({ address }) => address) : Array<number>(messages).fill(0);
+    const made = sender.device.native.linkTo(receiver.device.native, { memory, bytes, inTurn });
+    return (scopes[to] as DeviceScope).link(made);
+  };
+  const { lastTokens } = (stages[0] as Stage).forward;
+  const tokenBytes = 4 * (lastTokens as DeviceBuffer).elements;
+  return {
+    residuals: stages
+      .slice(1)
+      .map(({ forward: { x } }, i) => link(i, i + 1, 4 * x.elements, RESIDUAL_MESSAGES, true)),
+    tokens: link(stages.length - 1, 0, tokenBytes, TOKEN_MESSAGES, false),
+  };
 }
 
 /** Captures a graph for each bucket. @returns milliseconds */
@@ -281,7 +448,8 @@ const SNAPSHOT_SHARE = 1 / 4;
 const RESERVED_BYTES = 256 << 20;
 
 /** Refuses a model before anything of it is uploaded. */
-function refuseWhatCannotFit(device: Device, file: GgufModel, graph: ModelGraph, leastKvBytes: number): void {
+function refuseWhatCannotFit(file: GgufModel, { device, graph, blocks, landings }: StageLoad, own: OwnLimits): void {
+  const leastKvBytes = blocks.leastBytes(own);
   const { freeBytes, totalBytes } = device.native.memory();
   const weightBytes = bytesOnGpu(device, file, graph);
   if (weightBytes + leastKvBytes + RESERVED_BYTES <= freeBytes) return;
@@ -289,7 +457,8 @@ function refuseWhatCannotFit(device: Device, file: GgufModel, graph: ModelGraph,
   throw new RocmForgeError(
     'OUT_OF_MEMORY',
     `${file.name} does not fit: ${giga(weightBytes)} of weights and ${giga(leastKvBytes)} for the KV cache of one sequence, ` +
-      `${giga(freeBytes)} of ${giga(totalBytes)} free; lower the context or take a smaller model`,
+      `${giga(freeBytes)} of ${giga(totalBytes)} free${landings === undefined ? '' : ` on ${device.description}`}; ` +
+      'lower the context or take a smaller model',
   );
 }
 
