@@ -269,6 +269,7 @@ export class StepRunner {
       resolve = resolved;
     });
     this.awaitingMasks = awaiting;
+    this.heldLogits = counts[COUNT_SAMPLES] as number;
     const queued = (): void => {
       // It may be the next step's by now.
       if (this.awaitingMasks === awaiting) this.awaitingMasks = undefined;
