@@ -121,7 +121,7 @@ class Device {
   virtual size_t total_bytes() { return 0; }
   virtual CopyCounts copies() const { return {}; }
 
-  // Which of the devices of this process it is.
+  // Which of the devices of this process it is, counted from 1; 0: it is the only one.
   int number = 0;
 };
 

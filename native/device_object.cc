@@ -136,8 +136,9 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
     device_ = std::move(device);
   }
   if (options.Has("number")) {
-    device_->number = options.Get("number").As<Napi::Number>();
-    label_ = "device " + std::to_string(device_->number) + ": ";
+    const int number = options.Get("number").As<Napi::Number>();
+    device_->number = number + 1;
+    label_ = "device " + std::to_string(number) + ": ";
   }
   // When the environment ends it closes the function itself, perhaps before this object: releasing it again would
   // abort.

@@ -33,7 +33,7 @@ class FaultRecord {
   void step_joined(uint64_t step);
   // Called by the thread that waits for them.
   void step_finished(uint64_t step) { layout_->finished_step.store(step, std::memory_order_relaxed); }
-  // Called just before a launch, with the device's number and one word an argument.
+  // Called just before a launch, with Device::number and one word an argument.
   void launch(int device, const std::string& kernel, Dim3 grid, const uint64_t* words, size_t count);
   void error(const std::string& message, bool sticky);
   // Safe in a signal handler.

@@ -2,7 +2,7 @@ import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-
 import type { GatewayOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
-import type { ModelOptionValues } from './options.js';
+import { checkSplit, type ModelOptionValues } from './options.js';
 import { loadProgress } from './progress.js';
 
 /**
@@ -65,7 +65,8 @@ export function gatewayOptions(
   if (options.prefixCache === false && (options.stateSnapshots ?? 0) > 0) {
     throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
   }
-  const { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } = options;
+  checkSplit(options);
+  const { device, gpu, gpus, split, tensorSplit, threads, kernels, attention, stepDelayMs, plantFault } = options;
   return {
     model: options.model,
     modelName: options.modelName,
@@ -85,7 +86,7 @@ export function gatewayOptions(
     listen: options.listen,
     executor:
       options.executor === undefined
-        ? { spawn: { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } }
+        ? { spawn: { device, gpu, gpus, split, tensorSplit, threads, kernels, attention, stepDelayMs, plantFault } }
         : {
             address: options.executor,
             secretFile: options.executorSecretFile,

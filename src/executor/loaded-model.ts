@@ -196,7 +196,14 @@ class ModelLoader {
       const cache = new KvCache(within, cached, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
       const { without } = options;
       const place = stage.landings === undefined ? undefined : { landings: stage.landings };
-      const recorded = { graph: stage.graph, stage: place, parameters, limits, cache, ...brought.get(stage) as Brought };
+      const recorded = {
+        graph: stage.graph,
+        stage: place,
+        parameters,
+        limits,
+        cache,
+        ...(brought.get(stage) as Brought),
+      };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
     const limits = isHost
@@ -258,7 +265,9 @@ class ModelLoader {
         option: 'tensor-split',
       });
     }
-    const isReached = options.throughHost !== true && devices.every((device, i) => reaches(device, devices[(i + 1) % devices.length] as Device));
+    const isReached =
+      options.throughHost !== true &&
+      devices.every((device, i) => reaches(device, devices[(i + 1) % devices.length] as Device));
     return cutGraph(graph, shares).map((part, i) => {
       const layers = attentionLayers(part);
       const own = windows && { ...windows, layers: new Set([...windows.layers].filter((layer) => layers.has(layer))) };
@@ -324,11 +333,7 @@ class ModelLoader {
   }
 
   /** What is granted on GPUs: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
-  private async limitsOfGpu(
-    stages: readonly StageLoad[],
-    model: ServableModel,
-    record: RecordPass,
-  ): Promise<Limits> {
+  private async limitsOfGpu(stages: readonly StageLoad[], model: ServableModel, record: RecordPass): Promise<Limits> {
     const { options } = this;
     const logitsBytes = 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const mayFit = (count: number): boolean =>
@@ -427,9 +432,7 @@ function linkStages(stages: readonly Stage[], scopes: readonly DeviceScope[]): S
   const { lastTokens } = (stages[0] as Stage).forward;
   const tokenBytes = 4 * (lastTokens as DeviceBuffer).elements;
   return {
-    residuals: stages
-      .slice(1)
-      .map(({ forward: { x } }, i) => link(i, i + 1, 4 * x.elements, RESIDUAL_MESSAGES, true)),
+    residuals: stages.slice(1).map(({ forward: { x } }, i) => link(i, i + 1, 4 * x.elements, RESIDUAL_MESSAGES, true)),
     tokens: link(stages.length - 1, 0, tokenBytes, TOKEN_MESSAGES, false),
   };
 }

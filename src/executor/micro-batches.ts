@@ -105,9 +105,7 @@ function cutsOf(step: FilledTables, offsets: StepTables['offsets'], parts: numbe
   const rows = step.counts[COUNT_TOKENS] as number;
   const starts = new Set(tilesOf(step, offsets).map(([first]) => first));
   const { input } = step;
-  const sampled = new Set(
-    input.subarray(offsets.sampleRow, offsets.sampleRow + (step.counts[COUNT_DRAWS] as number)),
-  );
+  const sampled = new Set(input.subarray(offsets.sampleRow, offsets.sampleRow + (step.counts[COUNT_DRAWS] as number)));
   const slotOf = (row: number): number => input[offsets.rowSlot + row] as number;
   const mayCut = (row: number): boolean =>
     starts.has(row) && !(sampled.has(row - 1) && sampled.has(row) && slotOf(row - 1) === slotOf(row));

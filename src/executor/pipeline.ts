@@ -99,7 +99,12 @@ export class Pipeline {
       if (!crosses) return device.native.run(own);
       return device.native.run({
         ...own,
-        receives: i > 0 ? this.residual(i - 1, residual, message) : awaited === undefined ? undefined : this.tokens(forward, awaited),
+        receives:
+          i > 0
+            ? this.residual(i - 1, residual, message)
+            : awaited === undefined
+              ? undefined
+              : this.tokens(forward, awaited),
         sends: isLast ? (tells ? this.tokens(forward) : undefined) : this.residual(i, residual),
       });
     });
@@ -162,4 +167,3 @@ async function firstFailure(running: readonly Promise<number>[]): Promise<number
     return end.value;
   });
 }
-

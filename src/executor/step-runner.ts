@@ -7,10 +7,10 @@ import { protocolError } from './cache/protocol-error.js';
 import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
 import { countsOf } from './graph-buckets.js';
-import { type MicroBatch, microBatches } from './micro-batches.js';
 import { OUTPUT_WORDS, SLICE_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
+import { type MicroBatch, microBatches } from './micro-batches.js';
 import { nullStates } from './model/slot-layout.js';
 import {
   COUNT_DRAWS,
@@ -101,7 +101,14 @@ export class StepRunner {
       const output = answer.subarray(OUTPUT_HEADER);
       const outputFloats = new Float32Array(answer.buffer, OUTPUT_HEADER * 4);
       const masked = new Int32Array(masks.device.elements);
-      return { input, answer, output, outputFloats, masks: masked, parts: parts > 1 ? Array.from({ length: parts }, part) : [] };
+      return {
+        input,
+        answer,
+        output,
+        outputFloats,
+        masks: masked,
+        parts: parts > 1 ? Array.from({ length: parts }, part) : [],
+      };
     });
   }
 
