@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
+import type { NativeDevice, NativeStep } from '../../src/executor/device/addon.js';
 import type { LoadOptions } from '../../src/executor/load-options.js';
 import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice, openDevices } from '../../src/executor/open-device.js';
@@ -66,6 +67,36 @@ describe('a llama of six layers', () => {
       split.release();
     }
     for (const { usedBytes } of devices) expect(usedBytes).toBe(0);
+  });
+
+  it.each([
+    ['the residual stream', 1, 'residual'],
+    ['the sampled tokens', 0, 'tokens'],
+  ] as const)('without one copy of %s has another hash', async (_what, stage, link) => {
+    const split = await load(path, two);
+    const device = split.pipeline.stages[stage]!.device;
+    const native = device.native;
+    let left = 1;
+    const planted = new Proxy(native, {
+      get: (target, name: keyof NativeDevice) => {
+        if (name !== 'run') return (target[name] as () => unknown).bind(target);
+        return (step: NativeStep) => {
+          const { receives } = step;
+          if (receives === undefined || left-- !== 1) return target.run(step);
+          return target.run({ ...step, receives: { ...receives, bytes: 0 } });
+        };
+      },
+    });
+    Object.assign(device, { native: planted });
+    try {
+      const hashes = await logitsHashes(two[1]!, split, INVARIANCE_PROMPT);
+      const wrong = hashes.flatMap((hash, i) => (hash === alone[i] ? [] : [i]));
+      console.log(`${link}: rows ${wrong.join(', ')} of 4 differ`);
+      expect(wrong.length).toBeGreaterThan(0);
+    } finally {
+      Object.assign(device, { native });
+      split.release();
+    }
   });
 
   it('over more devices than layers is refused by name', async () => {

@@ -12,7 +12,7 @@
 //   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch, graph launch and graph instantiated
 //   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, instantiate, copy, peer, malloc or event, which is
 //                               a wait for one) of this process; N+: at each from the N-th on
-//                               KIND: error=CODE, illegal, hang, abort, lost, oom; lose: a copy to a peer that never happens
+//                               KIND: error=CODE, illegal, hang, abort, lost, oom
 //   ROCMFORGE_DOUBLE_IDLE       1: launches compute nothing, to look at what is launched alone
 //   ROCMFORGE_DOUBLE_ONCE       file: the fault happens only if it is there, and takes it away; one of N+ leaves it
 #include <dlfcn.h>
@@ -248,7 +248,6 @@ class Runtime {
     const std::string once = setting("ROCMFORGE_DOUBLE_ONCE", "");
     if (!once.empty() && (fault.stays ? access(once.c_str(), F_OK) : unlink(once.c_str())) != 0) return SUCCESS;
     if (fault.kind == "oom") return OUT_OF_MEMORY;
-    if (fault.kind == "lose") loses_next_ = true;
     if (fault.kind == "lost") sticky = NO_DEVICE;
     if (fault.code != 0) return static_cast<Result>(fault.code);
     is_due_ = true;
@@ -265,9 +264,6 @@ class Runtime {
       if (fault.kind == "abort") aborts_next_ = true;
     });
   }
-
-  // Whether the copy that is queued now is to be left out.
-  bool loses() { return loses_next_.exchange(false); }
 
   Memory& memory(int device) { return *memories[device]; }
   int devices() const { return static_cast<int>(memories.size()); }
@@ -327,7 +323,7 @@ class Runtime {
   const bool idle_ = setting("ROCMFORGE_DOUBLE_IDLE", "") == "1";
   long calls_ = 0;
   bool is_due_ = false;
-  std::atomic<bool> loses_next_{false}, fails_next_{false}, hangs_next_{false}, aborts_next_{false};
+  std::atomic<bool> fails_next_{false}, hangs_next_{false}, aborts_next_{false};
   std::mutex lanes_mutex_, log_mutex_;
   FILE* log_ = nullptr;
 };
@@ -510,10 +506,7 @@ HIP hipMemcpyPeerAsync(void* to, int to_device, void* from, int from_device, siz
     if (runtime().peers.count({from_device, to_device}) == 0) return PEER_ACCESS_NOT_ENABLED;
   }
   runtime().log("peer", bytes);
-  const bool is_lost = runtime().loses();
-  static_cast<Stream*>(stream)->push([=] {
-    if (!is_lost) std::memcpy(to, from, bytes);
-  });
+  static_cast<Stream*>(stream)->push([=] { std::memcpy(to, from, bytes); });
   return SUCCESS;
 }
 HIP hipMemsetD8Async(void* to, unsigned char value, size_t count, void* stream) {
