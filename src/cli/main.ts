@@ -211,8 +211,7 @@ program
     process.stdout.write(`${options.output}: ${bytes} bytes\n`);
   });
 
-program
-  .command('inspect')
+command('inspect', splitOptions)
   .description('describe a GGUF file, or with --fit what of it fits on a GPU')
   .argument('<file>', 'of a split model, its first part')
   .option(
@@ -244,6 +243,9 @@ program
       ['sequences', 'sequences'],
       ['memory', 'memory'],
       ['stateSnapshots', 'state-snapshots'],
+      ['split', 'split'],
+      ['gpus', 'gpus'],
+      ['tensorSplit', 'tensor-split'],
     ] as const) {
       if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} is a question of --fit`);
     }

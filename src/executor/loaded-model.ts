@@ -210,9 +210,9 @@ class ModelLoader {
       ? { ...own, ...(own.isRecurrent && { stateSnapshots: snapshots }), ...blocks.wanted(own) }
       : await this.limitsOfGpu(stages, parameters, record);
     const passes = stages.map((stage) => record(stage, stage.memory, limits));
-    const running = stages.map(({ device }, i): Stage => {
+    const running = stages.map(({ device, graph }, i): Stage => {
       const forward = passes[i] as ForwardPass;
-      return { device, forward, plan: forward.finish() };
+      return { device, graph, forward, plan: forward.finish() };
     });
     const forward = passes.at(-1) as ForwardPass;
     const splits = passes.find((pass) => pass.splits !== undefined)?.splits;

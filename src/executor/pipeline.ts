@@ -3,10 +3,12 @@ import type { Device, DeviceBuffer } from './device/device.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import { COUNT_DRAWS, COUNT_TOKENS } from './model/step-counts.js';
 import { OUTPUT_HEADER } from './model/step-tables.js';
+import type { StageGraph } from './model/values.js';
 
 /** A device, and the layers of a model that it computes; of a model that is not split, all. */
 export interface Stage {
   readonly device: Device;
+  readonly graph: StageGraph;
   readonly forward: ForwardPass;
   /** On its device; of the last one up to the sampled tokens. */
   readonly plan: number;

@@ -9,7 +9,10 @@ const KILLS = 3;
 const CHAT_TEMPLATE = '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:';
 const FORM = {
   type: 'object',
-  properties: { names: { type: 'array', items: { enum: ['alpha', 'beta'] }, maxItems: 4 }, isKnown: { type: 'boolean' } },
+  properties: {
+    names: { type: 'array', items: { enum: ['alpha', 'beta'] }, maxItems: 4 },
+    isKnown: { type: 'boolean' },
+  },
   required: ['names', 'isKnown'],
   additionalProperties: false,
 };
