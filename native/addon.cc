@@ -6,6 +6,7 @@
 #include "device_object.h"
 #include "fault_record.h"
 #include "host_device.h"
+#include "link_object.h"
 #include "mapped_file.h"
 #include "nvml.h"
 #include "probe_gpu.h"

@@ -1,3 +1,4 @@
+// One file because it is one JavaScript object, whose methods share how values are read and errors are thrown.
 #include "device_object.h"
 
 #include <algorithm>
@@ -6,14 +7,15 @@
 #include "fault_record.h"
 #include "gpu_device.h"
 #include "host_device.h"
-#include "probe_gpu.h"
+#include "link_object.h"
 
 namespace rocmforge {
-namespace {
 
 void* pointer(const Napi::Value& value) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(value.As<Napi::Number>().DoubleValue()));
 }
+
+namespace {
 
 GridDim grid_dim(const Napi::Object& dim) {
   GridDim result;
@@ -113,8 +115,8 @@ Napi::Function DeviceObject::define(Napi::Env env) {
        InstanceMethod<&DeviceObject::run>("run"), InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
        InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
        InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
-       InstanceMethod<&DeviceObject::copies>("copies"),
-       InstanceMethod<&DeviceObject::can_reach>("canReach"), InstanceMethod<&DeviceObject::link_to>("linkTo")});
+       InstanceMethod<&DeviceObject::copies>("copies"), InstanceMethod<&DeviceObject::can_reach>("canReach"),
+       InstanceMethod<&DeviceObject::link_to>("linkTo")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -154,17 +156,6 @@ DeviceObject::~DeviceObject() {
   thread_.reset();
   completion_.reset();
   if (completed_closed_ && !*completed_closed_) completed_.Release();
-}
-
-template <class Job>
-void DeviceObject::on_device(Napi::Env env, Job job) {
-  try {
-    thread_->run(job);
-  } catch (const DeviceError& error) {
-    throw to_javascript(env, error);
-  } catch (const std::exception& error) {
-    throw Napi::Error::New(env, error.what());
-  }
 }
 
 Napi::Value DeviceObject::properties(const Napi::CallbackInfo& info) {
@@ -385,37 +376,5 @@ Napi::Value DeviceObject::time_launches(const Napi::CallbackInfo& info) {
   std::copy(times.begin(), times.end(), result.Data());
   return result;
 }
-
-Napi::Function LinkObject::define(Napi::Env env) {
-  return DefineClass(env, "Link", {InstanceMethod<&LinkObject::close>("close")});
-}
-
-LinkObject::LinkObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<LinkObject>(info) {
-  const Napi::Object from = info[0].As<Napi::Object>(), to = info[1].As<Napi::Object>();
-  const Napi::Object options = info[2].As<Napi::Object>();
-  const Napi::Array addresses = options.Get("memory").As<Napi::Array>();
-  const auto bytes = static_cast<size_t>(options.Get("bytes").As<Napi::Number>().DoubleValue());
-  const bool in_turn = options.Get("inTurn").ToBoolean();
-  std::vector<void*> memory;
-  for (uint32_t i = 0; i < addresses.Length(); i++) memory.push_back(pointer(addresses.Get(i)));
-  DeviceObject* sender = Napi::ObjectWrap<DeviceObject>::Unwrap(from);
-  Device& receiver = Napi::ObjectWrap<DeviceObject>::Unwrap(to)->device();
-  sender->on_device(info.Env(), [&] {
-    std::vector<std::unique_ptr<Passage>> passages;
-    for (void* address : memory) passages.push_back(sender->device().passage_to(receiver, address, bytes));
-    link_ = std::make_unique<DeviceLink>(std::move(passages), in_turn);
-  });
-  from_ = Napi::Persistent(from);
-  to_ = Napi::Persistent(to);
-}
-
-LinkObject::~LinkObject() = default;
-
-DeviceLink& LinkObject::link(Napi::Env env) {
-  if (!link_) throw Napi::Error::New(env, "the link is closed");
-  return *link_;
-}
-
-void LinkObject::close(const Napi::CallbackInfo&) { link_.reset(); }
 
 }  // namespace rocmforge

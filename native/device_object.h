@@ -7,11 +7,14 @@
 #include <memory>
 
 #include "device.h"
-#include "device_link.h"
 #include "device_thread.h"
 #include "launch_plan.h"
+#include "probe_gpu.h"
 
 namespace rocmforge {
+
+// Device and host addresses are numbers in JavaScript.
+void* pointer(const Napi::Value& value);
 
 class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
  public:
@@ -19,10 +22,18 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   explicit DeviceObject(const Napi::CallbackInfo& info);
   ~DeviceObject() override;
 
+  Device& device() { return *device_; }
   // Runs on the device thread and turns a DeviceError into a JavaScript one.
   template <class Job>
-  void on_device(Napi::Env env, Job job);
-  Device& device() { return *device_; }
+  void on_device(Napi::Env env, Job job) {
+    try {
+      thread_->run(job);
+    } catch (const DeviceError& error) {
+      throw to_javascript(env, error);
+    } catch (const std::exception& error) {
+      throw Napi::Error::New(env, error.what());
+    }
+  }
 
  private:
   Napi::Value properties(const Napi::CallbackInfo& info);
@@ -55,29 +66,6 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone
   // Last, so that they end before what their jobs use: one queues steps on the device, the other waits for them.
   std::unique_ptr<DeviceThread> completion_, thread_;
-};
-
-// What the addon keeps of one JavaScript environment.
-struct AddonData {
-  Napi::FunctionReference link;
-};
-
-// The JavaScript face of a DeviceLink: see NativeLink in src/executor/device/addon.ts.
-class LinkObject : public Napi::ObjectWrap<LinkObject> {
- public:
-  static Napi::Function define(Napi::Env env);
-  explicit LinkObject(const Napi::CallbackInfo& info);
-  ~LinkObject() override;
-
-  // Throws a JavaScript error once it is closed.
-  DeviceLink& link(Napi::Env env);
-
- private:
-  void close(const Napi::CallbackInfo& info);
-
-  // They outlive what lies between them.
-  Napi::ObjectReference from_, to_;
-  std::unique_ptr<DeviceLink> link_;
 };
 
 }  // namespace rocmforge

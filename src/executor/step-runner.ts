@@ -1,3 +1,4 @@
+// One file because all of it is in which order the steps of an epoch, their parts and their masks are queued.
 import { AttendedClock } from '../shared/attended-clock.js';
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
@@ -6,42 +7,24 @@ import { StepWatch } from '../shared/step-watch.js';
 import { protocolError } from './cache/protocol-error.js';
 import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
-import { countsOf } from './graph-buckets.js';
-import { OUTPUT_WORDS, SLICE_WORDS } from './kernels/index.js';
+import { OUTPUT_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
 import { type MicroBatch, microBatches } from './micro-batches.js';
-import { nullStates } from './model/slot-layout.js';
 import {
   COUNT_DRAWS,
   COUNT_MASKED,
-  COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
-  COUNT_SPLITS,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
 } from './model/step-counts.js';
-import { OUTPUT_HEADER, type StepTables } from './model/step-tables.js';
-import { headerOf, type Pass, type PassEnd } from './pipeline.js';
+import { OUTPUT_HEADER } from './model/step-tables.js';
+import { headerOf, type Pass } from './pipeline.js';
+import { filledUp, isRecurring } from './recurring-steps.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
-import { readOutput, type StepOutput } from './step-output.js';
-
-/** Host memory of rows under way: of a step, or of a part of it. */
-interface Part {
-  /** The step tables as {@link StepTables} lays them out. */
-  readonly input: Int32Array;
-  /** What the copy brings back: a header and outputs, and behind them the headers of stages before the last. */
-  readonly answer: Int32Array;
-}
-
-/** Host memory of one step under way. */
-interface Staging extends StepOutput, Part {
-  /** Of its parts, where a model is split. */
-  readonly parts: readonly Part[];
-  /** The masks as {@link StepMasks} lays them out. */
-  readonly masks: Int32Array;
-}
+import { readOutput } from './step-output.js';
+import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
 
 /** What is known of a step when it has ended. */
 interface StepEnd {
@@ -207,8 +190,8 @@ export class StepRunner {
   /** Runs the step that was filled in: all at once, or where a model is split in as many parts as keep its devices busy. */
   private async runWhole(step: ExecuteRequest, staging: Staging, { words }: FilledStep): Promise<StepEnd> {
     const { pipeline, forward } = this.model;
-    const isRecurring = this.isRecurring(step);
     const { counts } = this.filler;
+    const comesAgain = !this.device.isHost && isRecurring(step, counts);
     const { offsets } = forward.tables;
     const least = this.device.isHost ? LEAST_ROWS.host : LEAST_ROWS.gpu;
     const room = staging.parts.map(({ input }) => input);
@@ -220,11 +203,11 @@ export class StepRunner {
       const { answer } = isCut ? (staging.parts[i] as Part) : staging;
       const samples = batch.counts[COUNT_SAMPLES] as number;
       const slots = this.slotsOf(batch);
-      const rows = isRecurring ? this.filledUp(batch) : batch.counts;
+      const rows = comesAgain ? filledUp(this.model, batch) : batch.counts;
       return pipeline.run({
         step: stepNumber(step),
         counts: rows,
-        recurring: isRecurring,
+        recurring: comesAgain,
         input: new Uint8Array(batch.input.buffer, 0, batch.words * 4),
         answer,
         answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
@@ -375,63 +358,7 @@ export class StepRunner {
     running.catch(() => undefined);
     this.ahead.push(running);
   }
-
-  /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
-  private isRecurring(step: ExecuteRequest): boolean {
-    if (this.device.isHost || step.slices.length === 0 || this.filler.counts[COUNT_PROMPT_ROWS] !== 0) return false;
-    return step.slices.every((slice) => slice.sample && slice.count === outputsOf(slice));
-  }
-
-  /**
-   * The counts rounded up to those of a captured graph; fills the rows between with the null slot's position 0: they
-   * read and write the null block, and nobody reads their results.
-   */
-  private filledUp({ input: words, counts }: MicroBatch): Int32Array {
-    const { limits, tables } = this.model.forward;
-    const { offsets } = tables;
-    const rows = counts[COUNT_TOKENS] as number;
-    const { source, target } = nullStates(limits);
-    const bucket = this.model.buckets.of(rows, counts[COUNT_SPLITS] as number);
-    for (let row = rows; row < bucket.rows; row++) {
-      words[offsets.rowToken + row] = 0;
-      words[offsets.rowPosition + row] = 0;
-      words[offsets.rowSlot + row] = limits.maxSequences;
-      words[offsets.sampleRow + row] = row;
-      words[offsets.tiles + 2 * row] = row;
-      words[offsets.tiles + 2 * row + 1] = 1;
-      if (!limits.isRecurrent) continue;
-      words[offsets.rowSlice + row] = row;
-      words.set([row, 1, source, target], offsets.slices + SLICE_WORDS * row);
-    }
-    const filled = countsOf(bucket);
-    filled[COUNT_WRITES] = counts[COUNT_WRITES] as number;
-    return filled;
-  }
 }
 
 /** Rows of which a part of a step has at least so many: of fewer a GPU reads its weights again for nothing. */
 const LEAST_ROWS = { host: 8, gpu: 128 } as const;
-
-/** Puts what a part of a step brought back where it is in the step's. @param draws of the step */
-function gatherAnswer(staging: Staging, answer: Int32Array, part: MicroBatch, draws: number): void {
-  const { counts, firstDraw, firstPromptRow } = part;
-  const prompts = counts[COUNT_PROMPT_ROWS] as number;
-  const drawn = (counts[COUNT_SAMPLES] as number) - prompts;
-  const rows = (first: number, count: number) =>
-    answer.subarray(OUTPUT_HEADER + first * OUTPUT_WORDS, OUTPUT_HEADER + (first + count) * OUTPUT_WORDS);
-  staging.output.set(rows(0, drawn), firstDraw * OUTPUT_WORDS);
-  staging.output.set(rows(drawn, prompts), (draws + firstPromptRow) * OUTPUT_WORDS);
-}
-
-/** @param count of all steps, modulo 2³² */
-function newly(tables: StepTables, count: number): number {
-  const more = (count - tables.saturatedSoFar) >>> 0;
-  tables.saturatedSoFar = count;
-  return more;
-}
-
-/** Microseconds from the first part's beginning to the last one's end, where no stage waits for another but for the first. */
-function passUs(parts: readonly PassEnd['stageUs'][]): number {
-  const sum = (numbers: readonly number[]): number => numbers.reduce((total, us) => total + us, 0);
-  return sum(parts[0] ?? []) + sum(parts.slice(1).map((stages) => stages.at(-1) ?? 0));
-}

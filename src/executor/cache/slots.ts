@@ -208,8 +208,7 @@ export class SlotTable {
   }
 
   /**
-   * Calls `row` for each position of the slice with its token id, or -1 for the token that the slot last sampled and that is
-   * not known here yet.
+   * Calls `row` for each position of the slice with its token id, or -1 for the token that the slot sampled last.
    */
   rows(slice: Slice, row: (tokenId: number, position: number) => void): void {
     const slot = this.get(slice.slot);
