@@ -3,7 +3,7 @@ import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-
 import type { GatewayOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
-import type { ModelOptionValues } from './options.js';
+import { checkSplit, type ModelOptionValues } from './options.js';
 import { loadProgress } from './progress.js';
 
 /**
@@ -32,7 +32,6 @@ export function gatewayOptions(
       readonly reasoningParser?: ReasoningParser | 'none';
       readonly executor?: readonly string[];
       readonly replicas?: number;
-      readonly gpus?: readonly number[];
       readonly standby?: number;
       readonly allowOtherArithmetic?: boolean;
       readonly executorSecretFile?: string;
@@ -145,11 +144,11 @@ function executorsOf(
     readonly executorCert?: string;
     readonly executorKey?: string;
     readonly replicas?: number;
-    readonly gpus?: readonly number[];
     readonly standby?: number;
   },
 ): readonly Executor[] {
-  const { device, gpu, kernels, attention, stepDelayMs, plantFault, gpus, replicas = 1, standby = 0 } = options;
+  const { device, gpu, gpus, split, tensorSplit, kernels, attention, stepDelayMs, plantFault } = options;
+  const { replicas = 1, standby = 0 } = options;
   const refuse = (why: string): never => {
     throw new RocmForgeError('INVALID_OPTION', why);
   };
@@ -166,6 +165,27 @@ function executorsOf(
       cert: options.executorCert,
       key: options.executorKey,
     }));
+  }
+  if (split !== undefined || tensorSplit !== undefined) {
+    checkSplit(options);
+    if (replicas + standby > 1)
+      refuse('a model that is split is one replica: start another gateway, or name executors');
+    return [
+      {
+        spawn: {
+          device,
+          gpu,
+          gpus,
+          split,
+          tensorSplit,
+          threads: options.threads,
+          kernels,
+          attention,
+          stepDelayMs,
+          plantFault,
+        },
+      },
+    ];
   }
   if (gpus && gpu !== undefined) refuse('gpu is of one replica, gpus of several');
   if (gpus && replicas > 1 && replicas !== gpus.length) refuse(`${replicas} replicas on ${gpus.length} GPUs`);
