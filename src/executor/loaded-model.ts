@@ -6,7 +6,6 @@ import type { GraphBuckets } from './graph-buckets.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import type { AttentionSplits } from './layers/paged-attention.js';
 import type { PlanParts } from './layers/recorded-model.js';
-import { stateBytes } from './layers/recurrent-layers.js';
 import type { LoadOptions } from './load-options.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import type { ModelGraph } from './model/values.js';
