@@ -110,7 +110,7 @@ export class ExecutorService {
         device: describeDevices(this.devices),
         platform: this.first.kind,
         target: this.first.target,
-        model: this.model && describeModel(this.model),
+        model: this.model && describeModel(this.model, this.first),
       }),
     );
   }
@@ -148,7 +148,7 @@ export class ExecutorService {
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       // Who knows the epoch may send steps of it: it is told to nobody else.
-      const loaded = { ...describeModel(model), epoch: request.epoch };
+      const loaded = { ...describeModel(model, this.first), epoch: request.epoch };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {

@@ -199,6 +199,8 @@ export interface NativeStep {
   /** Whether this is the first part of the step, and whether it is the last; default: it is all of it. */
   readonly begins?: boolean;
   readonly ends?: boolean;
+  /** Goes on with the run before: if that has not ended yet, nobody need hear of its end before this one's. Default false. */
+  readonly joins?: boolean;
 }
 
 /** A file mapped read-only until it is closed, or the object is reachable no more. */
