@@ -8,7 +8,6 @@
 #include "gpu_device.h"
 #include "host_device.h"
 #include "link_object.h"
-#include "probe_gpu.h"
 #include "queued_step.h"
 
 namespace rocmforge {

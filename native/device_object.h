@@ -14,6 +14,7 @@
 namespace rocmforge {
 
 struct QueuedStep;
+
 // Device and host addresses are numbers in JavaScript.
 void* pointer(const Napi::Value& value);
 

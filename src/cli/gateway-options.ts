@@ -32,6 +32,7 @@ export function gatewayOptions(
       readonly reasoningParser?: ReasoningParser | 'none';
       readonly executor?: readonly string[];
       readonly replicas?: number;
+      readonly gpus?: readonly number[];
       readonly standby?: number;
       readonly allowOtherArithmetic?: boolean;
       readonly executorSecretFile?: string;
@@ -69,6 +70,7 @@ export function gatewayOptions(
   if (options.prefixCache === false && (options.stateSnapshots ?? 0) > 0) {
     throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
   }
+  checkSplit(options, 'replicas');
   const [executor, ...moreExecutors] = executorsOf(options);
   return {
     model: options.model,
@@ -144,11 +146,12 @@ function executorsOf(
     readonly executorCert?: string;
     readonly executorKey?: string;
     readonly replicas?: number;
+    readonly gpus?: readonly number[];
     readonly standby?: number;
   },
 ): readonly Executor[] {
-  const { device, gpu, gpus, split, tensorSplit, kernels, attention, stepDelayMs, plantFault } = options;
-  const { replicas = 1, standby = 0 } = options;
+  const { device, gpu, kernels, attention, stepDelayMs, plantFault, gpus, replicas = 1, standby = 0 } = options;
+  const { split, tensorSplit } = options;
   const refuse = (why: string): never => {
     throw new RocmForgeError('INVALID_OPTION', why);
   };
@@ -166,28 +169,13 @@ function executorsOf(
       key: options.executorKey,
     }));
   }
-  if (split !== undefined || tensorSplit !== undefined) {
-    checkSplit(options);
-    if (replicas + standby > 1)
-      refuse('a model that is split is one replica: start another gateway, or name executors');
-    return [
-      {
-        spawn: {
-          device,
-          gpu,
-          gpus,
-          split,
-          tensorSplit,
-          threads: options.threads,
-          kernels,
-          attention,
-          stepDelayMs,
-          plantFault,
-        },
-      },
-    ];
-  }
   if (gpus && gpu !== undefined) refuse('gpu is of one replica, gpus of several');
+  if (split !== undefined) {
+    if (replicas > 1) refuse('a model that is split over GPUs has one replica');
+    const { threads } = options;
+    const spawn = { device, gpus, split, tensorSplit, threads, kernels, attention, stepDelayMs, plantFault };
+    return Array.from({ length: 1 + standby }, () => ({ spawn }));
+  }
   if (gpus && replicas > 1 && replicas !== gpus.length) refuse(`${replicas} replicas on ${gpus.length} GPUs`);
   if (gpus && device === 'host') refuse('the host device has no gpus');
   const serving = gpus?.length ?? replicas;

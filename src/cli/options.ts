@@ -135,9 +135,9 @@ export const deviceOptions = [
 export const splitOptions = [
   new Option(
     '--gpus <numbers>',
-    'several of the platform’s GPUs, such as 0,1: of serve a replica each, or with --split one model on all',
+    'several of the platform’s GPUs, such as 0,1: a replica on each, or with --split a model over all of them',
   ).argParser(listOf(wholeNumber(0))),
-  new Option('--split <kind>', 'over the GPUs: layer, each computes some of the model’s layers').choices(SPLIT_KINDS),
+  new Option('--split <kind>', 'layer: each of the GPUs computes some of the model’s layers').choices(SPLIT_KINDS),
   new Option(
     '--tensor-split <shares>',
     'the parts of a model that is split that each GPU gets, such as 3,1 (default: by their free memory)',
@@ -179,13 +179,19 @@ export interface SplitOptionValues {
   readonly tensorSplit?: readonly number[];
 }
 
-/** @throws RocmForgeError `INVALID_OPTION` for options that need others */
-export function checkSplit({ gpus = [], split, tensorSplit }: SplitOptionValues): void {
+/**
+ * @param otherwise what several GPUs are where nothing is split over them
+ * @throws RocmForgeError `INVALID_OPTION` for options that need others
+ */
+export function checkSplit(
+  { gpus = [], split, tensorSplit }: SplitOptionValues,
+  otherwise: 'replicas' | 'nothing' = 'nothing',
+): void {
   const refuse = (option: string, message: string): never => {
     throw new RocmForgeError('INVALID_OPTION', message, { option });
   };
   if (split === undefined && tensorSplit !== undefined) refuse('tensor-split', '--tensor-split is of --split layer');
-  if (split === undefined && gpus.length > 1)
+  if (split === undefined && gpus.length > 1 && otherwise === 'nothing')
     refuse('gpus', `a model is on several GPUs where it is split: --split layer`);
   if (split !== undefined && gpus.length < 2)
     refuse('split', '--split layer needs several devices, such as --gpus 0,1');

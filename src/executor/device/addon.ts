@@ -194,13 +194,13 @@ export interface NativeStep {
   readonly deviceInput: number;
   readonly output: Uint8Array;
   readonly deviceOutput: number;
-  /** Goes on with the run before: if that has not ended yet, nobody need hear of its end before this one's. Default false. */
-  readonly joins?: boolean;
   readonly receives?: NativeTransfer | undefined;
   readonly sends?: NativeTransfer | undefined;
   /** Whether this is the first part of the step, and whether it is the last; default: it is all of it. */
   readonly begins?: boolean;
   readonly ends?: boolean;
+  /** Goes on with the run before: if that has not ended yet, nobody need hear of its end before this one's. Default false. */
+  readonly joins?: boolean;
 }
 
 /** A file mapped read-only until it is closed, or the object is reachable no more. */
