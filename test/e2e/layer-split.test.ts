@@ -57,7 +57,7 @@ async function run(spawn: Extract<GatewayOptions['executor'], { spawn: object }>
     );
     const all = (await Promise.all(answers)).map(seen);
     const { guesses, acceptedGuesses } = server.gateway.replica.counts;
-    return { all, ...(await killed), guesses, acceptedGuesses };
+    return { all, ...(await killed), guesses, acceptedGuesses, faults: [...server.gateway.faults] };
   } finally {
     await server.stop();
   }
@@ -75,6 +75,10 @@ describe('a model split between layers over two devices answers as on one', () =
     );
     expect(killed.all).toEqual(one.all);
     expect(killed.kills).toBe(KILLS);
+    // The record of each names the device of its last launch.
+    const devices = killed.faults.map(({ record }) => record?.launch?.device);
+    expect(devices).toHaveLength(KILLS);
+    for (const device of devices) expect([0, 1]).toContain(device);
     expect(two.acceptedGuesses).toBeGreaterThan(0);
   });
 });
