@@ -18,7 +18,8 @@ import { StepDriver } from '../dist/cli/verify/step-driver.js';
 import { Device } from '../dist/executor/device/device.js';
 import { loadModel } from '../dist/executor/loaded-model.js';
 import { CLASS_NAMES, classOf, disassemble, instructionsOf } from './kernel-counts.mjs';
-import { describe, Emulator } from './predict/emulator.mjs';
+import { occupancy } from './kernel-limits.mjs';
+import { BLOCK, describe, Emulator } from './predict/emulator.mjs';
 import { CARDS, predictLaunch, predictToken } from './predict/hardware.mjs';
 import { PlanDevice } from './predict/plan-device.mjs';
 
@@ -38,7 +39,7 @@ const card = CARDS[options.target];
 const position = Number(options.position);
 const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS) };
 if (!known.shape.includes(options.shape)) fail(`no shape "${options.shape}"; there are ${known.shape.join(', ')}`);
-if (card === undefined && !options.counts) fail(`no card of "${options.target}"; there are ${known.target.join(', ')}`);
+if (card === undefined) fail(`no card of "${options.target}"; there are ${known.target.join(', ')}`);
 if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
 
 const folder = path.join(options.kernels, options.target);
@@ -67,12 +68,12 @@ async function predict() {
       known.times += 1;
       continue;
     }
-    const census = await emulator.count(launch);
+    const census = await emulator.count(launch, card?.latency);
     rows.set(key, { ...launch, ...byClass(launch.kernel, census, classes), census, times: 1 });
   }
   emulator.close();
   if (options.counts) printCounts([...rows.values()]);
-  else printPrediction([...rows.values()], native.properties.wave);
+  else printPrediction([...rows.values()]);
 }
 
 /** The arguments of a launch that are no addresses. */
@@ -120,27 +121,46 @@ function fail(message) {
 }
 
 function printCounts(rows) {
-  const columns = ['kernel', 'blocks', ...CLASS_NAMES, 'lines asked for', 'lines of a block', 'of them shared'];
-  printRow(columns);
-  printRow(columns.map(() => '---'));
+  const columns = ['kernel', 'blocks', 'fit', ...CLASS_NAMES, 'lines asked for', 'lines of a block', 'of them shared'];
+  printHead([...columns, 'passes of LDS', 'for conflicts', 'waits for memory', 'alone, µs', 'KB in flight a SIMD']);
   for (const { kernel, grid, perBlock, asked, census } of rows) {
     const counts = CLASS_NAMES.map((name) => Math.round(perBlock[name]));
-    printRow([kernel, grid.join(' × '), ...counts, Math.round(asked), Math.round(linesOf(census)), census.shared]);
+    const blocks = census.blocks.length;
+    const lds = [census.ldsPasses / blocks, census.ldsConflicts / blocks].map(Math.round);
+    const waits = Math.round(census.waits / blocks / wavesOf(kernel));
+    const times = [(clockOf(census).chain / 1000).toFixed(2), (inFlight(kernel, grid, census) / 1024).toFixed(1)];
+    const lines = [Math.round(asked), Math.round(linesOf(census)), census.shared];
+    printRow([kernel, grid.join(' × '), residentOf(kernel), ...counts, ...lines, ...lds, waits, ...times]);
   }
 }
 
-function printPrediction(rows, wave) {
+function printPrediction(rows) {
   const predictions = rows.map(({ kernel, grid, perBlock, asked, census, times }) => ({
-    ...{ kernel, grid, times },
+    ...{ kernel, grid, times, census },
     ...predictLaunch(card, {
-      ...{ blocks: grid.reduce((product, dim) => product * dim, 1), wave, perBlock, asked },
-      ...{ lines: linesOf(census), shared: census.shared },
+      ...{ blocks: blocksOf(grid), resident: residentOf(kernel), perBlock, asked, clock: clockOf(census) },
+      ...{ lines: linesOf(census), shared: census.shared, ldsPasses: census.ldsPasses / census.blocks.length },
     }),
   }));
-  printRow(['kernel', 'blocks', 'times', 'longest part, µs', 'by', 'estimate, µs', 'memory, MB']);
-  printRow(Array(7).fill('---'));
-  for (const { kernel, grid, times, longest, by, estimate, memoryBytes } of predictions) {
-    const us = [longest.toFixed(2), by, estimate.toFixed(2)];
+  printHead([
+    'kernel',
+    'blocks',
+    'times',
+    'longest part, µs',
+    'by',
+    'waiting, µs',
+    'estimate, µs',
+    'lost a token, µs',
+    'memory, MB',
+  ]);
+  for (const { kernel, grid, times, longest, by, waiting, estimate, memoryBytes } of predictions) {
+    const us = [
+      longest.toFixed(2),
+      by,
+      waiting.toFixed(2),
+      estimate.toFixed(2),
+      (times * (estimate - longest)).toFixed(0),
+    ];
     printRow([kernel, grid.join(' × '), times, ...us, (memoryBytes / 1e6).toFixed(2)]);
   }
   const bytes = predictions.reduce((sum, { times, memoryBytes }) => sum + times * memoryBytes, 0);
@@ -155,8 +175,42 @@ function printPrediction(rows, wave) {
   }
 }
 
+function blocksOf(grid) {
+  return grid.reduce((product, dim) => product * dim, 1);
+}
+
+function residentOf(name) {
+  const kernels = manifest.files.flatMap(({ kernels: held }) => held);
+  return occupancy(
+    options.target,
+    kernels.find((kernel) => kernel.name === name),
+  ).blocks;
+}
+
+function wavesOf(name) {
+  return BLOCK / described[name].wave;
+}
+
+/** Of the blocks that ran, on average. */
+function clockOf({ clocks }) {
+  const mean = (name) => clocks.reduce((sum, clock) => sum + clock[name], 0) / clocks.length;
+  return { chain: mean('chain'), head: mean('head'), drain: mean('drain') };
+}
+
+/** Bytes of memory that the blocks on a SIMD wait for, on average over the time that a block takes alone. */
+function inFlight(kernel, grid, census) {
+  const onUnit = Math.min(residentOf(kernel), Math.ceil(blocksOf(grid) / card.units));
+  const { chain } = clockOf(census);
+  return chain === 0 ? 0 : ((census.farBytes / census.blocks.length) * (card.latency.far / chain) * onUnit) / 4;
+}
+
 function linesOf({ blocks }) {
   return blocks.reduce((sum, lines) => sum + lines, 0) / blocks.length;
+}
+
+function printHead(cells) {
+  printRow(cells);
+  printRow(cells.map(() => '---'));
 }
 
 function printRow(cells) {

@@ -75,7 +75,7 @@ def launch(request, objects, source, memory):
   try:
     buffers = runner.run_hsaco(objects[path], request["kernel"], request["grid"], [request["block"], 1, 1], arguments,
                                order=request["order"], max_inst=request["budget"], memory=memory,
-                               blocks=request.get("blocks"), counts=request.get("counts", False))
+                               blocks=request.get("blocks"), counts=request.get("counts", False), latency=request.get("latency"))
   except Exception as error:
     too_long = isinstance(error, runner.BudgetSpent)
     return {"error": f"{type(error).__name__}: {error}", "too_long": too_long}, []

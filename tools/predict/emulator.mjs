@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const SERVER = path.join(path.dirname(fileURLToPath(import.meta.url)), '..', 'emulator', 'serve.py');
 /** Threads of a block in every AMD code object. */
-const BLOCK = 256;
+export const BLOCK = 256;
 const MOST_INSTRUCTIONS = 20_000_000;
 
 /** What the code objects of a folder hold, by kernel. */
@@ -27,14 +27,14 @@ export class Emulator {
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** Runs the first and the last block of a launch. @returns its census, see serve.py */
-  async count({ kernel, grid, words }) {
+  /** Runs the first and the last block of a launch. @param latency of hardware.mjs @returns its census, see census.py */
+  async count({ kernel, grid, words }, latency) {
     const { file, arguments: described } = this.kernels[kernel];
     const last = grid.map((blocks) => blocks - 1);
     const blocks = last.every((at) => at === 0) ? [[0, 0, 0]] : [[0, 0, 0], last];
     const request = {
       ...{ file: path.join(this.folder, file), kernel, grid, block: BLOCK, order: 'fwd', budget: MOST_INSTRUCTIONS },
-      ...{ blocks, counts: true },
+      ...{ blocks, counts: true, latency },
       arguments: described.map(({ bytes }, i) => ({
         hex: Buffer.from(words.buffer, words.byteOffset + 8 * i, bytes).toString('hex'),
       })),
