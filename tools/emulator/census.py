@@ -5,6 +5,7 @@ import re
 import numpy as np
 
 LINE = 128        # bytes
+SECTOR = 64       # bytes: what of a line is counted as read, its rest being a neighbouring block's
 BANKS = 32        # of four bytes each, of the part of LDS that a compute unit reads
 PASS_DWORDS = 32  # that a pass over the banks moves at most
 
@@ -46,22 +47,27 @@ class _Wave:
   def __init__(self): self.clock, self.load, self.lds, self.scalar = 0.0, [], [], []
 
 class Census:
-  """How often each instruction is executed, by its offset in the kernel; which lines of memory accesses touch; and clocks.
+  """How often each instruction is executed, by its offset in the kernel; which lines and sectors of memory accesses touch; and clocks.
 
-  latency: nanoseconds from an instruction to its value: `far` (memory), `near` (a line that a block has asked for before),
+  latency: nanoseconds from an instruction to its value: `far` (memory), `near` (sectors that a block has asked for before),
   `lds`, `scalar`; `issue`: of an instruction to the next of the same wave. A wave's loads return in the order in which they were sent."""
   def __init__(self, entry, latency=None):
     self.entry, self.latency = entry, latency or dict(far=0, near=0, lds=0, scalar=0, issue=0)
-    self.executed, self.touched, self.bytes, self.blocks, self.passes = {}, {}, {}, [], {}
-    self.seconds, self.known = [], set()
-    self.conflicts = 0; self.waits = 0; self.loaded = 0
+    self.executed, self.known = {}, set()
+    # Of each block that ran.
+    self.blocks, self.clocks, self.asked, self.passes, self.conflicts, self.waits, self.loaded = [], [], [], [], [], [], []
   def begin_block(self):
     if self.blocks: self.known = set(self.blocks[0])
     self.blocks.append(set()); self.waves = {}
-    self.seconds.append(dict(chain=0.0, head=None, drain=0.0, waits=0, flight=0.0))
+    for counter in (self.asked, self.passes, self.conflicts, self.waits, self.loaded): counter.append(0)
+    self.clocks.append(dict(chain=0.0, head=None, drain=0.0))
   def begin_wave(self, wave):
     self.now = self.waves.setdefault(wave, _Wave())
-  def issue(self): self.now.clock += self.latency["issue"]
+  def issue(self, pc):
+    self.now.clock += self.latency["issue"]
+    counts = self.executed.setdefault(pc, [])
+    while len(counts) < len(self.blocks): counts.append(0)
+    counts[-1] += 1
   def watch(self, pc, inst, name, arch, wave, views, active):
     """What to do before an instruction that waits, reads LDS or loads scalars is executed: f(sgprs, vgprs), or None.
     views and active: instructions.py's, of a wave's registers and lanes."""
@@ -81,31 +87,31 @@ class Census:
     register = words[1] & 255
     def access(sg, vg):
       S, V = views(sg, vg, wave); _, lanes = active(S, wave)
-      if lanes.any(): self.record_lds(pc, [V[register][lanes].astype(np.int64) + offset for offset in offsets], size, is_load)
+      if lanes.any(): self.record_lds([V[register][lanes].astype(np.int64) + offset for offset in offsets], size, is_load)
     return access
   def barrier(self):
     latest = max(wave.clock for wave in self.waves.values())
     for wave in self.waves.values(): wave.clock = latest
   def end_block(self):
-    block = self.seconds[-1]; block["chain"] = max(wave.clock for wave in self.waves.values())
+    block = self.clocks[-1]; block["chain"] = max(wave.clock for wave in self.waves.values())
     if block["head"] is None: block["head"] = block["chain"]
     block["drain"] = max(0.0, block["chain"] - block.pop("last", block["chain"]))
-  def record(self, pc, addresses, nbytes, name):
+  def record(self, addresses, nbytes, name):
     loads = "STORE" not in name
-    first = addresses // np.uint64(LINE); last = (addresses + np.uint64(nbytes - 1)) // np.uint64(LINE)
-    lines = set(first.tolist()) | set(last.tolist())
-    self.touched[pc] = self.touched.get(pc, 0) + len(lines)
-    self.bytes[pc] = self.bytes.get(pc, 0) + nbytes * len(addresses)
+    first = addresses // np.uint64(SECTOR); last = (addresses + np.uint64(nbytes - 1)) // np.uint64(SECTOR)
+    sectors = set(first.tolist()) | set(last.tolist())
+    lines = {sector * SECTOR // LINE for sector in sectors}
+    self.asked[-1] += len(lines)
     if loads:
       # What the first block of a launch asked for, another has brought nearer.
-      is_near = lines <= self.blocks[-1] or lines <= self.known
+      is_near = sectors <= self.blocks[-1] or sectors <= self.known
       self._sent("load", "near" if is_near else "far")
-      if not is_near: self.loaded += nbytes * len(addresses)
-    self.blocks[-1] |= lines
-  def record_lds(self, pc, accesses, nbytes, loads):
+      if not is_near: self.loaded[-1] += nbytes * len(addresses)
+    self.blocks[-1] |= sectors
+  def record_lds(self, accesses, nbytes, loads):
     for addresses in accesses:
       passes, least = lds_passes(addresses, nbytes)
-      self.passes[pc] = self.passes.get(pc, 0) + passes; self.conflicts += passes - least
+      self.passes[-1] += passes; self.conflicts[-1] += passes - least
     if loads: self._sent("lds", "lds")
   def record_scalar(self): self._sent("scalar", "scalar")
   def _sent(self, queue, latency):
@@ -114,7 +120,7 @@ class Census:
     if pending and queue != "scalar": ready = max(ready, pending[-1][0])
     pending.append((ready, latency))
   def wait(self, waits):
-    now, block = self.now, self.seconds[-1]
+    now, block = self.now, self.clocks[-1]
     for queue, remain in waits.remain.items():
       pending = getattr(now, queue)
       done = pending[:max(0, len(pending) - remain)]
@@ -122,19 +128,20 @@ class Census:
       # Scalar loads return in any order: code waits for all of them.
       ready = max(at for at, _ in done); del pending[:len(done)]
       if any(kind == "far" for _, kind in done):
-        if ready > now.clock: self.waits += 1; block["waits"] += 1
+        if ready > now.clock: self.waits[-1] += 1
         if block["head"] is None or ready < block["head"]: block["head"] = ready
         block["last"] = max(block.get("last", 0.0), ready)
       now.clock = max(now.clock, ready)
-  def summary(self):
+  def summary(self, blocks):
+    """blocks: of the whole grid. Of four that ran the first and the last stand for themselves, those between them for all others."""
+    ran = len(self.blocks)
+    weights = [1, blocks / 2 - 1, blocks / 2 - 1, 1] if ran == 4 else [blocks / ran] * ran
+    mean = lambda numbers: sum(weight * number for weight, number in zip(weights, numbers)) / blocks
     at = lambda pc: str(pc - self.entry)
-    shared = set.intersection(*self.blocks) if len(self.blocks) > 1 else set()
+    shared = set.intersection(*self.blocks) if ran > 1 else set()
     return {
-      "executed": {at(pc): n for pc, n in sorted(self.executed.items())},
-      "lines": {at(pc): n for pc, n in sorted(self.touched.items())},
-      "bytes": {at(pc): n for pc, n in sorted(self.bytes.items())},
-      "blocks": [len(lines) for lines in self.blocks],
-      "shared": len(shared),
-      "ldsPasses": sum(self.passes.values()), "ldsConflicts": self.conflicts, "waits": self.waits, "farBytes": self.loaded,
-      "clocks": self.seconds,
+      "executed": {at(pc): mean(n) for pc, n in sorted(self.executed.items())},
+      "asked": mean(self.asked), "touched": SECTOR * mean([len(sectors) for sectors in self.blocks]), "shared": SECTOR * len(shared),
+      "ldsPasses": mean(self.passes), "ldsConflicts": mean(self.conflicts), "waits": mean(self.waits), "farBytes": mean(self.loaded),
+      **{name: mean([clock[name] for clock in self.clocks]) for name in ("chain", "head", "drain")},
     }

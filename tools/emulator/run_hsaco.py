@@ -116,7 +116,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
   assert ldsb not in (None, 2**64-1)
   ranges = [(p_, p_+c.nbytes, f"array arg #{i}") for i, (b, p_, c) in enumerate(bufs)] + [(kptr, kptr+len(kbuf), "kernarg"), (co.base, co.base+len(co._map), "code object")] + list(memory)
   ranges += [(ctypes.addressof(pkt), ctypes.addressof(pkt)+64, "dispatch packet")] + ([(sptr, sptr+len(sbuf), "scratch")] if sbuf else [])
-  census = Census(kd["entry"], latency) if counts else None; hits = census.executed if counts else None
+  census = Census(kd["entry"], latency) if counts else None
   prog, stats = {}, dict(inst=0, waves=0, handlers0=len(emu._canonical_runner_cache)); tc = 0.0
   def fetch(pc):
     e = decode(pc)
@@ -181,7 +181,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
               f = prog.get(pc) or fetch(pc); e = loc[pc] = (f[0], [cb[g] for g in f[1]], f[2], f[3])
             if trace: print(f"g{gx} w{w[4]} {pc-co.base:#x} {e[3]!r}")
             e[0](*e[1]); stats["inst"] += 1
-            if hits is not None: hits[pc] = hits.get(pc, 0) + 1; census.issue()
+            if census: census.issue(pc)
             if stats["inst"] > max_inst: raise BudgetSpent(f"more than {max_inst} wave-instructions")
             if e[2]: break
         if census: census.barrier()
@@ -190,7 +190,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
     a = ctypes.addressof(b); g = bytes(b)[ptr-a+c.nbytes:]
     if g.strip(b"\xa5"): raise MemoryError(f"{name} wrote past the end of a buffer of {c.nbytes} bytes")
   last_stats.clear(); last_stats.update(inst=stats["inst"], waves=stats["waves"], static_pcs=len(prog), compile_s=round(tc,3),
-    total_s=round(time.time()-t0,3), new_handlers=len(emu._canonical_runner_cache)-stats["handlers0"], ftz=ftz, census=census and census.summary())
+    total_s=round(time.time()-t0,3), new_handlers=len(emu._canonical_runner_cache)-stats["handlers0"], ftz=ftz, census=census and census.summary(grid[0]*grid[1]*grid[2]))
   return [np.frombuffer(ctypes.string_at(ptr, int(np.prod(sh))*dt.itemsize), dtype=dt).reshape(sh).copy() for ptr, dt, sh in outs]
 
 if __name__ == "__main__":

@@ -11,12 +11,7 @@ export interface Card {
   readonly blockNs: number;
   readonly cycles: Readonly<Record<string, number>>;
 }
-/** Nanoseconds of a block alone. */
-export interface BlockClock {
-  readonly chain: number;
-  readonly head: number;
-  readonly drain: number;
-}
+/** See predictLaunch(): of a block, but `blocks` and `resident`. */
 export interface CountedLaunch {
   readonly blocks: number;
   /** Blocks that fit on a unit. */
@@ -25,9 +20,11 @@ export interface CountedLaunch {
   readonly perBlock: Readonly<Record<string, number>>;
   readonly ldsPasses: number;
   readonly asked: number;
-  readonly lines: number;
+  readonly touched: number;
   readonly shared: number;
-  readonly clock: BlockClock;
+  readonly chain: number;
+  readonly head: number;
+  readonly drain: number;
 }
 export interface Prediction {
   readonly longest: number;

@@ -42,18 +42,18 @@ export const CARDS = {
 };
 
 const SIMDS = 4;
-const LINE = 128;
 
 /**
  * @param launch blocks, resident (blocks that fit on a unit); of a block perBlock (wave-instructions by class), ldsPasses, asked
- *   (lines that it asks for), lines and shared (different ones, and of them those that all blocks touch), and clock: nanoseconds that it takes
+ *   (lines that it asks for), touched and shared (bytes of memory, and of them those that all blocks touch), and nanoseconds: that it takes
  *   alone (chain), until what it reads first is there (head) and after what it reads last is (drain)
  * @returns microseconds on the device, without the node: `longest` of its parts at peak rates (of the second cache as if the nearest
  *   kept what a block asks for again), which part that is, and `estimate`: the longest of them, memory at the share of its peak that long
  *   reads reach, between the first block's wait and the last one's end; or what the blocks take one after the other where so many fit as
  *   fit, if that is longer; and the bytes of memory that it reads
  */
-export function predictLaunch(card, { blocks, resident, perBlock, ldsPasses, asked, lines, shared, clock }) {
+export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
+  const { ldsPasses, asked, touched, shared, chain, head, drain } = census;
   const { cycles, units, clockGhz } = card;
   const vector = ['vector', 'dot', 'transcendental', 'matrix'].reduce(
     (sum, name) => sum + perBlock[name] * cycles[name],
@@ -62,22 +62,22 @@ export function predictLaunch(card, { blocks, resident, perBlock, ldsPasses, ask
   const scalar = (perBlock.scalar + perBlock.branch + perBlock.wait + perBlock.scalarLoad) * cycles.scalar;
   const most = Math.ceil(blocks / units);
   const us = (cyclesOfBlock) => (most * cyclesOfBlock) / (clockGhz * 1000);
-  const memoryBytes = LINE * (shared + (lines - shared) * blocks);
+  const memoryBytes = shared + (touched - shared) * blocks;
   const parts = {
     vector: us(vector / SIMDS),
     scalar: us(scalar / SIMDS),
     lds: us(ldsPasses / cycles.ldsPasses),
     near: us(asked / cycles.nearLines),
     memory: memoryBytes / (card.memoryGBs * 1000),
-    cache: (LINE * lines * blocks) / (card.l2GBs * 1000),
+    cache: (touched * blocks) / (card.l2GBs * 1000),
     sending: (blocks * card.blockNs) / 1000,
   };
   const longest = Math.max(...Object.values(parts));
   const by = Object.keys(parts).find((name) => parts[name] === longest);
   const slowest = Math.max(...Object.values({ ...parts, memory: parts.memory / card.readShare }));
   const rounds = Math.max(1, blocks / (units * resident));
-  const waiting = (rounds * clock.chain) / 1000;
-  const estimate = Math.max(waiting, slowest + (clock.head + clock.drain) / 1000);
+  const waiting = (rounds * chain) / 1000;
+  const estimate = Math.max(waiting, slowest + (head + drain) / 1000);
   return { longest, by, memoryBytes, parts, waiting, estimate };
 }
 
