@@ -21,6 +21,7 @@ const TARGET = 'gfx1100';
 const PUBLISHED = [
   { file: 'Q4_K_M', position: 32, rate: 105.75 },
   { file: 'Q4_K_M', position: 4096 + 32, rate: 98.67 },
+  { file: 'Q5_K_M', position: 32, rate: 100.63 },
 ];
 const SOURCES = {
   norm: 'norm.cu',
