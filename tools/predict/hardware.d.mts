@@ -21,6 +21,7 @@ export interface CountedLaunch {
   readonly ldsPasses: number;
   readonly asked: number;
   readonly touched: number;
+  readonly cached?: number;
   readonly shared: number;
   readonly chain: number;
   readonly head: number;

@@ -39,13 +39,23 @@ export const CARDS = {
     ...{ readShare: 0.8, latency: { far: 700, near: 240, lds: 60, scalar: 100, issue: 1.9 } },
     ...{ nodeUs: [1, 2, 4], blockNs: 0.75 },
   },
+  // H200, not to predict but to be held against what was measured: bench/gpu/replay.cu machine, 2026-11-24, driver 580.159, for l2GBs, readShare
+  // (4,484 of 4,800 GB/s), near, nodes and blocks; far is an H100's 478.8 cycles at 1.755 GHz, lds its 29 (Luo and others, arXiv 2402.13499).
+  // Cycles: throughput of arithmetic instructions, CUDA C++ Programming Guide; `scalar` is an instruction's turn, of any kind.
+  sm_90: {
+    ...{ name: 'H200', units: 132, clockGhz: 1.98, memoryGBs: 4800, l2GBs: 6300 },
+    cycles: { vector: 2, dot: 1, transcendental: 8, matrix: 4, scalar: 1, ldsPasses: 1, nearLines: 1 },
+    ...{ readShare: 4484 / 4800, latency: { far: 273, near: 146, lds: 15, scalar: 15, issue: 0.5 } },
+    ...{ nodeUs: [0.486], blockNs: (5385 - 486) / 8191 },
+  },
 };
 
 const SIMDS = 4;
 
 /**
  * @param launch blocks, resident (blocks that fit on a unit); of a block perBlock (wave-instructions by class), ldsPasses, asked
- *   (lines that it asks for), touched and shared (bytes of memory, and of them those that all blocks touch), and nanoseconds: that it takes
+ *   (lines that it asks for), touched and shared (bytes of memory, and of them those that all blocks touch), cached (through the second
+ *   cache, where that is not what it touches), and nanoseconds: that it takes
  *   alone (chain), until what it reads first is there (head) and after what it reads last is (drain)
  * @returns microseconds on the device, without the node: `longest` of its parts at peak rates (of the second cache as if the nearest
  *   kept what a block asks for again), which part that is, and `estimate`: the longest of them, memory at the share of its peak that long
@@ -53,7 +63,7 @@ const SIMDS = 4;
  *   fit, if that is longer; and the bytes of memory that it reads
  */
 export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
-  const { ldsPasses, asked, touched, shared, chain, head, drain } = census;
+  const { ldsPasses, asked, touched, cached = touched, shared, chain, head, drain } = census;
   const { cycles, units, clockGhz } = card;
   const vector = ['vector', 'dot', 'transcendental', 'matrix'].reduce(
     (sum, name) => sum + perBlock[name] * cycles[name],
@@ -69,7 +79,7 @@ export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
     lds: us(ldsPasses / cycles.ldsPasses),
     near: us(asked / cycles.nearLines),
     memory: memoryBytes / (card.memoryGBs * 1000),
-    cache: (touched * blocks) / (card.l2GBs * 1000),
+    cache: (cached * blocks) / (card.l2GBs * 1000),
     sending: (blocks * card.blockNs) / 1000,
   };
   const longest = Math.max(...Object.values(parts));
