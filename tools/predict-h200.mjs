@@ -71,6 +71,7 @@ function counted({ kernel, grid, metrics, executed }, times) {
 }
 
 const errors = [];
+const tokens = [];
 const fixture = [
   `# one H200, node of ${card.nodeUs[0]} us; of a block, chain, head and drain in ns`,
   ['plan', 'kernel', 'times', 'us', ...COLUMNS].join('\t'),
@@ -84,6 +85,7 @@ for (const plan of new Set(rows.map((row) => row.plan))) {
   // Both are in the order of the launches.
   const timed = rows.filter((row) => row.plan === plan && row.kernel !== 'token');
   if (timed.length !== launches.length) throw new Error(`${plan}: ${timed.length} timed, ${launches.length} profiled`);
+  let token = 0;
   launches.forEach((launch, i) => {
     const { kernel, times, us } = timed[i];
     if (kernel !== launch.kernel) throw new Error(`${plan}: ${kernel} timed, ${launch.kernel} profiled`);
@@ -92,15 +94,20 @@ for (const plan of new Set(rows.map((row) => row.plan))) {
     const predicted = estimate + card.nodeUs[0];
     const error = predicted / us - 1;
     errors.push({ plan, kernel, error });
+    token += times * predicted;
     const numbers = [longest.toFixed(2), by, ...[waiting, predicted, us].map((value) => value.toFixed(2))];
     const percent = `${(100 * error).toFixed(0)} %`;
     process.stdout.write(`| ${[plan, kernel, launch.grid.join(' × '), ...numbers, percent].join(' | ')} |\n`);
     const values = COLUMNS.map((name) => (counts[name] ?? counts.perBlock[name]).toFixed(1));
     fixture.push([plan, kernel, times, us, ...values].join('\t'));
   });
+  const { us } = rows.find((row) => row.plan === plan && row.kernel === 'token');
+  const error = `${(100 * (token / us - 1)).toFixed(0)} %`;
+  tokens.push(`${plan}: a token ${token.toFixed(0)} µs predicted, ${us.toFixed(0)} measured: ${error}`);
 }
 const sizes = errors.map(({ error }) => Math.abs(error)).sort((a, b) => a - b);
 const worst = errors.reduce((most, of) => (Math.abs(of.error) > Math.abs(most.error) ? of : most));
+process.stdout.write(`\n${tokens.join('\n')}\n`);
 process.stdout.write(
   `\n${errors.length} kernels: median error ${(100 * sizes[Math.floor(sizes.length / 2)]).toFixed(0)} %, ` +
     `worst ${(100 * worst.error).toFixed(0)} % (${worst.kernel} of ${worst.plan})\n`,

@@ -66,7 +66,11 @@ export function clockOf(instructions, executed, { latencyOf, isFar, card }) {
   };
   const step = (i) => {
     const { opcode, text, stall, sets, waits } = instructions[i];
-    for (let at = 0; at < BARRIERS; at += 1) if (waits & (1 << at)) waitFor(state.ready[at], state.far[at]);
+    for (let at = 0; at < BARRIERS; at += 1) {
+      if ((waits & (1 << at)) === 0) continue;
+      waitFor(state.ready[at], state.far[at]);
+      state.far[at] = false;
+    }
     if (opcode.startsWith('DEPBAR')) {
       const remain = Number.parseInt(/0x([0-9a-f]+)$/.exec(text)?.[1] ?? '0', 16);
       while (state.groups.length > remain) waitFor(...state.groups.shift());
@@ -77,7 +81,7 @@ export function clockOf(instructions, executed, { latencyOf, isFar, card }) {
       if (opcode.startsWith('LDGSTS')) state.copies.push([ready, isFar(i)]);
       else if (sets < BARRIERS) {
         state.ready[sets] = Math.max(state.ready[sets], ready);
-        state.far[sets] = isFar(i);
+        state.far[sets] ||= isFar(i);
       }
     }
     if (opcode === 'LDGDEPBAR') {
