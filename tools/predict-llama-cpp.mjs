@@ -66,7 +66,9 @@ async function main() {
     for (const launch of launchesOfToken({ file, position, units: card.units, canHold })) {
       rows.push({ ...(await counter.count({ ...launch, kernel: fullName(launch.kernel) })), kernel: launch.kernel });
     }
-    const [predicted] = printPrediction(card, rows, `llama.cpp's 8B ${file} behind ${position} positions`);
+    const {
+      rates: [predicted],
+    } = printPrediction(card, rows, `llama.cpp's 8B ${file} behind ${position} positions`);
     const error = `${(100 * (predicted / rate - 1)).toFixed(1)} %`;
     errors.push(error);
     process.stdout.write(`${rate} tokens/s published: predicted ${error} too high\n\n`);

@@ -4,10 +4,11 @@
 //
 //   npm run build && npm run build:kernels -- --target gfx1100
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--counts]
+//   TINYGRAD_DIR=CHECKOUT npm run predict -- --all   (what `rocmforge verify --speed` prints beside what it measures)
 //
 // Weights are zeros: none is brought. Launches of a kernel with the same grid and numbers count once. Disassembler: as for
 // count-kernels.mjs.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -31,55 +32,74 @@ const { values: options } = parseArgs({
     position: { type: 'string', default: '512' },
     kernels: { type: 'string', default: path.join(root, 'build', 'kernels') },
     counts: { type: 'boolean', default: false },
+    all: { type: 'boolean', default: false },
   },
 });
 
-const card = CARDS[options.target];
-const position = Number(options.position);
-const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS) };
-if (!known.shape.includes(options.shape)) fail(`no shape "${options.shape}"; there are ${known.shape.join(', ')}`);
-if (card === undefined) fail(`no card of "${options.target}"; there are ${known.target.join(', ')}`);
-if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
+/** What `rocmforge verify --speed` finds beside what it measures. */
+const TARGETS = ['gfx1100', 'gfx1201', 'gfx942'];
+const MODELS = [
+  { shape: 'llama-3.1-8b', type: 'Q4_K_M' },
+  { shape: 'llama-3.1-8b', type: 'Q8_0' },
+  { shape: 'llama-3.1-8b', type: 'F16' },
+  { shape: 'llama-3.2-1b', type: 'Q8_0' },
+  { shape: 'qwen3-8b', type: 'Q4_K_M' },
+];
+const PREDICTED = path.join(root, 'src', 'cli', 'verify', 'predicted-speeds.json');
 
-const folder = path.join(options.kernels, options.target);
-const manifest = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
-const described = describe(folder);
-const scratch = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-predict-'));
-try {
-  await predict();
-} finally {
-  rmSync(scratch, { recursive: true });
+const position = Number(options.position);
+if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
+if (options.all) {
+  const speeds = [];
+  for (const target of TARGETS) for (const model of MODELS) speeds.push(await predict({ target, ...model }));
+  writeFileSync(PREDICTED, `[\n${speeds.map((speed) => `  ${JSON.stringify(speed)}`).join(',\n')}\n]\n`);
+} else {
+  const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS).filter((target) => target.startsWith('gfx')) };
+  for (const [name, names] of Object.entries(known)) {
+    if (!names.includes(options[name])) fail(`no ${name} "${options[name]}"; there are ${names.join(', ')}`);
+  }
+  await predict(options);
 }
 
-async function predict() {
-  const model = path.join(scratch, 'model.gguf');
-  synth({ shape: SHAPES[options.shape], type: options.type, output: model });
-  const file = path.join(scratch, 'memory');
-  const native = new PlanDevice(file, Object.values(described)[0].wave);
-  const launches = await launchesOfOneRow(native, model);
-  const emulator = new Emulator(folder, described, { file, ...native.memoryPlace });
-  const counter = new Counter({ target: options.target, card, compiler: manifest.compiler, emulator });
+async function predict({ target, shape, type }) {
+  const card = CARDS[target];
+  const folder = path.join(options.kernels, target);
+  const { compiler } = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
+  const described = describe(folder);
+  const scratch = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-predict-'));
   const rows = new Map();
-  for (const launch of launches) {
-    const key = `${launch.kernel} ${launch.grid} ${numbersOf(launch)}`;
-    const known = rows.get(key);
-    if (known !== undefined) known.times += 1;
-    else rows.set(key, { ...(await counter.count(launch)), times: 1 });
+  try {
+    const model = path.join(scratch, 'model.gguf');
+    synth({ shape: SHAPES[shape], type, output: model });
+    const file = path.join(scratch, 'memory');
+    const native = new PlanDevice(file, Object.values(described)[0].wave);
+    const launches = await launchesOfOneRow(new Device(native, 'hip', target), native, model);
+    const emulator = new Emulator(folder, described, { file, ...native.memoryPlace });
+    const counter = new Counter({ target, card, compiler, emulator });
+    for (const launch of launches) {
+      const key = `${launch.kernel} ${launch.grid} ${numbersOf(described[launch.kernel], launch)}`;
+      const known = rows.get(key);
+      if (known !== undefined) known.times += 1;
+      else rows.set(key, { ...(await counter.count(launch)), times: 1 });
+    }
+    emulator.close();
+  } finally {
+    rmSync(scratch, { recursive: true });
   }
-  emulator.close();
-  const what = `${options.shape} ${options.type} behind ${position} positions`;
-  if (options.counts) printCounts(card, [...rows.values()]);
-  else printPrediction(card, [...rows.values()], what);
+  if (options.counts) return printCounts(card, [...rows.values()]);
+  const what = `${shape} ${type} behind ${position} positions`;
+  const { rates, kernels } = printPrediction(card, [...rows.values()], what);
+  const speeds = card.nodeUs.map((nodeUs, i) => ({ nodeUs, tokensPerSecond: Number(rates[i].toFixed(1)) }));
+  return { target, card: card.name, shape, type, position, speeds, kernels };
 }
 
 /** The arguments of a launch that are no addresses. */
-function numbersOf({ kernel, words }) {
-  return described[kernel].arguments.flatMap(({ buffer }, i) => (buffer ? [] : [words[i]])).join();
+function numbersOf({ arguments: described }, { words }) {
+  return described.flatMap(({ buffer }, i) => (buffer ? [] : [words[i]])).join();
 }
 
 /** What a step of one row launches. */
-async function launchesOfOneRow(native, model) {
-  const device = new Device(native, 'hip', options.target);
+async function launchesOfOneRow(device, native, model) {
   const limits = { maxContext: position + 64, maxSequences: 1, maxStepTokens: 512, kvMemoryBytes: 0, fingerprint: '' };
   const loaded = await loadModel(device, { ...limits, path: model, kvCacheType: 'f16' }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);

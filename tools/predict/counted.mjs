@@ -83,7 +83,7 @@ export function printCounts(card, rows) {
  * Prints what a card would take for counted launches, each with how many `times`, and for a token.
  *
  * @param what words before the numbers of a token
- * @returns tokens a second, for each time of a node that the card has
+ * @returns `rates`, tokens a second for each time of a node that the card has, and by kernel `launches` and `us` of all together
  */
 export function printPrediction(card, rows, what) {
   const predicted = rows.map((row) => ({ ...row, ...predictLaunch(card, row) }));
@@ -111,7 +111,7 @@ export function printPrediction(card, rows, what) {
   const total = (of) => predicted.reduce((sum, row) => sum + row.times * of(row), 0);
   const bytes = total(({ memoryBytes }) => memoryBytes);
   const roofUs = bytes / (card.memoryGBs * 1000);
-  return card.nodeUs.map((nodeUs) => {
+  const rates = card.nodeUs.map((nodeUs) => {
     const us = predictToken(predicted, nodeUs);
     process.stdout.write(
       `\n${what}, ${card.name}, nodes of ${nodeUs} µs: ${total(() => 1)} launches, ${(bytes / 1e9).toFixed(2)} GB, ${us.toFixed(0)} µs a token, ` +
@@ -119,6 +119,12 @@ export function printPrediction(card, rows, what) {
     );
     return 1e6 / us;
   });
+  const kernels = {};
+  for (const { kernel, times, estimate } of predicted) {
+    const { launches = 0, us = 0 } = kernels[kernel] ?? {};
+    kernels[kernel] = { launches: launches + times, us: Number((us + times * estimate).toFixed(1)) };
+  }
+  return { rates, kernels };
 }
 
 function printHead(cells) {
