@@ -23,7 +23,10 @@ export function functionsOf(listing) {
     }
     const found = /^\s+\/\*([0-9a-f]{4,})\*\/\s+(.*?)\s*;\s+\/\* 0x([0-9a-f]{16}) \*\/$/.exec(line);
     if (found !== null) {
-      const words = found[2].replace(/^@!?U?P\w+ /, '').trim().split(/[\s,]+/);
+      const words = found[2]
+        .replace(/^@!?U?P\w+ /, '')
+        .trim()
+        .split(/[\s,]+/);
       const target = /^(BRA|BRX)/.test(words[0]) ? /0x([0-9a-f]+)$/.exec(found[2])?.[1] : undefined;
       current.push({ text: found[2], opcode: words[0], target: target && Number.parseInt(target, 16) });
       continue;

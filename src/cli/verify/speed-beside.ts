@@ -48,9 +48,17 @@ export interface SpeedReport {
  *
  * @throws RocmForgeError `INVALID_OPTION` for a shape that is not known, `DEVICE_UNAVAILABLE` or a model's own refusal
  */
-export async function speedBesidePrediction({ shape, type, device: kind, ...options }: SpeedOptions): Promise<SpeedReport> {
+export async function speedBesidePrediction({
+  shape,
+  type,
+  device: kind,
+  ...options
+}: SpeedOptions): Promise<SpeedReport> {
   if (SHAPES[shape] === undefined) {
-    throw new RocmForgeError('INVALID_OPTION', `there is no shape "${shape}"; there are ${Object.keys(SHAPES).join(', ')}`);
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `there is no shape "${shape}"; there are ${Object.keys(SHAPES).join(', ')}`,
+    );
   }
   const { target } = openDevice({ kind, ...options });
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-speed-'));
@@ -88,18 +96,27 @@ export function formatSpeed(report: SpeedReport): string {
     `measured   ${tokensPerSecond.toFixed(1)} tokens/s; a kernel that only reads ${(read / 1e9).toFixed(1)} GB/s`,
   ];
   if (predicted === undefined) {
-    const others = predictedTargets.length === 0 ? 'nothing of this shape and type is predicted' : `predictions are of ${predictedTargets.join(', ')}`;
+    const others =
+      predictedTargets.length === 0
+        ? 'nothing of this shape and type is predicted'
+        : `predictions are of ${predictedTargets.join(', ')}`;
     lines.push(`predicted  nothing for ${target}: ${others}`);
   } else {
-    const [low, high] = [predicted.speeds.at(-1), predicted.speeds[0]].map((speed) => speed?.tokensPerSecond as number) as [number, number];
+    const [low, high] = [predicted.speeds.at(-1), predicted.speeds[0]].map(
+      (speed) => speed?.tokensPerSecond as number,
+    ) as [number, number];
     const range = low === high ? low.toFixed(1) : `${low.toFixed(1)} to ${high.toFixed(1)}`;
-    lines.push(`predicted  ${range} tokens/s on ${predicted.card}: ${((100 * tokensPerSecond) / ((low + high) / 2)).toFixed(0)} % of that is measured`);
+    lines.push(
+      `predicted  ${range} tokens/s on ${predicted.card}: ${((100 * tokensPerSecond) / ((low + high) / 2)).toFixed(0)} % of that is measured`,
+    );
   }
   lines.push('', `${'kernel'.padEnd(40)} launches  measured, µs  predicted, µs`);
   for (const { kernel, launches, microseconds } of kernels) {
     const of = predicted?.kernels[kernel];
     const beside = of === undefined ? '' : of.us.toFixed(1);
-    lines.push(`${kernel.padEnd(40)} ${String(launches).padStart(8)}  ${microseconds.toFixed(1).padStart(12)}  ${beside.padStart(13)}`);
+    lines.push(
+      `${kernel.padEnd(40)} ${String(launches).padStart(8)}  ${microseconds.toFixed(1).padStart(12)}  ${beside.padStart(13)}`,
+    );
   }
   return `${lines.join('\n')}\n`;
 }
