@@ -144,4 +144,5 @@ class Census:
       "asked": mean(self.asked), "touched": SECTOR * mean([len(sectors) for sectors in self.blocks]), "shared": SECTOR * len(shared),
       "ldsPasses": mean(self.passes), "ldsConflicts": mean(self.conflicts), "waits": mean(self.waits), "farBytes": mean(self.loaded),
       **{name: mean([clock[name] for clock in self.clocks]) for name in ("chain", "head", "drain")},
+      "longestChain": max(clock["chain"] for clock in self.clocks),
     }

@@ -24,6 +24,7 @@ export interface CountedLaunch {
   readonly cached?: number;
   readonly shared: number;
   readonly chain: number;
+  readonly longestChain?: number;
   readonly head: number;
   readonly drain: number;
 }

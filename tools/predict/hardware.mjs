@@ -56,14 +56,14 @@ const SIMDS = 4;
  * @param launch blocks, resident (blocks that fit on a unit); of a block perBlock (wave-instructions by class), ldsPasses, asked
  *   (lines that it asks for), touched and shared (bytes of memory, and of them those that all blocks touch), cached (through the second
  *   cache, where that is not what it touches), and nanoseconds: that it takes
- *   alone (chain), until what it reads first is there (head) and after what it reads last is (drain)
+ *   alone (chain; the slowest block, where that is known), until what it reads first is there (head) and after what it reads last is (drain)
  * @returns microseconds on the device, without the node: `longest` of its parts at peak rates (of the second cache as if the nearest
  *   kept what a block asks for again), which part that is, and `estimate`: the longest of them, memory at the share of its peak that long
  *   reads reach, between the first block's wait and the last one's end; or what the blocks take one after the other where so many fit as
  *   fit, if that is longer; and the bytes of memory that it reads
  */
 export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
-  const { ldsPasses, asked, touched, cached = touched, shared, chain, head, drain } = census;
+  const { ldsPasses, asked, touched, cached = touched, shared, chain, longestChain = chain, head, drain } = census;
   const { cycles, units, clockGhz } = card;
   const vector = ['vector', 'dot', 'transcendental', 'matrix'].reduce(
     (sum, name) => sum + perBlock[name] * cycles[name],
@@ -86,7 +86,7 @@ export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
   const by = Object.keys(parts).find((name) => parts[name] === longest);
   const slowest = Math.max(...Object.values({ ...parts, memory: parts.memory / card.readShare }));
   const rounds = Math.max(1, blocks / (units * resident));
-  const waiting = (rounds * chain) / 1000;
+  const waiting = ((rounds - 1) * chain + longestChain) / 1000;
   const estimate = Math.max(waiting, slowest + (head + drain) / 1000);
   return { longest, by, memoryBytes, parts, waiting, estimate };
 }
