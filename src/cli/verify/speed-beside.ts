@@ -66,7 +66,7 @@ export async function speedBesidePrediction({
     const file = path.join(folder, 'model.gguf');
     synth({ shape, type, output: file });
     const context = POSITION + TOKENS;
-    const loop = await ExecutorLoop.open(file, context, { kind, kvCacheType: 'f16', ...options });
+    const loop = await ExecutorLoop.open(file, context, { ...options, kind, kvCacheType: 'f16' });
     const prompt = Array.from({ length: POSITION - TOKENS / 2 }, (_, i) => i + 1);
     await loop.run(prompt, 4);
     let [tokensPerSecond, read] = [0, 0];
