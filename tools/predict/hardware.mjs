@@ -40,12 +40,12 @@ export const CARDS = {
     ...{ nodeUs: [1, 2, 4], blockNs: 0.75 },
   },
   // H200, not to predict but to be held against what was measured: bench/gpu/replay.cu machine, 2026-11-24, driver 580.159, for l2GBs, readShare
-  // (4,484 of 4,800 GB/s), near, nodes and blocks; far is an H100's 478.8 cycles at 1.755 GHz, lds its 29 (Luo and others, arXiv 2402.13499).
+  // (4,484 of 4,800 GB/s), far, near, nodes and blocks; lds is an H100's 29 cycles (Luo and others, arXiv 2402.13499).
   // Cycles: throughput of arithmetic instructions, CUDA C++ Programming Guide; `scalar` is an instruction's turn, of any kind.
   sm_90: {
     ...{ name: 'H200', units: 132, clockGhz: 1.98, memoryGBs: 4800, l2GBs: 6300 },
     cycles: { vector: 2, dot: 1, transcendental: 8, matrix: 4, scalar: 1, ldsPasses: 1, nearLines: 1 },
-    ...{ readShare: 4484 / 4800, latency: { far: 273, near: 146, lds: 15, scalar: 15, issue: 0.5 } },
+    ...{ readShare: 4484 / 4800, latency: { far: 345, near: 146, lds: 15, scalar: 15, issue: 0.5 } },
     ...{ nodeUs: [0.486], blockNs: (5385 - 486) / 8191 },
   },
 };
