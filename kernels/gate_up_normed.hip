@@ -59,16 +59,16 @@ DEVICE void gate_up_normed(int block, const uint8_t* __restrict gate, const uint
 }
 }  // namespace
 
-#define GATE_UP_NORMED(type, Name)                                                                             \
+#define GATE_UP_NORMED(type, Name)                                                                                    \
   KERNEL_RESIDENT(RESIDENT, gate_up_normed_##type, const uint8_t* __restrict gate, /* [ffn, packed_row_bytes] */      \
-                  const uint8_t* __restrict up,                             /* the same */                     \
-                  const float* __restrict x,                                /* [in] */                         \
-                  const float* __restrict norm,                             /* [in] */                         \
-                  const float* __restrict parts,                            /* [in / NORM_PART], see norm.h */ \
-                  uint8_t* __restrict y,                                    /* [ffn / 32, 40], see q8.h */     \
-                  int ffn, int blocks, float eps) {                                                            \
-    gate_up_normed<forge::Packed##Name>(BLOCK_INDEX_AHEAD.x, gate, up, NormInput{x, norm, parts, eps}, y, ffn, \
-                                        blocks);                                                               \
+                  const uint8_t* __restrict up,                                    /* the same */                     \
+                  const float* __restrict x,                                       /* [in] */                         \
+                  const float* __restrict norm,                                    /* [in] */                         \
+                  const float* __restrict parts,                                   /* [in / NORM_PART], see norm.h */ \
+                  uint8_t* __restrict y,                                           /* [ffn / 32, 40], see q8.h */     \
+                  int ffn, int blocks, float eps) {                                                                   \
+    gate_up_normed<forge::Packed##Name>(BLOCK_INDEX_AHEAD.x, gate, up, NormInput{x, norm, parts, eps}, y, ffn,        \
+                                        blocks);                                                                      \
   }
 
 FORGE_PACKED_FORMATS(GATE_UP_NORMED)

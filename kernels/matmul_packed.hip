@@ -1,7 +1,7 @@
 // matmul_packed: y[t][n] = sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it
 //
-// For GPUs. A wave takes two rows of the weight at a time, or four for one row of x, and reads them once for up to eight rows of x. The order of
-// summation depends on k alone, so a row's bits do not depend on how many rows there are.
+// For GPUs. A wave takes two rows of the weight at a time, or four for one row of x, and reads them once for up to
+// eight rows of x. The order of summation depends on k alone, so a row's bits do not depend on how many rows there are.
 #include "forge/experts.h"
 #include "forge/packed_dot.h"
 
@@ -17,8 +17,8 @@ struct Output {
 
 // `begun` is what the wave has asked for of its first rows.
 template <class F, int T, int R, class Lanes>
-DEVICE void multiply(int first, FirstParts<F, R> begun, const uint8_t* weight, const uint8_t* x,
-                     int first_token, int count, int blocks, const Output& output, Lanes lanes) {
+DEVICE void multiply(int first, FirstParts<F, R> begun, const uint8_t* weight, const uint8_t* x, int first_token,
+                     int count, int blocks, const Output& output, Lanes lanes) {
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
   InputRows<T> inputs{x + static_cast<size_t>(first_token) * x_bytes, {}};
   UNROLL

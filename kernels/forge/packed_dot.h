@@ -82,8 +82,8 @@ constexpr bool MANY_REGISTERS = true;
 constexpr bool MANY_REGISTERS = false;
 #endif
 
-// Rows of the weight that a block multiplies, and a wave at a time: of one row of activations more where a block has fewer
-// waves, and each has registers for it, so that as many bytes are on their way.
+// Rows of the weight that a block multiplies, and a wave at a time: of one row of activations more where a block has
+// fewer waves, and each has registers for it, so that as many bytes are on their way.
 constexpr int BLOCK_ROWS = MATMUL_PACKED_ROWS, ROWS_AT_ONCE = 2;
 constexpr int ROWS_ALONE = MANY_REGISTERS ? BLOCK_ROWS / WAVES : ROWS_AT_ONCE;
 
