@@ -7,6 +7,7 @@ import { watchOutput } from './closed-output.js';
 import { completionScript, SHELLS } from './completion.js';
 import {
   byteCount,
+  checkSplit,
   clientOptions,
   decimal,
   deviceOptions,
@@ -14,6 +15,7 @@ import {
   kvCacheTypeOptionOf,
   modelOptions,
   seed,
+  splitOptions,
   stateSnapshotsOption,
   testOptions,
   texts,
@@ -39,9 +41,11 @@ function command(name: string, options: readonly Option[]): Command {
   return created;
 }
 
-addServeCommand(command('serve', [...modelOptions, ...deviceOptions, ...trustOptions, ...testOptions]));
+addServeCommand(
+  command('serve', [...modelOptions, ...deviceOptions, ...splitOptions, ...trustOptions, ...testOptions]),
+);
 
-command('executor', [...deviceOptions, ...testOptions])
+command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
   .description('run an executor alone, for a gateway elsewhere (serve --executor)')
   .requiredOption('--listen <address>', 'unix:PATH or HOST:PORT')
   .addOption(
@@ -64,6 +68,7 @@ command('executor', [...deviceOptions, ...testOptions])
   .addOption(new Option('--model-fd <number>').argParser(wholeNumbers(0)).hideHelp())
   .action(async (options) => {
     ignoreInspectorSignal();
+    checkSplit(options);
     const [{ runExecutor }, { parseFault }] = await Promise.all([
       import('../executor/main.js'),
       import('../executor/fault-injection.js'),
@@ -75,7 +80,11 @@ command('executor', [...deviceOptions, ...testOptions])
       tlsKey: options.tlsKey,
       tlsClientCa: options.tlsClientCa,
       insecure: options.insecure,
-      device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
+      device: {
+        ...{ kind: options.device, gpu: options.gpu, gpus: options.gpus },
+        ...{ threads: options.threads, kernels: options.kernels },
+      },
+      shares: options.tensorSplit,
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
@@ -106,7 +115,7 @@ command('demo', [...deviceOptions, kvCacheTypeOption])
     await demo(options);
   });
 
-command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...testOptions])
+command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...splitOptions, ...testOptions])
   .description('generate text and end')
   .option('--model <file>', 'GGUF file to serve for this one generation')
   .option('--address <address>', 'use the gateway at this address')
@@ -211,8 +220,7 @@ program
     process.stdout.write(`${options.output}: ${bytes} bytes\n`);
   });
 
-program
-  .command('inspect')
+command('inspect', splitOptions)
   .description('describe a GGUF file, or with --fit what of it fits on a GPU')
   .argument('<file>', 'of a split model, its first part')
   .option(
@@ -244,6 +252,9 @@ program
       ['sequences', 'sequences'],
       ['memory', 'memory'],
       ['stateSnapshots', 'state-snapshots'],
+      ['split', 'split'],
+      ['gpus', 'gpus'],
+      ['tensorSplit', 'tensor-split'],
     ] as const) {
       if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} is a question of --fit`);
     }
