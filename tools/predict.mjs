@@ -52,7 +52,9 @@ if (!Number.isInteger(position) || position < 1) fail(`--position ${options.posi
 if (options.all) {
   const speeds = [];
   for (const target of TARGETS) for (const model of MODELS) speeds.push(await predict({ target, ...model }));
-  writeFileSync(PREDICTED, `[\n${speeds.map((speed) => `  ${JSON.stringify(speed)}`).join(',\n')}\n]\n`);
+  // As npm run format has it afterwards.
+  writeFileSync(PREDICTED, `${JSON.stringify(speeds, undefined, 2)}
+`);
 } else {
   const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS).filter((target) => target.startsWith('gfx')) };
   for (const [name, names] of Object.entries(known)) {
