@@ -53,8 +53,7 @@ if (options.all) {
   const speeds = [];
   for (const target of TARGETS) for (const model of MODELS) speeds.push(await predict({ target, ...model }));
   // As npm run format has it afterwards.
-  writeFileSync(PREDICTED, `${JSON.stringify(speeds, undefined, 2)}
-`);
+  writeFileSync(PREDICTED, `${JSON.stringify(speeds, undefined, 2)}\n`);
 } else {
   const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS).filter((target) => target.startsWith('gfx')) };
   for (const [name, names] of Object.entries(known)) {
