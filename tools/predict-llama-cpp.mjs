@@ -87,7 +87,7 @@ function compile() {
   const mmvq = readFileSync(path.join(cuda, 'mmvq.cu'), 'utf8');
   const end = mmvq.indexOf('template<ggml_type type>\nstatic std::pair<dim3, dim3> calc_launch_params');
   if (end < 0) throw new Error('another version of llama.cpp: mmvq.cu has no calc_launch_params');
-  const wanted = ['Q4_K', 'Q5_K', 'Q6_K', 'Q8_0'].flatMap((type) =>
+  const wanted = ['Q4_K', 'Q5_K', 'Q6_K'].flatMap((type) =>
     ['false', 'true'].map((fused) => `(void *) mul_mat_vec_q<GGML_TYPE_${type}, 1, ${fused}>`),
   );
   const cut = path.join(scratch, 'mmvq.cu');

@@ -13,13 +13,11 @@ const TYPES = {
   Q4_K: { number: 12, waves: 1, bytes: 144, block: 256 },
   Q5_K: { number: 13, waves: 1, bytes: 176, block: 256 },
   Q6_K: { number: 14, waves: 2, bytes: 210, block: 256 },
-  Q8_0: { number: 8, waves: 8, bytes: 34, block: 32 },
 };
 /** Of files: the type of most products, of v and down in half of the layers, and of the vocabulary's. */
 export const FILES = {
   Q4_K_M: { most: 'Q4_K', some: 'Q6_K', output: 'Q6_K' },
   Q5_K_M: { most: 'Q5_K', some: 'Q6_K', output: 'Q6_K' },
-  Q8_0: { most: 'Q8_0', some: 'Q8_0', output: 'Q8_0' },
 };
 
 const i32 = (value) => {
