@@ -7,12 +7,18 @@
 namespace {
 using namespace forge;
 
-// The rows of gate and up that a wave multiplies in a turn.
+// Rows of gate, and as many of up, that a wave multiplies in a turn.
+constexpr int PAIRS = ROWS_ALONE / 2;
+// Where LDS holds no more.
+constexpr int RESIDENT = MANY_REGISTERS ? 3 : 4;
 template <class F>
-DEVICE void pair_of(const uint8_t* (&rows)[2], const uint8_t* gate, const uint8_t* up, int first, int blocks) {
-  const size_t row = static_cast<size_t>(first + wave_id()) * packed_row_bytes<F>(blocks);
-  rows[0] = gate + row;
-  rows[1] = up + row;
+DEVICE void pairs_of(const uint8_t* (&rows)[2 * PAIRS], const uint8_t* gate, const uint8_t* up, int first, int blocks) {
+  UNROLL
+  for (int i = 0; i < PAIRS; i++) {
+    const size_t row = static_cast<size_t>(first + i * WAVES + wave_id()) * packed_row_bytes<F>(blocks);
+    rows[2 * i] = gate + row;
+    rows[2 * i + 1] = up + row;
+  }
 }
 
 // Grid: x = ffn / 32.
@@ -22,18 +28,20 @@ DEVICE void gate_up_normed(int block, const uint8_t* __restrict gate, const uint
   SHARED(float, lanes, (2 * Q8_BLOCK * LANE_STRIDE));
   SHARED(float, results, (2 * Q8_BLOCK));
   NORMED_ROW(row);
-  const uint8_t* rows[2];
-  pair_of<F>(rows, gate, up, block * Q8_BLOCK, blocks);
+  const uint8_t* rows[2 * PAIRS];
+  pairs_of<F>(rows, gate, up, block * Q8_BLOCK, blocks);
   auto begun = load_first<F>(rows, blocks);
   wait_for_inputs();
   normalize_row(row, input, blocks);
-  for (int turn = 0; turn < Q8_BLOCK; turn += WAVES) {
-    pair_of<F>(rows, gate, up, block * Q8_BLOCK + turn, blocks);
+  for (int turn = 0; turn < Q8_BLOCK; turn += PAIRS * WAVES) {
+    pairs_of<F>(rows, gate, up, block * Q8_BLOCK + turn, blocks);
     if (turn > 0) begun = load_first<F>(rows, blocks);
-    float sums[2][1];
+    float sums[2 * PAIRS][1];
     packed_dots<F>(sums, begun, rows, row, blocks);
     UNROLL
-    for (int i = 0; i < 2; i++) store_lane_sum(lanes, i * Q8_BLOCK + turn + wave_id(), sums[i][0]);
+    for (int i = 0; i < 2 * PAIRS; i++) {
+      store_lane_sum(lanes, i % 2 * Q8_BLOCK + turn + i / 2 * WAVES + wave_id(), sums[i][0]);
+    }
   }
   let_next_begin();
   block_sync();
@@ -51,16 +59,16 @@ DEVICE void gate_up_normed(int block, const uint8_t* __restrict gate, const uint
 }
 }  // namespace
 
-#define GATE_UP_NORMED(type, Name)                                                                             \
-  KERNEL_RESIDENT(4, gate_up_normed_##type, const uint8_t* __restrict gate, /* [ffn, packed_row_bytes] */      \
-                  const uint8_t* __restrict up,                             /* the same */                     \
-                  const float* __restrict x,                                /* [in] */                         \
-                  const float* __restrict norm,                             /* [in] */                         \
-                  const float* __restrict parts,                            /* [in / NORM_PART], see norm.h */ \
-                  uint8_t* __restrict y,                                    /* [ffn / 32, 40], see q8.h */     \
-                  int ffn, int blocks, float eps) {                                                            \
-    gate_up_normed<forge::Packed##Name>(BLOCK_INDEX_AHEAD.x, gate, up, NormInput{x, norm, parts, eps}, y, ffn, \
-                                        blocks);                                                               \
+#define GATE_UP_NORMED(type, Name)                                                                                    \
+  KERNEL_RESIDENT(RESIDENT, gate_up_normed_##type, const uint8_t* __restrict gate, /* [ffn, packed_row_bytes] */      \
+                  const uint8_t* __restrict up,                                    /* the same */                     \
+                  const float* __restrict x,                                       /* [in] */                         \
+                  const float* __restrict norm,                                    /* [in] */                         \
+                  const float* __restrict parts,                                   /* [in / NORM_PART], see norm.h */ \
+                  uint8_t* __restrict y,                                           /* [ffn / 32, 40], see q8.h */     \
+                  int ffn, int blocks, float eps) {                                                                   \
+    gate_up_normed<forge::Packed##Name>(BLOCK_INDEX_AHEAD.x, gate, up, NormInput{x, norm, parts, eps}, y, ffn,        \
+                                        blocks);                                                                      \
   }
 
 FORGE_PACKED_FORMATS(GATE_UP_NORMED)

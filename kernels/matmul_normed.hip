@@ -13,8 +13,8 @@ DEVICE void matmul_normed(int block, const uint8_t* __restrict weight, const Nor
   SHARED(float, lanes, (BLOCK_ROWS * LANE_STRIDE));
   NORMED_ROW(row);
   const int first = block * BLOCK_ROWS;
-  const uint8_t* rows[ROWS_AT_ONCE];
-  rows_from<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, out, blocks);
+  const uint8_t* rows[ROWS_ALONE];
+  rows_from<F>(rows, weight, first + wave_id() * ROWS_ALONE, out, blocks);
   const auto begun = load_first<F>(rows, blocks);
   wait_for_inputs();
   normalize_row(row, input, blocks);

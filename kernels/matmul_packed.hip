@@ -1,7 +1,7 @@
 // matmul_packed: y[t][n] = sum_k weight[n][k] * x[t][k], weight as repack makes it, x as quantize_q8 makes it
 //
-// For GPUs. A wave takes two rows of the weight at a time and reads them once for up to eight rows of x. The order of
-// summation depends on k alone, so a row's bits do not depend on how many rows there are.
+// For GPUs. A wave takes two rows of the weight at a time, or four for one row of x, and reads them once for up to
+// eight rows of x. The order of summation depends on k alone, so a row's bits do not depend on how many rows there are.
 #include "forge/experts.h"
 #include "forge/packed_dot.h"
 
@@ -16,9 +16,9 @@ struct Output {
 };
 
 // `begun` is what the wave has asked for of its first rows.
-template <class F, int T, class Lanes>
-DEVICE void multiply(int first, FirstParts<F, ROWS_AT_ONCE> begun, const uint8_t* weight, const uint8_t* x,
-                     int first_token, int count, int blocks, const Output& output, Lanes lanes) {
+template <class F, int T, int R, class Lanes>
+DEVICE void multiply(int first, FirstParts<F, R> begun, const uint8_t* weight, const uint8_t* x, int first_token,
+                     int count, int blocks, const Output& output, Lanes lanes) {
   const int x_bytes = blocks * Q8_BLOCK_BYTES;
   InputRows<T> inputs{x + static_cast<size_t>(first_token) * x_bytes, {}};
   UNROLL
@@ -40,8 +40,9 @@ DEVICE void matmul_packed(Dim3 block, const uint8_t* __restrict weight, const ui
                           const int32_t* __restrict tokens, int blocks, const Output& output) {
   SHARED(float, lanes, (ROWS * MOST * LANE_STRIDE));
   const int first = block.x * ROWS, first_token = block.y * MOST;
-  const uint8_t* rows[ROWS_AT_ONCE];
-  rows_from<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, output.out, blocks);
+  constexpr int R = MOST == 1 ? ROWS_ALONE : ROWS_AT_ONCE;
+  const uint8_t* rows[R];
+  rows_from<F>(rows, weight, first + wave_id() * R, output.out, blocks);
   // The step's own: it lay there before the first launch.
   const int count = min_of(*tokens - first_token, MOST);
   if constexpr (MOST == 1) {

@@ -14,8 +14,8 @@ DEVICE void matmul_summed(int block, const uint8_t* __restrict weight, const uin
                           float* __restrict parts, int out, int blocks) {
   SHARED(float, lanes, (BLOCK_ROWS * LANE_STRIDE));
   const int first = block * BLOCK_ROWS;
-  const uint8_t* rows[ROWS_AT_ONCE];
-  rows_from<F>(rows, weight, first + wave_id() * ROWS_AT_ONCE, out, blocks);
+  const uint8_t* rows[ROWS_ALONE];
+  rows_from<F>(rows, weight, first + wave_id() * ROWS_ALONE, out, blocks);
   const auto begun = load_first<F>(rows, blocks);
   wait_for_inputs();
   multiply_rows<F, 1>(first, begun, weight, InputRows<1>{x, {0}}, out, blocks, lanes + 0);

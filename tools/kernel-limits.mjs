@@ -37,10 +37,13 @@ const LDS_OF_BLOCK = 64 * KIB;
 
 const roundUp = (n, multiple) => Math.ceil(n / multiple) * multiple;
 
-/** @returns the blocks that fit on a unit at one time, the waves a SIMD that they are, and what bounds them */
-export function occupancy(target, { vgprs, lds }) {
+/**
+ * @param threads of a block
+ * @returns the blocks that fit on a unit at one time, the waves a SIMD that they are, and what bounds them
+ */
+export function occupancy(target, { vgprs, lds, threads = BLOCK }) {
   const { simds, wave, registers, granule, waves, ...memory } = HARDWARE[target];
-  const wavesOfBlock = BLOCK / wave;
+  const wavesOfBlock = Math.ceil(threads / wave);
   const byRegisters = Math.min(waves, Math.floor(registers / Math.max(granule, roundUp(vgprs, granule))));
   const blocks = {
     waves: Math.floor((simds * waves) / wavesOfBlock),

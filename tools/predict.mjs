@@ -4,10 +4,11 @@
 //
 //   npm run build && npm run build:kernels -- --target gfx1100
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--counts]
+//   TINYGRAD_DIR=CHECKOUT npm run predict -- --all   (what `rocmforge verify --speed` prints beside what it measures)
 //
 // Weights are zeros: none is brought. Launches of a kernel with the same grid and numbers count once. Disassembler: as for
 // count-kernels.mjs.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,9 +18,9 @@ import { synth } from '../dist/cli/synth.js';
 import { StepDriver } from '../dist/cli/verify/step-driver.js';
 import { Device } from '../dist/executor/device/device.js';
 import { loadModel } from '../dist/executor/loaded-model.js';
-import { CLASS_NAMES, classOf, disassemble, instructionsOf } from './kernel-counts.mjs';
+import { Counter, printCounts, printPrediction } from './predict/counted.mjs';
 import { describe, Emulator } from './predict/emulator.mjs';
-import { CARDS, predictLaunch, predictToken } from './predict/hardware.mjs';
+import { CARDS } from './predict/hardware.mjs';
 import { PlanDevice } from './predict/plan-device.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -31,58 +32,75 @@ const { values: options } = parseArgs({
     position: { type: 'string', default: '512' },
     kernels: { type: 'string', default: path.join(root, 'build', 'kernels') },
     counts: { type: 'boolean', default: false },
+    all: { type: 'boolean', default: false },
   },
 });
 
-const card = CARDS[options.target];
-const position = Number(options.position);
-const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS) };
-if (!known.shape.includes(options.shape)) fail(`no shape "${options.shape}"; there are ${known.shape.join(', ')}`);
-if (card === undefined && !options.counts) fail(`no card of "${options.target}"; there are ${known.target.join(', ')}`);
-if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
+/** What `rocmforge verify --speed` finds beside what it measures. */
+const TARGETS = ['gfx1100', 'gfx1201', 'gfx942'];
+const MODELS = [
+  { shape: 'llama-3.1-8b', type: 'Q4_K_M' },
+  { shape: 'llama-3.1-8b', type: 'Q8_0' },
+  { shape: 'llama-3.1-8b', type: 'F16' },
+  { shape: 'llama-3.2-1b', type: 'Q8_0' },
+  { shape: 'qwen3-8b', type: 'Q4_K_M' },
+];
+const PREDICTED = path.join(root, 'src', 'cli', 'verify', 'predicted-speeds.json');
 
-const folder = path.join(options.kernels, options.target);
-const manifest = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
-const described = describe(folder);
-const scratch = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-predict-'));
-try {
-  await predict();
-} finally {
-  rmSync(scratch, { recursive: true });
+const position = Number(options.position);
+if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
+if (options.all) {
+  const speeds = [];
+  for (const target of TARGETS) for (const model of MODELS) speeds.push(await predict({ target, ...model }));
+  // As npm run format has it afterwards.
+  writeFileSync(PREDICTED, `${JSON.stringify(speeds, undefined, 2)}\n`);
+} else {
+  const known = { shape: Object.keys(SHAPES), target: Object.keys(CARDS).filter((target) => target.startsWith('gfx')) };
+  for (const [name, names] of Object.entries(known)) {
+    if (!names.includes(options[name])) fail(`no ${name} "${options[name]}"; there are ${names.join(', ')}`);
+  }
+  await predict(options);
 }
 
-async function predict() {
-  const model = path.join(scratch, 'model.gguf');
-  synth({ shape: SHAPES[options.shape], type: options.type, output: model });
-  const file = path.join(scratch, 'memory');
-  const native = new PlanDevice(file, Object.values(described)[0].wave);
-  const launches = await launchesOfOneRow(native, model);
-  const emulator = new Emulator(folder, described, { file, ...native.memoryPlace });
-  const classes = new Map();
+async function predict({ target, shape, type }) {
+  const card = CARDS[target];
+  const folder = path.join(options.kernels, target);
+  const { compiler } = JSON.parse(readFileSync(path.join(folder, 'manifest.json'), 'utf8'));
+  const described = describe(folder);
+  const scratch = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-predict-'));
   const rows = new Map();
-  for (const launch of launches) {
-    const key = `${launch.kernel} ${launch.grid} ${numbersOf(launch)}`;
-    const known = rows.get(key);
-    if (known !== undefined) {
-      known.times += 1;
-      continue;
+  try {
+    const model = path.join(scratch, 'model.gguf');
+    synth({ shape: SHAPES[shape], type, output: model });
+    const file = path.join(scratch, 'memory');
+    const native = new PlanDevice(file, Object.values(described)[0].wave);
+    const launches = await launchesOfOneRow(new Device(native, 'hip', target), native, model);
+    const emulator = new Emulator(folder, described, { file, ...native.memoryPlace });
+    const counter = new Counter({ target, card, compiler, emulator });
+    for (const launch of launches) {
+      const key = `${launch.kernel} ${launch.grid} ${numbersOf(described[launch.kernel], launch)}`;
+      const known = rows.get(key);
+      if (known !== undefined) known.times += 1;
+      else rows.set(key, { ...(await counter.count(launch)), times: 1 });
     }
-    const census = await emulator.count(launch);
-    rows.set(key, { ...launch, ...byClass(launch.kernel, census, classes), census, times: 1 });
+    emulator.close();
+  } finally {
+    rmSync(scratch, { recursive: true });
   }
-  emulator.close();
-  if (options.counts) printCounts([...rows.values()]);
-  else printPrediction([...rows.values()], native.properties.wave);
+  if (options.counts) return printCounts(card, [...rows.values()]);
+  const what = `${shape} ${type} behind ${position} positions`;
+  const { rates, kernels } = printPrediction(card, [...rows.values()], what);
+  const speeds = card.nodeUs.map((nodeUs, i) => ({ nodeUs, tokensPerSecond: Number(rates[i].toFixed(1)) }));
+  return { target, card: card.name, shape, type, position, speeds, kernels };
 }
 
 /** The arguments of a launch that are no addresses. */
-function numbersOf({ kernel, words }) {
-  return described[kernel].arguments.flatMap(({ buffer }, i) => (buffer ? [] : [words[i]])).join();
+function numbersOf({ arguments: described }, { words }) {
+  return described.flatMap(({ buffer }, i) => (buffer ? [] : [words[i]])).join();
 }
 
 /** What a step of one row launches. */
-async function launchesOfOneRow(native, model) {
-  const device = new Device(native, 'hip', options.target);
+async function launchesOfOneRow(device, native, model) {
   const limits = { maxContext: position + 64, maxSequences: 1, maxStepTokens: 512, kvMemoryBytes: 0, fingerprint: '' };
   const loaded = await loadModel(device, { ...limits, path: model, kvCacheType: 'f16' }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);
@@ -95,70 +113,7 @@ async function launchesOfOneRow(native, model) {
   return native.launched;
 }
 
-/** Wave-instructions that a block executes on average, by class, and lines of 128 bytes that it asks for. */
-function byClass(kernel, { executed, lines, blocks }, known) {
-  if (!known.has(kernel)) {
-    const object = path.join(folder, described[kernel].file);
-    const all = instructionsOf(disassemble(manifest.compiler, object), Object.keys(described)).get(kernel);
-    const start = all[0].address;
-    known.set(kernel, new Map(all.map(({ mnemonic, address }) => [address - start, classOf(mnemonic)])));
-  }
-  const classes = known.get(kernel);
-  const perBlock = Object.fromEntries(CLASS_NAMES.map((name) => [name, 0]));
-  for (const [offset, times] of Object.entries(executed)) {
-    const name = classes.get(Number(offset));
-    if (name === undefined) throw new Error(`${kernel}: nothing is at ${offset}`);
-    perBlock[name] += times / blocks.length;
-  }
-  const asked = Object.values(lines).reduce((sum, count) => sum + count, 0) / blocks.length;
-  return { perBlock, asked };
-}
-
 function fail(message) {
   console.error(`predict: ${message}`);
   process.exit(1);
-}
-
-function printCounts(rows) {
-  const columns = ['kernel', 'blocks', ...CLASS_NAMES, 'lines asked for', 'lines of a block', 'of them shared'];
-  printRow(columns);
-  printRow(columns.map(() => '---'));
-  for (const { kernel, grid, perBlock, asked, census } of rows) {
-    const counts = CLASS_NAMES.map((name) => Math.round(perBlock[name]));
-    printRow([kernel, grid.join(' × '), ...counts, Math.round(asked), Math.round(linesOf(census)), census.shared]);
-  }
-}
-
-function printPrediction(rows, wave) {
-  const predictions = rows.map(({ kernel, grid, perBlock, asked, census, times }) => ({
-    ...{ kernel, grid, times },
-    ...predictLaunch(card, {
-      ...{ blocks: grid.reduce((product, dim) => product * dim, 1), wave, perBlock, asked },
-      ...{ lines: linesOf(census), shared: census.shared },
-    }),
-  }));
-  printRow(['kernel', 'blocks', 'times', 'longest part, µs', 'by', 'estimate, µs', 'memory, MB']);
-  printRow(Array(7).fill('---'));
-  for (const { kernel, grid, times, longest, by, estimate, memoryBytes } of predictions) {
-    const us = [longest.toFixed(2), by, estimate.toFixed(2)];
-    printRow([kernel, grid.join(' × '), times, ...us, (memoryBytes / 1e6).toFixed(2)]);
-  }
-  const bytes = predictions.reduce((sum, { times, memoryBytes }) => sum + times * memoryBytes, 0);
-  const roofUs = bytes / (card.memoryGBs * 1000);
-  const launches = predictions.reduce((sum, { times }) => sum + times, 0);
-  for (const nodeUs of card.nodeUs) {
-    const us = predictToken(predictions, nodeUs);
-    process.stdout.write(
-      `\n${card.name}, nodes of ${nodeUs} µs: ${launches} launches, ${(bytes / 1e9).toFixed(2)} GB, ${us.toFixed(0)} µs a token, ` +
-        `${(1e6 / us).toFixed(1)} tokens/s, ${((100 * roofUs) / us).toFixed(0)} % of the roof of ${(1e6 / roofUs).toFixed(1)}\n`,
-    );
-  }
-}
-
-function linesOf({ blocks }) {
-  return blocks.reduce((sum, lines) => sum + lines, 0) / blocks.length;
-}
-
-function printRow(cells) {
-  process.stdout.write(`| ${cells.join(' | ')} |\n`);
 }

@@ -75,31 +75,40 @@ DEVICE float sum_in_order(Lanes lanes, int value) {
   return sum;
 }
 
-// Rows of the weight that a block multiplies, and a wave at a time.
+// Where four blocks of four waves have 128 registers a lane each.
+#if defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx950__)
+constexpr bool MANY_REGISTERS = true;
+#else
+constexpr bool MANY_REGISTERS = false;
+#endif
+
+// Rows of the weight that a block multiplies, and a wave at a time: of one row of activations more where a block has
+// fewer waves, and each has registers for it, so that as many bytes are on their way.
 constexpr int BLOCK_ROWS = MATMUL_PACKED_ROWS, ROWS_AT_ONCE = 2;
+constexpr int ROWS_ALONE = MANY_REGISTERS ? BLOCK_ROWS / WAVES : ROWS_AT_ONCE;
 
 // Where a wave's rows begin, the first of them `first`; a row past the last is the last.
-template <class F>
-DEVICE void rows_from(const uint8_t* (&rows)[ROWS_AT_ONCE], const uint8_t* weight, int first, int out, int blocks) {
+template <class F, int R>
+DEVICE void rows_from(const uint8_t* (&rows)[R], const uint8_t* weight, int first, int out, int blocks) {
   UNROLL
-  for (int i = 0; i < ROWS_AT_ONCE; i++) {
+  for (int i = 0; i < R; i++) {
     rows[i] = weight + min_of(first + i, out - 1) * packed_row_bytes<F>(blocks);
   }
 }
 // A block's rows, of which a wave has asked for what it begins with, times T rows of activations: leaves the lanes'
 // sums of row r and input t as value t * BLOCK_ROWS + r.
-template <class F, int T, class Input, class Lanes>
-DEVICE void multiply_rows(int first, FirstParts<F, ROWS_AT_ONCE> begun, const uint8_t* weight, const Input& inputs,
-                          int out, int blocks, Lanes lanes) {
-  for (int turn = 0; turn < BLOCK_ROWS; turn += WAVES * ROWS_AT_ONCE) {
-    const int r = turn + wave_id() * ROWS_AT_ONCE;
-    const uint8_t* rows[ROWS_AT_ONCE];
+template <class F, int T, int R, class Input, class Lanes>
+DEVICE void multiply_rows(int first, FirstParts<F, R> begun, const uint8_t* weight, const Input& inputs, int out,
+                          int blocks, Lanes lanes) {
+  for (int turn = 0; turn < BLOCK_ROWS; turn += WAVES * R) {
+    const int r = turn + wave_id() * R;
+    const uint8_t* rows[R];
     rows_from<F>(rows, weight, first + r, out, blocks);
     if (turn > 0) begun = load_first<F>(rows, blocks);
-    float sums[ROWS_AT_ONCE][T];
+    float sums[R][T];
     packed_dots<F>(sums, begun, rows, inputs, blocks);
     UNROLL
-    for (int i = 0; i < ROWS_AT_ONCE; i++) {
+    for (int i = 0; i < R; i++) {
       UNROLL
       for (int t = 0; t < T; t++) store_lane_sum(lanes, t * BLOCK_ROWS + r + i, sums[i][t]);
     }

@@ -191,8 +191,17 @@ command('verify', deviceOptions)
       .argParser(wholeNumber(0))
       .default(0),
   )
+  .option('--speed', 'only how fast one sequence is, of a model with random weights, beside what was predicted', false)
+  .option('--shape <name>', 'with --speed: as of synth', 'llama-3.1-8b')
+  .option('--type <type>', 'with --speed: as of synth', 'Q4_K_M')
   .option('--json', 'as JSON', false)
   .action(async (options) => {
+    if (options.speed) {
+      const { formatSpeed, speedBesidePrediction } = await import('./verify/speed-beside.js');
+      const report = await speedBesidePrediction(options);
+      process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatSpeed(report));
+      return;
+    }
     // An executor is killed on purpose; what is logged of that is nobody's news.
     process.env.ROCMFORGE_LOG_LEVEL ??= 'fatal';
     const { verify } = await import('./verify.js');

@@ -271,7 +271,7 @@ def _special(pc, arch, wave, emu):
 
 def _memcheck(pc, arch, wave, inst, emu, ranges, describe, record=None):
   """Bounds check of the active lanes of a GLOBAL/FLAT access (the emulator itself would read/write this process' memory).
-  record(pc, addresses of the active lanes, bytes of each) hears of it."""
+  record(addresses of the active lanes, bytes of each, the instruction's name) hears of it."""
   cls = type(inst).__name__
   if not cls.startswith(("GLOBAL", "FLAT", "VGLOBAL", "VFLAT")): return None
   nm = emu._op_name(inst).upper()
@@ -288,7 +288,7 @@ def _memcheck(pc, arch, wave, inst, emu, ranges, describe, record=None):
     if not act.any(): return
     a = (V[va].astype(np.uint64) + np.uint64(int(S[sa]) | int(S[sa+1]) << 32)) if use_s else V[va].astype(np.uint64) | (V[va+1].astype(np.uint64) << np.uint64(32))
     a = (a.astype(np.int64) + off).astype(np.uint64)[act]
-    if record is not None: record(pc, a, nb)
+    if record is not None: record(a, nb, nm)
     ok = ((a[:, None] >= lo) & (a[:, None] + np.uint64(nb) <= hi)).any(1)
     if not ok.all():
       bad = int(a[~ok][0]); lane = int(np.flatnonzero(act)[np.flatnonzero(~ok)[0]])

@@ -30,9 +30,10 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import numpy as np
 
+from census import Census
 from code_object import Hsaco
 from handlers import load_emulator
-from instructions import _memcheck, _skipper, _special
+from instructions import _getx, _memcheck, _skipper, _special, _views
 
 class BudgetSpent(RuntimeError):
   """The launch took more wave-instructions than the caller allowed."""
@@ -70,36 +71,12 @@ def build_kernarg(kmeta, grid, block, args, bufs, dyn_lds, kernarg_size):
   assert next(it, None) is None, "too many args"
   return ka, outs
 
-LINE = 128  # bytes
-
-class Census:
-  """What blocks execute: how often each instruction, by its offset in the kernel, and which lines of memory its accesses touch."""
-  def __init__(self, entry):
-    self.entry, self.executed, self.touched, self.bytes, self.blocks = entry, {}, {}, {}, []
-  def begin_block(self): self.blocks.append(set())
-  def record(self, pc, addresses, nbytes):
-    first = addresses // np.uint64(LINE); last = (addresses + np.uint64(nbytes - 1)) // np.uint64(LINE)
-    lines = set(first.tolist()) | set(last.tolist())
-    self.touched[pc] = self.touched.get(pc, 0) + len(lines)
-    self.bytes[pc] = self.bytes.get(pc, 0) + nbytes * len(addresses)
-    self.blocks[-1] |= lines
-  def summary(self):
-    at = lambda pc: str(pc - self.entry)
-    shared = set.intersection(*self.blocks) if len(self.blocks) > 1 else set()
-    return {
-      "executed": {at(pc): n for pc, n in sorted(self.executed.items())},
-      "lines": {at(pc): n for pc, n in sorted(self.touched.items())},
-      "bytes": {at(pc): n for pc, n in sorted(self.bytes.items())},
-      "blocks": [len(lines) for lines in self.blocks],
-      "shared": len(shared),
-    }
-
 last_stats = {}
-def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, max_inst=50_000_000, poison_lds=True, order="fwd", check_mem=True, memory=(), blocks=None, counts=False):
+def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, max_inst=50_000_000, poison_lds=True, order="fwd", check_mem=True, memory=(), blocks=None, counts=False, latency=None):
   """Returns the list of array args (in order) after the run. order: "fwd"/"rev"/int seed = order in which workgroups, and waves between
   barriers, are executed (waves run one after the other, so a missing __syncthreads shows up only when the order changes).
   memory: (start, end, name) ranges of this process that arguments given as raw bytes may point into. blocks: the (x, y, z) of those
-  that run, of the whole grid. counts: last_stats["census"] is a Census' summary."""
+  that run, of the whole grid. counts: last_stats["census"] is a Census' summary, with the nanoseconds of `latency`."""
   co = path if isinstance(path, Hsaco) else Hsaco(path)
   grid, block = (tuple(grid)+(1,1))[:3], (tuple(block)+(1,1))[:3]
   km, kd = co.kernels[name], co.kd(name)
@@ -139,9 +116,20 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
   assert ldsb not in (None, 2**64-1)
   ranges = [(p_, p_+c.nbytes, f"array arg #{i}") for i, (b, p_, c) in enumerate(bufs)] + [(kptr, kptr+len(kbuf), "kernarg"), (co.base, co.base+len(co._map), "code object")] + list(memory)
   ranges += [(ctypes.addressof(pkt), ctypes.addressof(pkt)+64, "dispatch packet")] + ([(sptr, sptr+len(sbuf), "scratch")] if sbuf else [])
-  census = Census(kd["entry"]) if counts else None; hits = census.executed if counts else None
+  census = Census(kd["entry"], latency) if counts else None
   prog, stats = {}, dict(inst=0, waves=0, handlers0=len(emu._canonical_runner_cache)); tc = 0.0
   def fetch(pc):
+    e = decode(pc)
+    if census is None: return e
+    try: inst = emu.decode_inst(bytes((ctypes.c_char*16).from_address(pc).raw), co.arch)
+    except Exception: return e                                          # one that decode() skips
+    watch = census.watch(pc, inst, emu._op_name(inst).upper(), co.arch, wave, _views, _getx)
+    if watch is None: return e
+    function, used = e[0], e[1]
+    def watched(*b):
+      watch(b[0], b[1]); function(*[b[i] for i in used])
+    e = prog[pc] = (watched, [0, 1, 2, 3, 4, 5], e[2], e[3]); return e
+  def decode(pc):
     nonlocal tc
     w0 = ctypes.c_uint32.from_address(pc).value
     # cache-control instructions the emulator cannot decode on RDNA3 (buffer_gl0_inv/gl1_inv come from acquire fences unless -mcumode)
@@ -184,6 +172,7 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
         for w in waves:
           if w[3]: continue
           st, cb, loc = w[:3]; mv = st._sgpr_mv
+          if census: census.begin_wave(w[4])
           while True:
             pc = mv[256] | (mv[257] << 32)
             if pc == emu.ENDPGM_PC: w[3] = True; break
@@ -192,14 +181,16 @@ def run_hsaco(path, name, grid, block, args, dyn_lds=0, ftz=None, trace=False, m
               f = prog.get(pc) or fetch(pc); e = loc[pc] = (f[0], [cb[g] for g in f[1]], f[2], f[3])
             if trace: print(f"g{gx} w{w[4]} {pc-co.base:#x} {e[3]!r}")
             e[0](*e[1]); stats["inst"] += 1
-            if hits is not None: hits[pc] = hits.get(pc, 0) + 1
+            if census: census.issue(pc)
             if stats["inst"] > max_inst: raise BudgetSpent(f"more than {max_inst} wave-instructions")
             if e[2]: break
+        if census: census.barrier()
+      if census: census.end_block()
   for b, ptr, c in bufs:                                                # guard bytes untouched?
     a = ctypes.addressof(b); g = bytes(b)[ptr-a+c.nbytes:]
     if g.strip(b"\xa5"): raise MemoryError(f"{name} wrote past the end of a buffer of {c.nbytes} bytes")
   last_stats.clear(); last_stats.update(inst=stats["inst"], waves=stats["waves"], static_pcs=len(prog), compile_s=round(tc,3),
-    total_s=round(time.time()-t0,3), new_handlers=len(emu._canonical_runner_cache)-stats["handlers0"], ftz=ftz, census=census and census.summary())
+    total_s=round(time.time()-t0,3), new_handlers=len(emu._canonical_runner_cache)-stats["handlers0"], ftz=ftz, census=census and census.summary(grid[0]*grid[1]*grid[2]))
   return [np.frombuffer(ctypes.string_at(ptr, int(np.prod(sh))*dt.itemsize), dtype=dt).reshape(sh).copy() for ptr, dt, sh in outs]
 
 if __name__ == "__main__":

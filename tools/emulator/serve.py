@@ -38,6 +38,8 @@ def describe(folder):
         "file": os.path.basename(path),
         "sha256": hashlib.sha256(data).hexdigest(),
         "wave": meta[".wavefront_size"],
+        "vgprs": meta[".vgpr_count"],
+        "lds": meta[".group_segment_fixed_size"],
         "arguments": [{"bytes": a[".size"], "buffer": a[".value_kind"] == "global_buffer"} for a in visible],
       }
   return kernels
@@ -72,10 +74,11 @@ def launch(request, objects, source, memory):
   path = request["file"]
   if path not in objects:
     objects[path] = Hsaco(path)
+  block = request["block"]
   try:
-    buffers = runner.run_hsaco(objects[path], request["kernel"], request["grid"], [request["block"], 1, 1], arguments,
+    buffers = runner.run_hsaco(objects[path], request["kernel"], request["grid"], block if isinstance(block, list) else [block, 1, 1], arguments,
                                order=request["order"], max_inst=request["budget"], memory=memory,
-                               blocks=request.get("blocks"), counts=request.get("counts", False))
+                               blocks=request.get("blocks"), counts=request.get("counts", False), latency=request.get("latency"), dyn_lds=request.get("dynamicLds", 0))
   except Exception as error:
     too_long = isinstance(error, runner.BudgetSpent)
     return {"error": f"{type(error).__name__}: {error}", "too_long": too_long}, []

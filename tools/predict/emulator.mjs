@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const SERVER = path.join(path.dirname(fileURLToPath(import.meta.url)), '..', 'emulator', 'serve.py');
 /** Threads of a block in every AMD code object. */
-const BLOCK = 256;
+export const BLOCK = 256;
 const MOST_INSTRUCTIONS = 20_000_000;
 
 /** What the code objects of a folder hold, by kernel. */
@@ -27,17 +27,31 @@ export class Emulator {
     this.#lines = createInterface({ input: this.#child.stdout })[Symbol.asyncIterator]();
   }
 
-  /** Runs the first and the last block of a launch. @returns its census, see serve.py */
-  async count({ kernel, grid, words }) {
-    const { file, arguments: described } = this.kernels[kernel];
-    const last = grid.map((blocks) => blocks - 1);
-    const blocks = last.every((at) => at === 0) ? [[0, 0, 0]] : [[0, 0, 0], last];
+  /** Runs the first block of a launch, the last and two between them. @param latency of hardware.mjs @returns its census, see census.py */
+  count({ kernel, grid, words }, latency) {
+    const bytesOf = ({ bytes }, i) => Buffer.from(words.buffer, words.byteOffset + 8 * i, bytes);
+    return this.run(
+      { kernel, grid, block: [BLOCK, 1, 1], arguments: this.kernels[kernel].arguments.map(bytesOf) },
+      latency,
+    );
+  }
+
+  /** As count() does, of arguments as bytes and blocks of any shape; `dynamicLds` bytes of LDS beyond the kernel's own. */
+  async run({ kernel, grid, block, arguments: bytes, dynamicLds = 0 }, latency) {
+    const most = grid.reduce((product, dim) => product * dim, 1);
+    const wanted =
+      most <= 4
+        ? Array.from({ length: most }, (_, i) => i)
+        : [0, Math.floor(most / 3), Math.floor((2 * most) / 3), most - 1];
+    const blocks = wanted.map((at) => [
+      at % grid[0],
+      Math.floor(at / grid[0]) % grid[1],
+      Math.floor(at / (grid[0] * grid[1])),
+    ]);
     const request = {
-      ...{ file: path.join(this.folder, file), kernel, grid, block: BLOCK, order: 'fwd', budget: MOST_INSTRUCTIONS },
-      ...{ blocks, counts: true },
-      arguments: described.map(({ bytes }, i) => ({
-        hex: Buffer.from(words.buffer, words.byteOffset + 8 * i, bytes).toString('hex'),
-      })),
+      ...{ file: path.join(this.folder, this.kernels[kernel].file), kernel, grid, block, order: 'fwd' },
+      ...{ budget: MOST_INSTRUCTIONS, blocks, counts: true, latency, dynamicLds },
+      arguments: bytes.map((argument) => ({ hex: argument.toString('hex') })),
     };
     this.#child.stdin.write(`${JSON.stringify(request)}\n`);
     const { value, done } = await this.#lines.next();

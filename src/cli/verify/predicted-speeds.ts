@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+
+/** What a model of a shape was predicted to take on a card of a target, without one: written by `npm run predict -- --all`. */
+export interface PredictedSpeed {
+  readonly target: string;
+  readonly card: string;
+  readonly shape: string;
+  readonly type: string;
+  /** Tokens before the one that is predicted. */
+  readonly position: number;
+  /** Microseconds of a node of a replayed graph, and tokens a second with nodes of that. */
+  readonly speeds: readonly { readonly nodeUs: number; readonly tokensPerSecond: number }[];
+  /** Of what a token launches: how often, and microseconds of all together, without the nodes. */
+  readonly kernels: Readonly<Record<string, { readonly launches: number; readonly us: number }>>;
+}
+
+/** All that is predicted; in the package. */
+export const predictedSpeeds = (): readonly PredictedSpeed[] =>
+  JSON.parse(readFileSync(new URL('./predicted-speeds.json', import.meta.url), 'utf8'));
