@@ -134,6 +134,11 @@ function imagined(bytes: number): readonly FitDevice[] {
   return [countingGpu('a GPU', '', bytes), countingGpu(`a GPU of ${HOPPER}`, HOPPER, bytes)];
 }
 
+/** The GPUs that can be used here, and what each has free. */
+export function roomOnGpus(): readonly { readonly description: string; readonly freeBytes: number }[] {
+  return presentGpus([]).map(({ description, freeBytes }) => ({ description, freeBytes }));
+}
+
 function presentGpus(unusable: string[]): readonly FitDevice[] {
   const gpus: FitDevice[] = [];
   for (const platform of ['hip', 'cuda'] as const) {

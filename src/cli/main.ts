@@ -108,7 +108,7 @@ command('demo', [...deviceOptions, kvCacheTypeOption])
 
 command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...testOptions])
   .description('generate text and end')
-  .option('--model <file>', 'GGUF file to serve for this one generation')
+  .option('--model <file>', 'GGUF file to serve for this one generation; hf.co/… is pulled first')
   .option('--address <address>', 'use the gateway at this address')
   .argument('[prompt]', 'what to continue; - reads it from stdin')
   .option('--prompt <text>', 'the same')
@@ -136,13 +136,14 @@ command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...tes
   .option('--stats', 'tokens/s and time to first token on stderr', false)
   .action(async (prompt, options) => {
     requireTarget(options);
+    await pullFirst(options);
     const { generate } = await import('./generate.js');
     await generate({ ...options, prompt: promptOf(prompt, options.prompt) });
   });
 
 command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .description('talk with a model in the terminal')
-  .option('--model <file>', 'GGUF file to serve for this conversation')
+  .option('--model <file>', 'GGUF file to serve for this conversation; hf.co/… is pulled first')
   .option('--address <address>', 'use the gateway at this address')
   .option('--system <text>', 'the system message')
   .option('--tools <file>', 'functions that the model may call: a JSON list, as OpenAI writes them')
@@ -151,6 +152,7 @@ command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .addOption(new Option('--seed <number>').argParser(seed))
   .action(async (options) => {
     requireTarget(options);
+    await pullFirst(options);
     const { chat } = await import('./chat/chat.js');
     await chat(options);
   });
@@ -200,6 +202,25 @@ program
     const { synth } = await import('./synth.js');
     const bytes = synth(options);
     process.stdout.write(`${options.output}: ${bytes} bytes\n`);
+  });
+
+program
+  .command('pull')
+  .description('bring a model from Hugging Face’s hub into the cache that Python shares, and write its path')
+  .argument(
+    '<model>',
+    'hf.co/OWNER/REPOSITORY[@REVISION][:QUANTIZATION]; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE hold',
+  )
+  .option('--list', 'tell what there is, of which size, and what it leaves of each GPU', false)
+  .addOption(
+    new Option('--memory <bytes>', 'such as 24GiB: as if a GPU had so much free (default: each GPU here)').argParser(
+      byteCount,
+    ),
+  )
+  .option('--json', 'as JSON', false)
+  .action(async (model, options) => {
+    const { pull } = await import('./hub/pull-command.js');
+    await pull(model, options);
   });
 
 program
@@ -284,6 +305,13 @@ function requireTarget(options: { model?: string; address?: string }): void {
   }
   // A command that writes text to a terminal logs only what went wrong.
   process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+}
+
+/** Where `--model` names one on a hub: brings it here, and has the option say where. */
+async function pullFirst(options: { model?: string }): Promise<void> {
+  if (options.model === undefined) return;
+  const { localModel } = await import('./hub/pull.js');
+  options.model = await localModel(options.model);
 }
 
 watchOutput();

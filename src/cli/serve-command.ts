@@ -15,7 +15,7 @@ export function ignoreInspectorSignal(): void {
 export function addServeCommand(serve: Command): void {
   serve
     .description('serve a model over gRPC')
-    .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
+    .requiredOption('--model <file>', 'GGUF file, of a split model its first part; hf.co/… is pulled first')
     .option('--model-name <name>', 'what requests call it (default: the file’s name)')
     .option('--any-model-name', 'requests may call it as they like: for clients whose name for it is fixed')
     .option('--model-alias <names...>', 'other names by which requests may call it')
@@ -130,6 +130,7 @@ export function addServeCommand(serve: Command): void {
       ]);
       const { defaultStateFolder } = await import('../shared/fault-log.js');
       const stateFolder = options.stateDir ?? defaultStateFolder();
+      options.model = await (await import('./hub/pull.js')).localModel(options.model);
       const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
