@@ -7,6 +7,7 @@
 #include "gpu_device.h"
 #include "host_device.h"
 #include "probe_gpu.h"
+#include "queued_step.h"
 
 namespace rocmforge {
 namespace {
@@ -26,37 +27,6 @@ GridDim grid_dim(const Napi::Object& dim) {
   result.times = dim.Get("times").As<Napi::Number>();
   return result;
 }
-
-// One queued step. Lives until its promise is settled; the references keep JavaScript's buffers where they are.
-struct Step {
-  explicit Step(Napi::Env env) : deferred(Napi::Promise::Deferred::New(env)) {}
-
-  StepWork work;
-  Napi::Reference<Napi::Uint8Array> input, output;
-  Napi::Promise::Deferred deferred;
-  double device_us = 0;
-  std::unique_ptr<DeviceError> error;
-
-  template <class Job>
-  void attempt(Job job) {
-    if (error) return;
-    try {
-      job();
-    } catch (const DeviceError& caught) {
-      error = std::make_unique<DeviceError>(caught);
-    } catch (const std::exception& caught) {
-      // Such as an allocation of the host's that failed: it must not end the thread that it happened on.
-      error = std::make_unique<DeviceError>(caught.what());
-    }
-  }
-  void settle(Napi::Env env) {
-    if (error) {
-      deferred.Reject(to_javascript(env, *error).Value());
-    } else {
-      deferred.Resolve(Napi::Number::New(env, device_us));
-    }
-  }
-};
 
 std::vector<int> numbers(const Napi::Value& value) {
   const Napi::Array array = value.As<Napi::Array>();
@@ -293,7 +263,7 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   const Napi::Uint8Array input = job.Get("input").As<Napi::Uint8Array>();
   Napi::Uint8Array output = job.Get("output").As<Napi::Uint8Array>();
 
-  auto* step = new Step(env);
+  auto* step = new QueuedStep(env);
   step->work.plan = &plan;
   step->work.counts.assign(counts.Data(), counts.Data() + counts.ElementLength());
   if (job.Has("step")) step->work.step = static_cast<uint64_t>(job.Get("step").As<Napi::Number>().DoubleValue());
@@ -310,6 +280,11 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
 
   Ref();
   if (in_flight_++ == 0) completed_.Ref(env);
+  // Nobody waits for the end of the part before alone: where it has not come yet, JavaScript is woken once for both.
+  const bool joins = job.Has("joins") && job.Get("joins").ToBoolean();
+  QueuedStep* before = last_;
+  if (joins && before && !before->is_claimed.exchange(true)) step->part_before.reset(before);
+  last_ = step;
   // One thread queues steps on the device and another waits for them: the next is queued while one runs.
   thread_->enqueue([this, step] {
     if (step->work.step != 0) FaultRecord::instance().step_begun(step->work.step);
@@ -321,11 +296,14 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
       } else if (step->work.step != 0) {
         FaultRecord::instance().step_finished(step->work.step);
       }
-      completed_.BlockingCall(step, [this](Napi::Env settle_env, Napi::Function, Step* done) {
+      if (step->is_claimed.exchange(true)) return;
+      completed_.BlockingCall(step, [this](Napi::Env settle_env, Napi::Function, QueuedStep* done) {
         done->settle(settle_env);
+        if (last_ == done) last_ = nullptr;
+        const int ended = done->part_before ? 2 : 1;
         delete done;
-        if (--in_flight_ == 0) completed_.Unref(settle_env);
-        Unref();
+        if ((in_flight_ -= ended) == 0) completed_.Unref(settle_env);
+        for (int i = 0; i < ended; i++) Unref();
       });
     });
   });

@@ -12,6 +12,8 @@
 
 namespace rocmforge {
 
+struct QueuedStep;
+
 class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
  public:
   static Napi::Function define(Napi::Env env);
@@ -46,7 +48,9 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   uint32_t next_plan_ = 0;
   Napi::ThreadSafeFunction completed_;
   std::shared_ptr<bool> completed_closed_;
-  int in_flight_ = 0;  // steps whose promise is not settled; touched by JavaScript's thread alone
+  // Touched by JavaScript's thread alone: steps whose promise is not settled, and the last of them.
+  int in_flight_ = 0;
+  QueuedStep* last_ = nullptr;
   // Last, so that they end before what their jobs use: one queues steps on the device, the other waits for them.
   std::unique_ptr<DeviceThread> completion_, thread_;
 };

@@ -113,6 +113,7 @@ export class StepRunner {
     try {
       // Now, before it waits: masks that come meanwhile for the step before may be among these.
       this.masks.add(step.masks);
+      if (step.slotMasks.length > 0) this.masks.arrive(step.stepId - 1n, step.slotMasks);
       // What a step's rows sample is queued before anything of the next.
       while (this.awaitingMasks !== undefined) await this.awaitingMasks;
       return await this.run(step);
@@ -135,7 +136,6 @@ export class StepRunner {
     if (this.lastStepId !== undefined && step.stepId !== this.lastStepId + 1n) {
       throw protocolError(`number ${step.stepId} after ${this.lastStepId}`);
     }
-    if (step.slotMasks.length > 0) throw protocolError('masks of another step come in a frame of their own');
     this.checkWeights();
     this.lastStepId = step.stepId;
     this.masks.begin(step.stepId);
@@ -246,6 +246,7 @@ export class StepRunner {
         plan: planParts.sampling,
         input: writeMasks(forward.masks, staging.masks, rows),
         deviceInput: forward.masks.device.address,
+        joins: true,
         ...answer,
       });
       queued();

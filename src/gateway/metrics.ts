@@ -8,6 +8,7 @@ import type { RequestObserver } from './request/runner.js';
 import type { LimitName } from './trust/limits.js';
 import type { TrustObserver } from './trust/trust.js';
 
+const LOOP_SAMPLE_MS = 100;
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
 
@@ -56,7 +57,9 @@ export class Metrics implements RequestObserver, TrustObserver {
     counts: () => ReplicaCounts,
   ) {
     const registers = [this.registry];
-    collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_' });
+    // Each sample of the loop's delay wakes this process: on the host device that takes a core from the kernels for a moment.
+    const eventLoopMonitoringPrecision = LOOP_SAMPLE_MS;
+    collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_', eventLoopMonitoringPrecision });
     const gauge = (name: string, help: string, read: () => number): void => {
       new Gauge({
         name: `rocmforge_${name}`,

@@ -134,12 +134,12 @@ export class FakeExecutor {
       this.heard(step);
       if (step.slotMasks.length > 0) {
         device.learn(step.masks);
-        const came = this.came.get(step.stepId) ?? new Map<number, number>();
+        const stepId = hasStep(step) ? step.stepId - 1n : step.stepId;
+        const came = this.came.get(stepId) ?? new Map<number, number>();
         for (const { slot, mask } of step.slotMasks) came.set(slot, mask);
-        this.came.set(step.stepId, came);
-        return;
+        this.came.set(stepId, came);
       }
-      if (step.slices.length === 0 && step.closes.length === 0) return;
+      if (!hasStep(step)) return;
       const over = this.clock.run(this.options.stepMs);
       const computed = Promise.all([over, before, this.stalled]);
       before = computed
@@ -161,3 +161,5 @@ export class FakeExecutor {
     call.on('error', () => undefined);
   }
 }
+
+const hasStep = ({ slices, closes }: ExecuteRequest): boolean => slices.length > 0 || closes.length > 0;

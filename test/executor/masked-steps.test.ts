@@ -256,6 +256,17 @@ it('a mask that comes with the next step is there for the step that still waits'
   await next;
 });
 
+it('a frame with a step brings the masks that the step before it waits for', async () => {
+  const expected = await oneByOne({});
+  const driver = new Driver({});
+  const mask = driver.mask(PROMPT.at(-1)!);
+  const waiting = driver.step([{ count: PROMPT.length, mask: { id: 0 } }], { opens: [driver.open(1, true)] });
+  const brought = { masks: [mask], slotMasks: [{ slot: 1, mask: mask.id }] };
+  const next = driver.step([{ slot: 0, count: PROMPT.length }], { opens: [driver.open(0, false)], ...brought });
+  expect(first(await waiting).tokenId).toBe(expected[0]);
+  await next;
+});
+
 it('draws have the probabilities of the model, renormalized over what each mask allows', async () => {
   const DRAWS = 3000;
   const only = (...tokens: number[]): Buffer => {

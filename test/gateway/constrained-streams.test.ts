@@ -36,7 +36,11 @@ it.each([
   const slow = await startFakeGateway({ stepMs, maxSequences: 4, lateMs: stepMs });
   try {
     const heard: string[] = [];
-    slow.executor.heard = ({ stepId, slotMasks }) => heard.push(`${slotMasks.length > 0 ? 'masks' : 'step'} ${stepId}`);
+    slow.executor.heard = ({ stepId, slotMasks, slices }) => {
+      const hasStep = slices.length > 0;
+      if (slotMasks.length > 0) heard.push(`masks ${hasStep ? stepId - 1n : stepId}`);
+      if (hasStep) heard.push(`step ${stepId}`);
+    };
     for (const i of PROMPTS.keys()) await generate(slow.client, message(i, true));
     const places = heard.flatMap((frame, at) => {
       const [, step] = /^masks (\d+)/.exec(frame) ?? [];

@@ -170,6 +170,8 @@ export interface NativeStep {
   readonly deviceInput: number;
   readonly output: Uint8Array;
   readonly deviceOutput: number;
+  /** Goes on with the run before: if that has not ended yet, nobody need hear of its end before this one's. Default false. */
+  readonly joins?: boolean;
 }
 
 /** A file mapped read-only until it is closed, or the object is reachable no more. */

@@ -1,5 +1,4 @@
 // A thread that compiles grammars and works out which tokens may come next. It is started by `MatcherThreads`.
-import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher } from '@mlc-ai/web-xgrammar';
 import { RocmForgeError } from '../../shared/errors.js';
@@ -57,10 +56,12 @@ class Matchers {
   /** By the form of the answers, the one used last at the end. */
   private readonly grammars = new Map<string, CompiledGrammar>();
   private readonly matchers = new Map<number, GrammarMatcher>();
-  /** Masks by their content, the one used last at the end. */
-  private readonly masks = new Map<string, ThreadMask>();
+  /** Masks by a hash of their content, or what follows it where another has that; the one used last at the end. */
+  private readonly masks = new Map<number, { readonly words: Int32Array; readonly mask: ThreadMask }>();
   private masksMade = 0;
   private readonly ends: ReadonlySet<number>;
+  /** Their bits, by the word of a mask that they are in. */
+  private readonly endWords = new Map<number, number>();
   private forgotten: number[] = [];
 
   constructor(
@@ -70,6 +71,7 @@ class Matchers {
     private readonly wellFormed: WellFormed,
   ) {
     this.ends = new Set(endIds);
+    for (const id of endIds) this.endWords.set(id >> 5, (this.endWords.get(id >> 5) ?? 0) | (1 << (id & 31)));
   }
 
   async open({ id, form, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
@@ -174,29 +176,41 @@ class Matchers {
   }
 
   private maskOf(words: Int32Array): ThreadMask {
-    const bits = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
-    const content = createHash('sha1').update(bits).digest('base64');
-    const known = this.masks.get(content);
+    let content = hashOf(words);
+    let known = this.masks.get(content);
+    while (known !== undefined && !known.words.every((word, i) => word === words[i])) {
+      content += 1;
+      known = this.masks.get(content);
+    }
     if (known !== undefined) {
       this.masks.delete(content);
       this.masks.set(content, known);
-      return known;
+      return known.mask;
     }
     const mask = { key: this.masksMade++, onlyEnds: this.onlyEnds(words) };
-    this.masks.set(content, mask);
+    this.masks.set(content, { words, mask });
     const [oldest] = this.masks;
     if (this.masks.size > MOST_MASKS && oldest !== undefined) {
       this.masks.delete(oldest[0]);
-      this.forgotten.push(oldest[1].key);
+      this.forgotten.push(oldest[1].mask.key);
     }
-    return { ...mask, bits: bits.slice() };
+    return { ...mask, bits: new Uint8Array(words.buffer, words.byteOffset, words.byteLength) };
   }
 
   private onlyEnds(words: Int32Array): boolean {
-    const rest = words.slice();
-    for (const id of this.ends) rest[id >> 5] = (rest[id >> 5] as number) & ~(1 << (id & 31));
-    return rest.every((word) => word === 0);
+    for (let i = 0; i < words.length; i++) {
+      const word = words[i] as number;
+      if (word !== 0 && (word & ~(this.endWords.get(i) ?? 0)) !== 0) return false;
+    }
+    return true;
   }
+}
+
+/** FNV-1a over whole words. */
+function hashOf(words: Int32Array): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < words.length; i++) hash = Math.imul(hash ^ (words[i] as number), 0x01000193);
+  return hash >>> 0;
 }
 
 const allows = (words: Int32Array, id: number): boolean => (((words[id >> 5] ?? 0) >> (id & 31)) & 1) === 1;

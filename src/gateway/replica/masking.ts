@@ -30,6 +30,8 @@ export interface StepMasks {
   readonly slices: readonly (SliceMask | undefined)[];
   /** Of each slice, of each of its guesses. */
   readonly guesses: readonly (readonly number[])[];
+  /** What the step before waits for. */
+  readonly before: SlotMask[];
 }
 
 const PENDING: SliceMask = { id: 0 };
@@ -50,9 +52,8 @@ export class Masking {
   /** A step is about to be sent. */
   begin({ stepId, slices }: StepPlan): StepMasks {
     // It may name a mask that is still to be sent.
-    this.flush();
+    const { masks, before } = this.takeBefore(BigInt(stepId) - 1n);
     const step: MaskedStep = { stepId: BigInt(stepId), named: [], pending: new Map() };
-    const masks: TokenMaskMessage[] = [];
     const told = slices.map(({ sequence, slot, mask }): SliceMask | undefined => {
       if (mask === undefined) return undefined;
       if (mask !== 'pending') return { id: this.name(mask, step, masks) };
@@ -61,7 +62,7 @@ export class Masking {
     });
     const guesses = slices.map(({ guessMasks = [] }) => guessMasks.map((mask) => this.name(mask, step, masks)));
     this.steps.push(step);
-    return { masks, slices: told, guesses };
+    return { masks, slices: told, guesses, before };
   }
 
   /** Whether a step under way waits for masks. */
@@ -134,6 +135,18 @@ export class Masking {
     const padded = Buffer.alloc(bytes);
     padded.set(bits);
     return padded;
+  }
+
+  /** What is still to be sent, to go along with a step, where the one before is all that waits for it: a message less. */
+  private takeBefore(stepId: bigint): { readonly masks: TokenMaskMessage[]; readonly before: SlotMask[] } {
+    const { masks, slots } = this.outbox;
+    const [only] = slots.keys();
+    if (slots.size !== 1 || only?.stepId !== stepId) {
+      this.flush();
+      return { masks: [], before: [] };
+    }
+    this.outbox = { masks: [], slots: new Map() };
+    return { masks, before: slots.get(only) ?? [] };
   }
 
   private flush(): void {

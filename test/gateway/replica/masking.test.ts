@@ -34,8 +34,10 @@ function listening() {
     unknown,
     frames,
     begin: (plan: StepPlan) => {
-      const { masks, slices } = masking.begin(plan);
+      const { masks, slices, before } = masking.begin(plan);
       for (const { id } of masks) had.add(id);
+      for (const { mask } of before) if (!had.has(mask)) unknown.push(mask);
+      if (before.length > 0) frames.push({ stepId: BigInt(plan.stepId), slotMasks: before });
       for (const each of slices) if (each !== undefined && each.id !== 0 && !had.has(each.id)) unknown.push(each.id);
     },
   };
@@ -58,14 +60,28 @@ it('a mask that two steps wait for comes with the first frame that names it', as
   expect(unknown).toEqual([]);
 });
 
-it('a step that names a mask which is still to be sent comes behind it', async () => {
+it('a step brings what the one before it waits for', async () => {
   const { masking, unknown, frames, begin } = listening();
   const [waiting, other] = [sequence(), sequence()];
   begin(step(1, [waiting, 'pending']));
   const shared = mask(1);
   masking.ready(waiting, shared);
   begin(step(2, [other, shared]));
-  expect([frames.length, unknown]).toEqual([1, []]);
+  await Promise.resolve();
+  expect([frames.map(({ stepId }) => stepId), unknown]).toEqual([[2n], []]);
+});
+
+it('a step that names a mask which is still to be sent comes behind it, where others wait for theirs', async () => {
+  const { masking, unknown, frames, begin } = listening();
+  const [first, second, other] = [sequence(), sequence(), sequence()];
+  begin(step(1, [first, 'pending']));
+  begin(step(2, [second, 'pending']));
+  const shared = mask(1);
+  masking.ready(first, mask(2));
+  masking.ready(second, shared);
+  begin(step(3, [other, shared]));
+  await Promise.resolve();
+  expect([frames.map(({ stepId }) => stepId), unknown]).toEqual([[1n, 2n], []]);
 });
 
 it('steps do not wait for masks of a sequence that has ended, each in its turn', async () => {

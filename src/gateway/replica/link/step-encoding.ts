@@ -39,7 +39,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
       toSnapshot: slice.toSnapshot,
     })),
     masks: masks?.masks ?? [],
-    slotMasks: [],
+    slotMasks: masks?.before ?? [],
   };
 }
 
