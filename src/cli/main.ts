@@ -85,6 +85,11 @@ command('executor', [...deviceOptions, ...testOptions])
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
     });
+    // One that a gateway started is the gateway's, which tells of both.
+    if (!options.dieWithParent) {
+      const { tellReady } = await import('./service-manager.js');
+      tellReady(`executor listening on ${options.listen}`);
+    }
   });
 
 program

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
 import { DEFAULT_LISTEN, integer, milliseconds, seed, wholeNumber } from './options.js';
+import { tellReady, tellStopping } from './service-manager.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const EXIT_STREAMS_CUT = 3;
@@ -140,17 +141,19 @@ export function addServeCommand(serve: Command): void {
         // The second signal means now.
         if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
         stopping = true;
+        tellStopping('ending what is under way');
         void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
       // Last: who reads this may signal at once.
-      process.stdout.write(
+      const serving =
         `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
-          `${options.kvCacheType} KV cache\n`,
-      );
+        `${options.kvCacheType} KV cache`;
+      process.stdout.write(`${serving}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
         process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
+      tellReady(serving);
     });
 }
