@@ -11,7 +11,7 @@ import { publicServices } from './doors/grpc/public-services.js';
 import type { HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
 import { MatcherThreads } from './matching/matcher-threads.js';
-import { Metrics } from './metrics.js';
+import { type DeviceState, Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
 import { type GatewayOptions, KV_CACHE_TYPES } from './options.js';
 import { faultCounters } from './replica/link/fault-reports.js';
@@ -63,6 +63,8 @@ const DRAIN_POLL_MS = 50;
 /** How long connections without calls may take to end. */
 const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
+/** How long metrics wait for what an executor tells of its device. */
+const DEVICE_STATS_TIMEOUT_MS = 500;
 const FAULTS_KEPT = 32;
 
 /**
@@ -177,7 +179,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     return closed;
   };
   try {
-    if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
+    if (options.metricsListen) {
+      metrics.watchDevices(async () => [await deviceStateOf(replica)]);
+      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => router.isReady);
+    }
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.
       const [{ openHttpServer }, { httpFacts }, { llamaRegistry }] = await Promise.all([
@@ -256,6 +261,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     stop,
   };
+}
+
+/** How a replica's device fares. Memory of the host is not the device's own. */
+async function deviceStateOf(replica: Replica): Promise<DeviceState | undefined> {
+  const stats = await replica.deviceState(DEVICE_STATS_TIMEOUT_MS);
+  if (stats === undefined) return undefined;
+  const { usedBytes, totalBytes, ...others } = stats;
+  return { ...others, ...(totalBytes > 0n && { usedBytes: Number(usedBytes), totalBytes: Number(totalBytes) }) };
 }
 
 function templateOf(file: string): string {

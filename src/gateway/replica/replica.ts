@@ -1,10 +1,12 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Fault } from '../../shared/fault-log.js';
+import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
 import { Engine } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
+import type { ExecutorSession } from './link/executor-session.js';
 import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
 import type { Scheduler } from './scheduler/scheduler.js';
@@ -80,6 +82,8 @@ export class Replica implements Backend {
   private readonly supervisor: Supervisor;
   /** The device of the executor that serves or served last. */
   private deviceName = '';
+  /** With the executor that serves. */
+  private session: ExecutorSession | undefined;
   private slots = 0;
   private stepTokens = 0;
   /** Why no executor can go on with this model file; absent while one can. */
@@ -105,6 +109,7 @@ export class Replica implements Backend {
         progress: (done, total) => listener.progress(done, total),
         serving: (session) => {
           this.deviceName = session.info.device;
+          this.session = session;
           this.slots = session.model.maxSequences;
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
@@ -114,7 +119,10 @@ export class Replica implements Backend {
           this.unservable = error;
           this.engine.fail(error);
         },
-        lost: () => this.engine.lose(),
+        lost: () => {
+          this.session = undefined;
+          this.engine.lose();
+        },
         judged: (loss) => this.engine.judge(loss),
         fault: (fault) => listener.fault(fault),
         restarts: (reason) => listener.restarts(reason),
@@ -175,6 +183,11 @@ export class Replica implements Backend {
 
   get device(): string {
     return this.deviceName;
+  }
+
+  /** How the device of the executor that serves fares; undefined while none does, or where it does not say in time. */
+  async deviceState(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
+    return this.session?.deviceStats(timeoutMs);
   }
 
   /** The most sequences that run at once on the executor that serves or served last. */

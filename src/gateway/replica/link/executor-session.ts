@@ -11,6 +11,7 @@ import {
   type ExecuteRequest,
   type ExecuteResponse,
   ExecutorServiceClient,
+  type GetDeviceStatsResponse,
   type GetInfoResponse,
   type LoadedModel,
   type LoadModelRequest,
@@ -223,6 +224,17 @@ export class ExecutorSession {
       slices: [],
       masks: [],
       slotMasks: [],
+    });
+  }
+
+  /** What the executor tells of its device; undefined where it does not within the time. */
+  deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
+    return new Promise((resolve) => {
+      const call = this.client.getDeviceStats({}, (error, response) => {
+        clearTimeout(late);
+        resolve(error ? undefined : response);
+      });
+      const late = setTimeout(() => call.cancel(), timeoutMs);
     });
   }
 }
