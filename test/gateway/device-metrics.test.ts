@@ -3,7 +3,8 @@ import { type DeviceState, Metrics } from '../../src/gateway/metrics.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
 import { packageVersion } from '../../src/shared/package.js';
 
-const NOTHING = { kvBlocks: 0, windowKvBlocks: 0 } as ReplicaCounts;
+/** Of an engine that never ran. */
+const NOTHING = new Proxy({} as ReplicaCounts, { get: () => 0 });
 
 async function linesOf(metrics: Metrics, pattern: RegExp): Promise<string[]> {
   return (await metrics.registry.metrics()).split('\n').filter((line) => pattern.test(line));
