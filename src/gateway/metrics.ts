@@ -71,7 +71,14 @@ export class Metrics implements RequestObserver, TrustObserver {
     const registers = [this.registry];
     // Each sample of the loop's delay wakes this process: on the host device that takes a core from the kernels for a moment.
     const eventLoopMonitoringPrecision = LOOP_SAMPLE_MS;
-    collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_', eventLoopMonitoringPrecision });
+    // Under the names that boards for Node know.
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
+    new Gauge({
+      name: 'rocmforge_build_info',
+      help: 'Version of the package and of Node.js, as labels',
+      labelNames: ['version', 'node_version'],
+      registers,
+    }).set({ version: packageVersion, node_version: process.version }, 1);
     const gauge = (name: string, help: string, read: () => number): void => {
       new Gauge({
         name: `rocmforge_${name}`,
