@@ -35,9 +35,9 @@ export function loadPlot(runs: readonly [LoadRun] | readonly [LoadRun, LoadRun])
     return {
       tokens: series(perSecond(run.records)),
       first: series(first),
-      firstLevels: levels(percentiles(first.map(([, ms]) => ms)), look.color),
+      firstLevels: levels(percentiles(first.map(([, ms]) => ms)), look.color, i),
       gaps: series(distribution(gaps)),
-      gapLevels: levels(percentiles(gaps), look.color),
+      gapLevels: levels(percentiles(gaps), look.color, i),
     };
   });
   const panels: Panel[] = [
@@ -112,10 +112,11 @@ function stretched(share: number): number {
   return -Math.log10(1.0005 - share / 100);
 }
 
-function levels({ p50, p95, p99 }: Percentiles, color: string): Mark[] {
-  return Object.entries({ p50, p95, p99 }).map(([name, at]) => ({
+function levels({ p50, p95, p99 }: Percentiles, color: string, run: number): Mark[] {
+  return Object.entries({ p99, p95, p50 }).map(([name, at], i, { length }) => ({
     at,
     color,
+    column: run * length + i,
     text: `${name} ${at < 10 ? at.toFixed(2) : at.toFixed(0)} ms`,
   }));
 }

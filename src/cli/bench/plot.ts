@@ -12,6 +12,8 @@ export interface Mark {
   readonly at: number;
   readonly text: string;
   readonly color?: string;
+  /** Of a level: how many texts are to its right, so that those of levels close to each other do not meet. */
+  readonly column?: number;
 }
 
 export interface Panel {
@@ -42,6 +44,7 @@ export interface PlotOptions {
 const PANEL = { width: 800, height: 240, narrow: 540 };
 const MARGIN = { left: 70, right: 20, top: 34, bottom: 40 };
 const LINE = 18;
+const COLUMN = 78;
 const CHARACTER = 6.2;
 
 /** An SVG of panels below each other, or in columns. */
@@ -124,9 +127,9 @@ function drawn(panel: Panel, panelWidth: number): string {
     ...levels
       .filter(({ at }) => isShown(at, logY))
       .map(
-        ({ at, text, color = '#6b7280' }) =>
+        ({ at, text, color = '#6b7280', column = 0 }) =>
           `<line x1="${MARGIN.left}" x2="${right}" y1="${y(at)}" y2="${y(at)}" stroke="${color}" stroke-dasharray="2 3"/>` +
-          `<text x="${right}" y="${y(at)}" dy="-3" font-size="10" fill="${color}" text-anchor="end">${escaped(text)}</text>`,
+          `<text x="${right - column * COLUMN}" y="${y(at)}" dy="-3" font-size="10" fill="${color}" text-anchor="end">${escaped(text)}</text>`,
       ),
     `<text x="${right}" y="${bottom + 32}" text-anchor="end">${escaped(xLabel)}</text>`,
   ].join('');
