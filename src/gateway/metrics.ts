@@ -13,6 +13,9 @@ const LOOP_SAMPLE_MS = 100;
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
 
+/** Why executors end, as far as it is known beforehand. */
+const USUAL_ENDS = ['hung', 'connection', 'SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'exit_86'];
+
 type Door = 'grpc' | 'http';
 
 interface CallCounts {
@@ -175,6 +178,8 @@ export class Metrics implements RequestObserver, TrustObserver {
       labelNames: ['reason'],
       registers,
     });
+    // Of a series that begins at 1 nobody sees that it rose.
+    for (const reason of USUAL_ENDS) this.restarts.inc({ reason }, 0);
     this.credentials = new Counter({
       name: 'rocmforge_credentials_refused_total',
       help: 'Calls refused for their credential, by why',
