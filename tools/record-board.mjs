@@ -191,11 +191,10 @@ const count = Number(options.kills);
 for (let kill = 1; kill <= count; kill += 1) {
   await sleep((1000 * (seconds - 30)) / (count + 1));
   const pid = executorPid();
+  const running = await metric('rocmforge_num_requests_running');
   process.kill(pid, 'SIGKILL');
   kills.push(Date.now() / 1000);
-  say(
-    `${(kills.at(-1) - began).toFixed(0)} s: kill -9 of executor ${pid}, ${await metric('rocmforge_num_requests_running')} sequences under way`,
-  );
+  say(`${(kills.at(-1) - began).toFixed(0)} s: kill -9 of executor ${pid}, ${running} sequences under way`);
 }
 await Promise.all(ended);
 await sleep(3000 * SCRAPE_SECONDS);

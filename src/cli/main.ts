@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Argument, Command, CommanderError, Option } from 'commander';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import { LOG_LEVELS } from '../shared/log-levels.js';
 import { packageVersion } from '../shared/package.js';
 import { addBenchCommands } from './bench-commands.js';
 import { watchOutput } from './closed-output.js';
@@ -285,6 +286,38 @@ program
     const text = options.report ? formatReport(findings, thisIdentity()) : formatFindings(findings);
     process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : text}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
+  });
+
+program
+  .command('admin')
+  .description('tell the settings of a running gateway that may change, or change them')
+  .requiredOption('--address <address>', 'unix:PATH of its --admin-listen')
+  .addOption(
+    new Option('--log-level <level>', 'of the gateway at once, of executors that it starts from then on').choices(
+      LOG_LEVELS,
+    ),
+  )
+  .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
+  .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
+  .addOption(new Option('--max-queued-requests-per-peer <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
+  .option('--json', 'as JSON', false)
+  .action(async (options) => {
+    const { admin } = await import('./admin.js');
+    await admin(options);
+  });
+
+program
+  .command('report')
+  .description('write what somebody needs who is to find out what is wrong: no prompts, no secrets')
+  .option('--admin <address>', 'unix:PATH of a running gateway’s --admin-listen, for its options, settings and metrics')
+  .option('--state-dir <folder>', 'where gateways keep the last faults (default: ~/.local/state/rocmforge)')
+  .option('-o, --output <file>', 'a file that is not there yet; - is stdout', '-')
+  .action(async (options) => {
+    const [{ report }, { defaultStateFolder }] = await Promise.all([
+      import('./report.js'),
+      import('../shared/fault-log.js'),
+    ]);
+    await report({ ...options, stateDir: options.stateDir ?? defaultStateFolder() });
   });
 
 program

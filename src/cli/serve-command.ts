@@ -117,7 +117,11 @@ export function addServeCommand(serve: Command): void {
         '* for all (default: all where a token is demanded, else none)',
     )
     .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
-    .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
+    .option(
+      '--metrics-listen <address>',
+      'HOST:PORT for Prometheus metrics over HTTP, and the probes /healthz and /readyz',
+    )
+    .option('--admin-listen <address>', 'unix:PATH for who operates it: rocmforge admin and rocmforge report')
     .addOption(
       new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
         .argParser(wholeNumber(0))

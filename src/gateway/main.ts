@@ -4,6 +4,8 @@ import { type ErrorReason, RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
+import { packageVersion } from '../shared/package.js';
+import { type AdminServer, type ChangeableLimits, openAdminServer } from './doors/admin/admin-server.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { OpenFiles } from './doors/grpc/open-files.js';
 import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
@@ -19,11 +21,12 @@ import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
-import { Replica } from './replica/replica.js';
+import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
+import { toldOptions } from './told-options.js';
 import { Trust } from './trust/trust.js';
 
 /** A gateway that serves. */
@@ -111,12 +114,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       'tokens and prompts come here in clear; use --tls-cert, or what speaks TLS in front',
     );
   }
+  // Operators may change its limits while it serves.
+  const replicaOptions: ReplicaOptions & ChangeableLimits = {
+    ...options,
+    supervisor: supervisorOptions(options, model),
+    queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
+  };
   const replica = new Replica(
-    {
-      ...options,
-      supervisor: supervisorOptions(options, model),
-      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
-    },
+    replicaOptions,
     {
       state: () => showHealth(),
       progress: (done, total) => options.onProgress?.(done, total),
@@ -160,12 +165,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     () => faultCounters.notKept,
   );
   let metricsServer: MetricsServer | undefined;
+  let adminServer: AdminServer | undefined;
   let endTracing: (() => Promise<void>) | undefined;
   let httpServer: HttpServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();
     httpServer?.stop();
     metricsServer?.close();
+    adminServer?.stop();
     await router.stop();
     await endTracing?.();
     await encoder.close();
@@ -182,6 +189,21 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     if (options.metricsListen) {
       metrics.watchDevices(async () => [await deviceStateOf(replica)]);
       metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => router.isReady);
+    }
+    if (options.adminListen) {
+      const report = async () => ({
+        version: packageVersion,
+        nodeVersion: process.version,
+        model: model.name,
+        device: router.device,
+        executorState: replica.state,
+        executors: replica.counts.executors,
+        uptimeSeconds: process.uptime(),
+        optionsJson: JSON.stringify(toldOptions(options)),
+        faultsJson: JSON.stringify(faults),
+        metrics: await metrics.registry.metrics(),
+      });
+      adminServer = await openAdminServer(options.adminListen, { limits: replicaOptions, report }, log);
     }
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.
