@@ -129,7 +129,9 @@ await start(
   ],
   /Server is ready/,
 );
-const version = execFileSync('promtool', ['--version'], { encoding: 'utf8' }).split('\n')[0];
+const version = execFileSync('prometheus', ['--version'], { encoding: 'utf8' })
+  .split(' (')[0]
+  .replace('prometheus, version', 'Prometheus');
 const api = async (query) => {
   const response = await fetch(`http://127.0.0.1:${prometheusPort}/api/v1/${query}`);
   const { status, data, error } = await response.json();
@@ -283,12 +285,14 @@ if (seen.restarts !== count || Object.keys(load_.failed).length > 0) failures +=
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
 const date = new Date(began * 1000).toISOString().slice(0, 10);
 const subtitle =
-  `demo model on the host device, 6 clients, scraped every ${SCRAPE_SECONDS} s by ${version.replace(/ \(.*/, '')}; ` +
+  `demo model on the host device, 6 clients, scraped every ${SCRAPE_SECONDS} s by ${version}; ` +
   `kill -9 of the executor where a line stands; ${load_.requests} requests ended, none failed; ${date}, ${commit}`;
 const COLORS = ['#2563eb', '#dc2626', '#059669', '#d97706', '#7c3aed', '#6b7280', '#0891b2'];
 if (options.svg !== undefined) {
   const drawn = recorded
-    .filter(({ series }) => series.some(({ values }) => values.length > 0))
+    // Those in which nothing happened are right, and nothing to see.
+    .filter(({ series }) => series.some(({ values }) => values.some(([, value]) => value > 0)))
+    .filter(({ title }) => title !== 'Release')
     .map(({ title, unit, series }) => ({
       title: `${title}${{ s: ', s', bytes: ', bytes', percentunit: ', share', celsius: ', °C', watt: ', W', hertz: ', Hz', reqps: ', a second' }[unit] ?? ''}`,
       xLabel: 'seconds',

@@ -19,7 +19,7 @@ function told(name: string, value: unknown): [string, unknown][] {
   if (value === undefined || typeof value === 'function') return [];
   if (typeof value === 'bigint') return [[name, String(value)]];
   if (TEXTS.has(name)) return [[name, `${String(value).length} characters`]];
-  if (URLS.has(name)) return [[name, withoutCredentials(String(value))]];
+  if (URLS.has(name)) return [[name, hostOf(String(value))]];
   if (typeof value === 'string') return [[name, withoutFolders(value)]];
   if (Array.isArray(value)) return [[name, value.map((one) => (typeof one === 'string' ? withoutFolders(one) : one))]];
   if (typeof value === 'object' && value !== null) {
@@ -29,14 +29,14 @@ function told(name: string, value: unknown): [string, unknown][] {
 }
 
 function withoutFolders(text: string): string {
+  if (!text.includes('/')) return text;
   const [, prefix = '', rest = text] = /^(unix:)?(.*)$/s.exec(text) ?? [];
-  return rest.includes('/') ? `${prefix}…/${path.basename(rest)}` : text;
+  return `${prefix}${path.basename(rest)}`;
 }
 
-function withoutCredentials(text: string): string {
+function hostOf(text: string): string {
   try {
-    const { protocol, host } = new URL(text);
-    return `${protocol}//${host}`;
+    return new URL(text).host;
   } catch {
     return `${text.length} characters`;
   }
