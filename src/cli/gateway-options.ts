@@ -1,3 +1,4 @@
+import { usableProcessors } from '../executor/processors.js';
 import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
 import type { GatewayOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
@@ -29,7 +30,11 @@ export function gatewayOptions(
       readonly templateDate?: boolean;
       readonly toolParser?: ToolParser;
       readonly reasoningParser?: ReasoningParser | 'none';
-      readonly executor?: string;
+      readonly executor?: readonly string[];
+      readonly replicas?: number;
+      readonly gpus?: readonly number[];
+      readonly standby?: number;
+      readonly allowOtherArithmetic?: boolean;
       readonly executorSecretFile?: string;
       readonly executorCa?: string;
       readonly executorCert?: string;
@@ -66,7 +71,7 @@ export function gatewayOptions(
   if (options.prefixCache === false && (options.stateSnapshots ?? 0) > 0) {
     throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
   }
-  const { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } = options;
+  const [executor, ...moreExecutors] = executorsOf(options);
   return {
     model: options.model,
     modelName: options.modelName,
@@ -84,16 +89,10 @@ export function gatewayOptions(
     toolParser: options.toolParser,
     reasoningParser: options.reasoningParser,
     listen: options.listen,
-    executor:
-      options.executor === undefined
-        ? { spawn: { device, gpu, threads, kernels, attention, stepDelayMs, plantFault } }
-        : {
-            address: options.executor,
-            secretFile: options.executorSecretFile,
-            ca: options.executorCa,
-            cert: options.executorCert,
-            key: options.executorKey,
-          },
+    executor: executor as Executor,
+    moreExecutors,
+    standby: options.standby,
+    allowOtherArithmetic: options.allowOtherArithmetic,
     maxContext: options.maxContext,
     maxSequences: options.maxSequences ?? 0,
     maxStepTokens: options.maxStepTokens === undefined ? 0 : Math.max(options.maxStepTokens, options.maxSequences ?? 0),
@@ -131,4 +130,53 @@ export function gatewayOptions(
     adminListen: options.adminListen,
     onProgress: loadProgress(),
   };
+}
+
+type Executor = GatewayOptions['executor'];
+
+/**
+ * An executor a replica, those that stand by last.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for options of which only one can hold
+ */
+function executorsOf(
+  options: ModelOptionValues & {
+    readonly executor?: readonly string[];
+    readonly executorSecretFile?: string;
+    readonly executorCa?: string;
+    readonly executorCert?: string;
+    readonly executorKey?: string;
+    readonly replicas?: number;
+    readonly gpus?: readonly number[];
+    readonly standby?: number;
+  },
+): readonly Executor[] {
+  const { device, gpu, kernels, attention, stepDelayMs, plantFault, gpus, replicas = 1, standby = 0 } = options;
+  const refuse = (why: string): never => {
+    throw new RocmForgeError('INVALID_OPTION', why);
+  };
+  if (options.executor !== undefined) {
+    if (replicas > 1 || gpus) refuse('replicas and gpus are of executors that are started here, not of --executor');
+    if (standby >= options.executor.length)
+      refuse(`${standby} of ${options.executor.length} executors stand by: none serves`);
+    if (new Set(options.executor).size < options.executor.length)
+      refuse('an executor is one replica: name each address once');
+    return options.executor.map((address) => ({
+      address,
+      secretFile: options.executorSecretFile,
+      ca: options.executorCa,
+      cert: options.executorCert,
+      key: options.executorKey,
+    }));
+  }
+  if (gpus && gpu !== undefined) refuse('gpu is of one replica, gpus of several');
+  if (gpus && replicas > 1 && replicas !== gpus.length) refuse(`${replicas} replicas on ${gpus.length} GPUs`);
+  if (gpus && device === 'host') refuse('the host device has no gpus');
+  const serving = gpus?.length ?? replicas;
+  // Threads of several that each took all processors would wait for one another.
+  const shared = serving > 1 && !gpus ? Math.max(1, Math.floor(usableProcessors() / serving)) : undefined;
+  const threads = options.threads ?? shared;
+  return Array.from({ length: serving + standby }, (_, i) => ({
+    spawn: { device, gpu: gpus?.[i % serving] ?? gpu, threads, kernels, attention, stepDelayMs, plantFault },
+  }));
 }

@@ -4,6 +4,7 @@ import { DEFAULT_LISTEN, integer, milliseconds, seed, wholeNumber } from './opti
 import { tellReady, tellStopping } from './service-manager.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
+const MOST_REPLICAS = 64;
 const EXIT_STREAMS_CUT = 3;
 const EXIT_STOPPED_AT_ONCE = 130;
 
@@ -41,7 +42,34 @@ export function addServeCommand(serve: Command): void {
       ).choices([...REASONING_PARSERS, 'none']),
     )
     .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
-    .option('--executor <address>', 'use the executor at this address instead of starting one')
+    .addOption(
+      new Option(
+        '--executor <address>',
+        'use the executor at this address instead of starting one; given several times, each is a replica',
+      ).argParser((address: string, before: readonly string[] = []) => [...before, address]),
+    )
+    .addOption(
+      new Option('--replicas <count>', 'executors, each with the whole model; requests are shared out among them')
+        .argParser(wholeNumber(1, MOST_REPLICAS))
+        .default(1),
+    )
+    .addOption(
+      new Option('--gpus <numbers>', 'a replica on each of these GPUs, such as 0,1,2,3').argParser((list: string) =>
+        list.split(',').map(wholeNumber(0)),
+      ),
+    )
+    .addOption(
+      new Option(
+        '--standby <count>',
+        'executors that have the model loaded and compute nothing until another is lost; of several --executor, the last',
+      )
+        .argParser(wholeNumber(0, MOST_REPLICAS))
+        .default(0),
+    )
+    .option(
+      '--allow-other-arithmetic',
+      'streams whose executor is lost may go on with one that computes other bits, where no other serves',
+    )
     .option('--executor-secret-file <file>', 'the secret that it demands')
     .option('--executor-ca <file>', 'speak TLS with it; its certificate is of these authorities')
     .option('--executor-cert <file>', 'the gateway’s own certificate, where the executor demands one')
@@ -148,6 +176,7 @@ export function addServeCommand(serve: Command): void {
         tellStopping('ending what is under way');
         void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
+      process.on('SIGUSR2', () => void gateway.replaceExecutors());
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
       // Last: who reads this may signal at once.
       const serving =

@@ -1,10 +1,12 @@
 import { LoadedModel as LoadedModelMessage } from '../shared/generated/rocmforge/executor/v1/executor.js';
+import { arithmeticOf } from './arithmetic.js';
+import type { Device } from './device/device.js';
 import { KV_BLOCK_TOKENS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import { maskIdsFor } from './mask-table.js';
 
 /** What a gateway is told of the model that it may use. Of no epoch: who knows that may send steps. */
-export function describeModel(model: LoadedModel): LoadedModelMessage {
+export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
   const { limits, cache, model: parameters } = model.forward;
   return LoadedModelMessage.fromPartial({
     architecture: model.architecture,
@@ -24,5 +26,6 @@ export function describeModel(model: LoadedModel): LoadedModelMessage {
     kvBytes: BigInt(cache.bytes),
     parameters: BigInt(model.parameters),
     fingerprint: model.fingerprint,
+    arithmetic: arithmeticOf(device, model),
   });
 }

@@ -112,7 +112,7 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {
     const native = new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels });
-    return new Device(native, platform, target, properties);
+    return new Device(native, platform, target, properties, digestOf(files));
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }
@@ -165,10 +165,12 @@ function openHost(options: DeviceOptions): Device {
       `no host kernels for ${candidates.at(-1)} in ${folder}; run "npm run build:kernels -- --target host"`,
     );
   }
-  const library = verifiedFile(folder, `${name}.so`, 'host', readManifest(folder, 'host'));
+  const files = readManifest(folder, 'host');
+  const library = verifiedFile(folder, `${name}.so`, 'host', files);
+  const code = digestOf(files.filter(({ file }) => file === `${name}.so`));
   const threads = options.threads ?? usableProcessors();
   try {
-    return new Device(new addon.Device({ library, threads }), 'host', name);
+    return new Device(new addon.Device({ library, threads }), 'host', name, undefined, code);
   } catch (error) {
     throw new RocmForgeError('KERNELS_INVALID', (error as Error).message, {}, { cause: error });
   }
@@ -199,4 +201,10 @@ function verifiedFile(folder: string, file: string, target: string, manifest: re
     );
   }
   return full;
+}
+
+/** One digest of a target's code objects: the same for equal files. */
+function digestOf(files: readonly ManifestFile[]): string {
+  const lines = files.map(({ file, sha256 }) => `${file} ${sha256}`).sort();
+  return createHash('sha256').update(lines.join('\n')).digest('hex');
 }

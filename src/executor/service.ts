@@ -99,7 +99,7 @@ export class ExecutorService {
         device: this.device.description,
         platform: this.device.kind,
         target: this.device.target,
-        model: this.model && describeModel(this.model),
+        model: this.model && describeModel(this.model, this.device),
       }),
     );
   }
@@ -137,7 +137,7 @@ export class ExecutorService {
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       // Who knows the epoch may send steps of it: it is told to nobody else.
-      const loaded = { ...describeModel(model), epoch: request.epoch };
+      const loaded = { ...describeModel(model, this.device), epoch: request.epoch };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {

@@ -47,7 +47,10 @@ export interface Gateway {
   readonly faults: readonly Fault[];
   /** Executors started so far. */
   executorGenerations(): number;
-  /** For tests. */
+  /** Ends one executor after the other and starts another in its place; see {@link Router.replaceExecutors}. */
+  replaceExecutors(): Promise<void>;
+  /** For tests: all, and the first of them. */
+  readonly replicas: readonly Replica[];
   readonly replica: Replica;
   readonly server: PublicServer;
   readonly httpServer: HttpServer | undefined;
@@ -114,28 +117,39 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       'tokens and prompts come here in clear; use --tls-cert, or what speaks TLS in front',
     );
   }
-  // Operators may change its limits while it serves.
-  const replicaOptions: ReplicaOptions & ChangeableLimits = {
-    ...options,
-    supervisor: supervisorOptions(options, model),
-    queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
-  };
-  const replica = new Replica(
-    replicaOptions,
-    {
-      state: () => showHealth(),
-      progress: (done, total) => options.onProgress?.(done, total),
-      admitted: (waitedMs) => metrics.queued(waitedMs / 1000),
-      fault: (fault) => {
-        faults.push(fault);
-        if (faults.length > FAULTS_KEPT) faults.shift();
+  const { standby = 0, allowOtherArithmetic } = options;
+  const executors = executorsOf(options);
+  // Operators may change limits while it serves.
+  const queueLimits: ChangeableLimits[] = [];
+  const replicas = executors.map((executor, i): Replica => {
+    const supervisor = supervisorOptions({ ...options, executor }, model);
+    const replicaOptions: ReplicaOptions & ChangeableLimits = {
+      ...options,
+      supervisor,
+      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
+    };
+    queueLimits.push(replicaOptions);
+    const replica: Replica = new Replica(
+      replicaOptions,
+      {
+        state: () => showHealth(),
+        progress: (done, total) => options.onProgress?.(done, total),
+        admitted: (waitedMs) => metrics.queued(waitedMs / 1000),
+        fault: (fault) => {
+          faults.push(fault);
+          if (faults.length > FAULTS_KEPT) faults.shift();
+        },
+        restarts: (reason) => metrics.executorLost(reason),
+        recovered: (seconds) => metrics.executorRecovered(seconds),
+        orphaned: () => router.orphaned(replica),
+        hasRoom: () => router.hasRoom(replica),
       },
-      restarts: (reason) => metrics.executorLost(reason),
-      recovered: (seconds) => metrics.executorRecovered(seconds),
-    },
-    log,
-  );
-  const router: Router = new Router([replica]);
+      executors.length > 1 ? log.child({ replica: i }) : log,
+    );
+    return replica;
+  });
+  const [replica] = replicas as [Replica];
+  const router: Router = new Router(replicas, { standby, allowOtherArithmetic });
   const showHealth = (): void => health.setServing(router.isReady);
 
   const readiness = () => ({ ready: router.isReady, device: router.device });
@@ -187,7 +201,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   try {
     if (options.metricsListen) {
-      metrics.watchDevices(async () => [await deviceStateOf(replica)]);
+      metrics.watchDevices(() => Promise.all(replicas.map(deviceStateOf)));
       metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => router.isReady);
     }
     if (options.adminListen) {
@@ -196,14 +210,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         nodeVersion: process.version,
         model: model.name,
         device: router.device,
-        executorState: replica.state,
-        executors: replica.counts.executors,
+        executorStates: replicas.map(({ state }) => state),
+        executors: router.counts.executors,
         uptimeSeconds: process.uptime(),
         optionsJson: JSON.stringify(toldOptions(options)),
         faultsJson: JSON.stringify(faults),
         metrics: await metrics.registry.metrics(),
       });
-      adminServer = await openAdminServer(options.adminListen, { limits: replicaOptions, report }, log);
+      adminServer = await openAdminServer(options.adminListen, { limits: queueLimits, report }, log);
     }
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.
@@ -218,7 +232,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         encoder,
         trust,
         facts: httpFacts(model, options.modelTag ?? []),
-        sequences: () => replica.sequences,
+        sequences: () => router.counts.slots,
         running: () => router.counts.running,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false },
@@ -250,13 +264,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     port: server.port,
     modelName: model.name,
     contextLength: model.contextLength,
-    sequences: replica.sequences,
+    sequences: router.counts.slots,
     executorPid: () => replica.pid,
     executorAddress: () => replica.address,
     executorState: () => replica.state,
     faults,
     executorGenerations: () => replica.counts.executors,
     replica,
+    replicas,
+    replaceExecutors: () => router.replaceExecutors(),
     server,
     httpServer,
     metrics,
@@ -301,6 +317,11 @@ function templateOf(file: string): string {
   }
 }
 
+/** How each replica's executor is started or found. */
+function executorsOf({ executor, moreExecutors = [] }: GatewayOptions): readonly SupervisorOptions['executor'][] {
+  return [executor, ...moreExecutors];
+}
+
 function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
   const { executor } = options;
   return {
@@ -311,6 +332,7 @@ function supervisorOptions(options: GatewayOptions, model: ServedModel): Supervi
     stepTimeoutMs: options.stepTimeoutMs,
     loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
     maxRestarts: options.maxRestarts,
+    allowOtherArithmetic: options.allowOtherArithmetic,
     stateFolder: options.stateFolder,
     load: {
       path: options.model,

@@ -28,7 +28,14 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly reasoningParser?: ReasoningParser | 'none' | undefined;
   /** `HOST:PORT` or `unix:PATH`. */
   readonly listen: string;
+  /** Of the first replica. */
   readonly executor: SupervisorOptions['executor'];
+  /** Of the others. */
+  readonly moreExecutors?: readonly SupervisorOptions['executor'][] | undefined;
+  /** Replicas that stand by until another's executor is lost; default 0. */
+  readonly standby?: number | undefined;
+  /** Whether streams may go on where other bits are computed; default false. */
+  readonly allowOtherArithmetic?: boolean | undefined;
   readonly maxContext?: number | undefined;
   /** 0: as the executor chooses for its device. */
   readonly maxSequences: number;

@@ -1,21 +1,49 @@
+import type { Handover } from './replica/engine.js';
 import type { Replica, ReplicaCounts } from './replica/replica.js';
 import type { Generation } from './request/generation.js';
 import type { Backend } from './request/runner.js';
 
 /** What a router asks of a replica. */
 export type RoutedReplica = Backend &
-  Pick<Replica, 'start' | 'stop' | 'stopAdmission' | 'active' | 'load' | 'state' | 'device' | 'counts'>;
+  Pick<
+    Replica,
+    | ('start' | 'stop' | 'stopAdmission' | 'replace')
+    | ('active' | 'load' | 'state' | 'device' | 'counts' | 'arithmetic')
+    | ('movable' | 'release' | 'adopt' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
+  >;
+
+export interface RouterOptions {
+  /** Replicas that are given nothing while so many others serve: they are there for the next that is lost. Default 0. */
+  readonly standby?: number;
+  /** Whether streams may go on where other bits are computed; default false. */
+  readonly allowOtherArithmetic?: boolean | undefined;
+}
+
+/** What a sequence under way costs a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
+const SEQUENCE_COST = 32;
+/** How long a replacement may take before the next replica's turn; it goes on all the same. */
+const REPLACE_LIMIT_MS = 120_000;
+const REPLACE_POLL_MS = 20;
 
 /**
  * Picks a replica for each request, and stands for all of them before whoever sends requests: doors know no replica.
- * All completions of a request run on one replica, where they share their prompt.
+ * All completions of a request run on one replica, where they share their prompt. What a replica loses with its executor
+ * goes on with others that compute the same bits, where there are any.
  */
 export class Router implements Backend {
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
   private isDraining = false;
+  /** In the order in which they are given requests; whose executor was lost last is the last. */
+  private order: readonly RoutedReplica[];
+  private replacing: Promise<void> | undefined;
 
   /** @param replicas at least one, all of one model */
-  constructor(private readonly replicas: readonly RoutedReplica[]) {}
+  constructor(
+    private readonly replicas: readonly RoutedReplica[],
+    private readonly options: RouterOptions = {},
+  ) {
+    this.order = replicas;
+  }
 
   /**
    * Starts all replicas.
@@ -37,7 +65,7 @@ export class Router implements Backend {
   }
 
   submit(generation: Generation): void {
-    const replica = this.pick();
+    const replica = this.pick(generation);
     replica.submit(generation);
     this.placed.set(generation, replica);
   }
@@ -52,6 +80,43 @@ export class Router implements Backend {
 
   expire(generation: Generation): void {
     this.placed.get(generation)?.expire(generation);
+  }
+
+  /** A replica's executor is gone: what it had goes on with others at once. What cannot waits for its next. */
+  orphaned(lost: RoutedReplica): void {
+    this.order = [...this.order.filter((replica) => replica !== lost), lost];
+    this.move(lost, lost.movable, (generation) => this.heirsOf(lost, generation));
+  }
+
+  /** A replica has slots that nobody there waits for: what waits elsewhere comes to it, first what nobody serves. */
+  hasRoom(replica: RoutedReplica): void {
+    if (this.replicas.length === 1 || !this.serving.includes(replica)) return;
+    const others = this.replicas.filter((other) => other !== replica);
+    // With slots free, what waits does so for a prompt that another computes.
+    const waits = others.filter(({ waitingTokens, load, freeSlots, state }) =>
+      state === 'serving' ? waitingTokens > 0 && freeSlots === 0 : load > 0,
+    );
+    waits.sort((a, b) => Number(a.state === 'serving') - Number(b.state === 'serving') || b.load - a.load);
+    for (const donor of waits) {
+      let room = replica.freeSlots;
+      const coming = donor.movable.filter((generation) => {
+        const fits = room >= generation.sequences.length && this.mayMove(donor, replica, generation);
+        if (fits) room -= generation.sequences.length;
+        return fits;
+      });
+      this.move(donor, coming, () => [replica]);
+    }
+  }
+
+  /**
+   * Ends one executor after the other and starts another in its place. Streams go on with the other replicas, or with the
+   * new one.
+   */
+  replaceExecutors(): Promise<void> {
+    this.replacing ??= this.replaceAll().finally(() => {
+      this.replacing = undefined;
+    });
+    return this.replacing;
   }
 
   /** Whether requests are taken and some executor serves them. */
@@ -73,13 +138,72 @@ export class Router implements Backend {
     return this.replicas.map(({ counts }) => counts).reduce(addUp);
   }
 
-  /** One that serves, or will soon; of those the one with the fewest sequences. */
-  private pick(): RoutedReplica {
-    const serving = this.replicas.filter(({ state }) => state === 'serving');
-    const living = this.replicas.filter(({ state }) => state !== 'failed');
-    const [candidates = this.replicas] = [serving, living].filter(({ length }) => length > 0);
-    return candidates.reduce((least, replica) => (replica.load < least.load ? replica : least));
+  private async replaceAll(): Promise<void> {
+    for (const replica of this.replicas) {
+      if (!replica.replace()) continue;
+      const until = performance.now() + REPLACE_LIMIT_MS;
+      while (replica.state !== 'serving' && performance.now() < until) {
+        await new Promise((resolve) => setTimeout(resolve, REPLACE_POLL_MS));
+      }
+    }
   }
+
+  /** Those that serve and are given requests. */
+  private get serving(): readonly RoutedReplica[] {
+    const all = this.order.filter(({ state }) => state === 'serving');
+    return all.slice(0, Math.max(1, this.replicas.length - (this.options.standby ?? 0)));
+  }
+
+  /**
+   * One that serves, or will soon; of those the one that has least to do before the request's first token: what it does not
+   * find of the prompt among its blocks, what waits there, and those that it shares steps with.
+   */
+  private pick(generation: Generation): RoutedReplica {
+    const living = this.order.filter(({ state }) => state !== 'failed');
+    const [candidates = this.replicas] = [this.serving, living].filter(({ length }) => length > 0);
+    return cheapest(
+      candidates,
+      (replica) => replica.waitingTokens - replica.findable(generation) + SEQUENCE_COST * replica.load,
+    );
+  }
+
+  /** Who may go on with a generation of a replica. */
+  private heirsOf(lost: RoutedReplica, generation: Generation): readonly RoutedReplica[] {
+    return this.serving.filter((replica) => replica !== lost && this.mayMove(lost, replica, generation));
+  }
+
+  /** Tokens that were emitted hold a stream to the arithmetic that computed them, and so do those of a prompt that were told. */
+  private mayMove(from: RoutedReplica, to: RoutedReplica, generation: Generation): boolean {
+    const isFree =
+      this.options.allowOtherArithmetic ||
+      from.arithmetic === to.arithmetic ||
+      (generation.parameters.sampling.promptLogprobs === 0 &&
+        generation.sequences.every(({ emitted }) => emitted.length === 0));
+    return isFree && to.canRun(generation);
+  }
+
+  private move(
+    from: RoutedReplica,
+    generations: readonly Generation[],
+    heirsOf: (generation: Generation) => readonly RoutedReplica[],
+  ): void {
+    const handovers = new Map<RoutedReplica, Handover[]>();
+    const coming = new Map<RoutedReplica, number>();
+    for (const generation of generations) {
+      const heirs = heirsOf(generation);
+      if (heirs.length === 0) continue;
+      const heir = cheapest(heirs, (replica) => replica.load + (coming.get(replica) ?? 0));
+      coming.set(heir, (coming.get(heir) ?? 0) + generation.sequences.length);
+      handovers.set(heir, [...(handovers.get(heir) ?? []), from.release(generation)]);
+      this.placed.set(generation, heir);
+    }
+    for (const [heir, given] of handovers) heir.adopt(given);
+  }
+}
+
+function cheapest(replicas: readonly RoutedReplica[], costOf: (replica: RoutedReplica) => number): RoutedReplica {
+  const costs = new Map(replicas.map((replica) => [replica, costOf(replica)]));
+  return replicas.reduce((best, replica) => ((costs.get(replica) ?? 0) < (costs.get(best) ?? 0) ? replica : best));
 }
 
 function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts {

@@ -74,6 +74,7 @@ export const ERRORS = {
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_BUSY: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },
+  ARITHMETIC_CHANGED: { code: 'UNAVAILABLE', retryable: true },
   SHUTTING_DOWN: { code: 'UNAVAILABLE', retryable: true },
   REQUEST_QUARANTINED: { code: 'INTERNAL', retryable: false },
   NON_FINITE_LOGITS: { code: 'INTERNAL', retryable: false },

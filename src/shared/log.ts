@@ -24,7 +24,7 @@ const loggers: Logger[] = [];
  */
 export function createLogger(name: string): Logger {
   const logger = pino(
-    { name, level: logLevel(), base: { pid: process.pid } },
+    { name, level: logLevel(), base: { pid: process.pid }, onChild: (child) => void loggers.push(child) },
     { write: (line) => logSink.write(line) },
   );
   loggers.push(logger);

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import type { Handover } from '../../src/gateway/replica/engine.js';
 import type { SupervisorState } from '../../src/gateway/replica/link/supervision.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
 import type { Generation } from '../../src/gateway/request/generation.js';
-import { type RoutedReplica, Router } from '../../src/gateway/router.js';
+import { type RoutedReplica, Router, type RouterOptions } from '../../src/gateway/router.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
 
 const NOTHING: ReplicaCounts = {
@@ -43,7 +44,34 @@ class NotingReplica implements RoutedReplica {
   active = 0;
   load = 0;
   device = 'host';
+  arithmetic: string | undefined = 'this';
+  freeSlots = 4;
+  waitingTokens = 0;
+  /** Generations that it has, and tokens that it finds of each. */
+  movable: Generation[] = [];
+  found = 0;
+  fits = true;
   refusal: Error | undefined;
+
+  replace(): boolean {
+    this.told.push('replace');
+    return true;
+  }
+  release(moved: Generation): Handover {
+    this.movable = this.movable.filter((other) => other !== moved);
+    return { generation: moved, sequences: [] };
+  }
+  adopt(handovers: readonly Handover[]): void {
+    this.told.push(`adopt ${handovers.length}`);
+    this.movable.push(...handovers.map(({ generation }) => generation));
+    this.freeSlots -= handovers.length;
+  }
+  canRun(): boolean {
+    return this.fits;
+  }
+  findable(): number {
+    return this.found;
+  }
 
   submit(): void {
     if (this.refusal) throw this.refusal;
@@ -69,14 +97,17 @@ class NotingReplica implements RoutedReplica {
   }
 }
 
-/** The router knows a request by its identity alone. */
-const generation = () => ({}) as Generation;
+/** What the router knows of a request. */
+const generation = (emitted: readonly number[] = []) =>
+  ({ sequences: [{ emitted }], parameters: { sampling: { promptLogprobs: 0 } } }) as unknown as Generation;
 
-function routed(
-  ...changes: Partial<Pick<NotingReplica, 'state' | 'counts' | 'active' | 'load' | 'device' | 'refusal'>>[]
-) {
+function routed(...changes: Partial<NotingReplica>[]) {
+  return routedWith({}, ...changes);
+}
+
+function routedWith(options: RouterOptions, ...changes: Partial<NotingReplica>[]) {
   const replicas = changes.map((change) => Object.assign(new NotingReplica(), change));
-  const router = new Router(replicas);
+  const router = new Router(replicas, options);
   /** Which of the replicas the next request is given to. */
   const next = () => {
     const before = replicas.map(({ told }) => told.length);
@@ -149,5 +180,82 @@ describe('a router', () => {
     expect(router.active).toBe(3);
     expect(router.device).toBe('gfx1100');
     expect(router.counts).toEqual({ ...NOTHING, running: 3, kvBlocks: 30, serving: 1, executors: 3, stepAgeMs: 5 });
+  });
+
+  it('prefers one that has the beginning of the prompt, unless it has much more to do', () => {
+    expect(routed({ load: 0 }, { load: 2, found: 96 }).next()).toBe(1);
+    expect(routed({ load: 0 }, { load: 4, found: 96 }).next()).toBe(0);
+    expect(routed({ load: 1, waitingTokens: 0 }, { load: 1, waitingTokens: 500, found: 400 }).next()).toBe(0);
+  });
+
+  it('shares out among others what a replica has lost, and tells those that have it now', () => {
+    const requests = [generation([1]), generation([2]), generation([3])];
+    const { router, replicas } = routed({ state: 'restarting', movable: requests }, { load: 1 }, {});
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas.map(({ told }) => told)).toEqual([[], ['adopt 1'], ['adopt 2']]);
+    router.cancel(requests[0] as Generation);
+    expect(replicas[2]?.told).toEqual(['adopt 2', 'cancel']);
+  });
+
+  it('keeps a stream with the arithmetic that computed its tokens; one without any goes anywhere', () => {
+    const [begun, fresh] = [generation([1]), generation()];
+    const lost: Partial<NotingReplica> = { state: 'restarting', movable: [begun, fresh] };
+    const { router, replicas } = routed(lost, { arithmetic: 'other' });
+    router.orphaned(replicas[0] as NotingReplica);
+    expect([replicas[0]?.movable, replicas[1]?.movable]).toEqual([[begun], [fresh]]);
+
+    const free = routedWith({ allowOtherArithmetic: true }, { ...lost, movable: [begun] }, { arithmetic: 'other' });
+    free.router.orphaned(free.replicas[0] as NotingReplica);
+    expect(free.replicas[1]?.movable).toEqual([begun]);
+  });
+
+  it('leaves with a replica what no other could ever hold', () => {
+    const request = generation();
+    const { router, replicas } = routed({ state: 'suspect', movable: [request] }, { fits: false });
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas[0]?.movable).toEqual([request]);
+  });
+
+  it('gives one with free slots what waits elsewhere, first what nobody serves, and no more than it has slots', () => {
+    const [waiting, lost] = [[generation(), generation()], [generation([1])]];
+    const { router, replicas } = routed(
+      { freeSlots: 2 },
+      { freeSlots: 0, waitingTokens: 9, load: 6, movable: waiting },
+      { state: 'restarting', freeSlots: 0, load: 1, movable: lost },
+    );
+    router.hasRoom(replicas[0] as NotingReplica);
+    expect(replicas[0]?.movable).toEqual([lost[0], waiting[0]]);
+    // What waits beside free slots waits for a prompt that another computes.
+    const patient = routed({}, { freeSlots: 1, waitingTokens: 9, load: 3, movable: [generation()] });
+    patient.router.hasRoom(patient.replicas[0] as NotingReplica);
+    expect(patient.replicas[0]?.told).toEqual([]);
+  });
+
+  it('gives one that stands by nothing, until another is lost; who comes back stands by', () => {
+    const request = generation([1]);
+    const { router, replicas, next } = routedWith({ standby: 1 }, { load: 9 }, {});
+    expect(next()).toBe(0);
+    Object.assign(replicas[0] as NotingReplica, { state: 'restarting', movable: [request] });
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas[1]?.movable).toEqual([request]);
+    Object.assign(replicas[0] as NotingReplica, { state: 'serving', load: 0 });
+    expect(next()).toBe(1);
+  });
+
+  it('replaces one executor after the other, each when the one before serves again', async () => {
+    const { router, replicas } = routed({}, {});
+    const [first, second] = replicas as [NotingReplica, NotingReplica];
+    first.replace = () => {
+      first.state = 'restarting';
+      return true;
+    };
+    const replaced = router.replaceExecutors();
+    // Asked for twice, it is done once.
+    expect(router.replaceExecutors()).toBe(replaced);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(second.told).toEqual([]);
+    first.state = 'serving';
+    await replaced;
+    expect(second.told).toEqual(['replace']);
   });
 });

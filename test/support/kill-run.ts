@@ -3,7 +3,7 @@ import { type Generated, generate, request, startTestGateway, type TestGateway }
 import type { RandomFamilyName } from './random-families.js';
 import { writeRandomModel } from './random-model.js';
 
-const CHAT_TEMPLATE =
+export const CHAT_TEMPLATE =
   '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}';
 const words = 'the old fox ran to the sea and the wind sang a long night '.split(' ');
 const text = (seed: number, count: number) =>

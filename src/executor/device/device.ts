@@ -103,12 +103,14 @@ export class Device implements Allocator {
    * @param kind whether memory is the host's own, where tensors can stay in the file's mapping
    * @param target what its kernels were built for: `gfx1100`, `sm_90`, `x86-64-v4`
    * @param gpu which GPU it is
+   * @param code digest of its code objects
    */
   constructor(
     readonly native: NativeDevice,
     readonly kind: 'host' | 'hip' | 'cuda',
     readonly target: string,
     readonly gpu?: GpuProperties,
+    readonly code = '',
   ) {
     const { description, wave, block } = native.properties;
     this.description = `${kind} (${description})`;

@@ -18,4 +18,6 @@ export interface EngineListener {
   sessionLost(generation: bigint, error: RocmForgeError, isAnswer: boolean): void;
   /** A sequence was given its first slot, this long after it came. */
   admitted(waitedMs: number): void;
+  /** A step has left slots free, and nobody waits for them. */
+  hasRoom(): void;
 }

@@ -26,6 +26,18 @@ const PAUSE_LIMIT_MS = 30_000;
 const MASKS_MS = 2;
 const LONG_STEP_US = 8000;
 
+/** A generation on its way from one engine to another. */
+export interface Handover {
+  readonly generation: Generation;
+  readonly sequences: readonly {
+    readonly sequence: Sequence;
+    /** When it came, if it never had a slot. */
+    readonly queuedAt: number | undefined;
+    /** The position at which it may have made an executor fault. */
+    readonly blamedFor: number | undefined;
+  }[];
+}
+
 /**
  * Runs generations: keeps the scheduler's steps under way at the executor and hands out what comes back.
  *
@@ -41,7 +53,6 @@ export class Engine implements Backend {
   private readonly generations = new Map<Sequence, Generation>();
   /** Sequences that came before the first executor had told what it can hold. */
   private readonly early = new PeerQueue();
-  private earlyArrivals = 0;
   private stopped: RocmForgeError | undefined;
   private isDraining = false;
   private readonly blame = new Blame();
@@ -95,20 +106,72 @@ export class Engine implements Backend {
       this.failGeneration(other, queueFull('', { sequences: queue.size, tokens: queue.tokens }));
     }
     for (const sequence of generation.sequences) {
-      this.generations.set(sequence, generation);
-      sequence.options.constraint?.listen({
-        ready: () => this.maskReady(generation, sequence),
-        failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
-        ...(sequence.lookup && { guesses: () => sequence.guessedIds }),
-      });
       this.queuedAt.set(sequence, performance.now());
-      if (this.scheduler) this.scheduler.add(sequence);
-      else {
-        sequence.arrival = ++this.earlyArrivals;
-        this.early.add(sequence);
-      }
+      this.take(generation, sequence);
     }
     this.pump();
+  }
+
+  private take(generation: Generation, sequence: Sequence): void {
+    this.generations.set(sequence, generation);
+    sequence.options.constraint?.listen({
+      ready: () => this.maskReady(generation, sequence),
+      failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
+      ...(sequence.lookup && { guesses: () => sequence.guessedIds }),
+    });
+    if (this.scheduler) this.scheduler.add(sequence);
+    else this.early.add(sequence);
+  }
+
+  /** Generations that another engine could go on with: nothing of them is under way, and nobody is suspected. */
+  get movable(): readonly Generation[] {
+    const held = new Set<Generation>();
+    for (const [sequence, generation] of this.generations) {
+      if (sequence.state !== 'waiting' || this.blame.isSuspect(sequence)) held.add(generation);
+    }
+    return [...new Set(this.generations.values())].filter((generation) => !held.has(generation));
+  }
+
+  /** Gives one of {@link movable} up. */
+  release(generation: Generation): Handover {
+    this.paused.delete(generation);
+    const moved = generation.sequences.filter((sequence) => this.generations.delete(sequence));
+    return {
+      generation,
+      sequences: moved.map((sequence) => {
+        const queuedAt = this.queuedAt.get(sequence);
+        this.queuedAt.delete(sequence);
+        if (this.scheduler) this.scheduler.withdraw(sequence);
+        else this.early.remove(sequence);
+        return { sequence, queuedAt, blamedFor: this.blame.surrender(sequence) };
+      }),
+    };
+  }
+
+  /** Goes on with what other engines gave up. */
+  adopt(handovers: readonly Handover[]): void {
+    for (const { generation, sequences } of handovers) {
+      for (const { sequence, queuedAt, blamedFor } of sequences) {
+        if (queuedAt !== undefined) this.queuedAt.set(sequence, queuedAt);
+        if (blamedFor !== undefined) this.blame.adopt(sequence, blamedFor);
+        this.take(generation, sequence);
+      }
+      if (sequences.some(({ sequence }) => sequence.paused)) this.paused.add(generation);
+    }
+    this.pump();
+  }
+
+  /** Whether a generation could ever run here, as far as is known. */
+  canRun({ parameters: { promptIds, stop } }: Generation): boolean {
+    return (
+      (this.stopped === undefined || this.isDraining) &&
+      (this.scheduler?.canEverRun(promptIds.length + stop.maxTokens) ?? true)
+    );
+  }
+
+  /** Prompt tokens of a generation that need not be computed here. */
+  findable({ sequences: [first] }: Generation): number {
+    return first === undefined ? 0 : (this.scheduler?.findable(first) ?? 0);
   }
 
   /** The generation of a sequence none of which ever had a slot. */
@@ -339,6 +402,12 @@ export class Engine implements Backend {
     if (this.mayWait(slices, scheduler, response.deviceUs)) {
       this.waiting = setTimeout(() => this.pump(), MASKS_MS);
     } else this.pump();
+    if (this.freeSlots > 0 && this.sequences === scheduler.runningCount) this.listener.hasRoom();
+  }
+
+  /** Slots that sequences could have now; 0 where no executor serves. */
+  get freeSlots(): number {
+    return this.session === undefined ? 0 : (this.scheduler?.freeSlots ?? 0);
   }
 
   private complete(scheduler: Scheduler, { outputs }: ExecuteResponse): StepResult {

@@ -4,7 +4,7 @@ import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/ex
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
-import { Engine } from './engine.js';
+import { Engine, type Handover } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
@@ -28,6 +28,10 @@ export interface ReplicaListener {
   restarts(reason: string): void;
   /** The first step of a new executor came back, this long after the old one was lost. */
   recovered(seconds: number): void;
+  /** Its executor is gone, and why is known: others may go on with what it had. */
+  orphaned(): void;
+  /** It has slots that nobody here waits for. */
+  hasRoom(): void;
 }
 
 /** What a replica holds and has done. All of it adds up over replicas but the age of the last step. */
@@ -84,6 +88,7 @@ export class Replica implements Backend {
   private deviceName = '';
   /** With the executor that serves. */
   private session: ExecutorSession | undefined;
+  private arithmeticName: string | undefined;
   private slots = 0;
   private stepTokens = 0;
   /** Why no executor can go on with this model file; absent while one can. */
@@ -96,6 +101,7 @@ export class Replica implements Backend {
         stepCompleted: () => this.supervisor.stepCompleted(),
         sessionLost: (...loss) => this.supervisor.sessionLost(...loss),
         admitted: (waitedMs) => listener.admitted(waitedMs),
+        hasRoom: () => listener.hasRoom(),
       },
       log,
     );
@@ -113,7 +119,9 @@ export class Replica implements Backend {
           this.slots = session.model.maxSequences;
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
+          this.arithmeticName = session.model.arithmetic;
           this.engine.serve(session);
+          listener.hasRoom();
         },
         unservable: (error) => {
           this.unservable = error;
@@ -123,7 +131,11 @@ export class Replica implements Backend {
           this.session = undefined;
           this.engine.lose();
         },
-        judged: (loss) => this.engine.judge(loss),
+        judged: (loss) => {
+          const isIll = this.engine.judge(loss);
+          listener.orphaned();
+          return isIll;
+        },
         fault: (fault) => listener.fault(fault),
         restarts: (reason) => listener.restarts(reason),
         recovered: (seconds) => listener.recovered(seconds),
@@ -165,6 +177,51 @@ export class Replica implements Backend {
 
   expire(generation: Generation): void {
     this.engine.expire(generation);
+  }
+
+  /**
+   * Gives the executor up and starts another; what was under way goes on with others, or with that one.
+   *
+   * @returns false where none serves
+   */
+  replace(): boolean {
+    return this.supervisor.replace();
+  }
+
+  /** See `Engine`, of what moves from one replica to another. */
+  get movable(): readonly Generation[] {
+    return this.engine.movable;
+  }
+
+  release(generation: Generation): Handover {
+    return this.engine.release(generation);
+  }
+
+  adopt(handovers: readonly Handover[]): void {
+    this.engine.adopt(handovers);
+  }
+
+  canRun(generation: Generation): boolean {
+    return this.engine.canRun(generation);
+  }
+
+  findable(generation: Generation): number {
+    return this.engine.findable(generation);
+  }
+
+  /** Slots that sequences could have now; 0 where no executor serves. */
+  get freeSlots(): number {
+    return this.engine.freeSlots;
+  }
+
+  /** Tokens of the sequences that wait for a slot. */
+  get waitingTokens(): number {
+    return this.engine.schedulerState?.waitingTokens ?? 0;
+  }
+
+  /** What decides the bits of tokens here; undefined before an executor has told. */
+  get arithmetic(): string | undefined {
+    return this.arithmeticName;
   }
 
   /** Generations under way. */

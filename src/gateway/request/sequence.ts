@@ -3,6 +3,8 @@ import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js
 import { Lookup } from './lookup.js';
 import { type HeldSnapshot, NO_PREFIX, type Promised } from './prefix.js';
 
+let arrivals = 0;
+
 /** How a sequence's tokens are drawn; what the executor's slot is told. */
 export interface SequenceSampling extends SamplingValues {
   /** Token id and what is added to its logit. */
@@ -82,8 +84,8 @@ export class Sequence {
   paused = false;
   /** Its mask had not come in time: nothing is computed for it until its steps have returned and the mask is there. */
   isLate = false;
-  /** Order of arrival. Set by the scheduler. */
-  arrival = 0;
+  /** Order of arrival, whatever scheduler has it. */
+  readonly arrival = ++arrivals;
 
   /** Tokens that the slot was opened with. */
   opened = 0;

@@ -56,7 +56,6 @@ class World {
   readonly queue = new PeerQueue();
   readonly requests = new Set<Generation>();
   readonly started = new Set<Generation>();
-  private arrivals = 0;
 
   constructor(
     private readonly limits: Parameters<typeof roomFor>[3],
@@ -80,10 +79,7 @@ class World {
     }
     for (const other of leaving) this.leave(other);
     this.requests.add(request);
-    for (const sequence of request.sequences) {
-      sequence.arrival = ++this.arrivals;
-      this.queue.add(sequence);
-    }
+    for (const sequence of request.sequences) this.queue.add(sequence);
     return leaving;
   }
 
@@ -222,7 +218,12 @@ describe('while there has been no executor yet', () => {
   const engine = () =>
     new Engine(
       { ...limits, pipelineDepth: 2, prefixCache: true },
-      { stepCompleted: () => undefined, sessionLost: () => undefined, admitted: () => undefined },
+      {
+        stepCompleted: () => undefined,
+        sessionLost: () => undefined,
+        admitted: () => undefined,
+        hasRoom: () => undefined,
+      },
       pino({ level: 'silent' }),
     );
   const submitted = (to: Engine, wish: Wish) => {

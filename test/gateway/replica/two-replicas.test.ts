@@ -27,6 +27,8 @@ const NOBODY: ReplicaListener = {
   fault: () => undefined,
   restarts: () => undefined,
   recovered: () => undefined,
+  orphaned: () => undefined,
+  hasRoom: () => undefined,
 };
 
 const addressOf = () => `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;

@@ -19,8 +19,8 @@ export type ChangeableLimits = { -readonly [Name in keyof QueueLimits]: QueueLim
 
 /** What operators may see and change. */
 export interface Administered {
-  /** Of every replica's queue; what is written here holds from the next request on. */
-  readonly limits: ChangeableLimits;
+  /** Of each replica's queue, the same for all; what is written here holds from the next request on. */
+  readonly limits: readonly ChangeableLimits[];
   /** All of a report but the settings. */
   report(): Promise<Omit<GetReportResponse, 'settings'>>;
 }
@@ -73,7 +73,7 @@ function adminHandlers({ limits, report }: Administered, log: Logger): AdminServ
         const level = levelOf(given.logLevel);
         const changed = limitsOf(given);
         if (level !== undefined) setLogLevel(level);
-        Object.assign(limits, changed);
+        for (const ofOne of limits) Object.assign(ofOne, changed);
         const settings = settingsOf(limits);
         log.warn({ before, now: settings }, 'an operator changed the settings');
         return { settings };
@@ -90,7 +90,8 @@ function answer<Response>(callback: sendUnaryData<Response>, work: () => Promise
   );
 }
 
-function settingsOf({ maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer }: QueueLimits): Settings {
+function settingsOf([limits]: readonly QueueLimits[]): Settings {
+  const { maxQueuedRequests, maxQueuedTokens, maxQueuedRequestsPerPeer } = limits as QueueLimits;
   return {
     logLevel: logLevel(),
     maxQueuedRequests,

@@ -44,6 +44,8 @@ export interface SessionTerms {
   readonly clock: AttendedClock;
   /** The device of the first executor: streams do not go on with the arithmetic of another. */
   readonly device: Pick<GetInfoResponse, 'platform' | 'target'> | undefined;
+  /** And its {@link LoadedModel.arithmetic}. */
+  readonly arithmetic: string | undefined;
 }
 
 /** How a session comes about, and who hears of it. */
@@ -271,8 +273,11 @@ function checkInfo({ version, platform, target }: GetInfoResponse, { device }: S
   );
 }
 
-/** @throws RocmForgeError `EXECUTOR_PROTOCOL` */
-function checkModel(model: LoadedModel, { load: asked, vocabularySize }: SessionTerms): void {
+/** @throws RocmForgeError `EXECUTOR_PROTOCOL`, `DEVICE_UNAVAILABLE` */
+function checkModel(
+  model: LoadedModel,
+  { load: asked, vocabularySize, arithmetic = model.arithmetic }: SessionTerms,
+): void {
   const { epoch, fingerprint, maxContext, maxSequences, maxStepTokens, kvBlocks, kvBlockTokens } = model;
   const { window, windowBlocks, maskIds, recurrent, stateSnapshots } = model;
   const mostBlocks = maxSequences * blocksFor(maxContext);
@@ -305,6 +310,11 @@ function checkModel(model: LoadedModel, { load: asked, vocabularySize }: Session
   ];
   for (const [what, is, holds] of claims)
     if (!holds) throw wrong(`loaded a model with other ${what} than asked: ${is}`);
+  if (model.arithmetic === arithmetic) return;
+  throw new RocmForgeError(
+    'DEVICE_UNAVAILABLE',
+    `the executor came back with other arithmetic, which computes other bits: "${model.arithmetic}" instead of "${arithmetic}"`,
+  );
 }
 
 function wrong(what: string): RocmForgeError {

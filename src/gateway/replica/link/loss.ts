@@ -31,12 +31,15 @@ export interface LossCircumstances {
   readonly isHung: boolean;
   /** The executor answered a step with an error, or with what cannot be an answer to it. */
   readonly isAnswer: boolean;
+  /** Its end was asked for; default false. */
+  readonly isReplaced?: boolean;
   /** Processes of this control group that the kernel ended for want of memory while the executor ran. */
   readonly outOfMemoryKills: number;
 }
 
 /** What the end of an executor says. Pure. */
-export function judgeLoss({ exit, isHung, isAnswer, outOfMemoryKills }: LossCircumstances): Loss {
+export function judgeLoss({ exit, isHung, isAnswer, isReplaced, outOfMemoryKills }: LossCircumstances): Loss {
+  if (isReplaced) return { reason: 'replaced', isEvidence: false };
   if (isHung) return { reason: 'hung', isEvidence: true };
   const { code = null, signal = null } = exit ?? {};
   if (signal !== null && OWN_SIGNALS.has(signal)) return { reason: signal, isEvidence: true };

@@ -28,6 +28,8 @@ export type SupervisorEvent =
   | 'busy'
   /** It faults whatever it is given. */
   | 'ill'
+  /** Somebody wants another executor in place of the one that serves. */
+  | 'replace'
   /** The time that was to be waited is over. */
   | 'due'
   /** The gateway ends. */
@@ -53,6 +55,8 @@ export interface Supervision {
   readonly probing: boolean;
   /** Since when the executor has been another gateway's, in milliseconds. */
   readonly busySince?: number | undefined;
+  /** Its end was asked for: the next begins at once, and nothing is counted. */
+  readonly replacing?: boolean | undefined;
 }
 
 export interface Circumstances {
@@ -99,9 +103,21 @@ export function decide(
     case 'serving':
       if (event === 'step') return { after: { state, deaths: [], probing: false }, actions: [] };
       if (event === 'overdue' || event === 'broken') return to('suspect', { do: 'lose' }, { do: 'terminate' });
+      if (event === 'replace') {
+        return {
+          after: { ...before, state: 'suspect', replacing: true },
+          actions: [{ do: 'lose' }, { do: 'terminate' }],
+        };
+      }
       if (event === 'gone') return buried(before, [{ do: 'lose' }], circumstances);
       break;
     case 'suspect':
+      if (event === 'gone' && before.replacing) {
+        return {
+          after: { ...before, state: 'restarting', replacing: undefined },
+          actions: [{ do: 'wait', ms: 0 }],
+        };
+      }
       if (event === 'gone') return buried(before, [], circumstances);
       break;
     case 'restarting':

@@ -1,3 +1,4 @@
+// One file because each event changes the same books: which process, which session, and why the one before was given up.
 import { randomBytes } from 'node:crypto';
 import { AttendedClock } from '../../../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
@@ -28,6 +29,8 @@ export interface SupervisorOptions {
   readonly loadTimeoutMs: number;
   /** Deaths within a minute after which starting anew is given up for a while. */
   readonly maxRestarts: number;
+  /** Whether streams may go on with an executor that computes other bits; default false. */
+  readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
 }
@@ -61,12 +64,15 @@ export class Supervisor {
   private isAnswer = false;
   /** A session has been lost, and why is not known yet. */
   private isUnjudged = false;
+  /** The executor's end was asked for. */
+  private isReplaced = false;
   private lostAt: number | undefined;
   private readonly pace = new Pace();
   private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
   /** What this control group had been denied when the executor started. */
   private outOfMemoryKills = 0;
   private device: SessionTerms['device'];
+  private arithmetic: string | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly watch: NodeJS.Timeout;
   /** Of the first start, until it has served or failed. */
@@ -138,6 +144,20 @@ export class Supervisor {
     this.happen('broken', error);
   }
 
+  /**
+   * Ends the executor that serves and starts another, which may compute otherwise: what went on with this one's bits is
+   * moved by whoever hears that it is lost.
+   *
+   * @returns false where none serves
+   */
+  replace(): boolean {
+    if (this.state !== 'serving') return false;
+    this.isReplaced = true;
+    this.arithmetic = undefined;
+    this.happen('replace');
+    return true;
+  }
+
   /** Ends everything. */
   async stop(): Promise<void> {
     clearInterval(this.watch);
@@ -173,6 +193,7 @@ export class Supervisor {
         this.cause = undefined;
         this.isHung = false;
         this.isAnswer = false;
+        this.isReplaced = false;
         void this.open(this.epoch);
         break;
       case 'serve':
@@ -214,6 +235,7 @@ export class Supervisor {
         pace,
         clock,
         device,
+        arithmetic: this.options.allowOtherArithmetic ? undefined : this.arithmetic,
       };
       const session = await ExecutorSession.open(address, link, terms, {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
@@ -231,6 +253,7 @@ export class Supervisor {
       }
       this.session = session;
       this.device ??= session.info;
+      this.arithmetic = session.model.arithmetic;
       this.happen('ready');
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
@@ -289,6 +312,11 @@ export class Supervisor {
     if (current) this.process = undefined;
     const { code, signal } = exit;
     if (this.state === 'stopped' && this.cause === undefined) return;
+    if (this.isReplaced && current) {
+      this.session?.close();
+      this.gone(exit);
+      return;
+    }
     const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
     const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
     const fault = faultOf({ pid: child.pid, generation: this.generations, cause: this.cause, exit });
@@ -306,7 +334,8 @@ export class Supervisor {
   /** The executor has ended, or has been given up: what that says of the steps it was at is told before the next begins. */
   private gone(exit: Exit | undefined, ending?: RocmForgeError): void {
     const { isHung, isAnswer } = this;
-    const loss = judgeLoss({ exit, isHung, isAnswer, outOfMemoryKills: outOfMemoryKills() - this.outOfMemoryKills });
+    const kills = outOfMemoryKills() - this.outOfMemoryKills;
+    const loss = judgeLoss({ exit, isHung, isAnswer, isReplaced: this.isReplaced, outOfMemoryKills: kills });
     this.listener.restarts(loss.reason);
     this.happen('gone', ending);
     if (!this.isUnjudged) return;

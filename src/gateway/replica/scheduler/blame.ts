@@ -92,6 +92,23 @@ export class Blame {
     return undefined;
   }
 
+  /** Whether a sequence is among those that are told apart now: it stays with the executor that it is suspected on. */
+  isSuspect(sequence: Sequence): boolean {
+    return this.isSearching && (this.blamed.has(sequence) || sequence === this.accused);
+  }
+
+  /** A sequence goes to another executor. @returns the position it is blamed for, which goes along */
+  surrender(sequence: Sequence): number | undefined {
+    const end = this.blamed.get(sequence);
+    if (end !== undefined) this.clear(sequence);
+    return end;
+  }
+
+  /** A sequence comes from another executor, blamed for a position. */
+  adopt(sequence: Sequence, end: number): void {
+    this.blamed.set(sequence, end);
+  }
+
   /** The sequence ended: it cannot fault any more. */
   ended(sequence: Sequence): void {
     if (sequence === this.accused) this.settle();

@@ -76,7 +76,6 @@ export class Scheduler {
   private readonly slots: Slots;
   private inFlight: StepPlan[] = [];
   private readonly cache: PrefixCache;
-  private arrivals = 0;
   private steps = 0;
 
   constructor(private readonly options: SchedulerOptions) {
@@ -143,8 +142,22 @@ export class Scheduler {
   }
 
   add(sequence: Sequence): void {
-    sequence.arrival = ++this.arrivals;
     this.queue.add(sequence);
+  }
+
+  get freeSlots(): number {
+    return this.slots.freeCount;
+  }
+
+  /** Gives a sequence that waits to another scheduler. */
+  withdraw(sequence: Sequence): void {
+    this.queue.remove(sequence);
+    sequence.awaited = undefined;
+  }
+
+  /** Tokens of a prompt that need not be computed here: their blocks are findable. */
+  findable(sequence: Sequence): number {
+    return this.cache.find(sequence).blocks.length * BLOCK_TOKENS;
   }
 
   /** The sequence wants no more tokens: it stopped, was cancelled or ran out of time. */
