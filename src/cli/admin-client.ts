@@ -34,6 +34,13 @@ export class AdminClient {
     );
   }
 
+  /** Waits until all are replaced. @returns executors started so far. @throws RocmForgeError as {@link settings} */
+  replaceExecutors(): Promise<number> {
+    return this.ask<{ executors: number }>((done) => this.client.replaceExecutors({}, done)).then(
+      ({ executors }) => executors,
+    );
+  }
+
   /** @throws RocmForgeError as {@link settings} */
   report(): Promise<GetReportResponse> {
     return this.ask((done) => this.client.getReport({}, done));

@@ -6,12 +6,16 @@ export interface AdminOptions extends Settings {
   /** Of a gateway's `--admin-listen`. */
   readonly address: string;
   readonly json: boolean;
+  /** Before settings are told. */
+  readonly replaceExecutors: boolean;
 }
 
 /** `rocmforge admin`: changes the settings that are given, and tells all of them. */
-export async function admin({ address, json, ...given }: AdminOptions): Promise<void> {
+export async function admin({ address, json, replaceExecutors, ...given }: AdminOptions): Promise<void> {
   const client = new AdminClient(address);
   try {
+    if (replaceExecutors)
+      process.stderr.write(`replaced; executors started so far: ${await client.replaceExecutors()}\n`);
     const isChange = Object.values(given).some((value) => value !== undefined);
     const settings = isChange ? await client.update(given) : await client.settings();
     const rows = Object.entries(settings).map(([name, value]): [string, string] => [

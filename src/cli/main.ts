@@ -290,7 +290,7 @@ program
 
 program
   .command('admin')
-  .description('tell the settings of a running gateway that may change, or change them')
+  .description('operate a running gateway: tell the settings that may change, change them, replace its executors')
   .requiredOption('--address <address>', 'unix:PATH of its --admin-listen')
   .addOption(
     new Option('--log-level <level>', 'of the gateway at once, of executors that it starts from then on').choices(
@@ -300,6 +300,11 @@ program
   .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
   .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
   .addOption(new Option('--max-queued-requests-per-peer <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
+  .option(
+    '--replace-executors',
+    'end one executor after the other and start another in its place; streams go on',
+    false,
+  )
   .option('--json', 'as JSON', false)
   .action(async (options) => {
     const { admin } = await import('./admin.js');

@@ -217,7 +217,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         faultsJson: JSON.stringify(faults),
         metrics: await metrics.registry.metrics(),
       });
-      adminServer = await openAdminServer(options.adminListen, { limits: queueLimits, report }, log);
+      const replaceExecutors = async () => {
+        await router.replaceExecutors();
+        return router.counts.executors;
+      };
+      const administered = { limits: queueLimits, replaceExecutors, report };
+      adminServer = await openAdminServer(options.adminListen, administered, log);
     }
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.

@@ -120,6 +120,14 @@ describe('who operates a gateway', () => {
     expect(Date.now() - began).toBeGreaterThan(800);
   });
 
+  it('has executors replaced while a stream goes on', async () => {
+    const stream = longStream();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    const { code, stderr } = await admin('--replace-executors');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: 'replaced; executors started so far: 2\n' });
+    expect(await stream.ended).toBe('ended');
+  });
+
   it('is refused what makes no sense, and then nothing is changed', async () => {
     const before = await settings();
     const client = new AdminServiceClient(ADMIN, credentials.createInsecure());
@@ -156,6 +164,7 @@ describe('rocmforge report', () => {
       gateway: {
         model: 'random',
         executors: expect.any(Number),
+        executorStates: [expect.any(String)],
         settings: { logLevel: 'info' },
         options: { maxSequences: 1, tokenFile: 'tokens', otlpEndpoint: '127.0.0.1:9' },
         faults: [{ signal: 'SIGKILL' }],

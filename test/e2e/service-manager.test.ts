@@ -63,7 +63,9 @@ describe.skipIf(!hasAnalyze)('units (skipped where there is no systemd-analyze)'
     mkdirSync(path.join(system, part), { recursive: true });
   cpSync(UNITS, at, { recursive: true });
   cpSync('/usr/lib/systemd', path.join(system, 'usr', 'lib', 'systemd'), { recursive: true, verbatimSymlinks: true });
-  writeFileSync(path.join(system, 'usr', 'local', 'bin', 'rocmforge'), '#!/bin/sh\n', { mode: 0o755 });
+  mkdirSync(path.join(system, 'bin'));
+  for (const program of ['usr/local/bin/rocmforge', 'bin/kill'])
+    writeFileSync(path.join(system, program), '#!/bin/sh\n', { mode: 0o755 });
 
   it.each(units)('%s is understood as a whole', async (unit) => {
     const { code, stdout, stderr } = await runProgram('systemd-analyze', ['verify', `--root=${system}`, unit]);

@@ -21,6 +21,8 @@ export type ChangeableLimits = { -readonly [Name in keyof QueueLimits]: QueueLim
 export interface Administered {
   /** Of each replica's queue, the same for all; what is written here holds from the next request on. */
   readonly limits: readonly ChangeableLimits[];
+  /** Ends one executor after the other and starts another in its place. @returns executors started so far */
+  replaceExecutors(): Promise<number>;
   /** All of a report but the settings. */
   report(): Promise<Omit<GetReportResponse, 'settings'>>;
 }
@@ -62,7 +64,7 @@ export async function openAdminServer(address: string, administered: Administere
   };
 }
 
-function adminHandlers({ limits, report }: Administered, log: Logger): AdminServiceServer {
+function adminHandlers({ limits, replaceExecutors, report }: Administered, log: Logger): AdminServiceServer {
   return {
     getSettings: (_call, callback) => callback(null, { settings: settingsOf(limits) }),
     updateSettings: (call, callback) =>
@@ -77,6 +79,11 @@ function adminHandlers({ limits, report }: Administered, log: Logger): AdminServ
         const settings = settingsOf(limits);
         log.warn({ before, now: settings }, 'an operator changed the settings');
         return { settings };
+      }),
+    replaceExecutors: (_call, callback) =>
+      answer(callback, async () => {
+        log.warn('an operator has executors replaced');
+        return { executors: await replaceExecutors() };
       }),
     getReport: (_call, callback) =>
       answer(callback, async () => ({ ...(await report()), settings: settingsOf(limits) })),
