@@ -108,7 +108,8 @@ if (options.hip) {
     ROCMFORGE_DOUBLE_KERNELS: path.join(root, 'build', 'all-kernels'),
     ROCMFORGE_DOUBLE_ARCH: 'gfx1100',
   };
-  gateways.push(await serve('hip', 'hip', double, ['unshare', '--mount', 'sh', '-c', SENSORS, '0000:03:00.0']));
+  // The bus address of the tests' device.
+  gateways.push(await serve('hip', 'hip', double, ['unshare', '--mount', 'sh', '-c', SENSORS, '0000:ff:1f.7']));
 }
 
 const prometheusPort = await freePort();
@@ -285,7 +286,7 @@ if (seen.restarts !== count || Object.keys(load_.failed).length > 0) failures +=
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
 const date = new Date(began * 1000).toISOString().slice(0, 10);
 const subtitle =
-  `demo model on the host device, 6 clients, scraped every ${SCRAPE_SECONDS} s by ${version}; ` +
+  `demo model on the host device${options.hip ? ' and on the tests’ HIP device, whose sensors are files' : ''}, 6 clients each, scraped every ${SCRAPE_SECONDS} s by ${version}; ` +
   `kill -9 of the executor where a line stands; ${load_.requests} requests ended, none failed; ${date}, ${commit}`;
 const COLORS = ['#2563eb', '#dc2626', '#059669', '#d97706', '#7c3aed', '#6b7280', '#0891b2'];
 if (options.svg !== undefined) {

@@ -4,7 +4,8 @@ import { type ErrorReason, RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
-import { packageVersion } from '../shared/package.js';
+import { administrationOf } from './administration.js';
+import { deviceState, watchDevices } from './device-metrics.js';
 import { type AdminServer, type ChangeableLimits, openAdminServer } from './doors/admin/admin-server.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { OpenFiles } from './doors/grpc/open-files.js';
@@ -13,7 +14,7 @@ import { publicServices } from './doors/grpc/public-services.js';
 import type { HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
 import { MatcherThreads } from './matching/matcher-threads.js';
-import { type DeviceState, Metrics } from './metrics.js';
+import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
 import { type GatewayOptions, KV_CACHE_TYPES } from './options.js';
 import { faultCounters } from './replica/link/fault-reports.js';
@@ -26,7 +27,6 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Router } from './router.js';
-import { toldOptions } from './told-options.js';
 import { Trust } from './trust/trust.js';
 
 /** A gateway that serves. */
@@ -201,27 +201,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   try {
     if (options.metricsListen) {
-      metrics.watchDevices(() => Promise.all(replicas.map(deviceStateOf)));
+      const stateOf = async (one: Replica) => deviceState(await one.deviceStats(DEVICE_STATS_TIMEOUT_MS));
+      watchDevices(metrics.registry, () => Promise.all(replicas.map(stateOf)));
       metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => router.isReady);
     }
     if (options.adminListen) {
-      const report = async () => ({
-        version: packageVersion,
-        nodeVersion: process.version,
+      const administered = administrationOf({
+        options,
         model: model.name,
-        device: router.device,
-        executorStates: replicas.map(({ state }) => state),
-        executors: router.counts.executors,
-        uptimeSeconds: process.uptime(),
-        optionsJson: JSON.stringify(toldOptions(options)),
-        faultsJson: JSON.stringify(faults),
-        metrics: await metrics.registry.metrics(),
+        router,
+        replicas,
+        queueLimits,
+        faults,
+        metrics,
       });
-      const replaceExecutors = async () => {
-        await router.replaceExecutors();
-        return router.counts.executors;
-      };
-      const administered = { limits: queueLimits, replaceExecutors, report };
       adminServer = await openAdminServer(options.adminListen, administered, log);
     }
     if (options.httpListen) {
@@ -304,14 +297,6 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     },
     stop,
   };
-}
-
-/** How a replica's device fares. Memory of the host is not the device's own. */
-async function deviceStateOf(replica: Replica): Promise<DeviceState | undefined> {
-  const stats = await replica.deviceState(DEVICE_STATS_TIMEOUT_MS);
-  if (stats === undefined) return undefined;
-  const { usedBytes, totalBytes, ...others } = stats;
-  return { ...others, ...(totalBytes > 0n && { usedBytes: Number(usedBytes), totalBytes: Number(totalBytes) }) };
 }
 
 function templateOf(file: string): string {

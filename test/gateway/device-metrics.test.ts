@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { type DeviceState, Metrics } from '../../src/gateway/metrics.js';
+import { type DeviceState, watchDevices } from '../../src/gateway/device-metrics.js';
+import { Metrics } from '../../src/gateway/metrics.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
 import { packageVersion } from '../../src/shared/package.js';
 
@@ -18,7 +19,7 @@ it('tells of each device by its replica, and of what is not known nothing', asyn
     { device: 'host', throttled: false },
     undefined,
   ];
-  metrics.watchDevices(async () => {
+  watchDevices(metrics.registry, async () => {
     asked += 1;
     return states;
   });

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { watchDevices } from '../../src/gateway/device-metrics.js';
 import { Metrics } from '../../src/gateway/metrics.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
 import { packageRoot } from '../../src/shared/package.js';
@@ -19,7 +20,7 @@ async function names(): Promise<Set<string>> {
     () => 0,
     () => 0,
   );
-  metrics.watchDevices(async () => []);
+  watchDevices(metrics.registry, async () => []);
   const all = new Set((await metrics.registry.getMetricsAsJSON()).map(({ name }) => name));
   // Of --otlp-endpoint alone.
   return all.add('rocmforge_spans_total').add('rocmforge_spans_exported_total');

@@ -243,7 +243,7 @@ export class Replica implements Backend {
   }
 
   /** How the device of the executor that serves fares; undefined while none does, or where it does not say in time. */
-  async deviceState(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
+  async deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
     return this.session?.deviceStats(timeoutMs);
   }
 

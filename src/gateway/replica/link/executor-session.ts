@@ -232,11 +232,8 @@ export class ExecutorSession {
   /** What the executor tells of its device; undefined where it does not within the time. */
   deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
     return new Promise((resolve) => {
-      const call = this.client.getDeviceStats({}, (error, response) => {
-        clearTimeout(late);
-        resolve(error ? undefined : response);
-      });
-      const late = setTimeout(() => call.cancel(), timeoutMs);
+      const call = this.client.getDeviceStats({}, (error, stats) => resolve(error ? undefined : stats));
+      setTimeout(() => call.cancel(), timeoutMs).unref();
     });
   }
 }
