@@ -153,27 +153,15 @@ async function metric(name) {
 const began = Date.now() / 1000;
 const seconds = Number(options.seconds);
 const kills = [];
-const load = gateways.map(({ address }) =>
-  spawn(
-    process.execPath,
-    [
-      ...[
-        command,
-        'bench',
-        'serve',
-        '--address',
-        address,
-        '--clients',
-        '6',
-        '--seconds',
-        String(seconds - 10),
-        '--json',
-      ],
-      ...['--prompt-tokens', '32:96', '--tokens', '32:96', '--shared-prefix', '16'],
-    ],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  ),
-);
+/** What clients ask of the host, and what the tests' device does in the same time. */
+const LOADS = [
+  ['--clients', '6', '--prompt-tokens', '32:96', '--tokens', '32:96', '--shared-prefix', '16'],
+  ['--clients', '1', '--prompt-tokens', '4:8', '--tokens', '2:4'],
+];
+const load = gateways.map(({ address }, i) => {
+  const args = [command, 'bench', 'serve', '--address', address, '--seconds', String(seconds - 10), '--json'];
+  return spawn(process.execPath, [...args, ...LOADS[i]], { stdio: ['ignore', 'pipe', 'inherit'] });
+});
 children.push(...load);
 let report = '';
 load[0].stdout.on('data', (data) => {
@@ -204,10 +192,11 @@ await sleep(3000 * SCRAPE_SECONDS);
 const end = Date.now() / 1000;
 
 const board = JSON.parse(readFileSync(path.join(root, 'deploy', 'monitoring', 'grafana.json'), 'utf8'));
-const asked = (expr) => expr.replaceAll('$__rate_interval', WINDOW).replaceAll('$instance', '.*');
-const range = async (expr) =>
-  (await api(`query_range?query=${encodeURIComponent(asked(expr))}&start=${began}&end=${end}&step=${SCRAPE_SECONDS}`))
-    .result;
+const asked = (expr, of = '.*') => expr.replaceAll('$__rate_interval', WINDOW).replaceAll('$instance', of);
+const range = async (expr, of) => {
+  const query = encodeURIComponent(asked(expr, of));
+  return (await api(`query_range?query=${query}&start=${began}&end=${end}&step=${SCRAPE_SECONDS}`)).result;
+};
 let failures = 0;
 let expressions = 0;
 /** Looks whether an expression has data at some moment of the run. */
@@ -226,7 +215,10 @@ const recorded = [];
 for (const panel of board.panels.filter(({ type }) => type === 'timeseries')) {
   const series = [];
   for (const { expr, legendFormat } of panel.targets) {
-    for (const { metric: labels, values } of await hold(panel.title, expr)) {
+    const all = await hold(panel.title, expr);
+    // Drawn are the gateway whose executor is killed, and the device that has sensors.
+    const shown = expr.includes('rocmforge_device') ? all : await range(expr, host.metrics);
+    for (const { metric: labels, values } of shown) {
       const name = legendFormat.replace(/\{\{(\w+)\}\}/g, (_, label) => labels[label] ?? '');
       series.push({ name, values: values.map(([at, value]) => [Number((at - began).toFixed(1)), Number(value)]) });
     }
@@ -286,7 +278,7 @@ if (seen.restarts !== count || Object.keys(load_.failed).length > 0) failures +=
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: root, encoding: 'utf8' }).trim();
 const date = new Date(began * 1000).toISOString().slice(0, 10);
 const subtitle =
-  `demo model on the host device${options.hip ? ' and on the tests’ HIP device, whose sensors are files' : ''}, 6 clients each, scraped every ${SCRAPE_SECONDS} s by ${version}; ` +
+  `demo model on the host device${options.hip ? ' and on the tests’ HIP device, whose sensors are files' : ''}, 6 clients, scraped every ${SCRAPE_SECONDS} s by ${version}; ` +
   `kill -9 of the executor where a line stands; ${load_.requests} requests ended, none failed; ${date}, ${commit}`;
 const COLORS = ['#2563eb', '#dc2626', '#059669', '#d97706', '#7c3aed', '#6b7280', '#0891b2'];
 if (options.svg !== undefined) {
@@ -300,10 +292,7 @@ if (options.svg !== undefined) {
       x: [0, Math.ceil(end - began)],
       moments: kills.map((kill) => ({ at: kill - began, text: '' })),
       series: series.map(({ name, values }, i) => ({
-        name:
-          series.length > 4
-            ? undefined
-            : name.replace(/127\.0\.0\.1:\d+/, (port) => (port === host.metrics ? 'host' : 'hip')),
+        name: series.length > 4 ? undefined : name.replace(host.metrics, 'host').replace(/^hip \(.*?\)/, 'hip'),
         color: COLORS[i % COLORS.length],
         points: values,
       })),
