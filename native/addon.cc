@@ -9,6 +9,7 @@
 #include "device_object.h"
 #include "fault_record.h"
 #include "host_device.h"
+#include "link_object.h"
 #include "mapped_file.h"
 #include "nvml.h"
 #include "probe_gpu.h"
@@ -49,6 +50,8 @@ Napi::Value lock_file(const Napi::CallbackInfo& info) {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
+  // Devices make links.
+  env.SetInstanceData(new rocmforge::AddonData{Napi::Persistent(rocmforge::LinkObject::define(env))});
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
   exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
   exports.Set("nvmlStats", Napi::Function::New<rocmforge::nvml_stats>(env));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,8 +29,22 @@ struct Kernel {
 };
 
 struct LaunchPlan;
+class DeviceLink;
+class Passage;
 
-// One step: a plan and what crosses the bus for it.
+// What a step receives from another device before its launches, or sends to one behind them.
+struct Transfer {
+  DeviceLink* link = nullptr;  // null: nothing
+  void* address = nullptr;
+  size_t bytes = 0;
+  uint64_t message = 0;  // its number, of what is received
+
+  void receive() const;
+  void send() const;
+  mutable bool done = false;
+};
+
+// One step, or one device's part of it: a plan and what crosses the bus for it.
 struct StepWork {
   const LaunchPlan* plan = nullptr;
   // The gateway's number of it; 0 for what is no step.
@@ -45,6 +60,10 @@ struct StepWork {
   const void* device_output = nullptr;
   uint8_t* output = nullptr;
   size_t output_bytes = 0;
+  Transfer receives, sends;
+
+  // It has failed: who waits for what it was to send fails, too.
+  void give_up() const;
 };
 
 // What crossed the bus since the device was opened.
@@ -91,10 +110,19 @@ class Device {
   // Microseconds of each launch of the plan, run once for these counts; 0 for those left out.
   virtual std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) = 0;
 
+  // Whether this device can copy to the memory of another one, which is of the same kind; from then on it may.
+  virtual bool can_reach(Device& other) = 0;
+  // A passage to another device of the same kind, through its memory where it can be reached, or where that is null
+  // through pinned memory of the host.
+  virtual std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) = 0;
+
   // Bytes free and in all; 0 where memory is the host's.
   virtual size_t free_bytes() { return 0; }
   virtual size_t total_bytes() { return 0; }
   virtual CopyCounts copies() const { return {}; }
+
+  // Which of the devices of this process it is, counted from 1; 0: it is the only one.
+  int number = 0;
 };
 
 }  // namespace rocmforge

@@ -1,3 +1,4 @@
+// One file because it is one JavaScript object, whose methods share how values are read and errors are thrown.
 #include "device_object.h"
 
 #include <algorithm>
@@ -6,15 +7,16 @@
 #include "fault_record.h"
 #include "gpu_device.h"
 #include "host_device.h"
-#include "probe_gpu.h"
+#include "link_object.h"
 #include "queued_step.h"
 
 namespace rocmforge {
-namespace {
 
 void* pointer(const Napi::Value& value) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(value.As<Napi::Number>().DoubleValue()));
 }
+
+namespace {
 
 GridDim grid_dim(const Napi::Object& dim) {
   GridDim result;
@@ -32,6 +34,22 @@ std::vector<int> numbers(const Napi::Value& value) {
   const Napi::Array array = value.As<Napi::Array>();
   std::vector<int> result;
   for (uint32_t i = 0; i < array.Length(); i++) result.push_back(array.Get(i).As<Napi::Number>());
+  return result;
+}
+
+// What crosses to or from another device, and the link's object, which must not go before the step has.
+Transfer transfer(const Napi::Value& value, Napi::ObjectReference* kept) {
+  Transfer result;
+  if (!value.IsObject()) return result;
+  const Napi::Object source = value.As<Napi::Object>();
+  const Napi::Object link = source.Get("link").As<Napi::Object>();
+  result.link = &Napi::ObjectWrap<LinkObject>::Unwrap(link)->link(value.Env());
+  result.address = pointer(source.Get("address"));
+  result.bytes = static_cast<size_t>(source.Get("bytes").As<Napi::Number>().DoubleValue());
+  if (source.Has("message")) {
+    result.message = static_cast<uint64_t>(source.Get("message").As<Napi::Number>().DoubleValue());
+  }
+  *kept = Napi::Persistent(link);
   return result;
 }
 
@@ -64,7 +82,8 @@ Napi::Function DeviceObject::define(Napi::Env env) {
        InstanceMethod<&DeviceObject::run>("run"), InstanceMethod<&DeviceObject::time_launches>("timeLaunches"),
        InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
        InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
-       InstanceMethod<&DeviceObject::copies>("copies")});
+       InstanceMethod<&DeviceObject::copies>("copies"), InstanceMethod<&DeviceObject::can_reach>("canReach"),
+       InstanceMethod<&DeviceObject::link_to>("linkTo")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -85,6 +104,11 @@ DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<De
     }
     device_ = std::move(device);
   }
+  if (options.Has("number")) {
+    const int number = options.Get("number").As<Napi::Number>();
+    device_->number = number + 1;
+    label_ = "device " + std::to_string(number) + ": ";
+  }
   // When the environment ends it closes the function itself, perhaps before this object: releasing it again would
   // abort.
   const auto closed = std::make_shared<bool>(false);
@@ -99,17 +123,6 @@ DeviceObject::~DeviceObject() {
   thread_.reset();
   completion_.reset();
   if (completed_closed_ && !*completed_closed_) completed_.Release();
-}
-
-template <class Job>
-void DeviceObject::on_device(Napi::Env env, Job job) {
-  try {
-    thread_->run(job);
-  } catch (const DeviceError& error) {
-    throw to_javascript(env, error);
-  } catch (const std::exception& error) {
-    throw Napi::Error::New(env, error.what());
-  }
 }
 
 Napi::Value DeviceObject::properties(const Napi::CallbackInfo& info) {
@@ -274,6 +287,10 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   step->work.input_bytes = input.ByteLength();
   step->work.output = output.Data();
   step->work.output_bytes = output.ByteLength();
+  step->work.receives = transfer(job.Get("receives"), &step->receives);
+  step->work.sends = transfer(job.Get("sends"), &step->sends);
+  if (job.Has("begins")) step->begins = job.Get("begins").ToBoolean();
+  if (job.Has("ends")) step->ends = job.Get("ends").ToBoolean();
   step->input = Napi::Persistent(input);
   step->output = Napi::Persistent(output);
   const Napi::Promise promise = step->deferred.Promise();
@@ -287,13 +304,16 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
   last_ = step;
   // One thread queues steps on the device and another waits for them: the next is queued while one runs.
   thread_->enqueue([this, step] {
-    if (step->work.step != 0) FaultRecord::instance().step_begun(step->work.step);
+    if (step->work.step != 0 && step->begins) FaultRecord::instance().step_begun(step->work.step);
+    if (step->work.step != 0 && !step->begins) FaultRecord::instance().step_joined(step->work.step);
     step->attempt([&] { device_->begin_step(step->work); });
+    if (step->error) step->work.give_up();
     completion_->enqueue([this, step] {
       step->attempt([&] { step->device_us = device_->finish_step(step->work); });
       if (step->error) {
+        step->error = std::make_unique<DeviceError>(label_ + step->error->what(), step->error->sticky);
         FaultRecord::instance().error(step->error->what(), step->error->sticky);
-      } else if (step->work.step != 0) {
+      } else if (step->work.step != 0 && step->ends) {
         FaultRecord::instance().step_finished(step->work.step);
       }
       if (step->is_claimed.exchange(true)) return;
@@ -308,6 +328,17 @@ Napi::Value DeviceObject::run(const Napi::CallbackInfo& info) {
     });
   });
   return promise;
+}
+
+Napi::Value DeviceObject::can_reach(const Napi::CallbackInfo& info) {
+  Device& other = Unwrap(info[0].As<Napi::Object>())->device();
+  bool can = false;
+  on_device(info.Env(), [&] { can = device_->can_reach(other); });
+  return Napi::Boolean::New(info.Env(), can);
+}
+
+Napi::Value DeviceObject::link_to(const Napi::CallbackInfo& info) {
+  return info.Env().GetInstanceData<AddonData>()->link.New({info.This(), info[0], info[1]});
 }
 
 Napi::Value DeviceObject::time_launches(const Napi::CallbackInfo& info) {

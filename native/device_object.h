@@ -9,16 +9,33 @@
 #include "device.h"
 #include "device_thread.h"
 #include "launch_plan.h"
+#include "probe_gpu.h"
 
 namespace rocmforge {
 
 struct QueuedStep;
+
+// Device and host addresses are numbers in JavaScript.
+void* pointer(const Napi::Value& value);
 
 class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
  public:
   static Napi::Function define(Napi::Env env);
   explicit DeviceObject(const Napi::CallbackInfo& info);
   ~DeviceObject() override;
+
+  Device& device() { return *device_; }
+  // Runs on the device thread and turns a DeviceError into a JavaScript one.
+  template <class Job>
+  void on_device(Napi::Env env, Job job) {
+    try {
+      thread_->run(job);
+    } catch (const DeviceError& error) {
+      throw to_javascript(env, error);
+    } catch (const std::exception& error) {
+      throw Napi::Error::New(env, error.what());
+    }
+  }
 
  private:
   Napi::Value properties(const Napi::CallbackInfo& info);
@@ -36,14 +53,14 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   void release_plan(const Napi::CallbackInfo& info);
   Napi::Value graphs(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
+  Napi::Value can_reach(const Napi::CallbackInfo& info);
+  Napi::Value link_to(const Napi::CallbackInfo& info);
 
-  // Runs on the device thread and turns a DeviceError into a JavaScript one.
-  template <class Job>
-  void on_device(Napi::Env env, Job job);
   // The plan of that number. Throws a JavaScript RangeError when there is none, or when it takes other counts.
   LaunchPlan& plan_for(Napi::Env env, uint32_t number, const Napi::Int32Array& counts);
 
   std::unique_ptr<Device> device_;
+  std::string label_;  // of its errors, where the process has several devices
   std::map<uint32_t, std::unique_ptr<LaunchPlan>> plans_;
   uint32_t next_plan_ = 0;
   Napi::ThreadSafeFunction completed_;

@@ -36,13 +36,20 @@ struct HipDriver : Driver {
   DriverResult (*get_properties)(void* properties, int ordinal) = nullptr;
   const char* (*get_error_name)(DriverResult) = nullptr;
   const char* (*get_error_string)(DriverResult) = nullptr;
-  int ordinal_ = 0;
+  DriverResult (*device_enable_peer_access)(int peer, unsigned flags) = nullptr;
+  DriverResult (*copy_peer)(DeviceAddress to, int to_device, DeviceAddress from, int from_device, size_t bytes,
+                            DriverHandle stream) = nullptr;
 
   DriverResult open_device(int ordinal) override {
-    ordinal_ = ordinal;
+    device = ordinal;
     return set_device(ordinal);
   }
-  DriverResult bind_thread() override { return set_device(ordinal_); }
+  DriverResult bind_thread() override { return set_device(device); }
+  DriverResult enable_peer_access(const Driver& peer) override { return device_enable_peer_access(peer.device, 0); }
+  DriverResult copy_to_peer(DeviceAddress to, const Driver& peer, DeviceAddress from, size_t bytes,
+                            DriverHandle stream) override {
+    return copy_peer(to, peer.device, from, device, bytes, stream);
+  }
   DriverResult close_device() override { return DRIVER_SUCCESS; }
   // hipDeviceProp_t has had three layouts. In each, gcnArchName is the one field that begins with "gfx" followed by
   // digits, so it is looked for and not counted on to stand somewhere.
@@ -98,19 +105,21 @@ struct CudaDriver : Driver {
   DriverResult (*get_error_string)(DriverResult, const char**) = nullptr;
   DriverResult (*launch_kernel_ex)(const LaunchConfig*, DriverHandle function, void** params, void** extra) = nullptr;
   DriverResult (*set_function_attribute)(DriverHandle function, int attribute, int value) = nullptr;
+  DriverResult (*context_enable_peer_access)(DriverHandle context, unsigned flags) = nullptr;
+  DriverResult (*copy_peer)(DeviceAddress to, DriverHandle to_context, DeviceAddress from, DriverHandle from_context,
+                            size_t bytes, DriverHandle stream) = nullptr;
   DriverHandle context_ = nullptr;
-  int device_ = 0;
   bool can_overlap_ = false;
 
   DriverResult open_device(int ordinal) override {
-    DriverResult result = device_get(&device_, ordinal);
+    DriverResult result = device_get(&device, ordinal);
     int major = 0, version = 0;
-    if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device_);
+    if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device);
     if (result == DRIVER_SUCCESS) result = driver_get_version(&version);
     const char* overlap = std::getenv("ROCMFORGE_OVERLAP_LAUNCHES");
     // Graphs have such launches since CUDA 12.3.
     can_overlap_ = major >= 9 && version >= 12030 && launch_kernel_ex && !(overlap && std::strcmp(overlap, "0") == 0);
-    if (result == DRIVER_SUCCESS) result = retain_primary_context(&context_, device_);
+    if (result == DRIVER_SUCCESS) result = retain_primary_context(&context_, device);
     return result == DRIVER_SUCCESS ? bind_thread() : result;
   }
   DriverResult launch_behind(DriverHandle function, const unsigned (&grid)[3], unsigned block,
@@ -127,12 +136,19 @@ struct CudaDriver : Driver {
     return set_function_attribute(function, MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes));
   }
   DriverResult bind_thread() override { return set_current_context(context_); }
-  DriverResult close_device() override { return release_primary_context(device_); }
+  DriverResult close_device() override { return release_primary_context(device); }
+  DriverResult enable_peer_access(const Driver& peer) override {
+    return context_enable_peer_access(static_cast<const CudaDriver&>(peer).context_, 0);
+  }
+  DriverResult copy_to_peer(DeviceAddress to, const Driver& peer, DeviceAddress from, size_t bytes,
+                            DriverHandle stream) override {
+    return copy_peer(to, static_cast<const CudaDriver&>(peer).context_, from, context_, bytes, stream);
+  }
   DriverResult architecture(int ordinal, std::string* name) override {
-    int device = 0, major = 0, minor = 0;
-    DriverResult result = device_get(&device, ordinal);
-    if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, device);
-    if (result == DRIVER_SUCCESS) result = device_get_attribute(&minor, CAPABILITY_MINOR, device);
+    int found = 0, major = 0, minor = 0;
+    DriverResult result = device_get(&found, ordinal);
+    if (result == DRIVER_SUCCESS) result = device_get_attribute(&major, CAPABILITY_MAJOR, found);
+    if (result == DRIVER_SUCCESS) result = device_get_attribute(&minor, CAPABILITY_MINOR, found);
     *name = "sm_" + std::to_string(major) + std::to_string(minor);
     return result;
   }
@@ -164,6 +180,8 @@ Driver* load_hip_driver() {
 #define FORGE_DRIVER_SYMBOL(field, hip, cuda) from(hip, &driver->field);
 #include "driver_symbols.h"
 #undef FORGE_DRIVER_SYMBOL
+  from("hipDeviceEnablePeerAccess", &driver->device_enable_peer_access);
+  from("hipMemcpyPeerAsync", &driver->copy_peer);
   from("hipSetDevice", &driver->set_device);
   from("hipGetErrorName", &driver->get_error_name);
   from("hipGetErrorString", &driver->get_error_string);
@@ -186,6 +204,8 @@ Driver* load_cuda_driver() {
   from("cuDevicePrimaryCtxRetain", &driver->retain_primary_context);
   from("cuDevicePrimaryCtxRelease_v2", &driver->release_primary_context);
   from("cuCtxSetCurrent", &driver->set_current_context);
+  from("cuCtxEnablePeerAccess", &driver->context_enable_peer_access);
+  from("cuMemcpyPeerAsync", &driver->copy_peer);
   from("cuGetErrorName", &driver->get_error_name);
   from("cuGetErrorString", &driver->get_error_string);
   from("cuFuncSetAttribute", &driver->set_function_attribute);

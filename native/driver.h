@@ -12,6 +12,7 @@ namespace rocmforge {
 using DriverResult = int;
 constexpr DriverResult DRIVER_SUCCESS = 0;
 constexpr DriverResult DRIVER_OUT_OF_MEMORY = 2;
+constexpr DriverResult DRIVER_PEER_ACCESS_ENABLED = 704;
 
 // Device addresses, streams, events, modules, functions and graphs are pointers or words of 64 bits in both.
 using DeviceAddress = uint64_t;
@@ -19,6 +20,7 @@ using DriverHandle = void*;
 
 struct Driver {
   std::string platform;  // "hip" or "cuda"
+  int device = 0;        // what open_device opened, as the driver names it
   std::string library;   // the file it was loaded from
 
   DriverResult (*init)(unsigned flags) = nullptr;
@@ -37,11 +39,14 @@ struct Driver {
   DriverResult (*host_free)(void* address) = nullptr;
   DriverResult (*copy_host_to_device)(DeviceAddress to, const void* from, size_t bytes, DriverHandle stream) = nullptr;
   DriverResult (*copy_device_to_host)(void* to, DeviceAddress from, size_t bytes, DriverHandle stream) = nullptr;
+  DriverResult (*copy_on_device)(DeviceAddress to, DeviceAddress from, size_t bytes, DriverHandle stream) = nullptr;
+  DriverResult (*can_access_peer)(int* can, int device, int peer) = nullptr;
   DriverResult (*fill_bytes)(DeviceAddress to, unsigned char value, size_t count, DriverHandle stream) = nullptr;
 
   DriverResult (*stream_create)(DriverHandle* stream, unsigned flags) = nullptr;
   DriverResult (*stream_destroy)(DriverHandle stream) = nullptr;
   DriverResult (*stream_synchronize)(DriverHandle stream) = nullptr;
+  DriverResult (*stream_wait_event)(DriverHandle stream, DriverHandle event, unsigned flags) = nullptr;
   DriverResult (*event_create)(DriverHandle* event, unsigned flags) = nullptr;
   DriverResult (*event_destroy)(DriverHandle event) = nullptr;
   DriverResult (*event_record)(DriverHandle event, DriverHandle stream) = nullptr;
@@ -68,6 +73,11 @@ struct Driver {
   virtual DriverResult open_device(int ordinal) = 0;
   virtual DriverResult bind_thread() = 0;
   virtual DriverResult close_device() = 0;
+  // Lets the device of the calling thread, which this driver has opened, use the memory of another one of its platform.
+  virtual DriverResult enable_peer_access(const Driver& peer) = 0;
+  // Copies from this driver's device to another one's, whose memory it may use.
+  virtual DriverResult copy_to_peer(DeviceAddress to, const Driver& peer, DeviceAddress from, size_t bytes,
+                                    DriverHandle stream) = 0;
   // Launches a kernel right behind another one, whose end it waits for by itself: where the device can, it begins
   // before that one has ended.
   virtual DriverResult launch_behind(DriverHandle function, const unsigned (&grid)[3], unsigned block,

@@ -13,10 +13,12 @@ namespace rocmforge {
 namespace {
 
 constexpr uint32_t MAGIC = 0x52464652;  // "RFFR"
-constexpr uint32_t VERSION = 1;
+constexpr uint32_t VERSION = 2;
 constexpr size_t FILE_BYTES = 4096;
 constexpr int FATAL_SIGNALS[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
 struct sigaction previous[NSIG];
+// What the calling thread queues.
+thread_local uint64_t own_step = 0;
 
 void stamp(int number, siginfo_t* info, void* context) {
   FaultRecord::instance().signal(number, info->si_addr);
@@ -67,16 +69,20 @@ void FaultRecord::open(const std::string& path) {
   for (const int number : FATAL_SIGNALS) sigaction(number, &action, &previous[number]);
 }
 
-void FaultRecord::launch(const std::string& kernel, Dim3 grid, const uint64_t* words, size_t count) {
-  // Only one thread launches, so that the counter is its own; the entry is published once it is whole.
+void FaultRecord::step_joined(uint64_t step) { own_step = step; }
+
+void FaultRecord::launch(int device, const std::string& kernel, Dim3 grid, const uint64_t* words, size_t count) {
+  std::lock_guard<std::mutex> lock(launching_);
+  // The entry is published once it is whole.
   const uint64_t number = layout_->launches.load(std::memory_order_relaxed);
   Launch& entry = layout_->launch[number % LAUNCHES_KEPT];
-  entry.step = layout_->begun_step.load(std::memory_order_relaxed);
+  entry.step = own_step;
   entry.grid[0] = grid.x;
   entry.grid[1] = grid.y;
   entry.grid[2] = grid.z;
   const size_t kept = std::min(count, static_cast<size_t>(MOST_ARGUMENTS));
-  entry.argument_count = static_cast<uint32_t>(kept);
+  entry.argument_count = static_cast<uint16_t>(kept);
+  entry.device = static_cast<uint16_t>(device);
   copy_text(entry.kernel, NAME_BYTES, kernel);
   std::memcpy(entry.arguments, words, kept * sizeof(uint64_t));
   layout_->launches.store(number + 1, std::memory_order_release);

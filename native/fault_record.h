@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 #include "device.h"
@@ -23,12 +24,17 @@ class FaultRecord {
 
   // 0 starting, 1 loading, 2 self-test, 3 serving.
   void phase(uint32_t phase) { layout_->phase = phase; }
-  // Called by the thread that queues steps.
-  void step_begun(uint64_t step) { layout_->begun_step.store(step, std::memory_order_relaxed); }
+  // Called by a thread that queues steps: what it launches from now on is of this one.
+  void step_begun(uint64_t step) {
+    step_joined(step);
+    layout_->begun_step.store(step, std::memory_order_relaxed);
+  }
+  // The same on a device that goes on with a step which another one has begun.
+  void step_joined(uint64_t step);
   // Called by the thread that waits for them.
   void step_finished(uint64_t step) { layout_->finished_step.store(step, std::memory_order_relaxed); }
-  // Called just before a launch, with one word an argument.
-  void launch(const std::string& kernel, Dim3 grid, const uint64_t* words, size_t count);
+  // Called just before a launch, with Device::number and one word an argument.
+  void launch(int device, const std::string& kernel, Dim3 grid, const uint64_t* words, size_t count);
   void error(const std::string& message, bool sticky);
   // Safe in a signal handler.
   void signal(int number, const void* address);
@@ -37,7 +43,7 @@ class FaultRecord {
   struct Launch {
     uint64_t step;
     int32_t grid[3];
-    uint32_t argument_count;
+    uint16_t argument_count, device;
     char kernel[NAME_BYTES];
     uint64_t arguments[MOST_ARGUMENTS];
   };
@@ -59,6 +65,8 @@ class FaultRecord {
   FaultRecord();
 
   Layout own_{};
+  // Several devices have a thread each that launches.
+  std::mutex launching_;
   Layout* layout_;
 };
 

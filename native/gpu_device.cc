@@ -1,3 +1,4 @@
+// One file because it is one device over one table of driver calls; how two of them reach each other lies beside it.
 #include "gpu_device.h"
 
 #include <algorithm>
@@ -16,6 +17,9 @@ struct GpuKernel : Kernel {
   DriverHandle function = nullptr;
   unsigned threads = 0, dynamic_shared_bytes = 0;
 };
+
+// The device that the calling thread is bound to.
+thread_local const GpuDevice* bound = nullptr;
 
 DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
 
@@ -73,11 +77,12 @@ void GpuDevice::check(DriverResult result, const std::string& what) const {
 }
 
 void GpuDevice::bind() {
-  thread_local const GpuDevice* bound = nullptr;
   if (bound == this) return;
   check(driver_->bind_thread(), "cannot bind a thread to the device");
   bound = this;
 }
+
+void GpuDevice::forget_binding() { bound = nullptr; }
 
 void* GpuDevice::allocate(size_t bytes) {
   bind();
@@ -257,14 +262,19 @@ void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
   std::memcpy(flight.input, work.input, work.input_bytes);
   const size_t last = work.plan->launches.size();
   const DriverHandle graph = graph_of(work);
-  check(driver_->event_record(flight.begun, stream_), "cannot record an event");
+  const bool receives = work.receives.link != nullptr;
+  // What it waits for another device is none of its time.
+  if (!receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
   if (work.input_bytes > 0) to_device(work.device_input, flight.input, work.input_bytes);
+  work.receives.receive();
+  if (receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
   work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
   if (graph) {
     const std::vector<uint64_t> counts(work.counts.begin(), work.counts.end());
-    FaultRecord::instance().launch("graph", {}, counts.data(), counts.size());
+    FaultRecord::instance().launch(number, "graph", {}, counts.data(), counts.size());
     check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
   }
+  work.sends.send();
   if (work.output_bytes > 0) to_host(flight.output, work.device_output, work.output_bytes);
   check(driver_->event_record(flight.ended, stream_), "cannot record an event");
 }

@@ -42,6 +42,8 @@ class GpuDevice : public Device {
   void synchronize() override;
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
+  bool can_reach(Device& other) override;
+  std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) override;
   void capture(const LaunchPlan& plan, const std::vector<int>& counts) override;
   uint64_t graphs_instantiated() const override { return graphs_instantiated_; }
   void forget(const LaunchPlan& plan) override;
@@ -51,6 +53,8 @@ class GpuDevice : public Device {
   CopyCounts copies() const override;
 
  private:
+  friend class GpuPassage;
+
   // Pinned memory and events of a step under way.
   struct Flight {
     uint8_t *input = nullptr, *output = nullptr;
@@ -64,6 +68,8 @@ class GpuDevice : public Device {
   // Each thread that calls the driver must first be bound to the device.
   void check_launch(DriverResult result, const Kernel* kernel) const;
   void bind();
+  // The calling thread was bound to a device by other means.
+  static void forget_binding();
   void reserve(uint8_t** pinned, size_t* have, size_t need);
   void to_device(void* device, const void* pinned, size_t bytes);
   void to_host(void* pinned, const void* device, size_t bytes);

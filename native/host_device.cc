@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device_link.h"
 #include "launch_plan.h"
 
 namespace rocmforge {
@@ -34,6 +35,20 @@ using Clock = std::chrono::steady_clock;
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
+
+// What is put has been put when the call returns: the link's own order keeps the two apart.
+class HostPassage : public Passage {
+ public:
+  HostPassage(void* memory, size_t bytes) : memory_(memory), own_(memory ? 0 : bytes) {
+    if (!memory_) memory_ = own_.data();
+  }
+  void put(const void* source, size_t bytes) override { std::memcpy(memory_, source, bytes); }
+  void take(void* target, size_t bytes) override { std::memcpy(target, memory_, bytes); }
+
+ private:
+  void* memory_;
+  std::vector<uint8_t> own_;
+};
 
 }  // namespace
 
@@ -108,9 +123,11 @@ void HostDevice::launch(const Kernel* kernel, Dim3 grid, void* const* params) {
 
 // The processor is the device: a step has run when it has begun.
 void HostDevice::begin_step(const StepWork& work) {
-  const auto start = Clock::now();
   std::memcpy(work.device_input, work.input, work.input_bytes);
+  work.receives.receive();
+  const auto start = Clock::now();
   work.plan->run(*this, work.counts, 0, work.plan->launches.size());
+  work.sends.send();
   std::memcpy(work.output, work.device_output, work.output_bytes);
   std::lock_guard<std::mutex> lock(mutex_);
   step_us_.push_back(microseconds_since(start));
@@ -121,6 +138,10 @@ double HostDevice::finish_step(const StepWork&) {
   const double microseconds = step_us_.front();
   step_us_.pop_front();
   return microseconds;
+}
+
+std::unique_ptr<Passage> HostDevice::passage_to(Device&, void* memory, size_t bytes) {
+  return std::make_unique<HostPassage>(memory, bytes);
 }
 
 std::vector<double> HostDevice::time_launches(const LaunchPlan& plan, const std::vector<int>& counts) {

@@ -34,6 +34,8 @@ class HostDevice : public Device {
   void synchronize() override {}
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
+  bool can_reach(Device&) override { return true; }
+  std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) override;
   std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) override;
 
  private:

@@ -95,7 +95,7 @@ struct LaunchPlan {
     FaultRecord& record = FaultRecord::instance();
     bool is_behind = false;
     each(counts, first, last, [&](const Launch& launch, Dim3 grid) {
-      record.launch(launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
+      record.launch(device.number, launch.kernel->name, grid, launch.storage.data(), launch.storage.size());
       if (is_behind) {
         device.launch_behind(launch.kernel, grid, launch.params.data());
       } else {

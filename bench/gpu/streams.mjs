@@ -3,13 +3,16 @@
 //
 //   node bench/gpu/streams.mjs MODEL.gguf [--prefill 512,2048,8192] [--streams 1,8,32,64,128] [--depth 4096,16384]
 //       [--prompts 128:512] [--tokens 128] [--step-tokens 512] [--profile] [--repeats 3]
+//       [--gpus 0,1] [--tensor-split 3,1] [--through-host]
+//
+// --gpus: the model is split over them between layers; --through-host: what crosses goes through the host's memory.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { countsOf } from '../../dist/executor/graph-buckets.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
 import { loadModel } from '../../dist/executor/loaded-model.js';
 import { COUNT_SAMPLES, COUNT_TILES } from '../../dist/executor/model/step-counts.js';
-import { openDevice } from '../../dist/executor/open-device.js';
+import { openDevices } from '../../dist/executor/open-device.js';
 import { StepRunner } from '../../dist/executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../dist/shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../dist/shared/sampling-schema.js';
@@ -26,6 +29,10 @@ const { values: options, positionals } = parseArgs({
     'step-tokens': { type: 'string', default: '0' },
     repeats: { type: 'string', default: '3' },
     profile: { type: 'boolean', default: false },
+    gpus: { type: 'string', default: '' },
+    'tensor-split': { type: 'string', default: '' },
+    'through-host': { type: 'boolean', default: false },
+    threads: { type: 'string' },
   },
 });
 const numbers = (text) => text.split(',').filter(Boolean).map(Number);
@@ -36,10 +43,16 @@ const [tokens, repeats] = [Number(options.tokens), Number(options.repeats)];
 const WARM = 8;
 
 const [file] = positionals;
-const device = openDevice({ kind: options.device });
+const devices = openDevices({
+  kind: options.device,
+  gpus: numbers(options.gpus),
+  ...(options.threads && { threads: Number(options.threads) }),
+});
+const [device] = devices;
+const shares = numbers(options['tensor-split']);
 const context = repeats * (WARM + tokens) + KV_BLOCK_TOKENS + Math.max(longest, ...prefills, ...depths);
 const model = await loadModel(
-  device,
+  devices,
   {
     path: file,
     kvCacheType: 'f16',
@@ -48,6 +61,8 @@ const model = await loadModel(
     maxSequences: Math.max(1, ...streams),
     maxStepTokens: Number(options['step-tokens']),
     kvMemoryBytes: 0,
+    throughHost: options['through-host'],
+    ...(shares.length > 0 && { shares }),
   },
   () => undefined,
 );

@@ -13,7 +13,7 @@ int main() {
   const uint64_t words[15] = {};
   constexpr int LAUNCHES = 10'000'000;
   const auto began = std::chrono::steady_clock::now();
-  for (int i = 0; i < LAUNCHES; i++) record.launch(kernel, {i, 1, 1}, words, 15);
+  for (int i = 0; i < LAUNCHES; i++) record.launch(0, kernel, {i, 1, 1}, words, 15);
   const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - began;
   std::printf("%.1f ns a launch of 15 arguments\n", taken.count() / LAUNCHES);
 }

@@ -6,6 +6,7 @@ import {
   type FitDevice,
   fitModel,
   type Grant,
+  gpuGroup,
   grantOn,
   type Most,
   presentGpu,
@@ -16,11 +17,12 @@ import { ModelFiles } from '../shared/gguf/model-files.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { DEFAULT_CONTEXT } from '../shared/step-limits.js';
 import { alignColumns, formatBytes } from './inspect.js';
+import { checkSplit, type SplitOptionValues } from './options.js';
 
 /** More than any GPU has. */
 const ENDLESS_BYTES = 2 ** 50;
 
-export interface FitOptions {
+export interface FitOptions extends SplitOptionValues {
   /** Tokens of one sequence; default: the model's, at most {@link DEFAULT_CONTEXT}. */
   readonly context?: number;
   /** Default: as many as the loader chooses. */
@@ -50,7 +52,8 @@ export interface FitReport {
  * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
  */
 export async function fitReport(file: string, options: FitOptions): Promise<FitReport> {
-  const { kvCacheType, stateSnapshots } = options;
+  const { kvCacheType, stateSnapshots, gpus: numbers, tensorSplit: shares } = options;
+  checkSplit(options);
   const files = new ModelFiles(file);
   try {
     const { model } = files;
@@ -59,9 +62,11 @@ export async function fitReport(file: string, options: FitOptions): Promise<FitR
     const question = { model, kvCacheType, context, sequences: options.sequences ?? 0, stateSnapshots };
     const withoutLimit = await grantOn(countingGpu('any', '', ENDLESS_BYTES), question);
     const unusable: string[] = [];
-    const gpus = options.memory === undefined ? presentGpus(unusable) : imagined(options.memory);
+    const gpus = options.memory === undefined ? presentGpus(unusable, numbers) : imagined(options.memory);
     const devices: Fit[] = [];
-    for (const gpu of gpus) devices.push(await fitModel(gpu, question));
+    for (const gpu of numbers === undefined ? gpus : groupsOf(gpus, numbers.length, options.memory !== undefined)) {
+      devices.push(await fitModel(gpu, { ...question, shares }));
+    }
     return { path: file, context, kvCacheType, withoutLimit, devices, unusable };
   } finally {
     files.close();
@@ -101,6 +106,11 @@ function describeFit({ device, freeBytes, granted, refusal, longestContext, most
       : ([
           ['granted', `${sizeOf(granted.sequences, granted.context)}, ${granted.kvTokens} tokens in all`],
           ['', sizesOf(granted)],
+          ...(granted.stages ?? []).map(({ device, weightBytes, kvBytes, workspaceBytes }): [string, string] => [
+            '',
+            `${device}: ${formatBytes(weightBytes)} of weights, ${formatBytes(kvBytes)} of KV cache, ` +
+              `${formatBytes(workspaceBytes)} besides`,
+          ]),
         ] satisfies [string, string][])),
     [`context`, `of ${longestContext.sequences} sequences: ${most(longestContext, 'tokens')}`],
     ['sequences', `of ${mostSequences.context} tokens: ${most(mostSequences, 'sequences')}`],
@@ -129,6 +139,12 @@ function sizeOf(sequences: number, context: number): string {
   return `${sequences} ${sequences === 1 ? 'sequence' : 'sequences'} of ${context} tokens`;
 }
 
+/** What a model is split over: all GPUs that are named, or as many of each that is only imagined. */
+function groupsOf(gpus: readonly FitDevice[], count: number, areImagined: boolean): readonly FitDevice[] {
+  if (areImagined) return gpus.map((gpu) => gpuGroup(Array<FitDevice>(count).fill(gpu)));
+  return gpus.length < count ? [] : [gpuGroup(gpus)];
+}
+
 /** GPUs with so much memory free. On Hopper weights lie otherwise. */
 function imagined(bytes: number): readonly FitDevice[] {
   return [countingGpu('a GPU', '', bytes), countingGpu(`a GPU of ${HOPPER}`, HOPPER, bytes)];
@@ -139,10 +155,15 @@ export function roomOnGpus(): readonly { readonly description: string; readonly 
   return presentGpus([]).map(({ description, freeBytes }) => ({ description, freeBytes }));
 }
 
-function presentGpus(unusable: string[]): readonly FitDevice[] {
+/** @param numbers which of the first platform that has any; default: all of all platforms */
+function presentGpus(unusable: string[], numbers?: readonly number[]): readonly FitDevice[] {
   const gpus: FitDevice[] = [];
   for (const platform of ['hip', 'cuda'] as const) {
-    for (const { ordinal, name } of found(platform)) {
+    const all = found(platform);
+    // In the order of their shares.
+    const wanted = numbers?.flatMap((number) => all.filter(({ ordinal }) => ordinal === number)) ?? all;
+    if (numbers !== undefined && gpus.length > 0) break;
+    for (const { ordinal, name } of wanted) {
       try {
         gpus.push(presentGpu(openDevice({ kind: platform, gpu: ordinal })));
       } catch (error) {

@@ -3,7 +3,7 @@ import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-
 import type { GatewayOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
-import type { ModelOptionValues } from './options.js';
+import { checkSplit, type ModelOptionValues } from './options.js';
 import { loadProgress } from './progress.js';
 
 /**
@@ -71,6 +71,7 @@ export function gatewayOptions(
   if (options.prefixCache === false && (options.stateSnapshots ?? 0) > 0) {
     throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
   }
+  checkSplit(options, 'replicas');
   const [executor, ...moreExecutors] = executorsOf(options);
   return {
     model: options.model,
@@ -152,6 +153,7 @@ function executorsOf(
   },
 ): readonly Executor[] {
   const { device, gpu, kernels, attention, stepDelayMs, plantFault, gpus, replicas = 1, standby = 0 } = options;
+  const { split, tensorSplit } = options;
   const refuse = (why: string): never => {
     throw new RocmForgeError('INVALID_OPTION', why);
   };
@@ -170,6 +172,12 @@ function executorsOf(
     }));
   }
   if (gpus && gpu !== undefined) refuse('gpu is of one replica, gpus of several');
+  if (split !== undefined) {
+    if (replicas > 1) refuse('a model that is split over GPUs has one replica');
+    const { threads } = options;
+    const spawn = { device, gpus, split, tensorSplit, threads, kernels, attention, stepDelayMs, plantFault };
+    return Array.from({ length: 1 + standby }, () => ({ spawn }));
+  }
   if (gpus && replicas > 1 && replicas !== gpus.length) refuse(`${replicas} replicas on ${gpus.length} GPUs`);
   if (gpus && device === 'host') refuse('the host device has no gpus');
   const serving = gpus?.length ?? replicas;

@@ -8,6 +8,7 @@ import { completionScript, SHELLS } from './completion.js';
 import { addOperateCommands } from './operate-commands.js';
 import {
   byteCount,
+  checkSplit,
   clientOptions,
   decimal,
   deviceOptions,
@@ -15,6 +16,7 @@ import {
   kvCacheTypeOptionOf,
   modelOptions,
   seed,
+  splitOptions,
   stateSnapshotsOption,
   testOptions,
   texts,
@@ -40,9 +42,11 @@ function command(name: string, options: readonly Option[]): Command {
   return created;
 }
 
-addServeCommand(command('serve', [...modelOptions, ...deviceOptions, ...trustOptions, ...testOptions]));
+addServeCommand(
+  command('serve', [...modelOptions, ...deviceOptions, ...splitOptions, ...trustOptions, ...testOptions]),
+);
 
-command('executor', [...deviceOptions, ...testOptions])
+command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
   .description('run an executor alone, for a gateway elsewhere (serve --executor)')
   .requiredOption('--listen <address>', 'unix:PATH or HOST:PORT')
   .addOption(
@@ -65,6 +69,7 @@ command('executor', [...deviceOptions, ...testOptions])
   .addOption(new Option('--model-fd <number>').argParser(wholeNumbers(0)).hideHelp())
   .action(async (options) => {
     ignoreInspectorSignal();
+    checkSplit(options);
     const [{ runExecutor }, { parseFault }] = await Promise.all([
       import('../executor/main.js'),
       import('../executor/fault-injection.js'),
@@ -76,7 +81,11 @@ command('executor', [...deviceOptions, ...testOptions])
       tlsKey: options.tlsKey,
       tlsClientCa: options.tlsClientCa,
       insecure: options.insecure,
-      device: { kind: options.device, gpu: options.gpu, threads: options.threads, kernels: options.kernels },
+      device: {
+        ...{ kind: options.device, gpu: options.gpu, gpus: options.gpus },
+        ...{ threads: options.threads, kernels: options.kernels },
+      },
+      shares: options.tensorSplit,
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,
       faultRecord: options.faultRecord,
@@ -112,7 +121,7 @@ command('demo', [...deviceOptions, kvCacheTypeOption])
     await demo(options);
   });
 
-command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...testOptions])
+command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...splitOptions, ...testOptions])
   .description('generate text and end')
   .option('--model <file>', 'GGUF file to serve for this one generation; hf.co/… is pulled first')
   .option('--address <address>', 'use the gateway at this address')
@@ -210,8 +219,7 @@ program
     process.stdout.write(`${options.output}: ${bytes} bytes\n`);
   });
 
-program
-  .command('inspect')
+command('inspect', splitOptions)
   .description('describe a GGUF file, or with --fit what of it fits on a GPU')
   .argument('<file>', 'of a split model, its first part')
   .option(
@@ -243,6 +251,9 @@ program
       ['sequences', 'sequences'],
       ['memory', 'memory'],
       ['stateSnapshots', 'state-snapshots'],
+      ['split', 'split'],
+      ['gpus', 'gpus'],
+      ['tensorSplit', 'tensor-split'],
     ] as const) {
       if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} is a question of --fit`);
     }

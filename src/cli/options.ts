@@ -1,5 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import type { KvCacheType } from '../executor/kernels/index.js';
+import { RocmForgeError } from '../shared/errors.js';
+import { SPLIT_KINDS, type SplitKind } from '../shared/split.js';
 
 /** A whole number from `least` on, up to `most`. */
 export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY): (text: string) => number {
@@ -33,6 +35,18 @@ export function integer(text: string): number {
 export function milliseconds(text: string): number {
   const value = wholeNumber(1)(text);
   if (value >= 2 ** 31) throw new InvalidArgumentError('more than the 2147483647 ms that a timer can wait');
+  return value;
+}
+
+/** Values of a kind, with commas between. */
+export function listOf<T>(parse: (text: string) => T): (text: string) => readonly T[] {
+  return (text) => text.split(',').map((part) => parse(part.trim()));
+}
+
+/** A number above 0. */
+function share(text: string): number {
+  const value = decimal(text);
+  if (value <= 0) throw new InvalidArgumentError('not a number above 0');
   return value;
 }
 
@@ -117,6 +131,19 @@ export const deviceOptions = [
     .default('fused'),
 ];
 
+/** Of commands that start an executor which may have a model split over several devices. */
+export const splitOptions = [
+  new Option(
+    '--gpus <numbers>',
+    'several of the platform’s GPUs, such as 0,1: a replica on each, or with --split a model over all of them',
+  ).argParser(listOf(wholeNumber(0))),
+  new Option('--split <kind>', 'layer: each of the GPUs computes some of the model’s layers').choices(SPLIT_KINDS),
+  new Option(
+    '--tensor-split <shares>',
+    'the parts of a model that is split that each GPU gets, such as 3,1 (default: by their free memory)',
+  ).argParser(listOf(share)),
+];
+
 /** Who may call a gateway, how much, and over what. */
 export const trustOptions = [
   new Option('--token-file <file>', 'bearer tokens, lines of NAME sha256:HEX as rocmforge token NAME writes them'),
@@ -145,8 +172,36 @@ export const testOptions = [
   ).hideHelp(),
 ];
 
-/** What {@link modelOptions} and {@link deviceOptions} give. */
-export interface ModelOptionValues {
+/** What {@link splitOptions} give. */
+export interface SplitOptionValues {
+  readonly gpus?: readonly number[];
+  readonly split?: SplitKind;
+  readonly tensorSplit?: readonly number[];
+}
+
+/**
+ * @param otherwise what several GPUs are where nothing is split over them
+ * @throws RocmForgeError `INVALID_OPTION` for options that need others
+ */
+export function checkSplit(
+  { gpus = [], split, tensorSplit }: SplitOptionValues,
+  otherwise: 'replicas' | 'nothing' = 'nothing',
+): void {
+  const refuse = (option: string, message: string): never => {
+    throw new RocmForgeError('INVALID_OPTION', message, { option });
+  };
+  if (split === undefined && tensorSplit !== undefined) refuse('tensor-split', '--tensor-split is of --split layer');
+  if (split === undefined && gpus.length > 1 && otherwise === 'nothing')
+    refuse('gpus', `a model is on several GPUs where it is split: --split layer`);
+  if (split !== undefined && gpus.length < 2)
+    refuse('split', '--split layer needs several devices, such as --gpus 0,1');
+  if (tensorSplit !== undefined && tensorSplit.length !== gpus.length) {
+    refuse('tensor-split', `--tensor-split has ${tensorSplit.length} shares for ${gpus.length} GPUs`);
+  }
+}
+
+/** What {@link modelOptions}, {@link deviceOptions} and {@link splitOptions} give. */
+export interface ModelOptionValues extends SplitOptionValues {
   readonly maxContext?: number;
   readonly maxSequences?: number;
   readonly maxStepTokens?: number;

@@ -54,11 +54,6 @@ export function addServeCommand(serve: Command): void {
         .default(1),
     )
     .addOption(
-      new Option('--gpus <numbers>', 'a replica on each of these GPUs, such as 0,1,2,3').argParser((list: string) =>
-        list.split(',').map(wholeNumber(0)),
-      ),
-    )
-    .addOption(
       new Option(
         '--standby <count>',
         'executors that have the model loaded and compute nothing until another is lost; of several --executor, the last',

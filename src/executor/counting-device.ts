@@ -1,4 +1,4 @@
-import type { NativeDevice, NativeLaunch, NativeStep } from './device/addon.js';
+import type { NativeDevice, NativeLaunch, NativeLink, NativeLinkOptions, NativeStep } from './device/addon.js';
 import { argumentBytes } from './device/contract.js';
 import { allContracts } from './kernels/index.js';
 
@@ -98,18 +98,37 @@ export class CountingDevice implements NativeDevice {
   async run(_step: NativeStep): Promise<number> {
     return 0;
   }
+
+  canReach(_other: NativeDevice): boolean {
+    return true;
+  }
+
+  linkTo(_other: NativeDevice, _options: NativeLinkOptions): NativeLink {
+    return { close: () => undefined };
+  }
 }
+
+/** Of devices without weights, those that they are. */
+const actual = new WeakMap<NativeDevice, NativeDevice>();
+const actualOf = (native: NativeDevice): NativeDevice => actual.get(native) ?? native;
 
 /** The same device with weights that take their room, are never brought and read as ones. */
 export function withoutWeights(native: NativeDevice): NativeDevice {
-  const unread: Partial<NativeDevice> = { upload: () => undefined, read: (_address, bytes) => ones(bytes) };
-  return new Proxy(native, {
+  const unread: Partial<NativeDevice> = {
+    upload: () => undefined,
+    read: (_address, bytes) => ones(bytes),
+    canReach: (other) => native.canReach(actualOf(other)),
+    linkTo: (other, options) => native.linkTo(actualOf(other), options),
+  };
+  const proxy = new Proxy(native, {
     get: (target, name: keyof NativeDevice) => {
       const value = unread[name] ?? target[name];
       // The native device's methods take no other for `this`.
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
+  actual.set(proxy, native);
+  return proxy;
 }
 
 /** As f32. */

@@ -23,21 +23,31 @@ export interface FitQuestion {
   readonly sequences: number;
   /** Of recurrent states; absent: as many as the loader chooses. */
   readonly stateSnapshots?: number | undefined;
+  /** Of several GPUs, the parts of the model that each gets; absent: by their memory. */
+  readonly shares?: LoadOptions['shares'];
 }
 
-/** A GPU to be filled: one that is there, or one that has so much memory. */
+/** A GPU to be filled, one that is there, or one that has so much memory; or several that a model is split over. */
 export interface FitDevice {
   readonly description: string;
   readonly freeBytes: number;
   /** Whether it is there, or memory is only counted. */
   readonly isPresent: boolean;
-  /** For each load: it is given back empty. */
-  device(): Device;
-  /** The same with other memory, that counts only. */
-  counting(bytes: number): FitDevice;
+  /** For each load: they are given back empty. */
+  devices(): readonly Device[];
+  /** The same with so much less memory, that counts only. */
+  counting(takenBytes: number): FitDevice;
 }
 
-/** What a load is granted. All sizes are bytes on the GPU. */
+/** What one of several GPUs has of a model that is split over them. All sizes are bytes. */
+export interface StageGrant {
+  readonly device: string;
+  readonly weightBytes: number;
+  readonly kvBytes: number;
+  readonly workspaceBytes: number;
+}
+
+/** What a load is granted. All sizes are bytes on the GPU, or on all GPUs that the model is split over. */
 export interface Grant {
   readonly context: number;
   readonly sequences: number;
@@ -58,6 +68,8 @@ export interface Grant {
   readonly workspaceBytes: number;
   /** What the driver took for itself: code, graphs, ends of pages. `null` where memory is only counted, and it is not. */
   readonly driverBytes: number | null;
+  /** Of a model that is split, what each GPU has. */
+  readonly stages?: readonly StageGrant[];
 }
 
 /** The most of something with which the model loads: one more and it does not. 0: not even one. */
@@ -97,20 +109,32 @@ export function countingGpu(description: string, target: string, freeBytes: numb
     description,
     freeBytes,
     isPresent: false,
-    device: () => new Device(new CountingDevice(freeBytes), 'hip', target),
-    counting: (bytes) => countingGpu(description, target, bytes),
+    devices: () => [new Device(new CountingDevice(freeBytes), 'hip', target)],
+    counting: (taken) => countingGpu(description, target, freeBytes - taken),
+  };
+}
+
+/** Several that a model is split over. */
+export function gpuGroup(gpus: readonly FitDevice[]): FitDevice {
+  return {
+    description: gpus.map(({ description }) => description).join(' + '),
+    freeBytes: gpus.reduce((sum, { freeBytes }) => sum + freeBytes, 0),
+    isPresent: gpus.every(({ isPresent }) => isPresent),
+    devices: () => gpus.flatMap((gpu) => gpu.devices()),
+    counting: (taken) => gpuGroup(gpus.map((gpu) => gpu.counting(taken / gpus.length))),
   };
 }
 
 /** A GPU that is there: what fits is tried on it, without weights, so that its driver's own needs are counted too. */
 export function presentGpu(device: Device): FitDevice {
   const { kind, target, description } = device;
+  const { freeBytes } = device.native.memory();
   return {
     description,
-    freeBytes: device.native.memory().freeBytes,
+    freeBytes,
     isPresent: true,
-    device: () => new Device(withoutWeights(device.native), kind, target),
-    counting: (bytes) => countingGpu(description, target, bytes),
+    devices: () => [new Device(withoutWeights(device.native), kind, target)],
+    counting: (taken) => countingGpu(description, target, freeBytes - taken),
   };
 }
 
@@ -137,7 +161,7 @@ export async function fitModel(gpu: FitDevice, question: FitQuestion): Promise<F
   const { granted } = asked;
   const sequences = question.sequences || (granted?.sequences ?? 1);
   // Counting is quick and right but for what the driver takes: where to begin on a GPU that is there.
-  const counted = await answers(gpu.counting(gpu.freeBytes - (granted?.driverBytes ?? 0)), question, sequences);
+  const counted = await answers(gpu.counting(granted?.driverBytes ?? 0), question, sequences);
   const { contexts, counts } = gpu.isPresent ? await answers(gpu, question, sequences, counted) : counted;
   const { contextLength } = readServableModel(question.model);
   const tokens = (blocks: number): number => Math.min(blocks * KV_BLOCK_TOKENS, contextLength);
@@ -216,30 +240,39 @@ type Attempt =
 
 /** Loads the model without its weights, and lets it go. */
 async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
-  const { model, kvCacheType, stateSnapshots } = question;
+  const { model, kvCacheType, stateSnapshots, shares } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
-  const options = { path: model.name, kvCacheType, stateSnapshots, fingerprint: '', ...limits };
-  const device = gpu.device();
+  const options = { path: model.name, kvCacheType, stateSnapshots, shares, fingerprint: '', ...limits };
+  const devices = gpu.devices();
   try {
-    const loaded = await loadOpened(device, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
-    const { forward, graph, stateBytes } = loaded;
-    const { limits, cache } = forward;
-    const kvBytes = cache.bytes;
-    const weightBytes = bytesOnGpu(device, model, graph);
+    const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);
+    const { kvBytes, stateBytes, pipeline } = loaded;
+    const { limits } = loaded.forward;
+    const stages = pipeline.stages.map(({ device, graph, forward: { cache } }): StageGrant => {
+      const weightBytes = bytesOnGpu(device, model, graph);
+      const workspaceBytes = device.usedBytes - weightBytes - cache.bytes;
+      return { device: device.description, weightBytes, kvBytes: cache.bytes, workspaceBytes };
+    });
+    const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+    const caches = pipeline.stages.map(({ forward: { cache } }) => cache);
+    const used = sum(devices.map(({ usedBytes }) => usedBytes));
+    const weightBytes = sum(stages.map((stage) => stage.weightBytes));
+    const freeBytes = sum(devices.map(({ native }) => native.memory().freeBytes));
     const granted: Grant = {
       context,
       sequences: limits.maxSequences,
       kvTokens: (limits.kvBlocks - 1) * KV_BLOCK_TOKENS,
       holdsWindows: holdsWindows(limits),
       kvBytes,
-      kvBytesPerToken: cache.blockBytes / KV_BLOCK_TOKENS,
-      windowBytes: windowBlocksOf(limits) * cache.windowedBlockBytes,
+      kvBytesPerToken: sum(caches.map(({ blockBytes }) => blockBytes)) / KV_BLOCK_TOKENS,
+      windowBytes: windowBlocksOf(limits) * sum(caches.map(({ windowedBlockBytes }) => windowedBlockBytes)),
       stateBytes,
       stateBytesPerSequence: (2 * stateBytes) / stateCopies(limits),
       stateSnapshots: limits.stateSnapshots ?? 0,
       weightBytes,
-      workspaceBytes: device.usedBytes - weightBytes - kvBytes - stateBytes,
-      driverBytes: gpu.isPresent ? gpu.freeBytes - device.native.memory().freeBytes - device.usedBytes : null,
+      workspaceBytes: used - weightBytes - kvBytes - stateBytes,
+      driverBytes: gpu.isPresent ? gpu.freeBytes - freeBytes - used : null,
+      ...(stages.length > 1 && { stages }),
     };
     loaded.release();
     return { granted, refusal: null };

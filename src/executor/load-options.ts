@@ -29,6 +29,10 @@ export interface LoadOptions {
   readonly fingerprint: string;
   /** Default: fused. */
   readonly attention?: Limits['attention'] | undefined;
+  /** Of several devices, the parts of the model that each gets; default: by their free memory. */
+  readonly shares?: readonly number[] | undefined;
+  /** For tests and measurements: what crosses between devices goes through the host's memory, even where they reach each other. */
+  readonly throughHost?: boolean | undefined;
   /** For tests: fusions that are not used. */
   readonly without?: readonly Fusion[];
 }

@@ -5,15 +5,18 @@ import { bind, SERVER_OPTIONS } from '../shared/grpc/server.js';
 import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
+import { describeDevices } from './device/device-group.js';
 import { type DoorOptions, openDoor } from './door.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
 import type { LoadOptions } from './load-options.js';
-import { type DeviceOptions, openDevice } from './open-device.js';
+import { type DevicesOptions, openDevices } from './open-device.js';
 import { ExecutorService } from './service.js';
 
 /** How an executor process is started. */
 export interface ExecutorOptions extends DoorOptions {
-  readonly device: DeviceOptions;
+  readonly device: DevicesOptions;
+  /** Of several devices, the parts of a model that each gets; default: by their free memory. */
+  readonly shares?: readonly number[] | undefined;
   /** How models attend; default: fused. */
   readonly attention?: LoadOptions['attention'] | undefined;
   /** End with the process that started this one: a gateway's executor must not outlive it. */
@@ -48,8 +51,8 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
     process.stdin.on('error', () => stop());
     process.stdin.resume();
   }
-  const device = openDevice(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
-  const service = new ExecutorService(device, log, options, {
+  const devices = openDevices(options.device, (platform, reason) => log.info({ platform }, `not used: ${reason}`));
+  const service = new ExecutorService(devices, log, options, {
     stepDelayMs: options.stepDelayMs,
     fault: options.fault && new FaultInjector(options.fault),
   });
@@ -58,7 +61,7 @@ export async function runExecutor(options: ExecutorOptions): Promise<void> {
   service.health.addTo(server);
   await bind(server, options.listen, { tls });
   if (options.listen.startsWith('unix:')) chmodSync(options.listen.slice('unix:'.length), 0o600);
-  log.info({ listen: options.listen, device: device.description }, 'executor listening');
+  log.info({ listen: options.listen, device: describeDevices(devices) }, 'executor listening');
   stop = (): void => {
     log.info('executor stopping');
     server.forceShutdown();

@@ -7,7 +7,7 @@ import { maskIdsFor } from './mask-table.js';
 
 /** What a gateway is told of the model that it may use. Of no epoch: who knows that may send steps. */
 export function describeModel(model: LoadedModel, device: Device): LoadedModelMessage {
-  const { limits, cache, model: parameters } = model.forward;
+  const { limits, model: parameters } = model.forward;
   return LoadedModelMessage.fromPartial({
     architecture: model.architecture,
     vocabularySize: parameters.vocabularySize,
@@ -23,7 +23,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     window: limits.windowed?.window ?? 0,
     windowBlocks: limits.windowed?.blocks ?? 0,
     weightBytes: BigInt(model.weightBytes),
-    kvBytes: BigInt(cache.bytes),
+    kvBytes: BigInt(model.kvBytes),
     parameters: BigInt(model.parameters),
     fingerprint: model.fingerprint,
     arithmetic: arithmeticOf(device, model),

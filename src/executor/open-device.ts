@@ -28,6 +28,14 @@ export interface DeviceOptions {
   readonly kernels?: string | undefined;
   /** Host kernels built for this instruction set level; default: the best that there is. */
   readonly level?: HostLevel | undefined;
+  /** Of the devices that a process opens, which it is; absent where there is one. */
+  readonly number?: number | undefined;
+}
+
+/** Which devices to open. */
+export interface DevicesOptions extends DeviceOptions {
+  /** Several of one platform; of the host, whose processors they share, any numbers. Default: the one that `gpu` names. */
+  readonly gpus?: readonly number[] | undefined;
 }
 
 /** Threads a block of every GPU kernel: `BLOCK` of `kernels/forge/`. */
@@ -63,6 +71,38 @@ export function openDevice(
     }
   }
   return openHost(options);
+}
+
+/**
+ * Opens the devices that a model is split over, or the one that it is on.
+ *
+ * @param onRefused as in {@link openDevice}
+ * @throws RocmForgeError as {@link openDevice}; `INVALID_OPTION` for a device that is named twice, or devices of two kinds
+ */
+export function openDevices(
+  options: DevicesOptions,
+  onRefused?: (platform: GpuPlatform, reason: string) => void,
+): readonly Device[] {
+  const { gpus = [], ...each } = options;
+  if (gpus.length < 2) return [openDevice({ ...each, gpu: gpus[0] ?? each.gpu }, onRefused)];
+  if (new Set(gpus).size < gpus.length) {
+    throw new RocmForgeError('INVALID_OPTION', `of GPUs ${gpus.join(', ')} one is named twice`, { option: 'gpus' });
+  }
+  const threads = Math.max(1, Math.floor((each.threads ?? usableProcessors()) / gpus.length));
+  const devices: Device[] = [];
+  for (const [number, gpu] of gpus.entries()) {
+    // Which platform it is the first one tells.
+    const kind = devices[0]?.kind ?? each.kind;
+    devices.push(openDevice({ ...each, kind, gpu, threads, number }, onRefused));
+  }
+  const other = devices.find(({ target }) => target !== devices[0]?.target);
+  if (other !== undefined) {
+    const kinds = `${devices[0]?.description} and ${other.description}`;
+    throw new RocmForgeError('INVALID_OPTION', `one model is split over devices of one kind, not over ${kinds}`, {
+      option: 'gpus',
+    });
+  }
+  return devices;
 }
 
 function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
@@ -111,7 +151,7 @@ function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
   }
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {
-    const native = new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels });
+    const native = new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels, ...numbered(options) });
     return new Device(native, platform, target, properties, digestOf(files));
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
@@ -170,11 +210,13 @@ function openHost(options: DeviceOptions): Device {
   const code = digestOf(files.filter(({ file }) => file === `${name}.so`));
   const threads = options.threads ?? usableProcessors();
   try {
-    return new Device(new addon.Device({ library, threads }), 'host', name, undefined, code);
+    return new Device(new addon.Device({ library, threads, ...numbered(options) }), 'host', name, undefined, code);
   } catch (error) {
     throw new RocmForgeError('KERNELS_INVALID', (error as Error).message, {}, { cause: error });
   }
 }
+
+const numbered = ({ number }: DeviceOptions) => (number === undefined ? {} : { number });
 
 const kernelsRoot = (options: DeviceOptions) => options.kernels ?? path.join(packageRoot, 'build', 'kernels');
 

@@ -20,6 +20,7 @@ import type { Logger } from '../shared/log.js';
 import { packageVersion } from '../shared/package.js';
 import { loadAddon } from './device/addon.js';
 import type { Device } from './device/device.js';
+import { describeDevices, statsOf } from './device/device-group.js';
 import type { FaultInjector } from './fault-injection.js';
 import { Lease } from './lease.js';
 import type { LoadOptions } from './load-options.js';
@@ -42,7 +43,7 @@ export const EXECUTOR_SERVICE = 'rocmforge.executor.v1.ExecutorService';
 
 type ExecuteStream = ServerDuplexStream<ExecuteRequest, ExecuteResponse>;
 
-/** The executor's gRPC face: one device, at most one model, one stream of steps. */
+/** The executor's gRPC face: one device, or several of one kind; at most one model, one stream of steps. */
 export class ExecutorService {
   readonly health = new Health([EXECUTOR_SERVICE]);
   private model: LoadedModel | undefined;
@@ -57,12 +58,13 @@ export class ExecutorService {
   private readonly lease: Lease;
 
   constructor(
-    private readonly device: Device,
+    private readonly devices: readonly Device[],
     private readonly log: Logger,
     private readonly options: {
       readonly stepTimeoutMs: number;
       readonly leaseMs: number;
       readonly attention?: LoadOptions['attention'];
+      readonly shares?: LoadOptions['shares'];
       readonly modelDescriptors?: readonly number[] | undefined;
     },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
@@ -73,6 +75,15 @@ export class ExecutorService {
       this.clock.tick();
       setImmediate(() => this.checkProgress());
     }, WATCH_INTERVAL_MS).unref();
+  }
+
+  /** What all are like. */
+  private get first(): Device {
+    return this.devices[0] as Device;
+  }
+
+  private sumOf(of: (device: Device) => number): number {
+    return this.devices.reduce((sum, device) => sum + of(device), 0);
   }
 
   /** What the process is to end with: told to stop in its last words, it still ends for its own reason. */
@@ -96,10 +107,10 @@ export class ExecutorService {
       GetInfoResponse.fromPartial({
         version: packageVersion,
         pid: process.pid,
-        device: this.device.description,
-        platform: this.device.kind,
-        target: this.device.target,
-        model: this.model && describeModel(this.model, this.device),
+        device: describeDevices(this.devices),
+        platform: this.first.kind,
+        target: this.first.target,
+        model: this.model && describeModel(this.model, this.first),
       }),
     );
   }
@@ -115,9 +126,9 @@ export class ExecutorService {
     try {
       const request = wellFormed(call.request);
       checkRelease(request.version);
-      const { attention, modelDescriptors } = this.options;
+      const { attention, shares, modelDescriptors } = this.options;
       const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
-      const load = { ...loadOptions(request), attention, openPaths };
+      const load = { ...loadOptions(request), attention, shares, openPaths };
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
       this.health.setServing(false);
@@ -131,13 +142,13 @@ export class ExecutorService {
           });
         }));
       this.model = model;
-      this.runner = new StepRunner(this.device, model, request.epoch, this.clock);
+      this.runner = new StepRunner(this.first, model, request.epoch, this.clock);
       this.lease.heard();
       this.stamp('serving');
       this.health.setServing(true);
       this.log.info({ architecture: model.architecture }, 'model ready');
       // Who knows the epoch may send steps of it: it is told to nobody else.
-      const loaded = { ...describeModel(model, this.device), epoch: request.epoch };
+      const loaded = { ...describeModel(model, this.first), epoch: request.epoch };
       call.write(LoadModelResponse.fromPartial({ event: { $case: 'loaded', value: loaded } }));
       call.end();
     } catch (error) {
@@ -161,19 +172,19 @@ export class ExecutorService {
     if (JSON.stringify(model.options) !== JSON.stringify(options)) {
       throw new RocmForgeError('INVALID_OPTION', 'another model or other limits are loaded; start a new executor');
     }
-    if (this.device.isHost) model.weights.checkFiles();
+    if (this.first.isHost) model.weights.checkFiles();
   }
 
   private async load(options: LoadOptions, onProgress: (done: number, total: number) => void): Promise<LoadedModel> {
-    const model = await loadModel(this.device, options, onProgress);
-    if (!this.device.isHost) {
+    const model = await loadModel(this.devices, options, onProgress);
+    if (!this.first.isHost) {
       const graphs = model.buckets.all().length;
       this.log.info({ graphs, ms: Math.round(model.captureMs) }, 'graphs captured');
     }
     try {
       this.stamp('self-test');
       const began = performance.now();
-      await selfTest(this.device);
+      for (const device of this.devices) await selfTest(device);
       this.log.info({ ms: Math.round(performance.now() - began) }, 'self-test passed');
       return model;
     } catch (error) {
@@ -289,10 +300,10 @@ export class ExecutorService {
     callback(
       null,
       GetDeviceStatsResponse.fromPartial({
-        device: this.device.description,
-        usedBytes: BigInt(this.device.usedBytes),
-        totalBytes: BigInt(this.device.totalBytes),
-        ...this.device.stats(),
+        device: describeDevices(this.devices),
+        usedBytes: BigInt(this.sumOf(({ usedBytes }) => usedBytes)),
+        totalBytes: BigInt(this.sumOf(({ totalBytes }) => totalBytes)),
+        ...statsOf(this.devices),
         steps: BigInt(stats?.steps ?? 0),
         ...(age !== undefined && { lastStepAgeMs: BigInt(Math.round(age)) }),
       }),

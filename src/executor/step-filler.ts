@@ -3,6 +3,7 @@ import { protocolError } from './cache/protocol-error.js';
 import { SlotTable, words } from './cache/slots.js';
 import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts, tileRows } from './kernels/index.js';
 import type { ForwardPass } from './layers/forward-pass.js';
+import type { AttentionSplits } from './layers/paged-attention.js';
 import type { MaskTable } from './mask-table.js';
 import {
   COUNT_DRAWS,
@@ -66,10 +67,14 @@ export class StepFiller {
   /** Rows of one slot that attention takes together. */
   private readonly tileRows: number;
 
-  /** @param writeAhead has the device make these writes to slots before the step: its tables are full of them */
+  /**
+   * @param splits how attention splits contexts; undefined where it does not
+   * @param writeAhead has the device make these writes to slots before the step: its tables are full of them
+   */
   constructor(
     private readonly forward: ForwardPass,
     private readonly masks: MaskTable,
+    private readonly splits: AttentionSplits | undefined,
     private readonly writeAhead: (input: Int32Array, writes: number) => void,
   ) {
     const { limits, model, cache } = forward;
@@ -119,7 +124,7 @@ export class StepFiller {
           this.promptRows.push({ slot: slice.slot, row: first + index, target, top });
         });
       }
-      const isVoid = this.slots.isVoid(slice, write);
+      const isVoid = this.slots.isVoid(slice);
       if (limits.isRecurrent) {
         const { source, target } = this.slots.states.of(slice, isVoid);
         words.set([row, slice.count, source, target], offsets.slices + SLICE_WORDS * slices);
@@ -156,7 +161,7 @@ export class StepFiller {
         words[offsets.sampleRow + samples++] = from;
       }
     }
-    const isSplit = splitsContexts(row, tiles, this.forward.splits?.rows ?? 0);
+    const isSplit = splitsContexts(row, tiles, this.splits?.rows ?? 0);
     if (!isSplit && tiles < row) {
       longestFirst(words.subarray(offsets.tiles, offsets.tiles + 2 * tiles), words, offsets.rowPosition);
     }

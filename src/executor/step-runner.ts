@@ -1,3 +1,4 @@
+// One file because all of it is in which order the steps of an epoch, their parts and their masks are queued.
 import { AttendedClock } from '../shared/attended-clock.js';
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
@@ -6,37 +7,29 @@ import { StepWatch } from '../shared/step-watch.js';
 import { protocolError } from './cache/protocol-error.js';
 import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
-import { countsOf } from './graph-buckets.js';
-import { OUTPUT_WORDS, SLICE_WORDS } from './kernels/index.js';
+import { OUTPUT_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
 import { MaskTable, maskIdsFor, writeMasks } from './mask-table.js';
-import { nullStates } from './model/slot-layout.js';
+import { type MicroBatch, microBatches } from './micro-batches.js';
 import {
+  COUNT_DRAWS,
   COUNT_MASKED,
-  COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
-  COUNT_SPLITS,
   COUNT_TOKENS,
   COUNT_WRITES,
   STEP_COUNTS,
 } from './model/step-counts.js';
 import { OUTPUT_HEADER } from './model/step-tables.js';
+import { headerOf, type Pass } from './pipeline.js';
+import { filledUp, isRecurring } from './recurring-steps.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
-import { readOutput, type StepOutput } from './step-output.js';
-
-/** Host memory of one step under way. */
-interface Staging extends StepOutput {
-  /** The step tables as {@link StepTables} lays them out. */
-  readonly input: Int32Array;
-  /** What the step's copy brings back: a header, and `output` behind it. */
-  readonly answer: Int32Array;
-  /** The masks as {@link StepMasks} lays them out. */
-  readonly masks: Int32Array;
-}
+import { readOutput } from './step-output.js';
+import { gatherAnswer, newly, type Part, passUs, type Staging } from './step-staging.js';
 
 /** What is known of a step when it has ended. */
 interface StepEnd {
   readonly deviceUs: number;
+  readonly saturated: number;
   /** Slots that nothing was sampled for. */
   readonly late: ReadonlySet<number>;
 }
@@ -65,6 +58,8 @@ export class StepRunner {
   private stepsDone = 0;
   private lastStepId: bigint | undefined;
   private lastStepAt: number | undefined;
+  /** Rows of logits that the device holds of the step submitted last: those of its last part. */
+  heldLogits = 0;
 
   constructor(
     private readonly device: Device,
@@ -75,17 +70,27 @@ export class StepRunner {
     this.watch = new StepWatch(new Pace(), clock);
     const { limits, tables, masks } = model.forward;
     this.masks = new MaskTable(maskIdsFor(limits.maxSequences), masks.words);
-    this.filler = new StepFiller(model.forward, this.masks, (input, writes) => this.writeAhead(input, writes));
+    const writeAhead = (input: Int32Array, writes: number) => this.writeAhead(input, writes);
+    this.filler = new StepFiller(model.forward, this.masks, model.splits, writeAhead);
+    const headers = model.pipeline.stages.length * OUTPUT_HEADER;
+    const part = (): Part => ({
+      input: new Int32Array(tables.words),
+      answer: new Int32Array(headers + limits.maxSequences * OUTPUT_WORDS),
+    });
+    // States of a slot go from one slice to the next, which a cut would have to follow.
+    const parts = limits.isRecurrent ? 1 : model.pipeline.stages.length;
     this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
-      const answer = new Int32Array(OUTPUT_HEADER + limits.maxSequences * OUTPUT_WORDS);
+      const { input, answer } = part();
       const output = answer.subarray(OUTPUT_HEADER);
       const outputFloats = new Float32Array(answer.buffer, OUTPUT_HEADER * 4);
+      const masked = new Int32Array(masks.device.elements);
       return {
-        input: new Int32Array(tables.words),
+        input,
         answer,
         output,
         outputFloats,
-        masks: new Int32Array(masks.device.elements),
+        masks: masked,
+        parts: parts > 1 ? Array.from({ length: parts }, part) : [],
       };
     });
   }
@@ -154,7 +159,7 @@ export class StepRunner {
       const running = isMasked ? this.runMasked(step, staging, filled) : this.runWhole(step, staging, filled);
       const ahead = this.ahead.splice(0);
       // Both use this step's memory until they have ended; the device runs them in order.
-      const { deviceUs, late } = await running.finally(() => this.watch.end());
+      const { deviceUs, late, saturated } = await running.finally(() => this.watch.end());
       await Promise.all(ahead);
       this.checkWeights();
       this.stepsDone += 1;
@@ -175,28 +180,69 @@ export class StepRunner {
         outputs,
         promptOutputs,
         deviceUs: Math.round(deviceUs),
-        saturatedActivations: samples > 0 ? this.newlySaturated(staging.answer[0] as number) : 0,
+        saturatedActivations: samples > 0 ? saturated : 0,
       });
     } finally {
       this.idle.push(staging);
     }
   }
 
-  /** Runs the step that was filled in, all at once. */
+  /** Runs the step that was filled in: all at once, or where a model is split in as many parts as keep its devices busy. */
   private async runWhole(step: ExecuteRequest, staging: Staging, { words }: FilledStep): Promise<StepEnd> {
-    const { plan, forward } = this.model;
-    const answer = this.answerOf(staging);
-    const recurring = this.isRecurring(step) && this.fillUp(staging.input);
-    const deviceUs = await this.device.native.run({
-      plan,
-      step: stepNumber(step),
-      counts: this.filler.counts,
-      recurring,
-      input: new Uint8Array(staging.input.buffer, 0, words * 4),
-      deviceInput: forward.tables.device.address,
-      ...answer,
+    const { pipeline, forward } = this.model;
+    const { counts } = this.filler;
+    const comesAgain = !this.device.isHost && isRecurring(step, counts);
+    const { offsets } = forward.tables;
+    const least = this.device.isHost ? LEAST_ROWS.host : LEAST_ROWS.gpu;
+    const room = staging.parts.map(({ input }) => input);
+    const whole = { input: staging.input, words, counts: counts.slice() };
+    const batches = microBatches(whole, offsets, staging.parts.length, least, room);
+    const isCut = batches.length > 1;
+    this.heldLogits = batches.at(-1)?.counts[COUNT_SAMPLES] as number;
+    const passes = batches.map((batch, i) => {
+      const { answer } = isCut ? (staging.parts[i] as Part) : staging;
+      const samples = batch.counts[COUNT_SAMPLES] as number;
+      const slots = this.slotsOf(batch);
+      const rows = comesAgain ? filledUp(this.model, batch) : batch.counts;
+      return pipeline.run({
+        step: stepNumber(step),
+        counts: rows,
+        recurring: comesAgain,
+        input: new Uint8Array(batch.input.buffer, 0, batch.words * 4),
+        answer,
+        answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
+        isSampled: true,
+        ...slots,
+        isFirst: i === 0,
+        isLast: i === batches.length - 1,
+      });
     });
-    return { deviceUs, late: NOBODY };
+    const ends = await Promise.allSettled(passes);
+    const stageUs = ends.map((end) => {
+      if (end.status === 'rejected') throw end.reason;
+      return end.value.stageUs;
+    });
+    let saturated = 0;
+    for (const [i, batch] of batches.entries()) {
+      const { answer } = isCut ? (staging.parts[i] as Part) : staging;
+      if ((batch.counts[COUNT_SAMPLES] as number) === 0) continue;
+      saturated += this.newlySaturated(answer);
+      if (isCut) gatherAnswer(staging, answer, batch, counts[COUNT_DRAWS] as number);
+    }
+    return { deviceUs: passUs(stageUs), saturated, late: NOBODY };
+  }
+
+  /** Slots whose latest token rows need from the device, and those that sample. */
+  private slotsOf({ input, counts }: Pick<MicroBatch, 'input' | 'counts'>): Pick<Pass, 'awaited' | 'sampling'> {
+    const { forward, pipeline } = this.model;
+    if (pipeline.stages.length === 1) return { awaited: [], sampling: [] };
+    const { offsets } = forward.tables;
+    const awaited = new Set<number>();
+    for (let row = 0; row < (counts[COUNT_TOKENS] as number); row++) {
+      if (input[offsets.rowToken + row] === -1) awaited.add(input[offsets.rowSlot + row] as number);
+    }
+    const rows = input.subarray(offsets.sampleRow, offsets.sampleRow + (counts[COUNT_DRAWS] as number));
+    return { awaited, sampling: Array.from(rows, (row) => input[offsets.rowSlot + row] as number) };
   }
 
   /**
@@ -204,33 +250,42 @@ export class StepRunner {
    * was queued before meanwhile; nothing on it ever waits.
    */
   private async runMasked(step: ExecuteRequest, staging: Staging, { words, masked }: FilledStep): Promise<StepEnd> {
-    const { planParts, forward } = this.model;
+    const { planParts, forward, pipeline } = this.model;
     const counts = this.filler.counts.slice();
+    const { awaited, sampling } = this.slotsOf({ input: staging.input, counts });
     const part = { step: stepNumber(step), counts, recurring: false };
     let resolve = (): void => undefined;
     const awaiting = new Promise<void>((resolved) => {
       resolve = resolved;
     });
     this.awaitingMasks = awaiting;
+    this.heldLogits = counts[COUNT_SAMPLES] as number;
     const queued = (): void => {
       // It may be the next step's by now.
       if (this.awaitingMasks === awaiting) this.awaitingMasks = undefined;
       resolve();
     };
     try {
-      const computing = this.device.native.run({
+      const computing = pipeline.run({
         ...part,
         plan: planParts.forward,
         input: new Uint8Array(staging.input.buffer, 0, words * 4),
-        deviceInput: forward.tables.device.address,
-        output: new Uint8Array(0),
-        deviceOutput: forward.tables.output.address,
+        answer: staging.answer,
+        answerWords: 0,
+        isSampled: false,
+        awaited,
+        sampling: [],
+        isFirst: true,
+        isLast: false,
       });
+      const computed = computing.then(({ stageUs }) => passUs([stageUs]));
+      // Its failure is told below.
+      computed.catch(() => undefined);
       const answer = this.answerOf(staging);
       const pending = masked.filter(({ mask }) => mask === PENDING).map(({ slot }) => slot);
       const isAlone = pending.length === step.slices.length;
       // When the forward pass fails, so does this.
-      const came = pending.length === 0 ? NO_MASKS : await this.masks.wait(step.stepId, pending, computing, isAlone);
+      const came = pending.length === 0 ? NO_MASKS : await this.masks.wait(step.stepId, pending, computed, isAlone);
       const late = new Set<number>();
       const rows = masked.map(({ slot, position, sample, mask }) => {
         const id = mask === PENDING ? came.get(slot) : mask;
@@ -241,17 +296,22 @@ export class StepRunner {
         return { sample, mask: undefined };
       });
       counts[COUNT_MASKED] = 1;
-      const sampling = this.device.native.run({
-        ...part,
-        plan: planParts.sampling,
-        input: writeMasks(forward.masks, staging.masks, rows),
-        deviceInput: forward.masks.device.address,
-        joins: true,
-        ...answer,
-      });
+      const sampled = pipeline.sample(
+        {
+          ...part,
+          plan: planParts.sampling,
+          input: writeMasks(forward.masks, staging.masks, rows),
+          deviceInput: forward.masks.device.address,
+          joins: true,
+          ...answer,
+        },
+        sampling,
+      );
       queued();
-      const [computeUs, samplingUs] = await Promise.all([computing, sampling]);
-      return { deviceUs: computeUs + samplingUs, late };
+      const [computeUs, samplingUs] = await Promise.all([computed, sampled]);
+      // Of the last stage alone: what the others count is told with the next step that brings their headers.
+      const saturated = newly(forward.tables, staging.answer[0] as number);
+      return { deviceUs: computeUs + samplingUs, saturated, late };
     } finally {
       queued();
     }
@@ -267,12 +327,13 @@ export class StepRunner {
     };
   }
 
-  /** @param count of all steps, modulo 2³² */
-  private newlySaturated(count: number): number {
-    const { tables } = this.model.forward;
-    const more = (count - tables.saturatedSoFar) >>> 0;
-    tables.saturatedSoFar = count;
-    return more;
+  /** Activations beyond a range, on all stages, since the last answer. */
+  private newlySaturated(answer: Int32Array): number {
+    const { stages } = this.model.pipeline;
+    return stages.reduce((sum, { forward }, stage) => {
+      const at = stage === stages.length - 1 ? 0 : headerOf({ answer }, stage);
+      return sum + newly(forward.tables, answer[at] as number);
+    }, 0);
   }
 
   /** On the host, weights are where the file is mapped: no token of others is handed out. */
@@ -287,56 +348,18 @@ export class StepRunner {
 
   /** Has the device write to slots, and do nothing else, before the step that is being filled in: its tables are full. */
   private writeAhead(input: Int32Array, writes: number): void {
-    const { plan, forward } = this.model;
-    const { offsets, device } = forward.tables;
+    const { pipeline, forward } = this.model;
+    const { offsets } = forward.tables;
     input.fill(0, 0, offsets.rowToken);
     input[offsets.writes] = writes;
     const counts = new Int32Array(STEP_COUNTS);
     counts[COUNT_WRITES] = writes;
-    const running = this.device.native.run({
-      plan,
-      counts,
-      recurring: false,
-      input: new Uint8Array(input.buffer),
-      deviceInput: device.address,
-      output: new Uint8Array(0),
-      deviceOutput: forward.tables.output.address,
-    });
+    const running = pipeline.write(input, counts);
     // Its failure is told with the step's; a frame that is refused further on has no step, and must not leave one unhandled.
     running.catch(() => undefined);
     this.ahead.push(running);
   }
-
-  /** Whether a step is of a kind that comes again and again on a GPU: one token of each of some sequences. */
-  private isRecurring(step: ExecuteRequest): boolean {
-    if (this.device.isHost || step.slices.length === 0 || this.filler.counts[COUNT_PROMPT_ROWS] !== 0) return false;
-    return step.slices.every((slice) => slice.sample && slice.count === outputsOf(slice));
-  }
-
-  /**
-   * Rounds the counts up to those of a captured graph, and fills the rows between with the null slot's position 0: they
-   * read and write the null block, and nobody reads their results.
-   */
-  private fillUp(words: Int32Array): true {
-    const { limits, tables } = this.model.forward;
-    const { offsets } = tables;
-    const rows = this.filler.counts[COUNT_TOKENS] as number;
-    const { source, target } = nullStates(limits);
-    const bucket = this.model.buckets.of(rows, this.filler.counts[COUNT_SPLITS] as number);
-    for (let row = rows; row < bucket.rows; row++) {
-      words[offsets.rowToken + row] = 0;
-      words[offsets.rowPosition + row] = 0;
-      words[offsets.rowSlot + row] = limits.maxSequences;
-      words[offsets.sampleRow + row] = row;
-      words[offsets.tiles + 2 * row] = row;
-      words[offsets.tiles + 2 * row + 1] = 1;
-      if (!limits.isRecurrent) continue;
-      words[offsets.rowSlice + row] = row;
-      words.set([row, 1, source, target], offsets.slices + SLICE_WORDS * row);
-    }
-    const writes = this.filler.counts[COUNT_WRITES] as number;
-    this.filler.counts.set(countsOf(bucket));
-    this.filler.counts[COUNT_WRITES] = writes;
-    return true;
-  }
 }
+
+/** Rows of which a part of a step has at least so many: of fewer a GPU reads its weights again for nothing. */
+const LEAST_ROWS = { host: 8, gpu: 128 } as const;

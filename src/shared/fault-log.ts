@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs
 import { mkdir, open, rename, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import type { FaultRecord } from './fault-record.js';
+import type { FaultRecord, RecordedLaunch } from './fault-record.js';
 
 /** An executor that ended without being asked to. */
 export interface Fault {
@@ -146,10 +146,14 @@ export function describeFault({ cause, exitCode, signal, record, lastLine }: Fau
     signal === null ? `exit code ${exitCode}` : signal,
     record === undefined ? 'before it kept a record' : record.phase,
     steps && (steps[0] === steps[1] ? `in step ${steps[0]}` : `in steps ${steps[0]} to ${steps[1]}`),
-    steps && record?.launch && `last launch ${record.launch.kernel} ${record.launch.grid.join('×')}`,
+    steps && record?.launch && describeLaunch(record.launch),
     record?.error?.message,
     cause,
     lastLine,
   ];
   return parts.filter((part) => part !== undefined && part !== '').join('; ');
+}
+
+function describeLaunch({ kernel, grid, device }: RecordedLaunch): string {
+  return `last launch ${kernel} ${grid.join('×')}${device === undefined ? '' : ` on device ${device}`}`;
 }

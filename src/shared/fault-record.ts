@@ -11,6 +11,8 @@ export interface RecordedLaunch {
   readonly step: number;
   /** `graph` for a whole captured graph, whose arguments are the step's counts. */
   readonly kernel: string;
+  /** Of a model that is split, the device that it was made on, from 0. */
+  readonly device?: number;
   readonly grid: readonly [number, number, number];
   /** One word an argument, in hexadecimal: addresses, or the bits of a scalar at the low end. */
   readonly arguments: readonly string[];
@@ -31,7 +33,7 @@ export interface FaultRecord {
 
 // struct Layout of native/fault_record.h.
 const MAGIC = 0x52464652;
-const VERSION = 1;
+const VERSION = 2;
 const ERROR_AT = 120;
 const ERROR_BYTES = 256;
 const LAUNCHES_AT = ERROR_AT + ERROR_BYTES;
@@ -78,11 +80,13 @@ function firstBytes(path: string, count: number): Buffer | undefined {
 
 function launchAt(bytes: Buffer, index: number): RecordedLaunch {
   const at = LAUNCHES_AT + index * LAUNCH_BYTES;
-  const count = Math.min(bytes.readUInt32LE(at + 20), MOST_ARGUMENTS);
+  const count = Math.min(bytes.readUInt16LE(at + 20), MOST_ARGUMENTS);
+  const device = bytes.readUInt16LE(at + 22);
   return {
     step: Number(bytes.readBigUInt64LE(at)),
     grid: [bytes.readInt32LE(at + 8), bytes.readInt32LE(at + 12), bytes.readInt32LE(at + 16)],
     kernel: text(bytes, at + 24, NAME_BYTES),
+    ...(device > 0 && { device: device - 1 }),
     arguments: Array.from({ length: count }, (_, i) => hex(bytes.readBigUInt64LE(at + 24 + NAME_BYTES + 8 * i))),
   };
 }

@@ -130,6 +130,54 @@ describe('inspect --fit', () => {
     expect(split).toEqual({ ...whole, path: split.path });
   });
 
+  it('counts each of the GPUs that a model is split over, and grants what a load on them is granted', async () => {
+    const file = writeRandomModel({ type: 'F16', headDim: 64, contextLength: 32_768, layers: 6 });
+    const args = ['--context', '4096', '--memory', '290MiB', '--sequences', '8', '--json'];
+    const { stdout } = await rocmforge('inspect', '--fit', file, ...args, '--split', 'layer', '--gpus', '0,1');
+    const { devices, context } = JSON.parse(stdout) as FitReport;
+    const [fit] = devices;
+    expect([fit!.device, fit!.freeBytes]).toEqual(['a GPU + a GPU', 2 * 290 * MIB]);
+    const { stages = [], ...granted } = fit!.granted!;
+    const sum = (of: (stage: (typeof stages)[number]) => number) => stages.reduce((total, one) => total + of(one), 0);
+    expect(stages).toHaveLength(2);
+    expect(sum(({ weightBytes }) => weightBytes)).toBe(granted.weightBytes);
+    expect(sum(({ kvBytes }) => kvBytes)).toBe(granted.kvBytes);
+    expect(granted.kvBytes).toBe((granted.kvTokens + 16) * granted.kvBytesPerToken);
+
+    const limits = { maxContext: context, maxSequences: 8, maxStepTokens: 0, kvMemoryBytes: 0, fingerprint: '' };
+    const load = async (...mebibytes: number[]) => {
+      const gpus = mebibytes.map((each) => fakeGpu(new FakeNativeDevice(each * MIB)));
+      const model = await loadModel(gpus, { path: file, kvCacheType: 'f16', ...limits }, () => undefined);
+      const layers = model.pipeline.stages.map(({ forward }) => forward.cache.bytes / forward.cache.blockBytes);
+      const used = gpus.map(({ usedBytes }) => usedBytes);
+      model.release();
+      expect(gpus.map(({ usedBytes }) => usedBytes)).toEqual(gpus.map(() => 0));
+      return { kvTokens: (model.forward.limits.kvBlocks - 1) * 16, layers, used };
+    };
+    const equal = await load(290, 290);
+    expect(equal.kvTokens).toBe(granted.kvTokens);
+    // One alone holds less, and of two the smaller counts: it gets fewer layers.
+    const [alone, unequal] = [await load(290), await load(290, 350)];
+    expect(alone.kvTokens).toBeLessThan(equal.kvTokens);
+    expect(unequal.used[0]).toBeLessThan(290 * MIB);
+    expect(new Set(unequal.layers).size).toBe(1);
+    const [whole] = (await fitReport(file, { memory: 290 * MIB, context, sequences: 8, kvCacheType: 'f16' })).devices;
+    expect(whole!.granted!.kvTokens).toBe(alone.kvTokens);
+    expect(whole!.longestContext.whole).toBeLessThan(fit!.longestContext.whole);
+  });
+
+  it.each([
+    [['--split', 'layer'], '--split layer needs several devices'],
+    [['--tensor-split', '1,2', '--gpus', '0,1'], '--tensor-split is of --split layer'],
+    [['--split', 'layer', '--gpus', '0,1', '--tensor-split', '1'], '--tensor-split has 1 shares for 2 GPUs'],
+    [['--gpus', '0,1'], 'a model is on several GPUs where it is split'],
+    [['--split', 'layer', '--gpus', '0,1', '--tensor-split', '1,0'], 'not a number above 0'],
+  ])('refuses %j', async (args, message) => {
+    const { code, stderr } = await rocmforge('inspect', '--fit', small, '--memory', '300M', ...args);
+    expect(code).not.toBe(0);
+    expect(stderr).toContain(message);
+  });
+
   it.each(RANDOM_FAMILY_NAMES)('grants %s what a load with its weights is granted', async (family) => {
     const file = writeRandomFamily(family);
     const { devices, context } = await fitReport(file, { memory: 290 * MIB, kvCacheType: 'f16' });

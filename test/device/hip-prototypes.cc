@@ -48,10 +48,13 @@ CHECK(memory_free, hipFree)
 CHECK(host_free, hipHostFree)
 CHECK(copy_host_to_device, hipMemcpyHtoDAsync)
 CHECK(copy_device_to_host, hipMemcpyDtoHAsync)
+CHECK(copy_on_device, hipMemcpyDtoDAsync)
+CHECK(can_access_peer, hipDeviceCanAccessPeer)
 CHECK(fill_bytes, hipMemsetD8Async)
 CHECK(stream_create, hipStreamCreateWithFlags)
 CHECK(stream_destroy, hipStreamDestroy)
 CHECK(stream_synchronize, hipStreamSynchronize)
+CHECK(stream_wait_event, hipStreamWaitEvent)
 CHECK(event_create, hipEventCreateWithFlags)
 CHECK(event_destroy, hipEventDestroy)
 CHECK(event_record, hipEventRecord)
@@ -75,10 +78,17 @@ static_assert(std::is_same_v<decltype(static_cast<hipError_t (*)(void**, size_t,
                              hipError_t (*)(void**, size_t, unsigned)>);
 static_assert(same<decltype(Driver::host_allocate), hipError_t (*)(void**, size_t, unsigned)>);
 
+// What only HIP's side of the table has.
+static_assert(std::is_same_v<decltype(&hipDeviceEnablePeerAccess), hipError_t (*)(int, unsigned)>);
+static_assert(std::is_same_v<decltype(&hipMemcpyPeerAsync),
+                             hipError_t (*)(void*, int, const void*, int, size_t, hipStream_t)>);
+
 // What the code compares results and attributes with.
 static_assert(hipErrorOutOfMemory == rocmforge::DRIVER_OUT_OF_MEMORY);
 static_assert(hipErrorECCNotCorrectable == 214 && hipErrorIllegalAddress == 700 && hipErrorLaunchTimeOut == 702);
 static_assert(hipErrorAssert == 710 && hipErrorLaunchFailure == 719 && hipErrorUnknown == 999);
+static_assert(hipErrorPeerAccessAlreadyEnabled == rocmforge::DRIVER_PEER_ACCESS_ENABLED);
+static_assert(hipEventDisableTiming == 2 && hipHostMallocPortable == 1);
 static_assert(hipErrorNoDevice == 100 && hipErrorInvalidDevice == 101);
 static_assert(hipDeviceAttributeMultiprocessorCount == 63);
 static_assert(hipStreamNonBlocking == 1 && hipStreamCaptureModeRelaxed == 2);

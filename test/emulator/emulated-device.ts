@@ -88,6 +88,14 @@ export class EmulatedDevice implements NativeDevice {
     return 0;
   }
 
+  canReach(): boolean {
+    return false;
+  }
+
+  linkTo(): never {
+    throw new Error('an emulated device is alone');
+  }
+
   async run(step: NativeStep): Promise<number> {
     const started = performance.now();
     if (step.input.length > 0) this.write(step.deviceInput, step.input);

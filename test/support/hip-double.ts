@@ -27,7 +27,12 @@ export interface DoubleOptions {
    * between {@link HipDouble.plant} and {@link HipDouble.mend}.
    */
   readonly fault?: string;
+  /** Of each device. */
   readonly memoryBytes?: number;
+  /** Default: 1. */
+  readonly devices?: number;
+  /** Whether devices reach each other; default: they do. */
+  readonly peers?: boolean;
   /** Launches compute nothing. */
   readonly idle?: boolean;
 }
@@ -50,6 +55,8 @@ export class HipDouble {
       ROCMFORGE_DOUBLE_ARCH: options.target ?? 'gfx1100',
       ...(options.fault !== undefined && { ROCMFORGE_DOUBLE_FAULT: options.fault, ROCMFORGE_DOUBLE_ONCE: this.once }),
       ...(options.idle === true && { ROCMFORGE_DOUBLE_IDLE: '1' }),
+      ...(options.devices !== undefined && { ROCMFORGE_DOUBLE_DEVICES: String(options.devices) }),
+      ...(options.peers === false && { ROCMFORGE_DOUBLE_PEERS: '0' }),
       ...(options.memoryBytes !== undefined && { ROCMFORGE_DOUBLE_MEMORY: String(options.memoryBytes) }),
     };
   }
@@ -69,7 +76,7 @@ export class HipDouble {
     rmSync(this.once, { force: true });
   }
 
-  /** What was done on the device since it was made, in order: "in BYTES", "out BYTES", "graph LAUNCHES", "instantiate LAUNCHES" or "KERNEL 0". */
+  /** What was done on the device since it was made, in order: "in BYTES", "out BYTES", "peer BYTES", "within BYTES", "graph LAUNCHES", "instantiate LAUNCHES" or "KERNEL 0". */
   calls(): readonly string[] {
     return existsSync(this.log) ? readFileSync(this.log, 'utf8').trim().split('\n') : [];
   }

@@ -37,14 +37,15 @@ export class StepDriver {
   /**
    * One step, with the logits read from the device: slow, and exact. Each sequence opened gets as many KV blocks as the context allows, in an order that is not rising.
    *
-   * @returns the logits of each slice that samples
+   * @returns the logits of each slice that samples; of a step that went through a split model in parts, those of its last part
    */
   async step(
     slices: readonly Slice[],
     opens: readonly (readonly [slot: number, tokenIds: Uint32Array])[] = [],
   ): Promise<Float32Array[]> {
     const { model, logits } = this.model.forward;
-    const sampled = (await this.sample(slices, opens)).length;
+    await this.sample(slices, opens);
+    const sampled = this.runner.heldLogits;
     const all = this.device.readF32(logits, sampled * model.vocabularySize);
     return Array.from({ length: sampled }, (_, i) =>
       all.subarray(i * model.vocabularySize, (i + 1) * model.vocabularySize),

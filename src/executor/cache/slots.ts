@@ -32,6 +32,8 @@ interface Slot {
   sampledPosition: number | undefined;
   /** That token, once its step has ended. */
   sampledToken: number;
+  /** It is that of a step before: what the slot sampled behind it has not come about. */
+  isPutBack: boolean;
   /** The position of the token that was not sampled because its mask had not come in time. */
   missingPosition: number | undefined;
   /** Whether tokens are held down until a position that has not been reached. */
@@ -110,6 +112,7 @@ export class SlotTable {
       windowStart: this.windowStartOf(message),
       sampledPosition: undefined,
       sampledToken: 0,
+      isPutBack: false,
       missingPosition: undefined,
       isSuppressing: tokenIds.length < suppressBefore,
     };
@@ -167,7 +170,7 @@ export class SlotTable {
    * Whether the slice was sent before the gateway knew that the token it goes on from was not sampled. Nothing comes of it.
    * A slice that makes up for the missing token goes on from the one before, which is put back.
    */
-  isVoid({ slot: index, position, count, tokenIds: ids }: Slice, write: SlotWriter): boolean {
+  isVoid({ slot: index, position, count, tokenIds: ids }: Slice): boolean {
     const slot = this.get(index);
     const { missingPosition: missing, tokenIds } = slot;
     if (missing === undefined) return false;
@@ -181,9 +184,8 @@ export class SlotTable {
       );
     }
     slot.missingPosition = undefined;
-    const isSampled = position >= tokenIds.length;
-    slot.sampledPosition = isSampled ? position : undefined;
-    if (isSampled) write(index * this.words + SlotWord.lastToken, slot.sampledToken);
+    slot.isPutBack = position >= tokenIds.length;
+    slot.sampledPosition = slot.isPutBack ? position : undefined;
     return false;
   }
 
@@ -206,10 +208,12 @@ export class SlotTable {
   }
 
   /**
-   * Calls `row` for each position of the slice with its token id, or -1 for the token the slot last sampled.
+   * Calls `row` for each position of the slice with its token id, or -1 for the token that the slot sampled last.
    */
   rows(slice: Slice, row: (tokenId: number, position: number) => void): void {
     const slot = this.get(slice.slot);
+    const last = slot.isPutBack ? slot.sampledToken : -1;
+    slot.isPutBack = false;
     const end = slice.position + slice.count;
     // The last block may reach past the context; the tables of positions do not.
     if (slice.count === 0 || end > Math.min(slot.blocks.size * KV_BLOCK_TOKENS, this.limits.maxContext)) {
@@ -235,7 +239,7 @@ export class SlotTable {
           `slice is from ${slice.position} to ${end}`,
       );
     }
-    for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? -1, position);
+    for (let position = slice.position; position < end; position++) row(slot.tokenIds[position] ?? last, position);
   }
 
   /** The tokens that a slice brings itself. */

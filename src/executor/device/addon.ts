@@ -53,9 +53,11 @@ export interface NativeHostOptions {
   /** Shared object of host kernels. */
   readonly library: string;
   readonly threads: number;
+  /** Of the devices that a process opens, which it is; absent where there is one. */
+  readonly number?: number;
 }
 
-export interface NativeGpuOptions {
+export interface NativeGpuOptions extends Pick<NativeHostOptions, 'number'> {
   readonly platform: GpuPlatform;
   readonly ordinal: number;
   /** Lanes a wave and threads a block that the code objects were built for. */
@@ -121,6 +123,37 @@ export interface NativeDevice {
   timeLaunches(plan: number, counts: Int32Array): Float64Array;
   /** Queues: copy `input` in, run the plan, copy `output` out. @returns microseconds on the device */
   run(step: NativeStep): Promise<number>;
+  /** Whether this device can copy to the memory of another one of its kind; from then on it may. */
+  canReach(other: NativeDevice): boolean;
+  /** A link to another device of its kind. Throws an `Error` with a boolean `sticky`. */
+  linkTo(other: NativeDevice, options: NativeLinkOptions): NativeLink;
+}
+
+export interface NativeLinkOptions {
+  /** Memory of the receiving device, `bytes` each, that messages go through in turn; 0: pinned memory of the host. */
+  readonly memory: readonly number[];
+  readonly bytes: number;
+  /**
+   * Each message is received once, in the order in which they were sent, and waited for before its memory is used again. Else
+   * any of the latest may be received, any number of times.
+   */
+  readonly inTurn: boolean;
+}
+
+/** Messages from one device to another, numbered from 0 on. One that could not be sent fails the step that receives it. */
+export interface NativeLink {
+  /** Gives its memory back. No step may name it any more. */
+  close(): void;
+}
+
+/** What a step receives from another device before its launches, or sends to one behind them. */
+export interface NativeTransfer {
+  readonly link: NativeLink;
+  /** Of this device. */
+  readonly address: number;
+  readonly bytes: number;
+  /** Its number, of what is received. */
+  readonly message?: number;
 }
 
 /** y `[tokens, out]` = x `[tokens, in]` · weightᵀ, weight `[out, in]`: addresses and sizes. */
@@ -170,6 +203,11 @@ export interface NativeStep {
   readonly deviceInput: number;
   readonly output: Uint8Array;
   readonly deviceOutput: number;
+  readonly receives?: NativeTransfer | undefined;
+  readonly sends?: NativeTransfer | undefined;
+  /** Whether this is the first part of the step, and whether it is the last; default: it is all of it. */
+  readonly begins?: boolean;
+  readonly ends?: boolean;
   /** Goes on with the run before: if that has not ended yet, nobody need hear of its end before this one's. Default false. */
   readonly joins?: boolean;
 }

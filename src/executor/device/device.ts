@@ -1,5 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GpuProperties, NativeDevice } from './addon.js';
+import type { GpuProperties, NativeDevice, NativeLink } from './addon.js';
 import type { DeviceClass, KernelContract } from './contract.js';
 import { argumentBytes } from './contract.js';
 import { type DeviceStats, readDeviceStats } from './device-stats.js';
@@ -32,10 +32,11 @@ export interface Allocator {
   upload(values: Float32Array | Int32Array): DeviceBuffer;
 }
 
-/** Allocations, plans and scopes within that end together. */
+/** Allocations, plans, links and scopes within that end together. */
 export class DeviceScope implements Allocator {
   private readonly buffers: DeviceBuffer[] = [];
   private readonly plans: number[] = [];
+  private readonly links: NativeLink[] = [];
   private readonly children = new Set<DeviceScope>();
 
   constructor(
@@ -64,6 +65,12 @@ export class DeviceScope implements Allocator {
     return plan;
   }
 
+  /** Closes the link with everything else, which is that of a device that receives. */
+  link(link: NativeLink): NativeLink {
+    this.links.push(link);
+    return link;
+  }
+
   /** Frees all of it; what cannot be freed does not keep the rest. @throws Error of the first that could not */
   release(): void {
     this.parent?.children.delete(this);
@@ -76,8 +83,9 @@ export class DeviceScope implements Allocator {
       }
     };
     for (const child of [...this.children]) attempt(() => child.release());
-    // Plans lead into the buffers.
+    // Plans and links lead into the buffers.
     for (const plan of this.plans.splice(0)) attempt(() => this.device.native.releasePlan(plan));
+    for (const link of this.links.splice(0)) attempt(() => link.close());
     for (const buffer of this.buffers.splice(0)) attempt(() => this.device.release(buffer));
     if (errors.length > 0) throw errors[0];
   }

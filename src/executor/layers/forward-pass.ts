@@ -8,7 +8,7 @@ import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import { Sampling } from '../model/sampling.js';
-import { emptySlots, type SlotArena, slotArena } from '../model/slot-layout.js';
+import { emptySlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
 import { StepMasks } from '../model/step-masks.js';
 import { StepTables } from '../model/step-tables.js';
@@ -19,10 +19,10 @@ import {
   type Experts,
   type Gated,
   type Linear,
-  type ModelGraph,
   type Norm,
   type Residual,
   type RowGated,
+  type StageGraph,
   type Sum,
   type Value,
   valuesOf,
@@ -46,12 +46,12 @@ import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 
 /**
- * A model's graph as launches. Values are computed in the order in which the residual stream takes them, each into memory
+ * A model's graph, or a stage of it, as launches. Values are computed in the order in which the residual stream takes them, each into memory
  * of its kind; the residual stream is f32 everywhere.
  */
 export class ForwardPass {
-  /** The residual stream, `[max_step_tokens, hidden]`. */
-  private readonly x: DeviceBuffer;
+  /** The residual stream, `[max_step_tokens, hidden]`: what a stage receives and what it sends. */
+  readonly x: DeviceBuffer;
   /** `[max_step_tokens, heads + 2 * kv_heads, head_dim]` */
   private readonly qkv: DeviceBuffer;
   /** `[max_step_tokens, 2, ffn]` */
@@ -69,8 +69,12 @@ export class ForwardPass {
   private readonly gates: DeviceBuffer;
   /** The residual stream of the sampled rows, `[max_sequences, hidden]`. */
   private readonly sampled: DeviceBuffer;
-  /** `[max_sequences, vocabulary]` */
+  /** `[max_sequences, vocabulary]`; of a stage that is not the last nothing. */
   readonly logits: DeviceBuffer;
+  /** The token that each slot sampled last, `[slots]` i32: what the last stage of several sends to the first. */
+  readonly lastTokens: DeviceBuffer | undefined;
+  /** Memory in which a stage receives messages, each as large as what is received. */
+  readonly landings: readonly DeviceBuffer[];
   /** The {@link SlotArena}; it begins with the slots, `[slots, slot_words]`. */
   readonly slots: DeviceBuffer;
   readonly tables: StepTables;
@@ -86,7 +90,6 @@ export class ForwardPass {
   private readonly products: Products;
   private readonly tokens: Rows;
   private readonly samples: Rows;
-  private readonly sampling: Sampling;
   private readonly fusions: ReadonlySet<Fusion>;
   /** Undefined where steps of one row are launched as all others. */
   private readonly oneRow: OneRow | undefined;
@@ -102,7 +105,7 @@ export class ForwardPass {
     within: DeviceScope,
     private readonly recorded: RecordedModel,
   ) {
-    const { graph, parameters, limits, cache, without = [] } = recorded;
+    const { graph, parameters, limits, cache, stage, without = [] } = recorded;
     const { maxStepTokens: rows, maxSequences } = limits;
     const { hiddenSize, vocabularySize } = parameters;
     this.model = parameters;
@@ -131,24 +134,21 @@ export class ForwardPass {
     this.delta = f32(rows * hiddenSize);
     this.branch = f32(rows * widest('sum'));
     this.gates = f32(rows);
-    this.sampled = f32(maxSequences * hiddenSize);
-    this.logits = f32(maxSequences * vocabularySize);
+    const outputs = graph.logits === undefined ? 0 : maxSequences;
+    this.sampled = f32(outputs * hiddenSize);
+    this.logits = f32(outputs * vocabularySize);
+    const isEnd = graph.embedding !== undefined || graph.logits !== undefined;
+    if (stage !== undefined && isEnd) this.lastTokens = this.memory.upload(new Int32Array(this.arena.slots));
+    const arrives = graph.embedding === undefined ? this.x : this.lastTokens;
+    this.landings = Array.from({ length: stage?.landings ?? 0 }, () =>
+      this.memory.allocate(arrives?.dtype ?? 'f32', arrives?.elements ?? 0),
+    );
     this.slots = this.memory.upload(emptySlots(this.arena));
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
     if (this.fusions.has(ONE_ROW))
       this.oneRow = new OneRow(this.plan, this.memory, all, hiddenSize, this.tokens, this.products.columns);
     const slots = { buffer: this.slots, arena: this.arena };
-    this.sampling = new Sampling(
-      this.device,
-      this.memory,
-      this.plan,
-      this.tables,
-      this.masks,
-      slots,
-      limits,
-      vocabularySize,
-    );
     const { device, memory, plan, tables, fusions } = this;
     const site = { device, memory, plan, tables, slots, limits, cache, fusions };
     this.attentions = new AttentionLayers(site, recorded, this.products, this.tokens, attended);
@@ -198,8 +198,8 @@ export class ForwardPass {
     return this.plan.kernels;
   }
 
-  private record(graph: ModelGraph): void {
-    const { embedding, embeddingScale, additions } = graph;
+  private record(graph: StageGraph): void {
+    const { embedding, embeddingScale, additions, logits } = graph;
     const writes: StepCount = { index: COUNT_WRITES, max: this.tables.maxWrites };
     this.plan.launch(
       kernels.slotWrite,
@@ -207,7 +207,7 @@ export class ForwardPass {
       { slot_count: this.arena.slots, slot_words: this.arena.slotWords, writes },
     );
     this.plan.captureFromHere();
-    this.embed(this.recorded.weights.table(embedding));
+    if (embedding !== undefined) this.embed(this.recorded.weights.table(embedding));
     if (embeddingScale !== undefined) this.scale(this.x, this.model.hiddenSize, embeddingScale, this.tokens);
     const stream = { x: this.x, rows: this.tokens };
     for (const value of additions) {
@@ -215,7 +215,9 @@ export class ForwardPass {
       else this.add(value, stream);
       this.latestNorm = undefined;
     }
-    this.sampleLogits(graph);
+    if (logits === undefined) return;
+    this.sampleLogits(logits, graph);
+    if (embedding === undefined) this.gatherLastTokens();
   }
 
   /** x = table[token of each row] */
@@ -225,8 +227,9 @@ export class ForwardPass {
       y: this.x,
       row_token: this.tables.at('rowToken'),
       row_slot: this.tables.at('rowSlot'),
-      slots: this.slots,
-      slot_words: this.arena.slotWords,
+      // Where another device samples, all that is known here is what it sent.
+      slots: this.lastTokens ?? this.slots,
+      slot_words: this.lastTokens === undefined ? this.arena.slotWords : 1,
       hidden: table.columns,
     };
     const dims = { slot_count: this.arena.slots, vocabulary: table.rows, tokens: this.tokens.count };
@@ -276,7 +279,7 @@ export class ForwardPass {
   }
 
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
-  private sampleLogits({ logits, logitsScale, logitsSoftcap: cap }: ModelGraph): void {
+  private sampleLogits(logits: Linear, { logitsScale, logitsSoftcap: cap }: StageGraph): void {
     const { hiddenSize, vocabularySize: columns } = this.model;
     this.plan.launch(
       kernels.gatherRows,
@@ -288,7 +291,19 @@ export class ForwardPass {
     if (cap !== undefined)
       this.plan.launch(kernels.softcap, { x: this.logits, columns, cap }, { rows: this.samples.count });
     this.plan.secondPartFromHere();
-    this.sampling.record(this.logits);
+    const { device, memory, plan, tables, masks, limits } = this;
+    const slots = { buffer: this.slots, arena: this.arena };
+    new Sampling(device, memory, plan, tables, masks, slots, limits, columns).record(this.logits);
+  }
+
+  /** lastTokens = the word of each slot that says what it sampled last: side by side, they are one message. */
+  private gatherLastTokens(): void {
+    const { slots: count, slotWords } = this.arena;
+    const words = Int32Array.from({ length: count }, (_, slot) => slot * slotWords + SlotWord.lastToken);
+    // Rows of one word each.
+    const values = { x: asF32(this.slots), y: asF32(this.lastTokens as DeviceBuffer), hidden: 1 };
+    const sizes = { tokens: this.arena.words, samples: count };
+    this.plan.launch(kernels.gatherRows, { ...values, index: this.memory.upload(words) }, sizes);
   }
 
   /** The value as the input of matrices: in the form that they take if they all take one, else in f32. */
@@ -509,3 +524,6 @@ export class ForwardPass {
     return weights.map((weight) => this.recorded.weights.matrix(weight));
   }
 }
+
+/** Words that are moved, whatever they hold. */
+const asF32 = (words: DeviceBuffer): DeviceBuffer => ({ ...words, dtype: 'f32' });

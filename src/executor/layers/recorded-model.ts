@@ -3,14 +3,22 @@ import type { DeviceBuffer } from '../device/device.js';
 import type { Rows } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
-import type { Attention, ModelGraph } from '../model/values.js';
+import type { Attention, StageGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { Fusion } from './fusions.js';
 import type { RopeTables } from './paged-attention.js';
 
-/** What a model is recorded with. */
+/** Where a stage of a layer split receives what crosses to it. */
+export interface StagePlace {
+  /** Messages that may be on their way to it in its memory; 0: they come through the host's. */
+  readonly landings: number;
+}
+
+/** What a model, or a stage of it, is recorded with. */
 export interface RecordedModel {
-  readonly graph: ModelGraph;
+  readonly graph: StageGraph;
+  /** Absent where the model is not split. */
+  readonly stage?: StagePlace | undefined;
   readonly parameters: ModelParameters;
   readonly weights: Weights;
   readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;

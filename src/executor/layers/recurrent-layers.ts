@@ -44,7 +44,7 @@ export function stateBytes(nets: readonly DeltaNet[]): number {
  * net one after the other, in steps of any size, from the state that the slice before left.
  */
 export class RecurrentLayers {
-  private readonly layers: readonly LayerStates[];
+  private readonly layers: ReadonlyMap<number, LayerStates>;
   /** What a net is computed of, `[rows, columns of its product]`. */
   private readonly projected: DeviceBuffer;
   /** `[rows, channels]` */
@@ -53,7 +53,7 @@ export class RecurrentLayers {
   private readonly out: DeviceBuffer;
   private readonly slices: StepCount;
 
-  /** @param nets of the model, by their layers; at least one */
+  /** @param nets at least one */
   constructor(
     private readonly site: RecurrentSite,
     nets: readonly DeltaNet[],
@@ -63,10 +63,12 @@ export class RecurrentLayers {
     const f32 = (elements: number) => memory.allocate('f32', elements);
     const most = (size: (net: DeltaNet) => number) => limits.maxStepTokens * Math.max(...nets.map(size));
     const copies = stateCopies(limits);
-    this.layers = nets.map((net) => {
-      const { kept, states } = elementsOf(net);
-      return { kept: f32(copies * kept), states: f32(copies * states) };
-    });
+    this.layers = new Map(
+      nets.map((net) => {
+        const { kept, states } = elementsOf(net);
+        return [net.layer, { kept: f32(copies * kept), states: f32(copies * states) }];
+      }),
+    );
     this.projected = f32(most(({ of }) => columnsOf(of, 0)));
     this.convolved = f32(most(channelsOf));
     this.out = f32(most((net) => columnsOf(net, 0)));
@@ -77,7 +79,7 @@ export class RecurrentLayers {
   record(net: DeltaNet, product: (value: Linear, y: DeviceBuffer) => void): DeviceBuffer {
     const { plan, tables, weights, limits } = this.site;
     const { keyHeads: key_heads, valueHeads: value_heads, dim, epsilon: eps } = net;
-    const { kept, states } = this.layers[net.layer] as LayerStates;
+    const { kept, states } = this.layers.get(net.layer) as LayerStates;
     const columns = columnsOf(net.of, 0);
     const [values, channels] = [columnsOf(net, 0), channelsOf(net)];
     const from = (column: number) => bufferFrom(this.projected, column);

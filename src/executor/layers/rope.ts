@@ -1,7 +1,7 @@
 import type { DeviceScope } from '../device/device.js';
 import { ropeTable } from '../model/rope-table.js';
 import type { VectorRef } from '../model/tensors.js';
-import { type ModelGraph, type Rope, type RopeDivisors, valuesOf } from '../model/values.js';
+import { type Rope, type RopeDivisors, type StageGraph, valuesOf } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { RopeTables } from './paged-attention.js';
 
@@ -13,7 +13,7 @@ import type { RopeTables } from './paged-attention.js';
  */
 export function uploadRopes(
   memory: DeviceScope,
-  graph: ModelGraph,
+  graph: StageGraph,
   weights: Weights,
   positions: number,
 ): ReadonlyMap<Rope, RopeTables> {

@@ -64,7 +64,7 @@ export interface WindowedBlocks {
 /** The paged KV cache: one pool of blocks for the layers that see everything, one for those that see a window. */
 export class KvCache {
   private readonly memory: DeviceScope;
-  private readonly layers: readonly LayerCache[];
+  private readonly layers: ReadonlyMap<number, LayerCache>;
   /** Of one block over the layers that see everything, and over those with a window. */
   readonly blockBytes: number;
   readonly windowedBlockBytes: number;
@@ -73,6 +73,7 @@ export class KvCache {
   /**
    * @param within the scope that ends with it at the latest
    * @param blocks with the null block, number 0, that belongs to nobody
+   * @param own layers that are kept here; default: all
    */
   constructor(
     within: DeviceScope,
@@ -80,24 +81,26 @@ export class KvCache {
     readonly type: KvCacheType,
     blocks: number,
     windowed?: WindowedBlocks,
+    own: Iterable<number> = Array(model.layers).keys(),
   ) {
     this.memory = within.child();
-    this.layers = Array.from({ length: model.layers }, (_, layer) => {
+    const allocated = Array.from(own, (layer): [number, LayerCache] => {
       const isWindowed = windowed?.layers.has(layer) ?? false;
-      const own = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
-      const elements = cacheElements(type, own, model.kvHeads, model.headDim);
+      const count = isWindowed ? (windowed as WindowedBlocks).blocks : blocks;
+      const elements = cacheElements(type, count, model.kvHeads, model.headDim);
       const allocate = () => this.memory.allocate(cacheDtype(type), elements);
-      return { k: allocate(), v: allocate(), blocks: own, isWindowed };
+      return [layer, { k: allocate(), v: allocate(), blocks: count, isWindowed }];
     });
-    const windowedLayers = this.layers.filter(({ isWindowed }) => isWindowed).length;
-    this.blockBytes = kvBlockBytes({ ...model, layers: model.layers - windowedLayers }, type);
+    this.layers = new Map(allocated);
+    const windowedLayers = allocated.filter(([, { isWindowed }]) => isWindowed).length;
+    this.blockBytes = kvBlockBytes({ ...model, layers: allocated.length - windowedLayers }, type);
     this.windowedBlockBytes = kvBlockBytes({ ...model, layers: windowedLayers }, type);
     this.bytes = blocks * this.blockBytes + (windowed?.blocks ?? 0) * this.windowedBlockBytes;
   }
 
   layer(index: number): LayerCache {
-    const layer = this.layers[index];
-    if (layer === undefined) throw new RangeError(`layer ${index} of ${this.layers.length}`);
+    const layer = this.layers.get(index);
+    if (layer === undefined) throw new RangeError(`layer ${index} is none of ${[...this.layers.keys()].join(', ')}`);
     return layer;
   }
 

@@ -136,6 +136,13 @@ export function wantedTensors(file: GgufModel): GgufTensor[] {
   return [...file.tensors.values()].filter((tensor) => !unused.has(tensor));
 }
 
+/** Elements of all tensors. */
+export function parameterCount(file: GgufModel): number {
+  let sum = 0;
+  for (const tensor of file.tensors.values()) sum += tensor.dims.reduce((product, size) => product * size, 1);
+  return sum;
+}
+
 /** Bytes of the tensors that are brought to a device. */
 export function tensorBytes(file: GgufModel): number {
   return wantedTensors(file).reduce((sum, { bytes }) => sum + bytes, 0);

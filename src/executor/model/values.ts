@@ -208,6 +208,9 @@ export interface ModelGraph {
   readonly logitsSoftcap?: number | undefined;
 }
 
+/** A part of a model that follows on another, or that another follows on: without an embedding, or without logits. */
+export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> & Partial<Pick<ModelGraph, 'embedding' | 'logits'>>;
+
 /** How wide a value's rows are. */
 export function columnsOf(value: Residual | Value, hidden: number): number {
   switch (value.kind) {
@@ -244,9 +247,9 @@ export function* withInputs(value: Residual | Value): Generator<Value> {
   yield value;
 }
 
-/** Every value of a model, in the order in which they are computed. */
-export function* valuesOf({ additions, logits }: ModelGraph): Generator<Value> {
-  for (const value of [...additions, logits]) yield* withInputs(value);
+/** Every value of a model or of a stage of it, in the order in which they are computed. */
+export function* valuesOf({ additions, logits }: StageGraph): Generator<Value> {
+  for (const value of [...additions, ...(logits === undefined ? [] : [logits])]) yield* withInputs(value);
 }
 
 /** Layers of a model that have keys and values: its attentions count them from 0 on. */

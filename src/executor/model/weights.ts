@@ -4,15 +4,16 @@ import { isBlockType } from '../kernels/index.js';
 import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
-import { type MatrixRef, tensorBytes, type VectorRef, wantedTensors } from './tensors.js';
-import { type Experts, expertMatrices, type ModelGraph, valuesOf } from './values.js';
+import { stageTensors } from './stages.js';
+import type { MatrixRef, VectorRef } from './tensors.js';
+import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
 
 const CHUNK_BYTES = 64 << 20;
 /** Where a tensor may begin in a GPU's memory. */
 const ALIGNMENT = 256;
 
 /**
- * A model file's tensors on the device. On the host they stay where the file is mapped: nothing is copied, and the
+ * The tensors of a model, or of a stage of it, on the device. On the host they stay where the file is mapped: nothing is copied, and the
  * kernel may drop and re-read pages. A GPU gets a copy of each, repacked where its kernels read another layout.
  */
 export class Weights {
@@ -24,9 +25,9 @@ export class Weights {
   private readonly gateUps = new Map<string, DeviceBuffer>();
 
   private constructor(
-    private readonly file: GgufModel,
+    private readonly tensors: readonly GgufTensor[],
     private readonly content: ModelContent,
-    private readonly graph: ModelGraph,
+    private readonly graph: StageGraph,
     private readonly places: Places,
   ) {}
 
@@ -43,11 +44,11 @@ export class Weights {
     memory: DeviceScope,
     file: GgufModel,
     content: ModelContent,
-    graph: ModelGraph,
+    graph: StageGraph,
     onProgress: (done: number, total: number) => void,
   ): Promise<Weights> {
     const { device } = memory;
-    const weights = new Weights(file, content, graph, new Places(device, graph));
+    const weights = new Weights(stageTensors(file, graph), content, graph, new Places(device, graph));
     const total = weights.bytes;
     let done = 0;
     const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
@@ -60,7 +61,7 @@ export class Weights {
       }
     };
     if (device.isHost) {
-      for (const tensor of wantedTensors(file)) {
+      for (const tensor of weights.tensors) {
         weights.addresses.set(tensor.name, content.address(tensor));
         await bring(tensor, () => undefined);
       }
@@ -79,7 +80,7 @@ export class Weights {
     const { device } = memory;
     const scratch = memory.child();
     const { places } = this;
-    const packable = wantedTensors(this.file).filter((tensor) => places.packedBytes(tensor) !== undefined);
+    const packable = this.tensors.filter((tensor) => places.packedBytes(tensor) !== undefined);
     const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
     for (const group of this.groups()) {
       const sizes = group.map((tensor) => places.bytes(tensor));
@@ -107,7 +108,7 @@ export class Weights {
       }
     }
     if (places.tiedBytes > 0) {
-      const embedding = this.graph.embedding.tensor;
+      const embedding = this.places.tied as GgufTensor;
       const address = this.addresses.get(embedding.name) as number;
       const table = { address, dtype: 'u8', elements: embedding.bytes } as const;
       await this.pack(device, embedding, table, memory.allocate('u8', places.tiedBytes));
@@ -124,7 +125,7 @@ export class Weights {
   private groups(): GgufTensor[][] {
     const grouped = new Set<GgufTensor>();
     const groups: GgufTensor[][] = [];
-    for (const tensor of wantedTensors(this.file)) {
+    for (const tensor of this.tensors) {
       if (grouped.has(tensor)) continue;
       const members = this.places
         .multipliedWith(tensor)
@@ -143,7 +144,7 @@ export class Weights {
 
   /** Bytes of the tensors that were brought here. */
   get bytes(): number {
-    return tensorBytes(this.file);
+    return this.tensors.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
   /** Bytes of the model in the host's memory, all in one file. */
@@ -153,16 +154,9 @@ export class Weights {
 
   /** Bytes that one token's step reads: all tensors, but one row of an embedding that is no output projection too. */
   get bytesReadPerToken(): number {
-    const { embedding, logits } = this.graph;
-    if (logits.weights.some(({ tensor }) => tensor === embedding.tensor)) return this.bytes;
+    const { embedding } = this.graph;
+    if (embedding === undefined || this.places.tied !== undefined) return this.bytes;
     return this.bytes - embedding.tensor.bytes * (1 - 1 / embedding.rows);
-  }
-
-  /** Elements of all tensors. */
-  get parameters(): number {
-    let sum = 0;
-    for (const tensor of this.file.tensors.values()) sum += tensor.dims.reduce((product, size) => product * size, 1);
-    return sum;
   }
 
   /** See `MappedModel.check`. */
@@ -206,10 +200,10 @@ export class Weights {
   }
 }
 
-/** Bytes that a file's tensors take in a GPU's memory. */
-export function bytesOnGpu(device: Device, file: GgufModel, graph: ModelGraph): number {
+/** Bytes that a model's tensors, or a stage's, take in a GPU's memory. */
+export function bytesOnGpu(device: Device, file: GgufModel, graph: StageGraph): number {
   const places = new Places(device, graph);
-  return wantedTensors(file).reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
+  return stageTensors(file, graph).reduce((sum, tensor) => sum + places.bytes(tensor), places.tiedBytes);
 }
 
 /** How a model's tensors lie in a GPU's memory. */
@@ -220,7 +214,7 @@ class Places {
 
   constructor(
     device: Device,
-    private readonly graph: ModelGraph,
+    private readonly graph: StageGraph,
   ) {
     this.packing = packingOf(device);
     for (const value of valuesOf(graph)) {
@@ -254,7 +248,7 @@ class Places {
 
   /** Undefined where it lies as the file has it: what is read by rows does, and what is not multiplied. */
   packedBytes(tensor: GgufTensor): number | undefined {
-    if (tensor === this.graph.embedding.tensor || !this.products.has(tensor)) return undefined;
+    if (tensor === this.graph.embedding?.tensor || !this.products.has(tensor)) return undefined;
     return this.packing.bytes(tensor);
   }
 
@@ -262,10 +256,14 @@ class Places {
     return this.packedBytes(tensor) ?? tensor.bytes;
   }
 
-  /** Of a tied embedding, which is read by rows as the file has it, and multiplied packed: of the second; else 0. */
-  get tiedBytes(): number {
+  /** A tied embedding, which is read by rows as the file has it, and multiplied packed; undefined where there is none. */
+  get tied(): GgufTensor | undefined {
     const { embedding, logits } = this.graph;
-    const isTied = logits.weights.some(({ tensor }) => tensor === embedding.tensor);
-    return isTied ? (this.packing.bytes(embedding.tensor) ?? 0) : 0;
+    return logits?.weights.find(({ tensor }) => tensor === embedding?.tensor)?.tensor;
+  }
+
+  /** Bytes of its second form. */
+  get tiedBytes(): number {
+    return (this.tied && this.packing.bytes(this.tied)) ?? 0;
   }
 }

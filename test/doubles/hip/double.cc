@@ -1,15 +1,17 @@
 // A libamdhip64.so over host memory, for tests: the module API that native/driver_symbols.h names, strict about what it is
 // given, with streams that run behind the caller's back as a GPU's do. A launch runs the simulated-lanes build of the same
 // kernel, or, with an emulator, the code object itself. One file because it is built as one library by one command, and
-// all of it is the state of one device.
+// all of it is the state of one machine's devices.
 //
 //   ROCMFORGE_DOUBLE_ARCH       gfx1100 (default) or another target that the kernels are built for
 //   ROCMFORGE_DOUBLE_KERNELS    folder of built kernels that holds lanes32 and lanes64
 //   ROCMFORGE_DOUBLE_EMULATOR   command that serves launches on an emulator instead; see tools/emulator/serve.py
-//   ROCMFORGE_DOUBLE_MEMORY     bytes of the device, default 2 GiB
+//   ROCMFORGE_DOUBLE_MEMORY     bytes of each device, default 2 GiB
+//   ROCMFORGE_DOUBLE_DEVICES    how many there are, default 1; each touches its own memory alone, but for copies to peers
+//   ROCMFORGE_DOUBLE_PEERS      0: they do not reach each other
 //   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch, graph launch and graph instantiated
-//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, instantiate, copy, malloc or event, which is a
-//                               wait for one) of this process; N+: at each from the N-th on
+//   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, instantiate, copy, peer, malloc or event, which is
+//                               a wait for one) of this process; N+: at each from the N-th on
 //                               KIND: error=CODE, illegal, hang, abort, lost, oom
 //   ROCMFORGE_DOUBLE_IDLE       1: launches compute nothing, to look at what is launched alone
 //   ROCMFORGE_DOUBLE_ONCE       file: the fault happens only if it is there, and takes it away; one of N+ leaves it
@@ -40,6 +42,8 @@ enum Result : int {
   INVALID_DEVICE = 101,
   INVALID_IMAGE = 200,
   INVALID_HANDLE = 400,
+  PEER_ACCESS_ENABLED = 704,
+  PEER_ACCESS_NOT_ENABLED = 705,
   NOT_FOUND = 500,
   ILLEGAL_ADDRESS = 700,
   LAUNCH_FAILURE = 719,
@@ -94,9 +98,10 @@ struct Stream {
   std::deque<Job> jobs;
   bool busy = false, ending = false;
   Graph* capturing = nullptr;
+  const int device;
   std::thread thread;
 
-  Stream() : thread([this] { serve(); }) {}
+  explicit Stream(int on) : device(on), thread([this] { serve(); }) {}
   void push(Job job) {
     std::lock_guard<std::mutex> lock(mutex);
     jobs.push_back(std::move(job));
@@ -136,7 +141,8 @@ struct Stream {
 struct Event {
   std::mutex mutex;
   std::condition_variable changed;
-  int pending = 0;
+  // Times that it was recorded, and that a stream has come to.
+  uint64_t recorded = 0, reached = 0;
   double at_ms = 0;
 };
 
@@ -201,7 +207,11 @@ class Runtime {
  public:
   Runtime()
       : architecture(setting("ROCMFORGE_DOUBLE_ARCH", "gfx1100")),
-        memory(std::stoull(setting("ROCMFORGE_DOUBLE_MEMORY", "2147483648"))) {
+        has_peers(setting("ROCMFORGE_DOUBLE_PEERS", "1") != "0") {
+    const uint64_t bytes = std::stoull(setting("ROCMFORGE_DOUBLE_MEMORY", "2147483648"));
+    const int devices = std::stoi(setting("ROCMFORGE_DOUBLE_DEVICES", "1"));
+    for (int i = 0; i < devices; i++) memories.push_back(std::make_unique<Memory>(bytes, i));
+    Memory& memory = *memories[0];
     const std::string log = setting("ROCMFORGE_DOUBLE_LOG", "");
     if (!log.empty()) log_ = std::fopen(log.c_str(), "a");
     const std::string plan = setting("ROCMFORGE_DOUBLE_FAULT", "");
@@ -255,6 +265,9 @@ class Runtime {
     });
   }
 
+  Memory& memory(int device) { return *memories[device]; }
+  int devices() const { return static_cast<int>(memories.size()); }
+
   void run(const LaunchWork& work) {
     if (aborts_next_) {
       std::fprintf(stderr,
@@ -289,7 +302,10 @@ class Runtime {
   }
 
   std::string architecture;
-  Memory memory;
+  std::vector<std::unique_ptr<Memory>> memories;
+  bool has_peers;
+  std::mutex peers_mutex;
+  std::set<std::pair<int, int>> peers;  // who may copy to whom
   void* lanes = nullptr;
   const char* (*take_error)() = nullptr;
   std::unique_ptr<Emulator> emulator;
@@ -317,11 +333,11 @@ Runtime& runtime() {
   return *instance;
 }
 
-thread_local bool bound = false;
+thread_local int bound = -1;
 
 // What every call but the first few needs: a device chosen by this thread.
 Result usable() {
-  if (!bound) return misuse("a thread that chose no device calls"), INVALID_DEVICE;
+  if (bound < 0) return misuse("a thread that chose no device calls"), INVALID_DEVICE;
   return runtime().state();
 }
 
@@ -346,6 +362,11 @@ bool is_readable(const void* address, size_t bytes) {
   return bytes <= sizeof copy && process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
 }
 
+// Whether memory is of the device of a stream.
+bool holds(void* stream, const void* address, uint64_t bytes) {
+  return runtime().memory(static_cast<Stream*>(stream)->device).holds(reinterpret_cast<uint64_t>(address), bytes);
+}
+
 #define REQUIRE_USABLE() \
   if (const Result refused = usable(); refused != SUCCESS) return refused
 
@@ -358,13 +379,17 @@ using namespace double_hip;
 
 HIP hipInit(unsigned flags) { return flags == 0 ? SUCCESS : INVALID_VALUE; }
 HIP hipDriverGetVersion(int* version) { return *version = 60000000, SUCCESS; }
-HIP hipGetDeviceCount(int* count) { return *count = 1, SUCCESS; }
-HIP hipDeviceGet(int* device, int ordinal) { return *device = 0, ordinal == 0 ? SUCCESS : INVALID_DEVICE; }
+HIP hipGetDeviceCount(int* count) { return *count = runtime().devices(), SUCCESS; }
+HIP hipDeviceGet(int* device, int ordinal) {
+  return *device = ordinal, ordinal >= 0 && ordinal < runtime().devices() ? SUCCESS : INVALID_DEVICE;
+}
 HIP hipDeviceGetName(char* name, int bytes, int) {
   return std::snprintf(name, bytes, "%s", runtime().emulator ? "emulated device" : "test double"), SUCCESS;
 }
-HIP hipDeviceTotalMem(size_t* bytes, int) { return *bytes = runtime().memory.total(), SUCCESS; }
-HIP hipDeviceGetPCIBusId(char* id, int bytes, int) { return std::snprintf(id, bytes, "0000:ff:1f.7"), SUCCESS; }
+HIP hipDeviceTotalMem(size_t* bytes, int device) { return *bytes = runtime().memory(device).total(), SUCCESS; }
+HIP hipDeviceGetPCIBusId(char* id, int bytes, int device) {
+  return std::snprintf(id, bytes, "0000:ff:1f.%d", 7 - device), SUCCESS;
+}
 HIP hipDeviceGetAttribute(int* value, int, int) { return *value = 1, SUCCESS; }
 HIP hipGetDevicePropertiesR0600(void* properties, int) {
   // Where the name of ROCm 6's layout stands does not matter to a caller that looks for it.
@@ -373,8 +398,18 @@ HIP hipGetDevicePropertiesR0600(void* properties, int) {
   return SUCCESS;
 }
 HIP hipSetDevice(int ordinal) {
-  bound = ordinal == 0;
-  return bound ? SUCCESS : INVALID_DEVICE;
+  bound = ordinal >= 0 && ordinal < runtime().devices() ? ordinal : -1;
+  return bound >= 0 ? SUCCESS : INVALID_DEVICE;
+}
+HIP hipDeviceCanAccessPeer(int* can, int device, int peer) {
+  return *can = runtime().has_peers && device != peer, SUCCESS;
+}
+HIP hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+  REQUIRE_USABLE();
+  if (flags != 0 || peer == bound || peer < 0 || peer >= runtime().devices()) return misuse("no peer of that number");
+  if (!runtime().has_peers) return misuse("a peer that is not reached");
+  std::lock_guard<std::mutex> lock(runtime().peers_mutex);
+  return runtime().peers.insert({bound, peer}).second ? SUCCESS : PEER_ACCESS_ENABLED;
 }
 extern "C" __attribute__((visibility("default"))) const char* hipGetErrorName(int result) {
   switch (result) {
@@ -395,21 +430,21 @@ extern "C" __attribute__((visibility("default"))) const char* hipGetErrorString(
 
 HIP hipMemGetInfo(size_t* free, size_t* total) {
   REQUIRE_USABLE();
-  *free = runtime().memory.free_bytes();
-  *total = runtime().memory.total();
+  *free = runtime().memory(bound).free_bytes();
+  *total = runtime().memory(bound).total();
   return SUCCESS;
 }
 HIP hipMalloc(void** address, size_t bytes) {
   REQUIRE_USABLE();
   if (const Result injected = runtime().count("malloc"); injected != SUCCESS) return injected;
   if (bytes == 0) return misuse("an allocation of nothing");
-  const uint64_t at = runtime().memory.allocate(bytes);
+  const uint64_t at = runtime().memory(bound).allocate(bytes);
   *address = reinterpret_cast<void*>(at);
   return at == 0 ? OUT_OF_MEMORY : SUCCESS;
 }
 HIP hipFree(void* address) {
   REQUIRE_USABLE();
-  return runtime().memory.release(reinterpret_cast<uint64_t>(address)) ? SUCCESS : misuse("freed what is not allocated");
+  return runtime().memory(bound).release(reinterpret_cast<uint64_t>(address)) ? SUCCESS : misuse("freed what is not allocated");
 }
 HIP hipHostMalloc(void** address, size_t bytes, unsigned) {
   REQUIRE_USABLE();
@@ -430,7 +465,7 @@ HIP hipHostFree(void* address) {
 HIP hipMemcpyHtoDAsync(void* to, void* from, size_t bytes, void* stream) {
   REQUIRE_USABLE();
   if (const Result injected = runtime().count("copy"); injected != SUCCESS) return injected;
-  if (!runtime().memory.holds(reinterpret_cast<uint64_t>(to), bytes)) return misuse("a copy to memory not allocated");
+  if (!holds(stream, to, bytes)) return misuse("a copy to memory not allocated");
   if (!is_pinned(from, bytes)) return misuse("an asynchronous copy from memory that is not pinned");
   if (static_cast<Stream*>(stream)->capturing) return misuse("a copy in a capture");
   runtime().log("in", bytes);
@@ -441,7 +476,7 @@ HIP hipMemcpyHtoDAsync(void* to, void* from, size_t bytes, void* stream) {
 HIP hipMemcpyDtoHAsync(void* to, void* from, size_t bytes, void* stream) {
   REQUIRE_USABLE();
   if (const Result injected = runtime().count("copy"); injected != SUCCESS) return injected;
-  if (!runtime().memory.holds(reinterpret_cast<uint64_t>(from), bytes)) return misuse("a copy from memory not allocated");
+  if (!holds(stream, from, bytes)) return misuse("a copy from memory not allocated");
   if (static_cast<Stream*>(stream)->capturing) return misuse("a copy in a capture");
   runtime().log("out", bytes);
   static_cast<Stream*>(stream)->push([=] { std::memcpy(to, from, bytes); });
@@ -449,16 +484,41 @@ HIP hipMemcpyDtoHAsync(void* to, void* from, size_t bytes, void* stream) {
   if (!is_pinned(to, bytes)) static_cast<Stream*>(stream)->drain();
   return runtime().state();
 }
+HIP hipMemcpyDtoDAsync(void* to, void* from, size_t bytes, void* stream) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("copy"); injected != SUCCESS) return injected;
+  if (!holds(stream, to, bytes) || !holds(stream, from, bytes)) return misuse("a copy of memory not allocated");
+  if (static_cast<Stream*>(stream)->capturing) return misuse("a copy in a capture");
+  runtime().log("within", bytes);
+  static_cast<Stream*>(stream)->push([=] { std::memcpy(to, from, bytes); });
+  return SUCCESS;
+}
+HIP hipMemcpyPeerAsync(void* to, int to_device, void* from, int from_device, size_t bytes, void* stream) {
+  REQUIRE_USABLE();
+  if (const Result injected = runtime().count("peer"); injected != SUCCESS) return injected;
+  if (static_cast<Stream*>(stream)->device != from_device) return misuse("a copy to a peer on another one's stream");
+  if (!holds(stream, from, bytes)) return misuse("a copy from memory not allocated");
+  if (!runtime().memory(to_device).holds(reinterpret_cast<uint64_t>(to), bytes)) return misuse("a copy to memory that the peer has not allocated");
+  if (static_cast<Stream*>(stream)->capturing) return misuse("a copy in a capture");
+  {
+    std::lock_guard<std::mutex> lock(runtime().peers_mutex);
+    // HIP's copies these through the host; here nobody wants that unawares.
+    if (runtime().peers.count({from_device, to_device}) == 0) return PEER_ACCESS_NOT_ENABLED;
+  }
+  runtime().log("peer", bytes);
+  static_cast<Stream*>(stream)->push([=] { std::memcpy(to, from, bytes); });
+  return SUCCESS;
+}
 HIP hipMemsetD8Async(void* to, unsigned char value, size_t count, void* stream) {
   REQUIRE_USABLE();
-  if (!runtime().memory.holds(reinterpret_cast<uint64_t>(to), count)) return misuse("filled memory not allocated");
+  if (!holds(stream, to, count)) return misuse("filled memory not allocated");
   static_cast<Stream*>(stream)->push([=] { std::memset(to, value, count); });
   return SUCCESS;
 }
 
 HIP hipStreamCreateWithFlags(void** stream, unsigned) {
   REQUIRE_USABLE();
-  return *stream = new Stream(), SUCCESS;
+  return *stream = new Stream(bound), SUCCESS;
 }
 HIP hipStreamDestroy(void* stream) {
   static_cast<Stream*>(stream)->end();
@@ -477,13 +537,28 @@ HIP hipEventRecord(void* handle, void* stream) {
   auto* event = static_cast<Event*>(handle);
   {
     std::lock_guard<std::mutex> lock(event->mutex);
-    event->pending++;
+    event->recorded++;
   }
   static_cast<Stream*>(stream)->push([event] {
     std::lock_guard<std::mutex> lock(event->mutex);
-    event->pending--;
+    event->reached++;
     event->at_ms = now_ms();
     event->changed.notify_all();
+  });
+  return SUCCESS;
+}
+HIP hipStreamWaitEvent(void* stream, void* handle, unsigned flags) {
+  REQUIRE_USABLE();
+  if (flags != 0) return misuse("a wait with flags");
+  auto* event = static_cast<Event*>(handle);
+  uint64_t awaited = 0;
+  {
+    std::lock_guard<std::mutex> lock(event->mutex);
+    awaited = event->recorded;
+  }
+  static_cast<Stream*>(stream)->push([event, awaited] {
+    std::unique_lock<std::mutex> lock(event->mutex);
+    event->changed.wait(lock, [&] { return event->reached >= awaited; });
   });
   return SUCCESS;
 }
@@ -492,7 +567,7 @@ HIP hipEventSynchronize(void* handle) {
   if (const Result injected = runtime().count("event"); injected != SUCCESS) return injected;
   auto* event = static_cast<Event*>(handle);
   std::unique_lock<std::mutex> lock(event->mutex);
-  event->changed.wait(lock, [event] { return event->pending == 0; });
+  event->changed.wait(lock, [event] { return event->reached == event->recorded; });
   return runtime().state();
 }
 HIP hipEventElapsedTime(float* milliseconds, void* start, void* end) {
@@ -524,7 +599,7 @@ HIP hipModuleLoadData(void** module, const void* image) {
     std::memcpy(&entry, bytes + 0x3a, 2);
     std::memcpy(&count, bytes + 0x3c, 2);
     static int number = 0;
-    loaded->file = runtime().memory.path() + "-" + std::to_string(number++) + ".hsaco";
+    loaded->file = runtime().memory(0).path() + "-" + std::to_string(number++) + ".hsaco";
     FILE* file = std::fopen(loaded->file.c_str(), "wb");
     if (!file || std::fwrite(image, 1, headers + uint64_t{entry} * count, file) == 0) return INVALID_IMAGE;
     std::fclose(file);
@@ -548,6 +623,7 @@ HIP hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
   REQUIRE_USABLE();
   if (const Result injected = runtime().count("launch"); injected != SUCCESS) return injected;
   auto* kernel = static_cast<Function*>(function);
+  if (static_cast<Stream*>(stream)->device != bound) return misuse("a launch on another device's stream");
   if (extra || block_x != 256 || block_y != 1 || block_z != 1) return misuse("a launch of another shape than contracts say");
   if (grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535) return misuse("a grid of " + kernel->metadata.name);
   LaunchWork work{kernel, {static_cast<int>(grid_x), static_cast<int>(grid_y), static_cast<int>(grid_z)}, {}};
@@ -556,7 +632,7 @@ HIP hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
     if (!is_readable(params[i], bytes)) return misuse(kernel->metadata.name + ": an argument without storage");
     uint64_t word = 0;
     std::memcpy(&word, params[i], bytes);
-    if (bytes == 8 && !runtime().memory.holds(word, 0)) return misuse(kernel->metadata.name + ": a pointer to memory not allocated");
+    if (bytes == 8 && !holds(stream, reinterpret_cast<void*>(word), 0)) return misuse(kernel->metadata.name + ": a pointer to memory not allocated");
     work.storage.push_back(word);
   }
   auto* on = static_cast<Stream*>(stream);

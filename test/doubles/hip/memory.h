@@ -18,17 +18,23 @@ namespace double_hip {
 class Memory {
  public:
   static constexpr uint64_t BASE = 0x600000000000;
+  // From one device's memory to the next one's.
+  static constexpr uint64_t APART = 0x10000000000;
   static constexpr uint64_t ALIGNMENT = 256;
 
-  explicit Memory(uint64_t bytes) : bytes_(bytes) {
-    path_ = "/dev/shm/rocmforge-double-" + std::to_string(getpid());
+  Memory(uint64_t bytes, int device) : bytes_(bytes), base_(BASE + device * APART) {
+    path_ = path_of(device);
     const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
-    void* mapped = mmap(reinterpret_cast<void*>(BASE), bytes, PROT_READ | PROT_WRITE,
+    void* mapped = mmap(reinterpret_cast<void*>(base_), bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
-    if (mapped != reinterpret_cast<void*>(BASE)) std::abort();
+    if (mapped != reinterpret_cast<void*>(base_)) std::abort();
     close(file);
-    atexit([] { unlink(("/dev/shm/rocmforge-double-" + std::to_string(getpid())).c_str()); });
+    static int devices = 0;
+    devices++;
+    atexit([] {
+      for (int i = 0; i < devices; i++) unlink(path_of(i).c_str());
+    });
   }
 
   const std::string& path() const { return path_; }
@@ -43,12 +49,12 @@ class Memory {
     std::lock_guard<std::mutex> lock(mutex_);
     // One byte more, so that the end of an allocation is never the start of the next.
     const uint64_t need = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
-    uint64_t at = BASE;
+    uint64_t at = base_;
     for (const auto& [start, size] : live_) {
       if (start - at >= need) break;
       at = start + (size + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     }
-    if (at + need > BASE + bytes_) return 0;
+    if (at + need > base_ + bytes_) return 0;
     live_[at] = bytes;
     used_ += need;
     // What was there before must not look right by chance.
@@ -76,7 +82,11 @@ class Memory {
   }
 
  private:
-  uint64_t bytes_, used_ = 0;
+  static std::string path_of(int device) {
+    return "/dev/shm/rocmforge-double-" + std::to_string(getpid()) + (device ? "-" + std::to_string(device) : "");
+  }
+
+  uint64_t bytes_, base_, used_ = 0;
   std::string path_;
   std::mutex mutex_;
   std::map<uint64_t, uint64_t> live_;

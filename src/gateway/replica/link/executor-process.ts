@@ -5,6 +5,7 @@ import { RocmForgeError } from '../../../shared/errors.js';
 import { type FaultRecord, readFaultRecord } from '../../../shared/fault-record.js';
 import { type Logger, logSink } from '../../../shared/log.js';
 import { packageRoot } from '../../../shared/package.js';
+import type { SplitKind } from '../../../shared/split.js';
 import { LineSplitter } from './line-splitter.js';
 import { makePrivateFolder } from './private-folder.js';
 
@@ -12,6 +13,10 @@ import { makePrivateFolder } from './private-folder.js';
 export interface ExecutorProcessOptions {
   readonly device: 'auto' | 'hip' | 'cuda' | 'host';
   readonly gpu?: number | undefined;
+  /** A model that is split: over which of the platform's GPUs, how, and in which parts. */
+  readonly gpus?: readonly number[] | undefined;
+  readonly split?: SplitKind | undefined;
+  readonly tensorSplit?: readonly number[] | undefined;
   readonly threads?: number | undefined;
   readonly kernels?: string | undefined;
   readonly attention?: 'fused' | 'unfused' | undefined;
@@ -61,6 +66,8 @@ export class ExecutorProcess {
     const args = [program, 'executor', '--listen', this.address, '--fault-record', record];
     args.push('--die-with-parent', '--device', options.device, '--step-timeout-ms', String(stepTimeoutMs));
     if (options.gpu !== undefined) args.push('--gpu', String(options.gpu));
+    if (options.split !== undefined) args.push('--split', options.split, '--gpus', String(options.gpus));
+    if (options.tensorSplit !== undefined) args.push('--tensor-split', String(options.tensorSplit));
     if (options.threads !== undefined) args.push('--threads', String(options.threads));
     if (options.kernels !== undefined) args.push('--kernels', options.kernels);
     if (options.attention !== undefined) args.push('--attention', options.attention);

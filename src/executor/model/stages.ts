@@ -1,0 +1,77 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufModel, GgufTensor } from '../../shared/gguf/reader.js';
+import { wantedTensors } from './tensors.js';
+import { type ModelGraph, type StageGraph, type Value, valuesOf } from './values.js';
+
+/**
+ * A model cut between layers, that is between what is added to the residual stream, so that the stages' weights are to each
+ * other as the shares are, as far as layers allow. The first has the embedding, the last the output projection.
+ *
+ * @param shares one a stage, above 0
+ * @throws RocmForgeError `INVALID_OPTION` for more stages than layers
+ */
+export function cutGraph(graph: ModelGraph, shares: readonly number[]): readonly StageGraph[] {
+  const { additions, embedding, embeddingScale, logits, logitsScale, logitsSoftcap } = graph;
+  if (additions.length < shares.length) {
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `a model of ${additions.length} layers, attention and MLPs each counted, is not to be split over ${shares.length} devices`,
+      { option: 'gpus' },
+    );
+  }
+  const bytes = additions.map((value) => bytesOf([value]));
+  const all = embedding.tensor.bytes + bytes.reduce((sum, one) => sum + one, 0) + bytesOf([logits]);
+  const parts = shares.reduce((sum, share) => sum + share, 0);
+  const cuts = [0];
+  let [done, wanted] = [embedding.tensor.bytes, 0];
+  for (const [stage, share] of shares.slice(0, -1).entries()) {
+    wanted += (all * share) / parts;
+    let cut = cuts[stage] as number;
+    // At least one layer here, and one for each stage behind it.
+    const last = additions.length - (shares.length - 1 - stage);
+    do done += bytes[cut++] as number;
+    while (cut < last && done + (bytes[cut] as number) / 2 <= wanted);
+    cuts.push(cut);
+  }
+  return cuts.map((first, stage) => {
+    const isLast = stage === shares.length - 1;
+    return {
+      additions: additions.slice(first, cuts[stage + 1]),
+      ...(stage === 0 && { embedding, embeddingScale }),
+      ...(isLast && { logits, logitsScale, logitsSoftcap }),
+    };
+  });
+}
+
+/** Layers with keys and values that a stage has, by the model's numbers for them. */
+export function attentionLayers(graph: StageGraph): ReadonlySet<number> {
+  return new Set([...valuesOf(graph)].flatMap((value) => (value.kind === 'attention' ? [value.layer] : [])));
+}
+
+/** The tensors of a stage, in the file's order; of a whole model all that are wanted. */
+export function stageTensors(file: GgufModel, graph: StageGraph): readonly GgufTensor[] {
+  const wanted = wantedTensors(file);
+  if (graph.embedding !== undefined && graph.logits !== undefined) return wanted;
+  const used = tensorsOf([...graph.additions, ...(graph.logits ? [graph.logits] : [])]);
+  if (graph.embedding !== undefined) used.add(graph.embedding.tensor);
+  return wanted.filter((tensor) => used.has(tensor));
+}
+
+const bytesOf = (values: readonly Value[]): number => {
+  let sum = 0;
+  for (const { bytes } of tensorsOf(values)) sum += bytes;
+  return sum;
+};
+
+/** What values are computed of: every reference to a tensor has it under that name. */
+function tensorsOf(values: readonly Value[]): Set<GgufTensor> {
+  const found = new Set<GgufTensor>();
+  const visit = (node: object): void => {
+    for (const [name, part] of Object.entries(node)) {
+      if (name === 'tensor') found.add(part as GgufTensor);
+      else if (typeof part === 'object' && part !== null) visit(part);
+    }
+  };
+  for (const value of values) visit(value);
+  return found;
+}
