@@ -16,6 +16,7 @@
         "native/mapped_file.cc",
         "native/nvml.cc",
         "native/probe_gpu.cc",
+        "native/service_manager.cc",
         "native/thread_pool.cc",
         "native/vendor_blas.cc"
       ],

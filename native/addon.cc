@@ -1,6 +1,9 @@
 // What JavaScript sees of native/: see Addon in src/executor/device/addon.ts.
+#include <errno.h>
 #include <napi.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 
 #include "device_object.h"
@@ -10,6 +13,7 @@
 #include "mapped_file.h"
 #include "nvml.h"
 #include "probe_gpu.h"
+#include "service_manager.h"
 #include "vendor_blas.h"
 
 namespace {
@@ -33,6 +37,17 @@ void stamp_phase(const Napi::CallbackInfo& info) {
   rocmforge::FaultRecord::instance().phase(info[0].As<Napi::Number>().Uint32Value());
 }
 
+// (descriptor) → whether this process has the lock of the file now; nobody waits. Closing the descriptor gives it up.
+Napi::Value lock_file(const Napi::CallbackInfo& info) {
+  int descriptor = info[0].As<Napi::Number>().Int32Value();
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EWOULDBLOCK) return Napi::Boolean::New(info.Env(), false);
+    throw Napi::Error::New(info.Env(), std::string("flock: ") + strerror(errno));
+  }
+  return Napi::Boolean::New(info.Env(), true);
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
   // Devices make links.
@@ -45,6 +60,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("dieWithParent", Napi::Function::New<die_with_parent>(env));
   exports.Set("openFaultRecord", Napi::Function::New<open_fault_record>(env));
   exports.Set("stampPhase", Napi::Function::New<stamp_phase>(env));
+  exports.Set("notifyServiceManager", Napi::Function::New<rocmforge::notify_service_manager>(env));
+  exports.Set("lockFile", Napi::Function::New<lock_file>(env));
   return exports;
 }
 

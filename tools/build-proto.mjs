@@ -15,12 +15,13 @@ const generate = (...args) => execFileSync(buf, ['generate', ...args], { cwd: ro
 generate('proto', '--include-imports', '--include-wkt');
 generate('protocols', '--template', 'buf.gen.protocols.yaml');
 
-// All that is public: what gateway and executor say to each other is nobody else's.
+// All that is public: what gateway and executor say to each other is nobody else's, and what operators say is on another address.
 mkdirSync(descriptors, { recursive: true });
 execFileSync(
   buf,
   [
-    ...['build', '--as-file-descriptor-set', '--exclude-source-info', '--exclude-path', 'proto/rocmforge/executor'],
+    ...['build', '--as-file-descriptor-set', '--exclude-source-info'],
+    ...['--exclude-path', 'proto/rocmforge/executor', '--exclude-path', 'proto/rocmforge/admin'],
     ...['-o', path.join(descriptors, 'descriptors.binpb')],
   ],
   { cwd: root, stdio: 'inherit' },

@@ -61,9 +61,7 @@ setInterval(() => {
 }, Number(stepMs));
 createServer((_request, response) => {
   const { user, system } = process.cpuUsage();
-  response.end(
-    `rocmforge_process_cpu_seconds_total ${(user + system) / 1e6}\nrocmforge_generation_tokens_total ${written}\n`,
-  );
+  response.end(`process_cpu_seconds_total ${(user + system) / 1e6}\nrocmforge_generation_tokens_total ${written}\n`);
 }).listen(Number(metricsPort), '127.0.0.1');
 server.bindAsync(listen, ServerCredentials.createInsecure(), () => process.stdout.write('listening\n'));
 process.on('SIGTERM', () => process.exit(0));

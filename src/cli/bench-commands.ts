@@ -35,7 +35,9 @@ export function addBenchCommands(bench: Command): void {
     )
     .addOption(new Option('--connections <count>').argParser(wholeNumber(1)).default(4))
     .addOption(new Option('--seed <number>', 'same seed, same requests').argParser(wholeNumber(0)).default(1))
-    .option('--plot <file>', 'write an SVG of the run')
+    .option('--plot <file>', 'write an SVG of the run, of --compare beside the other one')
+    .option('--save <file>', 'write the run as JSON, for --compare of later ones')
+    .option('--compare <file>', 'a run that was saved: tell how many times as fast this one is')
     .option('--json', 'as JSON', false)
     .action(async (options) => {
       const { benchServe } = await import('./bench-serve.js');

@@ -6,9 +6,11 @@ import {
   type Model,
 } from '../shared/generated/rocmforge/v1/inference.js';
 import { fromServiceError } from '../shared/grpc/status.js';
+import { packageVersion } from '../shared/package.js';
 import { type Arrival, offerLoad } from './bench/load.js';
+import { formatComparison, readLoadRun } from './bench/load-comparison.js';
+import { LOAD_RUN_FORMAT, type LoadRun, loadPlot } from './bench/load-plot.js';
 import { formatLoadReport, loadReport } from './bench/load-report.js';
-import { loadPlot } from './bench/plot.js';
 import { MetricsSnapshot } from './bench/prometheus.js';
 import { Workload } from './bench/workload.js';
 import { type ClientOptions, gatewayClient } from './gateway-client.js';
@@ -33,11 +35,17 @@ export interface BenchServeOptions extends ClientOptions {
   readonly connections: number;
   readonly seed: number;
   readonly plot?: string;
+  /** Where the run is written, to compare others with. */
+  readonly save?: string;
+  /** A run that was saved. */
+  readonly compare?: string;
   readonly json: boolean;
 }
 
 /** `rocmforge bench serve`: offers a load to a gateway and tells what its clients saw. */
 export async function benchServe(options: BenchServeOptions): Promise<void> {
+  // Before the load: it takes minutes, and is not to be for nothing.
+  const before = options.compare === undefined ? undefined : readLoadRun(options.compare);
   const clients = Array.from({ length: options.connections }, () =>
     // Each client has a connection of its own.
     gatewayClient(options.address, options, { 'grpc.use_local_subchannel_pool': 1 }),
@@ -60,13 +68,36 @@ export async function benchServe(options: BenchServeOptions): Promise<void> {
     );
   }
   const readMetrics = async () => (options.metrics ? await MetricsSnapshot.read(options.metrics) : undefined);
-  const before = await readMetrics();
+  const start = await readMetrics();
   const records = await offerLoad(clients, workload, arrivalOf(options), options.seed);
-  const after = await readMetrics();
+  const end = await readMetrics();
   for (const client of clients) client.close();
-  const report = loadReport(records, before && after && { before, after });
-  if (options.plot !== undefined) writeFileSync(options.plot, loadPlot(records, `${model.name} on ${model.device}`));
+  const report = loadReport(records, start && end && { before: start, after: end });
+  const run: LoadRun = {
+    format: LOAD_RUN_FORMAT,
+    title: `${model.name} on ${model.device}`,
+    parameters: parametersOf(options),
+    records,
+  };
+  if (options.plot !== undefined) writeFileSync(options.plot, loadPlot(before === undefined ? [run] : [run, before]));
+  if (options.save !== undefined) writeFileSync(options.save, `${JSON.stringify(run)}\n`);
   process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatLoadReport(report));
+  if (before !== undefined && !options.json) process.stdout.write(formatComparison(report, before));
+}
+
+/** What was offered, for who sees the plot alone. */
+function parametersOf(options: BenchServeOptions): string {
+  const { rate, clients, seconds, requests, promptTokens, tokens, sharedPrefix, prefixes, connections, seed } = options;
+  const range = ([least, most]: readonly [number, number]) => (least === most ? `${least}` : `${least} to ${most}`);
+  const arrival =
+    rate === undefined
+      ? `${clients} clients for ${requests === undefined ? `${seconds} s` : `${requests} requests`}`
+      : `${rate} requests/s for ${seconds} s`;
+  const shared = sharedPrefix > 0 ? `, ${sharedPrefix} of them shared in ${prefixes} ways` : '';
+  return (
+    `${arrival}, prompts of ${range(promptTokens)} tokens${shared}, ${range(tokens)} generated, ` +
+    `${connections} connections, seed ${seed}, rocmforge ${packageVersion}, ${new Date().toISOString().slice(0, 10)}`
+  );
 }
 
 function arrivalOf({ rate, clients, seconds, requests }: BenchServeOptions): Arrival {

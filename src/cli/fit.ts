@@ -150,6 +150,11 @@ function imagined(bytes: number): readonly FitDevice[] {
   return [countingGpu('a GPU', '', bytes), countingGpu(`a GPU of ${HOPPER}`, HOPPER, bytes)];
 }
 
+/** The GPUs that can be used here, and what each has free. */
+export function roomOnGpus(): readonly { readonly description: string; readonly freeBytes: number }[] {
+  return presentGpus([]).map(({ description, freeBytes }) => ({ description, freeBytes }));
+}
+
 /** @param numbers which of the first platform that has any; default: all of all platforms */
 function presentGpus(unusable: string[], numbers?: readonly number[]): readonly FitDevice[] {
   const gpus: FitDevice[] = [];

@@ -59,6 +59,7 @@ export function gatewayOptions(
       readonly corsOrigins?: readonly string[];
       readonly otlpEndpoint?: string;
       readonly metricsListen?: string;
+      readonly adminListen?: string;
     },
 ): GatewayOptions {
   const unreachable = (['executorSecretFile', 'executorCa', 'executorCert', 'executorKey'] as const).find(
@@ -127,6 +128,7 @@ export function gatewayOptions(
     corsOrigins: options.corsOrigins,
     otlpEndpoint: options.otlpEndpoint,
     metricsListen: options.metricsListen,
+    adminListen: options.adminListen,
     onProgress: loadProgress(),
   };
 }

@@ -5,6 +5,7 @@ import { packageVersion } from '../shared/package.js';
 import { addBenchCommands } from './bench-commands.js';
 import { watchOutput } from './closed-output.js';
 import { completionScript, SHELLS } from './completion.js';
+import { addOperateCommands } from './operate-commands.js';
 import {
   byteCount,
   checkSplit,
@@ -94,6 +95,11 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
       stepDelayMs: options.stepDelayMs ?? 0,
       fault: options.plantFault && parseFault(options.plantFault),
     });
+    // One that a gateway started is the gateway's, which tells of both.
+    if (!options.dieWithParent) {
+      const { tellReady } = await import('./service-manager.js');
+      tellReady(`executor listening on ${options.listen}`);
+    }
   });
 
 program
@@ -117,7 +123,7 @@ command('demo', [...deviceOptions, kvCacheTypeOption])
 
 command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...splitOptions, ...testOptions])
   .description('generate text and end')
-  .option('--model <file>', 'GGUF file to serve for this one generation')
+  .option('--model <file>', 'GGUF file to serve for this one generation; hf.co/… is pulled first')
   .option('--address <address>', 'use the gateway at this address')
   .argument('[prompt]', 'what to continue; - reads it from stdin')
   .option('--prompt <text>', 'the same')
@@ -145,13 +151,14 @@ command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...spl
   .option('--stats', 'tokens/s and time to first token on stderr', false)
   .action(async (prompt, options) => {
     requireTarget(options);
+    await pullFirst(options);
     const { generate } = await import('./generate.js');
     await generate({ ...options, prompt: promptOf(prompt, options.prompt) });
   });
 
 command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .description('talk with a model in the terminal')
-  .option('--model <file>', 'GGUF file to serve for this conversation')
+  .option('--model <file>', 'GGUF file to serve for this conversation; hf.co/… is pulled first')
   .option('--address <address>', 'use the gateway at this address')
   .option('--system <text>', 'the system message')
   .option('--tools <file>', 'functions that the model may call: a JSON list, as OpenAI writes them')
@@ -160,6 +167,7 @@ command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
   .addOption(new Option('--seed <number>').argParser(seed))
   .action(async (options) => {
     requireTarget(options);
+    await pullFirst(options);
     const { chat } = await import('./chat/chat.js');
     await chat(options);
   });
@@ -281,6 +289,8 @@ program
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });
 
+addOperateCommands(program);
+
 program
   .command('completion')
   .description('print what completes these commands in a shell: source <(rocmforge completion bash)')
@@ -304,6 +314,13 @@ function requireTarget(options: { model?: string; address?: string }): void {
   }
   // A command that writes text to a terminal logs only what went wrong.
   process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
+}
+
+/** Where `--model` names one on a hub: brings it here, and has the option say where. */
+async function pullFirst(options: { model?: string }): Promise<void> {
+  if (options.model === undefined) return;
+  const { localModel } = await import('./hub/pull.js');
+  options.model = await localModel(options.model);
 }
 
 watchOutput();

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
 import { DEFAULT_LISTEN, integer, milliseconds, seed, wholeNumber } from './options.js';
+import { tellReady, tellStopping } from './service-manager.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const MOST_REPLICAS = 64;
@@ -16,7 +17,7 @@ export function ignoreInspectorSignal(): void {
 export function addServeCommand(serve: Command): void {
   serve
     .description('serve a model over gRPC')
-    .requiredOption('--model <file>', 'GGUF file; of a split model, its first part')
+    .requiredOption('--model <file>', 'GGUF file, of a split model its first part; hf.co/… is pulled first')
     .option('--model-name <name>', 'what requests call it (default: the file’s name)')
     .option('--any-model-name', 'requests may call it as they like: for clients whose name for it is fixed')
     .option('--model-alias <names...>', 'other names by which requests may call it')
@@ -139,7 +140,11 @@ export function addServeCommand(serve: Command): void {
         '* for all (default: all where a token is demanded, else none)',
     )
     .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
-    .option('--metrics-listen <address>', 'HOST:PORT for Prometheus metrics over HTTP')
+    .option(
+      '--metrics-listen <address>',
+      'HOST:PORT for Prometheus metrics over HTTP, and the probes /healthz and /readyz',
+    )
+    .option('--admin-listen <address>', 'unix:PATH for who operates it: rocmforge admin and rocmforge report')
     .addOption(
       new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
         .argParser(wholeNumber(0))
@@ -153,6 +158,7 @@ export function addServeCommand(serve: Command): void {
       ]);
       const { defaultStateFolder } = await import('../shared/fault-log.js');
       const stateFolder = options.stateDir ?? defaultStateFolder();
+      options.model = await (await import('./hub/pull.js')).localModel(options.model);
       const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
@@ -162,18 +168,20 @@ export function addServeCommand(serve: Command): void {
         // The second signal means now.
         if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
         stopping = true;
+        tellStopping('ending what is under way');
         void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
       process.on('SIGUSR2', () => void gateway.replaceExecutors());
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
       // Last: who reads this may signal at once.
-      process.stdout.write(
+      const serving =
         `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
-          `${options.kvCacheType} KV cache\n`,
-      );
+        `${options.kvCacheType} KV cache`;
+      process.stdout.write(`${serving}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
         process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
+      tellReady(serving);
     });
 }

@@ -4,6 +4,9 @@ import { type ErrorReason, RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
+import { administrationOf } from './administration.js';
+import { deviceState, watchDevices } from './device-metrics.js';
+import { type AdminServer, type ChangeableLimits, openAdminServer } from './doors/admin/admin-server.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { OpenFiles } from './doors/grpc/open-files.js';
 import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
@@ -19,7 +22,7 @@ import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
-import { Replica } from './replica/replica.js';
+import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
@@ -66,6 +69,8 @@ const DRAIN_POLL_MS = 50;
 /** How long connections without calls may take to end. */
 const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
+/** How long metrics wait for what an executor tells of its device. */
+const DEVICE_STATS_TIMEOUT_MS = 500;
 const FAULTS_KEPT = 32;
 
 /**
@@ -114,10 +119,18 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
   const { standby = 0, allowOtherArithmetic } = options;
   const executors = executorsOf(options);
+  // Operators may change limits while it serves.
+  const queueLimits: ChangeableLimits[] = [];
   const replicas = executors.map((executor, i): Replica => {
     const supervisor = supervisorOptions({ ...options, executor }, model);
+    const replicaOptions: ReplicaOptions & ChangeableLimits = {
+      ...options,
+      supervisor,
+      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
+    };
+    queueLimits.push(replicaOptions);
     const replica: Replica = new Replica(
-      { ...options, supervisor, queueShareOf: (principal) => trust.limiter.queueShareOf(principal) },
+      replicaOptions,
       {
         state: () => showHealth(),
         progress: (done, total) => options.onProgress?.(done, total),
@@ -166,12 +179,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     () => faultCounters.notKept,
   );
   let metricsServer: MetricsServer | undefined;
+  let adminServer: AdminServer | undefined;
   let endTracing: (() => Promise<void>) | undefined;
   let httpServer: HttpServer | undefined;
   const close = async (): Promise<void> => {
     server.stop();
     httpServer?.stop();
     metricsServer?.close();
+    adminServer?.stop();
     await router.stop();
     await endTracing?.();
     await encoder.close();
@@ -185,7 +200,23 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     return closed;
   };
   try {
-    if (options.metricsListen) metricsServer = await serveMetrics(metrics.registry, options.metricsListen);
+    if (options.metricsListen) {
+      const stateOf = async (one: Replica) => deviceState(await one.deviceStats(DEVICE_STATS_TIMEOUT_MS));
+      watchDevices(metrics.registry, () => Promise.all(replicas.map(stateOf)));
+      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => router.isReady);
+    }
+    if (options.adminListen) {
+      const administered = administrationOf({
+        options,
+        model: model.name,
+        router,
+        replicas,
+        queueLimits,
+        faults,
+        metrics,
+      });
+      adminServer = await openAdminServer(options.adminListen, administered, log);
+    }
     if (options.httpListen) {
       // Whoever wants no such door starts without what it is made of.
       const [{ openHttpServer }, { httpFacts }, { llamaRegistry }] = await Promise.all([

@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { ErrorReason } from '../shared/errors.js';
+import { packageVersion } from '../shared/package.js';
 import { loadOf } from './replica/load.js';
 import type { ReplicaCounts } from './replica/replica.js';
 import { CompletionTotals } from './request/completion-totals.js';
@@ -11,6 +12,9 @@ import type { TrustObserver } from './trust/trust.js';
 const LOOP_SAMPLE_MS = 100;
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
+
+/** Why executors end, as far as it is known beforehand. */
+const USUAL_ENDS = ['hung', 'connection', 'SIGKILL', 'SIGSEGV', 'SIGABRT', 'SIGBUS', 'exit_86'];
 
 type Door = 'grpc' | 'http';
 
@@ -59,7 +63,14 @@ export class Metrics implements RequestObserver, TrustObserver {
     const registers = [this.registry];
     // Each sample of the loop's delay wakes this process: on the host device that takes a core from the kernels for a moment.
     const eventLoopMonitoringPrecision = LOOP_SAMPLE_MS;
-    collectDefaultMetrics({ register: this.registry, prefix: 'rocmforge_', eventLoopMonitoringPrecision });
+    // Under the names that boards for Node know.
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
+    new Gauge({
+      name: 'rocmforge_build_info',
+      help: 'Version of the package and of Node.js, as labels',
+      labelNames: ['version', 'node_version'],
+      registers,
+    }).set({ version: packageVersion, node_version: process.version }, 1);
     const gauge = (name: string, help: string, read: () => number): void => {
       new Gauge({
         name: `rocmforge_${name}`,
@@ -156,6 +167,8 @@ export class Metrics implements RequestObserver, TrustObserver {
       labelNames: ['reason'],
       registers,
     });
+    // Of a series that begins at 1 nobody sees that it rose.
+    for (const reason of USUAL_ENDS) this.restarts.inc({ reason }, 0);
     this.credentials = new Counter({
       name: 'rocmforge_credentials_refused_total',
       help: 'Calls refused for their credential, by why',

@@ -82,5 +82,7 @@ export interface GatewayOptions extends HttpOptions, TrustOptions {
   readonly otlpEndpoint?: string | undefined;
   /** `HOST:PORT` of Prometheus metrics; absent: none are served. */
   readonly metricsListen?: string | undefined;
+  /** `unix:PATH` where operators are served; absent: they are not. */
+  readonly adminListen?: string | undefined;
   readonly onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
 }

@@ -58,6 +58,15 @@ export const ERRORS = {
   MODEL_UNSUPPORTED: { code: 'FAILED_PRECONDITION', retryable: false },
   MODEL_FILE_CHANGED: { code: 'FAILED_PRECONDITION', retryable: false },
 
+  // Models on a hub, and their way to this disk.
+  HUB_REFUSED: { code: 'UNAUTHENTICATED', retryable: false },
+  HUB_BUSY: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+  HUB_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
+  HUB_OFFLINE: { code: 'FAILED_PRECONDITION', retryable: false },
+  HUB_PROTOCOL: { code: 'INTERNAL', retryable: false },
+  CHECKSUM_MISMATCH: { code: 'INTERNAL', retryable: true },
+  DISK_FULL: { code: 'RESOURCE_EXHAUSTED', retryable: true },
+
   // Load and life.
   QUEUE_FULL: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   OUT_OF_MEMORY: { code: 'RESOURCE_EXHAUSTED', retryable: true },

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -99,7 +99,28 @@ describe('rocmforge bench serve', () => {
     expect(svg).toMatch(/^<svg [^>]*>[\s\S]*<\/svg>\n$/);
     expect(svg.match(/<circle /g)).toHaveLength(40);
     expect(svg).not.toMatch(/NaN|Infinity|undefined/);
+    expect(svg).toMatch(/8 clients for 40 requests, prompts of .* 32 of them shared in 1 ways/);
+    expect(svg.match(/>p(50|95|99) \d/g)).toHaveLength(6);
     expect(server.executor.failure).toBeUndefined();
+  });
+
+  it('a run that is saved is compared with', async () => {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+    const [saved, plot] = [path.join(folder, 'run.json'), path.join(folder, 'both.svg')];
+    expect((await bench('--clients', '4', '--requests', '10', '--save', saved)).code).toBe(0);
+    const { code, stdout } = await bench('--clients', '2', '--requests', '10', '--compare', saved, '--plot', plot);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^compared +this run +before +times\ntokens\/s +[\d.]+ +[\d.]+ +\d+\.\d\d$/m);
+    expect(stdout).toMatch(/^before: .*4 clients for 10 requests/m);
+    const svg = readFileSync(plot, 'utf8');
+    expect(svg).toContain('the one compared with');
+    expect(svg.match(/<polyline /g)).toHaveLength(4);
+    expect(svg).not.toMatch(/NaN|Infinity|undefined/);
+    writeFileSync(saved, '{"format": "rocmforge-load-0"}');
+    expect(await bench('--compare', saved)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('INVALID_OPTION: '),
+    });
   });
 
   it('open loop: as many requests as the seed says, and a table for people', async () => {

@@ -111,7 +111,7 @@ describe('while somebody abuses the gateway', () => {
     // What was rendered within the last second would be told again.
     await new Promise((resolve) => setTimeout(resolve, METRICS_SHARED_MS));
     const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
-    return Number(/^rocmforge_nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1]) * 1000;
+    return Number(/^nodejs_eventloop_lag_max_seconds (\S+)/m.exec(text)?.[1]) * 1000;
   }
 
   /** Milliseconds to the first token of a request of 8. */

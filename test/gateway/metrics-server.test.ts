@@ -9,6 +9,7 @@ const FOR_EVER: MetricsLimits = { timeoutMs: 1e9, sharedMs: 1e9 };
 let server: MetricsServer;
 let sockets: Socket[] = [];
 let renderings = 0;
+let isReady = true;
 afterEach(() => {
   for (const socket of sockets) socket.destroy();
   sockets = [];
@@ -20,7 +21,12 @@ async function start(
   metrics = () => Promise.resolve(`rendered ${++renderings}\n`),
 ): Promise<void> {
   renderings = 0;
-  server = await serveMetrics({ contentType: 'text/plain; version=0.0.4', metrics }, '127.0.0.1:0', limits);
+  server = await serveMetrics(
+    { contentType: 'text/plain; version=0.0.4', metrics },
+    '127.0.0.1:0',
+    () => isReady,
+    limits,
+  );
 }
 
 /** A connection that says something; resolves with what it heard when it is closed. */
@@ -44,6 +50,16 @@ it('answers GET /metrics and ends the connection, whatever the client would like
   expect(answer.headers.get('connection')).toBe('close');
   expect(await answer.text()).toBe('rendered 1\n');
   expect(await ask('GET /metrics HTTP/1.0\n\n').heard).toMatch(/^HTTP\/1\.1 200 OK\r\n.*rendered 1\n$/s);
+});
+
+it('answers probes: /healthz while it lives, /readyz while it serves', async () => {
+  await start(FOR_EVER);
+  const probe = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).status;
+  expect([await probe('/healthz'), await probe('/readyz')]).toEqual([200, 200]);
+  isReady = false;
+  expect([await probe('/healthz'), await probe('/readyz')]).toEqual([200, 503]);
+  isReady = true;
+  expect(renderings).toBe(0);
 });
 
 it('takes a request in pieces', async () => {
@@ -119,5 +135,5 @@ it('ends a connection that says nothing, or half of it, or too much', async () =
 it.each(['9464', '127.0.0.1', '127.0.0.1:99999'])('refuses %s for an address', async (address) => {
   await start(FOR_EVER);
   const source = { contentType: '', metrics: () => Promise.resolve('') };
-  await expect(serveMetrics(source, address)).rejects.toMatchObject({ reason: 'INVALID_OPTION' });
+  await expect(serveMetrics(source, address, () => true)).rejects.toMatchObject({ reason: 'INVALID_OPTION' });
 });

@@ -23,8 +23,8 @@ export class MetricsSnapshot {
     return new MetricsSnapshot(values);
   }
 
-  /** A metric without its prefix `rocmforge_`; 0 when there is none. */
+  /** A metric, of ours without the prefix `rocmforge_`; 0 when there is none. */
   get(name: string): number {
-    return this.values.get(`rocmforge_${name}`) ?? 0;
+    return this.values.get(`rocmforge_${name}`) ?? this.values.get(name) ?? 0;
   }
 }

@@ -26,7 +26,8 @@ export function thisIdentity(): Identity {
   return { userName: username, hostName: os.hostname(), home: homedir };
 }
 
-function anonymous(line: string, { userName, hostName, home }: Identity): string {
+/** A line without who and where this machine is, and without paths but those of devices. */
+export function anonymous(line: string, { userName, hostName, home }: Identity): string {
   // Folders first: their names may have spaces, which the pattern would end at.
   let told = line;
   for (const folder of [packageRoot, home]) if (folder.length > 1) told = told.replaceAll(folder, '<folder>');

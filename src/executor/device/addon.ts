@@ -35,6 +35,15 @@ export interface Addon {
   openFaultRecord(path: string): void;
   /** Index into {@link FAULT_PHASES} of what the process is at. */
   stampPhase(phase: number): void;
+  /**
+   * Tells the service manager that started this process, as sd_notify(3) does.
+   *
+   * @param state assignments such as `READY=1`, a line each
+   * @returns whether there is one. Throws when it cannot be reached
+   */
+  notifyServiceManager(state: string): boolean;
+  /** Takes the lock (flock(2)) of an open file, without waiting. @returns whether this process has it, until it closes the file */
+  lockFile(descriptor: number): boolean;
 }
 
 /** `hip`: libamdhip64.so. `cuda`: libcuda.so.1, HIP's second platform. */

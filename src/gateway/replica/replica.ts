@@ -1,10 +1,12 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { Fault } from '../../shared/fault-log.js';
+import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
 import { Engine, type Handover } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
+import type { ExecutorSession } from './link/executor-session.js';
 import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
 import type { Scheduler } from './scheduler/scheduler.js';
@@ -84,6 +86,8 @@ export class Replica implements Backend {
   private readonly supervisor: Supervisor;
   /** The device of the executor that serves or served last. */
   private deviceName = '';
+  /** With the executor that serves. */
+  private session: ExecutorSession | undefined;
   private arithmeticName: string | undefined;
   private slots = 0;
   private stepTokens = 0;
@@ -111,6 +115,7 @@ export class Replica implements Backend {
         progress: (done, total) => listener.progress(done, total),
         serving: (session) => {
           this.deviceName = session.info.device;
+          this.session = session;
           this.slots = session.model.maxSequences;
           this.stepTokens = session.model.maxStepTokens;
           this.unservable = undefined;
@@ -122,7 +127,10 @@ export class Replica implements Backend {
           this.unservable = error;
           this.engine.fail(error);
         },
-        lost: () => this.engine.lose(),
+        lost: () => {
+          this.session = undefined;
+          this.engine.lose();
+        },
         judged: (loss) => {
           const isIll = this.engine.judge(loss);
           listener.orphaned();
@@ -232,6 +240,11 @@ export class Replica implements Backend {
 
   get device(): string {
     return this.deviceName;
+  }
+
+  /** How the device of the executor that serves fares; undefined while none does, or where it does not say in time. */
+  async deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
+    return this.session?.deviceStats(timeoutMs);
   }
 
   /** The most sequences that run at once on the executor that serves or served last. */

@@ -11,6 +11,7 @@ import {
   type ExecuteRequest,
   type ExecuteResponse,
   ExecutorServiceClient,
+  type GetDeviceStatsResponse,
   type GetInfoResponse,
   type LoadedModel,
   type LoadModelRequest,
@@ -225,6 +226,14 @@ export class ExecutorSession {
       slices: [],
       masks: [],
       slotMasks: [],
+    });
+  }
+
+  /** What the executor tells of its device; undefined where it does not within the time. */
+  deviceStats(timeoutMs: number): Promise<GetDeviceStatsResponse | undefined> {
+    return new Promise((resolve) => {
+      const call = this.client.getDeviceStats({}, (error, stats) => resolve(error ? undefined : stats));
+      setTimeout(() => call.cancel(), timeoutMs).unref();
     });
   }
 }

@@ -1,0 +1,63 @@
+import { credentials, type ServiceError } from '@grpc/grpc-js';
+import {
+  AdminServiceClient,
+  type GetReportResponse,
+  type Settings,
+} from '../shared/generated/rocmforge/admin/v1/admin.js';
+import { fromServiceError } from '../shared/grpc/status.js';
+
+/** Gateways' answers with metrics and faults are larger than gRPC takes by default. */
+const MOST_REPORT_BYTES = 32 << 20;
+
+/** How operators ask a gateway. */
+export class AdminClient {
+  private readonly client: AdminServiceClient;
+
+  /** @param address of a gateway's `--admin-listen`, `unix:PATH` */
+  constructor(address: string) {
+    this.client = new AdminServiceClient(address, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MOST_REPORT_BYTES,
+    });
+  }
+
+  /** @throws RocmForgeError the gateway's; `EXECUTOR_UNAVAILABLE` where nobody answers */
+  settings(): Promise<Settings> {
+    return this.ask<{ settings?: Settings | undefined }>((done) => this.client.getSettings({}, done)).then(
+      ({ settings = {} }) => settings,
+    );
+  }
+
+  /** @throws RocmForgeError as {@link settings}; `INVALID_FIELD` */
+  update(settings: Settings): Promise<Settings> {
+    return this.ask<{ settings?: Settings | undefined }>((done) => this.client.updateSettings({ settings }, done)).then(
+      ({ settings: now = {} }) => now,
+    );
+  }
+
+  /** Waits until all are replaced. @returns executors started so far. @throws RocmForgeError as {@link settings} */
+  replaceExecutors(): Promise<number> {
+    return this.ask<{ executors: number }>((done) => this.client.replaceExecutors({}, done)).then(
+      ({ executors }) => executors,
+    );
+  }
+
+  /** @throws RocmForgeError as {@link settings} */
+  report(): Promise<GetReportResponse> {
+    return this.ask((done) => this.client.getReport({}, done));
+  }
+
+  close(): void {
+    this.client.close();
+  }
+
+  private ask<Response>(
+    call: (done: (error: ServiceError | null, response: Response) => void) => void,
+  ): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      call((error, response) => {
+        if (error === null) resolve(response);
+        else reject(fromServiceError(error));
+      });
+    });
+  }
+}

@@ -1,0 +1,44 @@
+import os from 'node:os';
+import { RocmForgeError } from '../../shared/errors.js';
+import { roomOnGpus } from '../fit.js';
+import { formatBytes } from '../inspect.js';
+import { formatModels, listModels, pullModel, type Room } from './pull.js';
+
+export interface PullCommandOptions {
+  readonly list: boolean;
+  /** As if a GPU had so many bytes free. */
+  readonly memory?: number;
+  readonly json: boolean;
+}
+
+/** `rocmforge pull`: tells what there is, or brings one model here and writes its path. */
+export async function pull(name: string, options: PullCommandOptions): Promise<void> {
+  if (options.list) return tellModels(name, options);
+  try {
+    const model = await pullModel(name);
+    if (options.json) process.stdout.write(`${JSON.stringify(model, null, 2)}\n`);
+    else process.stdout.write(`${model.path}\n`);
+  } catch (error) {
+    // Who has to choose is told between what.
+    if (error instanceof RocmForgeError && error.metadata.models !== undefined) await tellModels(name, options);
+    throw error;
+  }
+}
+
+async function tellModels(name: string, options: PullCommandOptions): Promise<void> {
+  const models = await listModels(name);
+  const rooms = options.memory === undefined ? roomHere() : [{ description: 'a GPU', freeBytes: options.memory }];
+  process.stdout.write(options.json ? `${JSON.stringify({ models, rooms }, null, 2)}\n` : formatModels(models, rooms));
+  if (!options.json) {
+    process.stdout.write(
+      '\nSizes are of weights; once pulled, rocmforge inspect --fit tells of contexts and sequences.\n',
+    );
+  }
+}
+
+/** The GPUs that can be used, else the memory that programs may have. */
+function roomHere(): readonly Room[] {
+  const gpus = roomOnGpus();
+  if (gpus.length > 0) return gpus;
+  return [{ description: `the ${formatBytes(os.totalmem())} of this machine`, freeBytes: os.freemem() }];
+}

@@ -1,0 +1,61 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { GetDeviceStatsResponse } from '../shared/generated/rocmforge/executor/v1/executor.js';
+
+/** How a device fares; absent is what its machine does not tell. Memory is absent where it is the host's. */
+export interface DeviceState {
+  readonly device: string;
+  readonly usedBytes?: number | undefined;
+  readonly totalBytes?: number | undefined;
+  readonly temperatureC?: number | undefined;
+  readonly powerW?: number | undefined;
+  readonly clockMhz?: number | undefined;
+  readonly throttled?: boolean | undefined;
+}
+
+/**
+ * Tells of devices, asked when metrics are asked for: each of a replica by its place, and absent where its executor does not
+ * answer or nobody there knows.
+ */
+export function watchDevices(registry: Registry, read: () => Promise<readonly (DeviceState | undefined)[]>): void {
+  // One asking is for all of them.
+  let asked: Promise<readonly (DeviceState | undefined)[]> | undefined;
+  const states = () => {
+    asked ??= read().finally(() =>
+      setImmediate(() => {
+        asked = undefined;
+      }),
+    );
+    return asked;
+  };
+  const gauge = (name: string, help: string, value: (state: DeviceState) => number | undefined): void => {
+    new Gauge({
+      name: `rocmforge_device_${name}`,
+      help,
+      labelNames: ['replica', 'device'],
+      registers: [registry],
+      async collect() {
+        const now = await states();
+        this.reset();
+        for (const [replica, state] of now.entries()) {
+          const told = state && value(state);
+          if (told !== undefined) this.set({ replica: String(replica), device: state?.device ?? '' }, told);
+        }
+      },
+    });
+  };
+  gauge('memory_used_bytes', 'Device memory that the executor has taken', ({ usedBytes }) => usedBytes);
+  gauge('memory_total_bytes', 'Device memory in all', ({ totalBytes }) => totalBytes);
+  gauge('temperature_celsius', 'Of the hottest place that the driver tells of', ({ temperatureC }) => temperatureC);
+  gauge('power_watts', 'Power that the device takes', ({ powerW }) => powerW);
+  gauge('clock_hertz', 'Clock of the compute units', ({ clockMhz }) => clockMhz && clockMhz * 1e6);
+  gauge('throttled', '1 while clocks are held down by heat or power', ({ throttled }) =>
+    throttled === undefined ? undefined : Number(throttled),
+  );
+}
+
+/** What an executor tells of its device. Memory of the host is not the device's own. */
+export function deviceState(stats: GetDeviceStatsResponse | undefined): DeviceState | undefined {
+  if (stats === undefined) return undefined;
+  const { usedBytes, totalBytes, ...others } = stats;
+  return { ...others, ...(totalBytes > 0n && { usedBytes: Number(usedBytes), totalBytes: Number(totalBytes) }) };
+}
