@@ -227,7 +227,8 @@ export class StepRunner {
       const { answer } = isCut ? (staging.parts[i] as Part) : staging;
       if ((batch.counts[COUNT_SAMPLES] as number) === 0) continue;
       saturated += this.newlySaturated(answer);
-      if (isCut) gatherAnswer(staging, answer, batch, counts[COUNT_DRAWS] as number);
+      // Not the filler’s counts: those are the next step’s by now.
+      if (isCut) gatherAnswer(staging, answer, batch, whole.counts[COUNT_DRAWS] as number);
     }
     return { deviceUs: passUs(stageUs), saturated, late: NOBODY };
   }

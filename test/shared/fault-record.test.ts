@@ -11,7 +11,7 @@ const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), '
 function record(): Buffer {
   const bytes = Buffer.alloc(4096);
   bytes.writeUInt32LE(0x52464652, 0);
-  bytes.writeUInt32LE(1, 4);
+  bytes.writeUInt32LE(2, 4);
   bytes.writeUInt32LE(3, 8);
   bytes.writeBigUInt64LE(5n, 32);
   bytes.writeBigUInt64LE(4n, 40);
@@ -35,6 +35,18 @@ it('is read as it was written', () => {
     steps: [5, 5],
     launch: { kernel: 'rms_norm', step: 5, arguments: ['0x0', '0x0'] },
   });
+});
+
+it('of several devices names the one that the last launch was on', () => {
+  const bytes = record();
+  bytes.writeUInt16LE(2, 120 + 256 + 22);
+  expect(readBack(bytes)?.launch).toMatchObject({ device: 1, arguments: ['0x0', '0x0'] });
+});
+
+it('of another version is none', () => {
+  const bytes = record();
+  bytes.writeUInt32LE(1, 4);
+  expect(readBack(bytes)).toBeUndefined();
 });
 
 it('of a process that scribbled on it is read as far as that goes, and never throws', () => {
