@@ -47,6 +47,8 @@ export interface Handover {
 export class Engine implements Backend {
   private scheduler: Scheduler | undefined;
   private session: ExecutorSession | undefined;
+  /** What the last executor's bits depended on. */
+  private arithmetic: string | undefined;
   private masking: Masking | undefined;
   /** The next step waits for masks. */
   private waiting: NodeJS.Timeout | undefined;
@@ -206,6 +208,7 @@ export class Engine implements Backend {
 
   /** A new executor generation serves. */
   serve(session: ExecutorSession): void {
+    this.endOthers(session.model.arithmetic);
     const { maxSequences, maxStepTokens, kvBlocks, window, windowBlocks, recurrent, stateSnapshots } = session.model;
     const windowed = window === 0 ? undefined : { window, blocks: windowBlocks };
     const states = { isRecurrent: recurrent, snapshots: stateSnapshots };
@@ -225,6 +228,19 @@ export class Engine implements Backend {
       lost: (error, isAnswer) => this.listener.sessionLost(session.epoch, error, isAnswer),
     });
     this.pump();
+  }
+
+  /** Ends what has tokens that were computed otherwise than the next executor computes: they would go on with other bits. */
+  private endOthers(arithmetic: string): void {
+    const { arithmetic: before = arithmetic } = this;
+    this.arithmetic = arithmetic;
+    if (before === arithmetic || this.options.allowOtherArithmetic) return;
+    const error = new RocmForgeError('ARITHMETIC_CHANGED', 'the executor that follows computes other bits; ask again');
+    for (const generation of new Set(this.generations.values())) {
+      const { sequences, parameters } = generation;
+      const hasTokens = sequences.some(({ emitted }) => emitted.length > 0) || parameters.sampling.promptLogprobs > 0;
+      if (hasTokens) this.failGeneration(generation, error);
+    }
   }
 
   /** The executor is gone, with all that it held. */

@@ -159,3 +159,16 @@ it('one replica’s executor comes and goes, with other limits, and the other re
   expect(replicas[1].counts.replayed).toBe(1);
   expect(replicas[1].counts.executors).toBeGreaterThan(1);
 });
+
+it('a stream does not go on with an executor that computes other bits than the one before', async () => {
+  executors[0].claims = { arithmetic: 'this' };
+  expect(replicas[0].replace()).toBe(true);
+  await expect.poll(() => replicas[0].arithmetic).toBe('this');
+  const running = generate(promptOf(1), 400);
+  const ended = expect(running).rejects.toMatchObject({ reason: 'ARITHMETIC_CHANGED' });
+  await expect.poll(() => replicas[0].counts.steps).toBeGreaterThan(5);
+  executors[0].claims = { arithmetic: 'other' };
+  expect(replicas[0].replace()).toBe(true);
+  await ended;
+  expect(await generate(promptOf(2), 10)).toEqual(fakeTokens(promptOf(2), 10, FAKE_VOCABULARY));
+});
