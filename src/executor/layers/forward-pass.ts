@@ -71,6 +71,8 @@ export class ForwardPass {
   private readonly sampled: DeviceBuffer;
   /** `[max_sequences, vocabulary]`; of a stage that is not the last nothing. */
   readonly logits: DeviceBuffer;
+  /** Undefined of a stage that is not the last. */
+  sampling: Sampling | undefined;
   /** The token that each slot sampled last, `[slots]` i32: what the last stage of several sends to the first. */
   readonly lastTokens: DeviceBuffer | undefined;
   /** Memory in which a stage receives messages, each as large as what is received. */
@@ -293,7 +295,8 @@ export class ForwardPass {
     this.plan.secondPartFromHere();
     const { device, memory, plan, tables, masks, limits } = this;
     const slots = { buffer: this.slots, arena: this.arena };
-    new Sampling(device, memory, plan, tables, masks, slots, limits, columns).record(this.logits);
+    this.sampling = new Sampling(device, memory, plan, tables, masks, slots, limits, columns);
+    this.sampling.record(this.logits);
   }
 
   /** lastTokens = the word of each slot that says what it sampled last: side by side, they are one message. */

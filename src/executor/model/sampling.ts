@@ -16,7 +16,7 @@ export interface Slots {
 /** From logits to tokens: penalties, biases, masks, the draw, and the log probabilities asked for. */
 export class Sampling {
   /** The logits of rows with penalties, biases or a mask, `[max_sequences, vocabulary]`. */
-  private readonly adjusted: DeviceBuffer;
+  readonly adjusted: DeviceBuffer;
   /** 0, 1, 2, ...: as many as there are sequences. */
   private readonly everySample: DeviceBuffer;
   /** What the blocks that share a row leave, `[max_sequences, SAMPLE_PART_WORDS, SAMPLE_PARTS]`. */
