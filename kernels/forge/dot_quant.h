@@ -17,7 +17,7 @@ template <class F>
 DEVICE void multiply_rows(const uint8_t* __restrict weight, size_t row_bytes, int in, const uint8_t* __restrict x,
                           int first_token, int last_token, float* __restrict y, int y_stride, int first, int last) {
   // Below this many tokens unpacking a tile costs more than reading each row once a token.
-  constexpr int TILE_FROM = 4;
+  constexpr int TILE_FROM = 3;
   const int count = last_token - first_token;
   Q8Input inputs[tile::MOST_TOKENS];
   for (int t = 0; t < count; t++) inputs[t] = q8_input(x, first_token + t, in);

@@ -279,26 +279,30 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
   Panel<F> panel;
   std::memset(sums, 0, static_cast<size_t>(count) * sizeof(sums[0]));
   const int blocks = in / Q8_BLOCK;
+  // Of a block, a first one of a group, in its row.
+  const auto offset = [](int block) { return static_cast<size_t>(block / GROUP_BLOCKS) * GROUP_BYTES<F>; };
   for (int done = 0; done < blocks; done += MOST_GROUPS * GROUP_BLOCKS) {
     const int here = blocks - done < MOST_GROUPS * GROUP_BLOCKS ? blocks - done : MOST_GROUPS * GROUP_BLOCKS;
+    // What is unpacked next: more of the same rows, or the next tile's. No prefetcher of a processor follows so many rows.
+    const size_t ahead = here < blocks - done ? MOST_GROUPS * GROUP_BYTES<F> : ROWS * row_bytes - offset(done);
     for (int b = 0; b < here; b += GROUP_BLOCKS) {
       for (int r = 0; r < ROWS; r += 8) {
+        uint8_t padded[8][GROUP_BYTES<F>];
         const uint8_t* rows[8];
         for (int i = 0; i < 8; i++) {
           // Rows past the end repeat the last one; they are not stored.
           const int row = first + r + i < last ? first + r + i : last - 1;
-          rows[i] = weight + row * row_bytes + static_cast<size_t>((done + b) / GROUP_BLOCKS) * GROUP_BYTES<F>;
-        }
-        if (F::ELEMENTS == Q8_BLOCK && here - b < GROUP_BLOCKS) {
-          uint8_t padded[8][GROUP_BYTES<F>] = {};
-          for (int i = 0; i < 8; i++) {
-            std::memcpy(padded[i], rows[i], static_cast<size_t>(here - b) * F::BYTES);
+          rows[i] = weight + row * row_bytes + offset(done + b);
+          for (int line = 0; line < GROUP_BYTES<F>; line += 64) __builtin_prefetch(rows[i] + ahead + line, 0, 2);
+          // A last, shorter group goes on with the next rows, which nobody reads; behind the last row nothing is read.
+          const size_t present = static_cast<size_t>(min_of(here - b, GROUP_BLOCKS)) * Q8_BLOCK / F::ELEMENTS * F::BYTES;
+          if ((last - 1 - row) * row_bytes + present < GROUP_BYTES<F>) {
+            std::memcpy(padded[i], rows[i], present);
+            std::memset(padded[i] + present, 0, GROUP_BYTES<F> - present);
             rows[i] = padded[i];
           }
-          unpack_rows<F>(rows, r, panel + b);
-        } else {
-          unpack_rows<F>(rows, r, panel + b);
         }
+        unpack_rows<F>(rows, r, panel + b);
       }
     }
     Q8Input at[MOST_TOKENS];
