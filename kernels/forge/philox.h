@@ -30,5 +30,14 @@ DEVICE float gumbel(uint32_t bits) {
   const float u = (static_cast<float>(bits >> 9) + 0.5f) * 1.1920929e-7f;
   return -log_of(-log_of(u));
 }
+// Not below gumbel(bits): -ln u >= 1 - u, and 1 - u = (d - 0.5) / 2^23 >= d / 2^24 for a whole number d >= 1, whose
+// logarithm is at least its exponent's. A hundredth is more than what logarithms are off.
+DEVICE float gumbel_at_most(uint32_t bits) {
+  const float d = static_cast<float>(static_cast<int32_t>((1u << 23) - (bits >> 9)));
+  int32_t exponent;
+  __builtin_memcpy(&exponent, &d, 4);
+  return static_cast<float>(24 + 127 - (exponent >> 23)) * 0.6931472f + 0.01f;
+}
+constexpr float MOST_GUMBEL = 24 * 0.6931472f + 0.01f;
 
 }  // namespace forge

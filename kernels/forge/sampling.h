@@ -84,21 +84,60 @@ DEVICE Kept filtered(const float* logits, int vocabulary, const Sampling& s, flo
   return kept;
 }
 
-// This thread's best of the elements first .. end - 1 with their noise, of those kept that are at least min_p times as
-// probable as the likeliest of them; `otherwise` when there is none. position: of the token to be drawn.
+// The noise of a token at a position.
+DEVICE uint32_t noise_bits(const Sampling& s, int position, int id) {
+  return philox(static_cast<uint32_t>(id), static_cast<uint32_t>(position), static_cast<uint32_t>(s.sample_index), 0,
+                static_cast<uint32_t>(s.seed_low), static_cast<uint32_t>(s.seed_high));
+}
+// Kept, and at least min_p times as probable as the likeliest; scaled: its logit less the likeliest's, by temperature.
+DEVICE bool is_drawn_from(const Sampling& s, const Kept& kept, float logit, float scaled, int id) {
+  return is_kept(kept, logit, id) && !(s.min_p > 0.0f && exp_of(scaled) < s.min_p);
+}
+
+// This thread's best of the elements first .. end - 1 with their noise, of those to draw from; `otherwise` when there is
+// none. position: of the token to be drawn.
+#if WAVE == 1
+// Logarithms only where the element may become the best: what the noise is at most is known before.
+DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, const Kept& kept, int position,
+                    int otherwise) {
+  constexpr int AT_ONCE = 16;
+  Indexed drawn{-__builtin_inff(), otherwise};
+  for (int at = first; at < end; at += AT_ONCE) {
+    const int count = min_of(AT_ONCE, end - at);
+    float scaled[AT_ONCE];
+    uint32_t bits[AT_ONCE];
+    float most = -__builtin_inff();
+    for (int j = 0; j < AT_ONCE; j++) {
+      scaled[j] = j < count ? (logits[at + j] - kept.largest) * s.inverse : -__builtin_inff();
+      most = max_of(most, scaled[j]);
+    }
+    if (most + MOST_GUMBEL < drawn.value || most == -__builtin_inff()) continue;
+    for (int j = 0; j < AT_ONCE; j++) bits[j] = noise_bits(s, position, at + j);
+    float sums[AT_ONCE];
+    for (int j = 0; j < AT_ONCE; j++) sums[j] = scaled[j] + gumbel_at_most(bits[j]);
+    most = -__builtin_inff();
+    for (int j = 0; j < AT_ONCE; j++) most = max_of(most, sums[j]);
+    if (most < drawn.value) continue;
+    for (int j = 0; j < count; j++) {
+      if (sums[j] < drawn.value) continue;
+      if (!is_drawn_from(s, kept, logits[at + j], scaled[j], at + j)) continue;
+      drawn = better_of(drawn, Indexed{scaled[j] + gumbel(bits[j]), at + j});
+    }
+  }
+  return drawn;
+}
+#else
 DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, const Kept& kept, int position,
                     int otherwise) {
   Indexed drawn{-__builtin_inff(), otherwise};
   each_loaded<LOGITS_AT_ONCE>(logits, first, end, [&](float logit, int i) {
     const float scaled = (logit - kept.largest) * s.inverse;
-    if (!is_kept(kept, logit, i) || (s.min_p > 0.0f && exp_of(scaled) < s.min_p)) return;
-    const uint32_t bits =
-        philox(static_cast<uint32_t>(i), static_cast<uint32_t>(position), static_cast<uint32_t>(s.sample_index), 0,
-               static_cast<uint32_t>(s.seed_low), static_cast<uint32_t>(s.seed_high));
-    drawn = better_of(drawn, Indexed{scaled + gumbel(bits), i});
+    if (!is_drawn_from(s, kept, logit, scaled, i)) return;
+    drawn = better_of(drawn, Indexed{scaled + gumbel(noise_bits(s, position, i)), i});
   });
   return drawn;
 }
+#endif
 
 // Whether a slot's penalties, its biases or a mask may change a logit.
 DEVICE bool adjusts(const int32_t* slot, const int32_t* bias) {
