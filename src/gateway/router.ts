@@ -20,7 +20,7 @@ export interface RouterOptions {
 }
 
 /** What a sequence under way costs a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
-const SEQUENCE_COST = 32;
+const SEQUENCE_COST = 16;
 /** How long a replacement may take before the next replica's turn; it goes on all the same. */
 const REPLACE_LIMIT_MS = 120_000;
 const REPLACE_POLL_MS = 20;

@@ -28,6 +28,33 @@ describe('how a GPU fares', () => {
     expect(readDeviceStats('hip', GPU, sys)).toEqual({ temperatureC: 63, powerW: 211.5, clockMhz: 2304 });
   });
 
+  it.each([
+    [3, 68],
+    [4, 40],
+    [5, 104],
+  ])('says that clocks are held down where the driver’s metrics of version 1.%d do', (content, at) => {
+    const sys = folder();
+    const device = path.join(sys, 'bus', 'pci', 'devices', GPU.toLowerCase());
+    mkdirSync(device, { recursive: true });
+    const metrics = Buffer.alloc(120);
+    metrics.set([120, 0, 1, content]);
+    const told = (status: number, length = 120) => {
+      metrics.writeUInt32LE(status, at);
+      writeFileSync(path.join(device, 'gpu_metrics'), metrics.subarray(0, length));
+      return readDeviceStats('hip', GPU, sys);
+    };
+    expect(told(0)).toEqual({ throttled: false });
+    expect(told(1 << 16)).toEqual({ throttled: true });
+    // A card that does not tell, a file cut off, layouts that are not known.
+    expect(told(0xffff_ffff)).toEqual({});
+    expect(told(1, at + 3)).toEqual({});
+    expect(told(1, 2)).toEqual({});
+    metrics.set([2, 2], 2);
+    expect(told(1)).toEqual({});
+    metrics.set([1, 8], 2);
+    expect(told(1)).toEqual({});
+  });
+
   it('on NVIDIA is what its management library says, of what it knows', async () => {
     const library = folder();
     const source = path.join(packageRoot, 'test', 'doubles', 'nvml', 'nvml.cc');

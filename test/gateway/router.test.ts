@@ -184,7 +184,7 @@ describe('a router', () => {
 
   it('prefers one that has the beginning of the prompt, unless it has much more to do', () => {
     expect(routed({ load: 0 }, { load: 2, found: 96 }).next()).toBe(1);
-    expect(routed({ load: 0 }, { load: 4, found: 96 }).next()).toBe(0);
+    expect(routed({ load: 0 }, { load: 7, found: 96 }).next()).toBe(0);
     expect(routed({ load: 1, waitingTokens: 0 }, { load: 1, waitingTokens: 500, found: 400 }).next()).toBe(0);
   });
 

@@ -13,7 +13,7 @@ export interface DeviceStats {
 }
 
 /**
- * NVIDIA's management library, or the amdgpu driver's hwmon files, which AMD's libraries read too: their names and units
+ * NVIDIA's management library, or the amdgpu driver's files in sysfs, which AMD's libraries read too: their names and units
  * are the kernel's stable interface, while structures of rocm_smi and amdsmi differ from version to version.
  *
  * @param pciBusId such as `0000:03:00.0`
@@ -23,8 +23,37 @@ export function readDeviceStats(platform: GpuPlatform, pciBusId: string, sys = '
   return platform === 'cuda' ? loadAddon().nvmlStats(pciBusId) : hwmonStats(pciBusId, sys);
 }
 
+/**
+ * Where `throttle_status` lies in the driver's `gpu_metrics` file, by the revision of its content; those of format 1, which all
+ * but APUs have. From 1.6 on there are counters in its place (Linux, drivers/gpu/drm/amd/include/kgd_pp_interface.h).
+ */
+const THROTTLE_STATUS: readonly number[] = [68, 68, 68, 68, 40, 104];
+/** What the driver writes where a card does not tell. */
+const UNTOLD = 0xffff_ffff;
+
+/** A bit of the status for each reason, heat or power: which bit is a card's own affair. */
+function throttledOf(device: string): boolean | undefined {
+  let metrics: Buffer;
+  try {
+    metrics = readFileSync(path.join(device, 'gpu_metrics'));
+  } catch {
+    // Older drivers and others than amdgpu.
+    return undefined;
+  }
+  // u16 size, u8 format, u8 content.
+  const at = metrics.length >= 4 && metrics[2] === 1 ? THROTTLE_STATUS[metrics[3] as number] : undefined;
+  if (at === undefined || metrics.length < at + 4) return undefined;
+  const status = metrics.readUInt32LE(at);
+  return status === UNTOLD ? undefined : status !== 0;
+}
+
 function hwmonStats(pciBusId: string, sys: string): DeviceStats {
-  const root = path.join(sys, 'bus', 'pci', 'devices', pciBusId.toLowerCase(), 'hwmon');
+  const device = path.join(sys, 'bus', 'pci', 'devices', pciBusId.toLowerCase());
+  const throttled = throttledOf(device);
+  return { ...sensorsOf(path.join(device, 'hwmon')), ...(throttled !== undefined && { throttled }) };
+}
+
+function sensorsOf(root: string): DeviceStats {
   let monitor: string | undefined;
   try {
     monitor = readdirSync(root)[0];
