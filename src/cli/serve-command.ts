@@ -124,6 +124,14 @@ export function addServeCommand(serve: Command): void {
         .argParser(wholeNumber(0))
         .default(30_000),
     )
+    .addOption(
+      new Option(
+        '--drain-delay-ms <ms>',
+        'how long requests are still taken after that, while probes say not ready: longer than a load balancer takes to notice',
+      )
+        .argParser(wholeNumber(0))
+        .default(0),
+    )
     .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
     .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
     .option('--no-http-page', 'the HTTP door has no page')
@@ -169,7 +177,9 @@ export function addServeCommand(serve: Command): void {
         if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
         stopping = true;
         tellStopping('ending what is under way');
-        void gateway.drain(options.drainTimeoutMs).then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
+        void gateway
+          .drain(options.drainTimeoutMs, options.drainDelayMs)
+          .then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
       process.on('SIGUSR2', () => void gateway.replaceExecutors());
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);

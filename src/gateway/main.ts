@@ -56,11 +56,13 @@ export interface Gateway {
   readonly httpServer: HttpServer | undefined;
   readonly metrics: Metrics;
   /**
-   * Takes no more requests and ends when those under way have, or when the time is over.
+   * Is not ready any more, takes no more requests, and ends when those under way have, or when the time is over.
    *
+   * @param delayMs for so long requests are still taken, so that whoever looks at readiness sends none that is refused; then nobody
+   * can connect any more, and connections are told to go (GOAWAY)
    * @returns whether all of them ended by themselves
    */
-  drain(timeoutMs: number): Promise<boolean>;
+  drain(timeoutMs: number, delayMs?: number): Promise<boolean>;
   /** Ends at once; streams under way are cut. */
   stop(): Promise<void>;
 }
@@ -274,10 +276,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     server,
     httpServer,
     metrics,
-    drain: async (timeoutMs) => {
-      router.stopAdmission();
+    drain: async (timeoutMs, delayMs = 0) => {
+      router.announceEnd();
       httpServer?.announceEnd();
       showHealth();
+      let leaving: Promise<unknown> | undefined;
+      const leave = () => (leaving ??= Promise.all([server.shutDown(), httpServer?.shutDown()]));
+      if (delayMs > 0) {
+        await new Promise((resolve) => setTimeout(resolve, delayMs));
+        void leave();
+      }
+      router.stopAdmission();
       // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
       const isBusy = (): boolean =>
         router.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
@@ -287,11 +296,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       }
       const finished = !isBusy();
       // What the last streams were sent is with the system, and connections end in order where their clients let them.
-      if (finished)
-        await Promise.race([
-          Promise.all([server.shutDown(), httpServer?.shutDown()]),
-          new Promise((resolve) => setTimeout(resolve, FLUSH_MS)),
-        ]);
+      if (finished) await Promise.race([leave(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
       await stop();
       return finished;
     },

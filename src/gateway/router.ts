@@ -58,9 +58,14 @@ export class Router implements Backend {
     await Promise.all(this.replicas.map((replica) => replica.stop()));
   }
 
+  /** Is not ready any more; generations are still taken. */
+  announceEnd(): void {
+    this.isDraining = true;
+  }
+
   /** Takes no more generations; those under way go on. */
   stopAdmission(): void {
-    this.isDraining = true;
+    this.announceEnd();
     for (const replica of this.replicas) replica.stopAdmission();
   }
 
@@ -119,7 +124,7 @@ export class Router implements Backend {
     return this.replacing;
   }
 
-  /** Whether requests are taken and some executor serves them. */
+  /** Whether requests are taken, and will be, and some executor serves them. */
   get isReady(): boolean {
     return !this.isDraining && this.replicas.some(({ state }) => state === 'serving');
   }
