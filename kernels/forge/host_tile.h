@@ -283,7 +283,8 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
   const auto offset = [](int block) { return static_cast<size_t>(block / GROUP_BLOCKS) * GROUP_BYTES<F>; };
   for (int done = 0; done < blocks; done += MOST_GROUPS * GROUP_BLOCKS) {
     const int here = blocks - done < MOST_GROUPS * GROUP_BLOCKS ? blocks - done : MOST_GROUPS * GROUP_BLOCKS;
-    // What is unpacked next: more of the same rows, or the next tile's. No prefetcher of a processor follows so many rows.
+    // What is unpacked next: more of the same rows, or the next tile's. No prefetcher of a processor follows so many
+    // rows.
     const size_t ahead = here < blocks - done ? MOST_GROUPS * GROUP_BYTES<F> : ROWS * row_bytes - offset(done);
     for (int b = 0; b < here; b += GROUP_BLOCKS) {
       for (int r = 0; r < ROWS; r += 8) {
@@ -295,7 +296,8 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
           rows[i] = weight + row * row_bytes + offset(done + b);
           for (int line = 0; line < GROUP_BYTES<F>; line += 64) __builtin_prefetch(rows[i] + ahead + line, 0, 2);
           // A last, shorter group goes on with the next rows, which nobody reads; behind the last row nothing is read.
-          const size_t present = static_cast<size_t>(min_of(here - b, GROUP_BLOCKS)) * Q8_BLOCK / F::ELEMENTS * F::BYTES;
+          const size_t present =
+              static_cast<size_t>(min_of(here - b, GROUP_BLOCKS)) * Q8_BLOCK / F::ELEMENTS * F::BYTES;
           if ((last - 1 - row) * row_bytes + present < GROUP_BYTES<F>) {
             std::memcpy(padded[i], rows[i], present);
             std::memset(padded[i] + present, 0, GROUP_BYTES<F> - present);

@@ -94,8 +94,8 @@ DEVICE bool is_drawn_from(const Sampling& s, const Kept& kept, float logit, floa
   return is_kept(kept, logit, id) && !(s.min_p > 0.0f && exp_of(scaled) < s.min_p);
 }
 
-// This thread's best of the elements first .. end - 1 with their noise, of those to draw from; `otherwise` when there is
-// none. position: of the token to be drawn.
+// This thread's best of the elements first .. end - 1 with their noise, of those to draw from; `otherwise` when there
+// is none. position: of the token to be drawn.
 #if WAVE == 1
 // Logarithms only where the element may become the best: what the noise is at most is known before.
 DEVICE Indexed draw(const float* logits, int first, int end, const Sampling& s, const Kept& kept, int position,
