@@ -7,6 +7,7 @@
 // Ends with code 1 when a stream under kills has other tokens than undisturbed.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -36,8 +37,17 @@ const percentile = (numbers, share) =>
   [...numbers].sort((a, b) => a - b)[Math.max(0, Math.ceil(share * numbers.length) - 1)] ?? 0;
 let servers = 0;
 
+async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
 async function serve(count) {
   const address = `unix:${path.join(os.tmpdir(), `rocmforge-replicas-${process.pid}-${++servers}.sock`)}`;
+  const metrics = `127.0.0.1:${await freePort()}`;
   const gpus = values.gpus.split(',').slice(0, count).join(',');
   const where = values.device === 'host' ? ['--replicas', String(count)] : count > 1 ? ['--gpus', gpus] : [];
   const fixed = [
@@ -48,7 +58,16 @@ async function serve(count) {
     '--max-restarts',
     '1000',
   ];
-  const many = ['--max-streams-per-connection', '1000', '--device', values.device, '--listen', address];
+  const many = [
+    '--max-streams-per-connection',
+    '1000',
+    '--device',
+    values.device,
+    '--listen',
+    address,
+    '--metrics-listen',
+    metrics,
+  ];
   const child = spawn(
     process.execPath,
     ['dist/cli/main.js', 'serve', '--model', values.model, ...fixed, ...many, ...where],
@@ -64,6 +83,11 @@ async function serve(count) {
   const client = new RocmForgeClient(address);
   return {
     client,
+    /** Sequences that were computed again since the gateway started. */
+    replayed: async () => {
+      const text = await (await fetch(`http://${metrics}/metrics`)).text();
+      return Number(/^rocmforge_requests_replayed_total (\d+)/m.exec(text)?.[1]);
+    },
     /** The executors' process ids. */
     pids: () => {
       const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
@@ -138,9 +162,11 @@ process.stdout.write(
 
 const undisturbed = await offer(two, streams);
 await undisturbed.all;
-// One kill at half of the streams' way, some times: what those who were there wait for, and what the others do.
+// One kill at a third of the streams' way, some times: what those who were there wait for, and what the others do. Prompts are
+// new each time: those of the round before would go to the one that survived it.
 for (let round = 0; round < 3; round++) {
-  const { runs, all } = await offer(two, streams);
+  const before = await two.replayed();
+  const { runs, all } = await offer(two, streams, maxTokens, promptTokens, 1000 * (round + 1));
   while (runs.some(({ ids }) => ids.length < maxTokens / 3)) await wait(1);
   const pids = two.pids();
   const at = performance.now();
@@ -150,19 +176,20 @@ for (let round = 0; round < 3; round++) {
   // Tokens that were on their way still come: what counts is the longest wait that ends after the kill.
   const gaps = runs.map((run) => Math.max(...run.at.map((time, k) => (time > at && k > 0 ? time - run.at[k - 1] : 0))));
   const order = gaps.map((gap, i) => ({ gap, i })).sort((a, b) => b.gap - a.gap);
-  const resumed = order.slice(0, streams / 2);
+  const lost = (await two.replayed()) - before;
+  const resumed = order.slice(0, lost);
   const R = (1000 * resumed.reduce((sum, { i }) => sum + known[i], 0)) / prefillRate;
-  const own = order.slice(streams / 2).flatMap(({ i }) => {
+  const own = order.slice(lost).flatMap(({ i }) => {
     const times = runs[i].at.filter((time) => time > at && time < at + 2 * R + 500);
     return times.slice(1).map((time, j) => time - times[j]);
   });
   const stepMs = (1000 * 512) / prefillRate;
   process.stdout.write(
-    `a kill: R ${R.toFixed(0)} ms; resumed after ${percentile(
+    `a kill: ${lost} of ${streams} streams lost, R ${R.toFixed(0)} ms; resumed after ${percentile(
       resumed.map(({ gap }) => gap),
       0.5,
     ).toFixed(0)} ms (median), ` +
-      `${resumed[0].gap.toFixed(0)} (last); survivors' gap p99 ${percentile(own, 0.99).toFixed(1)} ms, a full step ${stepMs.toFixed(1)} ms\n`,
+      `${(resumed[0]?.gap ?? 0).toFixed(0)} (last); survivors' gap p99 ${percentile(own, 0.99).toFixed(1)} ms, a full step ${stepMs.toFixed(1)} ms\n`,
   );
   while (two.pids().length < 2) await wait(20);
   await wait(3000);
