@@ -1,4 +1,5 @@
 import { credentials, type ServiceError } from '@grpc/grpc-js';
+import { RocmForgeError } from '../shared/errors.js';
 import {
   AdminServiceClient,
   type GetReportResponse,
@@ -13,8 +14,17 @@ const MOST_REPORT_BYTES = 32 << 20;
 export class AdminClient {
   private readonly client: AdminServiceClient;
 
-  /** @param address of a gateway's `--admin-listen`, `unix:PATH` */
+  /**
+   * @param address of a gateway's `--admin-listen`, `unix:PATH`
+   * @throws RocmForgeError `INVALID_OPTION`
+   */
   constructor(address: string) {
+    if (!address.startsWith('unix:')) {
+      throw new RocmForgeError(
+        'INVALID_OPTION',
+        `"${address}" is no address of a gateway's --admin-listen; use unix:PATH`,
+      );
+    }
     this.client = new AdminServiceClient(address, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MOST_REPORT_BYTES,
     });

@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { clientOptions, decimal, deviceOptions, range, wholeNumber, wholeNumbers } from './options.js';
+import { clientOptions, deviceOptions, positive, range, wholeNumber, wholeNumbers } from './options.js';
 
 /** `bench serve` and `bench kernels`. */
 export function addBenchCommands(bench: Command): void {
@@ -13,14 +13,14 @@ export function addBenchCommands(bench: Command): void {
       new Option(
         '--rate <requests/s>',
         'open loop: requests arrive at random at this rate, whatever happens',
-      ).argParser(decimal),
+      ).argParser(positive),
     )
     .addOption(
       new Option('--clients <count>', 'closed loop: each sends its next request when its last has ended')
         .argParser(wholeNumber(1))
         .default(8),
     )
-    .addOption(new Option('--seconds <seconds>', 'how long requests are sent').argParser(decimal).default(30))
+    .addOption(new Option('--seconds <seconds>', 'how long requests are sent').argParser(positive).default(30))
     .addOption(new Option('--requests <count>', 'closed loop: how many, instead of how long').argParser(wholeNumber(1)))
     .addOption(new Option('--prompt-tokens <least:most>').argParser(range).default([64, 512], '64:512'))
     .addOption(new Option('--tokens <least:most>', 'tokens to generate').argParser(range).default([16, 128], '16:128'))

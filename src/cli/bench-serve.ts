@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
 import {
   GetModelRequest,
@@ -14,6 +14,7 @@ import { formatLoadReport, loadReport } from './bench/load-report.js';
 import { MetricsSnapshot } from './bench/prometheus.js';
 import { Workload } from './bench/workload.js';
 import { type ClientOptions, gatewayClient } from './gateway-client.js';
+import { printable } from './printable.js';
 
 export interface BenchServeOptions extends ClientOptions {
   /** Of the gateway. */
@@ -42,10 +43,32 @@ export interface BenchServeOptions extends ClientOptions {
   readonly json: boolean;
 }
 
+const MOST_ARRIVALS = 1e6;
+
+function checkArrivals({ rate, seconds, requests }: BenchServeOptions): void {
+  if (rate === undefined) return;
+  if (requests !== undefined) {
+    throw new RocmForgeError('INVALID_OPTION', '--requests is of a closed loop; with --rate say --seconds');
+  }
+  if (rate * seconds > MOST_ARRIVALS) {
+    throw new RocmForgeError('INVALID_OPTION', `--rate and --seconds make more than ${MOST_ARRIVALS} requests`);
+  }
+}
+
+function checkWritable(file: string): void {
+  try {
+    closeSync(openSync(file, 'a'));
+  } catch (error) {
+    throw new RocmForgeError('INVALID_OPTION', `${file} cannot be written: ${(error as Error).message}`);
+  }
+}
+
 /** `rocmforge bench serve`: offers a load to a gateway and tells what its clients saw. */
 export async function benchServe(options: BenchServeOptions): Promise<void> {
   // Before the load: it takes minutes, and is not to be for nothing.
   const before = options.compare === undefined ? undefined : readLoadRun(options.compare);
+  for (const file of [options.plot, options.save]) if (file !== undefined) checkWritable(file);
+  checkArrivals(options);
   const clients = Array.from({ length: options.connections }, () =>
     // Each client has a connection of its own.
     gatewayClient(options.address, options, { 'grpc.use_local_subchannel_pool': 1 }),
@@ -79,10 +102,11 @@ export async function benchServe(options: BenchServeOptions): Promise<void> {
     parameters: parametersOf(options),
     records,
   };
-  if (options.plot !== undefined) writeFileSync(options.plot, loadPlot(before === undefined ? [run] : [run, before]));
+  // First what cannot be had again.
   if (options.save !== undefined) writeFileSync(options.save, `${JSON.stringify(run)}\n`);
+  if (options.plot !== undefined) writeFileSync(options.plot, loadPlot(before === undefined ? [run] : [run, before]));
   process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatLoadReport(report));
-  if (before !== undefined && !options.json) process.stdout.write(formatComparison(report, before));
+  if (before !== undefined && !options.json) process.stdout.write(printable(formatComparison(report, before)));
 }
 
 /** What was offered, for who sees the plot alone. */

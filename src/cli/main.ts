@@ -24,6 +24,7 @@ import {
   wholeNumber,
   wholeNumbers,
 } from './options.js';
+import { printable } from './printable.js';
 import { addServeCommand, ignoreInspectorSignal } from './serve-command.js';
 
 // Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
@@ -330,7 +331,7 @@ try {
 } catch (error) {
   if (!(error instanceof CommanderError)) {
     const told = asRocmForgeError(error);
-    process.stderr.write(`rocmforge: ${told.reason}: ${told.message}\n`);
+    process.stderr.write(`rocmforge: ${told.reason}: ${printable(told.message)}\n`);
     if (told.reason === 'INTERNAL') process.stderr.write(`${(told.cause as Error)?.stack ?? ''}\n`);
     process.exit(1);
   }

@@ -44,7 +44,7 @@ export function listOf<T>(parse: (text: string) => T): (text: string) => readonl
 }
 
 /** A number above 0. */
-function share(text: string): number {
+export function positive(text: string): number {
   const value = decimal(text);
   if (value <= 0) throw new InvalidArgumentError('not a number above 0');
   return value;
@@ -141,7 +141,7 @@ export const splitOptions = [
   new Option(
     '--tensor-split <shares>',
     'the parts of a model that is split that each GPU gets, such as 3,1 (default: by their free memory)',
-  ).argParser(listOf(share)),
+  ).argParser(listOf(positive)),
 ];
 
 /** Who may call a gateway, how much, and over what. */

@@ -160,6 +160,12 @@ export function addServeCommand(serve: Command): void {
     )
     .action(async (options) => {
       ignoreInspectorSignal();
+      // From here on: the first process of a container is not ended by signals that it does not handle. What came of a model is
+      // kept, and there is nothing yet to drain or to replace.
+      let stop = (): void => process.exit(EXIT_STOPPED_AT_ONCE);
+      let replace = (): void => undefined;
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => stop());
+      process.on('SIGUSR2', () => replace());
       const [{ startGateway }, { gatewayOptions }] = await Promise.all([
         import('../gateway/main.js'),
         import('./gateway-options.js'),
@@ -172,7 +178,7 @@ export function addServeCommand(serve: Command): void {
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
       const address = addressOf(options.listen, gateway.port);
       let stopping = false;
-      const stop = (): void => {
+      stop = () => {
         // The second signal means now.
         if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
         stopping = true;
@@ -181,8 +187,7 @@ export function addServeCommand(serve: Command): void {
           .drain(options.drainTimeoutMs, options.drainDelayMs)
           .then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
-      process.on('SIGUSR2', () => void gateway.replaceExecutors());
-      for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
+      replace = () => void gateway.replaceExecutors();
       // Last: who reads this may signal at once.
       const serving =
         `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +

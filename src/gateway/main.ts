@@ -295,6 +295,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
       }
       const finished = !isBusy();
+      if (!finished) {
+        // Whose time is over is told so, as far as it still reads.
+        router.endAll(
+          new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down, and the time for streams to end is over'),
+        );
+        const flushed = performance.now() + FLUSH_MS;
+        while (isBusy() && performance.now() < flushed)
+          await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
+      }
       // What the last streams were sent is with the system, and connections end in order where their clients let them.
       if (finished) await Promise.race([leave(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
       await stop();

@@ -53,7 +53,8 @@ class SharedRendering {
 }
 
 /**
- * Serves `GET /metrics`, and the probes `/healthz` and `/readyz`, one request a connection. No HTTP server of Node's: that one parses all requests of a packet before
+ * Serves `GET /metrics`, and the probes `/healthz` and `/readyz`, one request a connection; where there are too many, the oldest that
+ * has asked nothing goes. No HTTP server of Node's: that one parses all requests of a packet before
  * it can be told that the first was enough, which held the event loop up for a second with 16 connections of 5,000 requests
  * each.
  *
@@ -73,16 +74,25 @@ export async function serveMetrics(
   }
   const rendering = new SharedRendering(source, sharedMs);
   const open = new Set<Socket>();
+  /** Of these those that have not asked, the oldest first: they make room for others. */
+  const silent = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {
     open.add(socket);
+    silent.add(socket);
+    if (open.size > METRICS_CONNECTIONS) {
+      const [oldest = socket] = silent;
+      oldest.destroy();
+      forget(oldest);
+    }
     const timer = setTimeout(() => socket.destroy(), timeoutMs);
     socket.on('error', () => undefined);
     socket.once('close', () => {
       clearTimeout(timer);
-      open.delete(socket);
+      forget(socket);
     });
     // What follows the first request is read, so that its end is seen, and thrown away.
     readHead(socket, (head) => {
+      silent.delete(socket);
       socket.resume();
       answerTo(head, rendering, isReady).then((bytes) => {
         if (socket.destroyed) return;
@@ -91,7 +101,10 @@ export async function serveMetrics(
       });
     });
   });
-  server.maxConnections = METRICS_CONNECTIONS;
+  const forget = (socket: Socket): void => {
+    open.delete(socket);
+    silent.delete(socket);
+  };
   await listen(server, Number(match[2]), (match[1] as string).replace(/^\[(.*)\]$/, '$1'), address);
   const bound = server.address();
   return {
@@ -121,6 +134,7 @@ function readHead(socket: Socket, heard: (line: string) => void): void {
 async function answerTo(line: string, rendering: SharedRendering, isReady: () => boolean): Promise<Buffer> {
   const [, method, path] = /^([A-Z]+) ([^ ?]+)(?:\?[^ ]*)? HTTP\/1\.[01]$/.exec(line) ?? [];
   if (method === undefined) return answer('400 Bad Request', '');
+  if (method === 'HEAD') return headOf(await answerTo(line.replace('HEAD', 'GET'), rendering, isReady));
   if (method !== 'GET') return answer('405 Method Not Allowed', '');
   // That this process answers is all that liveness asks: who restarts a gateway whose executor loads loses every stream.
   if (path === '/healthz') return answer('200 OK', 'ok\n');
@@ -129,6 +143,8 @@ async function answerTo(line: string, rendering: SharedRendering, isReady: () =>
   if (path !== '/metrics') return answer('404 Not Found', '');
   return rendering.get();
 }
+
+const headOf = (bytes: Buffer): Buffer => bytes.subarray(0, bytes.indexOf('\r\n\r\n') + 4);
 
 function answer(status: string, text: string, contentType = 'text/plain'): Buffer {
   const body = Buffer.from(text);

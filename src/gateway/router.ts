@@ -1,3 +1,4 @@
+import type { RocmForgeError } from '../shared/errors.js';
 import type { Handover } from './replica/engine.js';
 import type { Replica, ReplicaCounts } from './replica/replica.js';
 import type { Generation } from './request/generation.js';
@@ -7,7 +8,7 @@ import type { Backend } from './request/runner.js';
 export type RoutedReplica = Backend &
   Pick<
     Replica,
-    | ('start' | 'stop' | 'stopAdmission' | 'replace')
+    | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace')
     | ('active' | 'load' | 'state' | 'device' | 'counts' | 'arithmetic')
     | ('movable' | 'release' | 'adopt' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
   >;
@@ -67,6 +68,11 @@ export class Router implements Backend {
   stopAdmission(): void {
     this.announceEnd();
     for (const replica of this.replicas) replica.stopAdmission();
+  }
+
+  /** Ends all generations with an error. */
+  endAll(error: RocmForgeError): void {
+    for (const replica of this.replicas) replica.endAll(error);
   }
 
   submit(generation: Generation): void {

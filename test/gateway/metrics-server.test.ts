@@ -114,13 +114,17 @@ it('renders anew when that while is over, and after a failure', async () => {
   await expect.poll(get).toBe('yes');
 });
 
-it('takes so many connections and no more, and others when they have gone', async () => {
+it('answers beside so many connections that say nothing, of which the oldest make room, and tells a HEAD no body', async () => {
   await start(FOR_EVER);
   const silent = Array.from({ length: METRICS_CONNECTIONS }, () => ask(''));
   await Promise.all(silent.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));
-  for (let i = 0; i < 40; i++) expect(await ask(GET).heard).toBe('');
-  for (const { socket } of silent) socket.destroy();
-  await expect.poll(() => ask(GET).heard).toContain('rendered');
+  for (let i = 0; i < 40; i++) expect(await ask(GET).heard).toContain('rendered');
+  expect(silent.map(({ socket }) => socket.destroyed)).toEqual(silent.map((_, i) => i === 0));
+  const more = Array.from({ length: METRICS_CONNECTIONS }, () => ask(''));
+  await Promise.all(silent.map(({ heard }) => heard));
+  expect(more.every(({ socket }) => !socket.destroyed)).toBe(true);
+  const head = await ask('HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n').heard;
+  expect(head).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*Content-Length: 3\r\n[\s\S]*\r\n\r\n$/);
 });
 
 it('ends a connection that says nothing, or half of it, or too much', async () => {

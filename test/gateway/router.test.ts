@@ -66,6 +66,9 @@ class NotingReplica implements RoutedReplica {
     this.movable.push(...handovers.map(({ generation }) => generation));
     this.freeSlots -= handovers.length;
   }
+  endAll(): void {
+    this.told.push('endAll');
+  }
   canRun(): boolean {
     return this.fits;
   }

@@ -65,7 +65,7 @@ export async function downloadBlob(download: BlobDownload, requests: HubRequests
 
 /** A file that grows, and the sum of what it holds. */
 class Transfer {
-  private hash: Hash;
+  private readonly hash: Hash;
 
   private constructor(
     private readonly handle: FileHandle,
@@ -126,14 +126,18 @@ class Transfer {
     const silence = new AbortController();
     const response = await requests.get(url, { range: `bytes=${this.have}-${last}` }, silence.signal);
     const end = await this.endOf(response, last);
+    // Of a hub that knows no ranges; what is there already stays until all of it was held against its sum.
+    let known = response.status === 200 ? this.have : 0;
     const timer = setTimeout(() => silence.abort(), requests.patience.silenceMs);
     try {
       for await (const piece of response.body ?? []) {
         timer.refresh();
-        if (this.have + piece.length > end) {
+        const fresh = piece.subarray(Math.min(known, piece.length));
+        known -= piece.length - fresh.length;
+        if (this.have + fresh.length > end) {
           throw protocolError(`it sends more of ${file.path} than the ${end - this.have} bytes that are left`);
         }
-        await this.append(piece);
+        await this.append(fresh);
       }
       return this.have < end ? 'the answer ended before all was sent' : undefined;
     } catch (error) {
@@ -149,8 +153,12 @@ class Transfer {
   private async endOf(response: Response, last: number): Promise<number> {
     const { file } = this.download;
     if (response.status === 200) {
-      if (this.have > 0) await this.restart();
-      return file.bytes;
+      const length = response.headers.get('content-length');
+      if (length === String(file.bytes) || (length === null && this.have === 0)) return file.bytes;
+      await response.body?.cancel();
+      throw protocolError(
+        `asked for ${file.path}, which has ${file.bytes} bytes, it sends ${length ?? 'some'} of something`,
+      );
     }
     const told = response.headers.get('content-range');
     if (response.status !== 206 || told !== `bytes ${this.have}-${last}/${file.bytes}`) {
@@ -160,12 +168,6 @@ class Transfer {
       );
     }
     return last + 1;
-  }
-
-  private async restart(): Promise<void> {
-    await this.handle.truncate(0);
-    this.hash = hashOf(this.download.file);
-    this.have = 0;
   }
 
   private async append(piece: Uint8Array): Promise<void> {
@@ -197,7 +199,7 @@ function hashOf({ digest: { kind }, bytes }: { readonly digest: Digest; readonly
 const isDiskError = (error: unknown): boolean => typeof (error as NodeJS.ErrnoException).errno === 'number';
 
 /** What a disk says, typed; other errors as they are. */
-function diskError(error: unknown, file: string): unknown {
+export function diskError(error: unknown, file: string): unknown {
   if (error instanceof RocmForgeError || !isDiskError(error)) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT') {

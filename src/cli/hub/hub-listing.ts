@@ -49,6 +49,8 @@ export async function listRepository(
       recursive: true,
     })) {
       if (entry.type !== 'file' || typeof entry.path !== 'string' || !/\.gguf$/i.test(entry.path)) continue;
+      // Nothing hidden, such as what macOS leaves beside files, and nothing empty is a model.
+      if (entry.path.split('/').some((part) => /^\.[^.]/.test(part)) || (entry.lfs?.size ?? entry.size) === 0) continue;
       files.push(checked(entry));
       if (files.length > MOST_FILES) throw protocolError(`${name} holds more than ${MOST_FILES} models`);
     }

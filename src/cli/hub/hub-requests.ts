@@ -22,11 +22,17 @@ export const HUB_PATIENCE: HubPatience = {
 };
 
 const MOST_REDIRECTS = 5;
+/** Of all pages of a listing, and how long one page may take beside the silence that is allowed between two pieces. */
 const MOST_LISTING_BYTES = 64 << 20;
+const MOST_LISTING_PAGES = 500;
+const PAGE_SILENCES = 10;
 const MOST_REASON_CHARACTERS = 200;
 
 /** Asks a hub: with the token, no further than the hub, again when it is worth it, and with a typed error when it is not. */
 export class HubRequests {
+  private listingBytes = 0;
+  private listingPages = 0;
+
   constructor(
     private readonly settings: HubSettings,
     readonly patience: HubPatience,
@@ -58,16 +64,19 @@ export class HubRequests {
 
   /** {@link get} as `@huggingface/hub` calls it: its answers are read here, up to a size. */
   readonly fetch: typeof fetch = async (input) => {
+    this.listingPages += 1;
+    if (this.listingPages > MOST_LISTING_PAGES)
+      throw protocolError(`its listing has more than ${MOST_LISTING_PAGES} pages`);
     const silence = new AbortController();
     const response = await this.get(String(input), { accept: 'application/json' }, silence.signal);
     const timer = setTimeout(() => silence.abort(), this.patience.silenceMs);
+    const page = setTimeout(() => silence.abort(), PAGE_SILENCES * this.patience.silenceMs);
     const pieces: Uint8Array[] = [];
-    let bytes = 0;
     try {
       for await (const piece of response.body ?? []) {
         timer.refresh();
-        bytes += piece.length;
-        if (bytes > MOST_LISTING_BYTES) {
+        this.listingBytes += piece.length;
+        if (this.listingBytes > MOST_LISTING_BYTES) {
           throw protocolError(`its answer has more than ${MOST_LISTING_BYTES >> 20} MiB`);
         }
         pieces.push(piece);
@@ -77,6 +86,7 @@ export class HubRequests {
       throw new RocmForgeError('HUB_UNAVAILABLE', `the hub's answer ended too early: ${causeOf(error)}`);
     } finally {
       clearTimeout(timer);
+      clearTimeout(page);
       silence.abort();
     }
     return new Response(Buffer.concat(pieces), { status: response.status, headers: response.headers });

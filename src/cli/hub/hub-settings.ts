@@ -53,9 +53,13 @@ function endpointOf(text: string): URL {
     // Told below, as other texts that are no endpoint.
   }
   const isEndpoint =
-    url !== undefined && /^https?:$/.test(url.protocol) && url.search === '' && url.hash === '' && url.username === '';
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    [url.search, url.hash, url.username, url.password].every((part) => part === '');
   if (url === undefined || !isEndpoint) {
-    throw new RocmForgeError('INVALID_OPTION', `HF_ENDPOINT ${JSON.stringify(text)} is no http or https address`);
+    // Not quoted where a password may stand in it.
+    const quoted = text.includes('@') ? '' : ` ${JSON.stringify(text)}`;
+    throw new RocmForgeError('INVALID_OPTION', `HF_ENDPOINT${quoted} is no http or https address of a host alone`);
   }
   return url;
 }

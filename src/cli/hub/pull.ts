@@ -1,12 +1,13 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { alignColumns, formatBytes } from '../inspect.js';
-import { downloadBlob } from './blob-download.js';
+import { printable } from '../printable.js';
+import { diskError, downloadBlob } from './blob-download.js';
 import { CachedRepository } from './hub-cache.js';
 import { type HubListing, listRepository } from './hub-listing.js';
 import { HUB_PATIENCE, type HubPatience, HubRequests } from './hub-requests.js';
 import { type HubSettings, hubSettings } from './hub-settings.js';
 import { isModelReference, type ModelReference, parseModelReference, repositoryOf } from './model-reference.js';
-import { chosen, type Quantization, quantizationsOf } from './quantizations.js';
+import { chosen, type HubFile, type Quantization, quantizationsOf } from './quantizations.js';
 import { transferProgress } from './transfer-progress.js';
 
 /** A model that lies in the cache as a whole. */
@@ -53,12 +54,19 @@ export async function pullModel(name: string, options: PullOptions = {}): Promis
       throw error;
     }
   }
-  return fetchModel(reference, chosen(reference, quantizationsOf(listing.files)), listing.commit, {
-    settings,
-    requests,
-    cache,
-    notice,
-  });
+  const model = chosen(reference, quantizationsOf(listing.files));
+  const found = cache.found();
+  // Nothing is written where all is here: the cache may be somebody else's, or be mounted to be read.
+  const isHere = (file: HubFile) =>
+    cache.has(file) && found?.files.some(({ path, bytes }) => path === file.path && bytes === file.bytes);
+  if (found?.commit === listing.commit && model.files.every(isHere)) {
+    return { ...described(model, listing.commit, cache), wasHere: true };
+  }
+  try {
+    return await fetchModel(reference, model, listing.commit, { settings, requests, cache, notice });
+  } catch (error) {
+    throw diskError(error, settings.cacheFolder);
+  }
 }
 
 /** What a repository offers, smallest first. @throws RocmForgeError of {@link pullModel} */
@@ -100,7 +108,7 @@ export async function localModel(model: string): Promise<string> {
 
 function opened(options: PullOptions) {
   const settings = options.settings ?? hubSettings();
-  const notice = options.notice ?? ((text: string) => void process.stderr.write(`${text}\n`));
+  const notice = options.notice ?? ((text: string) => void process.stderr.write(`${printable(text)}\n`));
   return { settings, notice, requests: new HubRequests(settings, options.patience ?? HUB_PATIENCE, notice) };
 }
 

@@ -230,6 +230,11 @@ export class Engine implements Backend {
     this.pump();
   }
 
+  /** Ends all generations with an error. */
+  endAll(error: RocmForgeError): void {
+    for (const generation of new Set(this.generations.values())) this.failGeneration(generation, error);
+  }
+
   /** Ends what has tokens that were computed otherwise than the next executor computes: they would go on with other bits. */
   private endOthers(arithmetic: string): void {
     const { arithmetic: before = arithmetic } = this;

@@ -163,6 +163,11 @@ export class Replica implements Backend {
     this.engine.stopAdmission();
   }
 
+  /** Ends all generations with an error. */
+  endAll(error: RocmForgeError): void {
+    this.engine.endAll(error);
+  }
+
   submit(generation: Generation): void {
     this.engine.submit(generation);
   }

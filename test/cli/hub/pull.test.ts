@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -143,6 +144,23 @@ describe('a model that is pulled', () => {
       expect(blobs()).toEqual([sha256(Q4.content)]);
     });
   }
+
+  it('is only read where all of it is here, though nobody may write', async () => {
+    const { path: file } = await pull();
+    const locks = path.join(folder, 'hub', '.locks');
+    rmSync(locks, { recursive: true });
+    // Nothing could be made in its place.
+    writeFileSync(locks, '');
+    expect(await pull()).toMatchObject({ path: file, wasHere: true });
+  });
+
+  it('lies beside what is hidden or empty, which is passed over', async () => {
+    const nothing = { path: 'empty-Q2_K.gguf', content: Buffer.alloc(0) };
+    hub.files = [...OFFERED, { path: '._fox.Q4_K_M.gguf', content: Buffer.from('x') }, nothing];
+    expect((await pull()).path).toMatch(/Q4_K_M/);
+    const models = await listModels('hf.co/acme/fox-GGUF', { settings: settings() });
+    expect(models.map(({ name }) => name)).toEqual(['Q4_K_M', 'Q8_0']);
+  });
 
   it('comes from a hub that knows no ranges, from its beginning', async () => {
     hub.knowsRanges = false;
@@ -324,6 +342,30 @@ describe('a hub that misbehaves', () => {
     nothingTaken();
   });
 
+  it('sends a page of somebody on the way in place of the rest: HUB_PROTOCOL, and what has come is kept', async () => {
+    const left = path.join(repository(), 'blobs', `${sha256(Q4.content)}.incomplete`);
+    mkdirSync(path.dirname(left), { recursive: true });
+    writeFileSync(left, Q4.content.subarray(0, 60_000));
+    hub.interfere = onContent((response) =>
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<html>sign in</html>'),
+    );
+    await expect(pull()).rejects.toMatchObject({ reason: 'HUB_PROTOCOL' });
+    expect(readFileSync(left)).toEqual(Q4.content.subarray(0, 60_000));
+    hub.interfere = () => false;
+    await pull();
+    expect(hub.contentRequests.at(-1)?.range).toBe('bytes=60000-99999');
+  });
+
+  it('lists for ever: HUB_PROTOCOL', async () => {
+    hub.interfere = ({ path: asked }, response) => {
+      if (!asked.includes('/tree/')) return false;
+      const next = `<${hub.endpoint}${asked}>; rel="next"`;
+      response.writeHead(200, { 'content-type': 'application/json', link: next }).end('[]');
+      return true;
+    };
+    await expect(pull()).rejects.toMatchObject({ reason: 'HUB_PROTOCOL', message: expect.stringContaining('pages') });
+  });
+
   it('sends more than the file has: HUB_PROTOCOL', async () => {
     hub.interfere = onContent((response) =>
       response.writeHead(206, { 'content-range': 'bytes 0-99999/100000' }).end(Buffer.alloc(100_001)),
@@ -332,7 +374,7 @@ describe('a hub that misbehaves', () => {
     nothingTaken();
   });
 
-  it.each(['../../escaped.gguf', '/etc/x.gguf', 'a//b.gguf', '.hidden/x.gguf', 'a\\b.gguf', 'a\x1b[2J.gguf'])(
+  it.each(['../../escaped.gguf', '/etc/x.gguf', 'a//b.gguf', '..gguf/../x.gguf', 'a\\b.gguf', 'a\x1b[2J.gguf'])(
     'lists a file %j: HUB_PROTOCOL',
     async (file) => {
       hub.files = [{ path: file, content: Buffer.from('x') }];
