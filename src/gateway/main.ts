@@ -13,6 +13,7 @@ import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './door
 import { publicServices } from './doors/grpc/public-services.js';
 import type { HttpServer } from './doors/http/http-server.js';
 import { Inference } from './doors/inference.js';
+import { drain } from './drain.js';
 import { MatcherThreads } from './matching/matcher-threads.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
@@ -67,9 +68,6 @@ export interface Gateway {
   stop(): Promise<void>;
 }
 
-const DRAIN_POLL_MS = 50;
-/** How long connections without calls may take to end. */
-const FLUSH_MS = 1000;
 const LOAD_TIMEOUT_MS = 120_000;
 /** How long metrics wait for what an executor tells of its device. */
 const DEVICE_STATS_TIMEOUT_MS = 500;
@@ -277,35 +275,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     httpServer,
     metrics,
     drain: async (timeoutMs, delayMs = 0) => {
-      router.announceEnd();
-      httpServer?.announceEnd();
-      showHealth();
-      let leaving: Promise<unknown> | undefined;
-      const leave = () => (leaving ??= Promise.all([server.shutDown(), httpServer?.shutDown()]));
-      if (delayMs > 0) {
-        await new Promise((resolve) => setTimeout(resolve, delayMs));
-        void leave();
-      }
-      router.stopAdmission();
-      // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
-      const isBusy = (): boolean =>
-        router.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
-      const deadline = performance.now() + timeoutMs;
-      while (isBusy() && performance.now() < deadline) {
-        await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
-      }
-      const finished = !isBusy();
-      if (!finished) {
-        // Whose time is over is told so, as far as it still reads.
-        router.endAll(
-          new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down, and the time for streams to end is over'),
-        );
-        const flushed = performance.now() + FLUSH_MS;
-        while (isBusy() && performance.now() < flushed)
-          await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS));
-      }
-      // What the last streams were sent is with the system, and connections end in order where their clients let them.
-      if (finished) await Promise.race([leave(), new Promise((resolve) => setTimeout(resolve, FLUSH_MS))]);
+      const finished = await drain({ router, server, httpServer, showHealth }, timeoutMs, delayMs);
       await stop();
       return finished;
     },

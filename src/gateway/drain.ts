@@ -1,0 +1,59 @@
+import { RocmForgeError } from '../shared/errors.js';
+import type { PublicServer } from './doors/grpc/public-server.js';
+import type { HttpServer } from './doors/http/http-server.js';
+import type { Router } from './router.js';
+
+const POLL_MS = 50;
+/** How long connections without calls may take to end, and those who are cut to hear of it. */
+const FLUSH_MS = 1000;
+
+/** What a drain ends, in this order. */
+export interface Drained {
+  readonly router: Router;
+  readonly server: PublicServer;
+  readonly httpServer: HttpServer | undefined;
+  /** Tells who watches whether requests are taken. */
+  readonly showHealth: () => void;
+}
+
+/**
+ * Takes no more requests, and returns when those under way have ended, or when the time is over: then they are told so.
+ *
+ * @param delayMs for so long requests are still taken
+ * @returns whether all ended by themselves
+ */
+export async function drain(
+  { router, server, httpServer, showHealth }: Drained,
+  timeoutMs: number,
+  delayMs: number,
+): Promise<boolean> {
+  router.announceEnd();
+  httpServer?.announceEnd();
+  showHealth();
+  let leaving: Promise<unknown> | undefined;
+  const leave = () => (leaving ??= Promise.all([server.shutDown(), httpServer?.shutDown()]));
+  if (delayMs > 0) {
+    await passed(delayMs);
+    void leave();
+  }
+  router.stopAdmission();
+  // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
+  const isBusy = (): boolean =>
+    router.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
+  const isDone = async (withinMs: number): Promise<boolean> => {
+    const deadline = performance.now() + withinMs;
+    while (isBusy() && performance.now() < deadline) await passed(POLL_MS);
+    return !isBusy();
+  };
+  if (await isDone(timeoutMs)) {
+    // What the last streams were sent is with the system, and connections end in order where their clients let them.
+    await Promise.race([leave(), passed(FLUSH_MS)]);
+    return true;
+  }
+  const why = 'this gateway is shutting down, and the time for streams to end is over';
+  router.endAll(new RocmForgeError('SHUTTING_DOWN', why));
+  await isDone(FLUSH_MS);
+  return false;
+}
+
+const passed = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
