@@ -34,9 +34,11 @@ export async function drain(
   const leave = () => (leaving ??= Promise.all([server.shutDown(), httpServer?.shutDown()]));
   if (delayMs > 0) {
     await passed(delayMs);
+    // Nobody new can come. Who came just now, with a request that is still on its way, is served.
     void leave();
+  } else {
+    router.stopAdmission();
   }
-  router.stopAdmission();
   // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
   const isBusy = (): boolean =>
     router.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
@@ -50,6 +52,7 @@ export async function drain(
     await Promise.race([leave(), passed(FLUSH_MS)]);
     return true;
   }
+  router.stopAdmission();
   const why = 'this gateway is shutting down, and the time for streams to end is over';
   router.endAll(new RocmForgeError('SHUTTING_DOWN', why));
   await isDone(FLUSH_MS);
