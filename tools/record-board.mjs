@@ -11,12 +11,12 @@
 // and when the kills are not to be seen in the panels of restarts, replays and recovery.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { freePort } from './free-port.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const { values: options } = parseArgs({
@@ -48,14 +48,6 @@ process.on('exit', () => {
   rmSync(folder, { recursive: true, force: true });
 });
 const say = (message) => console.log(`record-board: ${message}`);
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Starts a program. Resolves with what it wrote when that matches. */
 function start(command, args, ready, env = {}) {

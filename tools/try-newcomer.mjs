@@ -12,11 +12,11 @@
 // (tools/build-double.mjs, and its kernels, of this tree).
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { freePort } from './free-port.mjs';
 import { childSeconds } from './kernel-objects.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -156,14 +156,6 @@ function inSystem(system, command, { at = HOME, variables = {}, input = '' } = {
     args: [system, '/bin/sh', '-c', `cd ${at} && ${command}`],
   });
   return { text, seconds: childSeconds() - before };
-}
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** Ends a service and what it started. */

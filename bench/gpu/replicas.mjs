@@ -7,11 +7,11 @@
 // Ends with code 1 when a stream under kills has other tokens than undisturbed.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { RocmForgeClient } from '../../dist/client/index.js';
+import { freePort } from '../../tools/free-port.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -36,14 +36,6 @@ const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const percentile = (numbers, share) =>
   [...numbers].sort((a, b) => a - b)[Math.max(0, Math.ceil(share * numbers.length) - 1)] ?? 0;
 let servers = 0;
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 async function serve(count) {
   const address = `unix:${path.join(os.tmpdir(), `rocmforge-replicas-${process.pid}-${++servers}.sock`)}`;

@@ -67,8 +67,8 @@ function checkWritable(file: string): void {
 export async function benchServe(options: BenchServeOptions): Promise<void> {
   // Before the load: it takes minutes, and is not to be for nothing.
   const before = options.compare === undefined ? undefined : readLoadRun(options.compare);
-  for (const file of [options.plot, options.save]) if (file !== undefined) checkWritable(file);
   checkArrivals(options);
+  for (const file of [options.plot, options.save]) if (file !== undefined) checkWritable(file);
   const clients = Array.from({ length: options.connections }, () =>
     // Each client has a connection of its own.
     gatewayClient(options.address, options, { 'grpc.use_local_subchannel_pool': 1 }),

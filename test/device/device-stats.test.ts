@@ -29,16 +29,19 @@ describe('how a GPU fares', () => {
   });
 
   it.each([
-    [3, 68],
-    [4, 40],
-    [5, 104],
-  ])('says that clocks are held down where the driver’s metrics of version 1.%d do', (content, at) => {
+    [1, 96, 68],
+    [2, 104, 68],
+    [3, 120, 68],
+    [4, 288, 40],
+    [5, 360, 104],
+  ])('says that clocks are held down where the driver’s metrics of version 1.%d do', (content, bytes, at) => {
     const sys = folder();
     const device = path.join(sys, 'bus', 'pci', 'devices', GPU.toLowerCase());
     mkdirSync(device, { recursive: true });
-    const metrics = Buffer.alloc(120);
-    metrics.set([120, 0, 1, content]);
-    const told = (status: number, length = 120) => {
+    const metrics = Buffer.alloc(bytes);
+    metrics.writeUInt16LE(bytes, 0);
+    metrics.set([1, content], 2);
+    const told = (status: number, length = bytes) => {
       metrics.writeUInt32LE(status, at);
       writeFileSync(path.join(device, 'gpu_metrics'), metrics.subarray(0, length));
       return readDeviceStats('hip', GPU, sys);
@@ -47,8 +50,11 @@ describe('how a GPU fares', () => {
     expect(told(1 << 16)).toEqual({ throttled: true });
     // A card that does not tell, a file cut off, layouts that are not known.
     expect(told(0xffff_ffff)).toEqual({});
-    expect(told(1, at + 3)).toEqual({});
+    expect(told(1, bytes - 1)).toEqual({});
     expect(told(1, 2)).toEqual({});
+    metrics.writeUInt16LE(bytes + 8, 0);
+    expect(told(1)).toEqual({});
+    metrics.writeUInt16LE(bytes, 0);
     metrics.set([2, 2], 2);
     expect(told(1)).toEqual({});
     metrics.set([1, 8], 2);

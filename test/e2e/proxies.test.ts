@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { RocmForgeClient } from '../../src/client/index.js';
 import { packageRoot } from '../../src/shared/package.js';
+import { freePort } from '../../tools/free-port.mjs';
 import { endProcess, startRocmforge } from '../support/command-line.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -27,14 +27,6 @@ const PROXIES = {
   haproxy: { atTheDoor: 0, config: 'haproxy.cfg', version: '-v', args: (file: string) => ['-db', '-f', file] },
 };
 const nginxGlobals = (file: string) => `daemon off; pid ${file}.pid; error_log ${file}.log;`;
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** A call that was made, and how it ended. */
 interface Call {

@@ -3,17 +3,15 @@ import os from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import { Replica, type ReplicaListener } from '../../src/gateway/replica/replica.js';
-import type { GenerationParameters } from '../../src/gateway/request/generation.js';
 import { RequestRunner } from '../../src/gateway/request/runner.js';
-import { GREEDY } from '../../src/gateway/request/sequence.js';
 import { readServedModel } from '../../src/gateway/request/served-model.js';
 import { Router } from '../../src/gateway/router.js';
-import { StopStrings } from '../../src/gateway/tokenizer/stop-matcher.js';
 import { Limiter } from '../../src/gateway/trust/limiter.js';
 import { NO_LIMITS } from '../../src/gateway/trust/limits.js';
 import { KvCacheType } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { FakeExecutor } from '../doubles/fake-executor.js';
 import { FAKE_VOCABULARY } from './fake-gateway.js';
+import { greedyParameters } from './greedy-parameters.js';
 import { writeRandomModel } from './random-model.js';
 
 const CONTEXT = 2048;
@@ -103,23 +101,7 @@ export class FakeFleet {
 
   /** The tokens that follow a prompt. */
   generate(prompt: readonly number[], maxTokens: number): Promise<readonly number[]> {
-    const parameters: GenerationParameters = {
-      promptIds: Uint32Array.from(prompt),
-      sampling: GREEDY,
-      stop: {
-        strings: new StopStrings([]),
-        tokenIds: new Set(),
-        includeStopString: false,
-        ignoreEos: true,
-        maxTokens,
-        minTokens: 0,
-        includeSpecialTokens: false,
-      },
-      n: 1,
-      priority: 0,
-      timeLimitMs: 0,
-      promptText: undefined,
-    };
+    const parameters = greedyParameters(Uint32Array.from(prompt), maxTokens);
     return new Promise((resolve, reject) => {
       const ids: number[] = [];
       const context = { id: 'r', principal: 'p', peer: 'p', trace: undefined, deadline: Number.POSITIVE_INFINITY };

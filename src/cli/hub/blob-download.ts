@@ -154,10 +154,12 @@ class Transfer {
     const { file } = this.download;
     if (response.status === 200) {
       const length = response.headers.get('content-length');
-      if (length === String(file.bytes) || (length === null && this.have === 0)) return file.bytes;
+      // A page of somebody on the way, such as one to sign in, need not say its length.
+      const isPage = /^text\/html/i.test(response.headers.get('content-type') ?? '');
+      if (!isPage && (length === null || length === String(file.bytes))) return file.bytes;
       await response.body?.cancel();
       throw protocolError(
-        `asked for ${file.path}, which has ${file.bytes} bytes, it sends ${length ?? 'some'} of something`,
+        `asked for ${file.path}, which has ${file.bytes} bytes, it sends ${isPage ? 'a page' : `${length} bytes`}`,
       );
     }
     const told = response.headers.get('content-range');

@@ -24,10 +24,16 @@ export function readDeviceStats(platform: GpuPlatform, pciBusId: string, sys = '
 }
 
 /**
- * Where `throttle_status` lies in the driver's `gpu_metrics` file, by the revision of its content; those of format 1, which all
- * but APUs have. From 1.6 on there are counters in its place (Linux, drivers/gpu/drm/amd/include/kgd_pp_interface.h).
+ * Bytes of the driver's `gpu_metrics` file, and where `throttle_status` lies in it, by the revision of its content; those of format 1,
+ * which all but APUs have. From 1.6 on there are counters in its place (Linux, drivers/gpu/drm/amd/include/kgd_pp_interface.h).
  */
-const THROTTLE_STATUS: readonly number[] = [68, 68, 68, 68, 40, 104];
+const THROTTLE_STATUS = new Map([
+  [1, { bytes: 96, at: 68 }],
+  [2, { bytes: 104, at: 68 }],
+  [3, { bytes: 120, at: 68 }],
+  [4, { bytes: 288, at: 40 }],
+  [5, { bytes: 360, at: 104 }],
+]);
 /** What the driver writes where a card does not tell. */
 const UNTOLD = 0xffff_ffff;
 
@@ -41,9 +47,11 @@ function throttledOf(device: string): boolean | undefined {
     return undefined;
   }
   // u16 size, u8 format, u8 content.
-  const at = metrics.length >= 4 && metrics[2] === 1 ? THROTTLE_STATUS[metrics[3] as number] : undefined;
-  if (at === undefined || metrics.length < at + 4) return undefined;
-  const status = metrics.readUInt32LE(at);
+  const layout = metrics.length >= 4 && metrics[2] === 1 ? THROTTLE_STATUS.get(metrics[3] as number) : undefined;
+  // Of another size it is another layout, whatever its revision says.
+  if (layout === undefined || metrics.length < layout.bytes || metrics.readUInt16LE(0) !== layout.bytes)
+    return undefined;
+  const status = metrics.readUInt32LE(layout.at);
   return status === UNTOLD ? undefined : status !== 0;
 }
 

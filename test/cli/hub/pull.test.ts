@@ -356,6 +356,18 @@ describe('a hub that misbehaves', () => {
     expect(hub.contentRequests.at(-1)?.range).toBe('bytes=60000-99999');
   });
 
+  it('knows neither ranges nor lengths: what has come is not written again', async () => {
+    const left = path.join(repository(), 'blobs', `${sha256(Q4.content)}.incomplete`);
+    mkdirSync(path.dirname(left), { recursive: true });
+    writeFileSync(left, Q4.content.subarray(0, 60_000));
+    hub.interfere = onContent((response) => {
+      response.writeHead(200, { 'transfer-encoding': 'chunked' });
+      return response.end(Q4.content);
+    });
+    expect(readFileSync((await pull()).path)).toEqual(Q4.content);
+    expect(hub.contentRequests).toHaveLength(1);
+  });
+
   it('lists for ever: HUB_PROTOCOL', async () => {
     hub.interfere = ({ path: asked }, response) => {
       if (!asked.includes('/tree/')) return false;

@@ -1,13 +1,12 @@
 import { pino } from 'pino';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { RequestContext } from '../../../src/gateway/request/context.js';
-import type { Generation, GenerationParameters } from '../../../src/gateway/request/generation.js';
+import type { Generation } from '../../../src/gateway/request/generation.js';
 import { type Backend, RequestRunner } from '../../../src/gateway/request/runner.js';
-import { GREEDY } from '../../../src/gateway/request/sequence.js';
-import { StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
 import { Limiter } from '../../../src/gateway/trust/limiter.js';
 import { type Limits, NO_LIMITS } from '../../../src/gateway/trust/limits.js';
 import { RocmForgeError } from '../../../src/shared/errors.js';
+import { greedyParameters } from '../../support/greedy-parameters.js';
 import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const TOKENIZER = tokenizerOf(smallBpe());
@@ -18,23 +17,7 @@ const CONTEXT: RequestContext = {
   trace: { traceId: '0af7651916cd43dd8448eb211c80319c', flags: 1, parentId: 'b7ad6b7169203331' },
   deadline: Number.POSITIVE_INFINITY,
 };
-const PARAMETERS: GenerationParameters = {
-  promptIds: Uint32Array.of(104, 105),
-  sampling: GREEDY,
-  stop: {
-    strings: new StopStrings([]),
-    tokenIds: new Set(),
-    includeStopString: false,
-    ignoreEos: true,
-    maxTokens: 2,
-    minTokens: 0,
-    includeSpecialTokens: false,
-  },
-  n: 1,
-  priority: 0,
-  timeLimitMs: 0,
-  promptText: undefined,
-};
+const PARAMETERS = greedyParameters(Uint32Array.of(104, 105), 2);
 
 let progress: string[];
 let lines: Record<string, unknown>[];

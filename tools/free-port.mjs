@@ -1,0 +1,10 @@
+import { createServer } from 'node:net';
+
+/** A port of loopback that nobody listened on a moment ago. */
+export async function freePort() {
+  const server = createServer();
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
