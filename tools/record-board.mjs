@@ -1,10 +1,12 @@
 // Records a gateway under load with a real Prometheus while its executor is killed, holds the board and the alert rules against the
 // recording, and draws the board's panels from it.
 //
-//   node tools/record-board.mjs [--seconds 150] [--kills 3] [--hip] [--svg FILE] [--json FILE]
+//   node tools/record-board.mjs [--seconds 150] [--kills 3] [--hip] [--svg FILE [--png FILE]] [--json FILE]
 //
 //   --hip   also record a gateway on the HIP device of the tests (tools/build-double.mjs), with files of a card's sensors in place
 //           of sysfs: in a mount namespace of its own, which needs root
+//
+//   --png   of the SVG, by rsvg-convert (Debian's package librsvg2-bin)
 //
 // Needs the built tree, prometheus and promtool (Debian's package prometheus). Each expression of the board and of the alerts is
 // asked of that Prometheus over the whole run; ends with 1 when one has no data, but for those of VACANT, whose reason is printed,
@@ -25,6 +27,7 @@ const { values: options } = parseArgs({
     kills: { type: 'string', default: '3' },
     hip: { type: 'boolean', default: false },
     svg: { type: 'string' },
+    png: { type: 'string' },
     json: { type: 'string' },
   },
 });
@@ -291,6 +294,7 @@ if (options.svg !== undefined) {
       })),
     }));
   writeFileSync(options.svg, plot('ROCmForge’s board, from recorded data', drawn, { subtitle, columns: 2 }));
+  if (options.png !== undefined) execFileSync('rsvg-convert', ['--output', options.png, options.svg]);
 }
 if (options.json !== undefined)
   writeFileSync(
