@@ -134,7 +134,7 @@ export class Metrics implements RequestObserver, TrustObserver {
       () => counts().lateMasks,
     );
     total('discarded_tokens_total', 'Tokens computed ahead that nobody wanted', () => counts().discardedTokens);
-    gauge('executor_up', '1 while an executor serves', () => Number(counts().serving > 0));
+    gauge('executor_up', 'Executors that serve', () => counts().serving);
     gauge('executor_generation', 'Executors started so far', () => counts().executors);
     gauge(
       'executor_last_step_age_seconds',

@@ -19,8 +19,11 @@ export interface IssuedCertificate {
 export interface TestAuthority {
   readonly ca: string;
   readonly caPem: Buffer;
-  /** @param dates when it is valid; default: now and for a day */
-  issue(name: string, dates?: { readonly expired: boolean }): IssuedCertificate;
+  /** @param dates when it is valid, default: now and for a day; addresses: of its holder, beside this machine's */
+  issue(
+    name: string,
+    dates?: { readonly expired?: boolean; readonly addresses?: readonly string[] },
+  ): IssuedCertificate;
 }
 
 /** Makes an authority of its own. */
@@ -34,10 +37,11 @@ export function makeAuthority(name: string): TestAuthority {
   return {
     ca: at('ca.pem'),
     caPem: readFileSync(at('ca.pem')),
-    issue: (commonName, { expired } = { expired: false }) => {
+    issue: (commonName, { expired = false, addresses = [] } = {}) => {
       const file = `${issued++}`;
       openssl('req', ...newKey, '-subj', `/CN=${commonName}`, '-keyout', `${file}.key`, '-out', `${file}.csr`);
-      writeFileSync(at('names'), 'subjectAltName=DNS:localhost,IP:127.0.0.1\n');
+      const holders = ['DNS:localhost', ...['127.0.0.1', ...addresses].map((address) => `IP:${address}`)];
+      writeFileSync(at('names'), `subjectAltName=${holders.join(',')}\n`);
       const days = expired ? '-1' : '1';
       const by = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'names', '-days', days];
       openssl('x509', '-req', '-in', `${file}.csr`, ...by, '-out', `${file}.pem`);

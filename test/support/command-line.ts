@@ -43,9 +43,19 @@ export function rocmforge(...args: string[]): Promise<Ended> {
 
 /** Starts the built `rocmforge` and resolves when it has written a line to stdout or stderr that matches. */
 export function startRocmforge(ready: RegExp, ...args: string[]): Promise<{ child: ChildProcess; line: string }> {
+  return startRocmforgeBy([], ready, ...args);
+}
+
+/** The same by a command that runs the one that follows it, and becomes it. */
+export function startRocmforgeBy(
+  by: readonly string[],
+  ready: RegExp,
+  ...args: string[]
+): Promise<{ child: ChildProcess; line: string }> {
   // What it logs is what is waited for, whatever level the tests themselves run at.
   const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'info' };
-  const child = spawn(process.execPath, [path.join(packageRoot, 'dist', 'cli', 'main.js'), ...args], { env });
+  const command = [...by, process.execPath, path.join(packageRoot, 'dist', 'cli', 'main.js'), ...args];
+  const child = spawn(command[0] as string, command.slice(1), { env });
   return new Promise((resolve, reject) => {
     let output = '';
     const look = (data: Buffer): void => {
