@@ -1,5 +1,4 @@
 import type { ServerDuplexStream, ServerUnaryCall, ServerWritableStream, sendUnaryData } from '@grpc/grpc-js';
-import { AttendedClock } from '../shared/attended-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { FAULT_PHASES, type FaultPhase } from '../shared/fault-record.js';
 import {
@@ -22,6 +21,7 @@ import { loadAddon } from './device/addon.js';
 import type { Device } from './device/device.js';
 import { describeDevices, statsOf } from './device/device-group.js';
 import type { FaultInjector } from './fault-injection.js';
+import { HangWatch } from './hang-watch.js';
 import { Lease } from './lease.js';
 import type { LoadOptions } from './load-options.js';
 import { checkRelease, loadOptions } from './load-request.js';
@@ -33,7 +33,6 @@ import { StepRunner } from './step-runner.js';
 /** Exit code of an executor whose device reported a sticky error. */
 export const STICKY_EXIT_CODE = 86;
 
-const WATCH_INTERVAL_MS = 50;
 /** When to ask again who met another's load. */
 const LOAD_RETRY_MS = 1000;
 /** How long a process that ends waits for those who watch its health to hear of it. */
@@ -52,9 +51,8 @@ export class ExecutorService {
   /** Streams that have shown whose they are. */
   private readonly begun = new WeakSet<ExecuteStream>();
   private loading = false;
-  private isHung = false;
   private isEnding = false;
-  private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
+  private readonly watch: HangWatch;
   private readonly lease: Lease;
 
   constructor(
@@ -66,15 +64,17 @@ export class ExecutorService {
       readonly attention?: LoadOptions['attention'];
       readonly shares?: LoadOptions['shares'];
       readonly modelDescriptors?: readonly number[] | undefined;
+      /** Somebody else watches and ends it. */
+      readonly dieWithParent: boolean;
     },
     private readonly testing: { readonly stepDelayMs?: number; readonly fault?: FaultInjector | undefined } = {},
   ) {
-    // A device that hangs leaves the event loop healthy: health is told from the steps.
-    this.lease = new Lease(options.leaseMs, this.clock);
-    setInterval(() => {
-      this.clock.tick();
-      setImmediate(() => this.checkProgress());
-    }, WATCH_INTERVAL_MS).unref();
+    this.watch = new HangWatch(() => this.runner, options.stepTimeoutMs, {
+      hangs: (overdueMs) => this.hangs(overdueMs),
+      goesOn: () => this.health.setServing(!this.isEnding),
+      isLost: () => this.isLost(),
+    });
+    this.lease = new Lease(options.leaseMs, this.watch.clock);
   }
 
   /** What all are like. */
@@ -133,6 +133,7 @@ export class ExecutorService {
       isNewHolder = this.lease.take(request.gateway);
       this.health.setServing(false);
       this.endStream(new RocmForgeError('EXECUTOR_UNAVAILABLE', 'a new epoch begins'));
+      await this.watch.stepsEnded();
       this.stamp('loading');
       const model =
         this.model ??
@@ -142,7 +143,7 @@ export class ExecutorService {
           });
         }));
       this.model = model;
-      this.runner = new StepRunner(this.first, model, request.epoch, this.clock);
+      this.runner = new StepRunner(this.first, model, request.epoch, this.watch.clock);
       this.lease.heard();
       this.stamp('serving');
       this.health.setServing(true);
@@ -198,14 +199,19 @@ export class ExecutorService {
     loadAddon().stampPhase(FAULT_PHASES.indexOf(phase));
   }
 
-  /** Not serving while a step is overdue; serving again if it comes back after all. */
-  private checkProgress(): void {
-    if (this.runner === undefined || this.loading || this.isEnding) return;
-    const overdue = this.runner.overdueMs(this.options.stepTimeoutMs);
-    if ((overdue !== undefined) === this.isHung) return;
-    this.isHung = overdue !== undefined;
-    if (overdue !== undefined) this.log.error({ ms: Math.round(overdue) }, 'a step does not come back');
-    this.health.setServing(!this.isHung);
+  /** Not serving while a step is overdue. */
+  private hangs(overdueMs: number): void {
+    this.log.error({ ms: Math.round(overdueMs) }, 'a step does not come back');
+    this.health.setServing(false);
+  }
+
+  /** Who runs alone ends, so that whoever runs it starts another; else the gateway has long ended it. */
+  private isLost(): void {
+    if (this.options.dieWithParent || this.isEnding) return;
+    this.isEnding = true;
+    this.log.fatal('the device hangs: this executor ends');
+    // What ends in an orderly way waits for the driver, which waits for the device.
+    setTimeout(() => process.kill(process.pid, 'SIGKILL'), LAST_WORDS_MS);
   }
 
   private execute(call: ExecuteStream): void {

@@ -95,6 +95,11 @@ export class StepRunner {
     });
   }
 
+  /** Whether no step is under way. */
+  get isIdle(): boolean {
+    return this.submitted === 0;
+  }
+
   /** Steps run so far, and milliseconds since the last one ended. */
   get stats(): { readonly steps: number; readonly lastStepAgeMs: number | undefined } {
     return {
