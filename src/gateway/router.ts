@@ -22,6 +22,16 @@ export interface RouterOptions {
 
 /** What a sequence under way costs a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
 const SEQUENCE_COST = 16;
+/**
+ * What a request would wait for at a replica before its first token, in prompt tokens.
+ *
+ * @param findable of its prompt, among blocks there
+ * @param load sequences there, with which it would share steps
+ */
+export function placementCost(waitingTokens: number, findable: number, load: number): number {
+  return waitingTokens - findable + SEQUENCE_COST * load;
+}
+
 /** How long a replacement may take before the next replica's turn; it goes on all the same. */
 const REPLACE_LIMIT_MS = 120_000;
 const REPLACE_POLL_MS = 20;
@@ -172,9 +182,8 @@ export class Router implements Backend {
   private pick(generation: Generation): RoutedReplica {
     const living = this.order.filter(({ state }) => state !== 'failed');
     const [candidates = this.replicas] = [this.serving, living].filter(({ length }) => length > 0);
-    return cheapest(
-      candidates,
-      (replica) => replica.waitingTokens - replica.findable(generation) + SEQUENCE_COST * replica.load,
+    return cheapest(candidates, (replica) =>
+      placementCost(replica.waitingTokens, replica.findable(generation), replica.load),
     );
   }
 
