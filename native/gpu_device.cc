@@ -12,6 +12,9 @@ namespace {
 constexpr size_t STAGING_BYTES = size_t{32} << 20;
 constexpr unsigned NON_BLOCKING_STREAM = 1;  // the same bit in both drivers
 constexpr int CAPTURE_RELAXED = 2;
+// Up to here a launch takes less than a copy engine's waiting for the launches before it, and theirs for it: 16 µs a
+// step of two such copies on an H200, of 589.
+constexpr size_t LAUNCHED_COPY_BYTES = size_t{64} << 10;
 
 struct GpuKernel : Kernel {
   DriverHandle function = nullptr;
@@ -121,6 +124,28 @@ void GpuDevice::to_host(void* pinned, const void* device, size_t bytes) {
   check(driver_->copy_device_to_host(pinned, address_of(device), bytes, stream_), "cannot copy from the device");
   copies_out_++;
   bytes_out_ += bytes;
+}
+
+void GpuDevice::bring(void* device, const void* pinned, size_t bytes) {
+  if (bytes > LAUNCHED_COPY_BYTES) return to_device(device, pinned, bytes);
+  copy_words(device, pinned, bytes);
+  copies_in_++;
+  bytes_in_ += bytes;
+}
+
+void GpuDevice::take_away(void* pinned, const void* device, size_t bytes) {
+  if (bytes > LAUNCHED_COPY_BYTES) return to_host(pinned, device, bytes);
+  copy_words(pinned, device, bytes);
+  copies_out_++;
+  bytes_out_ += bytes;
+}
+
+void GpuDevice::copy_words(void* to, const void* from, size_t bytes) {
+  const Kernel* const copy = kernel("copy_words");
+  int count = static_cast<int>(bytes / sizeof(int32_t));
+  const int threads = static_cast<int>(static_cast<const GpuKernel*>(copy)->threads);
+  void* const params[] = {&from, &to, &count};
+  launch(copy, {(count + threads - 1) / threads}, params);
 }
 
 CopyCounts GpuDevice::copies() const { return {copies_in_, bytes_in_, copies_out_, bytes_out_}; }
@@ -265,7 +290,7 @@ void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
   const bool receives = work.receives.link != nullptr;
   // What it waits for another device is none of its time.
   if (!receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
-  if (work.input_bytes > 0) to_device(work.device_input, flight.input, work.input_bytes);
+  if (work.input_bytes > 0) bring(work.device_input, flight.input, work.input_bytes);
   work.receives.receive();
   if (receives) check(driver_->event_record(flight.begun, stream_), "cannot record an event");
   work.plan->run(*this, work.counts, 0, graph ? work.plan->capture_from : last);
@@ -275,7 +300,7 @@ void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
     check(driver_->graph_launch(graph, stream_), "cannot launch a graph");
   }
   work.sends.send();
-  if (work.output_bytes > 0) to_host(flight.output, work.device_output, work.output_bytes);
+  if (work.output_bytes > 0) take_away(flight.output, work.device_output, work.output_bytes);
   check(driver_->event_record(flight.ended, stream_), "cannot record an event");
 }
 

@@ -73,6 +73,10 @@ class GpuDevice : public Device {
   void reserve(uint8_t** pinned, size_t* have, size_t need);
   void to_device(void* device, const void* pinned, size_t bytes);
   void to_host(void* pinned, const void* device, size_t bytes);
+  // The same within a step, by a launch where bytes are few.
+  void bring(void* device, const void* pinned, size_t bytes);
+  void take_away(void* pinned, const void* device, size_t bytes);
+  void copy_words(void* to, const void* from, size_t bytes);
   // The graph that the step runs as; null where it launches one by one.
   DriverHandle graph_of(const StepWork& work) const;
   void queue_step(const StepWork& work, Flight& flight);

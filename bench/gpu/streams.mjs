@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { countsOf } from '../../dist/executor/graph-buckets.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
 import { loadModel } from '../../dist/executor/loaded-model.js';
-import { COUNT_SAMPLES, COUNT_TILES } from '../../dist/executor/model/step-counts.js';
+import { COUNT_SAMPLES, COUNT_TILES, settle } from '../../dist/executor/model/step-counts.js';
 import { openDevices } from '../../dist/executor/open-device.js';
 import { StepRunner } from '../../dist/executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../dist/shared/generated/rocmforge/executor/v1/executor.js';
@@ -184,8 +184,9 @@ for (const length of prefills) {
     rate: rate(length, median(times)),
   });
   const rows = Math.min(length, limits.maxStepTokens);
-  const counts = countsOf({ rows, splits: 0 });
+  const counts = countsOf({ rows, splits: 0, way: 'largest' });
   counts[COUNT_SAMPLES] = 1;
+  settle(counts);
   counts[COUNT_TILES] = Math.ceil(rows / (tileRows(model.forward.model, 'f16') ?? 1));
   profile(`prefill ${length}`, counts);
 }
@@ -200,7 +201,10 @@ for (const count of streams) {
     filled.push(await prefill(all));
     times.push(await generate(all));
     if (round === repeats - 1) {
-      profile(`${count} streams`, countsOf(model.buckets.of(count, Math.ceil((longest + tokens) / ATTENTION_SPLIT))));
+      profile(
+        `${count} streams`,
+        countsOf(model.buckets.of(count, Math.ceil((longest + tokens) / ATTENTION_SPLIT), 'largest')),
+      );
     }
     await close(all);
   }
@@ -225,7 +229,7 @@ for (const depth of depths) {
     rate: rate(1, milliseconds),
     rates: times.map((each) => rate(1, each)),
   });
-  profile(`depth ${depth}`, countsOf(model.buckets.of(1, Math.ceil((depth + tokens) / ATTENTION_SPLIT))));
+  profile(`depth ${depth}`, countsOf(model.buckets.of(1, Math.ceil((depth + tokens) / ATTENTION_SPLIT), 'largest')));
   await close(only);
 }
 process.exit(0);

@@ -1,29 +1,47 @@
 import type { AttentionSplits } from './layers/paged-attention.js';
 import type { Limits } from './model/limits.js';
 import {
+  COUNT_ADJUSTED,
+  COUNT_DRAWN,
   COUNT_DRAWS,
+  COUNT_FILTERED,
   COUNT_SAMPLES,
   COUNT_SLICES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
   COUNT_TOKENS,
+  COUNT_TOLD,
   STEP_COUNTS,
+  settle,
 } from './model/step-counts.js';
 
 /** The most graphs of one plan: each takes a few milliseconds of the load, and memory. */
-const MOST_GRAPHS = 100;
+const MOST_GRAPHS = 160;
 
-/** Rows and splits of a captured graph; 0 splits where contexts are not split. */
+/**
+ * How a step's tokens come of its logits: the largest of each row, drawn with filters, or in any way. The first two are for
+ * steps of few rows, where what is launched for nothing is a part of what they take.
+ */
+const WAYS = {
+  largest: [],
+  drawn: [COUNT_DRAWN, COUNT_FILTERED],
+  any: [COUNT_DRAWN, COUNT_FILTERED, COUNT_ADJUSTED, COUNT_TOLD],
+} as const;
+export type SamplingWay = keyof typeof WAYS;
+const FEW_ROWS = 8;
+
+/** A kind of step that a graph is captured for. */
 export interface GraphBucket {
   readonly rows: number;
   /** Of each context; 0 where none is split. */
   readonly splits: number;
+  readonly way: SamplingWay;
 }
 
 /**
  * The sizes of steps that come again and again, one token of each of some sequences, for each of which a GPU has a graph:
- * powers of two of rows, and the most rows there may be, times powers of two of splits. Where that makes more than 100
+ * powers of two of rows, and the most rows there may be, times powers of two of splits. Where that makes more than 160
  * graphs, splits go up by 4, 8, ... instead. A step runs as the least graph that holds it.
  */
 export class GraphBuckets {
@@ -43,13 +61,16 @@ export class GraphBuckets {
 
   /** Every bucket, smallest first. */
   all(): readonly GraphBucket[] {
-    return this.rows.flatMap((rows) => this.splitsOf(rows).map((splits) => ({ rows, splits })));
+    return this.rows.flatMap((rows) =>
+      this.splitsOf(rows).flatMap((splits) => waysOf(rows).map((way) => ({ rows, splits, way }))),
+    );
   }
 
   /** The least bucket that holds a step of at most as many rows and splits as there may be. */
-  of(rows: number, splits: number): GraphBucket {
+  of(rows: number, splits: number, way: SamplingWay): GraphBucket {
     const least = leastFrom(this.rows, rows);
-    return { rows: least, splits: leastFrom(this.splitsOf(least), splits) };
+    const ways = waysOf(least);
+    return { rows: least, splits: leastFrom(this.splitsOf(least), splits), way: ways.includes(way) ? way : 'any' };
   }
 
   private splitsOf(rows: number): readonly number[] {
@@ -57,17 +78,30 @@ export class GraphBuckets {
   }
 
   private count(splits: readonly number[]): number {
-    const split = this.rows.filter((rows) => this.split !== undefined && rows <= this.split.rows).length;
-    return this.rows.length + split * (splits.length - 1);
+    const isSplit = (rows: number): boolean => this.split !== undefined && rows <= this.split.rows;
+    return this.rows.reduce((sum, rows) => sum + waysOf(rows).length * (isSplit(rows) ? splits.length : 1), 0);
   }
 }
 
-/** The counts of a step of that size. */
-export function countsOf({ rows, splits }: GraphBucket): Int32Array {
+const ALL_WAYS = Object.keys(WAYS) as readonly SamplingWay[];
+const waysOf = (rows: number): readonly SamplingWay[] => (rows <= FEW_ROWS ? ALL_WAYS : ['any']);
+
+/** The first way in which all is launched that a step's rows need. */
+export function wayOf(counts: Int32Array): SamplingWay {
+  const needed = WAYS.any.filter((index) => counts[index] !== 0);
+  const holds = (way: SamplingWay): boolean =>
+    needed.every((index) => (WAYS[way] as readonly number[]).includes(index));
+  return ALL_WAYS.find(holds) as SamplingWay;
+}
+
+/** The counts of a step of that kind. */
+export function countsOf({ rows, splits, way }: GraphBucket): Int32Array {
   const counts = new Int32Array(STEP_COUNTS);
   for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SLICES]) counts[index] = rows;
   counts[splits === 0 ? COUNT_TILES : COUNT_SPLIT_ROWS] = rows;
   counts[COUNT_SPLITS] = splits;
+  for (const index of WAYS[way]) counts[index] = 1;
+  settle(counts);
   return counts;
 }
 

@@ -6,6 +6,7 @@ import {
   COUNT_TILES,
   COUNT_TOKENS,
   COUNT_WRITES,
+  settle,
 } from './model/step-counts.js';
 import type { StepTables } from './model/step-tables.js';
 
@@ -91,6 +92,7 @@ export function microBatches(
     // Contexts are split in all of a step or in none of it.
     if (counts[COUNT_SPLIT_ROWS] !== 0) counts[COUNT_SPLIT_ROWS] = to - from;
     else counts[COUNT_TILES] = tiles.length;
+    settle(counts);
     from = to;
     return { input, words, counts, firstDraw, firstPromptRow: firstPromptRow - draws };
   });

@@ -24,7 +24,7 @@ import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { nullStates, stateCopies } from './model/slot-layout.js';
 import { attentionLayers, cutGraph, stageTensors } from './model/stages.js';
-import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES } from './model/step-counts.js';
+import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from './model/step-counts.js';
 import { parameterCount, tensorBytes } from './model/tensors.js';
 import { type Attention, kvLayers, type ModelGraph, type StageGraph, valuesOf } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
@@ -344,9 +344,10 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
   input[tables.offsets.tokens] = rows;
   input[tables.offsets.samples] = samples;
   input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
-  const counts = countsOf({ rows, splits: 0 });
+  const counts = countsOf({ rows, splits: 0, way: 'any' });
   counts[COUNT_SAMPLES] = samples;
   counts[COUNT_DRAWS] = samples;
+  settle(counts);
   for (let row = 0; row < rows; row++) input.set([row, 1], tables.offsets.tiles + 2 * row);
   if (limits.isRecurrent) {
     // One slice: each row's place among them is 0.

@@ -1,13 +1,13 @@
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { protocolError } from './cache/protocol-error.js';
-import { SlotTable, words } from './cache/slots.js';
+import { SlotTable } from './cache/slots.js';
+import { words } from './cache/words.js';
 import { ATTENTION_SPLIT, SLICE_WORDS, splitsContexts, tileRows } from './kernels/index.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import type { AttentionSplits } from './layers/paged-attention.js';
 import type { MaskTable } from './mask-table.js';
 import {
   COUNT_DRAWS,
-  COUNT_MASKED,
   COUNT_PROMPT_ROWS,
   COUNT_SAMPLES,
   COUNT_SLICES,
@@ -16,7 +16,9 @@ import {
   COUNT_TILES,
   COUNT_TOKENS,
   COUNT_WRITES,
+  needs,
   STEP_COUNTS,
+  settle,
 } from './model/step-counts.js';
 
 /** A sampled row whose slot is constrained. */
@@ -107,6 +109,7 @@ export class StepFiller {
     for (const open of step.opens) this.slots.open(open, write);
     for (const append of step.appends) this.slots.append(append, write);
 
+    this.counts.fill(0);
     this.slots.states.beginStep();
     let row = 0;
     let samples = 0;
@@ -154,6 +157,7 @@ export class StepFiller {
       }
       const outputs = outputsOf(slice);
       if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count - outputs + 1, write);
+      needs(this.counts, this.slots.needsOf(slice.slot));
       if (outputs > 1) this.slots.guessed(slice.slot);
       this.mask(slice, samples, isVoid);
       for (let from = row - outputs; from < row; from++) {
@@ -176,7 +180,6 @@ export class StepFiller {
     words[offsets.samples] = samples;
     words[offsets.draws] = draws;
     words[offsets.writes] = writes;
-    this.counts[COUNT_MASKED] = 0;
     this.counts[COUNT_TOKENS] = row;
     this.counts[COUNT_SAMPLES] = samples;
     this.counts[COUNT_DRAWS] = draws;
@@ -186,6 +189,7 @@ export class StepFiller {
     this.counts[COUNT_SPLITS] = Math.ceil(furthest / ATTENTION_SPLIT);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? row : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
+    settle(this.counts);
     return { words: offsets.writePairs + 2 * writes, promptRows: this.promptRows, masked: this.masked };
   }
 

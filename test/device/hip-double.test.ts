@@ -51,24 +51,32 @@ describe.skipIf(missing !== undefined)('the executor on a HIP device', () => {
       const driver = driverOf();
       const opens = prompts(3);
       const { offsets } = model.forward.tables;
-      const of = (calls: readonly string[]) => calls.filter((call) => /^(in|out) /.test(call));
+      const of = (calls: readonly string[]) => calls.filter((call) => /^(in|out|copy_words) /.test(call));
       let seen = double.calls().length;
-      const callsOf = async (slices: readonly Slice[], opened: typeof opens = []) => {
+      let before = device.native.copies();
+      const stepOf = async (slices: readonly Slice[], opened: typeof opens = []) => {
         await driver.sample(slices, opened);
         const calls = double.calls().slice(seen);
         seen += calls.length;
-        return calls;
+        const now = device.native.copies();
+        const [ins, outs] = [now.in - before.in, now.out - before.out];
+        const copied = { ins, inBytes: now.inBytes - before.inBytes, outs, outBytes: now.outBytes - before.outBytes };
+        before = now;
+        return { calls, copied };
       };
-      const prefill = await callsOf(
+      const prefill = await stepOf(
         opens.map(([slot, tokens]) => [slot, 0, tokens.length, true] as const),
         opens,
       );
-      expect(of(prefill).map((call) => call.split(' ')[0])).toEqual(['in', 'out']);
-      const answer = `out ${(OUTPUT_HEADER + 3 * OUTPUT_WORDS) * 4}`;
-      expect(of(prefill)[1]).toBe(answer);
-      const decode = await callsOf(opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
-      expect(of(decode)).toEqual([`in ${offsets.writePairs * 4}`, answer]);
-      expect(decode.filter((call) => call.startsWith('graph '))).toHaveLength(1);
+      // Few words: a launch before all others, and one behind them.
+      expect(of(prefill.calls)).toEqual(['copy_words 0', 'copy_words 0']);
+      expect([prefill.calls.at(0), prefill.calls.at(-1)]).toEqual(['copy_words 0', 'copy_words 0']);
+      const outBytes = (OUTPUT_HEADER + 3 * OUTPUT_WORDS) * 4;
+      expect(prefill.copied).toEqual({ ins: 1, inBytes: expect.any(Number), outs: 1, outBytes });
+      const decode = await stepOf(opens.map(([slot, tokens]) => [slot, tokens.length, 1, true] as const));
+      expect(of(decode.calls)).toEqual(['copy_words 0', 'copy_words 0']);
+      expect(decode.copied).toEqual({ ins: 1, inBytes: offsets.writePairs * 4, outs: 1, outBytes });
+      expect(decode.calls.filter((call) => call.startsWith('graph '))).toHaveLength(1);
     });
 
     it('a step of 5 sequences in a captured graph of 8 gives the bits of the launches one by one', async () => {

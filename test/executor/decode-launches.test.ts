@@ -6,8 +6,9 @@ import { SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
-import { countsOf, type GraphBucket } from '../../src/executor/graph-buckets.js';
+import { countsOf, type GraphBucket, type SamplingWay } from '../../src/executor/graph-buckets.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
+import { COUNT_TILES, COUNT_TOKENS, STEP_COUNTS, settle } from '../../src/executor/model/step-counts.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 
 /** A GPU that keeps the launches of the plan that it captures. */
@@ -19,6 +20,16 @@ class PlannedDevice extends FakeNativeDevice {
     this.recorded.push(launches);
     return super.createPlan(launches, countSlots, captureFrom);
   }
+}
+
+/** A step of a prompt whose end comes later. */
+const PROMPT = 'prompt';
+function countsOfPrompt(rows: number): Int32Array {
+  const counts = new Int32Array(STEP_COUNTS);
+  counts[COUNT_TOKENS] = rows;
+  counts[COUNT_TILES] = rows / 16;
+  settle(counts);
+  return counts;
 }
 
 function isLaunched({ when, grid }: NativeLaunch, counts: Int32Array): boolean {
@@ -38,7 +49,7 @@ async function launchesOf(
   type: string,
   target: string,
   layers: number,
-  step: GraphBucket,
+  step: GraphBucket | typeof PROMPT,
   hidden = 256,
 ) {
   const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'model.gguf');
@@ -59,7 +70,7 @@ async function launchesOf(
   const native = new PlannedDevice(2 ** 40);
   const device = new Device(native, target === 'sm_90' ? 'cuda' : 'hip', target);
   const model = await loadModel(device, { ...limits, path: output, kvCacheType: 'f16' }, () => undefined);
-  const counts = countsOf(step);
+  const counts = step === PROMPT ? countsOfPrompt(64) : countsOf(step);
   const longest = native.recorded.reduce((a, b) => (b.length > a.length ? b : a));
   const launched = longest.filter((launch) => isLaunched(launch, counts)).map(({ kernel }) => kernel);
   model.release();
@@ -89,7 +100,7 @@ it.each([
 ] as const)(
   'a layer of %s in %s takes as many launches as recorded, on %s',
   async (architecture, type, target, most, hidden?: number, splits?: number) => {
-    const step = { rows: 1, splits: splits ?? 2 };
+    const step = { rows: 1, splits: splits ?? 2, way: 'largest' } as const;
     const [two, three] = [
       await launchesOf(architecture, type, target, 2, step, hidden),
       await launchesOf(architecture, type, target, 3, step, hidden),
@@ -97,3 +108,52 @@ it.each([
     expect(three.length - two.length).toBe(most);
   },
 );
+
+/** What is launched behind the last layer of a model. */
+async function behindLayers(target: string, way: SamplingWay, rows = 1): Promise<readonly string[]> {
+  const hidden = target === HOPPER ? 1024 : 256;
+  const launched = await launchesOf('llama', 'Q8_0', target, 1, { rows, splits: 1, way }, hidden);
+  const last = launched.findLastIndex((name) => /^(linear|matmul)_summed/.test(name) || name === 'swiglu_columns_f16');
+  return launched.slice(last + 1);
+}
+
+const ADJUSTED = ['copy_adjusted', 'penalties', 'logit_bias'];
+const FILTERED = ['sample_bins', 'sample_candidates', 'sample_filter'];
+const TOLD = ['likeliest_parts', 'log_softmax_merge'];
+
+it.each([
+  [HOPPER, 'linear_normed_q8'],
+  [GPU, 'matmul_normed_q8_0'],
+] as const)('a row that is sampled alone launches on %s what its token needs, and no more', async (target, head) => {
+  expect(await behindLayers(target, 'largest')).toEqual([head, 'sample_best', 'sample_pick']);
+  expect(await behindLayers(target, 'drawn')).toEqual([head, 'sample_best', ...FILTERED, 'sample_draw', 'sample_pick']);
+  const all = [...ADJUSTED, 'sample_best', ...FILTERED, 'sample_draw', 'sample_pick', 'token_history', ...TOLD];
+  expect(await behindLayers(target, 'any')).toEqual([head, ...all]);
+});
+
+it('of several rows those that are sampled are gathered', async () => {
+  const several = await launchesOf('llama', 'Q8_0', GPU, 1, { rows: 2, splits: 1, way: 'largest' });
+  expect(several.slice(-5)).toEqual([
+    'gather_rows',
+    'rms_norm_quantize',
+    'matmul_packed_q8_0',
+    'sample_best',
+    'sample_pick',
+  ]);
+});
+
+it('of a prompt’s step that samples nothing no logits are computed', async () => {
+  const kinds = [
+    ['llama', 'Q8_0', HOPPER, 1024],
+    ['llama', 'Q8_0', GPU, 256],
+    ['llama', 'F16', GPU, 256],
+  ] as const;
+  for (const [architecture, type, target, hidden] of kinds) {
+    const [one, two] = [
+      await launchesOf(architecture, type, target, 1, PROMPT, hidden),
+      await launchesOf(architecture, type, target, 2, PROMPT, hidden),
+    ];
+    // The embedding, and a layer.
+    expect(one.length).toBe(1 + two.length - one.length);
+  }
+});

@@ -1,14 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countsOf, GraphBuckets } from '../../src/executor/graph-buckets.js';
+import { countsOf, GraphBuckets, wayOf } from '../../src/executor/graph-buckets.js';
 import {
+  COUNT_ADJUSTED,
+  COUNT_ALONE,
+  COUNT_DRAWN,
   COUNT_DRAWS,
+  COUNT_FILTERED,
+  COUNT_GATHERED,
   COUNT_SAMPLES,
   COUNT_SLICES,
   COUNT_SPLIT_ROWS,
   COUNT_SPLITS,
   COUNT_TILES,
   COUNT_TOKENS,
+  COUNT_TOLD,
+  STEP_COUNTS,
 } from '../../src/executor/model/step-counts.js';
 
 const buckets = (maxSequences: number, splits?: { rows: number; most: number }) =>
@@ -19,22 +26,19 @@ describe('the sizes of captured graphs', () => {
     expect(
       buckets(12)
         .all()
-        .map(({ rows, splits }) => [rows, splits]),
+        .map(({ rows, splits, way }) => [rows, splits, way]),
     ).toEqual([
-      [1, 0],
-      [2, 0],
-      [4, 0],
-      [8, 0],
-      [12, 0],
+      ...[1, 2, 4, 8].flatMap((rows) => ['largest', 'drawn', 'any'].map((way) => [rows, 0, way])),
+      [12, 0, 'any'],
     ]);
-    expect(buckets(1).all()).toEqual([{ rows: 1, splits: 0 }]);
+    expect(buckets(1).all()).toHaveLength(3);
   });
 
   it('times powers of two of splits, for as many rows as are split', () => {
     const some = buckets(128, { rows: 64, most: 32 }).all();
     expect(some.filter(({ rows }) => rows === 64).map(({ splits }) => splits)).toEqual([1, 2, 4, 8, 16, 32]);
-    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 0 }]);
-    expect(some).toHaveLength(7 * 6 + 1);
+    expect(some.filter(({ rows }) => rows === 128)).toEqual([{ rows: 128, splits: 0, way: 'any' }]);
+    expect(some).toHaveLength((4 * 3 + 3) * 6 + 1);
   });
 
   it('are few: splits rise faster where they would be too many', () => {
@@ -49,7 +53,7 @@ describe('the sizes of captured graphs', () => {
       return `${sequences} sequences of ${context}: ${all.length} graphs`;
     });
     console.log(counts.join('\n'));
-    for (const line of counts) expect(Number(/(\d+) graphs/.exec(line)![1])).toBeLessThanOrEqual(100);
+    for (const line of counts) expect(Number(/(\d+) graphs/.exec(line)![1])).toBeLessThanOrEqual(160);
   });
 
   it('hold every step that there may be, and each is one that was captured', () => {
@@ -63,11 +67,13 @@ describe('the sizes of captured graphs', () => {
         limits,
         fc.double({ min: 0, max: 1, noNaN: true }),
         fc.double({ min: 0, max: 1, noNaN: true }),
-        ({ sequences, most, rows }, a, b) => {
+        fc.constantFrom(...(['largest', 'drawn', 'any'] as const)),
+        ({ sequences, most, rows }, a, b, way) => {
           const graphs = buckets(sequences, { rows, most });
           const [steps, splits] = [1 + Math.floor(a * (sequences - 1)), 1 + Math.floor(b * (most - 1))];
-          const bucket = graphs.of(steps, splits);
+          const bucket = graphs.of(steps, splits, way);
           expect(graphs.all()).toContainEqual(bucket);
+          expect([way, 'any']).toContain(bucket.way);
           expect(bucket.rows).toBeGreaterThanOrEqual(steps);
           expect(bucket.rows).toBeLessThan(2 * steps);
           if (bucket.rows <= rows) expect(bucket.splits).toBeGreaterThanOrEqual(splits);
@@ -77,13 +83,44 @@ describe('the sizes of captured graphs', () => {
   });
 
   it('are counts of a step whose rows are all drawn from', () => {
-    const counts = countsOf({ rows: 8, splits: 4 });
+    const counts = countsOf({ rows: 8, splits: 4, way: 'largest' });
     for (const index of [COUNT_TOKENS, COUNT_SAMPLES, COUNT_DRAWS, COUNT_SLICES, COUNT_SPLIT_ROWS])
       expect(counts[index]).toBe(8);
     expect(counts[COUNT_SPLITS]).toBe(4);
     expect(counts[COUNT_TILES]).toBe(0);
-    const tiled = countsOf({ rows: 8, splits: 0 });
+    const tiled = countsOf({ rows: 8, splits: 0, way: 'largest' });
     expect([COUNT_TILES, COUNT_SPLIT_ROWS, COUNT_SPLITS].map((index) => tiled[index])).toEqual([8, 0, 0]);
-    expect(counts.reduce((sum, count) => sum + count)).toBe(44);
+    expect(counts.reduce((sum, count) => sum + count)).toBe(52);
+  });
+
+  it('are of what rows need beyond their largest logits, alone where rows are few', () => {
+    const needed = [COUNT_ADJUSTED, COUNT_DRAWN, COUNT_FILTERED, COUNT_TOLD];
+    const step = (...indices: number[]): Int32Array => {
+      const counts = new Int32Array(STEP_COUNTS);
+      for (const index of indices) counts[index] = 1;
+      return counts;
+    };
+    expect(wayOf(step())).toBe('largest');
+    expect(wayOf(step(COUNT_DRAWN))).toBe('drawn');
+    expect(wayOf(step(COUNT_DRAWN, COUNT_FILTERED))).toBe('drawn');
+    expect(wayOf(step(COUNT_TOLD))).toBe('any');
+    expect(wayOf(step(COUNT_DRAWN, COUNT_ADJUSTED))).toBe('any');
+    fc.assert(
+      fc.property(fc.subarray(needed), fc.integer({ min: 1, max: 300 }), (some, rows) => {
+        const counts = countsOf(buckets(300).of(rows, 0, wayOf(step(...some))));
+        for (const index of some) expect(counts[index]).toBe(1);
+      }),
+    );
+    expect(needed.map((index) => countsOf(buckets(300).of(9, 0, 'largest'))[index])).toEqual([1, 1, 1, 1]);
+  });
+
+  it('tell the step whose only row is sampled from all others', () => {
+    for (const [rows, alone, gathered] of [
+      [1, 1, 0],
+      [2, 0, 2],
+    ] as const) {
+      const counts = countsOf({ rows, splits: 0, way: 'any' });
+      expect([counts[COUNT_ALONE], counts[COUNT_GATHERED]]).toEqual([alone, gathered]);
+    }
   });
 });

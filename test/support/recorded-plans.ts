@@ -8,7 +8,13 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeLaunch } from '../../src/executor/device/addon.js';
 import type { DeviceClass } from '../../src/executor/device/contract.js';
 import { Device } from '../../src/executor/device/device.js';
-import { HEAD_DIMS, KV_CACHE_TYPES, KV_Q8_HEAD_DIMS, TILE_HEAD_DIMS } from '../../src/executor/kernels/index.js';
+import {
+  copyWords,
+  HEAD_DIMS,
+  KV_CACHE_TYPES,
+  KV_Q8_HEAD_DIMS,
+  TILE_HEAD_DIMS,
+} from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { selfTest } from '../../src/executor/self-test.js';
 import type { TensorTypeName } from '../../src/shared/gguf/tensor-types.js';
@@ -129,6 +135,8 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
     await selfTest(device).catch(() => undefined);
     await readBandwidth(device, { onHost: { bytes: 1 << 20, address: 2 ** 30 } });
     for (const kernel of native.launched) launched[device.deviceClass].add(kernel);
+    // What native code launches around each step.
+    if (!device.isHost) launched[device.deviceClass].add(copyWords.name);
   }
   rmSync(folder, { recursive: true });
   return launched;

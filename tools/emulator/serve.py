@@ -2,7 +2,7 @@
 """Serves kernel launches on the emulator to another process.
 
     serve.py --describe FOLDER      prints what the code objects of a folder hold, as JSON, and ends
-    serve.py [--memory PATH:ADDRESS:BYTES]
+    serve.py [--memory PATH:ADDRESS:BYTES...]
                                     serves requests from standard input until it ends. With --memory the file is mapped
                                     at that address, and arguments may point into it
 
@@ -58,7 +58,7 @@ def map_memory(place):
   mapped = libc.mmap(address, size, READ_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0)
   if mapped != address:
     raise OSError(f"cannot map {path} at {address:#x}")
-  return [(address, address + size, "device memory")]
+  return (address, address + size, "device memory")
 
 
 def launch(request, objects, source, memory):
@@ -128,4 +128,4 @@ if __name__ == "__main__":
   if sys.argv[1:2] == ["--describe"]:
     print(json.dumps(describe(sys.argv[2])))
   else:
-    serve(map_memory(sys.argv[2]) if sys.argv[1:2] == ["--memory"] else [])
+    serve([map_memory(place) for place in sys.argv[2:]] if sys.argv[1:2] == ["--memory"] else [])

@@ -11,6 +11,7 @@ import {
   COUNT_SPLITS,
   COUNT_TOKENS,
   STEP_COUNTS,
+  settle,
 } from '../../executor/model/step-counts.js';
 import { type DeviceOptions, openDevice } from '../../executor/open-device.js';
 import { StepRunner } from '../../executor/step-runner.js';
@@ -132,6 +133,7 @@ export class ExecutorLoop {
     counts[COUNT_SAMPLES] = 1;
     counts[COUNT_SPLIT_ROWS] = 1;
     counts[COUNT_SPLITS] = Math.ceil((prompt.length + 1) / ATTENTION_SPLIT);
+    settle(counts);
     const times = this.device.native.timeLaunches(plan, counts);
     const byName = new Map<string, { kernel: string; launches: number; microseconds: number }>();
     for (const [i, kernel] of forward.kernels.entries()) {

@@ -1,12 +1,27 @@
 import type { SlotOpen } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { SamplingValues } from '../../shared/sampling-schema.js';
 import { BIAS_ENTRIES, type SlotArena } from '../model/slot-layout.js';
+import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
-import type { SlotWriter } from './slots.js';
+
+/** Receives what a step changes in the slots' device memory: word index and value. */
+export type SlotWriter = (index: number, value: number) => void;
 
 /** Whether how a token is drawn depends on those before it. */
 function isPenalized({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingValues): boolean {
   return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
+}
+
+/** What it takes to sample by such parameters. @param isBiased whether some logits are biased or held down */
+export function samplingNeeds(sampling: SamplingValues, isBiased: boolean): SamplingNeeds {
+  const { temperature, topK, typicalP, topP, logprobs, constrained } = sampling;
+  const isDrawn = temperature > 0;
+  return {
+    isAdjusted: isPenalized(sampling) || isBiased || constrained !== 0,
+    isDrawn,
+    isFiltered: isDrawn && (topK > 0 || typicalP < 1 || topP < 1),
+    isTold: logprobs > 0,
+  };
 }
 
 /** What is added to logits, by token id. @throws RocmForgeError `EXECUTOR_PROTOCOL` */

@@ -9,9 +9,11 @@ import {
 import { KV_BLOCK_TOKENS } from '../kernels/index.js';
 import type { Limits, WindowLimits } from '../model/limits.js';
 import { type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
+import type { SamplingNeeds } from '../model/step-counts.js';
 import { protocolError } from './protocol-error.js';
-import { biasesOf, checkGiven, writeBiases, writeHistory } from './slot-adjustments.js';
+import { biasesOf, checkGiven, type SlotWriter, samplingNeeds, writeBiases, writeHistory } from './slot-adjustments.js';
 import { RecurrentStates } from './slot-states.js';
+import { words } from './words.js';
 
 /** What the executor's host side keeps of a slot; the block table and the sampling parameters live on the device. */
 interface Slot {
@@ -52,9 +54,6 @@ interface BlockTable {
   /** Its word in the slots' memory. */
   readonly table: number;
 }
-
-/** Receives what a step changes in the slots' device memory: word index and value. */
-export type SlotWriter = (index: number, value: number) => void;
 
 /**
  * The slots of one epoch, and the rules of the protocol: every frame is checked here before anything of it reaches
@@ -287,6 +286,12 @@ export class SlotTable {
     }
   }
 
+  /** What it takes to sample the slot's next token. */
+  needsOf(slot: number): SamplingNeeds {
+    const { sampling, biases, suppressedIds, isSuppressing } = this.get(slot);
+    return samplingNeeds(sampling, biases.size > 0 || (isSuppressing && suppressedIds.length > 0));
+  }
+
   /** How many log probabilities come with a token that the slot samples: its own and those of the likeliest, and of given ones. */
   logprobsOf(slot: number): { readonly logprobs: number; readonly given: number } {
     const { logprobs, givenLogprobs } = this.get(slot).sampling;
@@ -336,13 +341,6 @@ export class SlotTable {
   private get(slot: number): Slot {
     return this.slots[slot] ?? throwProtocolError(`slot ${slot} is not open`);
   }
-}
-
-/** Little-endian uint32s of a `bytes` field. @throws RocmForgeError `EXECUTOR_PROTOCOL` */
-export function words(bytes: Uint8Array): Uint32Array {
-  if (bytes.byteLength % 4 !== 0) throw protocolError(`${bytes.byteLength} bytes are no whole number of words`);
-  // A copy: the message's bytes need not be aligned.
-  return new Uint32Array(Uint8Array.from(bytes).buffer);
 }
 
 function throwProtocolError(what: string): never {

@@ -231,7 +231,7 @@ export function launchMatmulPackedExperts(
   const all = { ...values, blocks: columns / Q8_BLOCK };
   const dims = { experts, rows, runs: active, places, row_bytes: packedRowBytes(type, columns) };
   const many = Math.max(2, fromRows(sent, MANY_PACKED));
-  launch(matmulPackedExperts(type, 'one'), all, dims, { count: rows, atMost: 1 });
+  launch(matmulPackedExperts(type, 'one'), all, dims, { count: rows, atLeast: 1, atMost: 1 });
   launch(matmulPackedExperts(type, 'several'), all, dims, { count: rows, atLeast: 2, atMost: many - 1 });
   launch(matmulPackedExpertsTile(type), all, dims, { count: rows, atLeast: many });
 }

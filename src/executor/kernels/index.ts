@@ -6,6 +6,7 @@ import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
 import { convertContracts } from './convert.js';
+import { copyWordsContracts } from './copy-words.js';
 import { deltaNetContracts } from './delta-net.js';
 import { embeddingGatherContracts } from './embedding-gather.js';
 import { expertProductContracts } from './expert-products.js';
@@ -49,6 +50,7 @@ export * from './attention-turned.js';
 export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';
+export * from './copy-words.js';
 export * from './delta-net.js';
 export * from './embedding-gather.js';
 export * from './expert-products.js';
@@ -124,6 +126,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   argmax: argmaxContracts,
   ...logSoftmaxOperations,
   'read-words': readWordsContracts,
+  'copy-words': copyWordsContracts,
   ...samplingOperations,
 };
 

@@ -47,7 +47,7 @@ export function linearFormRows({ count }: Rows, form: LinearForm, out: number): 
   const halved = Math.max(64, most);
   switch (form) {
     case 'one':
-      return { count, atMost: 1 };
+      return { count, atLeast: 1, atMost: 1 };
     case 'few':
       return { count, atLeast: 2, atMost: 8 };
     case 'wide16':

@@ -178,7 +178,7 @@ export function launchMatmulPacked(
   const all = { ...values, tokens: rows.present, blocks: columns / Q8_BLOCK };
   const dims = { rows: rows.count, row_bytes: packedRowBytes(type, columns) };
   const { count } = rows;
-  launch(matmulPacked(type, 'one'), all, dims, { count, atMost: 1 });
+  launch(matmulPacked(type, 'one'), all, dims, { count, atLeast: 1, atMost: 1 });
   launch(matmulPacked(type), all, dims, { count, atLeast: 2, atMost: MOST_SEVERAL });
   launch(matmulPackedTile(type), all, dims, { count, atLeast: MOST_SEVERAL + 1 });
 }

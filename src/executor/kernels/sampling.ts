@@ -1,6 +1,6 @@
 import { defineKernel, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { elementwise, exact, moved } from '../device/tolerance.js';
-import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import type { Launch, LaunchCondition, StepCount, ValuesOf } from './launch-plan.js';
 import { TOP_LOGPROBS_MAX } from './log-softmax.js';
 import { SAMPLE_PARTS } from './sample-parts.js';
 
@@ -277,12 +277,15 @@ export const samplePick = defineKernel({
 /**
  * Draws the rows' tokens: a launch on the host; on a GPU many blocks share a row, since one alone would take longer than a
  * whole layer. `adjusted` holds what penalties and biases have made of `logits`.
+ *
+ * @param when in which steps rows are drawn, and with filters
  */
 export function launchSample(
   launch: Launch,
   isHost: boolean,
   values: SampleValues,
   dims: Readonly<Record<string, number | StepCount>>,
+  when: { readonly drawn: LaunchCondition; readonly filtered: LaunchCondition },
 ): void {
   const { logits, adjusted, sample_row, row_slot, row_position, slots, biases, entries } = values;
   const { parts, filters, output, slot_words, output_words, vocabulary } = values;
@@ -293,8 +296,9 @@ export function launchSample(
   }
   const from = { ...rows, logits, adjusted, biases, entries, vocabulary, parts };
   launch(sampleBest, from, dims);
-  for (const filtering of [sampleBins, sampleCandidates, sampleFilter]) launch(filtering, { ...from, filters }, dims);
-  launch(sampleDraw, { ...from, row_position, filters }, dims);
+  for (const filtering of [sampleBins, sampleCandidates, sampleFilter])
+    launch(filtering, { ...from, filters }, dims, when.filtered);
+  launch(sampleDraw, { ...from, row_position, filters }, dims, when.drawn);
   launch(samplePick, { ...rows, parts, output, output_words }, dims);
 }
 type SampleValues = ValuesOf<typeof sampleDraw> & ValuesOf<typeof samplePick>;

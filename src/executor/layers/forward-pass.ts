@@ -9,7 +9,14 @@ import type { Limits } from '../model/limits.js';
 import { joined, type Matrix } from '../model/matrix.js';
 import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
-import { COUNT_SAMPLES, COUNT_TOKENS, COUNT_WRITES, STEP_COUNTS } from '../model/step-counts.js';
+import {
+  COUNT_ALONE,
+  COUNT_GATHERED,
+  COUNT_SAMPLES,
+  COUNT_TOKENS,
+  COUNT_WRITES,
+  STEP_COUNTS,
+} from '../model/step-counts.js';
 import { StepMasks } from '../model/step-masks.js';
 import { StepTables } from '../model/step-tables.js';
 import {
@@ -283,12 +290,17 @@ export class ForwardPass {
   /** Norm and output projection of the sampled rows, the draw of their tokens, and the log probabilities asked for. */
   private sampleLogits(logits: Linear, { logitsScale, logitsSoftcap: cap }: StageGraph): void {
     const { hiddenSize, vocabularySize: columns } = this.model;
+    const matrices = this.matricesOf(logits);
+    const row = this.oneRowOf(logits, matrices, { x: this.x, rows: this.tokens });
+    if (row !== undefined) this.multiplyAlone(row, logits, matrices, this.logits, ALONE);
+    const rows =
+      row === undefined ? this.samples : { ...this.samples, count: { ...this.samples.count, index: COUNT_GATHERED } };
     this.plan.launch(
       kernels.gatherRows,
       { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
-      { tokens: this.tokens.count, samples: this.samples.count },
+      { tokens: this.tokens.count, samples: rows.count },
     );
-    this.product(logits, this.logits, { x: this.sampled, rows: this.samples });
+    this.product(logits, this.logits, { x: this.sampled, rows });
     if (logitsScale !== undefined) this.scale(this.logits, columns, logitsScale, this.samples);
     if (cap !== undefined)
       this.plan.launch(kernels.softcap, { x: this.logits, columns, cap }, { rows: this.samples.count });
@@ -504,9 +516,15 @@ export class ForwardPass {
   }
 
   /** The products of one row. */
-  private multiplyAlone(row: OneRow, value: Linear, matrices: readonly Matrix[], y: DeviceBuffer): void {
+  private multiplyAlone(
+    row: OneRow,
+    value: Linear,
+    matrices: readonly Matrix[],
+    y: DeviceBuffer,
+    when?: LaunchCondition,
+  ): void {
     const input = this.normedRow(value);
-    this.products.eachJoined(matrices, (matrix, column) => row.multiply(matrix, input, bufferFrom(y, column)));
+    this.products.eachJoined(matrices, (matrix, column) => row.multiply(matrix, input, bufferFrom(y, column), when));
   }
 
   private normedRow({ of }: Linear | Experts): NormedRow {
@@ -527,6 +545,9 @@ export class ForwardPass {
     return weights.map((weight) => this.recorded.weights.matrix(weight));
   }
 }
+
+/** Steps whose only row is sampled. */
+const ALONE: LaunchCondition = { count: { index: COUNT_ALONE, max: 1 }, atLeast: 1 };
 
 /** Words that are moved, whatever they hold. */
 const asF32 = (words: DeviceBuffer): DeviceBuffer => ({ ...words, dtype: 'f32' });

@@ -88,8 +88,8 @@ export class OneRow {
     return this.isSummed && this.uses.get(of) === 1;
   }
 
-  /** y = weight · norm of one row. */
-  multiply(weight: Matrix, row: NormedRow, y: DeviceBuffer): void {
+  /** y = weight · norm of one row. @param when default: in steps of one row */
+  multiply(weight: Matrix, row: NormedRow, y: DeviceBuffer, when: LaunchCondition = this.alone): void {
     const { type, layout, columns, rows: out, buffer } = weight;
     const values = { weight: buffer, ...this.inputOf(row), y, out };
     if (layout === 'fragments') {
@@ -97,11 +97,11 @@ export class OneRow {
       const chunks = kernels.chunksOf(columns);
       const { saturated } = this.columns as ColumnsSite;
       const sizes = { tiles: kernels.tilesOf(out), chunks, parts: kernels.normParts(columns) };
-      this.plan.launch(kernel, { ...values, saturated, in: columns }, sizes, this.alone);
+      this.plan.launch(kernel, { ...values, saturated, in: columns }, sizes, when);
     } else {
       const packed = type as kernels.PackedType;
       const blocks = columns / kernels.Q8_BLOCK;
-      this.plan.launch(kernels.matmulNormed(packed), { ...values, blocks }, packedSizes(packed, columns), this.alone);
+      this.plan.launch(kernels.matmulNormed(packed), { ...values, blocks }, packedSizes(packed, columns), when);
     }
   }
 

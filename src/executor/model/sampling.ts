@@ -1,9 +1,18 @@
 import { type Allocator, bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import type { Launch, LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
 import type { Limits } from './limits.js';
 import { BIAS_ENTRIES, type SlotArena } from './slot-layout.js';
-import { COUNT_DRAWS, COUNT_MASKED, COUNT_PROMPT_ROWS, COUNT_SAMPLES } from './step-counts.js';
+import {
+  COUNT_ADJUSTED,
+  COUNT_DRAWN,
+  COUNT_DRAWS,
+  COUNT_FILTERED,
+  COUNT_MASKED,
+  COUNT_PROMPT_ROWS,
+  COUNT_SAMPLES,
+  COUNT_TOLD,
+} from './step-counts.js';
 import type { StepMasks } from './step-masks.js';
 import type { StepTables } from './step-tables.js';
 
@@ -63,26 +72,29 @@ export class Sampling {
     const dims = { slot_count: arena.slots, samples: this.draws, tokens: this.maxStepTokens };
     const sizes = { entries: BIAS_ENTRIES, vocabulary };
     const { adjusted } = this;
+    const whereAdjusted = someRow(COUNT_ADJUSTED);
+    const whereTold = someRow(COUNT_TOLD);
 
     if (this.device.isHost) {
       const index = this.everySample;
       const copied = { tokens: this.draws.max, samples: this.draws };
       plan.launch(kernels.gatherRows, { x: logits, y: adjusted, index, hidden: vocabulary }, copied);
     } else {
-      plan.launch(kernels.copyAdjusted, { logits, adjusted, ...withSlots, biases, ...sizes }, dims);
+      plan.launch(kernels.copyAdjusted, { logits, adjusted, ...withSlots, biases, ...sizes }, dims, whereAdjusted);
     }
     plan.launch(
       kernels.penalties,
       { ...withSlots, row_token, logits: adjusted, history, entries: historyEntries, vocabulary },
       dims,
+      whereAdjusted,
     );
-    plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims);
+    plan.launch(kernels.logitBias, { ...rows, logits: adjusted, biases, ...sizes }, dims, whereAdjusted);
     const { rowMask, bits, words } = this.masks;
     plan.launch(
       kernels.tokenMask,
       { logits: adjusted, row_mask: rowMask, masks: bits, mask_words: words, vocabulary },
       { ...dims, masks: this.draws.max },
-      { count: { index: COUNT_MASKED, max: 1 }, atLeast: 1 },
+      someRow(COUNT_MASKED),
     );
 
     const answer = { output: tables.output, output_words: kernels.OUTPUT_WORDS };
@@ -97,17 +109,18 @@ export class Sampling {
       ...answer,
     };
     const launch: Launch = (...launched) => plan.launch(...launched);
-    kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims);
+    const when = { drawn: someRow(COUNT_DRAWN), filtered: someRow(COUNT_FILTERED) };
+    kernels.launchSample(launch, this.device.isHost, { ...drawn, row_position: tables.at('rowPosition') }, dims, when);
     const counted = { ...rows, row_token, draws: tables.at('draws'), history, entries: historyEntries };
-    plan.launch(kernels.tokenHistory, { ...counted, ...answer }, dims);
+    plan.launch(kernels.tokenHistory, { ...counted, ...answer }, dims, whereAdjusted);
 
     const top = { top_max: kernels.TOP_LOGPROBS_MAX, vocabulary };
     const likely = { ...withSlots, logits, ...top };
     const told = { ...likely, biases, entries: BIAS_ENTRIES, output: tables.output };
-    if (this.device.isHost) plan.launch(kernels.logSoftmaxTop, told, dims);
+    if (this.device.isHost) plan.launch(kernels.logSoftmaxTop, told, dims, whereTold);
     else {
-      plan.launch(kernels.likeliestParts, { ...likely, likeliest: this.likeliest }, dims);
-      plan.launch(kernels.logSoftmaxMerge, { ...told, likeliest: this.likeliest }, dims);
+      plan.launch(kernels.likeliestParts, { ...likely, likeliest: this.likeliest }, dims, whereTold);
+      plan.launch(kernels.logSoftmaxMerge, { ...told, likeliest: this.likeliest }, dims, whereTold);
     }
     plan.launch(
       kernels.promptLogprobs,
@@ -116,3 +129,6 @@ export class Sampling {
     );
   }
 }
+
+/** In steps with a row that needs it. */
+const someRow = (index: number): LaunchCondition => ({ count: { index, max: 1 }, atLeast: 1 });

@@ -15,5 +15,37 @@ export const COUNT_SPLIT_ROWS = 7;
 export const COUNT_MASKED = 8;
 /** Slices, of a model whose layers have states. */
 export const COUNT_SLICES = 9;
+/** Whether the step's only row is sampled: 1, or 0. */
+export const COUNT_ALONE = 10;
+/** Rows of logits of all other steps. */
+export const COUNT_GATHERED = 11;
+/** Whether some of the sampled rows have penalties, biases or a mask; noise; filters beside that; log probabilities: 1 each, or 0. */
+export const COUNT_ADJUSTED = 12;
+export const COUNT_DRAWN = 13;
+export const COUNT_FILTERED = 14;
+export const COUNT_TOLD = 15;
 /** How many there are. */
-export const STEP_COUNTS = 10;
+export const STEP_COUNTS = 16;
+
+/** How a slot's tokens come of its logits beyond their largest; what no row of a step needs is not launched. */
+export interface SamplingNeeds {
+  readonly isAdjusted: boolean;
+  readonly isDrawn: boolean;
+  readonly isFiltered: boolean;
+  readonly isTold: boolean;
+}
+
+/** Counts that a sampled row with such needs is part of the step. */
+export function needs(counts: Int32Array, { isAdjusted, isDrawn, isFiltered, isTold }: SamplingNeeds): void {
+  if (isAdjusted) counts[COUNT_ADJUSTED] = 1;
+  if (isDrawn) counts[COUNT_DRAWN] = 1;
+  if (isFiltered) counts[COUNT_FILTERED] = 1;
+  if (isTold) counts[COUNT_TOLD] = 1;
+}
+
+/** Sets what follows from how many rows there are and how many of logits. */
+export function settle(counts: Int32Array): void {
+  const isAlone = counts[COUNT_TOKENS] === 1 && counts[COUNT_SAMPLES] === 1;
+  counts[COUNT_ALONE] = Number(isAlone);
+  counts[COUNT_GATHERED] = isAlone ? 0 : (counts[COUNT_SAMPLES] as number);
+}

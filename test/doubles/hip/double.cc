@@ -149,16 +149,16 @@ struct Event {
 // An emulator that maps the device's memory at the same address: a line of JSON a launch, a line back.
 class Emulator {
  public:
-  Emulator(const std::string& command, const std::string& memory, uint64_t bytes) {
+  Emulator(const std::string& command, const Memory& device, const Memory& host) {
     int requests[2], answers[2];
     if (pipe(requests) != 0 || pipe(answers) != 0) std::abort();
-    const std::string arena = memory + ":" + std::to_string(Memory::BASE) + ":" + std::to_string(bytes);
+    const std::string memory = " --memory " + device.place() + " " + host.place();
     if (fork() == 0) {
       dup2(requests[0], 0);
       dup2(answers[1], 1);
       close(requests[1]);
       close(answers[0]);
-      execl("/bin/sh", "sh", "-c", (command + " --memory " + arena).c_str(), nullptr);
+      execl("/bin/sh", "sh", "-c", (command + memory).c_str(), nullptr);
       _exit(127);
     }
     close(requests[0]);
@@ -211,7 +211,6 @@ class Runtime {
     const uint64_t bytes = std::stoull(setting("ROCMFORGE_DOUBLE_MEMORY", "2147483648"));
     const int devices = std::stoi(setting("ROCMFORGE_DOUBLE_DEVICES", "1"));
     for (int i = 0; i < devices; i++) memories.push_back(std::make_unique<Memory>(bytes, i));
-    Memory& memory = *memories[0];
     const std::string log = setting("ROCMFORGE_DOUBLE_LOG", "");
     if (!log.empty()) log_ = std::fopen(log.c_str(), "a");
     const std::string plan = setting("ROCMFORGE_DOUBLE_FAULT", "");
@@ -225,7 +224,7 @@ class Runtime {
     }
     const std::string command = setting("ROCMFORGE_DOUBLE_EMULATOR", "");
     if (!command.empty()) {
-      emulator = std::make_unique<Emulator>(command, memory.path(), memory.total());
+      emulator = std::make_unique<Emulator>(command, *memories[0], pinned);
       return;
     }
     const bool wide = architecture.rfind("gfx9", 0) == 0;
@@ -311,8 +310,8 @@ class Runtime {
   std::unique_ptr<Emulator> emulator;
   Fault fault;
   std::atomic<int> sticky{SUCCESS};
-  std::mutex pinned_mutex;
-  std::map<uint64_t, uint64_t> pinned;
+  // Of the host; kernels read and write it, too.
+  Memory pinned{uint64_t{1} << 30, Memory::HOST};
 
  private:
   void fail(const LaunchWork& work, const std::string& error) {
@@ -348,12 +347,7 @@ double now_ms() {
 }
 
 bool is_pinned(const void* address, uint64_t bytes) {
-  Runtime& r = runtime();
-  std::lock_guard<std::mutex> lock(r.pinned_mutex);
-  auto next = r.pinned.upper_bound(reinterpret_cast<uint64_t>(address));
-  if (next == r.pinned.begin()) return false;
-  --next;
-  return reinterpret_cast<uint64_t>(address) + bytes <= next->first + next->second;
+  return runtime().pinned.holds(reinterpret_cast<uint64_t>(address), bytes);
 }
 
 bool is_readable(const void* address, size_t bytes) {
@@ -366,6 +360,9 @@ bool is_readable(const void* address, size_t bytes) {
 bool holds(void* stream, const void* address, uint64_t bytes) {
   return runtime().memory(static_cast<Stream*>(stream)->device).holds(reinterpret_cast<uint64_t>(address), bytes);
 }
+
+// Whether kernels of a stream may use it.
+bool reaches(void* stream, const void* address) { return holds(stream, address, 0) || is_pinned(address, 0); }
 
 #define REQUIRE_USABLE() \
   if (const Result refused = usable(); refused != SUCCESS) return refused
@@ -448,18 +445,12 @@ HIP hipFree(void* address) {
 }
 HIP hipHostMalloc(void** address, size_t bytes, unsigned) {
   REQUIRE_USABLE();
-  *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  std::lock_guard<std::mutex> lock(runtime().pinned_mutex);
-  runtime().pinned[reinterpret_cast<uint64_t>(*address)] = bytes;
-  return SUCCESS;
+  const uint64_t at = runtime().pinned.allocate(bytes);
+  *address = reinterpret_cast<void*>(at);
+  return at == 0 ? OUT_OF_MEMORY : SUCCESS;
 }
 HIP hipHostFree(void* address) {
-  {
-    std::lock_guard<std::mutex> lock(runtime().pinned_mutex);
-    if (runtime().pinned.erase(reinterpret_cast<uint64_t>(address)) == 0) return misuse("freed what is not pinned");
-  }
-  std::free(address);
-  return SUCCESS;
+  return runtime().pinned.release(reinterpret_cast<uint64_t>(address)) ? SUCCESS : misuse("freed what is not pinned");
 }
 
 HIP hipMemcpyHtoDAsync(void* to, void* from, size_t bytes, void* stream) {
@@ -632,7 +623,7 @@ HIP hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsi
     if (!is_readable(params[i], bytes)) return misuse(kernel->metadata.name + ": an argument without storage");
     uint64_t word = 0;
     std::memcpy(&word, params[i], bytes);
-    if (bytes == 8 && !holds(stream, reinterpret_cast<void*>(word), 0)) return misuse(kernel->metadata.name + ": a pointer to memory not allocated");
+    if (bytes == 8 && !reaches(stream, reinterpret_cast<void*>(word))) return misuse(kernel->metadata.name + ": a pointer to memory not allocated");
     work.storage.push_back(word);
   }
   auto* on = static_cast<Stream*>(stream);

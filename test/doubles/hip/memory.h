@@ -12,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace double_hip {
 
@@ -21,6 +22,8 @@ class Memory {
   // From one device's memory to the next one's.
   static constexpr uint64_t APART = 0x10000000000;
   static constexpr uint64_t ALIGNMENT = 256;
+  // The number of what is the host's, pinned, in place of a device's.
+  static constexpr int HOST = 15;
 
   Memory(uint64_t bytes, int device) : bytes_(bytes), base_(BASE + device * APART) {
     path_ = path_of(device);
@@ -30,14 +33,16 @@ class Memory {
                         MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
     if (mapped != reinterpret_cast<void*>(base_)) std::abort();
     close(file);
-    static int devices = 0;
-    devices++;
+    static std::vector<std::string> paths;
+    paths.push_back(path_);
     atexit([] {
-      for (int i = 0; i < devices; i++) unlink(path_of(i).c_str());
+      for (const std::string& path : paths) unlink(path.c_str());
     });
   }
 
   const std::string& path() const { return path_; }
+  // As an emulator is told of it: the file, where it is mapped, how much of it.
+  std::string place() const { return path_ + ":" + std::to_string(base_) + ":" + std::to_string(bytes_); }
   uint64_t total() const { return bytes_; }
   uint64_t free_bytes() {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -1,0 +1,15 @@
+import { defineKernel, i32, input, type KernelContract, output } from '../device/contract.js';
+import { moved } from '../device/tolerance.js';
+
+/** What brings a step's tables and takes its results away where they are few words: `native/gpu_device.cc` launches it. */
+export const copyWords = defineKernel({
+  name: 'copy_words',
+  source: 'copy_words.hip',
+  on: 'gpu',
+  summary: 'y[i] = x[i], of which one lies in pinned memory of the host',
+  arguments: [input('x', 'i32', 'count'), output('y', 'i32', 'count'), i32('count')],
+  grid: [{ of: 'count', per: 'block' }],
+  tolerance: moved,
+});
+
+export const copyWordsContracts: readonly KernelContract[] = [copyWords];
