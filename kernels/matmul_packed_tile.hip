@@ -25,8 +25,8 @@ DEVICE float biased_float(int bits) {
   __builtin_memcpy(&value, &bits, 4);
   return value - 12582912.0f;
 }
-// Both sums of sixteen quants of a block, in one word.
-DEVICE int sum_of_block(int both) { return static_cast<int16_t>(both) + (both >> 16); }
+// Rows of a leaf in LDS: padded, so that sixteen of them meet no bank twice.
+constexpr int PITCH = ROW_PIECES + 1, LEAF_PITCH = ROWS * PITCH + 2;
 
 template <class F>
 DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, const uint8_t* __restrict x,
@@ -40,14 +40,20 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
   const size_t row_bytes = packed_row_bytes<F>(blocks);
   const uint8_t* inputs = x + static_cast<size_t>(first_token) * blocks * Q8_BLOCK_BYTES;
 
-  SHARED(Words2, weights, (UNITS * ROW_PIECES));
-  SHARED(Words2, activations, (UNITS * ROW_PIECES));
+  SHARED(Words2, weights, (LEAVES * LEAF_PITCH));
+  SHARED(Words2, activations, (LEAVES * LEAF_PITCH));
   SHARED(float, weight_scales, UNITS);
   SHARED(float, weight_minimums, UNITS);
   SHARED(int, weight_halves, UNITS);
   SHARED(float, scales, UNITS);
+  // What a token's products of a block begin with, or both sums of its quants where a weight has two scales.
   SHARED(int, sums, UNITS);
+  SHARED(float, scaled_sums, UNITS);
 
+  // A lane's pieces of sixteen rows of a leaf.
+  int places[FRAGMENT_PIECES];
+  UNROLL
+  for (int p = 0; p < FRAGMENT_PIECES; p++) places[p] = piece_row(p) * PITCH + piece_place(p);
   // Tile `o` of a wave: the rows of the weight and of x that it is of.
   const auto row_of = [&](int o) { return (wave_id() * OWNED + o) / TOKEN_TILES * TILE; };
   const auto token_of = [&](int o) { return (wave_id() * OWNED + o) % TOKEN_TILES * TILE; };
@@ -89,20 +95,27 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
         for (int u = 0; u < UNITS_A_THREAD; u++) {
           const int unit = u * BLOCK + thread_id(), b = min_of(base + unit % LEAVES, blocks - 1);
           const int place = unit % LEAVES * ROWS + unit / LEAVES;
+          const int at = unit % LEAVES * LEAF_PITCH + unit / LEAVES * PITCH;
           if (unit >= UNITS) continue;
           const WeightPart<F>& part = stage[u].weight;
           const InputPart& input = stage[u].input;
           UNROLL
           for (int p = 0; p < ROW_PIECES; p++) {
-            weights[place * ROW_PIECES + p] = Words2{
+            weights[at + p] = Words2{
                 {static_cast<uint32_t>(F::word(part.quants, p)), static_cast<uint32_t>(F::word(part.quants, p + 4))}};
-            activations[place * ROW_PIECES + p] = Words2{{input.low.w[p], input.high.w[p]}};
+            activations[at + p] = Words2{{input.low.w[p], input.high.w[p]}};
           }
           weight_scales[place] = F::Scales::scale(part.scales, b);
           if (F::HAS_MINIMUM) weight_minimums[place] = F::Scales::minimum(part.scales, b);
           if constexpr (F::HAS_HALF_SCALES) weight_halves[place] = F::Scales::halves(part.scales, b);
           scales[place] = input.scale;
-          if (F::USES_SUMS) sums[place] = (input.sum_low & 0xffff) | input.sum_high << 16;
+          if constexpr (F::HAS_HALF_SCALES) {
+            sums[place] = (input.sum_low & 0xffff) | input.sum_high << 16;
+          } else if constexpr (F::USES_SUMS) {
+            const int sum = input.sum_low + input.sum_high;
+            if (F::ZERO != 0) sums[place] = FLOAT_BIAS - F::ZERO * sum;
+            if (F::HAS_MINIMUM) scaled_sums[place] = input.scale * static_cast<float>(sum);
+          }
         }
         block_sync();
         bring(base + LANE_SUMS < blocks ? base + LANE_SUMS : first_leaf + LEAVES);
@@ -115,18 +128,15 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
             IntFragment left, right;
             UNROLL
             for (int p = 0; p < FRAGMENT_PIECES; p++) {
-              left.pieces[p] = activations[(token + piece_row(p)) * ROW_PIECES + piece_place(p)];
-              right.pieces[p] = weights[(row + piece_row(p)) * ROW_PIECES + piece_place(p)];
+              left.pieces[p] = activations[l * LEAF_PITCH + token_of(o) * PITCH + places[p]];
+              right.pieces[p] = weights[l * LEAF_PITCH + row_of(o) * PITCH + places[p]];
             }
             const auto sums_of = [&](int i) { return sums[token + value_row(i)]; };
             IntTile low, high;
             UNROLL
             for (int i = 0; i < TILE_VALUES; i++) {
               low.values[i] = high.values[i] = 0;
-              if constexpr (!F::HAS_HALF_SCALES) {
-                low.values[i] = FLOAT_BIAS;
-                if (F::ZERO != 0) low.values[i] -= F::ZERO * sum_of_block(sums_of(i));
-              }
+              if constexpr (!F::HAS_HALF_SCALES) low.values[i] = F::ZERO != 0 ? sums_of(i) : FLOAT_BIAS;
             }
             if constexpr (F::HAS_HALF_SCALES) {
               IntFragment upper = right;
@@ -154,13 +164,16 @@ DEVICE void matmul_packed_tile(Dim3 block, const uint8_t* __restrict weight, con
               const float scale = scales[t];
               leaf.values[i] = multiply_add(products, weight_scales[n] * scale, leaf.values[i]);
               if (F::HAS_MINIMUM) {
-                const int both = sums_of(i);
-                int sum = sum_of_block(both);
+                float scaled;
                 if constexpr (F::HAS_HALF_SCALES) {
-                  const int halves = weight_halves[n];
-                  sum = static_cast<int16_t>(both) * half_minimum(halves, 0) + (both >> 16) * half_minimum(halves, 1);
+                  const int halves = weight_halves[n], both = sums_of(i);
+                  const int sum =
+                      static_cast<int16_t>(both) * half_minimum(halves, 0) + (both >> 16) * half_minimum(halves, 1);
+                  scaled = scale * static_cast<float>(sum);
+                } else {
+                  scaled = scaled_sums[t];
                 }
-                leaf.values[i] = multiply_add(-weight_minimums[n], scale * static_cast<float>(sum), leaf.values[i]);
+                leaf.values[i] = multiply_add(-weight_minimums[n], scaled, leaf.values[i]);
               }
             }
           }

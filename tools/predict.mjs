@@ -1,10 +1,13 @@
-// What a token of one stream takes on a card that nobody here has: what the target's instruction set emulator executes of the
+// What a token of one stream, or a step of a prompt, takes on a card that nobody here has: what the target's instruction set emulator executes of the
 // first and the last block of each launch, by class of instruction, the lines of memory that they touch, and what a card
 // of predict/hardware.mjs would need for it. A prediction, no measurement.
 //
 //   npm run build && npm run build:kernels -- --target gfx1100
-//   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--counts]
+//   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--prompt ROWS] [--counts]
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --all   (what `rocmforge verify --speed` prints beside what it measures)
+//
+// --prompt: of the next ROWS rows of a prompt in place of one row. Of that, time alone means something: what blocks read is taken to be
+// in the second cache, so memory's share is not told apart.
 //
 // Weights are zeros: none is brought. Launches of a kernel with the same grid and numbers count once. Disassembler: as for
 // count-kernels.mjs.
@@ -30,6 +33,7 @@ const { values: options } = parseArgs({
     shape: { type: 'string', default: 'llama-3.1-8b' },
     type: { type: 'string', default: 'Q4_K_M' },
     position: { type: 'string', default: '512' },
+    prompt: { type: 'string', default: '0' },
     kernels: { type: 'string', default: path.join(root, 'build', 'kernels') },
     counts: { type: 'boolean', default: false },
     all: { type: 'boolean', default: false },
@@ -49,6 +53,9 @@ const PREDICTED = path.join(root, 'src', 'cli', 'verify', 'predicted-speeds.json
 
 const position = Number(options.position);
 if (!Number.isInteger(position) || position < 1) fail(`--position ${options.position} is no position behind a prompt`);
+const promptRows = Number(options.prompt);
+if (!Number.isInteger(promptRows) || promptRows < 0 || promptRows > 512)
+  fail(`--prompt ${options.prompt} are no rows of a step of 512`);
 if (options.all) {
   const speeds = [];
   for (const target of TARGETS) for (const model of MODELS) speeds.push(await predict({ target, ...model }));
@@ -74,24 +81,30 @@ async function predict({ target, shape, type }) {
     synth({ shape: SHAPES[shape], type, output: model });
     const file = path.join(scratch, 'memory');
     const native = new PlanDevice(file, Object.values(described)[0].wave);
-    const launches = await launchesOfOneRow(new Device(native, 'hip', target), native, model);
+    const launches = await launchesOfStep(new Device(native, 'hip', target), native, model);
     const emulator = new Emulator(folder, described, { file, ...native.memoryPlace });
     const counter = new Counter({ target, card, compiler, emulator });
     for (const launch of launches) {
       const key = `${launch.kernel} ${launch.grid} ${numbersOf(described[launch.kernel], launch)}`;
       const known = rows.get(key);
       if (known !== undefined) known.times += 1;
-      else rows.set(key, { ...(await counter.count(launch)), times: 1 });
+      else rows.set(key, { ...sharedByPrompt(await counter.count(launch)), times: 1 });
     }
     emulator.close();
   } finally {
     rmSync(scratch, { recursive: true });
   }
   if (options.counts) return printCounts(card, [...rows.values()]);
-  const what = `${shape} ${type} behind ${position} positions`;
-  const { rates, kernels } = printPrediction(card, [...rows.values()], what);
+  const rowsOfStep = promptRows > 0 ? `${promptRows} rows of a prompt of ` : '';
+  const what = `${rowsOfStep}${shape} ${type} behind ${position} positions`;
+  const { rates, kernels } = printPrediction(card, [...rows.values()], what, promptRows);
   const speeds = card.nodeUs.map((nodeUs, i) => ({ nodeUs, tokensPerSecond: Number(rates[i].toFixed(1)) }));
   return { target, card: card.name, shape, type, position, speeds, kernels };
+}
+
+/** Blocks of a prompt's products share their tiles: what one reads is taken to be in the second cache when another does. */
+function sharedByPrompt(row) {
+  return promptRows > 0 ? { ...row, shared: row.touched } : row;
 }
 
 /** The arguments of a launch that are no addresses. */
@@ -99,17 +112,18 @@ function numbersOf({ arguments: described }, { words }) {
   return described.flatMap(({ buffer }, i) => (buffer ? [] : [words[i]])).join();
 }
 
-/** What a step of one row launches. */
-async function launchesOfOneRow(device, native, model) {
-  const limits = { maxContext: position + 64, maxSequences: 1, maxStepTokens: 512, kvMemoryBytes: 0, fingerprint: '' };
+/** What a step of one row, or of the prompt's next rows, launches. */
+async function launchesOfStep(device, native, model) {
+  const limits = { maxContext: position + promptRows + 64, maxSequences: 1, maxStepTokens: 512, kvMemoryBytes: 0, fingerprint: '' };
   const loaded = await loadModel(device, { ...limits, path: model, kvCacheType: 'f16' }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);
-  const prompt = Uint32Array.from({ length: position + 2 }, (_, i) => i + 1);
+  const prompt = Uint32Array.from({ length: position + promptRows + 2 }, (_, i) => i + 1);
   for (let at = 0; at < position; at += 512) {
     const count = Math.min(512, position - at);
     await driver.sample([[0, at, count, false]], at === 0 ? [[0, prompt]] : []);
   }
-  await driver.sample([[0, position, 1, true]]);
+  if (promptRows > 0) await driver.sample([[0, position, promptRows, false]]);
+  else await driver.sample([[0, position, 1, true]]);
   return native.launched;
 }
 

@@ -247,11 +247,12 @@ DEVICE void linear_many(Job job, int first_n, int first_token) {
     clear(totals[i % ROWS][i / ROWS][0]);
     clear(sums[i % ROWS][i / ROWS][0]);
   }
+  const FragmentPlaces x_places = fragment_places(x_first), w_places = fragment_places(w_first);
   const auto load_x = [&](Fragment<T>& fragment, int stage, int t) {
-    load_fragment(fragment, x_tiles + (stage * X_PIECES + (x_first + t * TILE) * ROW_PIECES));
+    load_fragment(fragment, x_tiles + (stage * X_PIECES + t * TILE * ROW_PIECES), x_places);
   };
   const auto load_w = [&](Fragment<T>& fragment, int stage, int r) {
-    load_fragment(fragment, w_tiles + (stage * W_PIECES + (w_first + r * TILE) * ROW_PIECES));
+    load_fragment(fragment, w_tiles + (stage * W_PIECES + r * TILE * ROW_PIECES), w_places);
   };
 
   const int chunks = chunk_count(job.in);

@@ -83,9 +83,10 @@ export function printCounts(card, rows) {
  * Prints what a card would take for counted launches, each with how many `times`, and for a token.
  *
  * @param what words before the numbers of a token
+ * @param promptRows of a step of a prompt, whose rate is told in place of a token's; 0: it is one token
  * @returns `rates`, tokens a second for each time of a node that the card has, and by kernel `launches` and `us` of all together
  */
-export function printPrediction(card, rows, what) {
+export function printPrediction(card, rows, what, promptRows = 0) {
   const predicted = rows.map((row) => ({ ...row, ...predictLaunch(card, row) }));
   printHead([
     'kernel',
@@ -113,10 +114,13 @@ export function printPrediction(card, rows, what) {
   const roofUs = bytes / (card.memoryGBs * 1000);
   const rates = card.nodeUs.map((nodeUs) => {
     const us = predictToken(predicted, nodeUs);
-    process.stdout.write(
-      `\n${what}, ${card.name}, nodes of ${nodeUs} µs: ${total(() => 1)} launches, ${(bytes / 1e9).toFixed(2)} GB, ${us.toFixed(0)} µs a token, ` +
-        `${(1e6 / us).toFixed(1)} tokens/s, ${((100 * roofUs) / us).toFixed(0)} % of the roof of ${(1e6 / roofUs).toFixed(1)}\n`,
-    );
+    const launched = `\n${what}, ${card.name}, nodes of ${nodeUs} µs: ${total(() => 1)} launches, `;
+    const told =
+      promptRows > 0
+        ? `${us.toFixed(0)} µs, ${((1e6 * promptRows) / us).toFixed(0)} rows/s`
+        : `${(bytes / 1e9).toFixed(2)} GB, ${us.toFixed(0)} µs a token, ${(1e6 / us).toFixed(1)} tokens/s, ` +
+          `${((100 * roofUs) / us).toFixed(0)} % of the roof of ${(1e6 / roofUs).toFixed(1)}`;
+    process.stdout.write(`${launched}${told}\n`);
     return 1e6 / us;
   });
   const kernels = {};
