@@ -90,6 +90,18 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = false;
 
+// What blocks of one launch leave each other in memory: see last_block.h. Fences of one thread are for all that its
+// barriers put before and behind it.
+DEVICE void show_writes() {}
+DEVICE void see_writes() {}
+// By one thread of a block; returns how many came before it.
+DEVICE int arrive(int32_t* counter) {
+  __threadfence();
+  const int before = atomicAdd(counter, 1);
+  __threadfence();
+  return before;
+}
+
 DEVICE void shared_add(int& element, int value) { atomicAdd(&element, value); }
 DEVICE void shared_add(uint64_t& element, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(&element), static_cast<unsigned long long>(value));

@@ -7,6 +7,7 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { countsOf, type GraphBucket, type SamplingWay } from '../../src/executor/graph-buckets.js';
+import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { COUNT_TILES, COUNT_TOKENS, STEP_COUNTS, settle } from '../../src/executor/model/step-counts.js';
 import { FakeNativeDevice } from '../doubles/native-device.js';
@@ -62,11 +63,12 @@ async function launchesOf(
     ffn: 4 * hidden,
     heads: hidden / 64,
     kvHeads: 2,
+    context: 16_384,
   };
   const experts = architecture === 'qwen3moe' ? { count: 16, used: 8, ffn: 192 } : undefined;
   const parts = architecture.startsWith('qwen3') ? ({ headNorms: 'head' } as const) : undefined;
   synth({ shape: { ...shape, ...(parts && { parts }), ...(experts && { experts }) }, type, output });
-  const limits = { maxContext: 256, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
+  const limits = { maxContext: 16_384, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
   const native = new PlannedDevice(2 ** 40);
   const device = new Device(native, target === 'sm_90' ? 'cuda' : 'hip', target);
   const model = await loadModel(device, { ...limits, path: output, kvCacheType: 'f16' }, () => undefined);
@@ -80,23 +82,28 @@ async function launchesOf(
 const GPU = 'double';
 const HOPPER = 'sm_90';
 
-// Of one row whose context is folded from two splits: what a layer more costs.
+// Of one row whose context is of two splits, which are folded: what a layer more costs.
 it.each([
-  ['llama', 'Q8_0', GPU, 6],
-  ['qwen2', 'Q8_0', GPU, 6],
-  ['qwen3', 'Q8_0', GPU, 6],
-  ['llama', 'F16', GPU, 9],
-  ['llama', 'Q8_0', HOPPER, 7, 1024],
-  ['qwen3', 'F16', HOPPER, 7, 1024],
-  // Of a context of one split, which is not folded.
+  ['llama', 'Q8_0', GPU, 5],
+  ['qwen2', 'Q8_0', GPU, 5],
+  ['qwen3', 'Q8_0', GPU, 5],
+  ['llama', 'F16', GPU, 8],
+  ['llama', 'Q8_0', HOPPER, 6, 1024],
+  ['qwen3', 'F16', HOPPER, 6, 1024],
+  // Of a context of one split, and of so many that a launch folds them.
   ['llama', 'Q8_0', HOPPER, 6, 1024, 1],
   ['qwen3', 'F16', HOPPER, 6, 1024, 1],
+  ['llama', 'Q8_0', GPU, 5, 256, 1],
+  ['llama', 'Q8_0', GPU, 5, 256, FOLDED_SPLITS],
+  ['llama', 'Q8_0', GPU, 6, 256, FOLDED_SPLITS + 1],
+  ['llama', 'Q8_0', HOPPER, 6, 1024, FOLDED_SPLITS],
+  ['llama', 'Q8_0', HOPPER, 7, 1024, FOLDED_SPLITS + 1],
   // With experts: scores, gate and up, down.
-  ['qwen3moe', 'F16', HOPPER, 8, 1024],
+  ['qwen3moe', 'F16', HOPPER, 7, 1024],
   ['qwen3moe', 'F16', HOPPER, 7, 1024, 1],
   // Of rows that are not of whole batches.
-  ['llama', 'Q8_0', HOPPER, 10],
-  ['llama', 'F16', HOPPER, 10],
+  ['llama', 'Q8_0', HOPPER, 9],
+  ['llama', 'F16', HOPPER, 9],
 ] as const)(
   'a layer of %s in %s takes as many launches as recorded, on %s',
   async (architecture, type, target, most, hidden?: number, splits?: number) => {

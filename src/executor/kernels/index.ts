@@ -2,6 +2,7 @@ import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { attentionCombineContracts } from './attention-combine.js';
+import { attentionFoldContracts } from './attention-fold.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
@@ -45,6 +46,7 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 export * from './argmax.js';
 export * from './attention.js';
 export * from './attention-combine.js';
+export * from './attention-fold.js';
 export * from './attention-sinks.js';
 export * from './attention-turned.js';
 export * from './bias-add.js';
@@ -120,7 +122,12 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'rope-kv-append': ropeKvAppendContracts,
   rope: ropeContracts,
   'kv-append': kvAppendContracts,
-  attention: [...attentionContracts, ...attentionCombineContracts, ...attentionSinksContracts],
+  attention: [
+    ...attentionContracts,
+    ...attentionFoldContracts,
+    ...attentionCombineContracts,
+    ...attentionSinksContracts,
+  ],
   'flash-attention': flashAttentionContracts,
   ...unfusedAttentionOperations,
   argmax: argmaxContracts,
