@@ -35,11 +35,6 @@ DEVICE InputPart input_part(const NormedRow<Pieces, Scales, Sums>& row, int, int
   return part;
 }
 
-// The row of f32 whose squares' sums are in `parts`.
-struct NormInput {
-  const float *x, *weight, *parts;
-  float eps;
-};
 // All threads of a block together. The pieces of a quantized block are of neighbouring lanes, or of one.
 template <class Row>
 DEVICE void normalize_row(const Row& row, const NormInput& input, int blocks) {

@@ -87,7 +87,8 @@ it.each([
   ['llama', 'Q8_0', GPU, 5],
   ['qwen2', 'Q8_0', GPU, 5],
   ['qwen3', 'Q8_0', GPU, 5],
-  ['llama', 'F16', GPU, 8],
+  ['llama', 'F16', GPU, 5],
+  ['qwen3', 'BF16', GPU, 5],
   ['llama', 'Q8_0', HOPPER, 6, 1024],
   ['qwen3', 'F16', HOPPER, 6, 1024],
   // Of a context of one split, and of so many that a launch folds them.

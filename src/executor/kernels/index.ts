@@ -28,6 +28,7 @@ import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
 import { matmulQuantizedContracts } from './matmul-quantized.js';
 import { matmulTileContracts } from './matmul-tile.js';
+import { matmulTileOneContracts } from './matmul-tile-one.js';
 import { quantizeQ8Contracts } from './quantize-q8.js';
 import { readWordsContracts } from './read-words.js';
 import { repackContracts } from './repack.js';
@@ -74,6 +75,7 @@ export * from './matmul.js';
 export * from './matmul-packed.js';
 export * from './matmul-quantized.js';
 export * from './matmul-tile.js';
+export * from './matmul-tile-one.js';
 export * from './paged-cache.js';
 export * from './quantize-q8.js';
 export * from './read-words.js';
@@ -104,7 +106,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'matmul-quantized': matmulQuantizedContracts,
   repack: repackContracts,
   'matmul-packed': matmulPackedContracts,
-  'matmul-tile': matmulTileContracts,
+  'matmul-tile': [...matmulTileContracts, ...matmulTileOneContracts],
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,

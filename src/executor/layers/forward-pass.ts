@@ -455,7 +455,9 @@ export class ForwardPass {
         ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
     const row = this.oneRowOf(of, matrices, stream);
-    const isGatedAlone = rule !== undefined && of.biases === undefined && row?.canGate(matrices) === true;
+    // What gates writes the form that such weights take; the value's consumer may be of others.
+    const isInForm = this.products.commonForm(matrices) === form;
+    const isGatedAlone = rule !== undefined && of.biases === undefined && isInForm && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
     else if (row !== undefined) this.multiplyAlone(row, of, matrices, this.gateUp);
     const input = this.activation(of.of, matrices, stream, row?.others);

@@ -56,7 +56,7 @@ export class OneRow {
 
   /** Whether {@link add} takes the matrix. */
   canSum(weight: Matrix): boolean {
-    return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight));
+    return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight) || isTile(weight));
   }
 
   /** x += weight · input of one row, the input in the matrix's form. */
@@ -68,6 +68,9 @@ export class OneRow {
       const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
       const { rows: x_rows } = this.columns as ColumnsSite;
       this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.alone);
+    } else if (layout === 'file') {
+      const kernel = kernels.matmulTileSummed(type as kernels.TileType);
+      this.plan.launch(kernel, { ...values, in: columns }, { parts }, this.alone);
     } else {
       const packed = type as kernels.PackedType;
       const sizes = { row_bytes: kernels.packedRowBytes(packed, columns), parts };
@@ -79,7 +82,12 @@ export class OneRow {
   /** Whether products of the value's input may normalize it themselves. */
   canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
     if (!this.isSummedNorm(of)) return false;
-    return matrices.every((matrix) => fitsRow(matrix) || (isPacked(matrix) && kernels.canNormalize(matrix.columns)));
+    return matrices.every(
+      (matrix) =>
+        fitsRow(matrix) ||
+        (isPacked(matrix) && kernels.canNormalize(matrix.columns)) ||
+        (isTile(matrix) && kernels.canNormalizeTile(matrix.columns)),
+    );
   }
 
   /** A norm of the residual stream whose sums are there, and which nothing else is computed of. */
@@ -98,6 +106,9 @@ export class OneRow {
       const { saturated } = this.columns as ColumnsSite;
       const sizes = { tiles: kernels.tilesOf(out), chunks, parts: kernels.normParts(columns) };
       this.plan.launch(kernel, { ...values, saturated, in: columns }, sizes, when);
+    } else if (layout === 'file') {
+      const kernel = kernels.matmulTileNormed(type as kernels.TileType);
+      this.plan.launch(kernel, { ...values, in: columns }, { parts: kernels.normParts(columns) }, when);
     } else {
       const packed = type as kernels.PackedType;
       const blocks = columns / kernels.Q8_BLOCK;
@@ -110,6 +121,7 @@ export class OneRow {
     const [gate, up] = matrices as readonly [Matrix, Matrix];
     const both = joined(matrices);
     if (both !== undefined && fitsRow(both)) return kernels.canShareSwiglu(both.rows / 2);
+    if (both !== undefined && isTile(both)) return true;
     return matrices.every(isPacked) && gate.type === up.type && gate.rows % kernels.Q8_BLOCK === 0;
   }
 
@@ -128,6 +140,13 @@ export class OneRow {
         { ...sizes, tiles: kernels.tilesOf(ffn), ffn_chunks: kernels.chunksOf(ffn) },
         this.alone,
       );
+      return;
+    }
+    if (both?.layout === 'file') {
+      const ffn = both.rows / 2;
+      const values = { weight: both.buffer, ...this.inputOf(row), y, ffn, in: columns };
+      const kernel = kernels.gateUpTileNormed(both.type as kernels.TileType);
+      this.plan.launch(kernel, values, { parts: kernels.normParts(columns) }, this.alone);
       return;
     }
     const ffn = gate.rows;
@@ -185,6 +204,11 @@ export class OneRow {
 
 function isPacked({ layout, type }: Matrix): boolean {
   return layout === 'planes' && kernels.isPackedType(type);
+}
+
+/** Whether matrix units multiply the matrix as its file has it. */
+function isTile({ layout, type, columns }: Matrix): boolean {
+  return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
 }
 
 const formatOf = ({ type }: Matrix): kernels.FragmentFormat => kernels.fragmentFormat(type as kernels.FragmentType);
