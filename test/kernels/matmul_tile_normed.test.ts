@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import {
+  biasAdd,
   matmulTileNormed as contractOf,
   matmulTile,
   NORMED_MOST,
@@ -20,13 +21,19 @@ const eps = Math.fround(1e-5);
 async function bothWays(
   target: Target,
   type: TileType,
-  { weight, x, norm, out }: { weight: FloatArray; x: Float32Array; norm: Float32Array; out: number },
+  {
+    weight,
+    x,
+    norm,
+    bias,
+    out,
+  }: Record<'x' | 'norm', Float32Array> & { weight: FloatArray; bias?: Float32Array; out: number },
 ) {
   const [inner, parts] = [x.length, partsOfSquares(x)];
   const { y } = await target.launch(
     contractOf(type),
-    { weight, x, norm, parts, out, in: inner, eps },
-    { parts: normParts(inner) },
+    { weight, x, norm, parts, bias: bias ?? norm, out, in: inner, biased: Number(bias !== undefined), eps },
+    { parts: normParts(inner), biases: bias?.length ?? 0 },
   );
   const normed = await target.launch(rmsNormConvert(type), { x, weight: norm, hidden: inner, eps }, { rows: 1 });
   const apart = await target.launch(
@@ -37,11 +44,13 @@ async function bothWays(
     },
     { rows: 1 },
   );
-  return { y: y as Float32Array, apart: apart.y as Float32Array };
+  const product = apart.y as Float32Array;
+  const biased = bias && (await target.launch(biasAdd, { y: product.slice(), bias, out }, { rows: 1 })).y;
+  return { y: y as Float32Array, apart: (biased ?? product) as Float32Array };
 }
 
 onEachTileTarget('matmul_tile_normed', (target) => {
-  it('is rms_norm_convert and matmul_tile in one, to the bit', () =>
+  it('is rms_norm_convert, matmul_tile and bias_add in one, to the bit', () =>
     target.check(
       fc.tuple(
         fc.constantFrom('f16' as const, 'bf16' as const),
@@ -56,6 +65,8 @@ onEachTileTarget('matmul_tile_normed', (target) => {
         const [x, norm] = [fill(kind, inner, random), fill('normal', inner, random)];
         const { y, apart } = await bothWays(target, type, { weight, x, norm, out });
         expect(y).toEqual(apart);
+        const biased = await bothWays(target, type, { weight, x, norm, bias: fill('normal', out, random), out });
+        expect(biased.y).toEqual(biased.apart);
         // A norm that f32 rounds otherwise is a step off: far below what a wrong element would be.
         const { values, magnitudes } = matmulTileNormed(type, decode(type, weight), x, norm, out, eps);
         for (const [n, value] of y.entries())

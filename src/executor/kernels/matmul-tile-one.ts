@@ -16,24 +16,27 @@ const multiples = [['in', `${TILE_INPUT_MULTIPLE}`]] as const;
 /** Whether a product of 16-bit weights may normalize its row of so many elements in each of its blocks. */
 export const canNormalizeTile = (columns: number): boolean => columns <= NORMED_MOST && columns % NORM_PART === 0;
 
+/** Dimension `biases`: the bias's elements, where it has one. */
 export const matmulTileNormed = (type: TileType) =>
   defineKernel({
     name: `matmul_tile_normed_${type}`,
     source: 'matmul_tile_normed.hip',
     on: 'portable',
-    summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, in 16 bits',
+    summary: 'y[n] = sum_k weight[n][k] * norm(x)[k], with a bias, of one row, in 16 bits',
     arguments: [
       aligned(16, input('weight', type, 'out', 'in')),
       ...normed,
+      input('bias', 'f32', 'biases'),
       output('y', 'f32', 'out'),
       i32('out'),
       i32('in'),
+      i32('biased'),
       f32('eps'),
     ],
     grid: [{ of: 'out', per: TILE_FORMS.few.rows }],
     multiples,
     order: ORDER.tile,
-    tolerance: exact('the very bits of rms_norm_convert and matmul_tile'),
+    tolerance: exact('the very bits of rms_norm_convert, matmul_tile and bias_add'),
   });
 
 /** Dimension `parts`: {@link normParts} of `out`. */
