@@ -7,7 +7,7 @@ import { synth } from '../../src/cli/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { countsOf, type GraphBucket, type SamplingWay } from '../../src/executor/graph-buckets.js';
-import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
+import { FOLDED_SPLITS, type KvCacheType } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { COUNT_TILES, COUNT_TOKENS, STEP_COUNTS, settle } from '../../src/executor/model/step-counts.js';
 import { AMD_TARGETS } from '../../tools/amd-targets.mjs';
@@ -87,12 +87,13 @@ async function plansOf(
   layers: number,
   steps: readonly (GraphBucket | typeof PROMPT)[],
   hidden = 256,
+  kvCacheType: KvCacheType = 'f16',
 ): Promise<string[][]> {
   const file = fileOf(architecture, type, layers, hidden);
   const limits = { maxContext: 16_384, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
   const native = new PlannedDevice(target);
   const device = new Device(native, target === HOPPER ? 'cuda' : 'hip', target);
-  const model = await loadModel(device, { ...limits, path: file, kvCacheType: 'f16' }, () => undefined);
+  const model = await loadModel(device, { ...limits, path: file, kvCacheType }, () => undefined);
   const longest = native.recorded.reduce((a, b) => (b.length > a.length ? b : a));
   model.release();
   return steps.map((step) => {
@@ -127,14 +128,25 @@ function mostOfLayer(launched: readonly string[]): number {
 }
 
 // Contexts of one split and of several, which the last of their blocks folds, and of so many that a launch does.
-describe.each(AMD_TARGETS.map(({ target }) => target))('on %s a layer takes five launches, and one more of a long context', (target) => {
-  it.each(['llama', 'qwen2', 'qwen3'] as const)('%s, of all types of weights', async (architecture) => {
-    const steps = [1, 2, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
-    for (const type of ['F16', 'BF16', 'Q8_0', 'Q6_K', 'Q3_K_M', 'Q4_K_M', 'Q5_K_M']) {
-      const plans = await plansOf(architecture, type, target, 4, steps);
-      expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 5, 5, 5, 6]);
-    }
-  });
+describe.each(AMD_TARGETS.map(({ target }) => target))(
+  'on %s a layer takes five launches, and one more of a long context',
+  (target) => {
+    it.each(['llama', 'qwen2', 'qwen3'] as const)('%s, of all types of weights', async (architecture) => {
+      const steps = [1, 2, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+      for (const type of ['F16', 'BF16', 'Q8_0', 'Q6_K', 'Q3_K_M', 'Q4_K_M', 'Q5_K_M']) {
+        const plans = await plansOf(architecture, type, target, 4, steps);
+        expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 5, 5, 5, 6]);
+      }
+    });
+  },
+);
+
+it('over a cache in q8_0 a layer takes one more: keys are turned and stored by themselves', async () => {
+  const steps = [1, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+  for (const type of ['F16', 'Q4_K_M']) {
+    const plans = await plansOf('qwen2', type, GPU, 4, steps, 256, 'q8_0');
+    expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 6, 6, 7]);
+  }
 });
 
 // What a layer more costs.

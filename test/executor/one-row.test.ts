@@ -27,11 +27,14 @@ const qwen3 = {
   parts: { headNorms: 'head' },
 } as const;
 
-/** Logits of each row behind so many positions, and of two more, one row a step. */
-async function logitsOf(file: string, behind: readonly number[], without: readonly Fusion[]) {
+/** Contexts of 1, 2 and 3 positions; around one split, two and eight. */
+const BEHIND = [0, 126, 254, 1022];
+
+/** Logits of a row behind each number of positions, and of two more, one row a step. */
+async function logitsOf(file: string, kvCacheType: 'f16' | 'q8_0', without: readonly Fusion[]) {
   const device = openDevice({ kind: 'hip' });
   const limits = { maxContext: CONTEXT, maxSequences: 1, maxStepTokens: 256, kvMemoryBytes: 0, fingerprint: '' };
-  const model = await loadModel(device, { ...limits, path: file, kvCacheType: 'f16', without }, () => undefined);
+  const model = await loadModel(device, { ...limits, path: file, kvCacheType, without }, () => undefined);
   const driver = new StepDriver(device, model, 1n);
   let opens: (readonly [number, Uint32Array])[] = [[0, promptOf(0, CONTEXT, 500)]];
   const logits: unknown[] = [];
@@ -42,7 +45,7 @@ async function logitsOf(file: string, behind: readonly number[], without: readon
     at += count;
     return made;
   };
-  for (const first of behind) {
+  for (const first of BEHIND) {
     while (at < first) await step(Math.min(256, first - at), false);
     for (let row = 0; row < 3; row++) logits.push(await step(1, true));
   }
@@ -54,23 +57,21 @@ async function logitsOf(file: string, behind: readonly number[], without: readon
 describe.skipIf(missing !== undefined)('steps of one row', () => {
   beforeAll(() => new HipDouble().install());
 
-  // Contexts of 1, 2 and 3 positions; around one split, two and eight.
-  const BEHIND = [0, 126, 254, 1022];
-
   it.each([
-    ['F16', qwen2],
-    ['BF16', qwen3],
-    ['Q8_0', qwen3],
+    ['F16', qwen2, 'f16'],
+    ['BF16', qwen3, 'f16'],
+    ['Q8_0', qwen3, 'f16'],
+    ['F16', qwen3, 'q8_0'],
     // The third layer has v, and down, in another type.
-    ['Q4_K_M', qwen2],
-  ] as const)('give the bits of launches apart: %s, $architecture', { timeout: 600_000 }, async (type, family) => {
-    const file = path.join(folder, `${type}.gguf`);
+    ['Q4_K_M', qwen2, 'f16'],
+  ] as const)('give the bits of launches apart: %s', { timeout: 600_000 }, async (type, family, cache) => {
+    const file = path.join(folder, `${type}-${cache}.gguf`);
     const layers = type === 'Q4_K_M' ? 3 : 1;
     synth({ shape: { ...WIDE, ...family, layers } as ModelShape, type, output: file });
-    const together = await logitsOf(file, BEHIND, []);
+    const together = await logitsOf(file, cache, []);
     expect(together.kernels.filter((name) => name.startsWith('attention_tile_fold'))).not.toEqual([]);
     for (const without of [[FOLDED_SPLIT], [FOLDED_SPLIT, ONE_ROW], FUSIONS]) {
-      const apart = await logitsOf(file, BEHIND, without);
+      const apart = await logitsOf(file, cache, without);
       expect(apart.kernels.filter((name) => name.startsWith('attention_tile_fold'))).toEqual([]);
       expect(apart.logits).toEqual(together.logits);
     }

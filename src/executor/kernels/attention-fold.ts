@@ -66,6 +66,33 @@ export const attentionTileFoldNormed = (form: FoldedForm, headDim: number) =>
     tolerance: exact(`the very bits of norm_rope_kv_append, attention_tile_split and ${foldedBits}`),
   });
 
+/** {@link attentionTileSplit} over a cache in q8_0, and what folds its parts. */
+export const attentionTileFoldQ8 = (form: FoldedForm, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_fold_q8_0_${form}_d${headDim}`,
+    source: 'attention_tile_fold_q8_0.hip',
+    on: 'portable',
+    summary:
+      'attention of each row on matrix units over a cache in q8_0, its splits folded by the last of their blocks',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      readCache('k_cache', 'q8_0', `${headDim}`, 16),
+      readCache('v_cache', 'q8_0', `${headDim}`, 16),
+      ...shared(headDim),
+      foldedOut(form, headDim),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_tiles'),
+      i32('splits'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.chunks,
+    tolerance: exact(`the very bits of attention_tile_split and ${foldedBits}`),
+  });
+
 /** {@link attentionTileSplit} and {@link attentionCombineColumns} in one launch. */
 export const attentionTileFoldColumns = (type: TileType, headDim: number) =>
   defineKernel({
@@ -105,22 +132,32 @@ export interface Folding {
   readonly parted: StepCount;
 }
 
-/** Attention of one row that is turned where it attends, in the form that a product takes. */
-export function launchFoldTurned(
+/**
+ * Attention of one row, folded by its last blocks, in the form that a product takes.
+ *
+ * @param turned how it is turned where it attends, over a cache in f16; undefined: the cache is in q8_0, and the row's key in it
+ */
+export function launchFolded(
   launch: Launch,
   { form, y: out }: { readonly form: FoldedForm; readonly y: DeviceBuffer },
   headDim: number,
-  values: Omit<ValuesOf<ReturnType<typeof attentionTileFoldTurned>>, 'out' | keyof TurnedAlone['values']>,
-  { values: angles, norms, dims: tables }: TurnedAlone,
+  values: Omit<ValuesOf<ReturnType<typeof attentionTileFoldQ8>>, 'out'>,
+  turned: TurnedAlone | undefined,
   dims: Readonly<Record<string, number | StepCount>>,
 ): void {
-  const own = { ...values, ...angles, out };
+  const own = { ...values, out };
+  if (turned === undefined) {
+    launch(attentionTileFoldQ8(form, headDim), own, dims);
+    return;
+  }
+  const { values: angles, norms, dims: tables } = turned;
   const all = { ...dims, ...tables };
-  if (norms === undefined) launch(attentionTileFoldTurned(form, headDim), own, all);
-  else launch(attentionTileFoldNormed(form, headDim), { ...own, ...norms }, all);
+  if (norms === undefined) launch(attentionTileFoldTurned(form, headDim), { ...own, ...angles }, all);
+  else launch(attentionTileFoldNormed(form, headDim), { ...own, ...angles, ...norms }, all);
 }
 
 export const attentionFoldContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
   ...FOLDED_FORMS.flatMap((form) => [attentionTileFoldTurned(form, headDim), attentionTileFoldNormed(form, headDim)]),
+  ...FOLDED_FORMS.map((form) => attentionTileFoldQ8(form, headDim)),
   ...TILE_TYPES.map((type) => attentionTileFoldColumns(type, headDim)),
 ]);

@@ -12,7 +12,7 @@ import {
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
-import { attentionTileFoldColumns, type Folding, launchFoldTurned } from './attention-fold.js';
+import { attentionTileFoldColumns, type Folding, launchFolded } from './attention-fold.js';
 import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
@@ -287,7 +287,9 @@ export function launchAttentionTile(
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
   const columns = type === 'f16' ? attended?.columns : undefined;
-  const fold = attended !== undefined && (columns !== undefined || turned !== undefined) ? folding : undefined;
+  const isQuantized = type === 'q8_0' && device === 'portable';
+  const canFold = attended !== undefined && (columns !== undefined || turned !== undefined || isQuantized);
+  const fold = canFold ? folding : undefined;
   const tokens = { ...(fold?.parted ?? counts.splitRows), max: rows };
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
@@ -311,9 +313,9 @@ export function launchAttentionTile(
       );
     }
   }
-  if (attended !== undefined && turned !== undefined && fold !== undefined) {
+  if (attended !== undefined && fold !== undefined && columns === undefined) {
     const own = { ...split, arrivals: fold.arrivals };
-    launchFoldTurned(launch, attended, headDim, own, turned, { ...sizes, tokens: fold.folded });
+    launchFolded(launch, attended, headDim, own, turned, { ...sizes, tokens: fold.folded });
   }
   launch(attentionTileSplit(type, headDim), split, sizes, several ?? turned?.others);
   if (turned !== undefined) {
