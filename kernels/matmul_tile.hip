@@ -3,7 +3,7 @@
 // The linear layer of 16-bit weights on matrix units, x in the weights' type. Three forms by the number of tokens, with
 // the same bits: an element depends on its row of the weight, its row of x and their length alone.
 #include "forge/experts.h"
-#include "forge/linear_tile.h"
+#include "forge/linear_many.h"
 
 namespace {
 using namespace forge;

@@ -110,6 +110,16 @@ DEVICE int32_t load_fresh(const int32_t* p) {
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
 
+// What blocks of one launch leave each other in memory: see last_block.h. The fences are the compiler's, who knows the
+// caches of a target: on gfx10 and later a wave's stores have ended in the L2, which all units share; of gfx942, which
+// has an L2 a chiplet, they are written through it, and what other chiplets may have written is forgotten.
+DEVICE void show_writes() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
+DEVICE void see_writes() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
+// By one thread of a block that has shown what it wrote; returns how many came before it.
+DEVICE int arrive(int32_t* counter) {
+  return __hip_atomic_fetch_add(counter, 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
 template <class T>
 DEVICE void shared_add(T& element, T value) {
   __hip_atomic_fetch_add(&element, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);

@@ -36,6 +36,13 @@ struct SplitParts {
   float* parts;
   int splits;
 };
+// Which heads of which row a block has attended with, and which of the groups of heads of all rows these are.
+struct SplitPlace {
+  int row, position, first_head, count, group;
+};
+// What comes of it when the block has stored its split; all threads together.
+template <int HEAD_DIM, class Out>
+DEVICE void finish_split(const Out&, const SplitPlace&, int) {}
 
 // Grid: x = KV heads * tiles of their query heads, y = tokens, z = splits. Splits past the row's position are not
 // written.
@@ -48,6 +55,7 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
   constexpr int DEPTHS = HEAD_DIM / TILE_DEPTH, STRIPS = HEAD_DIM / STRIP, COLUMNS = HEAD_DIM / TILE;
   const int row = block.y, split = block.z, group = heads / kv_heads;
   const int kv_head = block.x / head_tiles, first_head = block.x % head_tiles * TILE;
+  const int block_group = row * kv_heads * head_tiles + block.x;
   const int start = split * SPLIT, position = row_position[row], length = position + 1;
   if (start >= length) return;
   const TileCache<T> cache{k_cache,  v_cache, block_table_of(slots, row_slot[row], slot_words),
@@ -184,6 +192,7 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
       store_elements(part, queries, 2 + e * TILE, [&](int i) { return sums[0].values[i]; });
     }
   }
+  finish_split<HEAD_DIM>(out, SplitPlace{row, position, kv_head * group + first_head, queries, block_group}, heads);
 }
 
 }  // namespace forge

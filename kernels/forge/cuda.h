@@ -93,6 +93,18 @@ constexpr bool HOARDS_LOADS = false;
 // What somebody other than this device wrote last: of what a cache holds of it nothing is taken.
 DEVICE int32_t load_fresh(const int32_t* p) { return *static_cast<const volatile int32_t*>(p); }
 
+// What blocks of one launch leave each other in memory: see last_block.h. Fences of one thread are for all that its
+// barriers put before and behind it.
+DEVICE void show_writes() {}
+DEVICE void see_writes() {}
+// By one thread of a block; returns how many came before it.
+DEVICE int arrive(int32_t* counter) {
+  __threadfence();
+  const int before = atomicAdd(counter, 1);
+  __threadfence();
+  return before;
+}
+
 DEVICE void shared_add(int& element, int value) { atomicAdd(&element, value); }
 DEVICE void shared_add(uint64_t& element, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(&element), static_cast<unsigned long long>(value));

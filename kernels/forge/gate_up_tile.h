@@ -2,7 +2,7 @@
 // matmul_tile, whose forms these are.
 #pragma once
 
-#include "linear_tile.h"
+#include "linear_many.h"
 
 namespace forge {
 

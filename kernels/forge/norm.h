@@ -67,6 +67,12 @@ DEVICE float rms_of_parts(Parts parts, int hidden, float eps) {
   return rsqrt_of(sum / static_cast<float>(hidden) + eps);
 }
 
+// A row of f32, the weight of its norm, and the sums of its squares that whoever wrote it left in `parts`.
+struct NormInput {
+  const float *x, *weight, *parts;
+  float eps;
+};
+
 #if WAVE > 1
 // Leaves the part of the four elements from i on, which a thread holds: four lanes hold one together, and all threads
 // of a block take part.

@@ -35,11 +35,6 @@ DEVICE InputPart input_part(const NormedRow<Pieces, Scales, Sums>& row, int, int
   return part;
 }
 
-// The row of f32 whose squares' sums are in `parts`.
-struct NormInput {
-  const float *x, *weight, *parts;
-  float eps;
-};
 // All threads of a block together. The pieces of a quantized block are of neighbouring lanes, or of one.
 template <class Row>
 DEVICE void normalize_row(const Row& row, const NormInput& input, int blocks) {
@@ -82,6 +77,25 @@ DEVICE void normalize_row(const Row& row, const NormInput& input, int blocks) {
     if (piece % 2 == 0) row.scales[piece / 2] = by.scale;
   }
   block_sync();
+}
+
+// Products of one row by a block: y[n] = sum_k weight[n][k] * norm(x)[k], and bias[n] added where there is one. In LDS
+// the lanes' sums, BLOCK_ROWS * LANE_STRIDE, and the row.
+template <class F, class Lanes, class Row>
+DEVICE void multiply_normed(int block, const uint8_t* weight, const NormInput& input, const float* bias, float* y,
+                            int out, int blocks, Lanes lanes, const Row& row) {
+  const int first = block * BLOCK_ROWS;
+  const uint8_t* rows[ROWS_ALONE];
+  rows_from<F>(rows, weight, first + wave_id() * ROWS_ALONE, out, blocks);
+  const auto begun = load_first<F>(rows, blocks);
+  wait_for_inputs();
+  normalize_row(row, input, blocks);
+  multiply_rows<F, 1>(first, begun, weight, row, out, blocks, lanes);
+  for (int i = thread_id(); i < BLOCK_ROWS; i += BLOCK) {
+    if (first + i >= out) continue;
+    const float sum = sum_in_order(lanes, i);
+    y[first + i] = bias ? sum + bias[first + i] : sum;
+  }
 }
 
 }  // namespace forge

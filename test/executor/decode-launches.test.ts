@@ -1,20 +1,27 @@
 import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { expect, it } from 'vitest';
-import { SHAPES } from '../../src/cli/synth/shapes.js';
+import { describe, expect, it } from 'vitest';
+import { type ModelShape, SHAPES } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import type { NativeGridDim, NativeLaunch } from '../../src/executor/device/addon.js';
 import { Device } from '../../src/executor/device/device.js';
 import { countsOf, type GraphBucket, type SamplingWay } from '../../src/executor/graph-buckets.js';
+import { FOLDED_SPLITS, type KvCacheType } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { COUNT_TILES, COUNT_TOKENS, STEP_COUNTS, settle } from '../../src/executor/model/step-counts.js';
+import { AMD_TARGETS } from '../../tools/amd-targets.mjs';
 import { FakeNativeDevice } from '../doubles/native-device.js';
 
 /** A GPU that keeps the launches of the plan that it captures. */
 class PlannedDevice extends FakeNativeDevice {
-  override readonly properties = { description: 'no device', wave: 32, block: 256 };
+  override readonly properties;
   readonly recorded: (readonly NativeLaunch[])[] = [];
+
+  constructor(target: string) {
+    super(2 ** 40);
+    this.properties = { description: 'no device', wave: target.startsWith('gfx9') ? 64 : 32, block: 256 };
+  }
 
   override createPlan(launches: readonly NativeLaunch[], countSlots: number, captureFrom: number): number {
     this.recorded.push(launches);
@@ -43,71 +50,122 @@ function blocksIn(dim: NativeGridDim, counts: Int32Array): number {
   return Math.min(dim.most, Math.max(0, (counts[dim.count] as number) - dim.first)) * dim.times;
 }
 
-/** What a captured step of a model of that many layers launches. */
+type Family = 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe';
+
+/** What a family's files have that llama's have not. */
+const PARTS: Partial<Record<Family, ModelShape['parts']>> = {
+  qwen2: { biases: ['attn_q', 'attn_k', 'attn_v'] },
+  qwen3: { headNorms: 'head' },
+  qwen3moe: { headNorms: 'head' },
+};
+
+const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+const files = new Map<string, string>();
+
+function fileOf(architecture: Family, type: string, layers: number, hidden: number): string {
+  const name = [architecture, type, layers, hidden].join('-');
+  let output = files.get(name);
+  if (output === undefined) {
+    output = path.join(folder, `${name}.gguf`);
+    const experts = architecture === 'qwen3moe' ? { count: 16, used: 8, ffn: 192 } : undefined;
+    const parts = PARTS[architecture];
+    const shape = {
+      ...{ ...SHAPES.tiny!, architecture, layers, headDim: 64, hidden, ffn: 4 * hidden, context: 16_384 },
+      ...{ heads: hidden / 64, kvHeads: 2, ...(parts && { parts }), ...(experts && { experts }) },
+    };
+    synth({ shape, type, output });
+    files.set(name, output);
+  }
+  return output;
+}
+
+/** What a captured step of a model of that many layers launches. @returns the launches for each kind of step */
+async function plansOf(
+  architecture: Family,
+  type: string,
+  target: string,
+  layers: number,
+  steps: readonly (GraphBucket | typeof PROMPT)[],
+  hidden = 256,
+  kvCacheType: KvCacheType = 'f16',
+): Promise<string[][]> {
+  const file = fileOf(architecture, type, layers, hidden);
+  const limits = { maxContext: 16_384, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
+  const native = new PlannedDevice(target);
+  const device = new Device(native, target === HOPPER ? 'cuda' : 'hip', target);
+  const model = await loadModel(device, { ...limits, path: file, kvCacheType }, () => undefined);
+  const longest = native.recorded.reduce((a, b) => (b.length > a.length ? b : a));
+  model.release();
+  return steps.map((step) => {
+    const counts = step === PROMPT ? countsOfPrompt(64) : countsOf(step);
+    return longest.filter((launch) => isLaunched(launch, counts)).map(({ kernel }) => kernel);
+  });
+}
+
 async function launchesOf(
-  architecture: 'llama' | 'qwen2' | 'qwen3' | 'qwen3moe',
+  architecture: Family,
   type: string,
   target: string,
   layers: number,
   step: GraphBucket | typeof PROMPT,
-  hidden = 256,
-) {
-  const output = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'model.gguf');
-  const shape = {
-    ...SHAPES.tiny!,
-    architecture,
-    layers,
-    headDim: 64,
-    hidden,
-    ffn: 4 * hidden,
-    heads: hidden / 64,
-    kvHeads: 2,
-  };
-  const experts = architecture === 'qwen3moe' ? { count: 16, used: 8, ffn: 192 } : undefined;
-  const parts = architecture.startsWith('qwen3') ? ({ headNorms: 'head' } as const) : undefined;
-  synth({ shape: { ...shape, ...(parts && { parts }), ...(experts && { experts }) }, type, output });
-  const limits = { maxContext: 256, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0, fingerprint: '' };
-  const native = new PlannedDevice(2 ** 40);
-  const device = new Device(native, target === 'sm_90' ? 'cuda' : 'hip', target);
-  const model = await loadModel(device, { ...limits, path: output, kvCacheType: 'f16' }, () => undefined);
-  const counts = step === PROMPT ? countsOfPrompt(64) : countsOf(step);
-  const longest = native.recorded.reduce((a, b) => (b.length > a.length ? b : a));
-  const launched = longest.filter((launch) => isLaunched(launch, counts)).map(({ kernel }) => kernel);
-  model.release();
-  return launched;
+  hidden?: number,
+): Promise<string[]> {
+  const [launched] = await plansOf(architecture, type, target, layers, [step], hidden);
+  return launched as string[];
 }
 
-const GPU = 'double';
 const HOPPER = 'sm_90';
+const GPU = 'gfx1100';
 
-// Of one row whose context is folded from two splits: what a layer more costs.
-it.each([
-  ['llama', 'Q8_0', GPU, 6],
-  ['qwen2', 'Q8_0', GPU, 6],
-  ['qwen3', 'Q8_0', GPU, 6],
-  ['llama', 'F16', GPU, 9],
-  ['llama', 'Q8_0', HOPPER, 7, 1024],
-  ['qwen3', 'F16', HOPPER, 7, 1024],
-  // Of a context of one split, which is not folded.
-  ['llama', 'Q8_0', HOPPER, 6, 1024, 1],
-  ['qwen3', 'F16', HOPPER, 6, 1024, 1],
-  // With experts: scores, gate and up, down.
-  ['qwen3moe', 'F16', HOPPER, 8, 1024],
-  ['qwen3moe', 'F16', HOPPER, 7, 1024, 1],
-  // Of rows that are not of whole batches.
-  ['llama', 'Q8_0', HOPPER, 10],
-  ['llama', 'F16', HOPPER, 10],
-] as const)(
-  'a layer of %s in %s takes as many launches as recorded, on %s',
-  async (architecture, type, target, most, hidden?: number, splits?: number) => {
-    const step = { rows: 1, splits: splits ?? 2, way: 'largest' } as const;
-    const [two, three] = [
-      await launchesOf(architecture, type, target, 2, step, hidden),
-      await launchesOf(architecture, type, target, 3, step, hidden),
-    ];
-    expect(three.length - two.length).toBe(most);
+/** A step of one row whose context is of so many splits. */
+const alone = (splits: number) => ({ rows: 1, splits, way: 'largest' }) as const;
+
+/** The most launches from a layer's attention to the next one's. */
+function mostOfLayer(launched: readonly string[]): number {
+  const attention = launched.flatMap((kernel, at) => (/^attention_(tile_fold|tile_split)/.test(kernel) ? [at] : []));
+  expect(attention).toHaveLength(4);
+  return Math.max(...attention.slice(1).map((at, i) => at - attention[i]!));
+}
+
+// Contexts of one split and of several, which the last of their blocks folds, and of so many that a launch does.
+describe.each(AMD_TARGETS.map(({ target }) => target))(
+  'on %s a layer takes five launches, and one more of a long context',
+  (target) => {
+    it.each(['llama', 'qwen2', 'qwen3'] as const)('%s, of all types of weights', async (architecture) => {
+      const steps = [1, 2, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+      for (const type of ['F16', 'BF16', 'Q8_0', 'Q6_K', 'Q3_K_M', 'Q4_K_M', 'Q5_K_M']) {
+        const plans = await plansOf(architecture, type, target, 4, steps);
+        expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 5, 5, 5, 6]);
+      }
+    });
   },
 );
+
+it('over a cache in q8_0 a layer takes one more: keys are turned and stored by themselves', async () => {
+  const steps = [1, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+  for (const type of ['F16', 'Q4_K_M']) {
+    const plans = await plansOf('qwen2', type, GPU, 4, steps, 256, 'q8_0');
+    expect([type, ...plans.map(mostOfLayer)]).toEqual([type, 6, 6, 7]);
+  }
+});
+
+// What a layer more costs.
+it.each([
+  ['llama', 'Q8_0', 1024, 6, 6, 7],
+  ['qwen2', 'Q8_0', 1024, 7, 7, 8],
+  ['qwen3', 'F16', 1024, 6, 6, 7],
+  // With experts: scores, gate and up, down.
+  ['qwen3moe', 'F16', 1024, 7, 7, 8],
+  // Of rows that are not of whole batches.
+  ['llama', 'Q8_0', 256, 9, 9, 10],
+  ['llama', 'F16', 256, 9, 9, 10],
+] as const)('on Hopper a layer of %s in %s, %i wide, takes as many as recorded', async (...row) => {
+  const [architecture, type, hidden, ...most] = row;
+  const steps = [1, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
+  const two = await plansOf(architecture, type, HOPPER, 2, steps, hidden);
+  const three = await plansOf(architecture, type, HOPPER, 3, steps, hidden);
+  expect(three.map(({ length }, i) => length - two[i]!.length)).toEqual(most);
+});
 
 /** What is launched behind the last layer of a model. */
 async function behindLayers(target: string, way: SamplingWay, rows = 1): Promise<readonly string[]> {

@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { countsOf, GraphBuckets, wayOf } from '../../src/executor/graph-buckets.js';
+import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
 import {
   COUNT_ADJUSTED,
   COUNT_ALONE,
   COUNT_DRAWN,
   COUNT_DRAWS,
   COUNT_FILTERED,
+  COUNT_FOLDED,
   COUNT_GATHERED,
+  COUNT_PARTED,
   COUNT_SAMPLES,
   COUNT_SLICES,
   COUNT_SPLIT_ROWS,
@@ -90,7 +93,8 @@ describe('the sizes of captured graphs', () => {
     expect(counts[COUNT_TILES]).toBe(0);
     const tiled = countsOf({ rows: 8, splits: 0, way: 'largest' });
     expect([COUNT_TILES, COUNT_SPLIT_ROWS, COUNT_SPLITS].map((index) => tiled[index])).toEqual([8, 0, 0]);
-    expect(counts.reduce((sum, count) => sum + count)).toBe(52);
+    // And the rows whose splits a launch folds.
+    expect(counts.reduce((sum, count) => sum + count)).toBe(60);
   });
 
   it('are of what rows need beyond their largest logits, alone where rows are few', () => {
@@ -112,6 +116,19 @@ describe('the sizes of captured graphs', () => {
       }),
     );
     expect(needed.map((index) => countsOf(buckets(300).of(9, 0, 'largest'))[index])).toEqual([1, 1, 1, 1]);
+  });
+
+  it('tell the row that its last blocks fold from those that a launch does', () => {
+    for (const [rows, splits, folded, parted] of [
+      [1, 1, 1, 0],
+      [1, FOLDED_SPLITS, 1, 0],
+      [1, FOLDED_SPLITS + 1, 0, 1],
+      [2, 1, 0, 2],
+      [2, 0, 0, 0],
+    ] as const) {
+      const counts = countsOf({ rows, splits, way: 'any' });
+      expect([counts[COUNT_FOLDED], counts[COUNT_PARTED]]).toEqual([folded, parted]);
+    }
   });
 
   it('tell the step whose only row is sampled from all others', () => {

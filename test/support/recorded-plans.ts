@@ -77,7 +77,8 @@ function* models(): Generator<{ readonly type: string; readonly shape: ModelShap
     }
   }
   const headNorms = { architecture: 'qwen3', preTokenizer: 'qwen2', parts: { headNorms: 'head' } } as const;
-  for (const headDim of TILE_HEAD_DIMS) yield { type: 'F16', shape: shapeOf({ ...headNorms, headDim }) };
+  for (const headDim of TILE_HEAD_DIMS)
+    for (const type of ['F16', 'BF16', 'Q8_0']) yield { type, shape: shapeOf({ ...headNorms, headDim }) };
   // More heads of a group than a tile of queries holds.
   for (const [headDim, heads] of [
     [64, 129],

@@ -29,6 +29,18 @@ def _mend_wmma(emu):
                                 "  scalar = ctx.rsgpr_dyn(ctx.inst_field(type(inst).src2), is_vector.ne(True))\n" + then)
   exec(compile(source, emu.__file__, "exec"), emu.__dict__)
 
+def _mend_atomics(emu):
+  """Atomics that return a value say so by `sc0` on CDNA 3 and by the lowest bit of `th` on RDNA 4: the emulator knows `glc` alone."""
+  import inspect
+  old = emu._compile_mem_op
+  source = inspect.getsource(old)
+  known = "_iattr(inst, 'glc')"
+  assert known in source, "another version of the emulator: see TINYGRAD_DIR in run_hsaco.py"
+  source = source.replace(known, known + " or _iattr(inst, 'sc0') or _iattr(inst, 'th') & 1")
+  exec(compile(source, emu.__file__, "exec"), emu.__dict__)
+  for kind, handler in emu._INST_HANDLERS.items():
+    if handler is old: emu._INST_HANDLERS[kind] = emu._compile_mem_op
+
 _emu = None
 def load_emulator():
   """Import the emulator and give its instruction-handler cache a disk backing (tinygrad only caches the clang step)."""
@@ -36,8 +48,9 @@ def load_emulator():
   if _emu: return _emu
   from test.mockgpu.amd import emu
   _mend_wmma(emu)
+  _mend_atomics(emu)
   path = os.path.join(CACHE, "handlers.pkl")
-  key = hashlib.sha1(open(emu.__file__,"rb").read() + open(sys.modules["test.mockgpu.amd.pcode"].__file__,"rb").read() + b"r2").hexdigest()
+  key = hashlib.sha1(open(emu.__file__,"rb").read() + open(sys.modules["test.mockgpu.amd.pcode"].__file__,"rb").read() + b"r3").hexdigest()
   store = {}
   try:
     k, store = pickle.load(open(path, "rb"))

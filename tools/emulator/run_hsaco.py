@@ -9,14 +9,13 @@ int/float width comes from the metadata's .size; python float needs size 4/8/2),
 Argument offsets/sizes/kinds, hidden (implicit) args, LDS/scratch sizes and user SGPRs all come from the code object.
 env: TINYGRAD_DIR (a tinygrad checkout, commit a9069c177a9d or near; its test/mockgpu/amd/emu.py is the emulator),
      CC (clang for the emulator's per-instruction C kernels, default clang-19), EMU_CACHE_DIR (default in the temp folder).
-Known limits of that emulator that this runner does not mend: atomics that return a value on gfx942 never return it; MFMA 32x32 output
-layout and MFMA i8 but 16x16x32 are wrong; WMMA iu8 ignores the unsigned flag; gfx90a private memory collides between lanes; fp32 division with
-denormals gives 0 or inf; only wave32 on RDNA and wave64 on CDNA; no timing, occupancy, waitcnt or hazards. No result has been compared
+Known limits of that emulator that this runner does not mend: MFMA 32x32 output layout and MFMA i8 but 16x16x32 are wrong; WMMA iu8
+ignores the unsigned flag; gfx90a private memory collides between lanes; fp32 division with denormals gives 0 or inf; only wave32 on RDNA and wave64 on CDNA; no timing, occupancy, waitcnt or hazards. No result has been compared
 with hardware: transcendentals differ from a GPU by some ULP.
 What it mends (instructions.py): DPP16, DS_SWIZZLE, PERMLANE16, S_GETPC/SETPC, moves relative to M0 (V_MOVREL*, S_SET_GPR_IDX_ON), negated
 and absolute operands of SDWA, DS and FLAT on accumulation registers, MFMA i8 16x16x32, V_MUL_HI_I32_I24 of negative
 products, 16-bit operands in v128 and up on CDNA, which the emulator takes for the high halves of v0 and up, and (handlers.py) WMMA on inline
-constants.
+constants, and atomics that return a value on gfx942 and gfx12, which never returned it.
 """
 import contextlib
 import ctypes

@@ -2,8 +2,15 @@
 // read as zeros; how many instructions a kernel executes does not depend on them.
 import { ftruncateSync, openSync, writeSync } from 'node:fs';
 import { COUNTED_BASE, CountingDevice } from '../../dist/executor/counting-device.js';
+import { allContracts } from '../../dist/executor/kernels/index.js';
 
 const MEMORY_BYTES = 2 ** 37;
+/** Of kernels whose last blocks do more, which argument counts those that have ended. */
+const ARRIVALS = new Map(
+  allContracts
+    .map(({ name, arguments: taken }) => [name, taken.findIndex((argument) => argument.name === 'arrivals')])
+    .filter(([, index]) => index >= 0),
+);
 
 export class PlanDevice extends CountingDevice {
   #plans = new Map();
@@ -45,7 +52,15 @@ export class PlanDevice extends CountingDevice {
       .filter(({ when }) => when === undefined || isWithin(counts[when.count], when))
       .map(({ kernel, grid, arguments: words }) => ({ kernel, grid: grid.map((dim) => blocksOf(dim, counts)), words }))
       .filter(({ grid }) => grid.every((blocks) => blocks > 0));
+    for (const launch of this.#last) this.#arrived(launch);
     return 0;
+  }
+
+  /** Of the blocks of a grid few are run, the last among them: all others of its x have ended before it. */
+  #arrived({ kernel, grid: [x, , z], words }) {
+    const index = ARRIVALS.get(kernel);
+    if (index === undefined) return;
+    this.write(Number(words[index]) + 4 * (x - 1), new Uint8Array(Int32Array.of(z - 1).buffer));
   }
 }
 

@@ -17,6 +17,7 @@ import {
   COUNT_TILES,
   COUNT_TOKENS,
   STEP_COUNTS,
+  settle,
 } from '../../executor/model/step-counts.js';
 import { StepTables } from '../../executor/model/step-tables.js';
 import type { Rope } from '../../executor/model/values.js';
@@ -121,6 +122,7 @@ class KernelBench {
     const isSplit = kernels.splitsContexts(rows, tiles, kernels.contextParts(shape, context, rows).rows);
     this.counts[COUNT_SPLIT_ROWS] = isSplit ? rows : 0;
     this.counts[COUNT_TILES] = isSplit ? 0 : tiles;
+    settle(this.counts);
   }
 
   release(): void {

@@ -4,7 +4,7 @@ import type { LaunchCondition, ValuesOf } from './launch-plan.js';
 import { pagedCache, qkvOf, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
-const turnedInputs = (headDim: number) =>
+export const turnedInputs = (headDim: number) =>
   [
     aligned(16, qkvOf(`${headDim}`)),
     pagedCache('k_cache', 'f16', `${headDim}`, 16),
@@ -12,18 +12,17 @@ const turnedInputs = (headDim: number) =>
     input('cosine', 'f32', 'max_position', 'half_rotary'),
     input('sine', 'f32', 'max_position', 'half_rotary'),
   ] as const;
-const turnedSizes = (headDim: number) =>
-  [
-    inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`),
-    ...rowArguments,
-    i32('heads'),
-    i32('kv_heads'),
-    i32('head_tiles'),
-    i32('splits'),
-    i32('rotary'),
-    i32('adjacent'),
-  ] as const;
-const turnedForm = {
+export const turnedSizes = [
+  ...rowArguments,
+  i32('heads'),
+  i32('kv_heads'),
+  i32('head_tiles'),
+  i32('splits'),
+  i32('rotary'),
+  i32('adjacent'),
+] as const;
+const partsOf = (headDim: number) => inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`);
+export const turnedForm = {
   source: 'attention_tile_split_turned.hip',
   on: 'portable',
   grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
@@ -40,7 +39,7 @@ export const attentionTileSplitTurned = (headDim: number) =>
     name: `attention_tile_split_turned_f16_d${headDim}`,
     ...turnedForm,
     summary: 'rope_kv_append, then attention_tile_split, of one row',
-    arguments: [...turnedInputs(headDim), ...turnedSizes(headDim), f32('scale')],
+    arguments: [...turnedInputs(headDim), partsOf(headDim), ...turnedSizes, f32('scale')],
     tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
   });
 
@@ -54,7 +53,8 @@ export const attentionTileSplitNormed = (headDim: number) =>
       ...turnedInputs(headDim),
       input('query_weight', 'f32', `${headDim}`),
       input('key_weight', 'f32', `${headDim}`),
-      ...turnedSizes(headDim),
+      partsOf(headDim),
+      ...turnedSizes,
       f32('eps'),
       f32('scale'),
     ],

@@ -12,12 +12,21 @@ import {
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
+import { attentionTileFoldColumns, type Folding, launchFolded } from './attention-fold.js';
 import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf } from './fragments.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
-import { HEAD_DIMS, KV_Q8_HEAD_DIMS, type KvCacheType, qkvOf, readCache, rowArguments } from './paged-cache.js';
+import {
+  HEAD_DIMS,
+  KV_Q8_HEAD_DIMS,
+  type KvCacheType,
+  qkvOf,
+  readCache,
+  rowArguments,
+  TILE_HEAD_DIMS,
+} from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 /** Tokens of one split of a context; on matrix units what is multiplied as one. */
@@ -73,9 +82,6 @@ export const attentionSplit = (type: FloatType, headDim: number) =>
     order: ORDER.context,
     tolerance: attentionPaged(type, headDim).tolerance,
   });
-
-/** Head sizes that attention on matrix units is built for. */
-export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
 
 /** Tiles of the query heads of a KV head: each is a block of attention_tile_split. */
 export const headTiles = (group: number): number => Math.ceil(group / 16);
@@ -257,6 +263,13 @@ export interface AttentionCounts {
   readonly tiles: StepCount;
 }
 
+/** What attention on matrix units may do besides. */
+export interface TileExtras {
+  readonly attended?: AttendedForm | undefined;
+  readonly turned?: TurnedAlone | undefined;
+  readonly folding?: Folding | undefined;
+}
+
 /**
  * Attention of a step's rows on matrix units: few rows are split over many blocks, and many share the keys and values of
  * their sequence. A row's bits are the same in either form.
@@ -269,25 +282,40 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
-  { attended, turned }: { readonly attended?: AttendedForm | undefined; readonly turned?: TurnedAlone | undefined },
+  { attended, turned, folding }: TileExtras,
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
-  const tokens = { ...counts.splitRows, max: rows };
+  const columns = type === 'f16' ? attended?.columns : undefined;
+  const isQuantized = type === 'q8_0' && device === 'portable';
+  const canFold = attended !== undefined && (columns !== undefined || turned !== undefined || isQuantized);
+  const fold = canFold ? folding : undefined;
+  const tokens = { ...(fold?.parted ?? counts.splitRows), max: rows };
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
   const { row_position } = both;
   const combined = { parts: buffer, row_position, heads, head_dim: headDim, splits };
-  const columns = type === 'f16' ? attended?.columns : undefined;
   // What there is to fold: of contexts of one split nothing.
   const several = columns === undefined ? undefined : { count: counts.splits, atLeast: 2 };
   if (attended !== undefined && attended.form !== 'q8' && columns !== undefined) {
     launch(
       attentionTileColumns(attended.form, headDim),
       { ...both, out: attended.y, head_tiles: split.head_tiles, out_rows: columns.rows },
-      { ...dims, tokens, chunks: chunksOf(heads * headDim) },
+      { ...dims, tokens: { ...counts.splitRows, max: rows }, chunks: chunksOf(heads * headDim) },
       { count: counts.splits, atMost: 1 },
     );
+    if (fold !== undefined) {
+      launch(
+        attentionTileFoldColumns(attended.form, headDim),
+        { ...split, arrivals: fold.arrivals, out: attended.y, out_rows: columns.rows },
+        { ...sizes, tokens: fold.folded, chunks: chunksOf(heads * headDim) },
+        several,
+      );
+    }
+  }
+  if (attended !== undefined && fold !== undefined && columns === undefined) {
+    const own = { ...split, arrivals: fold.arrivals };
+    launchFolded(launch, attended, headDim, own, turned, { ...sizes, tokens: fold.folded });
   }
   launch(attentionTileSplit(type, headDim), split, sizes, several ?? turned?.others);
   if (turned !== undefined) {

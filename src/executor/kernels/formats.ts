@@ -68,3 +68,7 @@ export const WEIGHT_FLOAT_TYPES: readonly WeightFloatType[] = ['f32', 'f16', 'bf
 
 /** Element types that matrix units take. */
 export const TILE_TYPES: readonly TileType[] = ['f16', 'bf16'];
+
+export function isTileType(type: string): type is TileType {
+  return (TILE_TYPES as readonly string[]).includes(type);
+}

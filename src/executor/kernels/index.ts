@@ -2,6 +2,7 @@ import type { KernelContract } from '../device/contract.js';
 import { argmaxContracts } from './argmax.js';
 import { attentionContracts } from './attention.js';
 import { attentionCombineContracts } from './attention-combine.js';
+import { attentionFoldContracts } from './attention-fold.js';
 import { attentionSinksContracts } from './attention-sinks.js';
 import { biasAddContracts } from './bias-add.js';
 import { columnsContracts } from './columns.js';
@@ -27,6 +28,7 @@ import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
 import { matmulQuantizedContracts } from './matmul-quantized.js';
 import { matmulTileContracts } from './matmul-tile.js';
+import { matmulTileOneContracts } from './matmul-tile-one.js';
 import { quantizeQ8Contracts } from './quantize-q8.js';
 import { readWordsContracts } from './read-words.js';
 import { repackContracts } from './repack.js';
@@ -45,6 +47,7 @@ import { unfusedAttentionOperations } from './unfused-attention.js';
 export * from './argmax.js';
 export * from './attention.js';
 export * from './attention-combine.js';
+export * from './attention-fold.js';
 export * from './attention-sinks.js';
 export * from './attention-turned.js';
 export * from './bias-add.js';
@@ -72,6 +75,7 @@ export * from './matmul.js';
 export * from './matmul-packed.js';
 export * from './matmul-quantized.js';
 export * from './matmul-tile.js';
+export * from './matmul-tile-one.js';
 export * from './paged-cache.js';
 export * from './quantize-q8.js';
 export * from './read-words.js';
@@ -102,7 +106,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'matmul-quantized': matmulQuantizedContracts,
   repack: repackContracts,
   'matmul-packed': matmulPackedContracts,
-  'matmul-tile': matmulTileContracts,
+  'matmul-tile': [...matmulTileContracts, ...matmulTileOneContracts],
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,
@@ -120,7 +124,12 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'rope-kv-append': ropeKvAppendContracts,
   rope: ropeContracts,
   'kv-append': kvAppendContracts,
-  attention: [...attentionContracts, ...attentionCombineContracts, ...attentionSinksContracts],
+  attention: [
+    ...attentionContracts,
+    ...attentionFoldContracts,
+    ...attentionCombineContracts,
+    ...attentionSinksContracts,
+  ],
   'flash-attention': flashAttentionContracts,
   ...unfusedAttentionOperations,
   argmax: argmaxContracts,

@@ -121,6 +121,45 @@ export const matmulNormed = (type: PackedType) =>
     tolerance: exact('the very bits of rms_norm_quantize and matmul_packed'),
   });
 
+/** How many weights {@link matmulNormedParts} multiplies at most. */
+export const MOST_PARTS = 3;
+
+/**
+ * {@link matmulNormed} of up to three weights, whose types are numbered as {@link PACKED_TYPES}. Dimensions `in`: 32 · blocks,
+ * `parts`: {@link normParts} of it; `row_bytes_0` and so on: {@link packedRowBytes}, and `biases`: the bias's elements.
+ */
+export const matmulNormedParts = defineKernel({
+  name: 'matmul_normed_parts',
+  source: 'matmul_normed_parts.hip',
+  on: 'portable',
+  summary: 'y = weights · norm(x), with a bias, of one row and up to three weights of types of their own',
+  arguments: [
+    aligned(16, input('weight_0', 'u8', 'out_0', 'row_bytes_0')),
+    aligned(16, input('weight_1', 'u8', 'out_1', 'row_bytes_1')),
+    aligned(16, input('weight_2', 'u8', 'out_2', 'row_bytes_2')),
+    ...normed,
+    input('bias', 'f32', 'biases'),
+    output('y', 'f32', 'out_0 + out_1 + out_2'),
+    i32('out_0'),
+    i32('out_1'),
+    i32('out_2'),
+    i32('type_0'),
+    i32('type_1'),
+    i32('type_2'),
+    i32('blocks'),
+    i32('biased'),
+    f32('eps'),
+  ],
+  grid: [{ of: 'out_0 + out_1 + out_2', per: MATMUL_PACKED_ROWS }],
+  multiples: [
+    ...(['row_bytes_0', 'row_bytes_1', 'row_bytes_2'] as const).map((size) => [size, '16'] as const),
+    ...(['out_0', 'out_1', 'out_2'] as const).map((size) => [size, `${MATMUL_PACKED_ROWS}`] as const),
+    ['blocks', `${PACKED_WIDTH / Q8_BLOCK}`],
+  ],
+  order: ORDER.packed,
+  tolerance: exact('the very bits of a matmul_normed of each weight, and of bias_add'),
+});
+
 /** Dimension `parts`: {@link normParts} of `out`. */
 export const matmulSummed = (type: PackedType) =>
   defineKernel({
@@ -186,4 +225,5 @@ export function launchMatmulPacked(
 export const matmulPackedContracts: readonly KernelContract[] = [
   ...PACKED_TYPES.flatMap((type) => [matmulPacked(type, 'one'), matmulPacked(type), matmulPackedTile(type)]),
   ...PACKED_TYPES.flatMap((type) => [matmulNormed(type), matmulSummed(type), gateUpNormed(type)]),
+  matmulNormedParts,
 ];

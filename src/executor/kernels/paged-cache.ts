@@ -6,6 +6,9 @@ export const KV_BLOCK_TOKENS = 16;
 /** Head sizes that attention is built for. */
 export const HEAD_DIMS: readonly number[] = [8, 16, 32, 48, 64, 80, 96, 112, 128, 256];
 
+/** Those that attention on matrix units is built for. */
+export const TILE_HEAD_DIMS: readonly number[] = [64, 128];
+
 /** Elements of a head's vector that share a scale in a q8_0 KV cache. */
 const KV_Q8_GROUP = 32;
 

@@ -1,7 +1,7 @@
 // One file because it is one walk: what each value leaves behind is what the next one reads. How an operation is launched lies
 // beside it.
 import type { ModelParameters } from '../../shared/gguf/model-parameters.js';
-import { bufferFrom, type Device, type DeviceBuffer, type DeviceScope } from '../device/device.js';
+import type { Device, DeviceBuffer, DeviceScope } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import { type LaunchCondition, LaunchPlanRecorder, type Rows, type StepCount } from '../kernels/launch-plan.js';
 import type { KvCache } from '../model/kv-cache.js';
@@ -46,7 +46,7 @@ import {
   NORM_FUSIONS,
   ONE_ROW,
 } from './fusions.js';
-import { type NormedRow, OneRow } from './one-row.js';
+import { type NormedRow, OneRow, type ProductPart } from './one-row.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
@@ -292,7 +292,7 @@ export class ForwardPass {
     const { hiddenSize, vocabularySize: columns } = this.model;
     const matrices = this.matricesOf(logits);
     const row = this.oneRowOf(logits, matrices, { x: this.x, rows: this.tokens });
-    if (row !== undefined) this.multiplyAlone(row, logits, matrices, this.logits, ALONE);
+    if (row !== undefined) this.multiplyAlone(row, logits, matrices, this.logits, { when: ALONE });
     const rows =
       row === undefined ? this.samples : { ...this.samples, count: { ...this.samples.count, index: COUNT_GATHERED } };
     this.plan.launch(
@@ -455,7 +455,9 @@ export class ForwardPass {
         ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
     const row = this.oneRowOf(of, matrices, stream);
-    const isGatedAlone = rule !== undefined && of.biases === undefined && row?.canGate(matrices) === true;
+    // What gates writes the form that such weights take; the value's consumer may be of others.
+    const isInForm = this.products.commonForm(matrices) === form;
+    const isGatedAlone = rule !== undefined && of.biases === undefined && isInForm && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
     else if (row !== undefined) this.multiplyAlone(row, of, matrices, this.gateUp);
     const input = this.activation(of.of, matrices, stream, row?.others);
@@ -471,7 +473,8 @@ export class ForwardPass {
     // One launch for all of it where that is the faster, two for fewer rows.
     const few = isOne ? gatedApart(both, stream.rows) : undefined;
     this.products.multiplyEach(matrices, input, this.gateUp, bothOf(few, row?.others));
-    this.addBiases(of, this.gateUp, stream);
+    const bias = this.biasOf(of);
+    if (bias !== undefined) this.addBias(bias, this.gateUp, stream);
     if (rule === undefined) {
       const kernel = activation === 'silu' ? kernels.swiglu : kernels.geglu;
       this.plan.launch(kernel, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
@@ -504,10 +507,11 @@ export class ForwardPass {
   private product(value: Linear, y: DeviceBuffer, stream: Stream): void {
     const matrices = this.matricesOf(value);
     const row = this.oneRowOf(value, matrices, stream);
-    if (row !== undefined) this.multiplyAlone(row, value, matrices, y);
+    const bias = this.biasOf(value);
+    const isBiased = row !== undefined && this.multiplyAlone(row, value, matrices, y, { bias });
     const input = this.activation(value.of, matrices, stream, row?.others);
     this.products.multiplyEach(matrices, input, y, row?.others);
-    this.addBiases(value, y, stream);
+    if (bias !== undefined) this.addBias(bias, y, stream, isBiased ? row?.others : undefined);
   }
 
   /** Undefined where a step of one row multiplies as all others do. */
@@ -515,16 +519,17 @@ export class ForwardPass {
     return stream.x === this.x && this.oneRow?.canNormalize(value, matrices) ? this.oneRow : undefined;
   }
 
-  /** The products of one row. */
+  /** The products of one row. @returns whether their bias was added */
   private multiplyAlone(
     row: OneRow,
     value: Linear,
     matrices: readonly Matrix[],
     y: DeviceBuffer,
-    when?: LaunchCondition,
-  ): void {
-    const input = this.normedRow(value);
-    this.products.eachJoined(matrices, (matrix, column) => row.multiply(matrix, input, bufferFrom(y, column), when));
+    { bias, when }: { readonly bias?: DeviceBuffer | undefined; readonly when?: LaunchCondition } = {},
+  ): boolean {
+    const parts: ProductPart[] = [];
+    this.products.eachJoined(matrices, (matrix, column) => parts.push({ matrix, column }));
+    return row.multiply(parts, this.normedRow(value), y, bias, when);
   }
 
   private normedRow({ of }: Linear | Experts): NormedRow {
@@ -532,13 +537,16 @@ export class ForwardPass {
     return { x: this.x, weight: this.recorded.weights.vector(weight), epsilon };
   }
 
-  private addBiases(value: Linear, y: DeviceBuffer, stream: Stream): void {
-    if (value.biases === undefined) return;
-    // They lie apart in the file and side by side in y: joined, one launch adds them.
-    const parts = value.biases.map((bias) => this.device.readF32(this.recorded.weights.vector(bias)));
-    const bias = this.memory.upload(Float32Array.from(parts.flatMap((part) => [...part])));
-    const out = columnsOf(value, this.model.hiddenSize);
-    this.plan.launch(kernels.biasAdd, { y, bias, out }, { rows: stream.rows.count });
+  /** The biases of the products side by side; undefined where they have none. */
+  private biasOf({ biases }: Linear): DeviceBuffer | undefined {
+    if (biases === undefined) return undefined;
+    // They lie apart in the file: joined, one launch adds them.
+    const parts = biases.map((bias) => this.device.readF32(this.recorded.weights.vector(bias)));
+    return this.memory.upload(Float32Array.from(parts.flatMap((part) => [...part])));
+  }
+
+  private addBias(bias: DeviceBuffer, y: DeviceBuffer, stream: Stream, when?: LaunchCondition): void {
+    this.plan.launch(kernels.biasAdd, { y, bias, out: bias.elements }, { rows: stream.rows.count }, when);
   }
 
   private matricesOf({ weights }: Linear): readonly Matrix[] {

@@ -158,6 +158,9 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
 /** What attention folds of few rows is written in the form that products take. */
 export const COMBINED_FORM: Fusion = { replaces: 'attention_combine, quantize_q8 or convert', on: 'gpu' };
 
+/** The splits of one row's context are folded by the last block of each of its groups of heads. */
+export const FOLDED_SPLIT: Fusion = { replaces: 'attention_tile_split, attention_combine', on: 'gpu' };
+
 /** All rules. */
 export const FUSIONS: readonly Fusion[] = [
   ...NORM_FUSIONS,
@@ -168,4 +171,5 @@ export const FUSIONS: readonly Fusion[] = [
   TURNED_APPEND,
   NORMED_APPEND,
   COMBINED_FORM,
+  FOLDED_SPLIT,
 ];

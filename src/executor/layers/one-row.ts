@@ -1,4 +1,4 @@
-import type { Allocator, DeviceBuffer } from '../device/device.js';
+import { type Allocator, bufferFrom, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchCondition, LaunchPlanRecorder, Rows, ValuesOf } from '../kernels/launch-plan.js';
 import { joined, type Matrix } from '../model/matrix.js';
@@ -10,6 +10,20 @@ export interface NormedRow {
   readonly x: DeviceBuffer;
   readonly weight: DeviceBuffer;
   readonly epsilon: number;
+}
+
+/** A weight of a product of several, and the first element of theirs that is its own. */
+export interface ProductPart {
+  readonly matrix: Matrix;
+  readonly column: number;
+}
+
+/** What a launch of several weights takes of one. */
+interface PackedPart {
+  readonly weight: DeviceBuffer;
+  readonly out: number;
+  readonly type: number;
+  readonly bytes: number;
 }
 
 /** How experts are chosen: what `route_experts` is launched with beside the scores. */
@@ -56,7 +70,7 @@ export class OneRow {
 
   /** Whether {@link add} takes the matrix. */
   canSum(weight: Matrix): boolean {
-    return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight));
+    return weight.rows === this.hidden && (isPacked(weight) || fitsRow(weight) || isTile(weight));
   }
 
   /** x += weight · input of one row, the input in the matrix's form. */
@@ -68,6 +82,9 @@ export class OneRow {
       const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
       const { rows: x_rows } = this.columns as ColumnsSite;
       this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.alone);
+    } else if (layout === 'file') {
+      const kernel = kernels.matmulTileSummed(type as kernels.TileType);
+      this.plan.launch(kernel, { ...values, in: columns }, { parts }, this.alone);
     } else {
       const packed = type as kernels.PackedType;
       const sizes = { row_bytes: kernels.packedRowBytes(packed, columns), parts };
@@ -79,7 +96,12 @@ export class OneRow {
   /** Whether products of the value's input may normalize it themselves. */
   canNormalize({ of }: Linear, matrices: readonly Matrix[]): boolean {
     if (!this.isSummedNorm(of)) return false;
-    return matrices.every((matrix) => fitsRow(matrix) || (isPacked(matrix) && kernels.canNormalize(matrix.columns)));
+    return matrices.every(
+      (matrix) =>
+        fitsRow(matrix) ||
+        (isPacked(matrix) && kernels.canNormalize(matrix.columns)) ||
+        (isTile(matrix) && kernels.canNormalizeTile(matrix.columns)),
+    );
   }
 
   /** A norm of the residual stream whose sums are there, and which nothing else is computed of. */
@@ -88,16 +110,52 @@ export class OneRow {
     return this.isSummed && this.uses.get(of) === 1;
   }
 
-  /** y = weight · norm of one row. @param when default: in steps of one row */
-  multiply(weight: Matrix, row: NormedRow, y: DeviceBuffer, when: LaunchCondition = this.alone): void {
-    const { type, layout, columns, rows: out, buffer } = weight;
+  /**
+   * y = weights · norm of one row, the products of `parts` side by side.
+   *
+   * @param bias of all of them, `[out]` f32
+   * @param when default: in steps of one row
+   * @returns whether the bias was added
+   */
+  multiply(
+    parts: readonly ProductPart[],
+    row: NormedRow,
+    y: DeviceBuffer,
+    bias?: DeviceBuffer,
+    when: LaunchCondition = this.alone,
+  ): boolean {
+    const isOne = parts.length === 1 && bias === undefined;
+    if (!isOne && takesParts(parts)) {
+      this.multiplyParts(parts, row, y, bias, when);
+      return true;
+    }
+    const own = parts.length === 1 && isTile((parts[0] as ProductPart).matrix) ? bias : undefined;
+    for (const { matrix, column } of parts) this.multiplyOne(matrix, row, bufferFrom(y, column), own, when);
+    return own !== undefined;
+  }
+
+  private multiplyOne(
+    { type, layout, columns, rows: out, buffer }: Matrix,
+    row: NormedRow,
+    y: DeviceBuffer,
+    bias: DeviceBuffer | undefined,
+    when: LaunchCondition,
+  ): void {
     const values = { weight: buffer, ...this.inputOf(row), y, out };
+    const parts = kernels.normParts(columns);
     if (layout === 'fragments') {
       const kernel = kernels.linearNormed(kernels.fragmentFormat(type as kernels.FragmentType));
-      const chunks = kernels.chunksOf(columns);
       const { saturated } = this.columns as ColumnsSite;
-      const sizes = { tiles: kernels.tilesOf(out), chunks, parts: kernels.normParts(columns) };
+      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
       this.plan.launch(kernel, { ...values, saturated, in: columns }, sizes, when);
+    } else if (layout === 'file') {
+      const kernel = kernels.matmulTileNormed(type as kernels.TileType);
+      this.plan.launch(
+        kernel,
+        { ...values, ...biasOf(bias, row), in: columns },
+        { parts, biases: bias ? out : 0 },
+        when,
+      );
     } else {
       const packed = type as kernels.PackedType;
       const blocks = columns / kernels.Q8_BLOCK;
@@ -105,11 +163,48 @@ export class OneRow {
     }
   }
 
+  private multiplyParts(
+    parts: readonly ProductPart[],
+    row: NormedRow,
+    y: DeviceBuffer,
+    bias: DeviceBuffer | undefined,
+    when: LaunchCondition,
+  ): void {
+    const first = (parts[0] as ProductPart).matrix;
+    const { columns } = first;
+    // What there is not stands for nothing: no rows of the first.
+    const [a, b, c] = [0, 1, 2].map((i) => {
+      const { type, rows, buffer } = parts[i]?.matrix ?? { ...first, rows: 0 };
+      const packed = type as kernels.PackedType;
+      return {
+        weight: buffer,
+        out: rows,
+        type: kernels.PACKED_TYPES.indexOf(packed),
+        bytes: kernels.packedRowBytes(packed, columns),
+      };
+    }) as [PackedPart, PackedPart, PackedPart];
+    const out = a.out + b.out + c.out;
+    this.plan.launch(
+      kernels.matmulNormedParts,
+      {
+        ...{ weight_0: a.weight, weight_1: b.weight, weight_2: c.weight },
+        ...{ out_0: a.out, out_1: b.out, out_2: c.out, type_0: a.type, type_1: b.type, type_2: c.type },
+        ...{ ...this.inputOf(row), ...biasOf(bias, row), y, blocks: columns / kernels.Q8_BLOCK },
+      },
+      {
+        ...{ row_bytes_0: a.bytes, row_bytes_1: b.bytes, row_bytes_2: c.bytes },
+        ...{ in: columns, parts: kernels.normParts(columns), biases: bias ? out : 0 },
+      },
+      when,
+    );
+  }
+
   /** Whether gate and up, which {@link multiply} takes, may be multiplied together with their SwiGLU. */
   canGate(matrices: readonly Matrix[]): boolean {
     const [gate, up] = matrices as readonly [Matrix, Matrix];
     const both = joined(matrices);
     if (both !== undefined && fitsRow(both)) return kernels.canShareSwiglu(both.rows / 2);
+    if (both !== undefined && isTile(both)) return true;
     return matrices.every(isPacked) && gate.type === up.type && gate.rows % kernels.Q8_BLOCK === 0;
   }
 
@@ -128,6 +223,13 @@ export class OneRow {
         { ...sizes, tiles: kernels.tilesOf(ffn), ffn_chunks: kernels.chunksOf(ffn) },
         this.alone,
       );
+      return;
+    }
+    if (both?.layout === 'file') {
+      const ffn = both.rows / 2;
+      const values = { weight: both.buffer, ...this.inputOf(row), y, ffn, in: columns };
+      const kernel = kernels.gateUpTileNormed(both.type as kernels.TileType);
+      this.plan.launch(kernel, values, { parts: kernels.normParts(columns) }, this.alone);
       return;
     }
     const ffn = gate.rows;
@@ -185,6 +287,23 @@ export class OneRow {
 
 function isPacked({ layout, type }: Matrix): boolean {
   return layout === 'planes' && kernels.isPackedType(type);
+}
+
+/** Whether one launch multiplies all of them, whatever their types. */
+function takesParts(parts: readonly ProductPart[]): boolean {
+  const isWhole = ({ matrix }: ProductPart) => isPacked(matrix) && matrix.rows % kernels.MATMUL_PACKED_ROWS === 0;
+  return parts.length <= kernels.MOST_PARTS && parts.every(isWhole);
+}
+
+/** A bias as a kernel takes it that may have none. */
+const biasOf = (bias: DeviceBuffer | undefined, { weight }: NormedRow) => ({
+  bias: bias ?? weight,
+  biased: Number(bias !== undefined),
+});
+
+/** Whether matrix units multiply the matrix as its file has it. */
+function isTile({ layout, type, columns }: Matrix): boolean {
+  return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
 }
 
 const formatOf = ({ type }: Matrix): kernels.FragmentFormat => kernels.fragmentFormat(type as kernels.FragmentType);

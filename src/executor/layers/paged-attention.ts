@@ -4,10 +4,17 @@ import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-pl
 import type { KvCache, LayerCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
-import { COUNT_SPLIT_ROWS, COUNT_SPLITS, COUNT_TILES, COUNT_TOKENS } from '../model/step-counts.js';
+import {
+  COUNT_FOLDED,
+  COUNT_PARTED,
+  COUNT_SPLIT_ROWS,
+  COUNT_SPLITS,
+  COUNT_TILES,
+  COUNT_TOKENS,
+} from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { type Fusion, NORMED_APPEND, ONE_ROW, TURNED_APPEND } from './fusions.js';
+import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ONE_ROW, TURNED_APPEND } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -85,12 +92,21 @@ export class PagedAttention implements AttentionForm {
   /** `[split_rows, heads, splits, 2 + head_dim]`; undefined: row by row. */
   private readonly parts: (kernels.ContextParts & { readonly buffer: DeviceBuffer }) | undefined;
 
+  /** How a row's splits are folded without a launch of their own; undefined: not. */
+  private readonly folding: kernels.Folding | undefined;
+
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
     if (device.isHost || kernels.tileRows(shape, cache.type) === undefined) return;
     const parts = kernels.contextParts(shape, limits.maxContext, limits.maxStepTokens);
     this.parts = { ...parts, buffer: memory.allocate('f32', parts.elements) };
+    if (!site.fusions.has(FOLDED_SPLIT)) return;
+    this.folding = {
+      arrivals: memory.upload(new Int32Array(shape.kvHeads * kernels.headTiles(shape.heads / shape.kvHeads))),
+      folded: { index: COUNT_FOLDED, max: 1 },
+      parted: { index: COUNT_PARTED, max: parts.rows },
+    };
   }
 
   get splits(): AttentionSplits | undefined {
@@ -168,6 +184,7 @@ export class PagedAttention implements AttentionForm {
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
       turned: alone,
+      folding: this.folding,
     });
   }
 

@@ -1,3 +1,5 @@
+import { foldsSplits } from '../kernels/index.js';
+
 /** Index of each step count in the counts that a step brings to its plan: grids follow them. */
 export const COUNT_TOKENS = 0;
 /** Rows of logits: those that a token is drawn from, then those of prompts. */
@@ -24,8 +26,11 @@ export const COUNT_ADJUSTED = 12;
 export const COUNT_DRAWN = 13;
 export const COUNT_FILTERED = 14;
 export const COUNT_TOLD = 15;
+/** Of the rows whose contexts are split those that their last blocks fold, and all others. */
+export const COUNT_FOLDED = 16;
+export const COUNT_PARTED = 17;
 /** How many there are. */
-export const STEP_COUNTS = 16;
+export const STEP_COUNTS = 18;
 
 /** How a slot's tokens come of its logits beyond their largest; what no row of a step needs is not launched. */
 export interface SamplingNeeds {
@@ -43,9 +48,13 @@ export function needs(counts: Int32Array, { isAdjusted, isDrawn, isFiltered, isT
   if (isTold) counts[COUNT_TOLD] = 1;
 }
 
-/** Sets what follows from how many rows there are and how many of logits. */
+/** Sets what follows from how many rows there are, of splits and of logits. */
 export function settle(counts: Int32Array): void {
   const isAlone = counts[COUNT_TOKENS] === 1 && counts[COUNT_SAMPLES] === 1;
   counts[COUNT_ALONE] = Number(isAlone);
   counts[COUNT_GATHERED] = isAlone ? 0 : (counts[COUNT_SAMPLES] as number);
+  const splitRows = counts[COUNT_SPLIT_ROWS] as number;
+  const isFolded = foldsSplits(splitRows, counts[COUNT_SPLITS] as number);
+  counts[COUNT_FOLDED] = isFolded ? splitRows : 0;
+  counts[COUNT_PARTED] = isFolded ? 0 : splitRows;
 }

@@ -5,7 +5,7 @@ import { attend } from './attention.js';
 /** Attention of one query over positions first .. end - 1 of its slot. */
 export function attentionTile(
   q: Float32Array,
-  cache: PagedCache,
+  cache: Pick<PagedCache, 'context'>,
   slot: number,
   kvHead: number,
   [first, end]: readonly [number, number],

@@ -1,0 +1,49 @@
+// attention_tile_fold_turned, _normed: attention_tile_split_turned or _normed, and attention_combine,
+// attention_combine_quantize or _convert, in one launch, to the bit
+#include "forge/attention_fold.h"
+#include "forge/attention_turned.h"
+
+// Grid: x = KV heads * tiles of their query heads, y = 1, z = splits.
+#define FOLD_TURNED(name, head_dim, type, To)                                                                        \
+  KERNEL_RESIDENT(forge::STREAM_BLOCKS, name, const float* __restrict qkv, /* [1, heads + 2 * kv_heads, head_dim] */ \
+                  forge::half_t* k_cache, /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                        \
+                  forge::half_t* v_cache, /* the same */                                                             \
+                  const float* __restrict cosine, const float* __restrict sine, /* [max_position, rotary / 2] */     \
+                  float* parts,      /* [1, heads, splits, 2 + head_dim]: largest, sum, values */                    \
+                  int32_t* arrivals, /* [1, kv_heads * head_tiles] */                                                \
+                  type* out,         /* [1, heads, head_dim] */                                                      \
+                  const int32_t* __restrict row_position, const int32_t* __restrict row_slot, /* [1] */              \
+                  const int32_t* __restrict slots, /* [slots, slot_words] */                                         \
+                  int slot_words, int heads, int kv_heads, int head_tiles, int splits, int rotary, int adjacent,     \
+                  float scale) {                                                                                     \
+    using namespace forge;                                                                                           \
+    const Turned row{k_cache, v_cache, cosine, sine, rotary, adjacent};                                              \
+    const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                    \
+    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, fold, qkv, k_cache, v_cache, row_position, row_slot,    \
+                                           slots, slot_words, heads, kv_heads, head_tiles, scale);                   \
+  }
+#define FOLD_NORMED(name, head_dim, type, To)                                                                     \
+  KERNEL_RESIDENT(forge::STREAM_BLOCKS, name, const float* __restrict qkv, forge::half_t* k_cache,                \
+                  forge::half_t* v_cache, const float* __restrict cosine, const float* __restrict sine,           \
+                  const float* __restrict query_weight, const float* __restrict key_weight, /* [head_dim] */      \
+                  float* parts, int32_t* arrivals, type* out, const int32_t* __restrict row_position,             \
+                  const int32_t* __restrict row_slot, const int32_t* __restrict slots, int slot_words, int heads, \
+                  int kv_heads, int head_tiles, int splits, int rotary, int adjacent, float eps, float scale) {   \
+    using namespace forge;                                                                                        \
+    SHARED(float, scales, (TILE + 1));                                                                            \
+    const Turned turned{k_cache, v_cache, cosine, sine, rotary, adjacent};                                        \
+    const auto row = normed(turned, query_weight, key_weight, eps, scales + 0);                                   \
+    const FoldedParts<To> fold{parts, splits, arrivals, To{out}};                                                 \
+    attention_tile_split<head_dim, half_t>(BLOCK_INDEX, row, fold, qkv, k_cache, v_cache, row_position, row_slot, \
+                                           slots, slot_words, heads, kv_heads, head_tiles, scale);                \
+  }
+#define FOLDS(head_dim)                                                                                \
+  FOLD_TURNED(attention_tile_fold_turned_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)              \
+  FOLD_TURNED(attention_tile_fold_turned_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)      \
+  FOLD_TURNED(attention_tile_fold_turned_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>) \
+  FOLD_NORMED(attention_tile_fold_normed_q8_d##head_dim, head_dim, uint8_t, FoldedQuants)              \
+  FOLD_NORMED(attention_tile_fold_normed_f16_d##head_dim, head_dim, half_t, FoldedHalves<half_t>)      \
+  FOLD_NORMED(attention_tile_fold_normed_bf16_d##head_dim, head_dim, bfloat_t, FoldedHalves<bfloat_t>)
+
+using namespace forge;
+FORGE_TILE_HEAD_DIMS(FOLDS)

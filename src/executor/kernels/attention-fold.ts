@@ -1,0 +1,163 @@
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import type { DeviceBuffer } from '../device/device.js';
+import { exact } from '../device/tolerance.js';
+import { type TurnedAlone, turnedForm, turnedInputs, turnedSizes } from './attention-turned.js';
+import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
+import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
+import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
+import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
+import { ORDER } from './reduction-order.js';
+
+/**
+ * The most splits of one row that the last of their blocks folds. Beyond them attention_combine, which shares a head's elements
+ * out among blocks, takes less time, its launch and all.
+ */
+export const FOLDED_SPLITS = 64;
+
+/** Whether a step of so many rows that are split, into so many splits, has them folded by their last blocks. */
+export const foldsSplits = (rows: number, splits: number): boolean => rows === 1 && splits <= FOLDED_SPLITS;
+
+/** What the splits of a row leave for its last block, and where they count how many of them have ended: 0 between launches. */
+const shared = (headDim: number) =>
+  [
+    aligned(8, inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`)),
+    inout('arrivals', 'i32', 'tokens', 'kv_heads * head_tiles'),
+  ] as const;
+
+/** The form that a product takes of what is attended to. */
+export type FoldedForm = TileType | 'q8';
+export const FOLDED_FORMS: readonly FoldedForm[] = ['q8', ...TILE_TYPES];
+
+const foldedOut = (form: FoldedForm, headDim: number) =>
+  form === 'q8'
+    ? aligned(4, output('out', 'u8', 'tokens', 'heads', `${(headDim / Q8_BLOCK) * Q8_BLOCK_BYTES}`))
+    : aligned(8, output('out', form, 'tokens', 'heads', `${headDim}`));
+
+const foldedBits = 'attention_combine_quantize or _convert';
+
+/** {@link attentionTileSplitTurned}, and what folds its parts. */
+export const attentionTileFoldTurned = (form: FoldedForm, headDim: number) =>
+  defineKernel({
+    ...turnedForm,
+    name: `attention_tile_fold_turned_${form}_d${headDim}`,
+    source: 'attention_tile_fold_turned.hip',
+    summary: 'rope_kv_append, attention_tile_split and what folds its parts, of one row',
+    arguments: [...turnedInputs(headDim), ...shared(headDim), foldedOut(form, headDim), ...turnedSizes, f32('scale')],
+    tolerance: exact(`the very bits of rope_kv_append, attention_tile_split and ${foldedBits}`),
+  });
+
+/** {@link attentionTileFoldTurned} of heads that are normalized first. */
+export const attentionTileFoldNormed = (form: FoldedForm, headDim: number) =>
+  defineKernel({
+    ...turnedForm,
+    name: `attention_tile_fold_normed_${form}_d${headDim}`,
+    source: 'attention_tile_fold_turned.hip',
+    summary: 'norm_rope_kv_append, attention_tile_split and what folds its parts, of one row',
+    arguments: [
+      ...turnedInputs(headDim),
+      input('query_weight', 'f32', `${headDim}`),
+      input('key_weight', 'f32', `${headDim}`),
+      ...shared(headDim),
+      foldedOut(form, headDim),
+      ...turnedSizes,
+      f32('eps'),
+      f32('scale'),
+    ],
+    tolerance: exact(`the very bits of norm_rope_kv_append, attention_tile_split and ${foldedBits}`),
+  });
+
+/** {@link attentionTileSplit} over a cache in q8_0, and what folds its parts. */
+export const attentionTileFoldQ8 = (form: FoldedForm, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_fold_q8_0_${form}_d${headDim}`,
+    source: 'attention_tile_fold_q8_0.hip',
+    on: 'portable',
+    summary:
+      'attention of each row on matrix units over a cache in q8_0, its splits folded by the last of their blocks',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      readCache('k_cache', 'q8_0', `${headDim}`, 16),
+      readCache('v_cache', 'q8_0', `${headDim}`, 16),
+      ...shared(headDim),
+      foldedOut(form, headDim),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_tiles'),
+      i32('splits'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [['heads', 'kv_heads']],
+    order: ORDER.chunks,
+    tolerance: exact(`the very bits of attention_tile_split and ${foldedBits}`),
+  });
+
+/** {@link attentionTileSplit} and {@link attentionCombineColumns} in one launch. */
+export const attentionTileFoldColumns = (type: TileType, headDim: number) =>
+  defineKernel({
+    name: `attention_tile_fold_columns_${type}_d${headDim}`,
+    source: 'attention_tile_fold_columns.hip',
+    on: 'hopper',
+    summary: 'attention of each row on matrix units, its splits folded by the last of their blocks, in columns',
+    arguments: [
+      aligned(16, qkvOf(`${headDim}`)),
+      readCache('k_cache', 'f16', `${headDim}`, 16),
+      readCache('v_cache', 'f16', `${headDim}`, 16),
+      ...shared(headDim),
+      columnsOf('out', type, 'out_rows'),
+      ...rowArguments,
+      i32('heads'),
+      i32('kv_heads'),
+      i32('head_tiles'),
+      i32('splits'),
+      i32('out_rows'),
+      f32('scale'),
+    ],
+    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
+    multiples: [
+      ['heads', 'kv_heads'],
+      ['out_rows', `${COLUMNS_MULTIPLE}`],
+    ],
+    order: ORDER.chunks,
+    tolerance: exact('the very bits of attention_tile_split and attention_combine_columns'),
+  });
+
+/** How one row's splits are folded. */
+export interface Folding {
+  /** `[kv_heads, head_tiles]` i32, zeros */
+  readonly arrivals: DeviceBuffer;
+  /** Rows whose last blocks fold their splits, 1 or 0; and those whose parts a launch folds: all others that are split. */
+  readonly folded: StepCount;
+  readonly parted: StepCount;
+}
+
+/**
+ * Attention of one row, folded by its last blocks, in the form that a product takes.
+ *
+ * @param turned how it is turned where it attends, over a cache in f16; undefined: the cache is in q8_0, and the row's key in it
+ */
+export function launchFolded(
+  launch: Launch,
+  { form, y: out }: { readonly form: FoldedForm; readonly y: DeviceBuffer },
+  headDim: number,
+  values: Omit<ValuesOf<ReturnType<typeof attentionTileFoldQ8>>, 'out'>,
+  turned: TurnedAlone | undefined,
+  dims: Readonly<Record<string, number | StepCount>>,
+): void {
+  const own = { ...values, out };
+  if (turned === undefined) {
+    launch(attentionTileFoldQ8(form, headDim), own, dims);
+    return;
+  }
+  const { values: angles, norms, dims: tables } = turned;
+  const all = { ...dims, ...tables };
+  if (norms === undefined) launch(attentionTileFoldTurned(form, headDim), { ...own, ...angles }, all);
+  else launch(attentionTileFoldNormed(form, headDim), { ...own, ...angles, ...norms }, all);
+}
+
+export const attentionFoldContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
+  ...FOLDED_FORMS.flatMap((form) => [attentionTileFoldTurned(form, headDim), attentionTileFoldNormed(form, headDim)]),
+  ...FOLDED_FORMS.map((form) => attentionTileFoldQ8(form, headDim)),
+  ...TILE_TYPES.map((type) => attentionTileFoldColumns(type, headDim)),
+]);

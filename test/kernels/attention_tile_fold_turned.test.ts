@@ -1,0 +1,115 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { stored } from '../../src/executor/device/tolerance.js';
+import {
+  ATTENTION_SPLIT,
+  attentionCombineConvert,
+  attentionCombineQuantize,
+  attentionTile,
+  attentionTileFoldNormed,
+  attentionTileFoldTurned,
+  attentionTileSplitNormed,
+  attentionTileSplitTurned,
+  FOLDED_FORMS,
+  type FoldedForm,
+  headTiles,
+  Q8_BLOCK,
+  ropeKvAppend,
+} from '../../src/executor/kernels/index.js';
+import { attentionTileFoldTurned as reference } from './reference/attention_tile_fold_turned.js';
+import { ropeTables } from './reference/rope.js';
+import { expectClose } from './support/compare.js';
+import { decode, type FloatArray } from './support/half.js';
+import { type PagedCase, PagedStep, tileCases } from './support/paged-cases.js';
+import { onEachTileTarget, type Target } from './support/targets.js';
+import { fill, Random } from './support/values.js';
+
+/** Attention of the last position of a cache, folded by its last blocks and by a launch. */
+async function both(target: Target, shape: PagedCase, form: FoldedForm, isNormed: boolean) {
+  const { headDim, group } = shape;
+  const step = new PagedStep(shape, ([length = 1]) => [{ slot: 0, position: length - 1 }]);
+  const { cache, qkv, scale, heads, placement, dimensions } = step;
+  const max_position = Math.max(...shape.lengths);
+  const rotary = headDim / 2;
+  const angles = { ...ropeTables(max_position, rotary), rotary, adjacent: 0 };
+  const turning = { ...dimensions, max_position, half_rotary: rotary / 2 };
+  // One more than there are: of a graph for longer contexts.
+  const splits = Math.ceil(max_position / ATTENTION_SPLIT) + 1;
+  const random = new Random(shape.start);
+  const [query_weight, key_weight] = [fill('normal', headDim, random), fill('normal', headDim, random)];
+  const norms = { query_weight, key_weight, eps: Math.fround(1e-5) };
+  const own = () => ({
+    ...{ ...placement, ...angles, scale, splits, head_tiles: headTiles(group), qkv },
+    ...{ k_cache: cache.k.slice(), v_cache: cache.v.slice() },
+    parts: new Float32Array(heads * splits * (headDim + 2)).fill(Number.NaN),
+  });
+  const arrivals = new Int32Array(cache.kvHeads * headTiles(group));
+  const together = isNormed
+    ? await target.launch(attentionTileFoldNormed(form, headDim), { ...own(), ...norms, arrivals }, turning)
+    : await target.launch(attentionTileFoldTurned(form, headDim), { ...own(), arrivals }, turning);
+  const split = isNormed
+    ? await target.launch(attentionTileSplitNormed(headDim), { ...own(), ...norms }, turning)
+    : await target.launch(attentionTileSplitTurned(headDim), own(), turning);
+  const combined = {
+    ...{ parts: split.parts as Float32Array, row_position: placement.row_position },
+    ...{ heads, head_dim: headDim, splits },
+  };
+  const apart =
+    form === 'q8'
+      ? await target.launch(attentionCombineQuantize, combined, { tokens: 1, blocks: (heads * headDim) / Q8_BLOCK })
+      : await target.launch(attentionCombineConvert(form), combined, { tokens: 1 });
+  const turned = await target.launch(ropeKvAppend('f16'), { ...own(), head_dim: headDim, qkv: qkv.slice() }, turning);
+  return { step, together, split, apart, turned };
+}
+
+/** The same bits, and counters as they were. */
+function expectSame({ together, split, apart }: Awaited<ReturnType<typeof both>>): void {
+  expect(together.out).toEqual(apart.out);
+  for (const name of ['k_cache', 'v_cache', 'parts']) expect(together[name]).toEqual(split[name]);
+  expect(together.arrivals).toEqual(new Int32Array(together.arrivals!.length));
+}
+
+onEachTileTarget('attention_tile_fold_turned', (target) => {
+  it('is attention_tile_split_turned or _normed and what folds its parts in one, to the bit', () =>
+    target.check(
+      fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_FORMS), fc.boolean()),
+      async ([shape, form, isNormed]) => expectSame(await both(target, shape, form, isNormed)),
+      target.simulated ? target.runs : Math.ceil(target.runs / 8),
+    ));
+
+  // More splits than are folded at a time: of sixteen heads 8, of seven 16; and two rounds of threads for sixteen heads.
+  it.each([
+    ['q8', 16, 1153, 128],
+    ['f16', 16, 1281, 64],
+    ['q8', 7, 2049, 64],
+    ['bf16', 1, 300, 128],
+  ] as const)(
+    'folds many splits and heads likewise: %s, %i heads, %i positions',
+    async (form, group, length, headDim) => {
+      const shape = { type: 'f16', headDim, kvHeads: 1, group, lengths: [length], kind: 'normal', start: 7 } as const;
+      expectSame(await both(target, shape, form, false));
+    },
+  );
+
+  it('is attention of the whole context', () =>
+    target.check(
+      tileCases(280),
+      async (shape) => {
+        const { step, together, turned } = await both(target, shape, 'f16', false);
+        const { cache, heads, scale, rows } = step;
+        const { headDim } = shape;
+        cache.k.set(turned.k_cache as never);
+        cache.v.set(turned.v_cache as never);
+        const { tolerance } = attentionTile('f16', headDim);
+        const contract = { ...attentionTileFoldTurned('f16', headDim), tolerance: stored('f16', tolerance) };
+        const out = decode('f16', together.out as FloatArray);
+        for (let head = 0; head < heads; head++) {
+          const [from, to] = [head * headDim, (head + 1) * headDim];
+          const query = (turned.qkv as Float32Array).subarray(from, to);
+          const expected = reference(query, cache, 0, step.kvHead(head), [0, rows[0]!.position + 1], scale);
+          expectClose(contract, out.subarray(from, to), expected, {});
+        }
+      },
+      target.simulated ? target.runs : Math.ceil(target.runs / 8),
+    ));
+});

@@ -1,0 +1,1 @@
+export { attentionTile as attentionTileFold } from './attention_tile.js';

@@ -1,0 +1,1 @@
+export { attentionTile as attentionTileFoldTurned } from './attention_tile.js';

@@ -1,0 +1,1 @@
+export { matmulNormed as matmulNormedParts } from './matmul_normed.js';

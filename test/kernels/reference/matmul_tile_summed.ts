@@ -1,0 +1,1 @@
+export { matmulTile as matmulTileSummed } from './matmul_tile.js';
