@@ -112,6 +112,8 @@ class Device {
 
   // Whether this device can copy to the memory of another one, which is of the same kind; from then on it may.
   virtual bool can_reach(Device& other) = 0;
+  // Stores a word in its memory while launches run, and returns when it is there. By any thread.
+  virtual void signal(void* address, int32_t value) = 0;
   // A passage to another device of the same kind, through its memory where it can be reached, or where that is null
   // through pinned memory of the host.
   virtual std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) = 0;

@@ -58,6 +58,8 @@ GpuDevice::~GpuDevice() {
   // Errors are of no use here: the process is ending, or the device is lost.
   driver_->bind_thread();
   driver_->stream_synchronize(stream_);
+  if (signal_) driver_->host_free(signal_);
+  if (signal_stream_) driver_->stream_destroy(signal_stream_);
   for (auto& [key, graph] : graphs_) driver_->graph_exec_destroy(graph);
   for (auto& [file, module] : modules_) driver_->module_unload(module);
   for (Flight& flight : flights_) {

@@ -92,6 +92,10 @@ export class EmulatedDevice implements NativeDevice {
     return false;
   }
 
+  signal(): never {
+    throw new Error('an emulated device is alone');
+  }
+
   linkTo(): never {
     throw new Error('an emulated device is alone');
   }
