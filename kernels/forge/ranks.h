@@ -94,7 +94,7 @@ DEVICE bool has_come_to(int32_t a, int32_t b) {
 // patience_ms: then `ended` holds its number, and no later wait of it takes long.
 DEVICE void await_rank(const int32_t* word, int32_t pass, int32_t* ended, int patience_ms) {
   uint64_t began = 0;
-  for (uint32_t turn = 1; !has_come_to(load_from_peer(word), pass); turn++) {
+  for (uint32_t turn = 0; !has_come_to(load_from_peer(word), pass); turn++) {
     pause_waiting(turn);
     if (turn % TURNS_UNASKED != 0) continue;
     if (static_cast<uint32_t>(load_from_peer(ended)) - static_cast<uint32_t>(pass) < PASSES_ENDED) return;
