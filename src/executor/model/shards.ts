@@ -22,8 +22,8 @@ export interface Rank {
 /** From an element on, so many. */
 type Range = readonly [first: number, count: number];
 
-/** Rows of the vocabulary go to ranks in whole tiles of as many. */
-const VOCABULARY_TILE = 16;
+/** Rows of the vocabulary go to ranks by so many: rows of logits begin where 16 bytes may be stored at once. */
+const VOCABULARY_TILE = 4;
 
 /**
  * What one rank computes of a model: of each attention some heads, of each MLP some columns, and of the output projection
