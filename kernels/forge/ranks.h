@@ -6,7 +6,6 @@
 #include "device.h"
 
 #if !defined(__CUDACC__) && !defined(__HIP__)
-#include <sched.h>
 #include <time.h>
 #endif
 
@@ -77,10 +76,11 @@ DEVICE uint64_t clock_ns() {
 }
 // Who is waited for may need this very processor.
 DEVICE void pause_waiting(uint32_t turn) {
+  constexpr timespec A_WHILE{0, 20000};
   if (turn < TURNS_UNASKED) {
     __builtin_ia32_pause();
   } else {
-    sched_yield();
+    nanosleep(&A_WHILE, nullptr);
   }
 }
 #endif
