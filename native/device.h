@@ -100,6 +100,9 @@ class Device {
   static constexpr int STEPS_IN_FLIGHT = 4;
   virtual void begin_step(const StepWork& work) = 0;
   virtual double finish_step(const StepWork& work) = 0;
+  // Takes the memory that steps of so many bytes go through. Where steps of several devices wait for each other it must
+  // be there before them: a driver may let an allocation wait for what runs.
+  virtual void reserve(size_t, size_t) {}
   // Captures what the plan launches for these counts, so that recurring steps of them run as one graph. No step
   // captures: none is to pay for it, and the memory that graphs take is to be known when a load ends.
   virtual void capture(const LaunchPlan&, const std::vector<int>&) {}

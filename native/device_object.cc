@@ -84,7 +84,8 @@ Napi::Function DeviceObject::define(Napi::Env env) {
        InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
        InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
        InstanceMethod<&DeviceObject::copies>("copies"), InstanceMethod<&DeviceObject::can_reach>("canReach"),
-       InstanceMethod<&DeviceObject::link_to>("linkTo"), InstanceMethod<&DeviceObject::signal>("signal")});
+       InstanceMethod<&DeviceObject::link_to>("linkTo"), InstanceMethod<&DeviceObject::signal>("signal"),
+       InstanceMethod<&DeviceObject::reserve>("reserve")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -345,6 +346,12 @@ Napi::Value DeviceObject::can_reach(const Napi::CallbackInfo& info) {
   bool can = false;
   on_device(info.Env(), [&] { can = device_->can_reach(other); });
   return Napi::Boolean::New(info.Env(), can);
+}
+
+void DeviceObject::reserve(const Napi::CallbackInfo& info) {
+  const auto input = static_cast<size_t>(info[0].As<Napi::Number>().DoubleValue());
+  const auto output = static_cast<size_t>(info[1].As<Napi::Number>().DoubleValue());
+  on_device(info.Env(), [&] { device_->reserve(input, output); });
 }
 
 // On this thread: the device's own may wait for what is to be ended.

@@ -44,6 +44,7 @@ class GpuDevice : public Device {
   double finish_step(const StepWork& work) override;
   bool can_reach(Device& other) override;
   void signal(void* address, int32_t value) override;
+  void reserve(size_t input_bytes, size_t output_bytes) override;
   std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) override;
   void capture(const LaunchPlan& plan, const std::vector<int>& counts) override;
   uint64_t graphs_instantiated() const override { return graphs_instantiated_; }
@@ -71,7 +72,7 @@ class GpuDevice : public Device {
   void bind();
   // The calling thread was bound to a device by other means.
   static void forget_binding();
-  void reserve(uint8_t** pinned, size_t* have, size_t need);
+  void hold(uint8_t** pinned, size_t* have, size_t need);
   void to_device(void* device, const void* pinned, size_t bytes);
   void to_host(void* pinned, const void* device, size_t bytes);
   // The same within a step, by a launch where bytes are few.

@@ -14,8 +14,8 @@ namespace forge {
 constexpr uint64_t NANOSECONDS_A_MILLISECOND = 1000000;
 // Turns of a wait before it is asked whether it has been ended, and what time it is.
 constexpr uint32_t TURNS_UNASKED = 64;
-// Numbers of passes from one that has been ended on, which are not waited for either: the host ends them one by one, and
-// the latest is what is left to see.
+// Numbers of passes from one that has been ended on, which are not waited for either: the host ends them one by one,
+// and the latest is what is left to see.
 constexpr uint32_t PASSES_ENDED = 64;
 
 #if defined(__CUDACC__)

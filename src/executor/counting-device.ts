@@ -107,6 +107,8 @@ export class CountingDevice implements NativeDevice {
     return true;
   }
 
+  reserve(_inputBytes: number, _outputBytes: number): void {}
+
   signal(_address: number, _word: number): void {}
 
   linkTo(_other: NativeDevice, _options: NativeLinkOptions): NativeLink {

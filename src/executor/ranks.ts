@@ -1,8 +1,8 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { NativeStep } from './device/addon.js';
+import { OUTPUT_WORDS } from './kernels/index.js';
 import { PATIENCE_MS } from './layers/rank-meetings.js';
 import type { PlanParts } from './layers/recorded-model.js';
-import { OUTPUT_WORDS } from './kernels/index.js';
 import { COUNT_DRAWS } from './model/step-counts.js';
 import { HEADER_ENDED, OUTPUT_HEADER } from './model/step-tables.js';
 import {
@@ -29,7 +29,13 @@ export class Ranks implements ModelDevices {
   /** The number of the pass that was queued last; all devices run passes in the order of their numbers. */
   private pass = 0;
 
-  constructor(readonly stages: readonly Stage[]) {}
+  constructor(readonly stages: readonly Stage[]) {
+    // A device whose step waits for another one's must not keep that one from being queued.
+    for (const { device, forward } of stages) {
+      const { tables, masks } = forward;
+      device.native.reserve(4 * Math.max(tables.words, masks.device.elements), 4 * tables.answer.elements);
+    }
+  }
 
   get last(): Stage {
     return this.stages.at(-1) as Stage;

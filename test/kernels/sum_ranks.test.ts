@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { RANK_COUNTS, sumRanks as contractOf, WORDS_A_MEETING } from '../../src/executor/kernels/index.js';
+import { sumRanks as contractOf, RANK_COUNTS, WORDS_A_MEETING } from '../../src/executor/kernels/index.js';
 import { sumRanks } from './reference/sum_ranks.js';
 import { expectClose } from './support/compare.js';
 import { toldWords, wordsAfter } from './support/meetings.js';

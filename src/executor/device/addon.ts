@@ -130,6 +130,8 @@ export interface NativeDevice {
   run(step: NativeStep): Promise<number>;
   /** Whether this device can copy to the memory of another one of its kind; from then on it may. */
   canReach(other: NativeDevice): boolean;
+  /** Takes the memory that steps of so many bytes go through, for those that must not wait for it. */
+  reserve(inputBytes: number, outputBytes: number): void;
   /** Stores a word in its memory while launches run; it is there when this returns. */
   signal(address: number, word: number): void;
   /** A link to another device of its kind. Throws an `Error` with a boolean `sticky`. */

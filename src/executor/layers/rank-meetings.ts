@@ -1,4 +1,4 @@
-import { type Allocator, type DeviceBuffer } from '../device/device.js';
+import type { Allocator, DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
 import type { LaunchPlanRecorder, Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
