@@ -78,6 +78,11 @@ export const slotWrites = ({ forward, plan }: Stage, input: Int32Array, counts: 
   deviceOutput: forward.tables.output.address,
 });
 
+/** Takes the memory of any step at once: one that waits for another device's must not keep that one from being queued. */
+export function reserveSteps({ native }: Device, { tables, masks }: ForwardPass): void {
+  native.reserve(4 * Math.max(tables.words, masks.device.elements), 4 * tables.answer.elements);
+}
+
 /** What all come to; of failures the first one's: those behind it fail with it. */
 export async function firstFailure(running: readonly Promise<number>[]): Promise<number[]> {
   const ends = await Promise.allSettled(running);

@@ -30,7 +30,7 @@ import { parameterCount, tensorBytes } from './model/tensors.js';
 import { type Attention, kvLayers } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
 import { windowedLayers } from './model/windows.js';
-import { firstFailure, type Stage } from './model-devices.js';
+import { firstFailure, reserveSteps, type Stage } from './model-devices.js';
 import { readGraph } from './models/index.js';
 import { Pipeline } from './pipeline.js';
 import { Ranks } from './ranks.js';
@@ -209,6 +209,7 @@ export class ModelLoader {
         ...(nulls.find(({ windowed }) => windowed) ?? (nulls[0] as BlockCounts)),
       });
       const plans = passes.map((forward) => forward.finish());
+      for (const [i, forward] of passes.entries()) reserveSteps((stages[i] as StageLoad).device, forward);
       // All at once: those of a tensor split wait for each other.
       await firstFailure(
         passes.map((forward, i) =>

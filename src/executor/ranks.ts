@@ -11,6 +11,7 @@ import {
   type ModelDevices,
   type Pass,
   type PassEnd,
+  reserveSteps,
   type SamplingPass,
   type Stage,
   slotWrites,
@@ -30,11 +31,7 @@ export class Ranks implements ModelDevices {
   private pass = 0;
 
   constructor(readonly stages: readonly Stage[]) {
-    // A device whose step waits for another one's must not keep that one from being queued.
-    for (const { device, forward } of stages) {
-      const { tables, masks } = forward;
-      device.native.reserve(4 * Math.max(tables.words, masks.device.elements), 4 * tables.answer.elements);
-    }
+    for (const { device, forward } of stages) reserveSteps(device, forward);
   }
 
   get last(): Stage {
