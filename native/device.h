@@ -100,6 +100,9 @@ class Device {
   static constexpr int STEPS_IN_FLIGHT = 4;
   virtual void begin_step(const StepWork& work) = 0;
   virtual double finish_step(const StepWork& work) = 0;
+  // Takes the memory that steps of so many bytes go through. Where steps of several devices wait for each other it must
+  // be there before them: a driver may let an allocation wait for what runs.
+  virtual void reserve(size_t, size_t) {}
   // Captures what the plan launches for these counts, so that recurring steps of them run as one graph. No step
   // captures: none is to pay for it, and the memory that graphs take is to be known when a load ends.
   virtual void capture(const LaunchPlan&, const std::vector<int>&) {}
@@ -112,6 +115,8 @@ class Device {
 
   // Whether this device can copy to the memory of another one, which is of the same kind; from then on it may.
   virtual bool can_reach(Device& other) = 0;
+  // Stores a word in its memory while launches run, and returns when it is there. By any thread.
+  virtual void signal(void* address, int32_t value) = 0;
   // A passage to another device of the same kind, through its memory where it can be reached, or where that is null
   // through pinned memory of the host.
   virtual std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) = 0;

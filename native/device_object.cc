@@ -2,6 +2,7 @@
 #include "device_object.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 #include "fault_record.h"
@@ -83,7 +84,8 @@ Napi::Function DeviceObject::define(Napi::Env env) {
        InstanceMethod<&DeviceObject::capture>("capture"), InstanceMethod<&DeviceObject::release_plan>("releasePlan"),
        InstanceMethod<&DeviceObject::graphs>("graphs"), InstanceMethod<&DeviceObject::memory>("memory"),
        InstanceMethod<&DeviceObject::copies>("copies"), InstanceMethod<&DeviceObject::can_reach>("canReach"),
-       InstanceMethod<&DeviceObject::link_to>("linkTo")});
+       InstanceMethod<&DeviceObject::link_to>("linkTo"), InstanceMethod<&DeviceObject::signal>("signal"),
+       InstanceMethod<&DeviceObject::reserve>("reserve")});
 }
 
 DeviceObject::DeviceObject(const Napi::CallbackInfo& info) : Napi::ObjectWrap<DeviceObject>(info) {
@@ -166,7 +168,16 @@ void DeviceObject::upload(const Napi::CallbackInfo& info) {
   void* address = pointer(info[0]);
   const void* source = pointer(info[1]);
   const auto bytes = static_cast<size_t>(info[2].As<Napi::Number>().DoubleValue());
-  on_device(info.Env(), [&] { device_->copy_in(address, source, bytes); });
+  if (info.Length() < 5) return on_device(info.Env(), [&] { device_->copy_in(address, source, bytes); });
+  const auto row_bytes = static_cast<size_t>(info[3].As<Napi::Number>().DoubleValue());
+  const auto pitch = static_cast<size_t>(info[4].As<Napi::Number>().DoubleValue());
+  on_device(info.Env(), [&] {
+    std::vector<uint8_t> rows(bytes);
+    for (size_t row = 0; row < bytes / row_bytes; row++) {
+      std::memcpy(rows.data() + row * row_bytes, static_cast<const uint8_t*>(source) + row * pitch, row_bytes);
+    }
+    device_->copy_in(address, rows.data(), bytes);
+  });
 }
 
 Napi::Value DeviceObject::memory(const Napi::CallbackInfo& info) {
@@ -335,6 +346,21 @@ Napi::Value DeviceObject::can_reach(const Napi::CallbackInfo& info) {
   bool can = false;
   on_device(info.Env(), [&] { can = device_->can_reach(other); });
   return Napi::Boolean::New(info.Env(), can);
+}
+
+void DeviceObject::reserve(const Napi::CallbackInfo& info) {
+  const auto input = static_cast<size_t>(info[0].As<Napi::Number>().DoubleValue());
+  const auto output = static_cast<size_t>(info[1].As<Napi::Number>().DoubleValue());
+  on_device(info.Env(), [&] { device_->reserve(input, output); });
+}
+
+// On this thread: the device's own may wait for what is to be ended.
+void DeviceObject::signal(const Napi::CallbackInfo& info) {
+  try {
+    device_->signal(pointer(info[0]), info[1].As<Napi::Number>().Int32Value());
+  } catch (const DeviceError& error) {
+    throw to_javascript(info.Env(), error);
+  }
 }
 
 Napi::Value DeviceObject::link_to(const Napi::CallbackInfo& info) {

@@ -54,6 +54,8 @@ class DeviceObject : public Napi::ObjectWrap<DeviceObject> {
   Napi::Value graphs(const Napi::CallbackInfo& info);
   Napi::Value run(const Napi::CallbackInfo& info);
   Napi::Value can_reach(const Napi::CallbackInfo& info);
+  void signal(const Napi::CallbackInfo& info);
+  void reserve(const Napi::CallbackInfo& info);
   Napi::Value link_to(const Napi::CallbackInfo& info);
 
   // The plan of that number. Throws a JavaScript RangeError when there is none, or when it takes other counts.

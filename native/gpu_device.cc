@@ -58,6 +58,8 @@ GpuDevice::~GpuDevice() {
   // Errors are of no use here: the process is ending, or the device is lost.
   driver_->bind_thread();
   driver_->stream_synchronize(stream_);
+  if (signal_) driver_->host_free(signal_);
+  if (signal_stream_) driver_->stream_destroy(signal_stream_);
   for (auto& [key, graph] : graphs_) driver_->graph_exec_destroy(graph);
   for (auto& [file, module] : modules_) driver_->module_unload(module);
   for (Flight& flight : flights_) {
@@ -230,7 +232,15 @@ void GpuDevice::synchronize() {
   check(driver_->stream_synchronize(stream_), "the device failed");
 }
 
-void GpuDevice::reserve(uint8_t** pinned, size_t* have, size_t need) {
+void GpuDevice::reserve(size_t input_bytes, size_t output_bytes) {
+  bind();
+  for (Flight& flight : flights_) {
+    hold(&flight.input, &flight.input_bytes, input_bytes);
+    hold(&flight.output, &flight.output_bytes, output_bytes);
+  }
+}
+
+void GpuDevice::hold(uint8_t** pinned, size_t* have, size_t need) {
   if (*have >= need) return;
   if (*pinned) check(driver_->host_free(*pinned), "cannot free pinned memory");
   *pinned = nullptr;
@@ -282,8 +292,8 @@ DriverHandle GpuDevice::graph_of(const StepWork& work) const {
 }
 
 void GpuDevice::queue_step(const StepWork& work, Flight& flight) {
-  reserve(&flight.input, &flight.input_bytes, work.input_bytes);
-  reserve(&flight.output, &flight.output_bytes, work.output_bytes);
+  hold(&flight.input, &flight.input_bytes, work.input_bytes);
+  hold(&flight.output, &flight.output_bytes, work.output_bytes);
   std::memcpy(flight.input, work.input, work.input_bytes);
   const size_t last = work.plan->launches.size();
   const DriverHandle graph = graph_of(work);

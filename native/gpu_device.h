@@ -43,6 +43,8 @@ class GpuDevice : public Device {
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
   bool can_reach(Device& other) override;
+  void signal(void* address, int32_t value) override;
+  void reserve(size_t input_bytes, size_t output_bytes) override;
   std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) override;
   void capture(const LaunchPlan& plan, const std::vector<int>& counts) override;
   uint64_t graphs_instantiated() const override { return graphs_instantiated_; }
@@ -70,7 +72,7 @@ class GpuDevice : public Device {
   void bind();
   // The calling thread was bound to a device by other means.
   static void forget_binding();
-  void reserve(uint8_t** pinned, size_t* have, size_t need);
+  void hold(uint8_t** pinned, size_t* have, size_t need);
   void to_device(void* device, const void* pinned, size_t bytes);
   void to_host(void* pinned, const void* device, size_t bytes);
   // The same within a step, by a launch where bytes are few.
@@ -87,6 +89,10 @@ class GpuDevice : public Device {
   int wave_, block_;
   size_t total_bytes_ = 0;
   DriverHandle stream_ = nullptr;
+  // What must not wait for what is on the other one, and the pinned word that it sends.
+  DriverHandle signal_stream_ = nullptr;
+  int32_t* signal_ = nullptr;
+  std::mutex signal_mutex_;
   std::map<std::string, KernelEntry> entries_;
   std::map<std::string, DriverHandle> modules_;
   std::map<std::string, std::unique_ptr<Kernel>> kernels_;

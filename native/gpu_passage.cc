@@ -5,7 +5,8 @@
 namespace rocmforge {
 namespace {
 
-constexpr unsigned PORTABLE_MEMORY = 1, UNTIMED_EVENT = 2;  // the same bits in both drivers
+// The same bits in both drivers.
+constexpr unsigned PORTABLE_MEMORY = 1, UNTIMED_EVENT = 2, NON_BLOCKING_STREAM = 1;
 
 DeviceAddress address_of(const void* pointer) { return reinterpret_cast<DeviceAddress>(pointer); }
 
@@ -72,6 +73,21 @@ bool GpuDevice::can_reach(Device& other) {
   const DriverResult enabled = driver_->enable_peer_access(peer);
   if (enabled != DRIVER_PEER_ACCESS_ENABLED) check(enabled, "cannot reach another device");
   return true;
+}
+
+void GpuDevice::signal(void* address, int32_t value) {
+  bind();
+  std::lock_guard<std::mutex> lock(signal_mutex_);
+  if (!signal_stream_) check(driver_->stream_create(&signal_stream_, NON_BLOCKING_STREAM), "cannot create a stream");
+  if (!signal_) {
+    void* memory = nullptr;
+    check(driver_->host_allocate(&memory, sizeof value, 0), "cannot allocate pinned memory");
+    signal_ = static_cast<int32_t*>(memory);
+  }
+  *signal_ = value;
+  check(driver_->copy_host_to_device(address_of(address), signal_, sizeof value, signal_stream_),
+        "cannot copy to the device");
+  check(driver_->stream_synchronize(signal_stream_), "the device failed");
 }
 
 std::unique_ptr<Passage> GpuDevice::passage_to(Device& other, void* memory, size_t bytes) {

@@ -35,6 +35,9 @@ class HostDevice : public Device {
   void begin_step(const StepWork& work) override;
   double finish_step(const StepWork& work) override;
   bool can_reach(Device&) override { return true; }
+  void signal(void* address, int32_t value) override {
+    __atomic_store_n(static_cast<int32_t*>(address), value, __ATOMIC_RELEASE);
+  }
   std::unique_ptr<Passage> passage_to(Device& other, void* memory, size_t bytes) override;
   std::vector<double> time_launches(const LaunchPlan& plan, const std::vector<int>& counts) override;
 

@@ -59,6 +59,8 @@ const LANES_FLAGS = [
   '-O1',
   '-fPIC',
   '-fvisibility=hidden',
+  // Else each use of the block that a thread runs is a call.
+  '-ftls-model=initial-exec',
   '-march=x86-64-v3',
   '-DFORGE_LANES',
   '-Wall',

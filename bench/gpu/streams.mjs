@@ -3,19 +3,20 @@
 //
 //   node bench/gpu/streams.mjs MODEL.gguf [--prefill 512,2048,8192] [--streams 1,8,32,64,128] [--depth 4096,16384]
 //       [--prompts 128:512] [--tokens 128] [--step-tokens 512] [--profile] [--repeats 3]
-//       [--gpus 0,1] [--tensor-split 3,1] [--through-host]
+//       [--gpus 0,1] [--split tensor] [--tensor-split 3,1] [--through-host] [--layers 80]
 //
-// --gpus: the model is split over them between layers; --through-host: what crosses goes through the host's memory.
+// --gpus: the model is split over them, between layers or into shards; --through-host: what crosses goes through the host's
+// memory. --layers: the model's layers in turn, so many.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { countsOf } from '../../dist/executor/graph-buckets.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
-import { loadModel } from '../../dist/executor/loaded-model.js';
 import { COUNT_SAMPLES, COUNT_TILES, settle } from '../../dist/executor/model/step-counts.js';
 import { openDevices } from '../../dist/executor/open-device.js';
 import { StepRunner } from '../../dist/executor/step-runner.js';
 import { ExecuteRequest, SlotOpen } from '../../dist/shared/generated/rocmforge/executor/v1/executor.js';
 import { encodeSampling, NEUTRAL_SAMPLING } from '../../dist/shared/sampling-schema.js';
+import { loadRepeated } from './repeated-model.mjs';
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -30,6 +31,8 @@ const { values: options, positionals } = parseArgs({
     repeats: { type: 'string', default: '3' },
     profile: { type: 'boolean', default: false },
     gpus: { type: 'string', default: '' },
+    split: { type: 'string', default: 'layer' },
+    layers: { type: 'string', default: '0' },
     'tensor-split': { type: 'string', default: '' },
     'through-host': { type: 'boolean', default: false },
     threads: { type: 'string' },
@@ -51,7 +54,7 @@ const devices = openDevices({
 const [device] = devices;
 const shares = numbers(options['tensor-split']);
 const context = repeats * (WARM + tokens) + KV_BLOCK_TOKENS + Math.max(longest, ...prefills, ...depths);
-const model = await loadModel(
+const model = await loadRepeated(
   devices,
   {
     path: file,
@@ -61,10 +64,11 @@ const model = await loadModel(
     maxSequences: Math.max(1, ...streams),
     maxStepTokens: Number(options['step-tokens']),
     kvMemoryBytes: 0,
+    split: options.split,
     throughHost: options['through-host'],
     ...(shares.length > 0 && { shares }),
   },
-  () => undefined,
+  Number(options.layers),
 );
 const { limits } = model.forward;
 const { vocabularySize } = model.forward.model;

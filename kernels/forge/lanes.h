@@ -64,7 +64,7 @@ struct LdsArray {
   std::vector<Access> accesses;
 };
 
-// The block that runs. Kernels of one library share it: the device is opened with one thread.
+// The block that a thread runs.
 struct Block {
   Fiber fibers[BLOCK];
   int current = 0;   // the fiber that runs
@@ -79,10 +79,24 @@ struct Block {
   void (*entry)(void*) = nullptr;
   void* body = nullptr;
 };
-inline Block block;
+// Each thread of the host has one of its own: launches of two streams run side by side, and one may wait for the other.
+inline thread_local Block* own_block = nullptr;
+inline Block& make_block() {
+  struct Owner {
+    const std::unique_ptr<Block> block = std::make_unique<Block>();
+    ~Owner() {
+      own_block = nullptr;
+      if (block->stacks) munmap(block->stacks, STACK_BYTES * BLOCK);
+    }
+  };
+  thread_local Owner owner;
+  own_block = owner.block.get();
+  return *own_block;
+}
+inline Block& block() { return own_block ? *own_block : make_block(); }
 
 inline void fail(const std::string& message) {
-  if (block.error.empty()) block.error = message;
+  if (block().error.empty()) block().error = message;
 }
 
 // Saves the running context's registers on its stack and *save, and continues the one whose stack pointer is `to`.
@@ -111,14 +125,14 @@ forge_switch:
 )");
 
 inline void wait_at(State state, int site) {
-  Fiber& fiber = block.fibers[block.current];
+  Fiber& fiber = block().fibers[block().current];
   fiber.state = state;
   fiber.site = site;
-  forge_switch(&fiber.stack_pointer, block.scheduler);
+  forge_switch(&fiber.stack_pointer, block().scheduler);
 }
 
 inline uint32_t exchange(uint32_t value, int mask, int site) {
-  Fiber& fiber = block.fibers[block.current];
+  Fiber& fiber = block().fibers[block().current];
   fiber.given = value;
   fiber.mask = mask;
   wait_at(State::AT_SHUFFLE, site);
@@ -127,64 +141,64 @@ inline uint32_t exchange(uint32_t value, int mask, int site) {
 
 // Returns when all lanes of the wave have called it at one place and `operation` was run once for them all.
 inline void run_together(WaveOperation operation, void* operands, int site) {
-  Fiber& fiber = block.fibers[block.current];
+  Fiber& fiber = block().fibers[block().current];
   fiber.operation = operation;
   fiber.operands = operands;
   wait_at(State::TOGETHER, site);
 }
 
 inline void fiber_main() {
-  block.entry(block.body);
+  block().entry(block().body);
   wait_at(State::DONE, 0);
   std::abort();  // a thread that has ended is not continued
 }
 
 inline void prepare_fibers() {
-  if (!block.stacks) {
+  if (!block().stacks) {
     void* memory = mmap(nullptr, STACK_BYTES * BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) std::abort();
-    block.stacks = static_cast<char*>(memory);
-    for (int i = 0; i < BLOCK; i++) mprotect(block.stacks + STACK_BYTES * i, GUARD_BYTES, PROT_NONE);
+    block().stacks = static_cast<char*>(memory);
+    for (int i = 0; i < BLOCK; i++) mprotect(block().stacks + STACK_BYTES * i, GUARD_BYTES, PROT_NONE);
   }
   for (int i = 0; i < BLOCK; i++) {
     // What forge_switch pops: six registers, then the address it returns to. The stack is aligned as after a call.
-    void** top = reinterpret_cast<void**>(block.stacks + STACK_BYTES * (i + 1)) - 2;
+    void** top = reinterpret_cast<void**>(block().stacks + STACK_BYTES * (i + 1)) - 2;
     top[0] = reinterpret_cast<void*>(fiber_main);
     for (int r = 1; r <= 6; r++) top[-r] = nullptr;
-    block.fibers[i] = Fiber{top - 6, State::RUNNING, 0, 0, 0, 0, nullptr, nullptr};
+    block().fibers[i] = Fiber{top - 6, State::RUNNING, 0, 0, 0, 0, nullptr, nullptr};
   }
-  block.lds.clear();
-  block.lds_bytes = 0;
-  block.interval = 0;
+  block().lds.clear();
+  block().lds_bytes = 0;
+  block().interval = 0;
 }
 
 // Runs every fiber that can run, in this launch's order.
 inline void run_fibers() {
   int order[BLOCK];
-  for (int i = 0; i < BLOCK; i++) order[i] = block.launches % 3 == 1 ? BLOCK - 1 - i : i;
-  if (block.launches % 3 == 2) {
+  for (int i = 0; i < BLOCK; i++) order[i] = block().launches % 3 == 1 ? BLOCK - 1 - i : i;
+  if (block().launches % 3 == 2) {
     for (int i = BLOCK - 1; i > 0; i--) {
-      block.random = block.random * 1664525u + 1013904223u;
-      std::swap(order[i], order[(block.random >> 8) % (i + 1)]);
+      block().random = block().random * 1664525u + 1013904223u;
+      std::swap(order[i], order[(block().random >> 8) % (i + 1)]);
     }
   }
   for (int i : order) {
-    if (block.fibers[i].state != State::RUNNING) continue;
-    block.current = i;
-    forge_switch(&block.scheduler, block.fibers[i].stack_pointer);
-    if (!block.error.empty()) return;
+    if (block().fibers[i].state != State::RUNNING) continue;
+    block().current = i;
+    forge_switch(&block().scheduler, block().fibers[i].stack_pointer);
+    if (!block().error.empty()) return;
   }
 }
 
 inline int count(State state, int first, int threads) {
   int n = 0;
-  for (int i = first; i < first + threads; i++) n += block.fibers[i].state == state;
+  for (int i = first; i < first + threads; i++) n += block().fibers[i].state == state;
   return n;
 }
 
 // Completes the shuffle that the wave from thread `first` on waits at. Returns whether it waits at one.
 inline bool finish_shuffle(int first) {
-  Fiber* wave = block.fibers + first;
+  Fiber* wave = block().fibers + first;
   const int waiting = count(State::AT_SHUFFLE, first, WAVE);
   if (waiting == 0) return false;
   bool same = waiting == WAVE;
@@ -201,7 +215,7 @@ inline bool finish_shuffle(int first) {
 
 // Runs the operation that the wave from thread `first` on waits for. Returns whether it waits for one.
 inline bool finish_together(int first) {
-  Fiber* wave = block.fibers + first;
+  Fiber* wave = block().fibers + first;
   const int waiting = count(State::TOGETHER, first, WAVE);
   if (waiting == 0) return false;
   bool same = waiting == WAVE;
@@ -221,10 +235,10 @@ inline bool finish_together(int first) {
 inline void finish_barrier() {
   const int waiting = count(State::AT_BARRIER, 0, BLOCK);
   bool same = waiting == BLOCK;
-  for (const Fiber& fiber : block.fibers) same &= fiber.site == block.fibers[0].site;
+  for (const Fiber& fiber : block().fibers) same &= fiber.site == block().fibers[0].site;
   if (!same) return fail("a barrier that " + std::to_string(waiting) + " of 256 threads reach, or at different places");
-  for (Fiber& fiber : block.fibers) fiber.state = State::RUNNING;
-  block.interval++;
+  for (Fiber& fiber : block().fibers) fiber.state = State::RUNNING;
+  block().interval++;
 }
 
 inline void run_all() {
@@ -232,14 +246,14 @@ inline void run_all() {
   for (;;) {
     run_fibers();
     bool waves_go_on = false;
-    for (int first = 0; first < BLOCK && block.error.empty(); first += WAVE) {
+    for (int first = 0; first < BLOCK && block().error.empty(); first += WAVE) {
       waves_go_on |= finish_shuffle(first) || finish_together(first);
     }
-    if (!block.error.empty()) return;
+    if (!block().error.empty()) return;
     if (waves_go_on) continue;
     if (count(State::DONE, 0, BLOCK) == BLOCK) return;
     finish_barrier();
-    if (!block.error.empty()) return;
+    if (!block().error.empty()) return;
   }
 }
 
@@ -251,13 +265,13 @@ namespace forge {
 
 template <class Body>
 inline void run_block(Body body) {
-  if (!lanes::block.error.empty()) return;
-  lanes::block.entry = [](void* b) { (*static_cast<Body*>(b))(); };
-  lanes::block.body = &body;
+  if (!lanes::block().error.empty()) return;
+  lanes::block().entry = [](void* b) { (*static_cast<Body*>(b))(); };
+  lanes::block().body = &body;
   lanes::run_all();
 }
 
-inline int thread_id() { return lanes::block.current; }
+inline int thread_id() { return lanes::block().current; }
 inline int thread_id_anew() { return thread_id(); }
 // Real GPUs fault on a wide access that is not aligned, or round its address down; this CPU does neither.
 inline void check_alignment(const void* p, size_t alignment) {
@@ -286,10 +300,10 @@ inline void shared_add(const lanes::Element<T>& element, T value) {
 extern "C" FORGE_EXPORT inline int __attribute__((used)) forge_wave() { return WAVE; }
 extern "C" FORGE_EXPORT inline int __attribute__((used)) forge_block() { return BLOCK; }
 extern "C" FORGE_EXPORT inline const char* __attribute__((used)) forge_take_error() {
-  lanes::block.launches++;
-  lanes::block.taken.swap(lanes::block.error);
-  lanes::block.error.clear();
-  return lanes::block.taken.empty() ? nullptr : lanes::block.taken.c_str();
+  lanes::block().launches++;
+  lanes::block().taken.swap(lanes::block().error);
+  lanes::block().error.clear();
+  return lanes::block().taken.empty() ? nullptr : lanes::block().taken.c_str();
 }
 
 }  // namespace forge

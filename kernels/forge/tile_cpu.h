@@ -83,7 +83,7 @@ template <int R, int C, class T>
 void multiply_tiles_of_wave(void* const* operands) {
   const auto each_lane = [&](auto body) {
     for (int lane = 0; lane < WAVE; lane++) {
-      lanes::block.current = lane;
+      lanes::block().current = lane;
       body(*static_cast<const TileOperands<R, C, T>*>(operands[lane]));
     }
   };
@@ -213,7 +213,7 @@ template <class Operands, int C>
 void attention_product_of_wave(void* const* operands) {
   attention_product<Operands, C>([&](auto body) {
     for (int lane = 0; lane < WAVE; lane++) {
-      lanes::block.current = lane;
+      lanes::block().current = lane;
       body(*static_cast<const Operands*>(operands[lane]));
     }
   });

@@ -102,7 +102,7 @@ inline void multiply_bytes_of_wave(void* const* operands) {
   ByteRows left, right;
   const auto each_lane = [&](auto body) {
     for (int lane = 0; lane < WAVE; lane++) {
-      lanes::block.current = lane;
+      lanes::block().current = lane;
       body(*static_cast<const ByteOperands*>(operands[lane]));
     }
   };

@@ -52,7 +52,7 @@ export interface FitReport {
  * @throws RocmForgeError of the reader and of the loader, for what no GPU would load
  */
 export async function fitReport(file: string, options: FitOptions): Promise<FitReport> {
-  const { kvCacheType, stateSnapshots, gpus: numbers, tensorSplit: shares } = options;
+  const { kvCacheType, stateSnapshots, gpus: numbers, split, tensorSplit: shares } = options;
   checkSplit(options);
   const files = new ModelFiles(file);
   try {
@@ -65,7 +65,7 @@ export async function fitReport(file: string, options: FitOptions): Promise<FitR
     const gpus = options.memory === undefined ? presentGpus(unusable, numbers) : imagined(options.memory);
     const devices: Fit[] = [];
     for (const gpu of numbers === undefined ? gpus : groupsOf(gpus, numbers.length, options.memory !== undefined)) {
-      devices.push(await fitModel(gpu, { ...question, shares }));
+      devices.push(await fitModel(gpu, { ...question, split, shares }));
     }
     return { path: file, context, kvCacheType, withoutLimit, devices, unusable };
   } finally {

@@ -86,6 +86,7 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
         ...{ kind: options.device, gpu: options.gpu, gpus: options.gpus },
         ...{ threads: options.threads, kernels: options.kernels },
       },
+      split: options.split,
       shares: options.tensorSplit,
       attention: options.attention,
       dieWithParent: options.dieWithParent ?? false,

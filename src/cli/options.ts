@@ -137,10 +137,13 @@ export const splitOptions = [
     '--gpus <numbers>',
     'several of the platform’s GPUs, such as 0,1: a replica on each, or with --split a model over all of them',
   ).argParser(listOf(wholeNumber(0))),
-  new Option('--split <kind>', 'layer: each of the GPUs computes some of the model’s layers').choices(SPLIT_KINDS),
+  new Option(
+    '--split <kind>',
+    'layer: each of the GPUs computes some of the model’s layers; tensor: each of 2, 4 or 8 computes a part of every layer',
+  ).choices(SPLIT_KINDS),
   new Option(
     '--tensor-split <shares>',
-    'the parts of a model that is split that each GPU gets, such as 3,1 (default: by their free memory)',
+    'of --split layer, the parts of the model that each GPU gets, such as 3,1 (default: by their free memory)',
   ).argParser(listOf(positive)),
 ];
 
@@ -190,11 +193,11 @@ export function checkSplit(
   const refuse = (option: string, message: string): never => {
     throw new RocmForgeError('INVALID_OPTION', message, { option });
   };
-  if (split === undefined && tensorSplit !== undefined) refuse('tensor-split', '--tensor-split is of --split layer');
+  if (split !== 'layer' && tensorSplit !== undefined) refuse('tensor-split', '--tensor-split is of --split layer');
   if (split === undefined && gpus.length > 1 && otherwise === 'nothing')
-    refuse('gpus', `a model is on several GPUs where it is split: --split layer`);
+    refuse('gpus', 'a model is on several GPUs where it is split: --split layer or --split tensor');
   if (split !== undefined && gpus.length < 2)
-    refuse('split', '--split layer needs several devices, such as --gpus 0,1');
+    refuse('split', `--split ${split} needs several devices, such as --gpus 0,1`);
   if (tensorSplit !== undefined && tensorSplit.length !== gpus.length) {
     refuse('tensor-split', `--tensor-split has ${tensorSplit.length} shares for ${gpus.length} GPUs`);
   }

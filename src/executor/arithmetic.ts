@@ -8,7 +8,7 @@ const CODE_DIGITS = 16;
 /**
  * What decides the bits of a token's logits beside the model's file, for people to read and gateways to compare: what the
  * kernels were built for and from, the KV cache's elements, whether attention is fused, and which of two sets of RoPE's
- * divisors the context's length has chosen.
+ * divisors the context's length has chosen; and over how many devices products are added up.
  */
 export function arithmeticOf(device: Device, model: LoadedModel): string {
   const { kvCacheType, maxContext, attention = 'fused' } = model.options;
@@ -19,5 +19,7 @@ export function arithmeticOf(device: Device, model: LoadedModel): string {
   const ropes = scaled.map(({ originalContextLength }) => (maxContext > originalContextLength ? 'long' : 'short'));
   const rope = [...new Set(ropes)].join('+') || 'one';
   const code = device.code.slice(0, CODE_DIGITS);
-  return `${device.kind} ${device.target} code=${code} kv=${kvCacheType} attention=${attention} rope=${rope} ranks=1`;
+  // Between layers nothing is added up anew.
+  const ranks = model.pipeline.stages.filter(({ graph }) => graph.isShard).length || 1;
+  return `${device.kind} ${device.target} code=${code} kv=${kvCacheType} attention=${attention} rope=${rope} ranks=${ranks}`;
 }

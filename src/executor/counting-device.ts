@@ -4,6 +4,10 @@ import { allContracts } from './kernels/index.js';
 
 /** Where its addresses begin. */
 export const COUNTED_BASE = 2 ** 40;
+/** From one's to the next one's, of which so many are told apart: devices of one load share no address. */
+const APART = 2 ** 42;
+const MOST_APART = 1024;
+let counted = 0;
 /** Of drivers' allocations. */
 const ALIGNMENT = 256;
 
@@ -19,7 +23,7 @@ export class CountingDevice implements NativeDevice {
   private readonly sizes = new Map<number, number>();
   private readonly plans = new Set<number>();
   private readonly captured = new Set<string>();
-  private nextAddress = COUNTED_BASE;
+  private nextAddress = COUNTED_BASE + (counted++ % MOST_APART) * APART;
   private nextPlan = 0;
   private instantiated = 0;
   private usedBytes = 0;
@@ -62,7 +66,7 @@ export class CountingDevice implements NativeDevice {
     return ones(bytes);
   }
 
-  upload(_address: number, _hostAddress: number, _bytes: number): void {}
+  upload(_address: number, _hostAddress: number, _bytes: number, _rowBytes?: number, _pitch?: number): void {}
 
   memory(): { readonly freeBytes: number; readonly totalBytes: number } {
     return { freeBytes: this.bytes - this.usedBytes, totalBytes: this.bytes };
@@ -102,6 +106,10 @@ export class CountingDevice implements NativeDevice {
   canReach(_other: NativeDevice): boolean {
     return true;
   }
+
+  reserve(_inputBytes: number, _outputBytes: number): void {}
+
+  signal(_address: number, _word: number): void {}
 
   linkTo(_other: NativeDevice, _options: NativeLinkOptions): NativeLink {
     return { close: () => undefined };

@@ -23,7 +23,9 @@ export interface FitQuestion {
   readonly sequences: number;
   /** Of recurrent states; absent: as many as the loader chooses. */
   readonly stateSnapshots?: number | undefined;
-  /** Of several GPUs, the parts of the model that each gets; absent: by their memory. */
+  /** Of several GPUs, how the model is split over them; absent: between layers. */
+  readonly split?: LoadOptions['split'];
+  /** Between layers, the parts of the model that each gets; absent: by their memory. */
   readonly shares?: LoadOptions['shares'];
 }
 
@@ -240,9 +242,9 @@ type Attempt =
 
 /** Loads the model without its weights, and lets it go. */
 async function attempt(gpu: FitDevice, question: FitQuestion, context: number, sequences: number): Promise<Attempt> {
-  const { model, kvCacheType, stateSnapshots, shares } = question;
+  const { model, kvCacheType, stateSnapshots, split, shares } = question;
   const limits = { maxContext: context, maxSequences: sequences, maxStepTokens: 0, kvMemoryBytes: 0 };
-  const options = { path: model.name, kvCacheType, stateSnapshots, shares, fingerprint: '', ...limits };
+  const options = { path: model.name, kvCacheType, stateSnapshots, split, shares, fingerprint: '', ...limits };
   const devices = gpu.devices();
   try {
     const loaded = await loadOpened(devices, { model, content: UNREAD, fingerprint: '' }, options, () => undefined);

@@ -1,5 +1,6 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelParameters } from '../shared/gguf/model-parameters.js';
+import type { SplitKind } from '../shared/split.js';
 import {
   MOST_CHOSEN_SEQUENCES,
   MOST_SEQUENCES,
@@ -29,7 +30,9 @@ export interface LoadOptions {
   readonly fingerprint: string;
   /** Default: fused. */
   readonly attention?: Limits['attention'] | undefined;
-  /** Of several devices, the parts of the model that each gets; default: by their free memory. */
+  /** How the model is split where there are several devices; default: between layers. */
+  readonly split?: SplitKind | undefined;
+  /** Of several devices between which layers are split, the parts that each gets; default: by their free memory. */
   readonly shares?: readonly number[] | undefined;
   /** For tests and measurements: what crosses between devices goes through the host's memory, even where they reach each other. */
   readonly throughHost?: boolean | undefined;

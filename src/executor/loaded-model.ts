@@ -5,13 +5,12 @@ import { Device, DeviceScope } from './device/device.js';
 import type { GraphBuckets } from './graph-buckets.js';
 import type { ForwardPass } from './layers/forward-pass.js';
 import type { AttentionSplits } from './layers/paged-attention.js';
-import type { PlanParts } from './layers/recorded-model.js';
 import type { LoadOptions } from './load-options.js';
 import { MappedModel, type ModelContent } from './model/mapped-model.js';
 import type { ModelGraph } from './model/values.js';
 import type { Weights } from './model/weights.js';
+import type { ModelDevices } from './model-devices.js';
 import { ModelLoader } from './model-loader.js';
-import type { Pipeline } from './pipeline.js';
 
 /** A model whose plan is recorded: ready to run steps. */
 export interface LoadedModel {
@@ -29,10 +28,8 @@ export interface LoadedModel {
   /** Of the last stage, which samples; where the model is not split, the only one. */
   readonly forward: ForwardPass;
   readonly plan: number;
-  /** The same in two, for steps whose rows are masked. */
-  readonly planParts: PlanParts;
   /** All stages. */
-  readonly pipeline: Pipeline;
+  readonly pipeline: ModelDevices;
   /** How attention splits contexts, on every stage; undefined where it does not. */
   readonly splits: AttentionSplits | undefined;
   /** Kept because the plan's pointers lead into their mapping. */

@@ -15,7 +15,8 @@ import { ExecutorService } from './service.js';
 /** How an executor process is started. */
 export interface ExecutorOptions extends DoorOptions {
   readonly device: DevicesOptions;
-  /** Of several devices, the parts of a model that each gets; default: by their free memory. */
+  /** How a model is split over several devices, and between layers the parts that each gets; see {@link LoadOptions}. */
+  readonly split?: LoadOptions['split'];
   readonly shares?: readonly number[] | undefined;
   /** How models attend; default: fused. */
   readonly attention?: LoadOptions['attention'] | undefined;

@@ -7,9 +7,10 @@ import type { Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
 import type { RopeTables } from './layers/paged-attention.js';
-import { stateBytes } from './layers/recurrent-layers.js';
+import type { RankPlace } from './layers/rank-meetings.js';
 import { uploadRopes } from './layers/rope.js';
 import {
+  type BlockCounts,
   checkContext,
   GPU_SEQUENCES,
   HOST_SEQUENCES,
@@ -23,29 +24,18 @@ import type { LoadedModel, OpenedModel } from './loaded-model.js';
 import { checkKvCache, KvCache } from './model/kv-cache.js';
 import type { Limits } from './model/limits.js';
 import { nullStates, stateCopies } from './model/slot-layout.js';
-import { attentionLayers, cutGraph, stageTensors } from './model/stages.js';
+import { stageTensors } from './model/stages.js';
 import { COUNT_DRAWS, COUNT_SAMPLES, COUNT_SLICES, settle } from './model/step-counts.js';
 import { parameterCount, tensorBytes } from './model/tensors.js';
-import { type Attention, kvLayers, type ModelGraph, type StageGraph, valuesOf } from './model/values.js';
+import { type Attention, kvLayers } from './model/values.js';
 import { bytesOnGpu, Weights } from './model/weights.js';
-import { type WindowedLayers, windowedLayers } from './model/windows.js';
+import { windowedLayers } from './model/windows.js';
+import { firstFailure, reserveSteps, type Stage } from './model-devices.js';
 import { readGraph } from './models/index.js';
-import { Pipeline, type Stage } from './pipeline.js';
-import { linkStages, RESIDUAL_MESSAGES, reaches, TOKEN_MESSAGES } from './stage-links.js';
-
-/** One stage as it is loaded; everything of it on its device is in one scope. */
-interface StageLoad {
-  readonly memory: DeviceScope;
-  readonly device: Device;
-  readonly graph: StageGraph;
-  /** Its layers with keys and values. */
-  readonly layers: ReadonlySet<number>;
-  readonly blocks: BlockBudget;
-  /** Bytes of one recurrent state, over its layers. */
-  readonly perState: number;
-  /** How many messages may be on their way to it in its memory; undefined where the model is not split. */
-  readonly landings: number | undefined;
-}
+import { Pipeline } from './pipeline.js';
+import { Ranks } from './ranks.js';
+import { linkStages } from './stage-links.js';
+import { rankPlaces, type StageLoad, stageLoads } from './stage-loads.js';
 
 /** What a stage's forward pass is recorded with, beside limits. */
 interface Brought {
@@ -53,8 +43,8 @@ interface Brought {
   readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;
 }
 
-/** Records the forward pass of a stage for such limits. */
-type RecordPass = (stage: StageLoad, within: DeviceScope, limits: Limits) => ForwardPass;
+/** Records the forward pass of every stage for such limits, each within a scope of its own. */
+type RecordPasses = (within: readonly DeviceScope[], limits: Limits) => readonly ForwardPass[];
 
 /** One load. */
 export class ModelLoader {
@@ -82,18 +72,24 @@ export class ModelLoader {
     const windows = own.attention === 'unfused' ? undefined : windowedLayers(graph, own.maxContext);
     const cached = { ...parameters, layers: kvLayers(graph) };
     const blocks = new BlockBudget(options, cached, windows);
-    const stages = this.stagesOf(graph, parameters, blocks, windows);
+    const stages = stageLoads(memory, options, graph, parameters, blocks, windows);
     if (!isHost) for (const stage of stages) refuseWhatCannotFit(file, stage, own);
     const brought = await this.bring(stages, own.maxContext, onProgress);
-    const record: RecordPass = (stage, within, limits) => {
+    const record = (
+      stage: StageLoad,
+      within: DeviceScope,
+      limits: Limits,
+      rank: RankPlace | undefined,
+    ): ForwardPass => {
       const { kvBlocks, windowed } = limits;
       const windowedBlocks = windowed && windows && { layers: windows.layers, blocks: windowed.blocks };
-      const cache = new KvCache(within, cached, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
+      const shape = { ...cached, kvHeads: stage.kvHeads };
+      const cache = new KvCache(within, shape, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
       const { without } = options;
       const place = stage.landings === undefined ? undefined : { landings: stage.landings };
       const recorded = {
         graph: stage.graph,
-        stage: place,
+        ...{ stage: place, rank },
         parameters,
         limits,
         cache,
@@ -101,18 +97,24 @@ export class ModelLoader {
       };
       return new ForwardPass(within, { ...recorded, ...(without && { without }) });
     };
+    const recordAll: RecordPasses = (within, limits) => {
+      const places = rankPlaces(stages, within, limits, parameters);
+      return stages.map((stage, i) => record(stage, within[i] as DeviceScope, limits, places[i]));
+    };
     const limits = isHost
       ? { ...own, ...(own.isRecurrent && { stateSnapshots: snapshots }), ...blocks.wanted(own) }
-      : await this.limitsOfGpu(stages, parameters, record);
-    const passes = stages.map((stage) => record(stage, stage.memory, limits));
+      : await this.limitsOfGpu(stages, parameters, recordAll);
+    const passes = recordAll(memory, limits);
     const running = stages.map(({ device, graph }, i): Stage => {
       const forward = passes[i] as ForwardPass;
-      return { device, graph, forward, plan: forward.finish() };
+      const planParts = graph.logits === undefined ? undefined : forward.finishParts();
+      return { device, graph, forward, plan: forward.finish(), planParts };
     });
     const forward = passes.at(-1) as ForwardPass;
     const splits = passes.find((pass) => pass.splits !== undefined)?.splits;
-    const links = running.length === 1 ? undefined : linkStages(running, memory);
-    const pipeline = new Pipeline(running, links);
+    const isSharded = stages.some(({ rank }) => rank !== undefined);
+    const links = running.length === 1 || isSharded ? undefined : linkStages(running, memory);
+    const pipeline = isSharded ? new Ranks(running) : new Pipeline(running, links);
     const buckets = new GraphBuckets(limits, splits);
     const sum = (of: (stage: Stage) => number): number => running.reduce((total, stage) => total + of(stage), 0);
     return {
@@ -126,7 +128,6 @@ export class ModelLoader {
       graph,
       forward,
       plan: pipeline.last.plan,
-      planParts: forward.finishParts(),
       pipeline,
       splits,
       weights: (brought.get(stages.at(-1) as StageLoad) as Brought).weights,
@@ -137,49 +138,6 @@ export class ModelLoader {
         content.close();
       },
     };
-  }
-
-  /** What each device is to compute. */
-  private stagesOf(
-    graph: ModelGraph,
-    model: ServableModel,
-    whole: BlockBudget,
-    windows: WindowedLayers | undefined,
-  ): readonly StageLoad[] {
-    const { memory, options } = this;
-    const devices = memory.map(({ device }) => device);
-    if (devices.length === 1) {
-      const [scope] = memory as readonly [DeviceScope];
-      const layers = attentionLayers(graph);
-      const perState = statesOf(graph);
-      return [{ memory: scope, device: scope.device, graph, layers, blocks: whole, perState, landings: undefined }];
-    }
-    const shares = options.shares ?? devices.map(({ isHost, native }) => (isHost ? 1 : native.memory().freeBytes));
-    if (shares.length !== devices.length) {
-      throw new RocmForgeError('INVALID_OPTION', `${shares.length} shares of a model for ${devices.length} devices`, {
-        option: 'tensor-split',
-      });
-    }
-    const isReached =
-      options.throughHost !== true &&
-      devices.every((device, i) => reaches(device, devices[(i + 1) % devices.length] as Device));
-    return cutGraph(graph, shares).map((part, i) => {
-      const layers = attentionLayers(part);
-      const own = windows && { ...windows, layers: new Set([...windows.layers].filter((layer) => layers.has(layer))) };
-      const budget = (granted: LoadOptions) => new BlockBudget(granted, { ...model, layers: layers.size }, own);
-      // Of what all devices are to have, each has what its layers take.
-      const kvMemoryBytes = Math.ceil((options.kvMemoryBytes * budget(options).expectedBytes) / whole.expectedBytes);
-      const scope = memory[i] as DeviceScope;
-      return {
-        memory: scope,
-        device: scope.device,
-        graph: part,
-        layers,
-        blocks: budget({ ...options, kvMemoryBytes }),
-        perState: statesOf(part),
-        landings: isReached ? (i === 0 ? TOKEN_MESSAGES : RESIDUAL_MESSAGES) : 0,
-      };
-    });
   }
 
   /** Brings the weights to the devices, one after the other. */
@@ -207,28 +165,8 @@ export class ModelLoader {
     return { ...limitsFor(this.options, sequences), ...(traits.recurrent && { isRecurrent: true }) };
   }
 
-  /**
-   * Bytes that a stage's GPU has left for the KV cache once the largest step has run and every graph is there: code objects
-   * are loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
-   * launches; the final one can only be recorded when the cache has its place.
-   */
-  private async freeAfterWarmUp(stage: StageLoad, limits: OwnLimits, record: RecordPass): Promise<number> {
-    const { device } = stage;
-    const within = stage.memory.child();
-    try {
-      // All rows are those of the null slot, whose positions lie in the null blocks.
-      const forward = record(stage, within, { ...limits, ...stage.blocks.nullBlocks });
-      const plan = forward.finish();
-      await runNullStep(device, forward, plan, limits.maxStepTokens);
-      captureGraphs(device, plan, new GraphBuckets(limits, forward.splits));
-      return device.native.memory().freeBytes - RESERVED_BYTES;
-    } finally {
-      within.release();
-    }
-  }
-
   /** What is granted on GPUs: of {@link GPU_SEQUENCES} the first that fits, where no number is asked for. */
-  private async limitsOfGpu(stages: readonly StageLoad[], model: ServableModel, record: RecordPass): Promise<Limits> {
+  private async limitsOfGpu(stages: readonly StageLoad[], model: ServableModel, record: RecordPasses): Promise<Limits> {
     const { options } = this;
     const logitsBytes = 2 * model.vocabularySize * Float32Array.BYTES_PER_ELEMENT;
     const mayFit = (count: number): boolean =>
@@ -252,10 +190,40 @@ export class ModelLoader {
     return grantedOn(this.besideSnapshots(limits, await this.leftOn(stages, limits, record)), limits);
   }
 
-  private async leftOn(stages: readonly StageLoad[], limits: OwnLimits, record: RecordPass): Promise<readonly Room[]> {
-    const rooms: Room[] = [];
-    for (const stage of stages) rooms.push({ stage, bytes: await this.freeAfterWarmUp(stage, limits, record) });
-    return rooms;
+  /**
+   * Bytes that each stage's GPU has left for the KV cache once the largest step has run and every graph is there: code objects
+   * are loaded by then, and every buffer of the forward pass is allocated. The graphs are those of another plan of the same
+   * launches; the final one can only be recorded when the cache has its place.
+   */
+  private async leftOn(
+    stages: readonly StageLoad[],
+    limits: OwnLimits,
+    record: RecordPasses,
+  ): Promise<readonly Room[]> {
+    const within = this.memory.map((scope) => scope.child());
+    try {
+      // All rows are those of the null slot, whose positions lie in the null blocks.
+      const nulls = stages.map(({ blocks }) => blocks.nullBlocks);
+      const passes = record(within, {
+        ...limits,
+        ...(nulls.find(({ windowed }) => windowed) ?? (nulls[0] as BlockCounts)),
+      });
+      const plans = passes.map((forward) => forward.finish());
+      for (const [i, forward] of passes.entries()) reserveSteps((stages[i] as StageLoad).device, forward);
+      // All at once: those of a tensor split wait for each other.
+      await firstFailure(
+        passes.map((forward, i) =>
+          runNullStep((stages[i] as StageLoad).device, forward, plans[i] as number, limits.maxStepTokens),
+        ),
+      );
+      return stages.map((stage, i) => {
+        const { splits } = passes[i] as ForwardPass;
+        captureGraphs(stage.device, plans[i] as number, new GraphBuckets(limits, splits));
+        return { stage, bytes: stage.device.native.memory().freeBytes - RESERVED_BYTES };
+      });
+    } finally {
+      for (const scope of within) scope.release();
+    }
   }
 
   /** How many snapshots there are, and what they leave for KV blocks. @param rooms for both */
@@ -305,9 +273,6 @@ function grantedOn({ limits, rooms }: Left, own: OwnLimits): Limits {
   };
 }
 
-const statesOf = (graph: StageGraph): number =>
-  stateBytes([...valuesOf(graph)].filter((value) => value.kind === 'delta-net'));
-
 /** Captures a graph for each bucket. @returns milliseconds */
 function captureGraphs(device: Device, plan: number, buckets: GraphBuckets): number {
   const began = performance.now();
@@ -337,12 +302,13 @@ function refuseWhatCannotFit(file: GgufModel, { device, graph, blocks, landings 
 }
 
 /** Runs a step whose rows are all of the null slot. */
-async function runNullStep(device: Device, forward: ForwardPass, plan: number, rows: number): Promise<void> {
+async function runNullStep(device: Device, forward: ForwardPass, plan: number, rows: number): Promise<number> {
   const { limits, tables } = forward;
   const samples = Math.min(rows, limits.maxSequences);
   const input = new Int32Array(tables.offsets.writePairs);
   input[tables.offsets.tokens] = rows;
   input[tables.offsets.samples] = samples;
+  input[tables.offsets.pass] = 1;
   input.fill(limits.maxSequences, tables.offsets.rowSlot, tables.offsets.rowSlot + rows);
   const counts = countsOf({ rows, splits: 0, way: 'any' });
   counts[COUNT_SAMPLES] = samples;
@@ -355,7 +321,7 @@ async function runNullStep(device: Device, forward: ForwardPass, plan: number, r
     input.set([0, rows, source, target], tables.offsets.slices);
     counts[COUNT_SLICES] = 1;
   }
-  await device.native.run({
+  return device.native.run({
     plan,
     counts,
     recurring: false,

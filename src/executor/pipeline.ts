@@ -1,18 +1,19 @@
 import type { NativeLink, NativeStep, NativeTransfer } from './device/addon.js';
-import type { Device, DeviceBuffer } from './device/device.js';
+import type { DeviceBuffer } from './device/device.js';
 import type { ForwardPass } from './layers/forward-pass.js';
+import type { PlanParts } from './layers/recorded-model.js';
 import { COUNT_DRAWS, COUNT_TOKENS } from './model/step-counts.js';
 import { OUTPUT_HEADER } from './model/step-tables.js';
-import type { StageGraph } from './model/values.js';
-
-/** A device, and the layers of a model that it computes; of a model that is not split, all. */
-export interface Stage {
-  readonly device: Device;
-  readonly graph: StageGraph;
-  readonly forward: ForwardPass;
-  /** On its device; of the last one up to the sampled tokens. */
-  readonly plan: number;
-}
+import {
+  bytesOf,
+  firstFailure,
+  type ModelDevices,
+  type Pass,
+  type PassEnd,
+  type SamplingPass,
+  type Stage,
+  slotWrites,
+} from './model-devices.js';
 
 /** What lies between the stages of a split model. */
 export interface StageLinks {
@@ -22,42 +23,11 @@ export interface StageLinks {
   readonly tokens: NativeLink;
 }
 
-/** Rows that go through all stages. */
-export interface Pass {
-  readonly plan?: number | undefined;
-  /** The gateway's number of the step, for the fault record. */
-  readonly step: number;
-  readonly counts: Int32Array;
-  readonly recurring: boolean;
-  /** The step tables, as far as they are in use. */
-  readonly input: Uint8Array;
-  /** Where the answer goes. */
-  readonly answer: Int32Array;
-  readonly answerWords: number;
-  /** Whether the rows' tokens are sampled; else somebody samples them later. */
-  readonly isSampled: boolean;
-  /** Slots whose latest token the rows need and the host does not know. */
-  readonly awaited: Iterable<number>;
-  /** Slots that sample. */
-  readonly sampling: Iterable<number>;
-  /** Whether the step ends with these rows. */
-  readonly isFirst: boolean;
-  readonly isLast: boolean;
-}
-
-/** When a pass has ended. */
-export interface PassEnd {
-  /** Of each stage, without what it waited for others. */
-  readonly stageUs: readonly number[];
-}
-
-const NO_BYTES = new Uint8Array(0);
-
 /**
  * The stages of a model, one behind the other: each computes rows while the ones before it go on with the next. The residual
  * stream crosses from each to the next, and the tokens that were sampled go back to the first, without the host.
  */
-export class Pipeline {
+export class Pipeline implements ModelDevices {
   /** Messages so far: of each link between stages, and of the one that goes back. */
   private passed = 0;
   private told = 0;
@@ -70,11 +40,14 @@ export class Pipeline {
     private readonly links: StageLinks | undefined,
   ) {}
 
+  get depth(): number {
+    return this.stages.length;
+  }
+
   get last(): Stage {
     return this.stages.at(-1) as Stage;
   }
 
-  /** Queues rows on every stage. */
   async run(pass: Pass): Promise<PassEnd> {
     const { stages, links } = this;
     const rows = pass.counts[COUNT_TOKENS] as number;
@@ -84,7 +57,7 @@ export class Pipeline {
     const tells = crosses && pass.isSampled && (pass.counts[COUNT_DRAWS] as number) > 0;
     if (tells) this.tellsOf(pass.sampling);
     const { step, counts, recurring, input } = pass;
-    const running = stages.map(({ device, forward, plan }, i) => {
+    const running = stages.map(({ device, forward, plan, planParts }, i) => {
       const isLast = i === stages.length - 1;
       const { tables, x } = forward;
       const residual = { address: x.address, bytes: 4 * rows * forward.model.hiddenSize };
@@ -92,9 +65,10 @@ export class Pipeline {
       const words = isLast ? pass.answerWords : Math.min(pass.answerWords, OUTPUT_HEADER);
       const answer = isLast ? pass.answer : pass.answer.subarray(headerOf(pass, i));
       const own: NativeStep = {
-        ...{ plan: isLast ? (pass.plan ?? plan) : plan, step, counts, recurring, input },
+        plan: isLast && !pass.isSampled ? (planParts as PlanParts).forward : plan,
+        ...{ step, counts, recurring, input: new Uint8Array(input.buffer, input.byteOffset, input.byteLength) },
         ...{ deviceInput: tables.device.address, deviceOutput: tables.answer.address },
-        output: words === 0 ? NO_BYTES : new Uint8Array(answer.buffer, answer.byteOffset, 4 * words),
+        output: bytesOf(answer, words),
         begins: i === 0 && pass.isFirst,
         ends: isLast && pass.isLast,
       };
@@ -113,24 +87,23 @@ export class Pipeline {
     return { stageUs: await firstFailure(running) };
   }
 
-  /** Samples the rows that were computed last. */
-  async sample(step: Omit<NativeStep, 'sends' | 'begins'>, sampling: Iterable<number>): Promise<number> {
-    const { device, forward } = this.last;
-    const tells = this.links !== undefined && (step.counts[COUNT_DRAWS] as number) > 0;
+  async sample({ step, counts, answer, answerWords, sampling, masks }: SamplingPass): Promise<number> {
+    const { device, forward, planParts } = this.last;
+    const tells = this.links !== undefined && (counts[COUNT_DRAWS] as number) > 0;
     if (tells) this.tellsOf(sampling);
-    return device.native.run({ ...step, begins: false, sends: tells ? this.tokens(forward) : undefined });
+    return device.native.run({
+      ...{ step, counts, recurring: false, joins: true, begins: false },
+      plan: (planParts as PlanParts).sampling,
+      input: masks,
+      deviceInput: forward.masks.device.address,
+      output: bytesOf(answer, answerWords),
+      deviceOutput: forward.tables.answer.address,
+      sends: tells ? this.tokens(forward) : undefined,
+    });
   }
 
-  /** Writes to the slots of every stage, and does nothing else. */
   async write(input: Int32Array, counts: Int32Array): Promise<number> {
-    const running = this.stages.map(({ device, forward, plan }) =>
-      device.native.run({
-        ...{ plan, counts, recurring: false, input: new Uint8Array(input.buffer) },
-        deviceInput: forward.tables.device.address,
-        output: NO_BYTES,
-        deviceOutput: forward.tables.output.address,
-      }),
-    );
+    const running = this.stages.map((stage) => stage.device.native.run(slotWrites(stage, input, counts)));
     return (await firstFailure(running)).reduce((sum, us) => sum + us, 0);
   }
 
@@ -160,12 +133,3 @@ const numbered = (message: number | undefined) => (message === undefined ? {} : 
 /** Where the answers of stages before the last lie, behind the last one's. */
 export const headerOf = ({ answer }: Pick<Pass, 'answer'>, stage: number): number =>
   answer.length - (1 + stage) * OUTPUT_HEADER;
-
-/** What all come to; of failures the first one's: those behind it fail with it. */
-async function firstFailure(running: readonly Promise<number>[]): Promise<number[]> {
-  const ends = await Promise.allSettled(running);
-  return ends.map((end) => {
-    if (end.status === 'rejected') throw end.reason;
-    return end.value;
-  });
-}

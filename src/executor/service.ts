@@ -62,6 +62,7 @@ export class ExecutorService {
       readonly stepTimeoutMs: number;
       readonly leaseMs: number;
       readonly attention?: LoadOptions['attention'];
+      readonly split?: LoadOptions['split'];
       readonly shares?: LoadOptions['shares'];
       readonly modelDescriptors?: readonly number[] | undefined;
       /** Somebody else watches and ends it. */
@@ -126,9 +127,9 @@ export class ExecutorService {
     try {
       const request = wellFormed(call.request);
       checkRelease(request.version);
-      const { attention, shares, modelDescriptors } = this.options;
+      const { attention, split, shares, modelDescriptors } = this.options;
       const openPaths = modelDescriptors?.map((descriptor) => `/proc/self/fd/${descriptor}`);
-      const load = { ...loadOptions(request), attention, shares, openPaths };
+      const load = { ...loadOptions(request), attention, split, shares, openPaths };
       this.refuseOther(load);
       isNewHolder = this.lease.take(request.gateway);
       this.health.setServing(false);

@@ -1,6 +1,7 @@
 import type { NativeLink } from './device/addon.js';
 import type { Device, DeviceBuffer, DeviceScope } from './device/device.js';
-import type { Stage, StageLinks } from './pipeline.js';
+import type { Stage } from './model-devices.js';
+import type { StageLinks } from './pipeline.js';
 
 /** Whether a device can copy to the memory of another one; from then on it may. */
 export const reaches = (device: Device, other: Device): boolean => device.native.canReach(other.native);

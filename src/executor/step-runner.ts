@@ -5,7 +5,6 @@ import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/execu
 import { Pace } from '../shared/pace.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError } from './cache/protocol-error.js';
-import type { NativeStep } from './device/addon.js';
 import type { Device } from './device/device.js';
 import { OUTPUT_WORDS } from './kernels/index.js';
 import type { LoadedModel } from './loaded-model.js';
@@ -20,7 +19,8 @@ import {
   STEP_COUNTS,
 } from './model/step-counts.js';
 import { OUTPUT_HEADER } from './model/step-tables.js';
-import { headerOf, type Pass } from './pipeline.js';
+import type { Pass } from './model-devices.js';
+import { headerOf } from './pipeline.js';
 import { filledUp, isRecurring } from './recurring-steps.js';
 import { type FilledStep, outputsOf, PENDING, StepFiller } from './step-filler.js';
 import { readOutput } from './step-output.js';
@@ -78,7 +78,7 @@ export class StepRunner {
       answer: new Int32Array(headers + limits.maxSequences * OUTPUT_WORDS),
     });
     // States of a slot go from one slice to the next, which a cut would have to follow.
-    const parts = limits.isRecurrent ? 1 : model.pipeline.stages.length;
+    const parts = limits.isRecurrent ? 1 : model.pipeline.depth;
     this.idle = Array.from({ length: MAX_IN_FLIGHT }, () => {
       const { input, answer } = part();
       const output = answer.subarray(OUTPUT_HEADER);
@@ -213,7 +213,7 @@ export class StepRunner {
         step: stepNumber(step),
         counts: rows,
         recurring: comesAgain,
-        input: new Uint8Array(batch.input.buffer, 0, batch.words * 4),
+        input: batch.input.subarray(0, batch.words),
         answer,
         answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
         isSampled: true,
@@ -256,10 +256,10 @@ export class StepRunner {
    * was queued before meanwhile; nothing on it ever waits.
    */
   private async runMasked(step: ExecuteRequest, staging: Staging, { words, masked }: FilledStep): Promise<StepEnd> {
-    const { planParts, forward, pipeline } = this.model;
+    const { forward, pipeline } = this.model;
     const counts = this.filler.counts.slice();
     const { awaited, sampling } = this.slotsOf({ input: staging.input, counts });
-    const part = { step: stepNumber(step), counts, recurring: false };
+    const part = { step: stepNumber(step), counts, answer: staging.answer };
     let resolve = (): void => undefined;
     const awaiting = new Promise<void>((resolved) => {
       resolve = resolved;
@@ -274,9 +274,8 @@ export class StepRunner {
     try {
       const computing = pipeline.run({
         ...part,
-        plan: planParts.forward,
-        input: new Uint8Array(staging.input.buffer, 0, words * 4),
-        answer: staging.answer,
+        recurring: false,
+        input: staging.input.subarray(0, words),
         answerWords: 0,
         isSampled: false,
         awaited,
@@ -287,7 +286,7 @@ export class StepRunner {
       const computed = computing.then(({ stageUs }) => passUs([stageUs]));
       // Its failure is told below.
       computed.catch(() => undefined);
-      const answer = this.answerOf(staging);
+      const samples = counts[COUNT_SAMPLES] as number;
       const pending = masked.filter(({ mask }) => mask === PENDING).map(({ slot }) => slot);
       const isAlone = pending.length === step.slices.length;
       // When the forward pass fails, so does this.
@@ -302,17 +301,13 @@ export class StepRunner {
         return { sample, mask: undefined };
       });
       counts[COUNT_MASKED] = 1;
-      const sampled = pipeline.sample(
-        {
-          ...part,
-          plan: planParts.sampling,
-          input: writeMasks(forward.masks, staging.masks, rows),
-          deviceInput: forward.masks.device.address,
-          joins: true,
-          ...answer,
-        },
+      const sampled = pipeline.sample({
+        ...part,
+        // Of a step that samples nothing there is no answer.
+        answerWords: samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0,
+        masks: writeMasks(forward.masks, staging.masks, rows),
         sampling,
-      );
+      });
       queued();
       const [computeUs, samplingUs] = await Promise.all([computed, sampled]);
       // Of the last stage alone: what the others count is told with the next step that brings their headers.
@@ -321,16 +316,6 @@ export class StepRunner {
     } finally {
       queued();
     }
-  }
-
-  /** Where the step's answer goes; of a step that samples nothing there is none. */
-  private answerOf(staging: Staging): Pick<NativeStep, 'output' | 'deviceOutput'> {
-    const samples = this.filler.counts[COUNT_SAMPLES] as number;
-    const words = samples > 0 ? OUTPUT_HEADER + samples * OUTPUT_WORDS : 0;
-    return {
-      output: new Uint8Array(staging.answer.buffer, 0, 4 * words),
-      deviceOutput: this.model.forward.tables.answer.address,
-    };
   }
 
   /** Activations beyond a range, on all stages, since the last answer. */

@@ -1,3 +1,6 @@
-/** How a model may be split over several devices: between layers, all of them in one process. */
-export const SPLIT_KINDS = ['layer'] as const;
+/**
+ * How a model may be split over several devices, all of them in one process: between layers, or each layer into shards that
+ * are computed at the same time.
+ */
+export const SPLIT_KINDS = ['layer', 'tensor'] as const;
 export type SplitKind = (typeof SPLIT_KINDS)[number];

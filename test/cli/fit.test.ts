@@ -166,8 +166,32 @@ describe('inspect --fit', () => {
     expect(whole!.longestContext.whole).toBeLessThan(fit!.longestContext.whole);
   });
 
+  it('counts a shard of a model on each of the GPUs, and grants what a load on them is granted', async () => {
+    const file = writeRandomModel({ type: 'F16', hidden: 256, headDim: 64, contextLength: 32_768 });
+    const args = ['--context', '4096', '--memory', '290MiB', '--sequences', '8', '--json'];
+    const { stdout } = await rocmforge('inspect', '--fit', file, ...args, '--split', 'tensor', '--gpus', '0,1');
+    const { devices, context } = JSON.parse(stdout) as FitReport;
+    const { stages = [], ...granted } = devices[0]!.granted!;
+    expect(stages).toHaveLength(2);
+    expect(stages[0]!.kvBytes).toBe(stages[1]!.kvBytes);
+    const limits = { maxContext: context, maxSequences: 8, maxStepTokens: 0, kvMemoryBytes: 0, fingerprint: '' };
+    const gpus = [290, 290].map((each) => fakeGpu(new FakeNativeDevice(each * MIB)));
+    const how = { path: file, kvCacheType: 'f16', split: 'tensor', ...limits } as const;
+    const model = await loadModel(gpus, how, () => undefined);
+    expect((model.forward.limits.kvBlocks - 1) * 16).toBe(granted.kvTokens);
+    expect(model.kvBytes).toBe(granted.kvBytes);
+    model.release();
+    expect(gpus.map(({ usedBytes }) => usedBytes)).toEqual([0, 0]);
+    // Each has its own heads of keys and values, and one alone no room for the model.
+    const whole = await fitReport(file, { memory: 290 * MIB, context, sequences: 8, kvCacheType: 'f16' });
+    expect(granted.kvBytesPerToken).toBe(whole.withoutLimit.kvBytesPerToken);
+    expect(whole.devices[0]!.granted).toBeNull();
+  });
+
   it.each([
     [['--split', 'layer'], '--split layer needs several devices'],
+    [['--split', 'tensor'], '--split tensor needs several devices'],
+    [['--split', 'tensor', '--gpus', '0,1', '--tensor-split', '1,1'], '--tensor-split is of --split layer'],
     [['--tensor-split', '1,2', '--gpus', '0,1'], '--tensor-split is of --split layer'],
     [['--split', 'layer', '--gpus', '0,1', '--tensor-split', '1'], '--tensor-split has 1 shares for 2 GPUs'],
     [['--gpus', '0,1'], 'a model is on several GPUs where it is split'],

@@ -92,6 +92,14 @@ export class EmulatedDevice implements NativeDevice {
     return false;
   }
 
+  reserve(): never {
+    throw new Error('an emulated device is alone');
+  }
+
+  signal(): never {
+    throw new Error('an emulated device is alone');
+  }
+
   linkTo(): never {
     throw new Error('an emulated device is alone');
   }

@@ -82,6 +82,7 @@ export async function killEachTime(
   count: number,
   afterMs: (kill: number) => number,
   isOver: () => boolean,
+  signal: 'SIGKILL' | 'SIGSTOP' = 'SIGKILL',
 ): Promise<{ readonly kills: number; readonly inStep: number }> {
   let killed: number | undefined;
   let inStep = 0;
@@ -95,7 +96,7 @@ export async function killEachTime(
     killed = gateway.executorPid();
     if (killed === undefined) continue;
     if (isInStep()) inStep += 1;
-    process.kill(killed, 'SIGKILL');
+    process.kill(killed, signal);
   }
   return { kills: count, inStep };
 }

@@ -11,18 +11,18 @@ export const FAMILY_QUANTIZATIONS = ['Q8_0', 'Q4_K_M'] as const;
 export type FamilyQuantization = (typeof FAMILY_QUANTIZATIONS)[number];
 
 /**
- * A family's random model, wide enough for blocks of 256, whose matrices are random blocks; vectors stay as they are. The same
+ * A family's random model, wide enough for blocks of 256, or for as many of them as are asked for, whose matrices are random blocks; vectors stay as they are. The same
  * blocks each time.
  *
  * @returns the file's path, in a temporary folder
  */
-export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuantization): string {
+export function writeQuantizedFamily(name: RandomFamilyName, weights: FamilyQuantization, hidden = 256): string {
   const family: RandomFamily = RANDOM_FAMILIES[name];
   const shape = { layers: layersOf(name), tied: family.isTied === true };
   const builder = randomModel({
     family: name,
     layers: shape.layers,
-    hidden: 256,
+    hidden,
     seed: 7,
     ...everyExpert(name, family),
   });

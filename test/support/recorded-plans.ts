@@ -13,6 +13,7 @@ import {
   HEAD_DIMS,
   KV_CACHE_TYPES,
   KV_Q8_HEAD_DIMS,
+  RANK_COUNTS,
   TILE_HEAD_DIMS,
 } from '../../src/executor/kernels/index.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
@@ -117,6 +118,7 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
   const layers = (family: RandomFamilyName) => ('nets' in RANDOM_FAMILIES[family] ? 4 : 2);
   files.push(...others.map((family) => writeRandomModel({ family, layers: layers(family) })), ...sinks);
   for (const file of sinks) quantizable.add(file);
+  const shards = writeRandomModel({ type: 'F16', hidden: 256, headDim: 64 });
   for (const { kind, ...sizes } of DEVICES) {
     const target = 'target' in sizes ? sizes.target : 'double';
     const native = new RecordingDevice(sizes);
@@ -131,6 +133,12 @@ export async function launchedKernels(): Promise<Readonly<Record<DeviceClass, Se
           model.release();
         }
       }
+    }
+    // Over as many devices as there may be, of which any is like the others.
+    for (const ranks of RANK_COUNTS) {
+      const others = Array.from({ length: ranks - 1 }, () => new Device(new RecordingDevice(sizes), kind, target));
+      const how = { ...options, path: shards, kvCacheType: 'f16', split: 'tensor' } as const;
+      (await loadModel([device, ...others], how, () => undefined)).release();
     }
     // Nothing is computed, which the self-test notices when everything is launched.
     await selfTest(device).catch(() => undefined);

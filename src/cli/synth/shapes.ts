@@ -100,6 +100,11 @@ export const SHAPES: Readonly<Record<string, ModelShape>> = {
     ...{ layers: 32, hidden: 4096, ffn: 14_336, heads: 32, kvHeads: 8, headDim: 128, tied: false },
     ropeFactors: scaled(8),
   },
+  'llama-3.1-70b': {
+    ...llama3,
+    ...{ layers: 80, hidden: 8192, ffn: 28_672, heads: 64, kvHeads: 8, headDim: 128, tied: false },
+    ropeFactors: scaled(8),
+  },
   'llama-3.2-1b': {
     ...llama3,
     ...{ layers: 16, hidden: 2048, ffn: 8192, heads: 32, kvHeads: 8, headDim: 64, tied: true },

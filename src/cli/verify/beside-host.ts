@@ -1,7 +1,6 @@
-import type { Device } from '../../executor/device/device.js';
 import { isBlockType } from '../../executor/kernels/index.js';
 import type { LoadOptions } from '../../executor/load-options.js';
-import { type LoadedModel, loadModel } from '../../executor/loaded-model.js';
+import { type Devices, type LoadedModel, loadModel } from '../../executor/loaded-model.js';
 import { valuesOf } from '../../executor/model/values.js';
 import { openDevice } from '../../executor/open-device.js';
 import { promptOf } from './invariance.js';
@@ -17,13 +16,13 @@ export interface BesideHost {
   readonly bound: number;
 }
 
-export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'attention'> {
+export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'attention' | 'split'> {
   /** Of the host. */
   readonly threads?: number;
 }
 
 /**
- * Runs one prompt and four more tokens on a device and on the host.
+ * Runs one prompt and four more tokens on a device, or on several that it is split over, and on the host.
  *
  * The bound: a GPU rounds what its matrix units multiply to f16, the host does not, which is 2⁻¹² of a value in the root
  * mean square. 2 · layers such errors add to the residual stream independently, so √(2 · layers) of them remain; four
@@ -31,18 +30,18 @@ export interface BesideHostOptions extends Pick<LoadOptions, 'kvCacheType' | 'at
  * sends about one in a hundred to the next step, whose size is some 2⁻⁵ of a value, which leaves 2⁻⁸; twice that.
  */
 export async function besideHost(
-  device: Device,
+  devices: Devices,
   path: string,
-  { threads, attention, kvCacheType }: BesideHostOptions,
+  { threads, attention, kvCacheType, split }: BesideHostOptions,
 ): Promise<BesideHost> {
   const limits = { maxContext: 64, maxSequences: 1, maxStepTokens: 64, kvMemoryBytes: 0, stateSnapshots: 0 };
   // Matrix units read no f32.
   const cache = kvCacheType === 'f32' ? 'f16' : kvCacheType;
-  const load = (on: Device, options: Pick<LoadOptions, 'attention'> = {}) =>
+  const load = (on: Devices, options: Pick<LoadOptions, 'attention' | 'split'> = {}) =>
     loadModel(on, { path, kvCacheType: cache, fingerprint: '', ...limits, ...options }, () => undefined);
   const host = openDevice({ kind: 'host', threads });
-  const [onHost, onDevice] = [await load(host), await load(device, { attention })];
-  const [expected, actual] = [await logitsOf(host, onHost), await logitsOf(device, onDevice)];
+  const [onHost, onDevice] = [await load(host), await load(devices, { attention, split })];
+  const [expected, actual] = [await logitsOf(onHost), await logitsOf(onDevice)];
   const { layers } = onHost.forward.model;
   const hasBlocks = [...valuesOf(onHost.graph)].some(
     (value) => value.kind === 'linear' && value.weights.some(({ type }) => isBlockType(type)),
@@ -58,12 +57,13 @@ export async function besideHost(
     }
     return Math.sqrt(difference / size);
   });
+  for (const model of [onHost, onDevice]) model.release();
   // A NaN must not get lost in a comparison.
   return { relative: relative.reduce((a, b) => Math.max(a, b)), bound };
 }
 
-async function logitsOf(device: Device, model: LoadedModel): Promise<Float32Array[]> {
-  const driver = new StepDriver(device, model, 1n);
+async function logitsOf(model: LoadedModel): Promise<Float32Array[]> {
+  const driver = new StepDriver(model.pipeline.last.device, model, 1n);
   const sequence = promptOf(1, PROMPT + DECODED, model.forward.model.vocabularySize);
   const rows = [...(await driver.step([[0, 0, PROMPT, true]], [[0, sequence]]))].map((row) => row.slice());
   for (let i = 0; i < DECODED; i++) {

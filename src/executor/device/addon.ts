@@ -102,8 +102,13 @@ export interface NativeDevice {
   release(address: number): void;
   write(address: number, data: Uint8Array): void;
   read(address: number, bytes: number): Uint8Array;
-  /** Copies from host memory that JavaScript has only the address of. */
-  upload(address: number, hostAddress: number, bytes: number): void;
+  /**
+   * Copies from host memory that JavaScript has only the address of.
+   *
+   * @param bytes in all
+   * @param rowBytes of rows that lie `pitch` bytes apart there, and follow each other here; absent: it is one piece
+   */
+  upload(address: number, hostAddress: number, bytes: number, rowBytes?: number, pitch?: number): void;
   /** 0 and 0 where memory is the host's. */
   memory(): { readonly freeBytes: number; readonly totalBytes: number };
   /** Copies over the bus since the device was opened. */
@@ -125,6 +130,10 @@ export interface NativeDevice {
   run(step: NativeStep): Promise<number>;
   /** Whether this device can copy to the memory of another one of its kind; from then on it may. */
   canReach(other: NativeDevice): boolean;
+  /** Takes the memory that steps of so many bytes go through, for those that must not wait for it. */
+  reserve(inputBytes: number, outputBytes: number): void;
+  /** Stores a word in its memory while launches run; it is there when this returns. */
+  signal(address: number, word: number): void;
   /** A link to another device of its kind. Throws an `Error` with a boolean `sticky`. */
   linkTo(other: NativeDevice, options: NativeLinkOptions): NativeLink;
 }

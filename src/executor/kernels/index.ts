@@ -30,6 +30,7 @@ import { matmulQuantizedContracts } from './matmul-quantized.js';
 import { matmulTileContracts } from './matmul-tile.js';
 import { matmulTileOneContracts } from './matmul-tile-one.js';
 import { quantizeQ8Contracts } from './quantize-q8.js';
+import { rankContracts } from './ranks.js';
 import { readWordsContracts } from './read-words.js';
 import { repackContracts } from './repack.js';
 import { residualAddContracts } from './residual-add.js';
@@ -78,6 +79,7 @@ export * from './matmul-tile.js';
 export * from './matmul-tile-one.js';
 export * from './paged-cache.js';
 export * from './quantize-q8.js';
+export * from './ranks.js';
 export * from './read-words.js';
 export * from './repack.js';
 export * from './residual-add.js';
@@ -116,6 +118,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   'quantize-q8': quantizeQ8Contracts,
   convert: convertContracts,
   'residual-add': residualAddContracts,
+  ranks: rankContracts,
   'bias-add': biasAddContracts,
   swiglu: swigluContracts,
   'gate-up-swiglu': gateUpSwigluContracts,

@@ -27,6 +27,7 @@ import {
   type Gated,
   type Linear,
   type Norm,
+  type RankSum,
   type Residual,
   type RowGated,
   type StageGraph,
@@ -49,6 +50,7 @@ import {
 import { type NormedRow, OneRow, type ProductPart } from './one-row.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
+import { RankMeetings } from './rank-meetings.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 
@@ -108,6 +110,8 @@ export class ForwardPass {
   /** Undefined where the model has no such layers. */
   private readonly recurrent: RecurrentLayers | undefined;
   private readonly queryGates: QueryGates | undefined;
+  /** Undefined where the model is no shard. */
+  private readonly ranks: RankMeetings | undefined;
 
   /** @param within the scope that ends with it at the latest */
   constructor(
@@ -178,6 +182,7 @@ export class ForwardPass {
       all.filter((value): value is Attention => value.kind === 'attention' && value.isGated === true),
       (values) => new QueryGates(plan, memory, values, this.tokens),
     );
+    if (recorded.rank !== undefined) this.ranks = new RankMeetings(plan, tables, recorded.rank, graph);
     this.record(graph);
   }
 
@@ -257,6 +262,10 @@ export class ForwardPass {
     if (value.kind === 'experts') {
       return this.routed(value, stream.x, stream, true);
     }
+    if (value.kind === 'rank-sum') {
+      this.summed(value, stream.x, stream, true);
+      return false;
+    }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
       const input = this.activation(value.of, [weight], stream);
@@ -300,7 +309,8 @@ export class ForwardPass {
       { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
       { tokens: this.tokens.count, samples: rows.count },
     );
-    this.product(logits, this.logits, { x: this.sampled, rows });
+    this.product(logits, this.ranks?.logits ?? this.logits, { x: this.sampled, rows });
+    this.ranks?.gather(this.logits, columns, this.samples);
     if (logitsScale !== undefined) this.scale(this.logits, columns, logitsScale, this.samples);
     if (cap !== undefined)
       this.plan.launch(kernels.softcap, { x: this.logits, columns, cap }, { rows: this.samples.count });
@@ -347,6 +357,7 @@ export class ForwardPass {
       case 'sum':
       case 'experts':
       case 'row-gated':
+      case 'rank-sum':
         this.inF32(value, this.delta, stream);
         return { columns, rows, forms: { f32: this.delta } };
     }
@@ -361,6 +372,7 @@ export class ForwardPass {
       this.scale(y, columnsOf(value, this.model.hiddenSize), value.factor, stream.rows);
     } else if (value.kind === 'row-gated') this.rowGated(value, y, stream);
     else if (value.kind === 'experts') this.routed(value, y, stream);
+    else if (value.kind === 'rank-sum') this.summed(value, y, stream);
     else throw new Error(`${value.kind} is not computed by itself`);
   }
 
@@ -375,6 +387,13 @@ export class ForwardPass {
     const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream, by?.others);
     layers.record(value, input, y, accumulate, by && { by, row: this.normedRow(value) });
     return by !== undefined;
+  }
+
+  /** y = what all ranks compute of the product, or that is added to it. */
+  private summed(value: RankSum, y: DeviceBuffer, stream: Stream, accumulate = false): void {
+    const ranks = this.ranks as RankMeetings;
+    this.product(value.of, ranks.part, stream);
+    ranks.sum(y, this.model.hiddenSize, stream.rows, accumulate);
   }
 
   /** y = the value: computed, and each of its rows then multiplied by its gate. */

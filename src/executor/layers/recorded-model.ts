@@ -7,6 +7,7 @@ import type { Attention, StageGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { Fusion } from './fusions.js';
 import type { RopeTables } from './paged-attention.js';
+import type { RankPlace } from './rank-meetings.js';
 
 /** Where a stage of a layer split receives what crosses to it. */
 export interface StagePlace {
@@ -19,6 +20,8 @@ export interface RecordedModel {
   readonly graph: StageGraph;
   /** Absent where the model is not split. */
   readonly stage?: StagePlace | undefined;
+  /** Of a tensor split, whose graph is a shard. */
+  readonly rank?: RankPlace | undefined;
   readonly parameters: ModelParameters;
   readonly weights: Weights;
   readonly ropes: ReadonlyMap<Attention['rope'], RopeTables>;

@@ -48,12 +48,13 @@ export function attentionLayers(graph: StageGraph): ReadonlySet<number> {
   return new Set([...valuesOf(graph)].flatMap((value) => (value.kind === 'attention' ? [value.layer] : [])));
 }
 
-/** The tensors of a stage, in the file's order; of a whole model all that are wanted. */
+/** The tensors of a stage, in the file's order; of a whole model all that are wanted, of a shard its parts of them. */
 export function stageTensors(file: GgufModel, graph: StageGraph): readonly GgufTensor[] {
   const wanted = wantedTensors(file);
-  if (graph.embedding !== undefined && graph.logits !== undefined) return wanted;
+  if (graph.embedding !== undefined && graph.logits !== undefined && !graph.isShard) return wanted;
   const used = tensorsOf([...graph.additions, ...(graph.logits ? [graph.logits] : [])]);
   if (graph.embedding !== undefined) used.add(graph.embedding.tensor);
+  if (graph.isShard) return [...used].sort((a, b) => a.part - b.part || a.offset - b.offset);
   return wanted.filter((tensor) => used.has(tensor));
 }
 

@@ -3,8 +3,12 @@ import { OUTPUT_WORDS, SLICE_WORDS } from '../kernels/index.js';
 import type { Limits } from './limits.js';
 import { slotArena } from './slot-layout.js';
 
-/** Words before the first output: how many activations were beyond f16's range since the model was loaded, and padding. */
+/**
+ * Words before the first output: how many activations were beyond f16's range since the model was loaded, which pass of a
+ * tensor split was ended before its ranks had met, and padding.
+ */
 export const OUTPUT_HEADER = 16;
+export const HEADER_ENDED = 1;
 
 /** Slot writes of most steps: some prompts' histories or block tables at a time, not every slot's at its longest. */
 const MAX_WRITES = 65_536;
@@ -25,6 +29,8 @@ export class StepTables {
     readonly writes: number;
     /** Rows of logits that a token is drawn from; the others, after them, are of prompts. */
     readonly draws: number;
+    /** The number of the pass, where the devices of a tensor split meet in it. */
+    readonly pass: number;
     readonly rowToken: number;
     readonly rowPosition: number;
     readonly rowSlot: number;
@@ -60,6 +66,7 @@ export class StepTables {
       samples: 1,
       writes: 2,
       draws: 3,
+      pass: 4,
       rowToken: rows,
       rowPosition: rows + maxStepTokens,
       rowSlot: rows + 2 * maxStepTokens,
@@ -80,6 +87,11 @@ export class StepTables {
   /** `[1]`: where kernels count. */
   get saturated(): DeviceBuffer {
     return { ...this.answer, elements: 1 };
+  }
+
+  /** `[1]`: the pass in which ranks do not wait for each other any more. */
+  get ended(): DeviceBuffer {
+    return { ...bufferFrom(this.answer, HEADER_ENDED), elements: 1 };
   }
 
   /** The part of the tables that begins at one of {@link offsets}. */

@@ -13,6 +13,16 @@ export interface MatrixRef {
   readonly experts?: number;
 }
 
+/** Some columns of a file's matrix: its rows lie apart. */
+export interface ColumnPart extends GgufTensor {
+  /** Bytes in the file from the start of a row to that of the next one. */
+  readonly pitch: number;
+}
+
+/** The bytes between rows of a tensor that is some columns of a matrix; undefined of any other, which lies in one piece. */
+export const pitchOf = (tensor: GgufTensor | ColumnPart): number | undefined =>
+  'pitch' in tensor ? tensor.pitch : undefined;
+
 /** An f32 vector of a file. */
 export interface VectorRef {
   readonly tensor: GgufTensor;

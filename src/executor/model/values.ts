@@ -5,7 +5,7 @@ import type { MatrixRef, VectorRef } from './tensors.js';
  * What a family's layers compute, written down before anything is allocated or launched. A value is a value: nothing here
  * knows of buffers, and only {@link ModelGraph.layers} says what is added to the residual stream.
  */
-export type Value = Norm | Linear | Attention | DeltaNet | Gated | Scaled | Sum | Experts | RowGated;
+export type Value = Norm | Linear | Attention | DeltaNet | Gated | Scaled | Sum | Experts | RowGated | RankSum;
 
 /** The residual stream as it is when the value is computed. */
 export const x = { kind: 'residual' } as const;
@@ -193,6 +193,12 @@ export interface RowGated {
   readonly of: Value;
 }
 
+/** The sum of what all devices of a tensor split compute, each of some columns of the product, in the order of their ranks. */
+export interface RankSum {
+  readonly kind: 'rank-sum';
+  readonly of: Linear;
+}
+
 /** A whole model, from token ids to logits. */
 export interface ModelGraph {
   /** Each token's first residual stream: `[vocabulary, hidden]`. */
@@ -208,8 +214,12 @@ export interface ModelGraph {
   readonly logitsSoftcap?: number | undefined;
 }
 
-/** A part of a model that follows on another, or that another follows on: without an embedding, or without logits. */
-export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> & Partial<Pick<ModelGraph, 'embedding' | 'logits'>>;
+/**
+ * A part of a model that follows on another, or that another follows on: without an embedding, or without logits. Or what one
+ * device has of a tensor split: all layers, and of their matrices parts.
+ */
+export type StageGraph = Omit<ModelGraph, 'embedding' | 'logits'> &
+  Partial<Pick<ModelGraph, 'embedding' | 'logits'>> & { readonly isShard?: true };
 
 /** How wide a value's rows are. */
 export function columnsOf(value: Residual | Value, hidden: number): number {
@@ -219,6 +229,7 @@ export function columnsOf(value: Residual | Value, hidden: number): number {
     case 'norm':
     case 'scaled':
     case 'row-gated':
+    case 'rank-sum':
       return columnsOf(value.of, hidden);
     case 'experts':
       return value.down.rows;

@@ -5,7 +5,7 @@ import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
 import { stageTensors } from './stages.js';
-import type { MatrixRef, VectorRef } from './tensors.js';
+import { type MatrixRef, pitchOf, type VectorRef } from './tensors.js';
 import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
 
 const CHUNK_BYTES = 64 << 20;
@@ -51,19 +51,21 @@ export class Weights {
     const weights = new Weights(stageTensors(file, graph), content, graph, new Places(device, graph));
     const total = weights.bytes;
     let done = 0;
-    const bring = async (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => {
-      for (let offset = 0; offset < tensor.bytes; offset += CHUNK_BYTES) {
-        const bytes = Math.min(CHUNK_BYTES, tensor.bytes - offset);
-        await content.touch(tensor, offset, bytes);
-        onChunk(offset, bytes);
+    const bring = async (tensor: GgufTensor, onChunk: OnChunk) => {
+      for (const chunk of chunksOf(tensor)) {
+        const { from, span, bytes } = chunk;
+        await content.touch(tensor, from, span);
+        onChunk(chunk);
         done += bytes;
         onProgress(done, total);
       }
     };
     if (device.isHost) {
       for (const tensor of weights.tensors) {
-        weights.addresses.set(tensor.name, content.address(tensor));
-        await bring(tensor, () => undefined);
+        const address = content.address(tensor);
+        const own = pitchOf(tensor) === undefined ? undefined : memory.allocate('u8', tensor.bytes).address;
+        weights.addresses.set(tensor.name, own ?? address);
+        await bring(tensor, (chunk) => own !== undefined && copyChunk(device, chunk, own, address));
       }
     } else {
       await weights.upload(memory, bring);
@@ -75,7 +77,7 @@ export class Weights {
   /** Copies each tensor to the GPU; tensors that are multiplied together lie side by side. */
   private async upload(
     memory: DeviceScope,
-    bring: (tensor: GgufTensor, onChunk: (offset: number, bytes: number) => void) => Promise<void>,
+    bring: (tensor: GgufTensor, onChunk: OnChunk) => Promise<void>,
   ): Promise<void> {
     const { device } = memory;
     const scratch = memory.child();
@@ -100,7 +102,7 @@ export class Weights {
         const isPacked = places.packedBytes(tensor) !== undefined;
         const target = isPacked ? raw : place;
         if (!isPacked) this.addresses.set(tensor.name, place.address);
-        await bring(tensor, (at, length) => device.native.upload(target.address + at, source + at, length));
+        await bring(tensor, (chunk) => copyChunk(device, chunk, target.address, source));
         if (gate !== undefined) {
           await places.packing.pack(device, tensor, raw, place, 2 * matrixBytes);
           this.gateUps.set(gate.name, buffer);
@@ -198,6 +200,43 @@ export class Weights {
   vector({ tensor, length }: VectorRef): DeviceBuffer {
     return { address: this.addresses.get(tensor.name) as number, dtype: 'f32', elements: length };
   }
+}
+
+/** Bytes of a tensor that are brought at once. */
+interface Chunk {
+  /** Where they begin in the tensor as it is brought, and in the file from its beginning on; there they span more where rows lie apart. */
+  readonly at: number;
+  readonly from: number;
+  readonly bytes: number;
+  readonly span: number;
+  /** Of rows that lie apart, the bytes of each and those to the next one. */
+  readonly rows?: { readonly bytes: number; readonly pitch: number };
+}
+type OnChunk = (chunk: Chunk) => void;
+
+function* chunksOf(tensor: GgufTensor): Generator<Chunk> {
+  const pitch = pitchOf(tensor);
+  if (pitch === undefined) {
+    for (let at = 0; at < tensor.bytes; at += CHUNK_BYTES) {
+      const bytes = Math.min(CHUNK_BYTES, tensor.bytes - at);
+      yield { at, from: at, bytes, span: bytes };
+    }
+    return;
+  }
+  const count = tensor.dims[1] as number;
+  const rowBytes = tensor.bytes / count;
+  const most = Math.max(1, Math.floor(CHUNK_BYTES / pitch));
+  for (let row = 0; row < count; row += most) {
+    const rows = Math.min(most, count - row);
+    const span = (rows - 1) * pitch + rowBytes;
+    const apart = { bytes: rowBytes, pitch };
+    yield { at: row * rowBytes, from: row * pitch, bytes: rows * rowBytes, span, rows: apart };
+  }
+}
+
+/** @param target where the tensor is to lie @param source where it lies in the file's mapping */
+function copyChunk(device: Device, { at, from, bytes, rows }: Chunk, target: number, source: number): void {
+  device.native.upload(target + at, source + from, bytes, ...(rows === undefined ? [] : [rows.bytes, rows.pitch]));
 }
 
 /** Bytes that a model's tensors, or a stage's, take in a GPU's memory. */

@@ -7,7 +7,7 @@
 //   ROCMFORGE_DOUBLE_KERNELS    folder of built kernels that holds lanes32 and lanes64
 //   ROCMFORGE_DOUBLE_EMULATOR   command that serves launches on an emulator instead; see tools/emulator/serve.py
 //   ROCMFORGE_DOUBLE_MEMORY     bytes of each device, default 2 GiB
-//   ROCMFORGE_DOUBLE_DEVICES    how many there are, default 1; each touches its own memory alone, but for copies to peers
+//   ROCMFORGE_DOUBLE_DEVICES    how many there are, default 1; each touches its own memory, and that of peers which it may reach
 //   ROCMFORGE_DOUBLE_PEERS      0: they do not reach each other
 //   ROCMFORGE_DOUBLE_LOG        file that gets a line for each copy, launch, graph launch and graph instantiated
 //   ROCMFORGE_DOUBLE_FAULT      KIND@CALL:N: at the N-th CALL (launch, graph, instantiate, copy, peer, malloc or event, which is
@@ -288,7 +288,6 @@ class Runtime {
     std::vector<uint64_t> storage = work.storage;
     for (uint64_t& word : storage) params.push_back(&word);
     const int64_t blocks = int64_t{work.grid.x} * work.grid.y * work.grid.z;
-    std::lock_guard<std::mutex> lock(lanes_mutex_);
     work.function->lanes->run(params.data(), work.grid, 0, blocks);
     if (const char* error = take_error()) fail(work, error);
   }
@@ -323,7 +322,7 @@ class Runtime {
   long calls_ = 0;
   bool is_due_ = false;
   std::atomic<bool> fails_next_{false}, hangs_next_{false}, aborts_next_{false};
-  std::mutex lanes_mutex_, log_mutex_;
+  std::mutex log_mutex_;
   FILE* log_ = nullptr;
 };
 
@@ -361,8 +360,16 @@ bool holds(void* stream, const void* address, uint64_t bytes) {
   return runtime().memory(static_cast<Stream*>(stream)->device).holds(reinterpret_cast<uint64_t>(address), bytes);
 }
 
-// Whether kernels of a stream may use it.
-bool reaches(void* stream, const void* address) { return holds(stream, address, 0) || is_pinned(address, 0); }
+// Whether kernels of a stream may use it: its device's memory, that of peers that the device may reach, and pinned.
+bool reaches(void* stream, const void* address) {
+  if (holds(stream, address, 0) || is_pinned(address, 0)) return true;
+  std::lock_guard<std::mutex> lock(runtime().peers_mutex);
+  for (const auto& [device, peer] : runtime().peers) {
+    const bool is_own = device == static_cast<Stream*>(stream)->device;
+    if (is_own && runtime().memory(peer).holds(reinterpret_cast<uint64_t>(address), 0)) return true;
+  }
+  return false;
+}
 
 #define REQUIRE_USABLE() \
   if (const Result refused = usable(); refused != SUCCESS) return refused

@@ -1,0 +1,65 @@
+import { type Argument, defineKernel, i32, inout, input, type KernelContract, output } from '../device/contract.js';
+import { exact, moved } from '../device/tolerance.js';
+
+/** Elements of a row that one block adds, or moves. */
+export const SUM_RANKS_PART = 1024;
+export const GATHER_RANKS_PART = 1024;
+
+/** Over how many devices a tensor split goes: each has kernels of its own. */
+export const RANK_COUNTS = [2, 4, 8] as const;
+export type RankCount = (typeof RANK_COUNTS)[number];
+
+/** Words of one meeting of ranks: one for each that may come. */
+export const WORDS_A_MEETING = 8;
+
+/** What every kernel takes at which ranks meet: parts and words of each, in their order: `p0`, `p1`, ..., `w0`, ... */
+function rankArguments(ranks: RankCount, part: string, y: Argument, scalar: Argument): readonly Argument[] {
+  const numbers = [...Array(ranks).keys()];
+  return [
+    ...numbers.map((rank) => input(`p${rank}`, 'f32', 'rows', part)),
+    ...numbers.map((rank) => inout(`w${rank}`, 'i32', 'meetings', String(WORDS_A_MEETING))),
+    input('pass', 'i32', '1'),
+    inout('ended', 'i32', '1'),
+    y,
+    i32('columns'),
+    scalar,
+    i32('rank'),
+    i32('meeting'),
+    i32('patience_ms'),
+  ];
+}
+
+const sums = forEachCount((ranks) =>
+  defineKernel({
+    name: `sum_ranks_${ranks}`,
+    source: 'sum_ranks.hip',
+    summary: `y = p0 + ... + p${ranks - 1}, or y += it, when all ranks have come to the meeting; one order of additions`,
+    arguments: rankArguments(ranks, 'columns', inout('y', 'f32', 'rows', 'columns'), i32('accumulate')),
+    grid: [{ of: 'columns', per: SUM_RANKS_PART }, { of: 'rows' }],
+    multiples: [['columns', '4']],
+    order: 'the parts in the order of their ranks, and their sum to y',
+    tolerance: exact('each addition rounds as the reference rounds to f32'),
+  }),
+);
+
+const gathers = forEachCount((ranks) =>
+  defineKernel({
+    name: `gather_ranks_${ranks}`,
+    source: 'gather_ranks.hip',
+    summary: `y = p0, ..., p${ranks - 1} side by side, the last as wide as is left, when all ranks have come to the meeting`,
+    arguments: rankArguments(ranks, 'part', output('y', 'f32', 'rows', 'columns'), i32('part')),
+    grid: [{ of: 'columns', per: GATHER_RANKS_PART }, { of: 'rows' }],
+    tolerance: moved,
+  }),
+);
+
+/** What ranks computed of one product, each of some of its columns, added up. */
+export const sumRanks = (ranks: RankCount) => sums[ranks];
+/** What ranks computed of one product, each of some of its rows, side by side. */
+export const gatherRanks = (ranks: RankCount) => gathers[ranks];
+
+function forEachCount(define: (ranks: RankCount) => KernelContract): Readonly<Record<RankCount, KernelContract>> {
+  return { 2: define(2), 4: define(4), 8: define(8) };
+}
+
+export const rankContracts: readonly KernelContract[] = [...Object.values(sums), ...Object.values(gathers)];

@@ -1,0 +1,219 @@
+import { RocmForgeError } from '../../shared/errors.js';
+import type { GgufTensor } from '../../shared/gguf/reader.js';
+import { blockFormat, isBlockType, Q8_BLOCK, type RankCount } from '../kernels/index.js';
+import type { ColumnPart, MatrixRef, VectorRef } from './tensors.js';
+import {
+  type Attention,
+  columnsOf,
+  type Gated,
+  type Linear,
+  type ModelGraph,
+  type RankSum,
+  type StageGraph,
+  type Value,
+} from './values.js';
+
+/** Which of the devices of a tensor split it is, and of how many. */
+export interface Rank {
+  readonly rank: number;
+  readonly ranks: RankCount;
+}
+
+/** From an element on, so many. */
+type Range = readonly [first: number, count: number];
+
+/** Rows of the vocabulary go to ranks by so many: rows of logits begin where 16 bytes may be stored at once. */
+const VOCABULARY_TILE = 4;
+
+/**
+ * What one rank computes of a model: of each attention some heads, of each MLP some columns, and of the output projection
+ * some rows of the vocabulary. What heads and columns add to the residual stream is a {@link RankSum}.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` naming what does not divide, or what is not split
+ */
+export function shardGraph(graph: ModelGraph, place: Rank): StageGraph {
+  const { rows } = vocabularyPart(columnsOf(graph.logits, 0), place);
+  return {
+    ...graph,
+    isShard: true,
+    additions: graph.additions.map((value) => addition(value, place)),
+    logits: rowsOf(graph.logits, [rows]),
+  };
+}
+
+/** Heads of keys and values that a rank has: where ranks outnumber them, several have the same one. */
+export const kvHeadsOf = (kvHeads: number, { ranks }: Pick<Rank, 'ranks'>): number =>
+  Math.max(1, Math.floor(kvHeads / ranks));
+
+/** Rows of the vocabulary that a rank has, and how many all but the last have. */
+export function vocabularyPart(
+  vocabulary: number,
+  { rank, ranks }: Rank,
+): { readonly rows: Range; readonly part: number } {
+  const part = Math.ceil(vocabulary / ranks / VOCABULARY_TILE) * VOCABULARY_TILE;
+  if (part * (ranks - 1) >= vocabulary) refuse(`a vocabulary of ${vocabulary} is not split over ${ranks} devices`);
+  return { rows: [part * rank, Math.min(part, vocabulary - part * rank)], part };
+}
+
+/** What a rank computes of a value that is added to the residual stream. */
+function addition(value: Value, place: Rank): Value {
+  switch (value.kind) {
+    case 'linear':
+      return rankSum(value, place);
+    case 'norm':
+      if (value.of.kind === 'residual') break;
+      return { ...value, of: addition(value.of, place) };
+    case 'scaled':
+      return { ...value, of: addition(value.of, place) };
+    case 'sum': {
+      const [first, second] = value.of;
+      return { ...value, of: [addition(first, place), addition(second, place)] };
+    }
+  }
+  return refuse(`${NAMES[value.kind]} is not split into shards`);
+}
+
+const NAMES: Readonly<Record<Value['kind'], string>> = {
+  norm: 'a norm',
+  linear: 'a product',
+  attention: 'attention',
+  'delta-net': 'a gated delta net',
+  gated: 'an MLP',
+  scaled: 'a multiple',
+  sum: 'a sum',
+  experts: 'a layer of experts',
+  'row-gated': 'a layer of experts with a shared one',
+  'rank-sum': 'a sum over ranks',
+};
+
+/** The product of a rank's columns with what it has of their input. */
+function rankSum(value: Linear, place: Rank): RankSum {
+  const [weight] = value.weights;
+  const { of: source, biases } = value;
+  if (weight === undefined || value.weights.length > 1) return refuse('a product of several matrices is not split');
+  if (source.kind !== 'attention' && source.kind !== 'gated')
+    return refuse(`${NAMES[value.kind]} is not split into shards`);
+  if (source.kind === 'attention') checkHeads(source, place);
+  const each = part(weight.columns, place, weight);
+  const of = source.kind === 'attention' ? attention(source, place) : gated(source, place);
+  // One rank alone adds it.
+  const own = place.rank === 0 ? biases : undefined;
+  const weights = [columnsOfMatrix(weight, [place.rank * each, each])];
+  return { kind: 'rank-sum', of: { kind: 'linear', weights, biases: own, of } };
+}
+
+function checkHeads({ heads, kvHeads, headNorms, qkv, isGated }: Attention, { ranks }: Rank): void {
+  if (isGated) refuse('attention with gates is not split into shards');
+  if (headNorms?.over === 'row') {
+    refuse(`${qkv.weights[0]?.tensor.name}: queries that are normalized over all heads are not split into shards`);
+  }
+  const divides = kvHeads % ranks === 0 || ranks % kvHeads === 0;
+  if (heads % ranks === 0 && divides) return;
+  refuse(`${qkv.weights[0]?.tensor.name}: ${heads} heads and ${kvHeads} of keys do not divide over ${ranks} devices`);
+}
+
+/** Columns of each rank: whole blocks of the matrix's type. */
+function part(columns: number, { ranks }: Rank, { tensor, type }: MatrixRef): number {
+  const unit = isBlockType(type) ? Math.max(blockFormat(type).blockElements, Q8_BLOCK) : Q8_BLOCK;
+  if (columns % (unit * ranks) !== 0) {
+    refuse(`${tensor.name}: ${columns} columns are not ${ranks} parts of whole blocks of ${unit}`);
+  }
+  return columns / ranks;
+}
+
+function attention(value: Attention, place: Rank): Attention {
+  const { heads, kvHeads, headDim, qkv, sinks } = value;
+  const ownHeads = heads / place.ranks;
+  const ownKvHeads = kvHeadsOf(kvHeads, place);
+  const firstHead = place.rank * ownHeads;
+  const firstKvHead = Math.floor((firstHead * kvHeads) / heads);
+  const rows = (from: number, first: number, count: number): Range => [(from + first) * headDim, count * headDim];
+  return {
+    ...value,
+    heads: ownHeads,
+    kvHeads: ownKvHeads,
+    qkv: rowsOf(qkv, [
+      rows(0, firstHead, ownHeads),
+      rows(heads, firstKvHead, ownKvHeads),
+      rows(heads + kvHeads, firstKvHead, ownKvHeads),
+    ]),
+    sinks: sinks && vectorPart(sinks, [firstHead, ownHeads]),
+  };
+}
+
+function gated(value: Gated, { rank, ranks }: Rank): Gated {
+  const ffn = columnsOf(value.of, 0) / 2;
+  const each = ffn / ranks;
+  return {
+    ...value,
+    of: rowsOf(value.of, [
+      [rank * each, each],
+      [ffn + rank * each, each],
+    ]),
+  };
+}
+
+/** Of products side by side those of some rows, with their biases. */
+function rowsOf(value: Linear, ranges: readonly Range[]): Linear {
+  const weights: MatrixRef[] = [];
+  const biases: VectorRef[] = [];
+  for (const [first, count] of ranges) {
+    let before = 0;
+    for (const [i, weight] of value.weights.entries()) {
+      const from = Math.max(first, before) - before;
+      const rows = Math.min(first + count, before + weight.rows) - before - from;
+      before += weight.rows;
+      if (rows <= 0) continue;
+      weights.push(rowsOfMatrix(weight, [from, rows]));
+      const bias = value.biases?.[i];
+      if (bias !== undefined) biases.push(vectorPart(bias, [from, rows]));
+    }
+  }
+  return { ...value, weights, biases: value.biases && biases };
+}
+
+/** Bytes from the start of a row to that of the next one. */
+const rowBytes = ({ tensor }: MatrixRef): number => tensor.bytes / (tensor.dims[1] as number);
+
+function rowsOfMatrix(matrix: MatrixRef, [first, rows]: Range): MatrixRef {
+  const { tensor, columns } = matrix;
+  const bytes = rowBytes(matrix);
+  const own: GgufTensor = {
+    ...tensor,
+    name: `${tensor.name} rows ${first} to ${first + rows - 1}`,
+    dims: [columns, rows],
+    offset: tensor.offset + first * bytes,
+    bytes: rows * bytes,
+  };
+  return { ...matrix, tensor: own, rows };
+}
+
+function columnsOfMatrix(matrix: MatrixRef, [first, columns]: Range): MatrixRef {
+  const { tensor, rows } = matrix;
+  const pitch = rowBytes(matrix);
+  const bytes = (elements: number): number => (elements * pitch) / matrix.columns;
+  const own: ColumnPart = {
+    ...tensor,
+    name: `${tensor.name} columns ${first} to ${first + columns - 1}`,
+    dims: [columns, rows],
+    offset: tensor.offset + bytes(first),
+    bytes: rows * bytes(columns),
+    pitch,
+  };
+  return { ...matrix, tensor: own, columns };
+}
+
+function vectorPart({ tensor }: VectorRef, [first, length]: Range): VectorRef {
+  const own: GgufTensor = {
+    ...tensor,
+    name: `${tensor.name} ${first} to ${first + length - 1}`,
+    dims: [length],
+    offset: tensor.offset + first * Float32Array.BYTES_PER_ELEMENT,
+    bytes: length * Float32Array.BYTES_PER_ELEMENT,
+  };
+  return { tensor: own, length };
+}
+
+function refuse(what: string): never {
+  throw new RocmForgeError('INVALID_OPTION', `${what} by --split tensor; take --split layer`, { option: 'split' });
+}

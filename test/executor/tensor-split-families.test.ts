@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { openDevices } from '../../src/executor/open-device.js';
+import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
+import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamily } from '../support/random-families.js';
+import { writeRandomFamily } from '../support/random-model.js';
+import { expectNear, loadShards, oneHash } from './support/shards.js';
+
+const two = openDevices({ kind: 'host', threads: 2, gpus: [0, 1] });
+const LENGTH = 120;
+const WAYS = [
+  [LENGTH, 0],
+  [1, 0],
+  [17, 0],
+  [100, 16],
+] as const;
+
+/** Families of experts, of states, and whose queries are normalized over all heads, are refused: tensor-split.test.ts. */
+const FAMILIES = RANDOM_FAMILY_NAMES.filter((name) => {
+  const { experts, nets, headNorms }: RandomFamily = RANDOM_FAMILIES[name];
+  return experts === undefined && nets === undefined && headNorms !== 'row';
+});
+
+describe('a model of each dense family in shards over two devices has one hash, near what one device computes', () => {
+  it.each(FAMILIES)('%s, F16', async (family) => {
+    await check(writeRandomFamily(family, { type: 'F16' }));
+  });
+  // As wide as whole blocks of 256 in each part of a projection ask for.
+  for (const weights of FAMILY_QUANTIZATIONS) {
+    it.each(FAMILIES)(`%s, ${weights}`, async (family) => {
+      const wide = (RANDOM_FAMILIES[family] as RandomFamily).hidden ?? 512;
+      await check(writeQuantizedFamily(family, weights, Math.max(512, wide)));
+    });
+  }
+});
+
+async function check(path: string): Promise<void> {
+  const split = await loadShards(path, two);
+  try {
+    await oneHash(split, WAYS, LENGTH);
+  } finally {
+    split.release();
+  }
+  for (const { usedBytes } of two) expect(usedBytes).toBe(0);
+  await expectNear(path, two);
+}
