@@ -53,8 +53,23 @@ class NotingReplica implements RoutedReplica {
   fits = true;
   refusal: Error | undefined;
 
+  get canServe(): boolean {
+    return this.state === 'serving' || this.state === 'unloaded';
+  }
+
   replace(): boolean {
     this.told.push('replace');
+    return true;
+  }
+  loadModel(): void {
+    if (this.state !== 'unloaded') return;
+    this.told.push('load');
+    this.state = 'starting';
+  }
+  unloadModel(): boolean {
+    if (this.state !== 'serving' || this.active > 0) return false;
+    this.told.push('unload');
+    this.state = 'unloaded';
     return true;
   }
   release(moved: Generation): Handover {

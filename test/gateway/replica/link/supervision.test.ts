@@ -11,7 +11,10 @@ import {
 
 const NOW = 1_000_000;
 const AT = { nowMs: NOW, random: 1, maxRestarts: 3 };
-const EVENTS = ['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'ill', 'stop'] as const;
+const EVENTS = [
+  ...(['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'ill', 'stop'] as const),
+  ...(['load', 'unload', 'refused'] as const),
+];
 
 /** What each event does in each state: the next state and the actions; absent: nothing at all. */
 const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, string>>>> = {
@@ -34,8 +37,11 @@ const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, st
     overdue: 'suspect: lose terminate',
     broken: 'suspect: lose terminate',
     gone: 'restarting: lose wait',
+    unload: 'unloading: lose terminate',
     stop: 'stopped: terminate',
   },
+  unloading: { gone: 'unloaded', stop: 'stopped: terminate' },
+  unloaded: { load: 'starting: spawn', stop: 'stopped: terminate' },
   suspect: { gone: 'restarting: wait', stop: 'stopped: terminate' },
   restarting: { due: 'starting: spawn', ill: 'failed: wait', stop: 'stopped: terminate' },
   failed: { due: 'starting: spawn', stop: 'stopped: terminate' },
