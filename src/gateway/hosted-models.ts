@@ -1,4 +1,4 @@
-import type { RocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { Models } from './doors/models.js';
 import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
 import type { ModelObserver } from './model-metrics.js';
@@ -88,7 +88,11 @@ export class HostedModels {
    */
   async start(): Promise<void> {
     for (const { encoder } of this.all) encoder.warm();
-    for (const { router } of this.all) await router.start();
+    for (const { router, served } of this.all) {
+      await router.start().catch((error: unknown) => {
+        throw this.all.length > 1 ? namingRoom(asRocmForgeError(error), served.name) : error;
+      });
+    }
   }
 
   /** Ends everything. */
@@ -115,4 +119,11 @@ export class HostedModels {
   async replaceExecutors(): Promise<void> {
     for (const { router } of this.all) await router.replaceExecutors();
   }
+}
+
+/** Of a model that finds no room, what makes some: on one device the others have theirs already. */
+function namingRoom(error: RocmForgeError, name: string): RocmForgeError {
+  if (error.reason !== 'OUT_OF_MEMORY') return error;
+  const help = 'where models share a device, give each less with --kv-memory, --max-sequences or --max-context';
+  return new RocmForgeError('OUT_OF_MEMORY', `"${name}": ${error.message}; ${help}`, error.metadata, { cause: error });
 }

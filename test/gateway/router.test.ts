@@ -53,8 +53,13 @@ class NotingReplica implements RoutedReplica {
   fits = true;
   refusal: Error | undefined;
 
+  /** As told, else as its state says. */
+  private waitable: boolean | undefined;
   get canServe(): boolean {
-    return this.state === 'serving' || this.state === 'unloaded';
+    return this.waitable ?? (this.state === 'serving' || this.state === 'unloaded');
+  }
+  set canServe(canServe: boolean) {
+    this.waitable = canServe;
   }
 
   replace(): boolean {
@@ -166,6 +171,35 @@ describe('a router', () => {
     router.expire(request);
     router.cancel(request);
     expect(replicas.map(({ told }) => told)).toEqual([['submit', 'pause', 'go on', 'expire', 'cancel'], []]);
+  });
+
+  it('loads all replicas of a model that was put away, and none that is there', () => {
+    const { router, replicas } = routed({ state: 'unloaded' }, { state: 'unloaded', load: 1 });
+    expect([router.isReady, router.isLoaded]).toEqual([true, false]);
+    router.submit(generation());
+    expect(replicas.map(({ told }) => told)).toEqual([['load', 'submit'], ['load']]);
+    const loaded = routed({}, {});
+    expect([loaded.router.isReady, loaded.router.isLoaded]).toEqual([true, true]);
+    loaded.router.submit(generation());
+    expect(loaded.replicas.map(({ told }) => told)).toEqual([['submit'], []]);
+    expect(loaded.router.submissions).toBe(1);
+  });
+
+  it('puts away what has nothing to do', () => {
+    const { router, replicas } = routed({}, { active: 1 }, { state: 'restarting' });
+    router.unloadModel();
+    expect(replicas.map(({ told }) => told)).toEqual([['unload'], [], []]);
+  });
+
+  it('gives what waits for a load that is refused to one that is still loading', () => {
+    const [waits, other] = [generation(), generation()];
+    const { router, replicas } = routed(
+      { state: 'failed', canServe: false, movable: [waits, other] },
+      { state: 'unloaded', canServe: true },
+      { state: 'warming', canServe: true },
+    );
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas.map(({ told }) => told)).toEqual([[], [], ['adopt 2']]);
   });
 
   it('hands a refusal on', () => {
