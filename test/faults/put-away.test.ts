@@ -254,6 +254,32 @@ describe('a model without room for it', () => {
   });
 });
 
+describe('a model of two replicas', () => {
+  const healthy = { spawn: { device: 'host' as const } };
+
+  it('is put away with both, and both come back for the first who asks', async () => {
+    await start({ moreExecutors: [healthy], stepDelayMs: 5 });
+    const before = await runAll('small');
+    const pids = hosted('small').replicas.map(({ pid }) => pid);
+    hosted('small').router.unloadModel();
+    await whenever(() => hosted('small').replicas.every(({ state }) => state === 'unloaded'));
+    expect(pids.filter(isAlive)).toEqual([]);
+    expect((await runAll('small')).map(seen)).toEqual(before.map(seen));
+    await whenever(() => hosted('small').replicas.every(({ state }) => state === 'serving'));
+    expect(hosted('small').residency.counters).toEqual({ unloads: 2, loads: 2 });
+  });
+
+  it('is served by the one that can be loaded, whoever was waiting for the other', async () => {
+    const broken = { spawn: { device: 'host' as const, kernels: '/nowhere' } };
+    await start({ load: 'on-demand', executor: broken, moreExecutors: [healthy] });
+    const answers = await runAll('small');
+    expect(hosted('small').replicas[1]?.state).toBe('serving');
+    expect(hosted('small').replicas[0]?.state).not.toBe('serving');
+    expect((await runAll('small')).map(seen)).toEqual(answers.map(seen));
+    expect(hosted('small').router.isReady).toBe(true);
+  });
+});
+
 describe('an executor of one of several models', () => {
   it('takes no stream of another with it', async () => {
     await start({ stepDelayMs: 5 });
