@@ -105,6 +105,11 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = true;
 
+// What somebody other than this device wrote last: of what a cache holds of it nothing is taken.
+DEVICE int32_t load_fresh(const int32_t* p) {
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+
 template <class T>
 DEVICE void shared_add(T& element, T value) {
   __hip_atomic_fetch_add(&element, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);

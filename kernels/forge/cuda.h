@@ -90,6 +90,9 @@ DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t places) {
 DEVICE void schedule_fence() { asm volatile("" ::: "memory"); }
 constexpr bool HOARDS_LOADS = false;
 
+// What somebody other than this device wrote last: of what a cache holds of it nothing is taken.
+DEVICE int32_t load_fresh(const int32_t* p) { return *static_cast<const volatile int32_t*>(p); }
+
 DEVICE void shared_add(int& element, int value) { atomicAdd(&element, value); }
 DEVICE void shared_add(uint64_t& element, uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(&element), static_cast<unsigned long long>(value));
