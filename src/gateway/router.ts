@@ -228,6 +228,8 @@ export class Router implements Backend {
     const isFree =
       this.options.allowOtherArithmetic ||
       from.arithmetic === to.arithmetic ||
+      // Where no executor has served yet nothing was computed.
+      from.arithmetic === undefined ||
       (generation.parameters.sampling.promptLogprobs === 0 &&
         generation.sequences.every(({ emitted }) => emitted.length === 0));
     return isFree && to.canRun(generation);

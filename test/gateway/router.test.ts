@@ -202,6 +202,17 @@ describe('a router', () => {
     expect(replicas.map(({ told }) => told)).toEqual([[], [], ['adopt 2']]);
   });
 
+  it('gives what waits where no executor ever served to any that does, prompts that are to be told included', () => {
+    const told = generation();
+    Object.assign(told.parameters.sampling, { promptLogprobs: 2 });
+    const { router, replicas } = routed({ state: 'failed', arithmetic: undefined, movable: [told] }, {});
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas[1]?.told).toEqual(['adopt 1']);
+    const served = routed({ state: 'failed', arithmetic: 'other', movable: [told] }, {});
+    served.router.orphaned(served.replicas[0] as NotingReplica);
+    expect(served.replicas[1]?.told).toEqual([]);
+  });
+
   it('hands a refusal on', () => {
     const { router } = routed({ refusal: new RocmForgeError('QUEUE_FULL', 'too many') });
     expect(() => router.submit(generation())).toThrow('too many');
