@@ -38,6 +38,8 @@ export function protocolsPage(protocols, refusedMethods) {
     '`kv_cache_usage_perc` and `num_requests_waiting` among its named metrics. Nobody need ask for it: load balancers that go by',
     'trailers do not. Kubernetes’ endpoint pickers read the same from `/metrics`, and `rocmforge_cache_config_info` has the block size.',
     '',
+    'Of [several models](scale.md#several-models) `vllm.Inference` takes the one that `model` names. The other services name none: theirs is the first.',
+    '',
     '## vllm.Inference',
     '',
     '`Generate` and `GenerateStream`. A stream’s first message has `prompt_info` alone; the last one of each sequence `finish_info`. A',

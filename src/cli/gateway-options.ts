@@ -1,6 +1,6 @@
 import { usableProcessors } from '../executor/processors.js';
 import type { ReasoningParser, ToolParser } from '../gateway/chat/answer/answer-format.js';
-import type { GatewayOptions } from '../gateway/options.js';
+import type { GatewayOptions, ModelOptions } from '../gateway/options.js';
 import type { TrustOptions } from '../gateway/trust/trust.js';
 import { RocmForgeError } from '../shared/errors.js';
 import { checkSplit, type ModelOptionValues } from './options.js';
@@ -17,6 +17,10 @@ export function gatewayOptions(
       readonly model: string;
       readonly listen: string;
       readonly modelName?: string;
+      readonly moreModels?: readonly ModelOptions[];
+      readonly load?: 'at-start' | 'on-demand';
+      /** In seconds. */
+      readonly idleUnload?: number;
       readonly anyModelName?: boolean;
       readonly modelAlias?: readonly string[];
       readonly modelTag?: readonly string[];
@@ -72,10 +76,14 @@ export function gatewayOptions(
     throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
   }
   checkSplit(options, 'replicas');
+  checkElsewhere(options);
   const [executor, ...moreExecutors] = executorsOf(options);
   return {
     model: options.model,
     modelName: options.modelName,
+    moreModels: options.moreModels,
+    load: options.load,
+    idleUnloadMs: options.idleUnload === undefined ? undefined : options.idleUnload * 1000,
     anyModelName: options.anyModelName,
     modelAlias: options.modelAlias,
     modelTag: options.modelTag,
@@ -136,6 +144,26 @@ export function gatewayOptions(
 type Executor = GatewayOptions['executor'];
 
 /**
+ * An executor that nobody started here has one model, and its process is not this gateway's to end.
+ *
+ * @throws RocmForgeError `INVALID_OPTION`
+ */
+function checkElsewhere(options: {
+  readonly executor?: readonly string[];
+  readonly moreModels?: readonly ModelOptions[];
+  readonly load?: string;
+  readonly idleUnload?: number;
+}): void {
+  if (options.executor === undefined) return;
+  const refuse = (option: string, why: string): never => {
+    throw new RocmForgeError('INVALID_OPTION', `${why}, not of those of --executor`, { option });
+  };
+  if ((options.moreModels ?? []).length > 0) refuse('model', 'several models are of executors that are started here');
+  if (options.idleUnload !== undefined) refuse('idle-unload', '--idle-unload ends executors that are started here');
+  if (options.load === 'on-demand') refuse('load', '--load on-demand is of executors that are started here');
+}
+
+/**
  * An executor a replica, those that stand by last.
  *
  * @throws RocmForgeError `INVALID_OPTION` for options of which only one can hold
@@ -150,6 +178,7 @@ function executorsOf(
     readonly replicas?: number;
     readonly gpus?: readonly number[];
     readonly standby?: number;
+    readonly moreModels?: readonly ModelOptions[];
   },
 ): readonly Executor[] {
   const { device, gpu, kernels, attention, stepDelayMs, plantFault, gpus, replicas = 1, standby = 0 } = options;
@@ -182,7 +211,8 @@ function executorsOf(
   if (gpus && device === 'host') refuse('the host device has no gpus');
   const serving = gpus?.length ?? replicas;
   // Threads of several that each took all processors would wait for one another.
-  const shared = serving > 1 && !gpus ? Math.max(1, Math.floor(usableProcessors() / serving)) : undefined;
+  const onHost = gpus ? 1 : serving * (1 + (options.moreModels ?? []).length);
+  const shared = onHost > 1 ? Math.max(1, Math.floor(usableProcessors() / onHost)) : undefined;
   const threads = options.threads ?? shared;
   return Array.from({ length: serving + standby }, (_, i) => ({
     spawn: { device, gpu: gpus?.[i % serving] ?? gpu, threads, kernels, attention, stepDelayMs, plantFault },

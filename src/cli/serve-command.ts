@@ -1,6 +1,8 @@
 import { type Command, Option } from 'commander';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
-import { DEFAULT_LISTEN, integer, milliseconds, seed, wholeNumber } from './options.js';
+import type { HostedModel } from '../gateway/hosted-model.js';
+import type { ModelOptions } from '../gateway/options.js';
+import { DEFAULT_LISTEN, integer, milliseconds, positive, seed, texts, wholeNumber } from './options.js';
 import { tellReady, tellStopping } from './service-manager.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
@@ -17,10 +19,30 @@ export function ignoreInspectorSignal(): void {
 export function addServeCommand(serve: Command): void {
   serve
     .description('serve a model over gRPC')
-    .requiredOption('--model <file>', 'GGUF file, of a split model its first part; hf.co/… is pulled first')
+    .requiredOption(
+      '--model <[name=]file>',
+      'GGUF file, of a split model its first part; hf.co/… is pulled first; given several times, each is a model that ' +
+        'requests choose by its name, and the first that of those who name none',
+      texts,
+    )
     .option('--model-name <name>', 'what requests call it (default: the file’s name)')
-    .option('--any-model-name', 'requests may call it as they like: for clients whose name for it is fixed')
-    .option('--model-alias <names...>', 'other names by which requests may call it')
+    .option(
+      '--any-model-name',
+      'requests may call it, or the first of several, as they like: for clients whose name for it is fixed',
+    )
+    .option('--model-alias <names...>', 'other names by which requests may call it; of several models ALIAS=NAME')
+    .addOption(
+      new Option('--load <when>', 'on-demand: a model is loaded when a request for it comes')
+        .choices(['at-start', 'on-demand'])
+        .default('at-start'),
+    )
+    .addOption(
+      new Option(
+        '--idle-unload <seconds>',
+        'end the executors of a model that nobody has asked for that long, so that its memory and power are free; the next ' +
+          'request waits for its load (default: never)',
+      ).argParser(positive),
+    )
     .option('--model-tag <tags...>', 'what the HTTP door tells the model’s tags to be')
     .addOption(
       new Option('--seed <number>', 'the seed of requests that give none (default: one is drawn for each)').argParser(
@@ -172,8 +194,14 @@ export function addServeCommand(serve: Command): void {
       ]);
       const { defaultStateFolder } = await import('../shared/fault-log.js');
       const stateFolder = options.stateDir ?? defaultStateFolder();
-      options.model = await (await import('./hub/pull.js')).localModel(options.model);
-      const gateway = await startGateway({ ...gatewayOptions(options), stateFolder });
+      const [{ localModel }, { servedModels }] = await Promise.all([
+        import('./hub/pull.js'),
+        import('./served-models.js'),
+      ]);
+      const models: ModelOptions[] = [];
+      for (const model of servedModels(options)) models.push({ ...model, model: await localModel(model.model) });
+      const [first, ...moreModels] = models;
+      const gateway = await startGateway({ ...gatewayOptions({ ...options, ...first, moreModels }), stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
       const address = addressOf(options.listen, gateway.port);
@@ -189,14 +217,16 @@ export function addServeCommand(serve: Command): void {
       };
       replace = () => void gateway.replaceExecutors();
       // Last: who reads this may signal at once.
-      const serving =
-        `serving ${gateway.modelName} on ${address}: ${gateway.sequences} sequences of ${gateway.contextLength} tokens, ` +
-        `${options.kvCacheType} KV cache`;
-      process.stdout.write(`${serving}\n`);
+      const told = ({ served, router }: HostedModel) =>
+        `serving ${served.name} on ${address}: ` +
+        (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
+        ` ${served.contextLength} tokens, ${options.kvCacheType} KV cache`;
+      const serving = gateway.models.map(told);
+      process.stdout.write(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
         process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
-      tellReady(serving);
+      tellReady(serving.join('; '));
     });
 }

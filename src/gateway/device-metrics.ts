@@ -12,11 +12,20 @@ export interface DeviceState {
   readonly throttled?: boolean | undefined;
 }
 
+/** The labels of a replica: its place among those of its model, and of several models which. */
+export type ReplicaLabels = Readonly<Record<'replica' | 'model_name', string>> | Readonly<Record<'replica', string>>;
+
 /**
  * Tells of devices, asked when metrics are asked for: each of a replica by its place, and absent where its executor does not
  * answer or nobody there knows.
+ *
+ * @param replicas the labels of each; default: their places alone
  */
-export function watchDevices(registry: Registry, read: () => Promise<readonly (DeviceState | undefined)[]>): void {
+export function watchDevices(
+  registry: Registry,
+  read: () => Promise<readonly (DeviceState | undefined)[]>,
+  replicas: readonly ReplicaLabels[] = [],
+): void {
   // One asking is for all of them.
   let asked: Promise<readonly (DeviceState | undefined)[]> | undefined;
   const states = () => {
@@ -31,14 +40,15 @@ export function watchDevices(registry: Registry, read: () => Promise<readonly (D
     new Gauge({
       name: `rocmforge_device_${name}`,
       help,
-      labelNames: ['replica', 'device'],
+      labelNames: [...Object.keys(replicas[0] ?? { replica: '' }), 'device'],
       registers: [registry],
       async collect() {
         const now = await states();
         this.reset();
-        for (const [replica, state] of now.entries()) {
+        for (const [i, state] of now.entries()) {
           const told = state && value(state);
-          if (told !== undefined) this.set({ replica: String(replica), device: state?.device ?? '' }, told);
+          if (told !== undefined)
+            this.set({ ...(replicas[i] ?? { replica: String(i) }), device: state?.device ?? '' }, told);
         }
       },
     });

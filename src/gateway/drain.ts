@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { PublicServer } from './doors/grpc/public-server.js';
 import type { HttpServer } from './doors/http/http-server.js';
-import type { Router } from './router.js';
+import type { HostedModels } from './hosted-models.js';
 
 const POLL_MS = 50;
 /** How long connections without calls may take to end, and those who are cut to hear of it. */
@@ -9,7 +9,7 @@ const FLUSH_MS = 1000;
 
 /** What a drain ends, in this order. */
 export interface Drained {
-  readonly router: Router;
+  readonly models: Pick<HostedModels, 'announceEnd' | 'stopAdmission' | 'endAll' | 'active'>;
   readonly server: PublicServer;
   readonly httpServer: HttpServer | undefined;
   /** Tells who watches whether requests are taken. */
@@ -23,11 +23,11 @@ export interface Drained {
  * @returns whether all ended by themselves
  */
 export async function drain(
-  { router, server, httpServer, showHealth }: Drained,
+  { models, server, httpServer, showHealth }: Drained,
   timeoutMs: number,
   delayMs: number,
 ): Promise<boolean> {
-  router.announceEnd();
+  models.announceEnd();
   httpServer?.announceEnd();
   showHealth();
   let leaving: Promise<unknown> | undefined;
@@ -37,11 +37,11 @@ export async function drain(
     // Nobody new can come. Who came just now, with a request that is still on its way, is served.
     void leave();
   } else {
-    router.stopAdmission();
+    models.stopAdmission();
   }
   // An answer that its reader has not taken is not given yet, though nothing is computed for it any more.
   const isBusy = (): boolean =>
-    router.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
+    models.active > 0 || server.calls.unansweredCalls > 0 || (httpServer?.unanswered ?? 0) > 0;
   const isDone = async (withinMs: number): Promise<boolean> => {
     const deadline = performance.now() + withinMs;
     while (isBusy() && performance.now() < deadline) await passed(POLL_MS);
@@ -52,9 +52,9 @@ export async function drain(
     await Promise.race([leave(), passed(FLUSH_MS)]);
     return true;
   }
-  router.stopAdmission();
+  models.stopAdmission();
   const why = 'this gateway is shutting down, and the time for streams to end is over';
-  router.endAll(new RocmForgeError('SHUTTING_DOWN', why));
+  models.endAll(new RocmForgeError('SHUTTING_DOWN', why));
   await isDone(FLUSH_MS);
   return false;
 }

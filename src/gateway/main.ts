@@ -1,42 +1,39 @@
-import { readFileSync } from 'node:fs';
 import { isLocal } from '../shared/address.js';
-import { type ErrorReason, RocmForgeError } from '../shared/errors.js';
+import type { ErrorReason } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { administrationOf } from './administration.js';
 import { deviceState, watchDevices } from './device-metrics.js';
-import { type AdminServer, type ChangeableLimits, openAdminServer } from './doors/admin/admin-server.js';
-import { encodeWorkerFile } from './doors/encode-worker-file.js';
+import { type AdminServer, openAdminServer } from './doors/admin/admin-server.js';
+import { INFERENCE_SERVICE } from './doors/grpc/inference-service.js';
 import { OpenFiles } from './doors/grpc/open-files.js';
 import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
 import { publicServices } from './doors/grpc/public-services.js';
+import type { HttpFacts } from './doors/http/context.js';
 import type { HttpServer } from './doors/http/http-server.js';
-import { Inference } from './doors/inference.js';
+import type { OfferedModel } from './doors/models.js';
 import { drain } from './drain.js';
-import { MatcherThreads } from './matching/matcher-threads.js';
+import type { HostedModel } from './hosted-model.js';
+import { HostedModels, openModels } from './hosted-models.js';
 import { Metrics } from './metrics.js';
 import { type MetricsServer, serveMetrics } from './metrics-server.js';
-import { type GatewayOptions, KV_CACHE_TYPES } from './options.js';
+import type { GatewayOptions } from './options.js';
 import { faultCounters } from './replica/link/fault-reports.js';
 import { removeLeftFolders } from './replica/link/private-folder.js';
 import type { SupervisorState } from './replica/link/supervision.js';
-import type { SupervisorOptions } from './replica/link/supervisor.js';
-import { loadOf } from './replica/load.js';
-import { Replica, type ReplicaOptions } from './replica/replica.js';
-import { EncodeService } from './request/encoding/encode-service.js';
-import { RequestRunner } from './request/runner.js';
-import { readServedModel, type ServedModel } from './request/served-model.js';
-import { Router } from './router.js';
+import type { Replica } from './replica/replica.js';
 import { Trust } from './trust/trust.js';
 
 /** A gateway that serves. */
 export interface Gateway {
   /** The port it is bound to; 0 for a socket file. */
   readonly port: number;
+  readonly models: readonly HostedModel[];
+  /** Of the first model, as all that follows of one model or executor. */
   readonly modelName: string;
   readonly contextLength: number;
-  /** The most sequences that run at once. */
+  /** The most sequences that run at once; 0 before it was loaded. */
   readonly sequences: number;
   /** The executor's process id, where this gateway started it. */
   executorPid(): number | undefined;
@@ -48,9 +45,9 @@ export interface Gateway {
   readonly faults: readonly Fault[];
   /** Executors started so far. */
   executorGenerations(): number;
-  /** Ends one executor after the other and starts another in its place; see {@link Router.replaceExecutors}. */
+  /** Ends one executor after the other and starts another in its place; see {@link HostedModels.replaceExecutors}. */
   replaceExecutors(): Promise<void>;
-  /** For tests: all, and the first of them. */
+  /** For tests: those of all models, and the first of them. */
   readonly replicas: readonly Replica[];
   readonly replica: Replica;
   readonly server: PublicServer;
@@ -68,7 +65,6 @@ export interface Gateway {
   stop(): Promise<void>;
 }
 
-const LOAD_TIMEOUT_MS = 120_000;
 /** How long metrics wait for what an executor tells of its device. */
 const DEVICE_STATS_TIMEOUT_MS = 500;
 const FAULTS_KEPT = 32;
@@ -83,33 +79,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const started = Math.floor(Date.now() / 1000);
   const left = removeLeftFolders();
   if (left > 0) log.info({ folders: left }, 'removed what gateways that were killed had left');
-  const template = {
-    source: options.chatTemplate === undefined ? undefined : templateOf(options.chatTemplate),
-    variablesJson: options.chatTemplateKwargs,
-    tellsDate: options.templateDate,
-  };
-  const model = readServedModel(options.model, {
-    ...(options.modelName !== undefined && { name: options.modelName }),
-    ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
-    ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
-    ...(options.anyModelName && { anyName: true }),
-    ...(options.modelAlias !== undefined && { aliases: options.modelAlias }),
-    ...(options.seed !== undefined && { seed: options.seed }),
-    template,
-    ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
-    ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
-  });
-  const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = model;
-  if (unused.length > 0) {
-    const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
-    log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
-  }
-  const encoder = new EncodeService({
-    ...{ modelFile, tokenizer, hasChatTemplate, facts, template },
-    workerFile: encodeWorkerFile(),
-  });
+  const served = openModels(options);
   const faults: Fault[] = [];
-  const metrics: Metrics = new Metrics(model.name, () => router.counts);
+  const metrics: Metrics = new Metrics(
+    served.map(({ name }, i) => {
+      const hosted = (): HostedModel => models.all[i] as HostedModel;
+      return { name, counts: () => hosted().router.counts, residency: () => hosted().residency };
+    }),
+  );
   const trust = new Trust(options, metrics, log);
   if (trust.demandsBearer && trust.tls === undefined && !isLocal(options.listen)) {
     log.warn(
@@ -117,54 +94,30 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       'tokens and prompts come here in clear; use --tls-cert, or what speaks TLS in front',
     );
   }
-  const { standby = 0, allowOtherArithmetic } = options;
-  const executors = executorsOf(options);
-  // Operators may change limits while it serves.
-  const queueLimits: ChangeableLimits[] = [];
-  const replicas = executors.map((executor, i): Replica => {
-    const supervisor = supervisorOptions({ ...options, executor }, model);
-    const replicaOptions: ReplicaOptions & ChangeableLimits = {
-      ...options,
-      supervisor,
-      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
-    };
-    queueLimits.push(replicaOptions);
-    const replica: Replica = new Replica(
-      replicaOptions,
-      {
-        state: () => showHealth(),
-        progress: (done, total) => options.onProgress?.(done, total),
-        admitted: (waitedMs) => metrics.queued(waitedMs / 1000),
-        fault: (fault) => {
-          faults.push(fault);
-          if (faults.length > FAULTS_KEPT) faults.shift();
-        },
-        restarts: (reason) => metrics.executorLost(reason),
-        recovered: (seconds) => metrics.executorRecovered(seconds),
-        orphaned: () => router.orphaned(replica),
-        hasRoom: () => router.hasRoom(replica),
-      },
-      executors.length > 1 ? log.child({ replica: i }) : log,
-    );
-    return replica;
+  const models: HostedModels = new HostedModels(served, options, metrics.models, {
+    ...{ trust, log },
+    onState: () => showHealth(),
+    onFault: (fault) => {
+      faults.push(fault);
+      if (faults.length > FAULTS_KEPT) faults.shift();
+    },
   });
-  const [replica] = replicas as [Replica];
-  const router: Router = new Router(replicas, { standby, allowOtherArithmetic });
-  const showHealth = (): void => health.setServing(router.isReady);
-
-  const readiness = () => ({ ready: router.isReady, device: router.device });
-  const runner = new RequestRunner(model.name, tokenizer, router, metrics, trust.limiter, createLogger('audit'));
-  const matchers = new MatcherThreads({ tokenizer });
-  const inference = new Inference(model, encoder, runner, matchers, readiness, {
-    streamInterval: options.streamInterval,
-    speculates: options.speculate !== 'off',
-  });
-  const services = publicServices(inference, () => loadOf(router.counts));
+  const { first } = models;
+  const [replica] = first.replicas as [Replica];
+  const services = publicServices(models.offered);
   // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
   const health = new Health(
     services.map(({ name }) => name),
     [LIVENESS],
+    models.all.length > 1 ? models.all.map(healthNameOf) : [],
   );
+  const showHealth = (): void => {
+    health.setServing(models.isReady);
+    if (models.all.length === 1) return;
+    for (const model of models.all) health.setServing(model.router.isReady, healthNameOf(model));
+  };
+  // A model that is loaded on demand is served before anything happens to it.
+  showHealth();
   const doors = options.httpListen ? 2 : 1;
   const files = new OpenFiles(doors * (options.maxConnections ?? DEFAULT_CONNECTIONS));
   const server = await openPublicServer(options.listen, services, health, trust, { ...options, files }, log);
@@ -187,12 +140,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     httpServer?.stop();
     metricsServer?.close();
     adminServer?.stop();
-    await router.stop();
+    await models.stop();
     await endTracing?.();
-    await encoder.close();
-    await matchers.close();
     trust.close();
-    model.file.close();
   };
   let closed: Promise<void> | undefined;
   const stop = (): Promise<void> => {
@@ -202,19 +152,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   try {
     if (options.metricsListen) {
       const stateOf = async (one: Replica) => deviceState(await one.deviceStats(DEVICE_STATS_TIMEOUT_MS));
-      watchDevices(metrics.registry, () => Promise.all(replicas.map(stateOf)));
-      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => router.isReady);
+      const statesOfAll = () => Promise.all(models.replicas.map(stateOf));
+      watchDevices(metrics.registry, statesOfAll, models.all.flatMap(replicaLabels));
+      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => models.isReady);
     }
     if (options.adminListen) {
-      const administered = administrationOf({
-        options,
-        model: model.name,
-        router,
-        replicas,
-        queueLimits,
-        faults,
-        metrics,
-      });
+      const administered = administrationOf({ options, models, faults, metrics });
       adminServer = await openAdminServer(options.adminListen, administered, log);
     }
     if (options.httpListen) {
@@ -224,14 +167,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         import('./doors/http/facts.js'),
         import('./doors/http/llama/metrics.js'),
       ]);
-      const counted = { completions: () => metrics.completions, replicas: () => router.counts };
+      const counted = { completions: () => metrics.completions, replicas: () => models.counts };
+      const facts = new Map(
+        models.all.map((model) => [model as OfferedModel, httpFacts(model.served, options.modelTag ?? [])]),
+      );
       const context = {
-        inference,
-        encoder,
+        models: models.offered,
+        factsOf: (model: OfferedModel) => facts.get(model) as HttpFacts,
         trust,
-        facts: httpFacts(model, options.modelTag ?? []),
-        sequences: () => router.counts.slots,
-        running: () => router.counts.running,
         shows: { page: options.httpPage ?? true, slots: options.httpSlots ?? false },
         defaults: { verbose: options.httpVerbose ?? false },
         llamaMetrics: options.httpMetrics ? llamaRegistry(counted) : undefined,
@@ -252,30 +195,30 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       metrics.total('spans_total', 'Spans of requests', () => spans.ended);
       metrics.total('spans_exported_total', 'Spans that the collector took', () => spans.exported);
     }
-    encoder.warm();
-    await router.start();
+    if (options.load !== 'on-demand') await models.start();
   } catch (error) {
     await stop();
     throw error;
   }
   return {
     port: server.port,
-    modelName: model.name,
-    contextLength: model.contextLength,
-    sequences: router.counts.slots,
+    models: models.all,
+    modelName: first.served.name,
+    contextLength: first.served.contextLength,
+    sequences: first.router.counts.slots,
     executorPid: () => replica.pid,
     executorAddress: () => replica.address,
     executorState: () => replica.state,
     faults,
     executorGenerations: () => replica.counts.executors,
     replica,
-    replicas,
-    replaceExecutors: () => router.replaceExecutors(),
+    replicas: models.replicas,
+    replaceExecutors: () => models.replaceExecutors(),
     server,
     httpServer,
     metrics,
     drain: async (timeoutMs, delayMs = 0) => {
-      const finished = await drain({ router, server, httpServer, showHealth }, timeoutMs, delayMs);
+      const finished = await drain({ models, server, httpServer, showHealth }, timeoutMs, delayMs);
       await stop();
       return finished;
     },
@@ -283,41 +226,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-function templateOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new RocmForgeError('INVALID_OPTION', `--chat-template ${file} cannot be read: ${(error as Error).message}`);
-  }
-}
+/** The name under which the health protocol tells of one of several models. */
+const healthNameOf = ({ served }: HostedModel): string => `${INFERENCE_SERVICE}/${served.name}`;
 
-/** How each replica's executor is started or found. */
-function executorsOf({ executor, moreExecutors = [] }: GatewayOptions): readonly SupervisorOptions['executor'][] {
-  return [executor, ...moreExecutors];
-}
-
-function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
-  const { executor } = options;
-  return {
-    executor:
-      'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptors: model.file.descriptors } } : executor,
-    checkModelFile: () => model.file.check(),
-    vocabularySize: model.vocabularySize,
-    stepTimeoutMs: options.stepTimeoutMs,
-    loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
-    maxRestarts: options.maxRestarts,
-    allowOtherArithmetic: options.allowOtherArithmetic,
-    stateFolder: options.stateFolder,
-    load: {
-      path: options.model,
-      kvCacheType: KV_CACHE_TYPES[options.kvCacheType],
-      maxContext: model.contextLength,
-      maxSequences: options.maxSequences,
-      maxStepTokens: options.maxStepTokens,
-      kvMemoryBytes: BigInt(options.kvMemoryBytes),
-      // Without a prefix cache nobody would look for them.
-      stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
-      fingerprint: model.file.identity,
-    },
-  };
+function replicaLabels({ served, replicas }: HostedModel, _: number, { length }: readonly HostedModel[]) {
+  const ofModel = length > 1 && { model_name: served.name };
+  return replicas.map((_replica, i) => ({ ...ofModel, replica: String(i) }));
 }

@@ -7,14 +7,26 @@ import type { TrustOptions } from './trust/trust.js';
 /** Element types of a KV cache, as options and as the protocol name them. */
 export const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0: KvCacheType.Q8_0 } as const;
 
-/** How a gateway is started. */
-export interface GatewayOptions extends HttpOptions, TrustOptions {
+/** A model that a gateway serves. */
+export interface ModelOptions {
+  /** Its file. */
   readonly model: string;
+  /** What requests call it; default: the file's name. */
   readonly modelName?: string | undefined;
-  /** Whether requests may call the model as they like; default: no. */
-  readonly anyModelName?: boolean | undefined;
-  /** Other names by which requests may call the model. */
+  /** Other names by which requests may call it. */
   readonly modelAlias?: readonly string[] | undefined;
+}
+
+/** How a gateway is started. What it says of executors, memory and limits holds for each of its models. */
+export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions {
+  /** Models beside the first, which is that of requests that name none. */
+  readonly moreModels?: readonly ModelOptions[] | undefined;
+  /** When executors are started: with the gateway, or when a request comes; default `at-start`. */
+  readonly load?: 'at-start' | 'on-demand' | undefined;
+  /** After how long without a request a model's executors are ended, until the next one; absent: never. */
+  readonly idleUnloadMs?: number | undefined;
+  /** Whether requests may call the first model as they like; default: no. */
+  readonly anyModelName?: boolean | undefined;
   /** The seed of requests that give none; default: one is drawn for each. */
   readonly seed?: bigint | undefined;
   /** A file with a chat template that takes the place of the model file's. */

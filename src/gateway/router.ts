@@ -1,6 +1,6 @@
 import type { RocmForgeError } from '../shared/errors.js';
 import type { Handover } from './replica/engine.js';
-import type { Replica, ReplicaCounts } from './replica/replica.js';
+import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
 import type { Generation } from './request/generation.js';
 import type { Backend } from './request/runner.js';
 
@@ -8,8 +8,8 @@ import type { Backend } from './request/runner.js';
 export type RoutedReplica = Backend &
   Pick<
     Replica,
-    | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace')
-    | ('active' | 'load' | 'state' | 'device' | 'counts' | 'arithmetic')
+    | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace' | 'loadModel' | 'unloadModel')
+    | ('active' | 'load' | 'state' | 'canServe' | 'device' | 'counts' | 'arithmetic')
     | ('movable' | 'release' | 'adopt' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
   >;
 
@@ -44,6 +44,7 @@ const REPLACE_POLL_MS = 20;
 export class Router implements Backend {
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
   private isDraining = false;
+  private submitted = 0;
   /** In the order in which they are given requests; whose executor was lost last is the last. */
   private order: readonly RoutedReplica[];
   private replacing: Promise<void> | undefined;
@@ -85,7 +86,17 @@ export class Router implements Backend {
     for (const replica of this.replicas) replica.endAll(error);
   }
 
+  /**
+   * Ends the executors of all replicas, until a generation comes. One that has something to do, or does not serve, is left.
+   */
+  unloadModel(): void {
+    for (const replica of this.replicas) replica.unloadModel();
+  }
+
   submit(generation: Generation): void {
+    this.submitted += 1;
+    // All of them, so that those who come next need not wait as long; of one that is there nothing changes.
+    for (const replica of this.replicas) replica.loadModel();
     const replica = this.pick(generation);
     replica.submit(generation);
     this.placed.set(generation, replica);
@@ -140,9 +151,24 @@ export class Router implements Backend {
     return this.replacing;
   }
 
-  /** Whether requests are taken, and will be, and some executor serves them. */
+  /** Whether requests are taken, and will be, and some executor serves them or is started for them. */
   get isReady(): boolean {
-    return !this.isDraining && this.replicas.some(({ state }) => state === 'serving');
+    return !this.isDraining && this.canServe;
+  }
+
+  /** Whether a request has reason to wait for an executor. */
+  get canServe(): boolean {
+    return this.replicas.some(({ canServe }) => canServe);
+  }
+
+  /** Whether some executor has the model loaded. */
+  get isLoaded(): boolean {
+    return this.replicas.some(({ state }) => state === 'serving');
+  }
+
+  /** Generations that came so far. */
+  get submissions(): number {
+    return this.submitted;
   }
 
   /** Generations under way. */
@@ -189,7 +215,12 @@ export class Router implements Backend {
 
   /** Who may go on with a generation of a replica. */
   private heirsOf(lost: RoutedReplica, generation: Generation): readonly RoutedReplica[] {
-    return this.serving.filter((replica) => replica !== lost && this.mayMove(lost, replica, generation));
+    const able = (replicas: readonly RoutedReplica[]) =>
+      replicas.filter((replica) => replica !== lost && this.mayMove(lost, replica, generation));
+    const serving = able(this.serving);
+    // Of replicas that are all being loaded one may be refused.
+    if (serving.length > 0 || lost.state !== 'failed') return serving;
+    return able(this.order.filter(({ canServe, state }) => canServe && state !== 'unloaded'));
   }
 
   /** Tokens that were emitted hold a stream to the arithmetic that computed them, and so do those of a prompt that were told. */
@@ -197,6 +228,8 @@ export class Router implements Backend {
     const isFree =
       this.options.allowOtherArithmetic ||
       from.arithmetic === to.arithmetic ||
+      // Where no executor has served yet nothing was computed.
+      from.arithmetic === undefined ||
       (generation.parameters.sampling.promptLogprobs === 0 &&
         generation.sequences.every(({ emitted }) => emitted.length === 0));
     return isFree && to.canRun(generation);
@@ -224,10 +257,4 @@ export class Router implements Backend {
 function cheapest(replicas: readonly RoutedReplica[], costOf: (replica: RoutedReplica) => number): RoutedReplica {
   const costs = new Map(replicas.map((replica) => [replica, costOf(replica)]));
   return replicas.reduce((best, replica) => ((costs.get(replica) ?? 0) < (costs.get(best) ?? 0) ? replica : best));
-}
-
-function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts {
-  const added = (Object.keys(sum) as (keyof ReplicaCounts)[]).map((name) => [name, sum[name] + counts[name]]);
-  const stepAgeMs = Math.max(sum.stepAgeMs, counts.stepAgeMs);
-  return { ...(Object.fromEntries(added) as Record<keyof ReplicaCounts, number>), stepAgeMs };
 }

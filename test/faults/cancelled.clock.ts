@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import type { HostedModel } from '../../src/gateway/hosted-model.js';
 import { browser, Page } from '../support/browser.js';
 import { startTestGateway, type TestGateway } from '../support/gateway.js';
 import { baseOf } from '../support/http.js';
@@ -25,7 +26,7 @@ describe('a request whose client leaves', () => {
   /** Milliseconds from when a client leaves until its request has ended, the least of several times. */
   async function endedAfter(client: Client): Promise<number> {
     const times: number[] = [];
-    const ends = vi.spyOn(server.gateway.metrics, 'requestEnded');
+    const ends = vi.spyOn((server.gateway.models[0] as HostedModel).observer, 'requestEnded');
     try {
       for (let i = 0; i < TRIES; i++) {
         const leave = await client();

@@ -6,13 +6,18 @@ import { packageVersion } from '../../src/shared/package.js';
 
 /** Of an engine that never ran. */
 const NOTHING = new Proxy({} as ReplicaCounts, { get: () => 0 });
+const NEVER_RUN = {
+  name: 'm',
+  counts: () => NOTHING,
+  residency: () => ({ isAway: false, counters: { loads: 0, unloads: 0 } }),
+};
 
 async function linesOf(metrics: Metrics, pattern: RegExp): Promise<string[]> {
   return (await metrics.registry.metrics()).split('\n').filter((line) => pattern.test(line));
 }
 
 it('tells of each device by its replica, and of what is not known nothing', async () => {
-  const metrics = new Metrics('m', () => NOTHING);
+  const metrics = new Metrics([NEVER_RUN]);
   let asked = 0;
   let states: (DeviceState | undefined)[] = [
     { device: 'GPU', usedBytes: 3, totalBytes: 4, temperatureC: 61.5, powerW: 212, clockMhz: 1500, throttled: true },
@@ -40,7 +45,7 @@ it('tells of each device by its replica, and of what is not known nothing', asyn
 });
 
 it('tells of Node by the names that its boards know, and of the build', async () => {
-  const metrics = new Metrics('m', () => NOTHING);
+  const metrics = new Metrics([NEVER_RUN]);
   expect(
     await linesOf(metrics, /^(process_resident_memory_bytes|nodejs_heap_size_used_bytes|nodejs_version_info)/),
   ).toHaveLength(3);

@@ -53,8 +53,28 @@ class NotingReplica implements RoutedReplica {
   fits = true;
   refusal: Error | undefined;
 
+  /** As told, else as its state says. */
+  private waitable: boolean | undefined;
+  get canServe(): boolean {
+    return this.waitable ?? (this.state === 'serving' || this.state === 'unloaded');
+  }
+  set canServe(canServe: boolean) {
+    this.waitable = canServe;
+  }
+
   replace(): boolean {
     this.told.push('replace');
+    return true;
+  }
+  loadModel(): void {
+    if (this.state !== 'unloaded') return;
+    this.told.push('load');
+    this.state = 'starting';
+  }
+  unloadModel(): boolean {
+    if (this.state !== 'serving' || this.active > 0) return false;
+    this.told.push('unload');
+    this.state = 'unloaded';
     return true;
   }
   release(moved: Generation): Handover {
@@ -151,6 +171,46 @@ describe('a router', () => {
     router.expire(request);
     router.cancel(request);
     expect(replicas.map(({ told }) => told)).toEqual([['submit', 'pause', 'go on', 'expire', 'cancel'], []]);
+  });
+
+  it('loads all replicas of a model that was put away, and none that is there', () => {
+    const { router, replicas } = routed({ state: 'unloaded' }, { state: 'unloaded', load: 1 });
+    expect([router.isReady, router.isLoaded]).toEqual([true, false]);
+    router.submit(generation());
+    expect(replicas.map(({ told }) => told)).toEqual([['load', 'submit'], ['load']]);
+    const loaded = routed({}, {});
+    expect([loaded.router.isReady, loaded.router.isLoaded]).toEqual([true, true]);
+    loaded.router.submit(generation());
+    expect(loaded.replicas.map(({ told }) => told)).toEqual([['submit'], []]);
+    expect(loaded.router.submissions).toBe(1);
+  });
+
+  it('puts away what has nothing to do', () => {
+    const { router, replicas } = routed({}, { active: 1 }, { state: 'restarting' });
+    router.unloadModel();
+    expect(replicas.map(({ told }) => told)).toEqual([['unload'], [], []]);
+  });
+
+  it('gives what waits for a load that is refused to one that is still loading', () => {
+    const [waits, other] = [generation(), generation()];
+    const { router, replicas } = routed(
+      { state: 'failed', canServe: false, movable: [waits, other] },
+      { state: 'unloaded', canServe: true },
+      { state: 'warming', canServe: true },
+    );
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas.map(({ told }) => told)).toEqual([[], [], ['adopt 2']]);
+  });
+
+  it('gives what waits where no executor ever served to any that does, prompts that are to be told included', () => {
+    const told = generation();
+    Object.assign(told.parameters.sampling, { promptLogprobs: 2 });
+    const { router, replicas } = routed({ state: 'failed', arithmetic: undefined, movable: [told] }, {});
+    router.orphaned(replicas[0] as NotingReplica);
+    expect(replicas[1]?.told).toEqual(['adopt 1']);
+    const served = routed({ state: 'failed', arithmetic: 'other', movable: [told] }, {});
+    served.router.orphaned(served.replicas[0] as NotingReplica);
+    expect(served.replicas[1]?.told).toEqual([]);
   });
 
   it('hands a refusal on', () => {

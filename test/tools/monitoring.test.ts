@@ -13,7 +13,13 @@ const read = (...parts: string[]) => readFileSync(path.join(packageRoot, ...part
 
 /** All metrics of a gateway with each of its options. */
 async function names(): Promise<Set<string>> {
-  const metrics = new Metrics('m', () => new Proxy({} as ReplicaCounts, { get: () => 0 }));
+  const metrics = new Metrics([
+    {
+      name: 'm',
+      counts: () => new Proxy({} as ReplicaCounts, { get: () => 0 }),
+      residency: () => ({ isAway: false, counters: { loads: 0, unloads: 0 } }),
+    },
+  ]);
   const guards = { connections: { refused: 0, closed: 0, held: 0 }, calls: [], failedHandshakes: () => 0 };
   metrics.watchDoor('grpc', guards);
   metrics.watchLosses(

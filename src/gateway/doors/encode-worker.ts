@@ -28,6 +28,7 @@ import { createTokenizer } from '../tokenizer/tokenizer.js';
 import { parseJson, readGeneration } from './http/json-forms.js';
 import type { AnswerKind, FormDefaults } from './http/request.js';
 import { answerText, type TextForm, type TextTools } from './http/text-answers.js';
+import { modelNameOfJson, modelNameOfMessage } from './model-names.js';
 import { PROTOCOLS } from './protocols/index.js';
 import { translate } from './protocols/protocol.js';
 
@@ -95,6 +96,7 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
     const { request, options } = translate(protocol, decodeStrictly(bytes, protocol.decode));
     return { bytes: GenerateStreamRequest.encode(request).finish(), requestId: request.requestId, options };
   },
+  modelName: ({ form, bytes }) => (form === 'json' ? modelNameOfJson(bytes) : modelNameOfMessage(bytes)),
   tokenize: (bytes) => {
     const request = decodeStrictly(bytes, (given) => decodeKnown(given, (reader) => TokenizeRequest.decode(reader)));
     checkLimits(request, facts);

@@ -7,7 +7,6 @@ import type {
   GenerateStreamRequest,
   GetModelRequest,
   GetModelResponse,
-  ListModelsResponse,
   Model,
   TokenizeRequest,
   TokenizeResponse,
@@ -17,7 +16,7 @@ import type { MatcherThreads } from '../matching/matcher-threads.js';
 import type { RequestContext } from '../request/context.js';
 import { constraintOf } from '../request/demanded-calls.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
-import type { OpenedGeneration, TranslatedGeneration } from '../request/encoding/text-jobs.js';
+import type { OpenedGeneration } from '../request/encoding/text-jobs.js';
 import type { Requester } from '../request/encoding/text-threads.js';
 import type { GenerationParameters, GenerationSink } from '../request/generation.js';
 import { checkLimits, checkModelName } from '../request/limits.js';
@@ -39,8 +38,11 @@ const MAX_HELD_TOKENS = 1024;
 
 /** What can be told of the executor from outside. */
 export interface Readiness {
+  /** Whether requests are served, at once or after a load. */
   readonly ready: boolean;
   readonly device: string;
+  /** Whether an executor has the model loaded. */
+  readonly loaded: boolean;
 }
 
 /** A client that waits for an answer, and how it is told not to. */
@@ -188,15 +190,6 @@ export class Inference {
     });
   }
 
-  /**
-   * A large request of another protocol, by its service's name, in ours.
-   *
-   * @throws RocmForgeError why it has none
-   */
-  translate(service: string, { bytes }: LargeRequest, requester: Requester): Promise<TranslatedGeneration> {
-    return this.encoder.translate(service, bytes, requester);
-  }
-
   /** @throws RocmForgeError of limits, the model's name, or the text */
   async tokenize(
     request: TokenizeRequest | LargeRequest,
@@ -231,10 +224,6 @@ export class Inference {
     checkTokenIds(request.tokenIds, facts.vocabularySize, 'token_ids');
     const options = { wholeText: true, includeSpecial: request.includeSpecialTokens };
     return { text: await encoder.detokenize(Uint32Array.from(request.tokenIds), options, requester) };
-  }
-
-  listModels(): ListModelsResponse {
-    return { models: [this.describe()] };
   }
 
   /** @throws RocmForgeError of limits, `MODEL_NOT_FOUND` */

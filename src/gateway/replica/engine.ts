@@ -85,6 +85,11 @@ export class Engine implements Backend {
     return this.generations.size;
   }
 
+  /** Whether no more generations are taken, for good. */
+  get isClosed(): boolean {
+    return this.isDraining;
+  }
+
   /** Takes no more generations; those under way go on. */
   stopAdmission(): void {
     this.stopped = new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
@@ -220,7 +225,7 @@ export class Engine implements Backend {
       scheduler.add(control);
       this.blame.beginControl(control);
     }
-    if (!this.isDraining) this.stopped = undefined;
+    this.awaitExecutor();
     this.session = session;
     this.masking = new Masking(session.model, (frame) => session.send(frame));
     session.start({
@@ -228,6 +233,11 @@ export class Engine implements Backend {
       lost: (error, isAnswer) => this.listener.sessionLost(session.epoch, error, isAnswer),
     });
     this.pump();
+  }
+
+  /** An executor will come when it is asked for: whatever was told before is over. */
+  awaitExecutor(): void {
+    if (!this.isDraining) this.stopped = undefined;
   }
 
   /** Ends all generations with an error. */

@@ -110,6 +110,10 @@ export class Replica implements Backend {
       {
         state: (state, cause) => {
           listener.state(state);
+          if (state === 'unloaded') {
+            this.unservable = undefined;
+            this.engine.awaitExecutor();
+          }
           if (state === 'failed') this.engine.fail(this.unservable ?? withoutExecutor(cause));
         },
         progress: (done, total) => listener.progress(done, total),
@@ -125,6 +129,8 @@ export class Replica implements Backend {
         },
         unservable: (error) => {
           this.unservable = error;
+          // A load that was asked for is refused here, and may not be elsewhere.
+          if (this.supervisor.state === 'failed') listener.orphaned();
           this.engine.fail(error);
         },
         lost: () => {
@@ -193,6 +199,20 @@ export class Replica implements Backend {
     return this.supervisor.replace();
   }
 
+  /**
+   * Ends the executor, so that its device has all memory back, until {@link loadModel}. What is known of the model stays.
+   *
+   * @returns false where none serves, or something is under way
+   */
+  unloadModel(): boolean {
+    return this.engine.sequences === 0 && this.supervisor.unload();
+  }
+
+  /** Starts an executor where there is none, for generations that come with it or right after. */
+  loadModel(): void {
+    if (!this.engine.isClosed) this.supervisor.load();
+  }
+
   /** See `Engine`, of what moves from one replica to another. */
   get movable(): readonly Generation[] {
     return this.engine.movable;
@@ -241,6 +261,11 @@ export class Replica implements Backend {
 
   get state(): SupervisorState {
     return this.supervisor.state;
+  }
+
+  /** Whether a request has reason to wait here: an executor serves, or one is started for it. */
+  get canServe(): boolean {
+    return this.supervisor.canServe;
   }
 
   get device(): string {
@@ -293,6 +318,13 @@ export class Replica implements Backend {
       stepAgeMs: supervisor.oldestStepAgeMs,
     };
   }
+}
+
+/** What several replicas hold and have done together. */
+export function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts {
+  const added = (Object.keys(sum) as (keyof ReplicaCounts)[]).map((name) => [name, sum[name] + counts[name]]);
+  const stepAgeMs = Math.max(sum.stepAgeMs, counts.stepAgeMs);
+  return { ...(Object.fromEntries(added) as Record<keyof ReplicaCounts, number>), stepAgeMs };
 }
 
 const NOTHING_SCHEDULED = {

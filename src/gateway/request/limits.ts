@@ -45,6 +45,9 @@ export interface FieldLimit {
 
 const KIB = 1024;
 
+/** Characters of a model's name that requests may call it. */
+export const MOST_MODEL_NAME_CHARACTERS = 256;
+
 const chatOf = ({ input }: LimitedRequest) => (input?.$case === 'chat' ? input.value : undefined);
 const messagesOf = (request: LimitedRequest) => chatOf(request)?.messages ?? [];
 const toolCallsOf = (request: LimitedRequest) => messagesOf(request).flatMap(({ toolCalls }) => toolCalls);
@@ -79,7 +82,7 @@ const CONTEXT = 'the context’s tokens';
  * `docs/api.md` prints this table.
  */
 export const FIELD_LIMITS: readonly FieldLimit[] = [
-  limit('model', 'characters', 256, ({ model }) => model?.length ?? 0),
+  limit('model', 'characters', MOST_MODEL_NAME_CHARACTERS, ({ model }) => model?.length ?? 0),
   limit('request_id', 'characters', 128, ({ requestId }) => requestId?.length ?? 0),
   limit(
     'tokens.ids',

@@ -21,33 +21,46 @@ export const HEALTH_SERVICE = 'grpc.health.v1.Health';
 export const LIVENESS = 'liveness';
 
 /**
- * The standard health protocol (grpc/grpc `doc/health-checking.md`) for a fixed set of services, all of which become ready and
- * unready together.
+ * The standard health protocol (grpc/grpc `doc/health-checking.md`) for a fixed set of services, which become ready and unready
+ * together but for those that are told apart.
  *
  * Not `grpc-health-check`: it reads its messages from text at each import, with a second protobuf library, which took a
  * fifth of an executor's start, and a start is most of a recovery.
  */
 export class Health {
   private isServing = false;
+  /** Those told apart that serve. */
+  private readonly serving = new Set<string>();
   private readonly names: readonly string[];
-  private readonly watchers = new Set<() => void>();
+  /** How each is told who watches, and what. */
+  private readonly watchers = new Map<() => void, string>();
 
   /**
    * @param services full names; `""`, the server as a whole, is always among them
    * @param alwaysServing names that are SERVING whatever the services are
+   * @param apart names that are ready by themselves
    */
   constructor(
     services: readonly string[],
     private readonly alwaysServing: readonly string[] = [],
+    private readonly apart: readonly string[] = [],
   ) {
-    this.names = ['', ...services, ...alwaysServing];
+    this.names = ['', ...services, ...alwaysServing, ...apart];
   }
 
-  /** Says whether requests are served. Those who watch hear of changes alone. */
-  setServing(serving: boolean): void {
-    if (serving === this.isServing) return;
-    this.isServing = serving;
-    for (const tell of this.watchers) tell();
+  /**
+   * Says whether requests are served. Those who watch hear of changes alone.
+   *
+   * @param name of one that is told apart; absent: all others
+   */
+  setServing(serving: boolean, name?: string): void {
+    if (serving === (name === undefined ? this.isServing : this.serving.has(name))) return;
+    if (name === undefined) this.isServing = serving;
+    else if (serving) this.serving.add(name);
+    else this.serving.delete(name);
+    for (const [tell, service] of this.watchers) {
+      if (name === undefined ? !this.apart.includes(service) : service === name) tell();
+    }
   }
 
   addTo(server: Server): void {
@@ -68,7 +81,7 @@ export class Health {
         const { service } = call.request;
         const tell = () => call.write({ status: this.statusOf(service) });
         // Those who watch hear of changes alone, and of these there are none.
-        if (!this.alwaysServing.includes(service)) this.watchers.add(tell);
+        if (!this.alwaysServing.includes(service)) this.watchers.set(tell, service);
         call.on('close', () => this.watchers.delete(tell));
         call.on('cancelled', () => this.watchers.delete(tell));
         tell();
@@ -80,6 +93,7 @@ export class Health {
   }
 
   private statusOf(name: string): ServingStatus {
-    return this.isServing || this.alwaysServing.includes(name) ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+    const isServing = this.apart.includes(name) ? this.serving.has(name) : this.isServing;
+    return isServing || this.alwaysServing.includes(name) ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
   }
 }

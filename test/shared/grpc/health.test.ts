@@ -89,3 +89,31 @@ test('tells those who watch at once, and of changes alone', async () => {
   expect(first).toBe(ServingStatus.SERVICE_UNKNOWN);
   stranger.cancel();
 });
+
+test('tells of names that are told apart by themselves, and those who watch one of nothing else', async () => {
+  const health = new Health(['a.A'], [LIVENESS], ['a.A/x', 'a.A/y']);
+  const client = await serve(health);
+  const { SERVING, NOT_SERVING } = ServingStatus;
+  const heard: Record<string, ServingStatus[]> = { 'a.A': [], 'a.A/x': [], 'a.A/y': [] };
+  const watches = Object.entries(heard).map(([service, statuses]) => {
+    const watch = client.watch({ service });
+    watch.on('error', () => undefined).on('data', (response) => statuses.push(response.status));
+    return watch;
+  });
+  await expect.poll(() => Object.values(heard).map(({ length }) => length)).toEqual([1, 1, 1]);
+  health.setServing(true);
+  health.setServing(true, 'a.A/x');
+  health.setServing(true, 'a.A/x');
+  expect(await Promise.all(['', 'a.A', 'a.A/x', 'a.A/y'].map((name) => check(client, name)))).toEqual([
+    ...[SERVING, SERVING, SERVING, NOT_SERVING],
+  ]);
+  health.setServing(false, 'a.A/x');
+  health.setServing(true, 'a.A/y');
+  await expect.poll(() => heard['a.A/y']).toEqual([NOT_SERVING, SERVING]);
+  expect(heard).toEqual({
+    'a.A': [NOT_SERVING, SERVING],
+    'a.A/x': [NOT_SERVING, SERVING, NOT_SERVING],
+    'a.A/y': [NOT_SERVING, SERVING],
+  });
+  for (const watch of watches) watch.cancel();
+});

@@ -17,9 +17,10 @@ const CORE = 'core';
 /** Methods of SMG's proto that are not built. Routers take UNIMPLEMENTED for "has none". */
 export const REFUSED_ENGINE_METHODS = ['Embed', 'GetTokenizer', 'SubscribeKvEvents'] as const;
 
-/** `vllm.grpc.engine.VllmEngine`, by which routers send tokens to vLLM. */
-export function vllmEngineService(door: TranslatedDoor, load: () => Load, report: LoadReport): GrpcService {
-  const { inference, running } = door;
+/** `vllm.grpc.engine.VllmEngine`, by which routers send tokens to vLLM. It knows one model: of several, the first. */
+export function vllmEngineService(door: TranslatedDoor, report: LoadReport): GrpcService {
+  const { models, running } = door;
+  const { inference, load } = models.first;
   const handlers: VllmEngineServer = {
     generate: (call) => {
       const reader = answerStreamOf(call, report);
@@ -78,8 +79,8 @@ export function vllmEngineService(door: TranslatedDoor, load: () => Load, report
         return { timestamp: new Date().toISOString(), version: packageVersion, dpRankCount: 1, loads: [loads(load())] };
       }),
   };
-  const { generate } = inference.requestBytes;
-  const size = inference.controlBytes;
+  const { generate } = models.requestBytes;
+  const size = models.controlBytes;
   const service = grpcService(VLLM_ENGINE.service, VllmEngineService, handlers, {
     generate,
     healthCheck: size,

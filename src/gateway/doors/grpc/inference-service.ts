@@ -14,7 +14,7 @@ import {
 } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { decodeKnown } from '../../../shared/grpc/known-fields.js';
 import { wellFormed } from '../../../shared/grpc/strict.js';
-import type { Inference } from '../inference.js';
+import type { Models } from '../models.js';
 import { answer, answerStreamOf } from './answers.js';
 import { clientOf } from './caller.js';
 import { encodeStreamResponse } from './chunk-encoding.js';
@@ -24,14 +24,22 @@ import type { LoadReport } from './load-report.js';
 export const INFERENCE_SERVICE = 'rocmforge.v1.InferenceService';
 
 /** The public gRPC API, to register with a server. */
-export function inferenceService(inference: Inference, load: LoadReport): GrpcService {
+export function inferenceService(models: Models, load: LoadReport): GrpcService {
   const handlers: InferenceServiceServer = {
-    generate: (call, callback) => void generate(inference, load, call, callback),
-    generateStream: (call) => void generateStream(inference, load, call),
-    tokenize: (call, callback) => answer(call, callback, (request, client) => inference.tokenize(request, client)),
-    detokenize: (call, callback) => answer(call, callback, (request, client) => inference.detokenize(request, client)),
-    listModels: (call, callback) => answer(call, callback, async () => inference.listModels()),
-    getModel: (call, callback) => answer(call, callback, async (request) => inference.getModel(request)),
+    generate: (call, callback) => void generate(models, load, call, callback),
+    generateStream: (call) => void generateStream(models, load, call),
+    tokenize: (call, callback) =>
+      answer(call, callback, async (request, client) => {
+        const { inference } = await models.ofMessage(request, client);
+        return inference.tokenize(request, client);
+      }),
+    detokenize: (call, callback) =>
+      answer(call, callback, async (request, client) => {
+        const { inference } = await models.ofMessage(request, client);
+        return inference.detokenize(request, client);
+      }),
+    listModels: (call, callback) => answer(call, callback, async () => models.listModels()),
+    getModel: (call, callback) => answer(call, callback, async (request) => models.getModel(request)),
   };
   const generateStreamMethod = {
     ...InferenceServiceService.generateStream,
@@ -46,7 +54,7 @@ export function inferenceService(inference: Inference, load: LoadReport): GrpcSe
     listModels: { ...listModels, requestDeserialize: known(ListModelsRequest) },
     getModel: { ...getModel, requestDeserialize: known(GetModelRequest) },
   };
-  return grpcService(INFERENCE_SERVICE, methods, handlers, inference.requestBytes);
+  return grpcService(INFERENCE_SERVICE, methods, handlers, models.requestBytes);
 }
 
 /** A decoder that refuses fields which the message does not have. */
@@ -56,26 +64,32 @@ const known =
     decodeKnown(bytes, (reader) => message.decode(reader));
 
 async function generateStream(
-  inference: Inference,
+  models: Models,
   load: LoadReport,
   call: ServerWritableStream<GenerateStreamRequest, GenerateStreamResponse>,
 ): Promise<void> {
   const stream = answerStreamOf(call, load);
   try {
-    await inference.generateStream(wellFormed(call.request), clientOf(call), stream);
+    const request = wellFormed(call.request);
+    const client = clientOf(call);
+    const { inference } = await models.ofMessage(request, client);
+    await inference.generateStream(request, client, stream);
   } catch (error) {
     call.emit('error', load.statusOf(error));
   }
 }
 
 async function generate(
-  inference: Inference,
+  models: Models,
   load: LoadReport,
   call: ServerUnaryCall<GenerateRequest, GenerateResponse>,
   callback: sendUnaryData<GenerateResponse>,
 ): Promise<void> {
   try {
-    const response = await inference.generate(wellFormed(call.request), clientOf(call));
+    const request = wellFormed(call.request);
+    const client = clientOf(call);
+    const { inference } = await models.ofMessage(request, client);
+    const response = await inference.generate(request, client);
     if (response !== undefined) callback(null, response, load.trailers());
   } catch (error) {
     callback(load.statusOf(error), null);

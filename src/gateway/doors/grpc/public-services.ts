@@ -1,5 +1,4 @@
-import type { Load } from '../../replica/load.js';
-import type { Inference } from '../inference.js';
+import type { Models } from '../models.js';
 import { RunningRequests } from '../running-requests.js';
 import { vllmEngineService } from './engine-service.js';
 import type { GrpcService } from './grpc-service.js';
@@ -8,14 +7,14 @@ import { LoadReport } from './load-report.js';
 import { vllmControlService, vllmInferenceService } from './vllm-service.js';
 
 /** All that the public server serves beside health: the public API, and the protocols that routers and other clients speak. */
-export function publicServices(inference: Inference, load: () => Load): readonly GrpcService[] {
-  const report = new LoadReport(load);
+export function publicServices(models: Models): readonly GrpcService[] {
+  const report = new LoadReport(() => models.load);
   // One for all: vLLM's Abort is of another service than what it ends.
-  const door = { inference, running: new RunningRequests() };
+  const door = { models, running: new RunningRequests() };
   return [
-    inferenceService(inference, report),
+    inferenceService(models, report),
     vllmInferenceService(door, report),
-    vllmControlService(door, load),
-    vllmEngineService(door, load, report),
+    vllmControlService(door),
+    vllmEngineService(door, report),
   ];
 }

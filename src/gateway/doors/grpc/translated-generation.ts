@@ -2,7 +2,8 @@ import { asRocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest, wellFormed } from '../../../shared/grpc/strict.js';
 import type { AnswerStream } from '../answer-stream.js';
-import type { Inference, WaitingClient } from '../inference.js';
+import type { WaitingClient } from '../inference.js';
+import type { Models } from '../models.js';
 import { inTermsOf, type Protocol, translate } from '../protocols/protocol.js';
 import { type ProtocolAnswer, TranslatedStream } from '../protocols/translated-stream.js';
 import type { RunningRequests } from '../running-requests.js';
@@ -10,7 +11,7 @@ import { clientOf, type IncomingCall } from './caller.js';
 
 /** What all translated generations share. */
 export interface TranslatedDoor {
-  readonly inference: Inference;
+  readonly models: Models;
   readonly running: RunningRequests;
 }
 
@@ -21,7 +22,7 @@ export interface TranslatedDoor {
  * @param answerOf makes the answer that writes them
  */
 export async function serveTranslated<Request extends object, Response, Options>(
-  { inference, running }: TranslatedDoor,
+  { models, running }: TranslatedDoor,
   protocol: Protocol<Request, Options>,
   call: IncomingCall & { readonly request: Request },
   reader: AnswerStream<Response>,
@@ -31,8 +32,9 @@ export async function serveTranslated<Request extends object, Response, Options>
   let stream: TranslatedStream | undefined;
   try {
     const client = clientOf(call);
-    const { message, requestId, options } = await translated(inference, protocol, wellFormed(call.request), client);
+    const { message, requestId, options } = await translated(models, protocol, wellFormed(call.request), client);
     let forget = (): void => undefined;
+    const { inference } = await models.ofMessage(message, client);
     const started = new TranslatedStream(reader, answerOf(options), inTheirTerms, () => forget());
     stream = started;
     forget = running.add(client.principal, requestId, () => {
@@ -50,7 +52,7 @@ export async function serveTranslated<Request extends object, Response, Options>
 
 /** A request in our messages; a large one is decoded and translated in a thread. */
 async function translated<Request extends object, Options>(
-  inference: Inference,
+  models: Models,
   protocol: Protocol<Request, Options>,
   request: Request | LargeRequest,
   client: WaitingClient,
@@ -63,7 +65,7 @@ async function translated<Request extends object, Options>(
     const { request: message, options } = translate(protocol, request);
     return { message, requestId: message.requestId, options };
   }
-  const { bytes, requestId, options } = await inference.translate(protocol.service, request, client);
+  const { bytes, requestId, options } = await models.translate(protocol.service, request, client);
   // The thread ran this protocol's own translation.
   return { message: new LargeRequest(bytes), requestId, options: options as Options };
 }

@@ -8,7 +8,6 @@ import {
   InferenceService,
 } from '../../../shared/generated/vllm/inference.js';
 import { packageVersion } from '../../../shared/package.js';
-import type { Load } from '../../replica/load.js';
 import type { AnswerStream } from '../answer-stream.js';
 import { check } from '../protocols/protocol.js';
 import { VllmAnswer, VllmGathered } from '../protocols/vllm-answer.js';
@@ -52,7 +51,7 @@ export function vllmInferenceService(door: TranslatedDoor, load: LoadReport): Gr
     generateStream: (call) => void generateStream(door, load, call),
     generate: (call, callback) => void generate(door, load, call, callback),
   };
-  const { generate: size } = door.inference.requestBytes;
+  const { generate: size } = door.models.requestBytes;
   return grpcService(VLLM_INFERENCE.service, InferenceService, handlers, { generate: size, generateStream: size });
 }
 
@@ -95,8 +94,9 @@ async function generate(
   });
 }
 
-/** `vllm.Control`, as far as it is about this server. */
-export function vllmControlService({ inference, running }: TranslatedDoor, load: () => Load): GrpcService {
+/** `vllm.Control`, as far as it is about this server. Its answers are of one model: of several, the first. */
+export function vllmControlService({ models, running }: TranslatedDoor): GrpcService {
+  const { inference, load } = models.first;
   const instanceId = randomUUID();
   const handlers: ControlServer = {
     getServerInfo: (call, callback) =>
@@ -133,7 +133,7 @@ export function vllmControlService({ inference, running }: TranslatedDoor, load:
         return {};
       }),
   };
-  const size = inference.controlBytes;
+  const size = models.controlBytes;
   const sizes = { getServerInfo: size, getModelInfo: size, abort: size };
   return withRefused(grpcService('vllm.Control', ControlService, handlers, sizes), REFUSED_CONTROL_METHODS);
 }

@@ -39,7 +39,8 @@ import { readDescriptorSet } from '../../../shared/grpc/descriptors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { EncodedResponse } from '../../../shared/grpc/strict.js';
 import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
-import type { Inference, WaitingClient } from '../inference.js';
+import type { WaitingClient } from '../inference.js';
+import type { Models } from '../models.js';
 import { AnswerQueue } from './answer-queue.js';
 import { statusOf } from './errors.js';
 import type { Exchange } from './exchange.js';
@@ -69,7 +70,7 @@ export const CONNECT_PREFIX = `/${INFERENCE_SERVICE}/`;
  * The public service as JSON, Connect and gRPC-Web (https://connectrpc.com/docs/protocol), by the descriptors that
  * reflection serves: the same messages, methods and errors as over gRPC.
  */
-export function connectHandler(inference: Inference): ConnectHandler {
+export function connectHandler(models: Models): ConnectHandler {
   const files = readDescriptorSet().map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
   const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: files }));
   const service = registry.getService(INFERENCE_SERVICE);
@@ -132,20 +133,21 @@ export function connectHandler(inference: Inference): ConnectHandler {
         }
       });
     };
-    unary('Generate', { request: GenerateRequest, response: GenerateResponse }, (request, client) =>
-      inference.generate(request, client),
-    );
-    unary('Tokenize', { request: TokenizeRequest, response: TokenizeResponse }, (request, client) =>
-      inference.tokenize(request, client),
-    );
-    unary('Detokenize', { request: DetokenizeRequest, response: DetokenizeResponse }, (request, client) =>
-      inference.detokenize(request, client),
-    );
-    unary('ListModels', { request: ListModelsRequest, response: ListModelsResponse }, async () =>
-      inference.listModels(),
-    );
+    unary('Generate', { request: GenerateRequest, response: GenerateResponse }, async (request, client) => {
+      const { inference } = await models.ofMessage(request, client);
+      return inference.generate(request, client);
+    });
+    unary('Tokenize', { request: TokenizeRequest, response: TokenizeResponse }, async (request, client) => {
+      const { inference } = await models.ofMessage(request, client);
+      return inference.tokenize(request, client);
+    });
+    unary('Detokenize', { request: DetokenizeRequest, response: DetokenizeResponse }, async (request, client) => {
+      const { inference } = await models.ofMessage(request, client);
+      return inference.detokenize(request, client);
+    });
+    unary('ListModels', { request: ListModelsRequest, response: ListModelsResponse }, async () => models.listModels());
     unary('GetModel', { request: GetModelRequest, response: GetModelResponse }, async (request) =>
-      inference.getModel(request),
+      models.getModel(request),
     );
     const desc = method('GenerateStream') as DescMethod & { readonly methodKind: 'server_streaming' };
     router.rpc(desc, async function* (request, context) {
@@ -153,6 +155,7 @@ export function connectHandler(inference: Inference): ConnectHandler {
       const queue = new AnswerQueue(client.signal);
       try {
         const message = decoded(desc, GenerateStreamRequest, request);
+        const { inference } = await models.ofMessage(message, client);
         await inference.generateStream(message, client, queue);
         for await (const response of queue) {
           yield fromBinary(desc.output, GenerateStreamResponse.encode(response).finish());

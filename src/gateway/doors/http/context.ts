@@ -1,8 +1,7 @@
 import type { Registry } from 'prom-client';
 import type { ErrorReason } from '../../../shared/errors.js';
-import type { EncodeService } from '../../request/encoding/encode-service.js';
 import type { Trust } from '../../trust/trust.js';
-import type { Inference } from '../inference.js';
+import type { Models, OfferedModel } from '../models.js';
 import type { AnswerFacts, FormDefaults } from './request.js';
 
 /** What is told of the model, beside what answers are written with. */
@@ -22,14 +21,10 @@ export interface HttpFacts extends AnswerFacts {
 
 /** What the routes of the HTTP door serve from. */
 export interface HttpContext {
-  readonly inference: Inference;
-  readonly encoder: EncodeService;
+  readonly models: Models;
+  /** What is told of each of them. */
+  readonly factsOf: (model: OfferedModel) => HttpFacts;
   readonly trust: Trust;
-  readonly facts: HttpFacts;
-  /** The most sequences that run at once. */
-  readonly sequences: () => number;
-  /** Those that run now. */
-  readonly running: () => number;
   /** What may be switched off. */
   readonly shows: { readonly page: boolean; readonly slots: boolean };
   /** llama.cpp's metrics; absent: they are switched off. */

@@ -66,7 +66,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const { trust } = context;
   const requests = new OpenRequests();
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files);
-  const most = mostBodyBytes(context.facts.contextLength);
+  const most = mostBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
   const unread = new UnreadAnswers({
     timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS,
@@ -74,7 +74,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   });
   const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
   const answerCors = corsOf(options.corsOrigins, trust.demandsBearer);
-  const connect = connectHandler(context.inference);
+  const connect = connectHandler(context.models);
   let isEnding = false;
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.

@@ -2,9 +2,11 @@ import { readFileSync } from 'node:fs';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
 import { LargeRequest } from '../../../shared/grpc/strict.js';
+import type { WaitingClient } from '../inference.js';
 import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
+import type { OfferedModel } from '../models.js';
 import { MessagesAnswer } from './anthropic/messages-answer.js';
-import type { HttpContext } from './context.js';
+import type { HttpContext, HttpFacts } from './context.js';
 import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
 import { EventStream } from './event-stream.js';
 import type { Exchange } from './exchange.js';
@@ -45,8 +47,11 @@ const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
     path,
     errorForm,
     access: 'call',
-    handle: async (exchange: Exchange, { encoder }: HttpContext) =>
-      exchange.jsonBytes(await encoder.answerText(form, await exchange.body(), exchange.client)),
+    handle: async (exchange: Exchange, { models }: HttpContext) => {
+      const bytes = await exchange.body();
+      const { encoder } = await models.ofJson(bytes, exchange.client);
+      exchange.jsonBytes(await encoder.answerText(form, bytes, exchange.client));
+    },
   }) as const;
 const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
   ({
@@ -88,11 +93,13 @@ async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
 
 /** @throws RocmForgeError why it cannot run; nothing was written then */
 async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
-  const { inference, facts } = context;
   const { client } = exchange;
-  const { messages, form } = await read(kind, exchange, context);
+  const bytes = await exchange.body();
+  const model = await context.models.ofJson(bytes, client);
+  const { inference } = model;
+  const { messages, form } = await read(kind, bytes, model, context, client);
   const [first] = messages;
-  const writer = writerOf(form, facts);
+  const writer = writerOf(form, context.factsOf(model));
   if (form.isStream && first !== undefined) {
     await inference.generateStream(first, client, new EventStream(exchange, writer));
     return;
@@ -105,18 +112,19 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
 /** Small requests are read at once, large ones in a thread, as those of gRPC are. */
 async function read(
   kind: AnswerKind,
-  exchange: Exchange,
-  { encoder, defaults }: HttpContext,
+  bytes: Buffer,
+  { encoder }: OfferedModel,
+  { defaults }: HttpContext,
+  client: WaitingClient,
 ): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
-  const bytes = await exchange.body();
   if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
     return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
   }
-  const { messages, form } = await encoder.readJson(kind, bytes, defaults, exchange.client);
+  const { messages, form } = await encoder.readJson(kind, bytes, defaults, client);
   return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
 }
 
-function writerOf(form: AnswerForm, facts: HttpContext['facts']): AnswerWriter {
+function writerOf(form: AnswerForm, facts: HttpFacts): AnswerWriter {
   if (form.kind === 'messages') return new MessagesAnswer(facts);
   return form.kind === 'llama' ? new LlamaAnswer(form, facts) : new OpenAiAnswer({ ...form, kind: form.kind }, facts);
 }

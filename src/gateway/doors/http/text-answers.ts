@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../../shared/errors.js';
 import type { ChatInput } from '../../../shared/generated/rocmforge/v1/inference.js';
-import { checkLimits, type LimitFacts, MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
+import { checkLimits, checkModelName, type LimitFacts, MAX_ANSWER_TEXT_BYTES } from '../../request/limits.js';
 import { checkBegun, checkGeneration } from '../../request/validate.js';
 import type { DetokenizerOptions } from '../../tokenizer/detokenizer.js';
 import { checkTokenIds, encodeInput, type PromptEncoder } from '../../tokenizer/prompt.js';
@@ -20,12 +20,13 @@ export interface TextTools {
 /** Answers about texts that no model computes: JSON in, what is answered as JSON out. */
 export const TEXT_ANSWERS = {
   /** llama.cpp's `POST /tokenize`. */
-  tokenize: (body, { encoder }) => {
+  tokenize: (body, { facts, encoder }) => {
     const fields = new Fields(body);
     const text = fields.string('content') ?? fields.refuse('content', 'is missing');
     const addSpecial = fields.boolean('add_special') ?? false;
     const parseSpecial = fields.boolean('parse_special') ?? true;
     const withPieces = fields.boolean('with_pieces') ?? false;
+    checkModelName(fields.string('model') ?? '', facts);
     fields.end();
     const isNothing = text === '' && !addSpecial;
     const input = { $case: 'text', value: { text, parseSpecial, addSpecial } } as const;
@@ -39,6 +40,7 @@ export const TEXT_ANSWERS = {
     const fields = new Fields(body);
     const tokenIds = fields.any('tokens');
     if (!areIds(tokenIds)) return fields.refuse('tokens', 'is no list of token ids');
+    checkModelName(fields.string('model') ?? '', facts);
     fields.end();
     checkLimits({ tokenIds: [...tokenIds] }, facts);
     checkTokenIds(tokenIds, facts.vocabularySize, 'token_ids');

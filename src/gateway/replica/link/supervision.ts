@@ -6,10 +6,22 @@
  * serving    it is given steps
  * suspect    it hangs, broke its stream or could not load; it is being ended
  * restarting it has ended, and the next begins soon
- * failed     too many ended in a short time, or it is ill, or somebody else's: the next is tried after a while
+ * failed     too many ended in a short time, or it is ill, or somebody else's, or a load that was asked for was refused: the next
+ *            is tried after a while, or may be asked for
+ * unloading  its end was asked for, and none is to follow before it is asked for
+ * unloaded   there is none, and one is started when it is asked for
  * stopped    the gateway ends
  */
-export type SupervisorState = 'starting' | 'warming' | 'serving' | 'suspect' | 'restarting' | 'failed' | 'stopped';
+export type SupervisorState =
+  | 'starting'
+  | 'warming'
+  | 'serving'
+  | 'suspect'
+  | 'restarting'
+  | 'failed'
+  | 'unloading'
+  | 'unloaded'
+  | 'stopped';
 
 export type SupervisorEvent =
   /** The executor answered; its load begins. */
@@ -30,6 +42,12 @@ export type SupervisorEvent =
   | 'ill'
   /** Somebody wants another executor in place of the one that serves. */
   | 'replace'
+  /** Nobody has use for the executor that serves. */
+  | 'unload'
+  /** Somebody has use for one. */
+  | 'load'
+  /** The executor has said why it cannot load the model; its end follows. */
+  | 'refused'
   /** The time that was to be waited is over. */
   | 'due'
   /** The gateway ends. */
@@ -44,6 +62,8 @@ export type SupervisorAction =
   | { readonly do: 'lose' }
   /** End the process; `gone` follows. */
   | { readonly do: 'terminate' }
+  /** Tell why the load was refused that was asked for, and for how long none is tried. */
+  | { readonly do: 'refuse'; readonly ms: number }
   /** Let `due` happen after this time. */
   | { readonly do: 'wait'; readonly ms: number };
 
@@ -57,6 +77,11 @@ export interface Supervision {
   readonly busySince?: number | undefined;
   /** Its end was asked for: the next begins at once, and nothing is counted. */
   readonly replacing?: boolean | undefined;
+  /** A load was asked for, and has not come to its end: of an executor that is unloading, it is to follow. */
+  readonly demanded?: boolean | undefined;
+  /** Loads that were asked for and refused, since one has served: the last of them is being buried, or was. */
+  readonly refusals?: number | undefined;
+  readonly refused?: boolean | undefined;
 }
 
 export interface Circumstances {
@@ -74,8 +99,18 @@ const BUSY_RETRY_MS = 500;
 export const BUSY_LIMIT_MS = 30_000;
 const FIRST_BACKOFF_MS = 50;
 const LONGEST_BACKOFF_MS = 5_000;
+/** How long after a refused load none is tried: the first time, and twice as long with each. */
+const FIRST_REFUSAL_MS = 1_000;
 
 export const BEGINNING: Supervision = { state: 'starting', deaths: [], probing: false };
+/** Of an executor that is started when it is asked for. */
+export const PUT_AWAY: Supervision = { state: 'unloaded', deaths: [], probing: false };
+
+/** Whether a request has reason to wait: an executor serves, or one is started for it. */
+export function canServe({ state, demanded = false }: Supervision): boolean {
+  if (state === 'serving' || state === 'unloading' || state === 'unloaded') return true;
+  return demanded && state !== 'failed' && state !== 'stopped';
+}
 
 /** What an event leads to. An event that means nothing in a state changes nothing: it came late. */
 export function decide(
@@ -94,8 +129,11 @@ export function decide(
     case 'starting':
     case 'warming':
       if (event === 'answered') return to('warming');
-      if (event === 'ready')
-        return { after: { ...before, state: 'serving', busySince: undefined }, actions: [{ do: 'serve' }] };
+      if (event === 'ready') {
+        const { deaths, probing } = before;
+        return { after: { state: 'serving', deaths, probing }, actions: [{ do: 'serve' }] };
+      }
+      if (event === 'refused') return { after: { ...before, refused: true }, actions: [] };
       if (event === 'broken') return to('suspect', { do: 'terminate' });
       if (event === 'gone') return buried(before, [], circumstances);
       if (event === 'busy') return occupied(before, circumstances);
@@ -109,7 +147,18 @@ export function decide(
           actions: [{ do: 'lose' }, { do: 'terminate' }],
         };
       }
+      if (event === 'unload') return to('unloading', { do: 'lose' }, { do: 'terminate' });
       if (event === 'gone') return buried(before, [{ do: 'lose' }], circumstances);
+      break;
+    case 'unloading':
+      if (event === 'load') return { after: { ...before, demanded: true }, actions: [] };
+      // Not at once: first it is told that the last one is gone.
+      if (event === 'gone') return before.demanded ? to('restarting', { do: 'wait', ms: 0 }) : to('unloaded');
+      break;
+    case 'unloaded':
+      if (event === 'load') {
+        return { after: { ...before, state: 'starting', demanded: true }, actions: [{ do: 'spawn' }] };
+      }
       break;
     case 'suspect':
       if (event === 'gone' && before.replacing) {
@@ -130,6 +179,9 @@ export function decide(
       if (event === 'due') return to('starting', { do: 'spawn' });
       break;
     case 'failed':
+      if (event === 'due' && before.demanded) {
+        return { after: { ...before, state: 'unloaded', demanded: undefined }, actions: [] };
+      }
       if (event === 'due') return to('starting', { do: 'spawn' });
       break;
   }
@@ -146,19 +198,29 @@ function occupied(
   return { after: { ...before, state, busySince }, actions: [{ do: 'wait', ms: BUSY_RETRY_MS }] };
 }
 
-/** An executor has ended: the next begins soon, or after a long while when that has not helped. */
+/**
+ * An executor has ended: the next begins soon, or after a long while when that has not helped. One that was asked for and has
+ * said why it cannot serve is not tried again before it is asked for again.
+ */
 function buried(
-  { deaths, probing }: Supervision,
+  before: Supervision,
   actions: readonly SupervisorAction[],
   { nowMs, random, maxRestarts }: Circumstances,
 ): { readonly after: Supervision; readonly actions: readonly SupervisorAction[] } {
+  const { deaths, probing, demanded, refusals = 0 } = before;
+  if (demanded && before.refused) {
+    const ms = Math.min(PROBE_INTERVAL_MS, FIRST_REFUSAL_MS * 2 ** refusals);
+    const after = { ...before, state: 'failed', refused: undefined, refusals: refusals + 1 } as const;
+    return { after, actions: [...actions, { do: 'refuse', ms }, { do: 'wait', ms }] };
+  }
   const recent = [...deaths.filter((at) => nowMs - at < RESTART_WINDOW_MS), nowMs];
   if (probing || recent.length > maxRestarts) {
-    const after = { state: 'failed', deaths: recent, probing: true } as const;
+    const after = { state: 'failed', deaths: recent, probing: true, demanded, refusals } as const;
     return { after, actions: [...actions, { do: 'wait', ms: PROBE_INTERVAL_MS }] };
   }
   const exponential = Math.min(LONGEST_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (recent.length - 1));
   // Jitter, so that several gateways of one failed device do not come back in step. The first try is immediate.
   const ms = recent.length === 1 ? 0 : exponential * (0.5 + random / 2);
-  return { after: { state: 'restarting', deaths: recent, probing }, actions: [...actions, { do: 'wait', ms }] };
+  const after = { state: 'restarting', deaths: recent, probing, demanded, refusals } as const;
+  return { after, actions: [...actions, { do: 'wait', ms }] };
 }

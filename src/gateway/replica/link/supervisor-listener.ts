@@ -23,7 +23,7 @@ export interface SupervisorListener {
   fault(fault: Fault): void;
   /** Another executor follows: why, in a word such as `hung`, `SIGKILL`, `exit_86` or `connection`. */
   restarts(reason: string): void;
-  /** No executor can go on with what is under way: it ends with this, and so does what comes until one serves. */
+  /** No executor can go on with what is under way: it ends with this, and so does what comes until one serves, or may be asked for. */
   unservable(error: RocmForgeError): void;
   /** The first step of a new executor came back, this long after the old one was lost. */
   recovered(seconds: number): void;

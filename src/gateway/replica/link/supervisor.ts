@@ -12,7 +12,16 @@ import { faultOf, reportFault } from './fault-reports.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
 import { tellSilence } from './silence.js';
-import { BEGINNING, decide, type SupervisorAction, type SupervisorEvent, type SupervisorState } from './supervision.js';
+import {
+  BEGINNING,
+  canServe,
+  decide,
+  PUT_AWAY,
+  type Supervision,
+  type SupervisorAction,
+  type SupervisorEvent,
+  type SupervisorState,
+} from './supervision.js';
 import type { SupervisorListener } from './supervisor-listener.js';
 
 export interface SupervisorOptions {
@@ -33,6 +42,8 @@ export interface SupervisorOptions {
   readonly allowOtherArithmetic?: boolean | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
+  /** Whether there is no executor before one is asked for; default false. */
+  readonly onDemand?: boolean | undefined;
 }
 
 const CONNECT_TIMEOUT_MS = 20_000;
@@ -50,7 +61,7 @@ const EXIT_TOLD = 1;
  * `supervision.ts`.
  */
 export class Supervisor {
-  private supervision = BEGINNING;
+  private supervision: Supervision;
   private session: ExecutorSession | undefined;
   private process: ExecutorProcess | undefined;
   /** Who this gateway is to an executor that several may reach, and where its epochs begin. */
@@ -84,6 +95,7 @@ export class Supervisor {
     private readonly listener: SupervisorListener,
     private readonly log: Logger,
   ) {
+    this.supervision = options.onDemand ? PUT_AWAY : BEGINNING;
     this.watch = setInterval(() => {
       this.clock.tick();
       // What has come while this process was held up is read first.
@@ -94,6 +106,11 @@ export class Supervisor {
 
   get state(): SupervisorState {
     return this.supervision.state;
+  }
+
+  /** Whether a request has reason to wait, see {@link canServe}. */
+  get canServe(): boolean {
+    return canServe(this.supervision);
   }
 
   /** Executors started so far. */
@@ -146,16 +163,34 @@ export class Supervisor {
 
   /**
    * Ends the executor that serves and starts another, which may compute otherwise: what went on with this one's bits is
-   * moved by whoever hears that it is lost.
+   * moved by whoever hears that it is lost. Of one that was put away the next is another anyway, and may compute otherwise, too.
    *
    * @returns false where none serves
    */
   replace(): boolean {
+    if (this.state === 'unloaded') this.arithmetic = undefined;
     if (this.state !== 'serving') return false;
     this.isReplaced = true;
     this.arithmetic = undefined;
     this.happen('replace');
     return true;
+  }
+
+  /**
+   * Ends the executor that serves, and with it all that it holds of its device. None follows before {@link load}.
+   *
+   * @returns false where none serves
+   */
+  unload(): boolean {
+    if (this.state !== 'serving') return false;
+    this.isReplaced = true;
+    this.happen('unload');
+    return true;
+  }
+
+  /** Starts an executor, or has one follow that is ending, where there is none: after {@link unload}, or from the start. */
+  load(): void {
+    this.happen('load');
   }
 
   /** Ends everything. */
@@ -201,7 +236,7 @@ export class Supervisor {
         this.first = undefined;
         break;
       case 'lose':
-        this.lostAt ??= performance.now();
+        if (this.state !== 'unloading') this.lostAt ??= performance.now();
         this.isUnjudged = true;
         this.session?.close();
         this.session = undefined;
@@ -209,6 +244,9 @@ export class Supervisor {
         break;
       case 'terminate':
         this.ended = this.terminate(this.process);
+        break;
+      case 'refuse':
+        this.listener.unservable(retryable(this.cause ?? unavailable('the executor ended'), action.ms));
         break;
       case 'wait':
         clearTimeout(this.timer);
@@ -269,7 +307,10 @@ export class Supervisor {
       }
       // A process that told why, one that could not be started, or one at an address that nobody started: at the first
       // start the caller hears of it.
-      if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) this.first?.reject(error);
+      if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) {
+        this.first?.reject(error);
+        this.happen('refused');
+      }
       if (error.reason === 'MODEL_FILE_CHANGED') {
         this.first?.reject(error);
         this.listener.unservable(error);
@@ -320,15 +361,22 @@ export class Supervisor {
     const wasTold = code === EXIT_TOLD || (this.cause !== undefined && this.cause.reason !== 'EXECUTOR_UNAVAILABLE');
     const ending = unavailable(`the executor ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`);
     const fault = faultOf({ pid: child.pid, generation: this.generations, cause: this.cause, exit });
-    // A first start that cannot work is the caller's mistake, of which it hears.
-    if (this.first === undefined || !wasTold) {
+    // A first start that cannot work is the caller's mistake, of which it hears, and so do those who asked for a load.
+    const isAsked = this.first !== undefined || this.supervision.demanded === true;
+    if (!isAsked || !wasTold) {
       reportFault(fault, this.options.stateFolder, this.log);
       this.listener.fault(fault);
     }
     if (!current) return;
-    if (code === EXIT_TOLD) this.first?.reject(unavailable(`${ending.message}: ${fault.lastLine}`));
     this.session?.close();
-    this.gone(exit, ending);
+    if (code !== EXIT_TOLD) {
+      this.gone(exit, ending);
+      return;
+    }
+    const told = unavailable(`${ending.message}: ${fault.lastLine}`);
+    this.first?.reject(told);
+    this.happen('refused');
+    this.gone(exit, told);
   }
 
   /** The executor has ended, or has been given up: what that says of the steps it was at is told before the next begins. */
@@ -336,7 +384,7 @@ export class Supervisor {
     const { isHung, isAnswer } = this;
     const kills = outOfMemoryKills() - this.outOfMemoryKills;
     const loss = judgeLoss({ exit, isHung, isAnswer, isReplaced: this.isReplaced, outOfMemoryKills: kills });
-    this.listener.restarts(loss.reason);
+    if (this.state !== 'unloading') this.listener.restarts(loss.reason);
     this.happen('gone', ending);
     if (!this.isUnjudged) return;
     this.isUnjudged = false;
@@ -373,3 +421,8 @@ export class Supervisor {
 }
 
 const unavailable = (message: string) => new RocmForgeError('EXECUTOR_UNAVAILABLE', message);
+
+/** The error with when to ask again, where asking again may help. */
+function retryable({ reason, message, metadata, retryable: isRetryable }: RocmForgeError, ms: number): RocmForgeError {
+  return new RocmForgeError(reason, message, isRetryable ? { ...metadata, retry_delay_ms: String(ms) } : metadata);
+}

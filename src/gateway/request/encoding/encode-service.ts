@@ -39,11 +39,16 @@ export interface EncodeServiceOptions {
   /** How long a text, or a chat template, may take in its thread; default 10 s. */
   readonly jobTimeLimitMs?: number;
   readonly inlineCharacters?: number;
+  /** What all that is done at once on this thread may take; default: one of its own. */
+  readonly budget?: LoopBudget;
   /** The most jobs that wait for a thread; default 256. */
   readonly maxJobs?: number;
   /** The program of the threads, compiled: the door's, whose messages it decodes. */
   readonly workerFile: string;
 }
+
+/** What may be done at once on a thread that serves, by all services there together. */
+export const inlineBudget = (): LoopBudget => new LoopBudget(INLINE_MS);
 
 /**
  * Encodes and decodes without holding up the event loop: what is certainly cheap at once, long texts and large messages in
@@ -54,10 +59,11 @@ export class EncodeService {
   private readonly threads: TextThreads;
   private readonly inlineCharacters: number;
   /** For all that is decoded and encoded on this thread. */
-  readonly budget = new LoopBudget(INLINE_MS);
+  readonly budget: LoopBudget;
 
   constructor(private readonly options: EncodeServiceOptions) {
     const { modelFile, facts, template = {} } = options;
+    this.budget = options.budget ?? inlineBudget();
     this.inlineCharacters = options.inlineCharacters ?? INLINE_CHARACTERS;
     this.threads = new TextThreads({
       file: options.workerFile,
@@ -133,6 +139,11 @@ export class EncodeService {
   /** Turns a large request in another protocol, by its service's name, into one in ours. */
   translate(service: string, bytes: Uint8Array, requester: Requester): Promise<TranslatedGeneration> {
     return this.threads.run('translation', { service, bytes }, JOB_BYTES + bytes.length, requester);
+  }
+
+  /** The model that a large request asks for; empty where it names none. */
+  modelName(form: 'json' | 'message', bytes: Uint8Array, requester: Requester): Promise<string> {
+    return this.threads.run('modelName', { form, bytes }, JOB_BYTES + bytes.length, requester);
   }
 
   /** Answers a large TokenizeRequest: bytes to bytes. */

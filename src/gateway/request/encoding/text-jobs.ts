@@ -58,6 +58,11 @@ export interface TextJobs {
     readonly input: { readonly service: string; readonly bytes: Uint8Array };
     readonly output: TranslatedGeneration;
   };
+  /** The bytes of a large request, in JSON or a message of the public API, to the name of the model that it asks for. */
+  modelName: {
+    readonly input: { readonly form: 'json' | 'message'; readonly bytes: Uint8Array };
+    readonly output: string;
+  };
   /** The bytes of a large TokenizeRequest to those of its response. */
   tokenize: { readonly input: Uint8Array; readonly output: Uint8Array };
   /** The bytes of a large DetokenizeRequest to those of its response. */

@@ -38,3 +38,34 @@ describe.skipIf(browser === undefined)('the page, in a headless browser', () => 
     await expect.poll(() => text('.error')).toMatch(/context size/);
   }, 30_000);
 });
+
+describe.skipIf(browser === undefined)('the page of several models', () => {
+  let server: TestGateway;
+  let page: Page;
+  beforeAll(async () => {
+    server = await startTestGateway('models/demo.gguf', {
+      moreModels: [{ model: 'models/demo.gguf', modelName: 'other' }],
+      httpListen: '127.0.0.1:0',
+    });
+    page = await Page.open(`${baseOf(server.gateway)}/`);
+  }, 60_000);
+  afterAll(async () => {
+    await page?.close();
+    await server.stop();
+  });
+
+  it('asks the one that is chosen', async () => {
+    const names = "[...document.getElementById('models').options].map(({ value }) => value).join()";
+    await expect.poll(() => page.evaluate(names)).toBe('demo,other');
+    expect(await page.evaluate("document.getElementById('models').hidden")).toBe(false);
+    await page.evaluate(`
+      document.getElementById('models').value = 'other';
+      document.getElementById('models').dispatchEvent(new Event('change'));
+      document.getElementById('prompt').value = 'Hello';
+      document.getElementById('send').click();
+    `);
+    expect(await page.evaluate("document.getElementById('model').textContent")).toBe('other');
+    const steps = () => server.gateway.models.map(({ router }) => router.counts.steps > 0);
+    await expect.poll(steps, { timeout: 20_000 }).toEqual([false, true]);
+  }, 60_000);
+});

@@ -2,16 +2,22 @@ import { expect, it } from 'vitest';
 import {
   BEGINNING,
   BUSY_LIMIT_MS,
+  canServe,
   decide,
   PROBE_INTERVAL_MS,
+  PUT_AWAY,
   RESTART_WINDOW_MS,
+  type Supervision,
   type SupervisorEvent,
   type SupervisorState,
 } from '../../../../src/gateway/replica/link/supervision.js';
 
 const NOW = 1_000_000;
 const AT = { nowMs: NOW, random: 1, maxRestarts: 3 };
-const EVENTS = ['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'ill', 'stop'] as const;
+const EVENTS = [
+  ...(['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'ill', 'stop'] as const),
+  ...(['load', 'unload', 'refused'] as const),
+];
 
 /** What each event does in each state: the next state and the actions; absent: nothing at all. */
 const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, string>>>> = {
@@ -34,8 +40,11 @@ const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, st
     overdue: 'suspect: lose terminate',
     broken: 'suspect: lose terminate',
     gone: 'restarting: lose wait',
+    unload: 'unloading: lose terminate',
     stop: 'stopped: terminate',
   },
+  unloading: { gone: 'unloaded', stop: 'stopped: terminate' },
+  unloaded: { load: 'starting: spawn', stop: 'stopped: terminate' },
   suspect: { gone: 'restarting: wait', stop: 'stopped: terminate' },
   restarting: { due: 'starting: spawn', ill: 'failed: wait', stop: 'stopped: terminate' },
   failed: { due: 'starting: spawn', stop: 'stopped: terminate' },
@@ -104,4 +113,88 @@ it('an executor that is another gateway’s counts no deaths, and is asked on wh
   const long = busy(first, NOW + BUSY_LIMIT_MS);
   expect([long.state, long.probing]).toEqual(['failed', false]);
   expect(decide({ ...long, state: 'starting' }, 'ready', AT).after).toEqual({ ...BEGINNING, state: 'serving' });
+});
+
+/** What events lead to, one after the other: the states, and the actions of the last. */
+function after(before: Supervision, ...events: readonly SupervisorEvent[]) {
+  const states: SupervisorState[] = [];
+  let step: ReturnType<typeof decide> = { after: before, actions: [] };
+  for (const event of events) {
+    step = decide(step.after, event, AT);
+    states.push(step.after.state);
+  }
+  return { ...step, states };
+}
+
+it('an executor that is asked for while it is being ended follows once it has ended, and counts no death', () => {
+  const { states, after: last } = after(
+    { ...BEGINNING, state: 'serving' },
+    'unload',
+    'load',
+    'load',
+    'gone',
+    'due',
+    'ready',
+  );
+  expect(states).toEqual(['unloading', 'unloading', 'unloading', 'restarting', 'starting', 'serving']);
+  expect(last).toEqual({ ...BEGINNING, state: 'serving' });
+});
+
+it('what happens late to an executor that is being ended, or was, changes nothing', () => {
+  for (const state of ['unloading', 'unloaded'] as const) {
+    for (const event of ['broken', 'overdue', 'step', 'ready', 'answered', 'due', 'unload', 'replace'] as const) {
+      expect(after({ ...BEGINNING, state }, event)).toMatchObject({ after: { ...BEGINNING, state }, actions: [] });
+    }
+  }
+});
+
+it('a load that was asked for and refused is tried again when it is asked for again, each time after twice as long', () => {
+  let supervision = PUT_AWAY;
+  const waits: number[] = [];
+  for (let i = 0; i < 7; i++) {
+    const refused = after(supervision, 'load', 'answered', 'refused', 'broken', 'gone');
+    expect(refused.states).toEqual(['starting', 'warming', 'warming', 'suspect', 'failed']);
+    expect(refused.actions.map((action) => action.do)).toEqual(['refuse', 'wait']);
+    expect(canServe(refused.after)).toBe(false);
+    for (const action of refused.actions) if (action.do === 'wait') waits.push(action.ms);
+    // Who asks before the time is over starts nothing.
+    expect(after(refused.after, 'load').actions).toEqual([]);
+    const due = after(refused.after, 'due');
+    expect([due.after.state, due.actions]).toEqual(['unloaded', []]);
+    supervision = due.after;
+  }
+  expect(waits).toEqual([1000, 2000, 4000, 8000, 16_000, PROBE_INTERVAL_MS, PROBE_INTERVAL_MS]);
+  const served = after(supervision, 'load', 'ready', 'unload', 'gone', 'load', 'refused', 'broken', 'gone');
+  expect(served.actions).toContainEqual({ do: 'wait', ms: 1000 });
+});
+
+it('an executor that dies while it loads what was asked for is followed by another, as one that served', () => {
+  const killed = after(PUT_AWAY, 'load', 'answered', 'gone', 'due');
+  expect(killed.states).toEqual(['starting', 'warming', 'restarting', 'starting']);
+  let supervision: Supervision = { ...PUT_AWAY, state: 'starting', demanded: true };
+  for (let i = 0; i < AT.maxRestarts; i++) supervision = after(supervision, 'gone', 'due').after;
+  const given = after(supervision, 'gone');
+  expect([given.after.state, given.actions]).toEqual(['failed', [{ do: 'wait', ms: PROBE_INTERVAL_MS }]]);
+  // Nobody may want it by then.
+  expect(after(given.after, 'due').after.state).toBe('unloaded');
+});
+
+it('a refusal at the start, or after a death, is what it was: an end like others', () => {
+  const refused = after(BEGINNING, 'answered', 'refused', 'broken', 'gone');
+  expect(refused.states).toEqual(['warming', 'warming', 'suspect', 'restarting']);
+});
+
+it.each([
+  ['starting', false, true],
+  ['warming', false, true],
+  ['suspect', false, true],
+  ['restarting', false, true],
+  ['serving', true, true],
+  ['unloading', true, true],
+  ['unloaded', true, true],
+  ['failed', false, false],
+  ['stopped', false, false],
+] as const)('a request has reason to wait while %s: %s; where a load was asked for: %s', (state, plain, demanded) => {
+  expect(canServe({ ...BEGINNING, state })).toBe(plain);
+  expect(canServe({ ...BEGINNING, state, demanded: true })).toBe(demanded);
 });

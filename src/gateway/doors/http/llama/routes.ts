@@ -1,4 +1,5 @@
 import { RocmForgeError } from '../../../../shared/errors.js';
+import type { OfferedModel } from '../../models.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 import { DEFAULT_SETTINGS } from './completion-request.js';
@@ -6,15 +7,27 @@ import { DEFAULT_SETTINGS } from './completion-request.js';
 /** How llama.cpp writes that a seed is drawn for each request. */
 const RANDOM_SEED = 2 ** 32 - 1;
 
+/**
+ * The model that a path's query names, as llama.cpp's router has it; else the first.
+ *
+ * @throws RocmForgeError `MODEL_NOT_FOUND`
+ */
+function modelOf({ request }: Exchange, { models }: HttpContext): OfferedModel {
+  const [, query = ''] = /\?(.*)$/s.exec(request.url ?? '') ?? [];
+  return models.named(new URLSearchParams(query).get('model') ?? '');
+}
+
 /** llama.cpp's `GET /props`, as far as it is true here. */
-export async function props(exchange: Exchange, { facts, inference, sequences }: HttpContext): Promise<void> {
-  const [model] = inference.listModels().models;
+export async function props(exchange: Exchange, context: HttpContext): Promise<void> {
+  const model = modelOf(exchange, context);
+  const { ready, loaded } = model.inference.describe();
+  const facts = context.factsOf(model);
   exchange.json({
     default_generation_settings: {
       n_ctx: facts.contextLength,
       params: { ...DEFAULT_SETTINGS, seed: Number(facts.seed ?? RANDOM_SEED) },
     },
-    total_slots: sequences(),
+    total_slots: model.load().slots,
     model_alias: facts.model,
     model_path: facts.modelFile,
     modalities: { vision: false, audio: false },
@@ -22,7 +35,7 @@ export async function props(exchange: Exchange, { facts, inference, sequences }:
     bos_token: facts.bosToken,
     eos_token: facts.eosToken,
     build_info: facts.version,
-    is_sleeping: model?.ready !== true,
+    is_sleeping: !ready || !loaded,
   });
 }
 
@@ -31,19 +44,21 @@ export async function props(exchange: Exchange, { facts, inference, sequences }:
  *
  * @throws RocmForgeError `SWITCHED_OFF`
  */
-export async function slots(exchange: Exchange, { facts, sequences, running, shows }: HttpContext): Promise<void> {
-  if (!shows.slots) {
+export async function slots(exchange: Exchange, context: HttpContext): Promise<void> {
+  if (!context.shows.slots) {
     throw new RocmForgeError('SWITCHED_OFF', 'slots are told where the gateway is started with --http-slots', {
       field: 'path',
     });
   }
-  const busy = running();
-  const slot = (id: number) => ({ id, n_ctx: facts.contextLength, is_processing: id < busy });
-  exchange.json(Array.from({ length: sequences() }, (_, id) => slot(id)));
+  const model = modelOf(exchange, context);
+  const { contextLength } = context.factsOf(model);
+  const { running, slots } = model.load();
+  const slot = (id: number) => ({ id, n_ctx: contextLength, is_processing: id < running });
+  exchange.json(Array.from({ length: slots }, (_, id) => slot(id)));
 }
 
 /** llama.cpp's `GET /health`, which load balancers ask. */
-export async function health(exchange: Exchange, { inference }: HttpContext): Promise<void> {
-  if (inference.listModels().models[0]?.ready) exchange.json({ status: 'ok' });
+export async function health(exchange: Exchange, { models }: HttpContext): Promise<void> {
+  if (models.isReady) exchange.json({ status: 'ok' });
   else throw new RocmForgeError('MODEL_LOADING', 'the model is not served now', { retry_delay_ms: '1000' });
 }

@@ -1,29 +1,24 @@
-import type { HttpContext, HttpFacts } from '../context.js';
+import type { OfferedModel } from '../../models.js';
+import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';
 
 /** OpenAI's `GET /v1/models`. */
-export async function listModels(exchange: Exchange, { inference, facts, started }: HttpContext): Promise<void> {
-  const data = inference.listModels().models.map((model) => modelOf(model, facts, started));
-  exchange.json({ object: 'list', data });
+export async function listModels(exchange: Exchange, context: HttpContext): Promise<void> {
+  exchange.json({ object: 'list', data: context.models.all.map((model) => modelOf(model, context)) });
 }
 
 /** OpenAI's `GET /v1/models/{model}`. */
-export async function getModel(
-  exchange: Exchange,
-  { inference, facts, started }: HttpContext,
-  name: string,
-): Promise<void> {
-  const { model } = inference.getModel({ model: name });
-  exchange.json(model && modelOf(model, facts, started));
+export async function getModel(exchange: Exchange, context: HttpContext, name: string): Promise<void> {
+  const model = context.models.named(name);
+  // Whose name it is, where there is one model alone.
+  model.inference.getModel({ model: name });
+  exchange.json(modelOf(model, context));
 }
 
-/** `meta` as llama.cpp has it. */
-function modelOf(
-  model: { name: string; contextLength: number; vocabularySize: number; parameters: bigint },
-  { aliases, tags }: HttpFacts,
-  started: number,
-): unknown {
-  const { name, contextLength, vocabularySize, parameters } = model;
+/** `meta` and `status` as llama.cpp has them. */
+function modelOf(model: OfferedModel, { factsOf, started }: HttpContext): unknown {
+  const { name, contextLength, vocabularySize, parameters, loaded } = model.inference.describe();
+  const { aliases, tags } = factsOf(model);
   return {
     id: name,
     object: 'model',
@@ -32,6 +27,7 @@ function modelOf(
     aliases: [name, ...aliases],
     tags,
     max_model_len: contextLength,
+    status: { value: loaded ? 'loaded' : 'unloaded' },
     meta: { n_vocab: vocabularySize, n_ctx: contextLength, n_params: Number(parameters) },
   };
 }

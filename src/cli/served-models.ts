@@ -1,0 +1,71 @@
+import { existsSync } from 'node:fs';
+import type { ModelOptions } from '../gateway/options.js';
+import { RocmForgeError } from '../shared/errors.js';
+
+/** How models are named on a command line. */
+export interface NamedModels {
+  /** `FILE` or `NAME=FILE`, at least one. */
+  readonly model: readonly string[];
+  /** Of one model alone. */
+  readonly modelName?: string | undefined;
+  /** Of one model other names; of several `ALIAS=NAME`. */
+  readonly modelAlias?: readonly string[] | undefined;
+  readonly modelTag?: unknown;
+  readonly chatTemplate?: unknown;
+  readonly toolParser?: unknown;
+  readonly reasoningParser?: unknown;
+}
+
+/** Options that say how one model's texts are made and read, by which no other model's would be. */
+const OF_ONE_MODEL = ['modelName', 'modelTag', 'chatTemplate', 'toolParser', 'reasoningParser'] as const;
+
+/**
+ * The models that a command line names, in its order; where each file lies is another's to find.
+ *
+ * @throws RocmForgeError `INVALID_OPTION` for names and options that cannot be meant together
+ */
+export function servedModels(options: NamedModels): readonly ModelOptions[] {
+  const { model: given, modelName, modelAlias = [] } = options;
+  const named = given.map(parsed);
+  const [first] = named;
+  if (given.length === 1 && first !== undefined) {
+    if (modelName !== undefined && first.modelName !== undefined) {
+      throw invalid(
+        'model-name',
+        `the model is called "${first.modelName}" by --model, and "${modelName}" by --model-name`,
+      );
+    }
+    return [{ model: first.model, modelName: modelName ?? first.modelName, modelAlias: options.modelAlias }];
+  }
+  const ofOne = OF_ONE_MODEL.find((name) => options[name] !== undefined);
+  if (ofOne !== undefined) {
+    const option = ofOne.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    throw invalid(
+      option,
+      `--${option} is of one model; name several as --model NAME=FILE, or start a gateway for each`,
+    );
+  }
+  const aliases = new Map<string, string[]>();
+  for (const alias of modelAlias) {
+    const [, name = '', of = ''] = /^([^=]+)=(.+)$/s.exec(alias) ?? [];
+    if (!named.some(({ modelName }) => modelName === of)) {
+      const names = named.flatMap(({ modelName: name }) => name ?? []).join(', ');
+      throw invalid(
+        'model-alias',
+        `--model-alias ${alias} is not ALIAS=NAME of one of the models that are named: ${names}`,
+      );
+    }
+    aliases.set(of, [...(aliases.get(of) ?? []), name]);
+  }
+  return named.map((one) => ({ ...one, modelAlias: aliases.get(one.modelName ?? '') }));
+}
+
+/** What stands before the first `=` is a name, unless it has a slash, or all of it is a file that there is. */
+function parsed(given: string): { readonly model: string; readonly modelName: string | undefined } {
+  const [, modelName, model] = /^([^=/]+)=(.+)$/s.exec(given) ?? [];
+  if (modelName === undefined || model === undefined || existsSync(given))
+    return { model: given, modelName: undefined };
+  return { model, modelName };
+}
+
+const invalid = (option: string, message: string) => new RocmForgeError('INVALID_OPTION', message, { option });

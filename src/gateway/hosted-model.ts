@@ -1,0 +1,183 @@
+import { readFileSync } from 'node:fs';
+import { RocmForgeError } from '../shared/errors.js';
+import type { Fault } from '../shared/fault-log.js';
+import { createLogger, type Logger } from '../shared/log.js';
+import type { LoopBudget } from '../shared/loop-budget.js';
+import type { TemplateSettings } from './chat/chat-template.js';
+import type { ChangeableLimits } from './doors/admin/admin-server.js';
+import { encodeWorkerFile } from './doors/encode-worker-file.js';
+import { Inference } from './doors/inference.js';
+import type { OfferedModel } from './doors/models.js';
+import { MatcherThreads } from './matching/matcher-threads.js';
+import type { ModelObserver } from './model-metrics.js';
+import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
+import type { SupervisorOptions } from './replica/link/supervisor.js';
+import { loadOf } from './replica/load.js';
+import { Replica, type ReplicaOptions } from './replica/replica.js';
+import { EncodeService } from './request/encoding/encode-service.js';
+import { RequestRunner } from './request/runner.js';
+import { readServedModel, type ServedModel } from './request/served-model.js';
+import { Residency } from './residency.js';
+import { Router } from './router.js';
+import type { Trust } from './trust/trust.js';
+
+const LOAD_TIMEOUT_MS = 120_000;
+
+/** A model that a gateway serves: what it knows of it, and what computes it. */
+export interface HostedModel extends OfferedModel {
+  readonly router: Router;
+  readonly replicas: readonly Replica[];
+  /** Of each replica; operators may change them while it serves. */
+  readonly queueLimits: readonly ChangeableLimits[];
+  readonly residency: Residency;
+  readonly observer: ModelObserver;
+  /** Ends the executors and the threads, and closes the model file. */
+  close(): Promise<void>;
+}
+
+/** What all models of a gateway share. */
+export interface SharedParts {
+  readonly template: TemplateSettings;
+  readonly trust: Trust;
+  readonly log: Logger;
+  /** What may be done at once on this thread for all of them. */
+  readonly budget: LoopBudget;
+  /** Some replica's state is another. */
+  readonly onState: () => void;
+  readonly onFault: (fault: Fault) => void;
+}
+
+/**
+ * Opens one of a gateway's models and reads what is to be known of it before anything is loaded.
+ *
+ * @throws RocmForgeError see {@link readServedModel}
+ */
+export function openModel(
+  { model, modelName, modelAlias }: ModelOptions,
+  options: GatewayOptions,
+  template: TemplateSettings,
+): ServedModel {
+  return readServedModel(model, {
+    ...(modelName !== undefined && { name: modelName }),
+    ...(options.maxContext !== undefined && { maxContext: options.maxContext }),
+    ...(options.maxPriority !== undefined && { maxPriority: options.maxPriority }),
+    ...(options.anyModelName && { anyName: true }),
+    ...(modelAlias !== undefined && { aliases: modelAlias }),
+    ...(options.seed !== undefined && { seed: options.seed }),
+    template,
+    ...(options.toolParser !== undefined && { toolParser: options.toolParser }),
+    ...(options.reasoningParser !== undefined && { reasoningParser: options.reasoningParser }),
+  });
+}
+
+/** All that serves one model: threads for its texts, replicas, and what places requests on them. Nothing is started. */
+export function hostModel(
+  served: ServedModel,
+  options: GatewayOptions,
+  observer: ModelObserver,
+  shared: SharedParts,
+): HostedModel {
+  const { file: modelFile, tokenizer, hasChatTemplate, facts, unused } = served;
+  const { trust, log } = shared;
+  if (unused.length > 0) {
+    const tensors = unused.reduce((sum, { tensors }) => sum + tensors.length, 0);
+    log.info({ tensors }, `not used of the model file: ${unused.map(({ why }) => why).join('; ')}`);
+  }
+  const encoder = new EncodeService({
+    ...{ modelFile, tokenizer, hasChatTemplate, facts, template: shared.template, budget: shared.budget },
+    workerFile: encodeWorkerFile(),
+  });
+  const { standby = 0, allowOtherArithmetic } = options;
+  const executors = [options.executor, ...(options.moreExecutors ?? [])];
+  const queueLimits: ChangeableLimits[] = [];
+  const replicas = executors.map((executor, i): Replica => {
+    const replicaOptions: ReplicaOptions & ChangeableLimits = {
+      ...options,
+      supervisor: supervisorOptions({ ...options, executor }, served),
+      queueShareOf: (principal) => trust.limiter.queueShareOf(principal),
+    };
+    queueLimits.push(replicaOptions);
+    const replica: Replica = new Replica(
+      replicaOptions,
+      {
+        state: (state) => {
+          residency.heard(i, state);
+          shared.onState();
+        },
+        progress: (done, total) => options.onProgress?.(done, total),
+        admitted: (waitedMs) => observer.queued(waitedMs / 1000),
+        fault: (fault) => shared.onFault(fault),
+        restarts: (reason) => observer.executorLost(reason),
+        recovered: (seconds) => observer.executorRecovered(seconds),
+        orphaned: () => router.orphaned(replica),
+        hasRoom: () => router.hasRoom(replica),
+      },
+      executors.length > 1 ? log.child({ replica: i }) : log,
+    );
+    return replica;
+  });
+  const router: Router = new Router(replicas, { standby, allowOtherArithmetic });
+  const onDemand = options.load === 'on-demand';
+  const { idleUnloadMs } = options;
+  const residency: Residency = new Residency(router, { replicas: replicas.length, onDemand, idleUnloadMs }, log);
+  const readiness = () => ({ ready: router.isReady, device: router.device, loaded: router.isLoaded });
+  const audit = createLogger('audit');
+  const runner = new RequestRunner(served.name, tokenizer, router, observer, trust.limiter, audit);
+  const matchers = new MatcherThreads({ tokenizer });
+  const inference = new Inference(served, encoder, runner, matchers, readiness, {
+    streamInterval: options.streamInterval,
+    speculates: options.speculate !== 'off',
+  });
+  return {
+    ...{ served, inference, encoder, router, replicas, queueLimits, residency, observer },
+    load: () => loadOf(router.counts),
+    close: async () => {
+      residency.stop();
+      await router.stop();
+      await encoder.close();
+      await matchers.close();
+      modelFile.close();
+    },
+  };
+}
+
+/** @throws RocmForgeError `INVALID_OPTION` for a template that cannot be read */
+export function templateOf({ chatTemplate, chatTemplateKwargs, templateDate }: GatewayOptions): TemplateSettings {
+  const source = chatTemplate === undefined ? undefined : templateText(chatTemplate);
+  return { source, variablesJson: chatTemplateKwargs, tellsDate: templateDate };
+}
+
+function templateText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new RocmForgeError('INVALID_OPTION', `--chat-template ${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
+  const { executor } = options;
+  return {
+    executor:
+      'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptors: model.file.descriptors } } : executor,
+    checkModelFile: () => model.file.check(),
+    vocabularySize: model.vocabularySize,
+    stepTimeoutMs: options.stepTimeoutMs,
+    loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,
+    maxRestarts: options.maxRestarts,
+    allowOtherArithmetic: options.allowOtherArithmetic,
+    stateFolder: options.stateFolder,
+    onDemand: options.load === 'on-demand',
+    load: {
+      path: model.file.path,
+      kvCacheType: KV_CACHE_TYPES[options.kvCacheType],
+      maxContext: model.contextLength,
+      maxSequences: options.maxSequences,
+      maxStepTokens: options.maxStepTokens,
+      kvMemoryBytes: BigInt(options.kvMemoryBytes),
+      // Without a prefix cache nobody would look for them.
+      stateSnapshots: options.stateSnapshots ?? (model.isRecurrent && !options.prefixCache ? 0 : undefined),
+      fingerprint: model.file.identity,
+    },
+  };
+}

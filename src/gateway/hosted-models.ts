@@ -1,0 +1,129 @@
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
+import { Models } from './doors/models.js';
+import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
+import type { ModelObserver } from './model-metrics.js';
+import type { GatewayOptions } from './options.js';
+import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
+import { inlineBudget } from './request/encoding/encode-service.js';
+import type { ServedModel } from './request/served-model.js';
+
+/**
+ * Opens all models that options name, in their order.
+ *
+ * @throws RocmForgeError of the first that cannot be served; then none is left open
+ */
+export function openModels(options: GatewayOptions): readonly ServedModel[] {
+  const template = templateOf(options);
+  const opened: ServedModel[] = [];
+  try {
+    for (const model of [options, ...(options.moreModels ?? [])]) opened.push(openModel(model, options, template));
+  } catch (error) {
+    for (const { file } of opened) file.close();
+    throw error;
+  }
+  return opened;
+}
+
+/** All models of a gateway, each with executors, a queue and a tokenizer of its own. */
+export class HostedModels {
+  readonly all: readonly HostedModel[];
+  /** As doors have them. */
+  readonly offered: Models;
+
+  /**
+   * @param served at least one, each with its observer
+   * @throws RocmForgeError `INVALID_OPTION` where two have the same name
+   */
+  constructor(
+    served: readonly ServedModel[],
+    options: GatewayOptions,
+    observers: readonly ModelObserver[],
+    { log, ...shared }: Omit<SharedParts, 'template' | 'budget'>,
+  ) {
+    const template = templateOf(options);
+    const budget = inlineBudget();
+    this.all = served.map((model, i) =>
+      hostModel(model, options, observers[i] as ModelObserver, {
+        ...{ ...shared, template, budget, log: served.length > 1 ? log.child({ model: model.name }) : log },
+      }),
+    );
+    this.offered = new Models(this.all);
+  }
+
+  /** The one of requests that name none. */
+  get first(): HostedModel {
+    return this.all[0] as HostedModel;
+  }
+
+  /** Of all models. */
+  get replicas(): readonly Replica[] {
+    return this.all.flatMap(({ replicas }) => replicas);
+  }
+
+  /** Their devices, each once. */
+  get device(): string {
+    return [...new Set(this.all.map(({ router }) => router.device))].filter((device) => device !== '').join(', ');
+  }
+
+  /** Whether requests are taken, and will be, and some model is served. */
+  get isReady(): boolean {
+    return this.all.some(({ router }) => router.isReady);
+  }
+
+  /** Generations under way. */
+  get active(): number {
+    return this.all.reduce((sum, { router }) => sum + router.active, 0);
+  }
+
+  /** What all replicas hold and have done. */
+  get counts(): ReplicaCounts {
+    return this.all.map(({ router }) => router.counts).reduce(addUp);
+  }
+
+  /**
+   * Starts the executors, those of one model after those of the other: what each finds of its device's memory does not depend on
+   * which was faster.
+   *
+   * @throws RocmForgeError why the first one that cannot serve could not
+   */
+  async start(): Promise<void> {
+    for (const { encoder } of this.all) encoder.warm();
+    for (const { router, served } of this.all) {
+      await router.start().catch((error: unknown) => {
+        throw this.all.length > 1 ? namingRoom(asRocmForgeError(error), served.name) : error;
+      });
+    }
+  }
+
+  /** Ends everything. */
+  async stop(): Promise<void> {
+    await Promise.all(this.all.map((model) => model.close()));
+  }
+
+  /** Is not ready any more; generations are still taken. */
+  announceEnd(): void {
+    for (const { router } of this.all) router.announceEnd();
+  }
+
+  /** Takes no more generations; those under way go on. */
+  stopAdmission(): void {
+    for (const { router } of this.all) router.stopAdmission();
+  }
+
+  /** Ends all generations with an error. */
+  endAll(error: RocmForgeError): void {
+    for (const { router } of this.all) router.endAll(error);
+  }
+
+  /** Ends one executor after the other and starts another in its place. What is put away stays so. */
+  async replaceExecutors(): Promise<void> {
+    for (const { router } of this.all) await router.replaceExecutors();
+  }
+}
+
+/** Of a model that finds no room, what makes some: on one device the others have theirs already. */
+function namingRoom(error: RocmForgeError, name: string): RocmForgeError {
+  if (error.reason !== 'OUT_OF_MEMORY') return error;
+  const help = 'where models share a device, give each less with --kv-memory, --max-sequences or --max-context';
+  return new RocmForgeError('OUT_OF_MEMORY', `"${name}": ${error.message}; ${help}`, error.metadata, { cause: error });
+}

@@ -1,0 +1,76 @@
+import type { Logger } from '../shared/log.js';
+import type { SupervisorState } from './replica/link/supervision.js';
+import type { Router } from './router.js';
+
+/** How often it is looked whether a model is idle: a tenth of what it may be idle, within these. */
+const LEAST_LOOK_MS = 20;
+const MOST_LOOK_MS = 1000;
+
+export interface ResidencyOptions {
+  /** How many executors the model has. */
+  readonly replicas: number;
+  /** Whether they are started by requests alone. */
+  readonly onDemand: boolean;
+  /** After how long without anything to do the model is put away; absent: never. */
+  readonly idleUnloadMs: number | undefined;
+}
+
+/**
+ * Whether a model is in its device's memory: puts it away when nobody has asked for anything for a while, and counts how often it
+ * went and came back. Who brings it back is the router, when a request comes.
+ */
+export class Residency {
+  /** Executors ended because the model was idle, and executors that have loaded it because a request came. */
+  readonly counters = { unloads: 0, loads: 0 };
+  private readonly away: Set<number>;
+  private readonly timer: NodeJS.Timeout | undefined;
+  private idleSince = performance.now();
+  private seen = 0;
+
+  constructor(
+    private readonly router: Pick<Router, 'active' | 'submissions' | 'canServe' | 'isLoaded' | 'unloadModel'>,
+    private readonly options: ResidencyOptions,
+    private readonly log: Logger,
+  ) {
+    const { replicas, onDemand, idleUnloadMs } = options;
+    this.away = new Set(onDemand ? Array.from({ length: replicas }, (_, i) => i) : []);
+    if (idleUnloadMs === undefined) return;
+    const everyMs = Math.min(MOST_LOOK_MS, Math.max(LEAST_LOOK_MS, idleUnloadMs / 10));
+    this.timer = setInterval(() => this.look(idleUnloadMs), everyMs);
+    this.timer.unref();
+  }
+
+  /** Whether it is put away: the next request loads it, or has begun to. */
+  get isAway(): boolean {
+    return this.away.size === this.options.replicas && this.router.canServe;
+  }
+
+  /** A replica's supervisor is in another state. */
+  heard(replica: number, state: SupervisorState): void {
+    if (state === 'unloading') {
+      this.counters.unloads += 1;
+      this.away.add(replica);
+    }
+    if (state !== 'serving') return;
+    if (this.away.delete(replica)) this.counters.loads += 1;
+    // Whoever asked for it may have gone: the time that it took is not that of its use.
+    this.idleSince = performance.now();
+  }
+
+  stop(): void {
+    clearInterval(this.timer);
+  }
+
+  private look(idleUnloadMs: number): void {
+    const { active, submissions, isLoaded } = this.router;
+    const now = performance.now();
+    if (active > 0 || submissions !== this.seen) {
+      this.seen = submissions;
+      this.idleSince = now;
+      return;
+    }
+    if (!isLoaded || now - this.idleSince < idleUnloadMs) return;
+    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'nobody asks for the model: it is put away');
+    this.router.unloadModel();
+  }
+}
