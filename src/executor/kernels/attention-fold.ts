@@ -2,7 +2,6 @@ import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, out
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
 import { type TurnedAlone, turnedForm, turnedInputs, turnedSizes } from './attention-turned.js';
-import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
@@ -93,36 +92,6 @@ export const attentionTileFoldQ8 = (form: FoldedForm, headDim: number) =>
     tolerance: exact(`the very bits of attention_tile_split and ${foldedBits}`),
   });
 
-/** {@link attentionTileSplit} and {@link attentionCombineColumns} in one launch. */
-export const attentionTileFoldColumns = (type: TileType, headDim: number) =>
-  defineKernel({
-    name: `attention_tile_fold_columns_${type}_d${headDim}`,
-    source: 'attention_tile_fold_columns.hip',
-    on: 'hopper',
-    summary: 'attention of each row on matrix units, its splits folded by the last of their blocks, in columns',
-    arguments: [
-      aligned(16, qkvOf(`${headDim}`)),
-      readCache('k_cache', 'f16', `${headDim}`, 16),
-      readCache('v_cache', 'f16', `${headDim}`, 16),
-      ...shared(headDim),
-      columnsOf('out', type, 'out_rows'),
-      ...rowArguments,
-      i32('heads'),
-      i32('kv_heads'),
-      i32('head_tiles'),
-      i32('splits'),
-      i32('out_rows'),
-      f32('scale'),
-    ],
-    grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
-    multiples: [
-      ['heads', 'kv_heads'],
-      ['out_rows', `${COLUMNS_MULTIPLE}`],
-    ],
-    order: ORDER.chunks,
-    tolerance: exact('the very bits of attention_tile_split and attention_combine_columns'),
-  });
-
 /** How one row's splits are folded. */
 export interface Folding {
   /** `[kv_heads, head_tiles]` i32, zeros */
@@ -159,5 +128,4 @@ export function launchFolded(
 export const attentionFoldContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
   ...FOLDED_FORMS.flatMap((form) => [attentionTileFoldTurned(form, headDim), attentionTileFoldNormed(form, headDim)]),
   ...FOLDED_FORMS.map((form) => attentionTileFoldQ8(form, headDim)),
-  ...TILE_TYPES.map((type) => attentionTileFoldColumns(type, headDim)),
 ]);

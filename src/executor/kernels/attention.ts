@@ -12,7 +12,7 @@ import {
 import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
-import { attentionTileFoldColumns, type Folding, launchFolded } from './attention-fold.js';
+import { type Folding, launchFolded } from './attention-fold.js';
 import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
@@ -288,8 +288,8 @@ export function launchAttentionTile(
   const { out, tiles: _tiles, ...both } = values;
   const columns = type === 'f16' ? attended?.columns : undefined;
   const isQuantized = type === 'q8_0' && device === 'portable';
-  const canFold = attended !== undefined && (columns !== undefined || turned !== undefined || isQuantized);
-  const fold = canFold ? folding : undefined;
+  // On Hopper's, where launches overlap, the last block's fold was slower than a launch's (docs/amd-speed.md).
+  const fold = attended !== undefined && (turned !== undefined || isQuantized) ? folding : undefined;
   const tokens = { ...(fold?.parted ?? counts.splitRows), max: rows };
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
@@ -304,16 +304,8 @@ export function launchAttentionTile(
       { ...dims, tokens: { ...counts.splitRows, max: rows }, chunks: chunksOf(heads * headDim) },
       { count: counts.splits, atMost: 1 },
     );
-    if (fold !== undefined) {
-      launch(
-        attentionTileFoldColumns(attended.form, headDim),
-        { ...split, arrivals: fold.arrivals, out: attended.y, out_rows: columns.rows },
-        { ...sizes, tokens: fold.folded, chunks: chunksOf(heads * headDim) },
-        several,
-      );
-    }
   }
-  if (attended !== undefined && fold !== undefined && columns === undefined) {
+  if (attended !== undefined && fold !== undefined) {
     const own = { ...split, arrivals: fold.arrivals };
     launchFolded(launch, attended, headDim, own, turned, { ...sizes, tokens: fold.folded });
   }
