@@ -163,12 +163,13 @@ export class Supervisor {
 
   /**
    * Ends the executor that serves and starts another, which may compute otherwise: what went on with this one's bits is
-   * moved by whoever hears that it is lost. Of one that was put away the next is another anyway, and may compute otherwise, too.
+   * moved by whoever hears that it is lost. Where there is none the next is another anyway, and may compute otherwise, too.
    *
    * @returns false where none serves
    */
   replace(): boolean {
-    if (this.state === 'unloaded') this.arithmetic = undefined;
+    // What was under way has ended.
+    if (this.state === 'unloaded' || this.state === 'failed') this.arithmetic = undefined;
     if (this.state !== 'serving') return false;
     this.isReplaced = true;
     this.arithmetic = undefined;
