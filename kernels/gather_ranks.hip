@@ -5,11 +5,6 @@
 namespace {
 using namespace forge;
 
-template <int RANKS>
-struct Parts {
-  const float* of[RANKS];
-};
-
 // Grid: x = ceil(columns / GATHER_RANKS_PART), y = rows. Of the last rank's rows there may be fewer.
 template <int RANKS>
 DEVICE void gather_ranks(Dim3 block, Parts<RANKS> parts, float* y, int columns, int part) {

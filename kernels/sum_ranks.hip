@@ -8,11 +8,6 @@
 namespace {
 using namespace forge;
 
-template <int RANKS>
-struct Parts {
-  const float* of[RANKS];
-};
-
 // Grid: x = ceil(columns / SUM_RANKS_PART), y = rows.
 template <int RANKS>
 DEVICE void sum_ranks(Dim3 block, Parts<RANKS> parts, float* y, int columns, int accumulate) {
@@ -20,14 +15,7 @@ DEVICE void sum_ranks(Dim3 block, Parts<RANKS> parts, float* y, int columns, int
   const int first = block.x * SUM_RANKS_PART, last = min_of(columns, first + SUM_RANKS_PART);
   for (int i = first + 4 * thread_id(); i < last; i += 4 * BLOCK) {
     float sum[4];
-    load_from_peer(parts.of[0] + row + i, sum);
-    UNROLL
-    for (int r = 1; r < RANKS; r++) {
-      float part[4];
-      load_from_peer(parts.of[r] + row + i, part);
-      UNROLL
-      for (int k = 0; k < 4; k++) sum[k] += part[k];
-    }
+    sum_of_parts(parts, row + i, sum);
     float* target = y + row + i;
     UNROLL
     for (int k = 0; k < 4; k++) target[k] = accumulate ? target[k] + sum[k] : sum[k];

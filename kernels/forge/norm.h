@@ -89,6 +89,13 @@ DEVICE void leave_part(Parts parts, int i, int hidden, const Floats4& four) {
   if (i < hidden && i % NORM_PART == 0) parts[i / NORM_PART] = sum_by_halves(sums);
 }
 
+// Elements of a row that a thread holds where it leaves parts.
+constexpr int HELD_OF_PART = 4;
+template <class Parts>
+DEVICE void leave_part(Parts parts, int i, int hidden, const float (&held)[HELD_OF_PART]) {
+  leave_part(parts, i, hidden, Floats4{{held[0], held[1], held[2], held[3]}});
+}
+
 // Of f32 rows that lie at 16 bytes.
 DEVICE float rms_scale(const float* x, int hidden, float eps) {
   if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
@@ -101,6 +108,12 @@ DEVICE float rms_scale(const float* x, int hidden, float eps) {
   return rms_of_parts(parts + 0, hidden, eps);
 }
 #else
+constexpr int HELD_OF_PART = NORM_PART;
+template <class Parts>
+DEVICE void leave_part(Parts parts, int i, int hidden, const float (&held)[HELD_OF_PART]) {
+  if (i < hidden) parts[i / NORM_PART] = sum_of_squares([&](int k) { return held[k]; });
+}
+
 DEVICE float rms_scale(const float* x, int hidden, float eps) {
   if (hidden % 4 != 0 || hidden > NORM_PARTS * NORM_PART) return rms_scale<float>(x, hidden, eps);
   float sums[PART_LANES] = {};

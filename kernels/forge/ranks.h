@@ -132,4 +132,22 @@ DEVICE void meet(Dim3 block, Words<RANKS> words, const int32_t* pass, int32_t* e
   block_sync();
 }
 
+// What ranks computed of a product.
+template <int RANKS>
+struct Parts {
+  const float* of[RANKS];
+};
+// The sum of four elements of all parts, in the order of the ranks.
+template <int RANKS>
+DEVICE void sum_of_parts(Parts<RANKS> parts, size_t at, float (&sum)[4]) {
+  load_from_peer(parts.of[0] + at, sum);
+  UNROLL
+  for (int r = 1; r < RANKS; r++) {
+    float part[4];
+    load_from_peer(parts.of[r] + at, part);
+    UNROLL
+    for (int k = 0; k < 4; k++) sum[k] += part[k];
+  }
+}
+
 }  // namespace forge

@@ -5,6 +5,7 @@ import type { LoadOptions } from '../../src/executor/load-options.js';
 import { type LoadedModel, loadModel } from '../../src/executor/loaded-model.js';
 import { openDevices } from '../../src/executor/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { writeQuantizedFamily } from '../support/quantized-family.js';
 import { writeRandomModel } from '../support/random-model.js';
 
 const missing = doubleIsMissing();
@@ -54,5 +55,20 @@ describe.skipIf(missing !== undefined)('a model split into shards over two HIP d
   it('copies nothing between them: each reads the other’s memory', () => {
     expect(double.calls().filter((call) => call.startsWith('peer'))).toEqual([]);
     expect(double.calls().filter((call) => call.startsWith('sum_ranks_2')).length).toBeGreaterThan(0);
+  });
+
+  it('has one hash of quantized weights, too, whose steps of one row take norms in their products', async () => {
+    const quantized = await load({ path: writeQuantizedFamily('llama', 'Q8_0') });
+    try {
+      const { kernels } = quantized.forward;
+      expect(kernels.filter((name) => name === 'sum_ranks_summed_2')).toHaveLength(8);
+      expect(kernels.some((name) => name.startsWith('matmul_normed'))).toBe(true);
+      const each = (chunk: number) => logitsHashes(devices[1]!, quantized, chunk, 0, 8);
+      const alone = await each(8);
+      expect(await each(1)).toEqual(alone);
+      expect(await each(3)).toEqual(alone);
+    } finally {
+      quantized.release();
+    }
   });
 });

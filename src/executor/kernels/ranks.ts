@@ -1,5 +1,7 @@
 import { type Argument, defineKernel, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import { exact, moved } from '../device/tolerance.js';
+import { ORDER } from './reduction-order.js';
+import { NORM_PART } from './rms-norm.js';
 
 /** Elements of a row that one block adds, or moves. */
 export const SUM_RANKS_PART = 1024;
@@ -13,16 +15,14 @@ export type RankCount = (typeof RANK_COUNTS)[number];
 export const WORDS_A_MEETING = 8;
 
 /** What every kernel takes at which ranks meet: parts and words of each, in their order: `p0`, `p1`, ..., `w0`, ... */
-function rankArguments(ranks: RankCount, part: string, y: Argument, scalar: Argument): readonly Argument[] {
+function rankArguments(ranks: RankCount, part: string, ...own: readonly Argument[]): readonly Argument[] {
   const numbers = [...Array(ranks).keys()];
   return [
     ...numbers.map((rank) => input(`p${rank}`, 'f32', 'rows', part)),
     ...numbers.map((rank) => inout(`w${rank}`, 'i32', 'meetings', String(WORDS_A_MEETING))),
     input('pass', 'i32', '1'),
     inout('ended', 'i32', '1'),
-    y,
-    i32('columns'),
-    scalar,
+    ...own,
     i32('rank'),
     i32('meeting'),
     i32('patience_ms'),
@@ -34,11 +34,31 @@ const sums = forEachCount((ranks) =>
     name: `sum_ranks_${ranks}`,
     source: 'sum_ranks.hip',
     summary: `y = p0 + ... + p${ranks - 1}, or y += it, when all ranks have come to the meeting; one order of additions`,
-    arguments: rankArguments(ranks, 'columns', inout('y', 'f32', 'rows', 'columns'), i32('accumulate')),
+    arguments: rankArguments(ranks, 'columns', inout('y', 'f32', 'rows', 'columns'), i32('columns'), i32('accumulate')),
     grid: [{ of: 'columns', per: SUM_RANKS_PART }, { of: 'rows' }],
     multiples: [['columns', '4']],
     order: 'the parts in the order of their ranks, and their sum to y',
     tolerance: exact('each addition rounds as the reference rounds to f32'),
+  }),
+);
+
+const summed = forEachCount((ranks) =>
+  defineKernel({
+    name: `sum_ranks_summed_${ranks}`,
+    source: 'sum_ranks_summed.hip',
+    on: 'gpu',
+    summary: `y += p0 + ... + p${ranks - 1} of one row, as sum_ranks_${ranks}, and the sums of the squares of y`,
+    arguments: rankArguments(
+      ranks,
+      'columns',
+      inout('y', 'f32', 'rows', 'columns'),
+      output('parts', 'f32', 'parts'),
+      i32('columns'),
+    ),
+    grid: [{ of: 'columns', per: SUM_RANKS_PART }],
+    multiples: [['columns', String(NORM_PART)]],
+    order: ORDER.norm,
+    tolerance: exact('the very bits of sum_ranks, and of the sums of rms_norm'),
   }),
 );
 
@@ -47,7 +67,7 @@ const gathers = forEachCount((ranks) =>
     name: `gather_ranks_${ranks}`,
     source: 'gather_ranks.hip',
     summary: `y = p0, ..., p${ranks - 1} side by side, the last as wide as is left, when all ranks have come to the meeting`,
-    arguments: rankArguments(ranks, 'part', output('y', 'f32', 'rows', 'columns'), i32('part')),
+    arguments: rankArguments(ranks, 'part', output('y', 'f32', 'rows', 'columns'), i32('columns'), i32('part')),
     grid: [{ of: 'columns', per: GATHER_RANKS_PART }, { of: 'rows' }],
     tolerance: moved,
   }),
@@ -55,6 +75,8 @@ const gathers = forEachCount((ranks) =>
 
 /** What ranks computed of one product, each of some of its columns, added up. */
 export const sumRanks = (ranks: RankCount) => sums[ranks];
+/** The same of one row, added to what is there. Dimensions `rows`: 1, and `parts`: {@link normParts} of the columns. */
+export const sumRanksSummed = (ranks: RankCount) => summed[ranks];
 /** What ranks computed of one product, each of some of its rows, side by side. */
 export const gatherRanks = (ranks: RankCount) => gathers[ranks];
 
@@ -62,4 +84,8 @@ function forEachCount(define: (ranks: RankCount) => KernelContract): Readonly<Re
   return { 2: define(2), 4: define(4), 8: define(8) };
 }
 
-export const rankContracts: readonly KernelContract[] = [...Object.values(sums), ...Object.values(gathers)];
+export const rankContracts: readonly KernelContract[] = [
+  ...Object.values(sums),
+  ...Object.values(summed),
+  ...Object.values(gathers),
+];

@@ -263,8 +263,9 @@ export class ForwardPass {
       return this.routed(value, stream.x, stream, true);
     }
     if (value.kind === 'rank-sum') {
-      this.summed(value, stream.x, stream, true);
-      return false;
+      const row = this.oneRow?.canSumRanks ? this.oneRow : undefined;
+      this.summed(value, stream.x, stream, true, row);
+      return row !== undefined;
     }
     if (value.kind === 'linear' && value.biases === undefined && value.weights.length === 1) {
       const [weight] = this.matricesOf(value) as [Matrix];
@@ -300,8 +301,9 @@ export class ForwardPass {
   private sampleLogits(logits: Linear, { logitsScale, logitsSoftcap: cap }: StageGraph): void {
     const { hiddenSize, vocabularySize: columns } = this.model;
     const matrices = this.matricesOf(logits);
+    const own = this.ranks?.logits ?? this.logits;
     const row = this.oneRowOf(logits, matrices, { x: this.x, rows: this.tokens });
-    if (row !== undefined) this.multiplyAlone(row, logits, matrices, this.logits, { when: ALONE });
+    if (row !== undefined) this.multiplyAlone(row, logits, matrices, own, { when: ALONE });
     const rows =
       row === undefined ? this.samples : { ...this.samples, count: { ...this.samples.count, index: COUNT_GATHERED } };
     this.plan.launch(
@@ -309,7 +311,7 @@ export class ForwardPass {
       { x: this.x, y: this.sampled, index: this.tables.at('sampleRow'), hidden: hiddenSize },
       { tokens: this.tokens.count, samples: rows.count },
     );
-    this.product(logits, this.ranks?.logits ?? this.logits, { x: this.sampled, rows });
+    this.product(logits, own, { x: this.sampled, rows });
     this.ranks?.gather(this.logits, columns, this.samples);
     if (logitsScale !== undefined) this.scale(this.logits, columns, logitsScale, this.samples);
     if (cap !== undefined)
@@ -390,10 +392,10 @@ export class ForwardPass {
   }
 
   /** y = what all ranks compute of the product, or that is added to it. */
-  private summed(value: RankSum, y: DeviceBuffer, stream: Stream, accumulate = false): void {
+  private summed(value: RankSum, y: DeviceBuffer, stream: Stream, accumulate = false, row?: OneRow): void {
     const ranks = this.ranks as RankMeetings;
     this.product(value.of, ranks.part, stream);
-    ranks.sum(y, this.model.hiddenSize, stream.rows, accumulate);
+    ranks.sum(y, this.model.hiddenSize, stream.rows, accumulate, row);
   }
 
   /** y = the value: computed, and each of its rows then multiplied by its gate. */

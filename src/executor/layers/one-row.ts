@@ -26,6 +26,9 @@ interface PackedPart {
   readonly bytes: number;
 }
 
+/** What kernels take at which ranks meet, by name. */
+export type RankValues = Readonly<Record<string, DeviceBuffer | number>>;
+
 /** How experts are chosen: what `route_experts` is launched with beside the scores. */
 export type Routing = Pick<ValuesOf<typeof kernels.routeExperts>, 'bias' | 'used' | 'scoring' | 'normalizes' | 'scale'>;
 
@@ -91,6 +94,17 @@ export class OneRow {
       const blocks = columns / kernels.Q8_BLOCK;
       this.plan.launch(kernels.matmulSummed(packed), { ...values, blocks }, sizes, this.alone);
     }
+  }
+
+  /** Whether {@link addRanks} takes rows of the residual stream. */
+  get canSumRanks(): boolean {
+    return this.hidden % kernels.NORM_PART === 0;
+  }
+
+  /** y += the parts of all ranks, of one row. @param values, dims of {@link kernels.sumRanksSummed}, but for `parts` */
+  addRanks(ranks: kernels.RankCount, values: RankValues, dims: Readonly<Record<string, number>>): void {
+    const sizes = { ...dims, parts: kernels.normParts(this.hidden) };
+    this.plan.launch(kernels.sumRanksSummed(ranks), { ...values, parts: this.parts }, sizes, this.alone);
   }
 
   /** Whether products of the value's input may normalize it themselves. */

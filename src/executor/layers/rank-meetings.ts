@@ -5,6 +5,7 @@ import type { Limits } from '../model/limits.js';
 import { type Rank, vocabularyPart } from '../model/shards.js';
 import type { StepTables } from '../model/step-tables.js';
 import { type StageGraph, valuesOf } from '../model/values.js';
+import type { OneRow, RankValues } from './one-row.js';
 
 /** Milliseconds that a rank waits for another one in a meeting: a step takes less, whatever it is of. */
 export const PATIENCE_MS = 10_000;
@@ -74,11 +75,18 @@ export class RankMeetings {
     return this.own.logits;
   }
 
-  /** y = the sum of all ranks' parts, or y += it. */
-  sum(y: DeviceBuffer, columns: number, rows: Rows, accumulate: boolean): void {
-    const parts = this.place.memories.map((memory) => memory.parts[this.buffer] as DeviceBuffer);
-    const kernel = kernels.sumRanks(this.place.ranks);
-    this.plan.launch(kernel, { ...this.meet(parts), y, columns, accumulate: Number(accumulate) }, this.dims(rows));
+  /**
+   * y = the sum of all ranks' parts, or y += it.
+   *
+   * @param row where steps of one row leave the sums of squares of what y becomes
+   */
+  sum(y: DeviceBuffer, columns: number, rows: Rows, accumulate: boolean, row?: OneRow): void {
+    const { ranks, memories } = this.place;
+    const meeting = this.meet(memories.map((memory) => memory.parts[this.buffer] as DeviceBuffer));
+    const values = { ...meeting, y, columns };
+    const dims = this.dims(rows);
+    row?.addRanks(ranks, values, { ...dims, rows: 1 });
+    this.plan.launch(kernels.sumRanks(ranks), { ...values, accumulate: Number(accumulate) }, dims, row?.others);
   }
 
   /** y = all ranks' logits side by side. */
@@ -102,7 +110,7 @@ export class RankMeetings {
     return { rows: count, meetings: this.sums + 1 };
   }
 
-  private meet(parts: readonly DeviceBuffer[]): Readonly<Record<string, DeviceBuffer | number>> {
+  private meet(parts: readonly DeviceBuffer[]): RankValues {
     const { rank, memories } = this.place;
     const { tables } = this;
     return {

@@ -1,0 +1,1 @@
+export { sumRanks as sumRanksSummed } from './sum_ranks.js';
