@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Device } from '../../src/executor/device/device.js';
 import { openDevices } from '../../src/executor/open-device.js';
 import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamily } from '../support/random-families.js';
@@ -6,6 +7,7 @@ import { writeRandomFamily } from '../support/random-model.js';
 import { expectNear, loadShards, oneHash } from './support/shards.js';
 
 const two = openDevices({ kind: 'host', threads: 2, gpus: [0, 1] });
+const four = openDevices({ kind: 'host', threads: 4, gpus: [0, 1, 2, 3] });
 const LENGTH = 120;
 const WAYS = [
   [LENGTH, 0],
@@ -33,13 +35,19 @@ describe('a model of each dense family in shards over two devices has one hash, 
   }
 });
 
-async function check(path: string): Promise<void> {
-  const split = await loadShards(path, two);
+describe('over four devices, too', () => {
+  it.each(FAMILIES)('%s, Q8_0', async (family) => {
+    await check(writeQuantizedFamily(family, 'Q8_0', 512), four);
+  });
+});
+
+async function check(path: string, devices: readonly Device[] = two): Promise<void> {
+  const split = await loadShards(path, devices);
   try {
     await oneHash(split, WAYS, LENGTH);
   } finally {
     split.release();
   }
-  for (const { usedBytes } of two) expect(usedBytes).toBe(0);
-  await expectNear(path, two);
+  for (const { usedBytes } of devices) expect(usedBytes).toBe(0);
+  await expectNear(path, devices);
 }
