@@ -114,7 +114,13 @@ function numbersOf({ arguments: described }, { words }) {
 
 /** What a step of one row, or of the prompt's next rows, launches. */
 async function launchesOfStep(device, native, model) {
-  const limits = { maxContext: position + promptRows + 64, maxSequences: 1, maxStepTokens: 512, kvMemoryBytes: 0, fingerprint: '' };
+  const limits = {
+    maxContext: position + promptRows + 64,
+    maxSequences: 1,
+    maxStepTokens: 512,
+    kvMemoryBytes: 0,
+    fingerprint: '',
+  };
   const loaded = await loadModel(device, { ...limits, path: model, kvCacheType: 'f16' }, () => undefined);
   const driver = new StepDriver(device, loaded, 1n);
   const prompt = Uint32Array.from({ length: position + promptRows + 2 }, (_, i) => i + 1);
