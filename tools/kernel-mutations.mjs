@@ -301,7 +301,7 @@ export const MUTATIONS = [
   },
   {
     name: 'tiles: chunk fetched over one that others read',
-    file: 'forge/linear_tile.h',
+    file: 'forge/linear_many.h',
     from: 'whose place the next fetch takes.\n      block_sync();',
     to: 'whose place the next fetch takes.',
     test: 'matmul_tile',
@@ -315,7 +315,7 @@ export const MUTATIONS = [
   },
   {
     name: 'tiles: segments in one chain in the many form',
-    file: 'forge/linear_tile.h',
+    file: 'forge/linear_many.h',
     from: 'if (c + 1 < segment_end(chunks, segment)) continue;',
     to: 'if (c + 1 < chunks) continue;',
     test: 'matmul_tile',
@@ -329,7 +329,7 @@ export const MUTATIONS = [
   },
   {
     name: 'tiles: gate and up swapped in the many form',
-    file: 'forge/linear_tile.h',
+    file: 'forge/linear_many.h',
     from: 'parts[part] = totals[part * PART_TILES + r][t][0].values[i];',
     to: 'parts[part] = totals[(PARTS - 1 - part) * PART_TILES + r][t][0].values[i];',
     test: 'gate_up_swiglu_tile',
