@@ -9,7 +9,8 @@ import { AMD_TARGETS as TARGETS } from './amd-targets.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const AMD_TARGETS = TARGETS.map(({ target }) => target);
-const MOST_BYTES = 20e6;
+// Code objects of 16 targets are most of it, about 1 MB each. A limit so that growth is a decision.
+const MOST_BYTES = 24e6;
 
 const list = process.argv.includes('--list');
 execFileSync(
