@@ -14,6 +14,7 @@ static_assert(GROUP_ROWS == NORM_PART, "a group writes one part");
 
 struct Plain {
   static constexpr bool IS_PAIR = false;
+  using Held = float;
   const uint8_t* weight;
   float* y;
   const int32_t* tokens;
@@ -29,6 +30,7 @@ DEVICE void finish_group(const Plain& job, int group, float held, Sums sums) {
 
 struct Normed {
   static constexpr bool IS_PAIR = false;
+  using Held = float;
   const uint8_t* weight;
   float* y;
   int out, in;
@@ -43,6 +45,7 @@ DEVICE void finish_group(const Normed& job, int group, float, Sums sums) {
 template <class T>
 struct Swiglu {
   static constexpr bool IS_PAIR = true;
+  using Held = float;
   const uint8_t* weight;
   T* y;
   int32_t* saturated;
@@ -56,6 +59,7 @@ DEVICE void finish_group(const Swiglu<T>& job, int group, Gates gates, Ups ups) 
 
 struct Summed {
   static constexpr bool IS_PAIR = false;
+  using Held = float;
   const uint8_t* weight;
   float *y, *parts;
   int out, in;

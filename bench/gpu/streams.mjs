@@ -3,14 +3,15 @@
 //
 //   node bench/gpu/streams.mjs MODEL.gguf [--prefill 512,2048,8192] [--streams 1,8,32,64,128] [--depth 4096,16384]
 //       [--prompts 128:512] [--tokens 128] [--step-tokens 512] [--profile] [--repeats 3]
-//       [--gpus 0,1] [--split tensor] [--tensor-split 3,1] [--through-host] [--layers 80]
+//       [--gpus 0,1] [--split tensor] [--tensor-split 3,1] [--through-host] [--layers 80] [--without TURNED_PRODUCT,ONE_ROW]
 //
 // --gpus: the model is split over them, between layers or into shards; --through-host: what crosses goes through the host's
-// memory. --layers: the model's layers in turn, so many.
+// memory. --layers: the model's layers in turn, so many. --without: rules of src/executor/layers/fusions.ts that are left out.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { countsOf } from '../../dist/executor/graph-buckets.js';
 import { ATTENTION_SPLIT, KV_BLOCK_TOKENS, tileRows } from '../../dist/executor/kernels/index.js';
+import * as fusions from '../../dist/executor/layers/fusions.js';
 import { COUNT_SAMPLES, COUNT_TILES, settle } from '../../dist/executor/model/step-counts.js';
 import { openDevices } from '../../dist/executor/open-device.js';
 import { StepRunner } from '../../dist/executor/step-runner.js';
@@ -36,6 +37,7 @@ const { values: options, positionals } = parseArgs({
     'tensor-split': { type: 'string', default: '' },
     'through-host': { type: 'boolean', default: false },
     threads: { type: 'string' },
+    without: { type: 'string', default: '' },
   },
 });
 const numbers = (text) => text.split(',').filter(Boolean).map(Number);
@@ -52,6 +54,10 @@ const devices = openDevices({
   ...(options.threads && { threads: Number(options.threads) }),
 });
 const [device] = devices;
+function ruleOf(name) {
+  if (fusions.FUSIONS.includes(fusions[name])) return fusions[name];
+  throw new Error(`no rule ${name} in fusions.ts`);
+}
 const shares = numbers(options['tensor-split']);
 const context = repeats * (WARM + tokens) + KV_BLOCK_TOKENS + Math.max(longest, ...prefills, ...depths);
 const model = await loadRepeated(
@@ -66,6 +72,7 @@ const model = await loadRepeated(
     kvMemoryBytes: 0,
     split: options.split,
     throughHost: options['through-host'],
+    without: options.without.split(',').filter(Boolean).map(ruleOf),
     ...(shares.length > 0 && { shares }),
   },
   Number(options.layers),

@@ -6,7 +6,8 @@
 // A row is brought to LDS, some chunks of it by all lanes of a wave: bring_row(row, to, first, count). A job says what
 // to multiply it with, and what becomes of the sums:
 //   weight, out, in                           rows and elements of a row
-//   held_of(job, n)                           what output n is added to: asked for early
+//   prepare(job)                              asks for what it needs of the step, once inputs are there
+//   held_of(job, n)                           a Held: what output n is added to, or turned by, asked for early
 //   finish_group(job, group, held, sums)      takes sixteen outputs, sums(i) of row i: all lanes of one wave together
 //   IS_PAIR                                   two such matrices lie below each other, and a block takes a group of each
 //                                             in turn: finish_group(job, group, of_first, of_second)
@@ -69,9 +70,12 @@ DEVICE void bring_row(const NormedRow<T>& row, Piece* to, int first, int count) 
   __syncwarp();
 }
 
+template <class Job>
+DEVICE void prepare(Job&) {}
+
 // What a block of a grid of `stride` blocks does. Segments are of whole batches, and stay in LDS (linear-one.ts).
 template <class F, int BATCH, class Row, class Job>
-DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
+DEVICE void linear_one(const Row& row, Job job, int block, int stride) {
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
   SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
   // Two sets, of each matrix: of the next group a wave may write while one still adds.
@@ -110,11 +114,13 @@ DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
   fetch(raw[0]);
 
   wait_for_inputs();
+  prepare(job);
   Piece* const own = columns + segment * LINEAR_ONE_CHUNKS * ONE_PIECES;
   bring_row(row, own, first, count);
   // A lane names piece lane / 8, and lane / 8 + 4: the row stands for all eight columns.
   const uint32_t low = lds_address(own + lane / 8), high = lds_address(own + lane / 8 + 4);
-  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, held = 0.0f;
+  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  typename Job::Held held{};
   int group = block, turn = 0, batch = 0;
   const auto compute = [&](const typename F::Raw(&from)[BATCH]) {
     const bool ends = batch + 1 == batches, finishes = wave_id() == turn / (Job::IS_PAIR ? 2 : 1) % WAVES;

@@ -22,6 +22,7 @@ import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
 import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
+import { linearHeadsContracts } from './linear-heads.js';
 import { linearOneContracts } from './linear-one.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
@@ -70,6 +71,7 @@ export * from './head-norm.js';
 export * from './kv-append.js';
 export * from './layer-norm.js';
 export * from './linear.js';
+export * from './linear-heads.js';
 export * from './linear-one.js';
 export * from './log-softmax.js';
 export * from './matmul.js';
@@ -112,6 +114,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,
+  linearHeads: linearHeadsContracts,
   linearOne: linearOneContracts,
   experts: [...expertsContracts, ...expertProductContracts, ...expertsOneContracts],
   'delta-net': deltaNetContracts,

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import type { Rows } from '../kernels/launch-plan.js';
+import type { LaunchCondition, Rows } from '../kernels/launch-plan.js';
 import type { Limits } from '../model/limits.js';
 import type { Attention, HeadNorms } from '../model/values.js';
 import { COMBINED_FORM, NORMED_APPEND } from './fusions.js';
@@ -60,15 +60,22 @@ export class AttentionLayers {
     return [...this.forms.values()].find(({ splits }) => splits !== undefined)?.splits;
   }
 
-  /** What the rows attend to, in the form that is asked for where it can be written so, else in f32; changes qkv. */
-  record(value: Attention, qkv: DeviceBuffer, wanted: InputForm): Activation['forms'] {
+  /** What a product of one row turns its q and k with, and stores k and v; undefined where it is not to. */
+  turning(value: Attention): kernels.TurnedHeads | undefined {
+    const { form, tables, norms, isApart } = this.partsOf(value);
+    if (isApart || tables.queryFactors !== undefined) return undefined;
+    return form.turning?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
+  }
+
+  /**
+   * What the rows attend to, in the form that is asked for where it can be written so, else in f32; changes qkv.
+   *
+   * @param unturned in which steps q and k are not turned yet; default: all
+   */
+  record(value: Attention, qkv: DeviceBuffer, wanted: InputForm, unturned?: LaunchCondition): Activation['forms'] {
     const { headNorms, rope, layer } = value;
-    const tables = this.recorded.ropes.get(rope) as RopeTables;
-    const form = this.formFor(value);
-    const norms = headNorms && this.normsOf(headNorms);
-    const isFused =
-      headNorms?.over === 'head' && tables.queryFactors === undefined && form.normalizes && NORMED_APPEND.when(rope);
-    if (norms !== undefined && !isFused) {
+    const { form, tables, norms, isApart } = this.partsOf(value);
+    if (norms !== undefined && isApart) {
       const { heads, kvHeads: kv_heads, headDim: head_dim } = value;
       const kernel = headNorms?.over === 'head' ? kernels.headNorm : kernels.qkNorm;
       this.site.plan.launch(kernel, { qkv, ...norms, heads, kv_heads, head_dim }, { tokens: this.tokens.count });
@@ -76,9 +83,21 @@ export class AttentionLayers {
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
     const attended = form.writesForms ? this.products.attendedAs(this.formed, wanted) : undefined;
     const sinks = value.sinks && this.recorded.weights.vector(value.sinks);
-    const extras = { norms: isFused ? norms : undefined, attended, sinks };
+    const extras = { norms: isApart ? undefined : norms, attended, sinks, unturned };
     form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
     return attended === undefined ? { f32: this.out } : { [wanted]: attended.y };
+  }
+
+  private partsOf(value: Attention) {
+    const { headNorms, rope } = value;
+    const tables = this.recorded.ropes.get(rope) as RopeTables;
+    const form = this.formFor(value);
+    const norms = headNorms && this.normsOf(headNorms);
+    const isFused =
+      headNorms?.over === 'head' && tables.queryFactors === undefined && form.normalizes && NORMED_APPEND.when(rope);
+    /** Whether a launch of its own normalizes heads. */
+    const isApart = norms !== undefined && !isFused;
+    return { form, tables, norms, isApart };
   }
 
   private normsOf({ query, key, epsilon }: HeadNorms): HeadNormValues {

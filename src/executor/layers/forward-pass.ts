@@ -303,7 +303,7 @@ export class ForwardPass {
     const matrices = this.matricesOf(logits);
     const own = this.ranks?.logits ?? this.logits;
     const row = this.oneRowOf(logits, matrices, { x: this.x, rows: this.tokens });
-    if (row !== undefined) this.multiplyAlone(row, logits, matrices, own, { when: ALONE });
+    row?.multiply(this.partsOf(matrices), this.normedRow(logits), own, undefined, ALONE);
     const rows =
       row === undefined ? this.samples : { ...this.samples, count: { ...this.samples.count, index: COUNT_GATHERED } };
     this.plan.launch(
@@ -480,7 +480,7 @@ export class ForwardPass {
     const isInForm = this.products.commonForm(matrices) === form;
     const isGatedAlone = rule !== undefined && of.biases === undefined && isInForm && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
-    else if (row !== undefined) this.multiplyAlone(row, of, matrices, this.gateUp);
+    else row?.multiply(this.partsOf(matrices), this.normedRow(of), this.gateUp);
     const input = this.activation(of.of, matrices, stream, row?.others);
     const dims = { rows: stream.rows.count };
     const isOne =
@@ -509,8 +509,8 @@ export class ForwardPass {
 
   private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
     if (!value.isGated) {
-      this.product(value.qkv, this.qkv, stream);
-      return this.attentions.record(value, this.qkv, form);
+      const unturned = this.product(value.qkv, this.qkv, stream, this.attentions.turning(value));
+      return this.attentions.record(value, this.qkv, form, unturned);
     }
     const gates = this.queryGates as QueryGates;
     this.product(value.qkv, gates.gatedQkv, stream);
@@ -524,15 +524,29 @@ export class ForwardPass {
     return (this.recurrent as RecurrentLayers).record(net, (value, y) => this.product(value, y, stream));
   }
 
-  /** The products side by side in y, with their biases. */
-  private product(value: Linear, y: DeviceBuffer, stream: Stream): void {
+  /**
+   * The products side by side in y, with their biases.
+   *
+   * @param heads y is q, k and v, and steps of one row may turn and store them
+   * @returns the steps in which they are not turned; undefined: all
+   */
+  private product(
+    value: Linear,
+    y: DeviceBuffer,
+    stream: Stream,
+    heads?: kernels.TurnedHeads,
+  ): LaunchCondition | undefined {
     const matrices = this.matricesOf(value);
     const row = this.oneRowOf(value, matrices, stream);
     const bias = this.biasOf(value);
-    const isBiased = row !== undefined && this.multiplyAlone(row, value, matrices, y, { bias });
+    const parts = this.partsOf(matrices);
+    const turns = heads !== undefined && row?.canTurn(parts) === true;
+    if (turns) row.multiplyHeads(parts, this.normedRow(value), y, bias, heads);
+    const isBiased = turns || row?.multiply(parts, this.normedRow(value), y, bias) === true;
     const input = this.activation(value.of, matrices, stream, row?.others);
     this.products.multiplyEach(matrices, input, y, row?.others);
     if (bias !== undefined) this.addBias(bias, y, stream, isBiased ? row?.others : undefined);
+    return turns ? row.others : undefined;
   }
 
   /** Undefined where a step of one row multiplies as all others do. */
@@ -540,17 +554,11 @@ export class ForwardPass {
     return stream.x === this.x && this.oneRow?.canNormalize(value, matrices) ? this.oneRow : undefined;
   }
 
-  /** The products of one row. @returns whether their bias was added */
-  private multiplyAlone(
-    row: OneRow,
-    value: Linear,
-    matrices: readonly Matrix[],
-    y: DeviceBuffer,
-    { bias, when }: { readonly bias?: DeviceBuffer | undefined; readonly when?: LaunchCondition } = {},
-  ): boolean {
+  /** What one launch multiplies each. */
+  private partsOf(matrices: readonly Matrix[]): readonly ProductPart[] {
     const parts: ProductPart[] = [];
     this.products.eachJoined(matrices, (matrix, column) => parts.push({ matrix, column }));
-    return row.multiply(parts, this.normedRow(value), y, bias, when);
+    return parts;
   }
 
   private normedRow({ of }: Linear | Experts): NormedRow {

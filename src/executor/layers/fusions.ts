@@ -155,6 +155,12 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
   when: ({ dimensions }) => dimensions % kernels.NORMED_ROTARY_MULTIPLE === 0,
 };
 
+/** Steps of one row: heads of q and k are turned where they are computed, and keys and values stored. */
+export const TURNED_PRODUCT: Fusion = {
+  replaces: 'linear_normed, bias_add, rope_kv_append or norm_rope_kv_append of one row',
+  on: 'hopper',
+};
+
 /** What attention folds of few rows is written in the form that products take. */
 export const COMBINED_FORM: Fusion = { replaces: 'attention_combine, quantize_q8 or convert', on: 'gpu' };
 
@@ -170,6 +176,7 @@ export const FUSIONS: readonly Fusion[] = [
   ONE_ROW,
   TURNED_APPEND,
   NORMED_APPEND,
+  TURNED_PRODUCT,
   COMBINED_FORM,
   FOLDED_SPLIT,
 ];

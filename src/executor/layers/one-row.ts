@@ -148,6 +148,29 @@ export class OneRow {
     return own !== undefined;
   }
 
+  /** Whether {@link multiplyHeads} takes the matrices of q, k and v. */
+  canTurn(parts: readonly ProductPart[]): boolean {
+    return parts.every(({ matrix, column }) => fitsRow(matrix) && [matrix.rows, column].every(isWholeGroups));
+  }
+
+  /** q, k and v of one row, their biases added, turned and stored. */
+  multiplyHeads(
+    parts: readonly ProductPart[],
+    row: NormedRow,
+    qkv: DeviceBuffer,
+    bias: DeviceBuffer | undefined,
+    heads: kernels.TurnedHeads,
+  ): void {
+    const { saturated } = this.columns as ColumnsSite;
+    for (const { matrix, column: first } of parts) {
+      const { buffer: weight, rows: out, columns } = matrix;
+      const own = { weight, ...this.inputOf(row), ...biasOf(bias, row), qkv, saturated, first, out, in: columns };
+      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), biases: bias?.elements ?? 0 };
+      const dims = { ...sizes, parts: kernels.normParts(columns) };
+      kernels.launchLinearHeads(this.plan, formatOf(matrix), own, heads, dims, this.alone);
+    }
+  }
+
   private multiplyOne(
     { type, layout, columns, rows: out, buffer }: Matrix,
     row: NormedRow,
@@ -319,6 +342,8 @@ const biasOf = (bias: DeviceBuffer | undefined, { weight }: NormedRow) => ({
 function isTile({ layout, type, columns }: Matrix): boolean {
   return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
 }
+
+const isWholeGroups = (rows: number): boolean => rows % kernels.LINEAR_ONE_ROWS === 0;
 
 const formatOf = ({ type }: Matrix): kernels.FragmentFormat => kernels.fragmentFormat(type as kernels.FragmentType);
 

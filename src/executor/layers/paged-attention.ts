@@ -1,6 +1,6 @@
 import { type Allocator, bufferFrom, type Device, type DeviceBuffer } from '../device/device.js';
 import * as kernels from '../kernels/index.js';
-import type { Launch, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
+import type { Launch, LaunchCondition, LaunchPlanRecorder, StepCount } from '../kernels/launch-plan.js';
 import type { KvCache, LayerCache } from '../model/kv-cache.js';
 import type { Limits } from '../model/limits.js';
 import type { Slots } from '../model/sampling.js';
@@ -14,7 +14,7 @@ import {
 } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ONE_ROW, TURNED_APPEND } from './fusions.js';
+import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ONE_ROW, TURNED_APPEND, TURNED_PRODUCT } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -62,6 +62,8 @@ export interface AttentionExtras {
   readonly attended?: kernels.AttendedForm | undefined;
   /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
   readonly sinks?: DeviceBuffer | undefined;
+  /** Steps whose rows are not turned and stored yet; undefined: all. */
+  readonly unturned?: LaunchCondition | undefined;
 }
 
 /** A way to attend. */
@@ -72,6 +74,13 @@ export interface AttentionForm {
   readonly normalizes: boolean;
   /** Whether it can write what it attends to in the form that products take. */
   readonly writesForms: boolean;
+  /** What a product of one row turns q and k with, and stores k and v; undefined, or absent, where it is not to. */
+  turning?(
+    layer: LayerCache,
+    rope: Rope,
+    tables: RopeTables,
+    norms: HeadNormValues | undefined,
+  ): kernels.TurnedHeads | undefined;
   /** Turns q and k, appends k and v to the layer's cache, and attends: qkv → out. */
   record(
     layer: LayerCache,
@@ -94,6 +103,9 @@ export class PagedAttention implements AttentionForm {
 
   /** How a row's splits are folded without a launch of their own; undefined: not. */
   private readonly folding: kernels.Folding | undefined;
+
+  /** Of each head, how many of the products' groups have ended. */
+  private arrivals: DeviceBuffer | undefined;
 
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
@@ -128,38 +140,21 @@ export class PagedAttention implements AttentionForm {
     ropes: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    { norms, attended, sinks }: AttentionExtras = {},
+    { norms, attended, sinks, unturned }: AttentionExtras = {},
   ): void {
     const { tables, plan, shape, limits, cache } = this.site;
-    const { heads, kvHeads: kv_heads, headDim, scale, window = 0, softcap = 0 } = shape;
+    const { headDim, scale, window = 0, softcap = 0 } = shape;
     const { tokens } = this;
-    const { arena } = this.site.slots;
-    const common = {
-      qkv,
-      k_cache: layer.k,
-      v_cache: layer.v,
-      row_position: tables.at('rowPosition'),
-      row_slot: tables.at('rowSlot'),
-      slots: slotsOf(this.site.slots, layer),
-      slot_words: arena.slotWords,
-      heads,
-      kv_heads,
-    };
-    const dims = { slot_count: arena.slots, blocks: layer.blocks };
+    const common = { qkv, ...this.rowsOf(layer) };
+    const dims = this.dimsOf(layer);
     const alone = sinks === undefined ? this.turnedAlone(rope, ropes, norms) : undefined;
     if (this.site.fusions.has(TURNED_APPEND)) {
-      const turned = {
-        ...common,
-        cosine: ropes.cosine,
-        sine: ropes.sine,
-        head_dim: headDim,
-        rotary: rope.dimensions,
-        adjacent: rope.pairing === 'adjacent' ? 1 : 0,
-      };
-      const sizes = { ...dims, tokens, max_position: limits.maxContext, half_rotary: rope.dimensions / 2 };
+      const turned = { ...common, ...anglesOf(rope, ropes), head_dim: headDim };
+      const sizes = { ...dims, tokens, ...this.tableDims(rope) };
+      const when = alone?.others ?? unturned;
       if (norms === undefined || cache.type === 'q8_0')
-        plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes, alone?.others);
-      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes, alone?.others);
+        plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes, when);
+      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes, when);
     } else {
       turnAndAppend(this.site, layer, rope, ropes, qkv);
     }
@@ -188,27 +183,76 @@ export class PagedAttention implements AttentionForm {
     });
   }
 
+  turning(
+    layer: LayerCache,
+    rope: Rope,
+    ropes: RopeTables,
+    norms: HeadNormValues | undefined,
+  ): kernels.TurnedHeads | undefined {
+    const { fusions, cache, shape } = this.site;
+    const { headDim: head_dim, heads, kvHeads } = shape;
+    if (!fusions.has(TURNED_PRODUCT) || !fusions.has(TURNED_APPEND) || cache.type !== 'f16') return undefined;
+    if (!kernels.canTurnHeads(head_dim, rope.dimensions)) return undefined;
+    this.arrivals ??= this.site.memory.upload(new Int32Array(heads + kvHeads));
+    return {
+      values: { ...this.rowsOf(layer), ...anglesOf(rope, ropes), head_dim },
+      norms,
+      arrivals: this.arrivals,
+      dims: { ...this.dimsOf(layer), tokens: 1, ...this.tableDims(rope) },
+    };
+  }
+
+  /** What kernels take of the layer's cache, the step's rows and their slots. */
+  private rowsOf(layer: LayerCache) {
+    const { tables, shape, slots } = this.site;
+    return {
+      k_cache: layer.k,
+      v_cache: layer.v,
+      row_position: tables.at('rowPosition'),
+      row_slot: tables.at('rowSlot'),
+      slots: slotsOf(slots, layer),
+      slot_words: slots.arena.slotWords,
+      heads: shape.heads,
+      kv_heads: shape.kvHeads,
+    };
+  }
+
+  private dimsOf(layer: LayerCache) {
+    return { slot_count: this.site.slots.arena.slots, blocks: layer.blocks };
+  }
+
+  private tableDims(rope: Rope) {
+    return { max_position: this.site.limits.maxContext, half_rotary: rope.dimensions / 2 };
+  }
+
   /** How a step of one row turns q and k where it attends; undefined where it does so as all others. */
   private turnedAlone(
     rope: Rope,
-    { cosine, sine }: RopeTables,
+    ropes: RopeTables,
     norms: HeadNormValues | undefined,
   ): kernels.TurnedAlone | undefined {
-    const { fusions, cache, device, limits } = this.site;
+    const { fusions, cache, device } = this.site;
     const isFused = fusions.has(ONE_ROW) && fusions.has(TURNED_APPEND);
     if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
       return undefined;
     }
-    const { dimensions: rotary, pairing } = rope;
     return {
-      values: { cosine, sine, rotary, adjacent: pairing === 'adjacent' ? 1 : 0 },
+      values: anglesOf(rope, ropes),
       norms,
-      dims: { max_position: limits.maxContext, half_rotary: rotary / 2 },
+      dims: this.tableDims(rope),
       alone: { count: this.tokens, atLeast: 1, atMost: 1 },
       others: { count: this.tokens, atLeast: 2 },
     };
   }
 }
+
+/** What heads are turned by. */
+const anglesOf = ({ dimensions: rotary, pairing }: Rope, { cosine, sine }: RopeTables) => ({
+  cosine,
+  sine,
+  rotary,
+  adjacent: pairing === 'adjacent' ? 1 : 0,
+});
 
 /** The slots as kernels of a layer see them: from where the block table they read is at its place. */
 function slotsOf({ buffer, arena }: Slots, { isWindowed }: LayerCache): DeviceBuffer {
