@@ -1,7 +1,8 @@
 // linear of one row, in four ways with the same bits; a grid's blocks share the rows of the weight
 //
 //   linear_row      y[n] (+)= sum_k weight[n][k] * x[k], x in columns
-//   linear_normed   y[n] = sum_k weight[n][k] * norm(x)[k]: rms_norm_columns and linear in one launch
+//   linear_normed   y[n] = sum_k weight[n][k] * norm(x)[k] + bias[n]: rms_norm_columns, linear and bias_add in one
+//                   launch
 //   linear_swiglu   y[n] = silu(sum_k gate[n][k] * norm(x)[k]) * sum_k up[n][k] * norm(x)[k], in columns
 //   linear_summed   y[n] += sum_k weight[n][k] * x[k], and the sums of the squares of y, which the row's norm begins
 //   with
@@ -32,14 +33,15 @@ struct Normed {
   static constexpr bool IS_PAIR = false;
   using Held = float;
   const uint8_t* weight;
+  const float* bias;  // null: none
   float* y;
   int out, in;
 };
-DEVICE float held_of(const Normed&, int) { return 0.0f; }
+DEVICE float held_of(const Normed& job, int n) { return job.bias ? job.bias[n] : 0.0f; }
 template <class Sums>
-DEVICE void finish_group(const Normed& job, int group, float, Sums sums) {
+DEVICE void finish_group(const Normed& job, int group, float bias, Sums sums) {
   const int i = lane_id(), n = group * GROUP_ROWS + i;
-  if (i < GROUP_ROWS && n < job.out) job.y[n] = sums(i);
+  if (i < GROUP_ROWS && n < job.out) job.y[n] = job.bias ? sums(i) + bias : sums(i);
 }
 
 template <class T>
@@ -90,12 +92,25 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             const float* __restrict x,                                          /* [in] */                         \
             const float* __restrict norm,                                       /* [in] */                         \
             const float* __restrict parts,                                      /* [in / NORM_PART], see norm.h */ \
+            const float* __restrict bias,                                       /* [out] */                        \
             float* __restrict y,                                                /* [out] */                        \
             int32_t* __restrict saturated,                                      /* [1] */                          \
-            int out, int in, float eps) {                                                                          \
+            int out, int in, int biased, float eps) {                                                                          \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
-    linear_one<Format, batch>(row, Normed{weight, y, out, in}, block, grid_width());                               \
+    linear_one<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());                               \
+  }
+// Two matrices, below each other but for their formats: blocks_0 blocks share the first.
+#define LINEAR_NORMED_PAIR(suffix, First, first_batch, Second, second_batch)                                        \
+  KERNEL_OF(BLOCK, 2, linear_normed_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */ \
+            const uint8_t* __restrict weight_1, const float* __restrict x, const float* __restrict norm,            \
+            const float* __restrict parts, const float* __restrict bias, float* __restrict y,                       \
+            int32_t* __restrict saturated, int out_0, int out_1, int in, int blocks_0, int biased, float eps) {     \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                          \
+    const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                         \
+    linear_one_pair<First, first_batch, Second, second_batch>(                                                      \
+        row, Normed{weight_0, biased ? bias : nullptr, y, out_0, in},                                               \
+        Normed{weight_1, biased ? bias + out_0 : nullptr, y + out_0, out_1, in}, block, blocks_0, grid_width());    \
   }
 #define LINEAR_SWIGLU(suffix, Format, type, batch)                                                                 \
   KERNEL_OF(BLOCK, 2, linear_swiglu_##suffix, const uint8_t* __restrict weight, /* [2, tiles, chunks, 4, bytes] */ \
@@ -133,3 +148,8 @@ LINEAR_ONE(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
 LINEAR_ONE(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
 LINEAR_ONE(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
 LINEAR_ONE(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
+
+LINEAR_NORMED_PAIR(q3_q4, Quant3, LINEAR_ONE_Q3_BATCH, Quant4, LINEAR_ONE_Q4_BATCH)
+LINEAR_NORMED_PAIR(q3_q5, Quant3, LINEAR_ONE_Q3_BATCH, Quant5, LINEAR_ONE_Q5_BATCH)
+LINEAR_NORMED_PAIR(q4_q6, Quant4, LINEAR_ONE_Q4_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
+LINEAR_NORMED_PAIR(q5_q6, Quant5, LINEAR_ONE_Q5_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)

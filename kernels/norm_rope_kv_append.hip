@@ -1,6 +1,7 @@
 // norm_rope_kv_append: head_norm, then rope_kv_append: what a model does that normalizes each head of q and k
 //
 // A wave owns a head, sums its squares in the order of head_norm and moves it on from where it was read.
+#include "forge/head_norm.h"
 #include "forge/rope_append.h"
 
 namespace {
@@ -14,8 +15,10 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
                                 int head_dim, int rotary, int adjacent, float eps) {
   let_next_begin();
   const int index = block.y, all_heads = heads + 2 * kv_heads, head = block.x * WAVES + wave_id();
+  const int units = head_dim / TURN_UNIT, lane = lane_id();
   if (head >= all_heads) return;
-  const float* weight = head < heads ? query_weight : head < heads + kv_heads ? key_weight : nullptr;
+  const bool is_normed = head < heads + kv_heads;
+  const float* weight = head < heads ? query_weight : key_weight;
   TurnedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
                    cosine,
                    sine,
@@ -28,14 +31,40 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
                    head_dim,
                    rotary,
                    adjacent};
-  turn_head(row, head, weight, eps, [&](TurnedRow<T>& own) {
-    // Launches before this one may still run until here.
-    wait_for_inputs();
-    own.position = row_position[index];
-    own.cosine += static_cast<size_t>(own.position) * (rotary / 2);
-    own.sine += static_cast<size_t>(own.position) * (rotary / 2);
-    own.block_table = block_table_of(slots, row_slot[index], slot_words);
-  });
+  // What a lane needs of the weights does not depend on the row: it is asked for while launches before this one still
+  // run.
+  auto own = unit_of(row, head, lane);
+  Floats4 weights[2];
+  if (is_normed && lane < units) {
+    weights[0] = load_aligned<Floats4>(weight + own.a);
+    weights[1] = load_aligned<Floats4>(weight + own.b);
+  }
+  wait_for_inputs();
+  row.position = row_position[index];
+  row.cosine += static_cast<size_t>(row.position) * (rotary / 2);
+  row.sine += static_cast<size_t>(row.position) * (rotary / 2);
+  row.block_table = block_table_of(slots, row_slot[index], slot_words);
+  // Asked for before the sum, which the same elements are of.
+  if (lane < units) load_unit(row, head, lane, own);
+  const float scale = is_normed ? head_scale(row.vectors + head * head_dim, head_dim, eps) : 1.0f;
+  for (int unit = lane; unit < units; unit += WAVE) {
+    if (unit != lane) {
+      own = unit_of(row, head, unit);
+      load_unit(row, head, unit, own);
+      if (is_normed) {
+        weights[0] = load_aligned<Floats4>(weight + own.a);
+        weights[1] = load_aligned<Floats4>(weight + own.b);
+      }
+    }
+    if (is_normed) {
+      UNROLL
+      for (int i = 0; i < 4; i++) {
+        own.first.f[i] = own.first.f[i] * scale * weights[0].f[i];
+        own.second.f[i] = own.second.f[i] * scale * weights[1].f[i];
+      }
+    }
+    turn_and_store(row, head, own);
+  }
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ std::vector<Form> forms(Kern one, Kern few, Kern a, Kern b, Kern c, Kern d, Kern
            K_(linear_wide64_##s), K_(linear_wide128_##s), K_(linear_many_##s))
 // The kernels of linear_one.hip, and the norm that linear_normed takes along.
 typedef void (*Row)(const uint8_t*, const void*, float*, const int32_t*, int, int, int, int, int, int);
-typedef void (*NormedK)(const uint8_t*, const float*, const float*, const float*, float*, int32_t*, int, int, float);
+typedef void (*NormedK)(const uint8_t*, const float*, const float*, const float*, const float*, float*, int32_t*, int,
+                        int, int, float);
 typedef void (*SummedK)(const uint8_t*, const void*, float*, float*, int, int, int);
 typedef void (*SwigluK)(const uint8_t*, const float*, const float*, const float*, void*, int32_t*, int, int, int, float);
 typedef void (*ActivationK)(const float*, void*, int32_t*, int, int);
@@ -68,12 +69,11 @@ struct One {
   SwigluK swiglu;
   NormK norm;
   ActivationK activation;
-  int batch;
 };
-#define ONE(s, S, type) \
+#define ONE(s, type) \
   One { \
     (Row)(void*)linear_row_##s, linear_normed_##s, (SummedK)(void*)linear_summed_##s, (SwigluK)(void*)linear_swiglu_##s, \
-        (NormK)(void*)rms_norm_columns_##type, (ActivationK)(void*)swiglu_columns_##type, LINEAR_ONE_##S##_BATCH \
+        (NormK)(void*)rms_norm_columns_##type, (ActivationK)(void*)swiglu_columns_##type \
   }
 typedef void (*Pack)(const uint8_t*, uint8_t*, int32_t*, int, int);
 struct Type {
@@ -227,21 +227,21 @@ int main(int argc, char** argv) {
   CK(cudaStreamCreate(&st));
   std::vector<Type> types = {
       {"F16", FORMS(f16, Floats<half_t>), (Pack)(void*)pack_fragments_f16, 2048, 1, 2, 16,
-       ONE(f16, F16, f16)},
+       ONE(f16, f16)},
       {"BF16", FORMS(bf16, Floats<bfloat_t>), (Pack)(void*)pack_fragments_bf16, 2048, 1, 2, 17,
-       ONE(bf16, BF16, bf16)},
-      {"Q4_0", FORMS(q4, Quant4), pack_fragments_q4_0, 640, 32, 18, 40, ONE(q4, Q4, f16)},
-      {"Q4_1", FORMS(q4, Quant4), pack_fragments_q4_1, 640, 32, 20, 41, ONE(q4, Q4, f16)},
-      {"Q4_K", FORMS(q4, Quant4), pack_fragments_q4_k, 640, 256, 144, 42, ONE(q4, Q4, f16)},
-      {"Q5_0", FORMS(q5, Quant5), pack_fragments_q5_0, 768, 32, 22, 50, ONE(q5, Q5, f16)},
-      {"Q5_1", FORMS(q5, Quant5), pack_fragments_q5_1, 768, 32, 24, 51, ONE(q5, Q5, f16)},
-      {"Q5_K", FORMS(q5, Quant5), pack_fragments_q5_k, 768, 256, 176, 52, ONE(q5, Q5, f16)},
-      {"Q6_K", FORMS(q6, Quant6), pack_fragments_q6_k, 896, 256, 210, 60, ONE(q6, Q6, f16)},
-      {"Q8_0", FORMS(q8, Quant8), pack_fragments_q8_0, 1088, 32, 34, 80, ONE(q8, Q8, f16)},
-      {"Q2_K", FORMS(q2, Quant2), pack_fragments_q2_k, 512, 256, 84, 20, ONE(q2, Q2, f16)},
-      {"Q3_K", FORMS(q3, Quant3), pack_fragments_q3_k, 512, 256, 110, 30, ONE(q3, Q3, f16)},
-      {"IQ4_NL", FORMS(iq4, Levels4), pack_fragments_iq4_nl, 576, 32, 18, 43, ONE(iq4, IQ4, f16)},
-      {"IQ4_XS", FORMS(iq4, Levels4), pack_fragments_iq4_xs, 576, 256, 136, 44, ONE(iq4, IQ4, f16)}};
+       ONE(bf16, bf16)},
+      {"Q4_0", FORMS(q4, Quant4), pack_fragments_q4_0, 640, 32, 18, 40, ONE(q4, f16)},
+      {"Q4_1", FORMS(q4, Quant4), pack_fragments_q4_1, 640, 32, 20, 41, ONE(q4, f16)},
+      {"Q4_K", FORMS(q4, Quant4), pack_fragments_q4_k, 640, 256, 144, 42, ONE(q4, f16)},
+      {"Q5_0", FORMS(q5, Quant5), pack_fragments_q5_0, 768, 32, 22, 50, ONE(q5, f16)},
+      {"Q5_1", FORMS(q5, Quant5), pack_fragments_q5_1, 768, 32, 24, 51, ONE(q5, f16)},
+      {"Q5_K", FORMS(q5, Quant5), pack_fragments_q5_k, 768, 256, 176, 52, ONE(q5, f16)},
+      {"Q6_K", FORMS(q6, Quant6), pack_fragments_q6_k, 896, 256, 210, 60, ONE(q6, f16)},
+      {"Q8_0", FORMS(q8, Quant8), pack_fragments_q8_0, 1088, 32, 34, 80, ONE(q8, f16)},
+      {"Q2_K", FORMS(q2, Quant2), pack_fragments_q2_k, 512, 256, 84, 20, ONE(q2, f16)},
+      {"Q3_K", FORMS(q3, Quant3), pack_fragments_q3_k, 512, 256, 110, 30, ONE(q3, f16)},
+      {"IQ4_NL", FORMS(iq4, Levels4), pack_fragments_iq4_nl, 576, 32, 18, 43, ONE(iq4, f16)},
+      {"IQ4_XS", FORMS(iq4, Levels4), pack_fragments_iq4_xs, 576, 256, 136, 44, ONE(iq4, f16)}};
   const size_t POOL = (size_t)6 << 30;
   uint8_t *pool, *src;
   uint16_t* x;
@@ -336,7 +336,7 @@ int main(int argc, char** argv) {
     launch(ty.forms[0], pool, xc, y, tok_dev + 1, 1, out, K, 128);
     const auto normed = read(y, out);
     CK(cudaMemsetAsync(y, 0xff, out * 4, st));
-    go(one.normed, blocks, LINEAR_ONE_LDS, pool, f32, ones, parts, y, saturated, out, K, 1e-5f);
+    go(one.normed, blocks, LINEAR_ONE_LDS, pool, f32, ones, parts, f32, y, saturated, out, K, 0, 1e-5f);
     compare(read(y, out), normed);
     // The first half of the rows as gate, the second as up.
     const int ffn = out / 128 * 64;
@@ -409,7 +409,7 @@ int main(int argc, char** argv) {
           snprintf(b, 64, " %s %.1e/%zu", f.name, err, diff);
           line += b;
         }
-        if (K % (SEGMENTS * ty.one.batch * CHUNK) == 0) {
+        if (K >= SEGMENTS * CHUNK) {
           base.resize(out);
           // All groups at once, and blocks that go on to others.
           const size_t diff = differences(ty, out, K, base, 1 << 20) + differences(ty, out, K, base, 8);

@@ -72,25 +72,29 @@ DEVICE void bring_row(const NormedRow<T>& row, Piece* to, int first, int count) 
 
 template <class Job>
 DEVICE void prepare(Job&) {}
+// Sets of sums in LDS, of each matrix: of the next group a wave may write while one still adds.
+template <class Job>
+constexpr int ONE_SETS = Job::IS_PAIR ? 4 : 2;
 
-// What a block of a grid of `stride` blocks does. Segments are of whole batches, and stay in LDS (linear-one.ts).
-template <class F, int BATCH, class Row, class Job>
-DEVICE void linear_one(const Row& row, Job job, int block, int stride) {
+// What a block of a grid of `stride` blocks does; the segments of a row stay in LDS. IS_WHOLE: they are of whole batches,
+// which takes fewer instructions; else of any number of chunks.
+template <class F, int BATCH, bool IS_WHOLE, class Row, class Job>
+DEVICE void linear_one_of(const Row& row, Job job, int block, int stride, Piece* columns, float* parts) {
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
-  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
-  // Two sets, of each matrix: of the next group a wave may write while one still adds.
-  constexpr int SETS = Job::IS_PAIR ? 4 : 2;
-  SHARED(float, parts, (SETS * SEGMENTS * GROUP_ROWS));
+  constexpr int SETS = ONE_SETS<Job>;
   const int lane = lane_id(), segment = wave_id();
   const int groups = (job.out + GROUP_ROWS - 1) / GROUP_ROWS, chunks = job.in / CHUNK;
-  const int count = chunks / SEGMENTS, batches = count / BATCH, first = segment * count;
+  const int first = IS_WHOLE ? chunks / SEGMENTS * segment : segment_begin(chunks, segment);
+  const int count = IS_WHOLE ? chunks / SEGMENTS : segment_end(chunks, segment) - first;
+  const int batches = IS_WHOLE ? count / BATCH : (count + BATCH - 1) / BATCH, last = (batches - 1) * BATCH;
+  const auto has = [&](int chunk) { return IS_WHOLE || chunk < count; };
   LaneUnit unit = lane_unit<F>(job.weight + unit_place<F>(block, first, chunks), lane);
   // From the last batch of a group to the first of the block's next: of one matrix; from the first to the second.
-  size_t on = (static_cast<size_t>(stride / TILE_GROUPS) * chunks - (count - BATCH)) * APART, across = 0;
+  size_t on = (static_cast<size_t>(stride / TILE_GROUPS) * chunks - last) * APART, across = 0;
   int left = (groups - block + stride - 1) / stride * batches, loaded = 0;
   if constexpr (Job::IS_PAIR) {
     const size_t matrix = static_cast<size_t>(groups / TILE_GROUPS) * chunks * APART;
-    across = matrix - static_cast<size_t>(count - BATCH) * APART;
+    across = matrix - static_cast<size_t>(last) * APART;
     on -= matrix;
     left *= 2;
   }
@@ -99,6 +103,7 @@ DEVICE void linear_one(const Row& row, Job job, int block, int stride) {
   const auto fetch = [&](typename F::Raw(&to)[BATCH]) {
     UNROLL
     for (int d = 0; d < BATCH; d++) {
+      if (!has(loaded * BATCH + d)) continue;
       to[d] = F::load(unit_after(unit, d * APART), [](const uint8_t* p, auto type) { return StreamLoad::of(p, type); });
     }
     const bool is_last = ++loaded == batches;
@@ -131,7 +136,7 @@ DEVICE void linear_one(const Row& row, Job job, int block, int stride) {
     UNROLL
     for (int d = 0; d < BATCH; d++) {
       const uint32_t place = (batch * BATCH + d) * ROW_BYTES;
-      multiply_unit<F>(sum, from[d], low + place, high + place);
+      if (has(batch * BATCH + d)) multiply_unit<F>(sum, from[d], low + place, high + place);
     }
     batch++;
     if (!ends) return;
@@ -182,6 +187,35 @@ DEVICE void linear_one(const Row& row, Job job, int block, int stride) {
     }
     compute(raw[1]);
     if (--left == 0) return;
+  }
+}
+
+template <class F, int BATCH, class Row, class Job>
+DEVICE void linear_one_in(const Row& row, const Job& job, int block, int stride, Piece* columns, float* parts) {
+  if (job.in % (SEGMENTS * BATCH * CHUNK) == 0) {
+    linear_one_of<F, BATCH, true>(row, job, block, stride, columns, parts);
+  } else {
+    linear_one_of<F, BATCH, false>(row, job, block, stride, columns, parts);
+  }
+}
+
+template <class F, int BATCH, class Row, class Job>
+DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
+  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
+  SHARED(float, parts, (ONE_SETS<Job> * SEGMENTS * GROUP_ROWS));
+  linear_one_in<F, BATCH>(row, job, block, stride, columns, parts);
+}
+
+// Two matrices of formats of their own, in a grid of `stride` blocks: the first `blocks` of them share one, the others
+// the other, of which there may be more than it has groups.
+template <class F, int FIRST_BATCH, class G, int SECOND_BATCH, class Row, class Job>
+DEVICE void linear_one_pair(const Row& row, const Job& first, const Job& second, int block, int blocks, int stride) {
+  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
+  SHARED(float, parts, (ONE_SETS<Job> * SEGMENTS * GROUP_ROWS));
+  if (block < blocks) {
+    linear_one_in<F, FIRST_BATCH>(row, first, block, blocks, columns, parts);
+  } else if ((block - blocks) * GROUP_ROWS < second.out) {
+    linear_one_in<G, SECOND_BATCH>(row, second, block - blocks, stride - blocks, columns, parts);
   }
 }
 

@@ -1,7 +1,6 @@
 // Turned heads on their way: queries in place, keys and values into the cache. For rotations of whole units.
 #pragma once
 
-#include "forge/head_norm.h"
 #include "forge/rope.h"
 #include "forge/slot.h"
 #include "forge/words.h"
@@ -94,40 +93,6 @@ DEVICE void turn_and_store(const TurnedRow<T>& row, int head, TurnedUnit& u) {
     T* to = cached(row, head);
     store_four(to + u.a, u.first);
     store_four(to + u.b, u.second);
-  }
-}
-
-// Turns a head, whose norm is taken first where there is a weight for it, and stores it: a wave together. What a lane
-// needs of the weight does not depend on the row, and is asked for before `wait`, which completes the row.
-template <class T, class Wait>
-DEVICE void turn_head(TurnedRow<T>& row, int head, const float* weight, float eps, Wait wait) {
-  const int units = row.head_dim / TURN_UNIT, lane = lane_id();
-  auto own = unit_of(row, head, lane);
-  Floats4 weights[2];
-  const auto load_weights = [&] {
-    if (!weight) return;
-    weights[0] = load_aligned<Floats4>(weight + own.a);
-    weights[1] = load_aligned<Floats4>(weight + own.b);
-  };
-  if (lane < units) load_weights();
-  wait(row);
-  // Asked for before the sum, which the same elements are of.
-  if (lane < units) load_unit(row, head, lane, own);
-  const float scale = weight ? head_scale(row.vectors + head * row.head_dim, row.head_dim, eps) : 1.0f;
-  for (int unit = lane; unit < units; unit += WAVE) {
-    if (unit != lane) {
-      own = unit_of(row, head, unit);
-      load_unit(row, head, unit, own);
-      load_weights();
-    }
-    if (weight) {
-      UNROLL
-      for (int i = 0; i < 4; i++) {
-        own.first.f[i] = own.first.f[i] * scale * weights[0].f[i];
-        own.second.f[i] = own.second.f[i] * scale * weights[1].f[i];
-      }
-    }
-    turn_and_store(row, head, own);
   }
 }
 

@@ -149,14 +149,21 @@ it('over a cache in q8_0 a layer takes one more: keys are turned and stored by t
   }
 });
 
-// What a layer more costs. There a launch folds what is split: the last block's fold was slower.
+// What a layer more costs. There a launch folds what is split: the last block's fold was slower. Heads are turned where they are
+// computed if pairs are neighbours, as llama's are.
 it.each([
   ['llama', 'Q8_0', 1024, 5, 6, 6],
-  ['qwen2', 'Q8_0', 1024, 5, 6, 6],
-  ['qwen3', 'F16', 1024, 5, 6, 6],
+  // q and k in one type, v in another; rows of any number of chunks.
+  ['llama', 'Q4_K_M', 1024, 5, 6, 6],
+  ['llama', 'F16', 896, 5, 6, 6],
+  ['qwen2', 'Q8_0', 896, 6, 7, 7],
+  // Gate and up that blocks would share unevenly.
+  ['llama', 'Q3_K_M', 1280, 6, 7, 7],
+  ['qwen2', 'Q5_K_M', 1536, 7, 8, 8],
+  ['qwen3', 'F16', 1024, 6, 7, 7],
   // With experts: scores, gate and up, down.
-  ['qwen3moe', 'F16', 1024, 6, 7, 7],
-  // Of rows that are not of whole batches.
+  ['qwen3moe', 'F16', 1024, 7, 8, 8],
+  // Of too few chunks for eight waves.
   ['llama', 'Q8_0', 256, 9, 10, 10],
   ['llama', 'F16', 256, 9, 10, 10],
 ] as const)('on Hopper a layer of %s in %s, %i wide, takes as many as recorded', async (...row) => {

@@ -36,7 +36,8 @@ export const fitsExperts = (
 ): boolean =>
   hidden <= ROUTER_MOST_HIDDEN &&
   experts <= ROUTER_MOST_EXPERTS &&
-  fitsRow(gateUp, hidden) &&
+  hidden % (LINEAR_SEGMENTS * LINEAR_ONE_BATCH[gateUp] * FRAGMENT_CHUNK) === 0 &&
+  fitsRow(hidden) &&
   fragmentInput(gateUp) === fragmentInput(down) &&
   ffn % FRAGMENT_TILE_ROWS === 0 &&
   ffn <= LINEAR_ONE_CHUNKS * FRAGMENT_CHUNK &&

@@ -22,8 +22,8 @@ import { headNormContracts } from './head-norm.js';
 import { kvAppendContracts } from './kv-append.js';
 import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
-import { linearHeadsContracts } from './linear-heads.js';
 import { linearOneContracts } from './linear-one.js';
+import { linearTurnedContracts } from './linear-turned.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
@@ -71,8 +71,8 @@ export * from './head-norm.js';
 export * from './kv-append.js';
 export * from './layer-norm.js';
 export * from './linear.js';
-export * from './linear-heads.js';
 export * from './linear-one.js';
+export * from './linear-turned.js';
 export * from './log-softmax.js';
 export * from './matmul.js';
 export * from './matmul-packed.js';
@@ -114,8 +114,8 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   fragments: fragmentsContracts,
   columns: columnsContracts,
   linear: linearContracts,
-  linearHeads: linearHeadsContracts,
   linearOne: linearOneContracts,
+  linearTurned: linearTurnedContracts,
   experts: [...expertsContracts, ...expertProductContracts, ...expertsOneContracts],
   'delta-net': deltaNetContracts,
   'quantize-q8': quantizeQ8Contracts,

@@ -19,6 +19,7 @@ import {
   fragmentInput,
   fragmentRoundings,
   fragmentWeight,
+  tileBytes,
 } from './fragments.js';
 import { ORDER } from './reduction-order.js';
 
@@ -49,23 +50,28 @@ export const LINEAR_ONE_BATCH: Readonly<Record<FragmentFormat, number>> = {
   iq4: 4,
 };
 
-/** Whether rows of so many elements are of whole batches, and stay in LDS. */
-export const fitsRow = (format: FragmentFormat, elements: number): boolean =>
-  elements % (LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK) === 0 &&
+/** Whether rows of so many elements stay in LDS, each segment a chunk or more. */
+export const fitsRow = (elements: number): boolean =>
+  elements % FRAGMENT_CHUNK === 0 &&
+  elements >= LINEAR_SEGMENTS * FRAGMENT_CHUNK &&
   elements <= LINEAR_SEGMENTS * LINEAR_ONE_CHUNKS * FRAGMENT_CHUNK;
 
-const shared = (format: FragmentFormat) => ({
-  source: 'linear_one.hip',
-  on: 'hopper' as const,
+/** What contracts of one row's products have in common. */
+export const oneRow = {
+  on: 'hopper',
   dynamicSharedBytes: LINEAR_ONE_LDS,
   grid: [{ of: 'out', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
-  multiples: [['in', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`]] as const,
   order: ORDER.halves,
-});
+} as const;
+const shared = {
+  ...oneRow,
+  source: 'linear_one.hip',
+  multiples: [['in', `${FRAGMENT_CHUNK}`]],
+} as const;
 
 /** `linear` of one row. Dimension `chunks`: of a row. */
 export const linearRow = (format: FragmentFormat) => {
-  const { multiples, ...all } = shared(format);
+  const { multiples, ...all } = shared;
   return defineKernel({
     ...all,
     name: `linear_row_${format}`,
@@ -87,24 +93,94 @@ export const linearRow = (format: FragmentFormat) => {
   });
 };
 
-/** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `in`. */
+/** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `in`; `biases`: `out`, or 0 where `biased` is. */
 export const linearNormed = (format: FragmentFormat) =>
   defineKernel({
-    ...shared(format),
+    ...shared,
     name: `linear_normed_${format}`,
-    summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row',
+    summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, and its bias',
     arguments: [
       fragmentWeight(format, 'tiles'),
       aligned(16, input('x', 'f32', 'in')),
       aligned(16, input('norm', 'f32', 'in')),
       input('parts', 'f32', 'parts'),
+      input('bias', 'f32', 'biases'),
       output('y', 'f32', 'out'),
       saturatedCount,
       i32('out'),
       i32('in'),
+      i32('biased'),
       f32('eps'),
     ],
-    tolerance: exact('the very bits of rms_norm_columns and linear'),
+    tolerance: exact('the very bits of rms_norm_columns, linear and bias_add'),
+  });
+
+/** Formats of two matrices of one input that files mix, of which one launch takes both: q and k, then v. */
+export type FormatPair = readonly [first: FragmentFormat, second: FragmentFormat];
+export const FORMAT_PAIRS: readonly FormatPair[] = [
+  ['q3', 'q4'],
+  ['q3', 'q5'],
+  ['q4', 'q6'],
+  ['q5', 'q6'],
+];
+
+/** The pair of {@link FORMAT_PAIRS}; undefined where no launch takes both. */
+export const formatPair = (first: FragmentFormat, second: FragmentFormat): FormatPair | undefined =>
+  FORMAT_PAIRS.find(([a, b]) => a === first && b === second);
+
+/** What contracts of such products have in common. Dimensions `tiles_0`, `tiles_1` and `chunks`: of the weights. */
+export const onePair = {
+  ...oneRow,
+  grid: [{ of: 'out_0 + out_1', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
+  multiples: [
+    ['in', `${FRAGMENT_CHUNK}`],
+    ['out_0', `${LINEAR_ONE_ROWS}`],
+    ['out_1', `${LINEAR_ONE_ROWS}`],
+  ],
+} as const;
+export const pairWeights = ([first, second]: FormatPair) =>
+  [
+    aligned(128, input('weight_0', 'u8', 'tiles_0', 'chunks', `${tileBytes(first)}`)),
+    aligned(128, input('weight_1', 'u8', 'tiles_1', 'chunks', `${tileBytes(second)}`)),
+  ] as const;
+/** `blocks_0`: {@link pairBlocks}. */
+export const pairSizes = [i32('out_0'), i32('out_1'), i32('in'), i32('blocks_0'), i32('biased'), f32('eps')] as const;
+
+/** How many of the blocks share the first matrix: the most with which the one that ends last ends earliest. */
+export function pairBlocks([first, second]: FormatPair, outFirst: number, outSecond: number): number {
+  const groups = [outFirst, outSecond].map((out) => out / LINEAR_ONE_ROWS) as [number, number];
+  if (groups[0] + groups[1] <= LINEAR_ONE_BLOCKS) return groups[0];
+  const longest = (blocks: number) =>
+    Math.max(
+      Math.ceil(groups[0] / blocks) * tileBytes(first),
+      Math.ceil(groups[1] / (LINEAR_ONE_BLOCKS - blocks)) * tileBytes(second),
+    );
+  // A block's groups lie at one place of their tiles.
+  const groupsOfTile = FRAGMENT_TILE_ROWS / LINEAR_ONE_ROWS;
+  let best = groupsOfTile;
+  for (let blocks = best; blocks < LINEAR_ONE_BLOCKS && blocks <= groups[0]; blocks += groupsOfTile)
+    if (longest(blocks) <= longest(best)) best = blocks;
+  return best;
+}
+
+/** {@link linearNormed} of two matrices of formats of their own, their outputs side by side. */
+export const linearNormedPair = (pair: FormatPair) =>
+  defineKernel({
+    ...onePair,
+    name: `linear_normed_${pair.join('_')}`,
+    source: 'linear_one.hip',
+    summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, and its bias, of two matrices',
+    arguments: [
+      ...pairWeights(pair),
+      aligned(16, input('x', 'f32', 'in')),
+      aligned(16, input('norm', 'f32', 'in')),
+      input('parts', 'f32', 'parts'),
+      input('bias', 'f32', 'biases'),
+      output('y', 'f32', 'out_0 + out_1'),
+      saturatedCount,
+      ...pairSizes,
+    ],
+    tolerance: exact('the very bits of rms_norm_columns, linear and bias_add'),
   });
 
 /**
@@ -122,9 +198,8 @@ export function canShareSwiglu(ffn: number): boolean {
 /** Dimensions `tiles`, `chunks` and `ffn_chunks`: of the weight, of a row of x and of y; `parts`: {@link normParts} of `hidden`. */
 export const linearSwiglu = (format: FragmentFormat) =>
   defineKernel({
+    ...oneRow,
     source: 'linear_one.hip',
-    on: 'hopper',
-    dynamicSharedBytes: LINEAR_ONE_LDS,
     name: `linear_swiglu_${format}`,
     summary: 'y[n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of one row, in columns',
     arguments: [
@@ -141,17 +216,16 @@ export const linearSwiglu = (format: FragmentFormat) =>
     ],
     grid: [{ of: 'ffn', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
     multiples: [
-      ['hidden', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
+      ['hidden', `${FRAGMENT_CHUNK}`],
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
       ['y_rows', `${COLUMNS_MULTIPLE}`],
     ],
-    order: ORDER.halves,
     tolerance: exact('the very bits of rms_norm_columns, linear and swiglu_columns'),
   });
 
 /** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `out`. */
 export const linearSummed = (format: FragmentFormat) => {
-  const { multiples, ...all } = shared(format);
+  const { multiples, ...all } = shared;
   return defineKernel({
     ...all,
     name: `linear_summed_${format}`,
@@ -170,9 +244,12 @@ export const linearSummed = (format: FragmentFormat) => {
   });
 };
 
-export const linearOneContracts: readonly KernelContract[] = FRAGMENT_FORMATS.flatMap((format) => [
-  linearRow(format),
-  linearNormed(format),
-  linearSwiglu(format),
-  linearSummed(format),
-]);
+export const linearOneContracts: readonly KernelContract[] = [
+  ...FRAGMENT_FORMATS.flatMap((format) => [
+    linearRow(format),
+    linearNormed(format),
+    linearSwiglu(format),
+    linearSummed(format),
+  ]),
+  ...FORMAT_PAIRS.map(linearNormedPair),
+];

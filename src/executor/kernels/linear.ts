@@ -138,7 +138,7 @@ export function launchLinear(
   for (const form of FORM_NAMES) {
     const when = linearFormRows(rows, form, values.out);
     if ((when.atLeast ?? 0) > (when.atMost ?? Number.POSITIVE_INFINITY)) continue;
-    if (form === 'one' && fitsRow(format, values.in)) launch(linearRow(format), all, dims, when);
+    if (form === 'one' && fitsRow(values.in)) launch(linearRow(format), all, dims, when);
     else launch(linear(format, form), all, dims, when);
   }
 }

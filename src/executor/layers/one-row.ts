@@ -143,9 +143,23 @@ export class OneRow {
       this.multiplyParts(parts, row, y, bias, when);
       return true;
     }
-    const own = parts.length === 1 && isTile((parts[0] as ProductPart).matrix) ? bias : undefined;
-    for (const { matrix, column } of parts) this.multiplyOne(matrix, row, bufferFrom(y, column), own, when);
-    return own !== undefined;
+    const pair = pairOf(parts);
+    if (pair !== undefined) {
+      const { formats, values, dims } = pair;
+      this.plan.launch(
+        kernels.linearNormedPair(formats),
+        { ...this.sharedOf(row, bias), ...values, y },
+        { ...dims, biases: bias?.elements ?? 0 },
+        when,
+      );
+      return bias !== undefined;
+    }
+    const isBiased = parts.every(({ matrix }) => isTile(matrix) || matrix.layout === 'fragments');
+    for (const { matrix, column } of parts) {
+      const own = isBiased && bias !== undefined ? bufferFrom(bias, column) : undefined;
+      this.multiplyOne(matrix, row, bufferFrom(y, column), own, when);
+    }
+    return isBiased && bias !== undefined;
   }
 
   /** Whether {@link multiplyHeads} takes the matrices of q, k and v. */
@@ -159,16 +173,31 @@ export class OneRow {
     row: NormedRow,
     qkv: DeviceBuffer,
     bias: DeviceBuffer | undefined,
-    heads: kernels.TurnedHeads,
+    { values, dims }: kernels.TurnedHeads,
   ): void {
-    const { saturated } = this.columns as ColumnsSite;
+    const own = { ...values, qkv, ...this.sharedOf(row, bias) };
+    const pair = pairOf(parts);
+    if (pair !== undefined) {
+      const { formats, values: both, dims: sizes } = pair;
+      this.plan.launch(
+        kernels.linearTurnedPair(formats),
+        { ...own, ...both },
+        { ...dims, ...sizes, biases: bias?.elements ?? 0 },
+        this.alone,
+      );
+      return;
+    }
     for (const { matrix, column: first } of parts) {
       const { buffer: weight, rows: out, columns } = matrix;
-      const own = { weight, ...this.inputOf(row), ...biasOf(bias, row), qkv, saturated, first, out, in: columns };
-      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), biases: bias?.elements ?? 0 };
-      const dims = { ...sizes, parts: kernels.normParts(columns) };
-      kernels.launchLinearHeads(this.plan, formatOf(matrix), own, heads, dims, this.alone);
+      const sizes = { ...fragmentSizes(matrix), biases: bias?.elements ?? 0 };
+      const kernel = kernels.linearTurned(formatOf(matrix));
+      this.plan.launch(kernel, { ...own, weight, first, out, in: columns }, { ...dims, ...sizes }, this.alone);
     }
+  }
+
+  /** What products in fragments take of a row and a bias. */
+  private sharedOf(row: NormedRow, bias: DeviceBuffer | undefined) {
+    return { ...this.inputOf(row), ...biasOf(bias, row), saturated: (this.columns as ColumnsSite).saturated };
   }
 
   private multiplyOne(
@@ -182,9 +211,8 @@ export class OneRow {
     const parts = kernels.normParts(columns);
     if (layout === 'fragments') {
       const kernel = kernels.linearNormed(kernels.fragmentFormat(type as kernels.FragmentType));
-      const { saturated } = this.columns as ColumnsSite;
-      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
-      this.plan.launch(kernel, { ...values, saturated, in: columns }, sizes, when);
+      const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts, biases: bias ? out : 0 };
+      this.plan.launch(kernel, { ...values, ...this.sharedOf(row, bias), in: columns }, sizes, when);
     } else if (layout === 'file') {
       const kernel = kernels.matmulTileNormed(type as kernels.TileType);
       this.plan.launch(
@@ -343,12 +371,35 @@ function isTile({ layout, type, columns }: Matrix): boolean {
   return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
 }
 
+const fragmentSizes = ({ rows, columns }: Matrix) => ({
+  ...{ tiles: kernels.tilesOf(rows), chunks: kernels.chunksOf(columns) },
+  parts: kernels.normParts(columns),
+});
+
+/** How one launch takes both matrices; undefined where they are not two of such formats. */
+function pairOf(parts: readonly ProductPart[]) {
+  const [first, second] = parts.map(({ matrix }) => matrix);
+  if (first === undefined || second === undefined || parts.length > 2) return undefined;
+  if (![first, second].every((matrix) => fitsRow(matrix) && isWholeGroups(matrix.rows))) return undefined;
+  const formats = kernels.formatPair(formatOf(first), formatOf(second));
+  if (formats === undefined) return undefined;
+  const { tiles: tiles_0, chunks, parts: squares } = fragmentSizes(first);
+  return {
+    formats,
+    values: {
+      ...{ weight_0: first.buffer, weight_1: second.buffer, out_0: first.rows, out_1: second.rows },
+      ...{ in: first.columns, blocks_0: kernels.pairBlocks(formats, first.rows, second.rows) },
+    },
+    dims: { tiles_0, tiles_1: kernels.tilesOf(second.rows), chunks, parts: squares },
+  };
+}
+
 const isWholeGroups = (rows: number): boolean => rows % kernels.LINEAR_ONE_ROWS === 0;
 
 const formatOf = ({ type }: Matrix): kernels.FragmentFormat => kernels.fragmentFormat(type as kernels.FragmentType);
 
 function fitsRow(matrix: Matrix): boolean {
-  return matrix.layout === 'fragments' && kernels.fitsRow(formatOf(matrix), matrix.columns);
+  return matrix.layout === 'fragments' && kernels.fitsRow(matrix.columns);
 }
 
 function packedSizes(type: kernels.PackedType, columns: number) {

@@ -104,9 +104,6 @@ export class PagedAttention implements AttentionForm {
   /** How a row's splits are folded without a launch of their own; undefined: not. */
   private readonly folding: kernels.Folding | undefined;
 
-  /** Of each head, how many of the products' groups have ended. */
-  private arrivals: DeviceBuffer | undefined;
-
   constructor(private readonly site: AttentionSite) {
     const { device, memory, shape, limits, cache } = site;
     this.tokens = { index: COUNT_TOKENS, max: limits.maxStepTokens };
@@ -190,14 +187,14 @@ export class PagedAttention implements AttentionForm {
     norms: HeadNormValues | undefined,
   ): kernels.TurnedHeads | undefined {
     const { fusions, cache, shape } = this.site;
-    const { headDim: head_dim, heads, kvHeads } = shape;
+    const { headDim: head_dim } = shape;
     if (!fusions.has(TURNED_PRODUCT) || !fusions.has(TURNED_APPEND) || cache.type !== 'f16') return undefined;
-    if (!kernels.canTurnHeads(head_dim, rope.dimensions)) return undefined;
-    this.arrivals ??= this.site.memory.upload(new Int32Array(heads + kvHeads));
+    // A wave of a product has sixteen outputs: all of a head's, or both of a pair that are far apart, are of several.
+    if (norms !== undefined || rope.pairing !== 'adjacent' || !kernels.canTurnHeads(head_dim, rope.dimensions))
+      return undefined;
+    const { adjacent, ...angles } = anglesOf(rope, ropes);
     return {
-      values: { ...this.rowsOf(layer), ...anglesOf(rope, ropes), head_dim },
-      norms,
-      arrivals: this.arrivals,
+      values: { ...this.rowsOf(layer), ...angles, head_dim },
       dims: { ...this.dimsOf(layer), tokens: 1, ...this.tableDims(rope) },
     };
   }

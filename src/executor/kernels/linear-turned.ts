@@ -1,0 +1,111 @@
+import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { exact } from '../device/tolerance.js';
+import { saturatedCount } from './columns.js';
+import { FRAGMENT_CHUNK, FRAGMENT_FORMATS, type FragmentFormat, fragmentWeight } from './fragments.js';
+import type { ValuesOf } from './launch-plan.js';
+import {
+  FORMAT_PAIRS,
+  type FormatPair,
+  LINEAR_ONE_ROWS,
+  onePair,
+  oneRow,
+  pairSizes,
+  pairWeights,
+} from './linear-one.js';
+import { pagedCache, rowArguments } from './paged-cache.js';
+
+/** Elements that RoPE of whole units turns at a time. */
+const TURN_UNIT = 8;
+
+const headMultiples = [
+  ['head_dim', `${LINEAR_ONE_ROWS}`],
+  ['rotary', `${TURN_UNIT}`],
+] as const;
+
+const inputs = [
+  aligned(16, input('x', 'f32', 'in')),
+  aligned(16, input('norm', 'f32', 'in')),
+  input('parts', 'f32', 'parts'),
+  input('bias', 'f32', 'biases'),
+  aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
+  saturatedCount,
+  pagedCache('k_cache', 'f16', 'head_dim', 16),
+  pagedCache('v_cache', 'f16', 'head_dim', 16),
+  aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
+  aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
+  ...rowArguments,
+  i32('heads'),
+  i32('kv_heads'),
+  i32('head_dim'),
+  i32('rotary'),
+] as const;
+const bits = exact('the very bits of linear_normed and rope_kv_append');
+
+/**
+ * Dimensions as of {@link linearNormed}; `biases`: of all of q, k and v. `first`: the column of q, k and v side by side at which
+ * the matrix's outputs begin.
+ */
+export const linearTurned = (format: FragmentFormat) =>
+  defineKernel({
+    ...oneRow,
+    name: `linear_turned_${format}`,
+    source: 'linear_turned.hip',
+    summary: 'linear_normed of q, k and v of one row, and rope_kv_append of pairs of neighbours',
+    arguments: [
+      fragmentWeight(format, 'tiles'),
+      ...inputs,
+      i32('first'),
+      i32('out'),
+      i32('in'),
+      i32('biased'),
+      f32('eps'),
+    ],
+    multiples: [
+      ['in', `${FRAGMENT_CHUNK}`],
+      ['first', `${LINEAR_ONE_ROWS}`],
+      ['out', `${LINEAR_ONE_ROWS}`],
+      ...headMultiples,
+    ],
+    tolerance: bits,
+  });
+
+/** The same of q and k, and of v, in formats of their own. */
+export const linearTurnedPair = (pair: FormatPair) =>
+  defineKernel({
+    ...onePair,
+    name: `linear_turned_${pair.join('_')}`,
+    source: 'linear_turned.hip',
+    summary: 'linear_normed of q, k and v of one row in two formats, and rope_kv_append of pairs of neighbours',
+    arguments: [...pairWeights(pair), ...inputs, ...pairSizes],
+    multiples: [...onePair.multiples, ...headMultiples],
+    tolerance: bits,
+  });
+
+/** What q, k and v of one row are turned with where they are computed, and where they go. */
+export interface TurnedHeads {
+  readonly values: Pick<
+    ValuesOf<ReturnType<typeof linearTurned>>,
+    | 'k_cache'
+    | 'v_cache'
+    | 'cosine'
+    | 'sine'
+    | 'row_position'
+    | 'row_slot'
+    | 'slots'
+    | 'slot_words'
+    | 'heads'
+    | 'kv_heads'
+    | 'head_dim'
+    | 'rotary'
+  >;
+  readonly dims: Readonly<Record<string, number>>;
+}
+
+/** Whether heads of such a size are computed by whole groups, and turned by whole units. */
+export const canTurnHeads = (headDim: number, rotary: number): boolean =>
+  headDim % LINEAR_ONE_ROWS === 0 && rotary % TURN_UNIT === 0;
+
+export const linearTurnedContracts: readonly KernelContract[] = [
+  ...FRAGMENT_FORMATS.map(linearTurned),
+  ...FORMAT_PAIRS.map(linearTurnedPair),
+];
