@@ -95,10 +95,10 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             const float* __restrict bias,                                       /* [out] */                        \
             float* __restrict y,                                                /* [out] */                        \
             int32_t* __restrict saturated,                                      /* [1] */                          \
-            int out, int in, int biased, float eps) {                                                                          \
+            int out, int in, int biased, float eps) {                                                              \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
-    linear_one<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());                               \
+    linear_one<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());      \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
 #define LINEAR_NORMED_PAIR(suffix, First, first_batch, Second, second_batch)                                        \

@@ -61,46 +61,43 @@ DEVICE void finish_group(const Turned& job, int group, const Turned::Held& held,
 }
 }  // namespace
 
-#define TURNED_INPUTS                                                                           \
-  const float *__restrict x,                                  /* [in] */                              \
-      const float *__restrict norm,                           /* [in] */                              \
-      const float *__restrict parts,                          /* [in / NORM_PART], see norm.h */      \
-      const float *__restrict bias,                           /* [heads + 2 * kv_heads, head_dim] */  \
-      float *__restrict qkv,                                  /* the same */                          \
-      int32_t *__restrict saturated,                          /* [1] */                               \
-      half_t *__restrict k_cache,                             /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */ \
-      half_t *__restrict v_cache,                             /* the same */                          \
-      const float *__restrict cosine, const float *__restrict sine, /* [max_position, rotary / 2] */  \
-      const int32_t *__restrict row_position, const int32_t *__restrict row_slot, /* [1] */           \
-      const int32_t *__restrict slots,                        /* [slots, slot_words] */               \
+#define TURNED_INPUTS                                                                                              \
+  const float *__restrict x,         /* [in] */                                                                    \
+      const float *__restrict norm,  /* [in] */                                                                    \
+      const float *__restrict parts, /* [in / NORM_PART], see norm.h */                                            \
+      const float *__restrict bias,  /* [heads + 2 * kv_heads, head_dim] */                                        \
+      float *__restrict qkv,         /* the same */                                                                \
+      int32_t *__restrict saturated, /* [1] */                                                                     \
+      half_t *__restrict k_cache,    /* [blocks, kv_heads, KV_BLOCK_TOKENS, head_dim] */                           \
+      half_t *__restrict v_cache,    /* the same */                                                                \
+      const float *__restrict cosine, const float *__restrict sine,               /* [max_position, rotary / 2] */ \
+      const int32_t *__restrict row_position, const int32_t *__restrict row_slot, /* [1] */                        \
+      const int32_t *__restrict slots,                                            /* [slots, slot_words] */        \
       int slot_words, int heads, int kv_heads, int head_dim, int rotary
-#define TURNED_ROW                                                                                           \
-  const TurnedRow<half_t> turned {                                                                           \
-    qkv, cosine, sine, k_cache, v_cache, slots, 0, heads, kv_heads, head_dim, rotary, 1                      \
-  }
+#define TURNED_ROW \
+  const TurnedRow<half_t> turned { qkv, cosine, sine, k_cache, v_cache, slots, 0, heads, kv_heads, head_dim, rotary, 1 }
 #define TURNED_PART(weight, out, first) \
   Turned { weight, biased ? bias : nullptr, out, in, first, row_position, row_slot, slots, slot_words, turned }
 
 // Grid: x = ceil(out / 16), at most LINEAR_ONE_BLOCKS.
-#define LINEAR_TURNED(suffix, Format, type, batch)                                                                  \
-  KERNEL_OF(BLOCK, 2, linear_turned_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */     \
-            TURNED_INPUTS, int first, int out, int in, int biased, float eps) {                               \
-    const int block = BLOCK_INDEX_AHEAD.x;                                                                          \
-    const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                           \
-    TURNED_ROW;                                                                                                     \
-    linear_one<Format, batch>(row, TURNED_PART(weight, out, first), block, grid_width());                           \
+#define LINEAR_TURNED(suffix, Format, type, batch)                                                              \
+  KERNEL_OF(BLOCK, 2, linear_turned_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
+            TURNED_INPUTS, int first, int out, int in, int biased, float eps) {                                 \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                      \
+    const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                       \
+    TURNED_ROW;                                                                                                 \
+    linear_one<Format, batch>(row, TURNED_PART(weight, out, first), block, grid_width());                       \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
-#define LINEAR_TURNED_PAIR(suffix, First, first_batch, Second, second_batch)                                        \
-  KERNEL_OF(BLOCK, 2, linear_turned_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */ \
-            const uint8_t* __restrict weight_1, TURNED_INPUTS, int out_0, int out_1, int in, int blocks_0,  \
-            int biased, float eps) {                                                                                \
-    const int block = BLOCK_INDEX_AHEAD.x;                                                                          \
-    const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                         \
-    TURNED_ROW;                                                                                                     \
-    linear_one_pair<First, first_batch, Second, second_batch>(row, TURNED_PART(weight_0, out_0, 0),                 \
-                                                              TURNED_PART(weight_1, out_1, out_0), block, blocks_0, \
-                                                              grid_width());                                        \
+#define LINEAR_TURNED_PAIR(suffix, First, first_batch, Second, second_batch)                                           \
+  KERNEL_OF(BLOCK, 2, linear_turned_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */    \
+            const uint8_t* __restrict weight_1, TURNED_INPUTS, int out_0, int out_1, int in, int blocks_0, int biased, \
+            float eps) {                                                                                               \
+    const int block = BLOCK_INDEX_AHEAD.x;                                                                             \
+    const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                            \
+    TURNED_ROW;                                                                                                        \
+    linear_one_pair<First, first_batch, Second, second_batch>(                                                         \
+        row, TURNED_PART(weight_0, out_0, 0), TURNED_PART(weight_1, out_1, out_0), block, blocks_0, grid_width());     \
   }
 
 LINEAR_TURNED(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)

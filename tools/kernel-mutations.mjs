@@ -408,8 +408,8 @@ export const MUTATIONS = [
   {
     name: 'packed tiles: minimum dropped',
     file: 'matmul_packed_tile.hip',
-    from: 'multiply_add(-weight_minimums[n], scale *',
-    to: 'multiply_add(0.0f * weight_minimums[n], scale *',
+    from: 'multiply_add(-weight_minimums[n], scaled',
+    to: 'multiply_add(0.0f * weight_minimums[n], scaled',
     test: 'matmul_packed_tile',
     with: ['matmul_packed'],
   },

@@ -5,6 +5,7 @@
 //   npm run build && npm run build:kernels -- --target gfx1100
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --target gfx1100 [--shape llama-3.1-8b] [--type Q4_K_M] [--position 512] [--prompt ROWS] [--counts]
 //   TINYGRAD_DIR=CHECKOUT npm run predict -- --all   (what `rocmforge verify --speed` prints beside what it measures)
+//       [--only 'gfx1100 qwen3-8b Q4_K_M,...']       (these rows of it; the others stay as they are)
 //
 // --prompt: of the next ROWS rows of a prompt in place of one row. Of that, time alone means something: what blocks read is taken to be
 // in the second cache, so memory's share is not told apart.
@@ -37,6 +38,7 @@ const { values: options } = parseArgs({
     kernels: { type: 'string', default: path.join(root, 'build', 'kernels') },
     counts: { type: 'boolean', default: false },
     all: { type: 'boolean', default: false },
+    only: { type: 'string' },
   },
 });
 
@@ -58,7 +60,14 @@ if (!Number.isInteger(promptRows) || promptRows < 0 || promptRows > 512)
   fail(`--prompt ${options.prompt} are no rows of a step of 512`);
 if (options.all) {
   const speeds = [];
-  for (const target of TARGETS) for (const model of MODELS) speeds.push(await predict({ target, ...model }));
+  const before = JSON.parse(readFileSync(PREDICTED, 'utf8'));
+  const nameOf = ({ target, shape, type }) => `${target} ${shape} ${type}`;
+  const wanted = options.only?.split(',');
+  for (const row of TARGETS.flatMap((target) => MODELS.map((model) => ({ target, ...model })))) {
+    const known = before.find((one) => nameOf(one) === nameOf(row));
+    const isKept = wanted !== undefined && !wanted.includes(nameOf(row)) && known !== undefined;
+    speeds.push(isKept ? known : await predict(row));
+  }
   // As npm run format has it afterwards.
   writeFileSync(PREDICTED, `${JSON.stringify(speeds, undefined, 2)}\n`);
 } else {

@@ -55,7 +55,8 @@ const devices = openDevices({
 });
 const [device] = devices;
 function ruleOf(name) {
-  if (fusions.FUSIONS.includes(fusions[name])) return fusions[name];
+  const [, rule] = Object.entries(fusions).find(([own]) => own === name) ?? [];
+  if (fusions.FUSIONS.includes(rule)) return rule;
   throw new Error(`no rule ${name} in fusions.ts`);
 }
 const shares = numbers(options['tensor-split']);

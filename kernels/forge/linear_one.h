@@ -76,8 +76,8 @@ DEVICE void prepare(Job&) {}
 template <class Job>
 constexpr int ONE_SETS = Job::IS_PAIR ? 4 : 2;
 
-// What a block of a grid of `stride` blocks does; the segments of a row stay in LDS. IS_WHOLE: they are of whole batches,
-// which takes fewer instructions; else of any number of chunks.
+// What a block of a grid of `stride` blocks does; the segments of a row stay in LDS. IS_WHOLE: they are of whole
+// batches, which takes fewer instructions; else of any number of chunks.
 template <class F, int BATCH, bool IS_WHOLE, class Row, class Job>
 DEVICE void linear_one_of(const Row& row, Job job, int block, int stride, Piece* columns, float* parts) {
   constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);

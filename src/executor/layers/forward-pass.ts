@@ -47,7 +47,8 @@ import {
   NORM_FUSIONS,
   ONE_ROW,
 } from './fusions.js';
-import { type NormedRow, OneRow, type ProductPart } from './one-row.js';
+import { type NormedRow, OneRow } from './one-row.js';
+import type { ProductPart } from './one-row-matrices.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
 import { RankMeetings } from './rank-meetings.js';

@@ -4,26 +4,25 @@ import type { LaunchCondition, LaunchPlanRecorder, Rows, ValuesOf } from '../ker
 import { joined, type Matrix } from '../model/matrix.js';
 import type { Experts, Linear, Norm, Residual, Value } from '../model/values.js';
 import type { ColumnsSite } from './fusions.js';
+import {
+  fitsRow,
+  formatOf,
+  fragmentSizes,
+  isPacked,
+  isTile,
+  isWholeGroups,
+  type ProductPart,
+  packedParts,
+  packedSizes,
+  pairOf,
+  takesParts,
+} from './one-row-matrices.js';
 
 /** A row whose norm is taken by what multiplies it. */
 export interface NormedRow {
   readonly x: DeviceBuffer;
   readonly weight: DeviceBuffer;
   readonly epsilon: number;
-}
-
-/** A weight of a product of several, and the first element of theirs that is its own. */
-export interface ProductPart {
-  readonly matrix: Matrix;
-  readonly column: number;
-}
-
-/** What a launch of several weights takes of one. */
-interface PackedPart {
-  readonly weight: DeviceBuffer;
-  readonly out: number;
-  readonly type: number;
-  readonly bytes: number;
 }
 
 /** What kernels take at which ranks meet, by name. */
@@ -235,19 +234,8 @@ export class OneRow {
     bias: DeviceBuffer | undefined,
     when: LaunchCondition,
   ): void {
-    const first = (parts[0] as ProductPart).matrix;
-    const { columns } = first;
-    // What there is not stands for nothing: no rows of the first.
-    const [a, b, c] = [0, 1, 2].map((i) => {
-      const { type, rows, buffer } = parts[i]?.matrix ?? { ...first, rows: 0 };
-      const packed = type as kernels.PackedType;
-      return {
-        weight: buffer,
-        out: rows,
-        type: kernels.PACKED_TYPES.indexOf(packed),
-        bytes: kernels.packedRowBytes(packed, columns),
-      };
-    }) as [PackedPart, PackedPart, PackedPart];
+    const { columns } = (parts[0] as ProductPart).matrix;
+    const [a, b, c] = packedParts(parts);
     const out = a.out + b.out + c.out;
     this.plan.launch(
       kernels.matmulNormedParts,
@@ -350,59 +338,8 @@ export class OneRow {
   }
 }
 
-function isPacked({ layout, type }: Matrix): boolean {
-  return layout === 'planes' && kernels.isPackedType(type);
-}
-
-/** Whether one launch multiplies all of them, whatever their types. */
-function takesParts(parts: readonly ProductPart[]): boolean {
-  const isWhole = ({ matrix }: ProductPart) => isPacked(matrix) && matrix.rows % kernels.MATMUL_PACKED_ROWS === 0;
-  return parts.length <= kernels.MOST_PARTS && parts.every(isWhole);
-}
-
 /** A bias as a kernel takes it that may have none. */
 const biasOf = (bias: DeviceBuffer | undefined, { weight }: NormedRow) => ({
   bias: bias ?? weight,
   biased: Number(bias !== undefined),
 });
-
-/** Whether matrix units multiply the matrix as its file has it. */
-function isTile({ layout, type, columns }: Matrix): boolean {
-  return layout === 'file' && kernels.isTileType(type) && columns % kernels.TILE_INPUT_MULTIPLE === 0;
-}
-
-const fragmentSizes = ({ rows, columns }: Matrix) => ({
-  ...{ tiles: kernels.tilesOf(rows), chunks: kernels.chunksOf(columns) },
-  parts: kernels.normParts(columns),
-});
-
-/** How one launch takes both matrices; undefined where they are not two of such formats. */
-function pairOf(parts: readonly ProductPart[]) {
-  const [first, second] = parts.map(({ matrix }) => matrix);
-  if (first === undefined || second === undefined || parts.length > 2) return undefined;
-  if (![first, second].every((matrix) => fitsRow(matrix) && isWholeGroups(matrix.rows))) return undefined;
-  const formats = kernels.formatPair(formatOf(first), formatOf(second));
-  if (formats === undefined) return undefined;
-  const { tiles: tiles_0, chunks, parts: squares } = fragmentSizes(first);
-  return {
-    formats,
-    values: {
-      ...{ weight_0: first.buffer, weight_1: second.buffer, out_0: first.rows, out_1: second.rows },
-      ...{ in: first.columns, blocks_0: kernels.pairBlocks(formats, first.rows, second.rows) },
-    },
-    dims: { tiles_0, tiles_1: kernels.tilesOf(second.rows), chunks, parts: squares },
-  };
-}
-
-const isWholeGroups = (rows: number): boolean => rows % kernels.LINEAR_ONE_ROWS === 0;
-
-const formatOf = ({ type }: Matrix): kernels.FragmentFormat => kernels.fragmentFormat(type as kernels.FragmentType);
-
-function fitsRow(matrix: Matrix): boolean {
-  return matrix.layout === 'fragments' && kernels.fitsRow(matrix.columns);
-}
-
-function packedSizes(type: kernels.PackedType, columns: number) {
-  const row_bytes = kernels.packedRowBytes(type, columns);
-  return { row_bytes, in: columns, parts: kernels.normParts(columns) };
-}
