@@ -2,6 +2,7 @@
 // the same bits, behind contexts of one split and of several, in each family and type. One line a model; ends with 1 where
 // one differs.
 //
+//   node bench/gpu/one-row.mjs --files A.gguf,B.gguf [--device cuda]
 //   node bench/gpu/one-row.mjs --scratch FOLDER [--device cuda] [--families llama,qwen2,qwen3] [--types F16,Q8_0] [--hidden 2048]
 import path from 'node:path';
 import { parseArgs } from 'node:util';
@@ -14,6 +15,7 @@ import { openDevice } from '../../dist/executor/open-device.js';
 
 const { values: options } = parseArgs({
   options: {
+    files: { type: 'string' },
     scratch: { type: 'string' },
     device: { type: 'string', default: 'cuda' },
     families: { type: 'string', default: 'llama,qwen2,qwen3' },
@@ -23,11 +25,10 @@ const { values: options } = parseArgs({
 });
 const hidden = Number(options.hidden);
 const CONTEXT = 1200;
-const VOCABULARY = 600;
 const shared = {
   hidden,
   ffn: 2 * hidden,
-  vocabulary: VOCABULARY,
+  vocabulary: 600,
   context: 2048,
   ropeBase: 10_000,
   tied: false,
@@ -60,7 +61,7 @@ async function logitsOf(file, without) {
   const limits = { maxContext: CONTEXT, maxSequences: 1, maxStepTokens: 256, kvMemoryBytes: 0, fingerprint: '' };
   const model = await loadModel(device, { ...limits, path: file, kvCacheType: 'f16', without }, () => undefined);
   const driver = new StepDriver(device, model, 1n);
-  let opens = [[0, promptOf(0, CONTEXT, VOCABULARY - 100)]];
+  let opens = [[0, promptOf(0, CONTEXT, model.forward.model.vocabularySize)]];
   const logits = [];
   let at = 0;
   const step = async (count, isSampled) => {
@@ -78,26 +79,29 @@ async function logitsOf(file, without) {
   return { bits: Buffer.concat(logits.map((row) => Buffer.from(Float32Array.from(row).buffer))), kernels };
 }
 
-let isEqual = true;
-for (const family of options.families.split(',')) {
-  for (const type of options.types.split(',')) {
-    const file = path.join(options.scratch, `${family}-${type}.gguf`);
-    synth({ shape: { ...shared, ...FAMILIES[family] }, type, output: file });
-    const all = [];
-    for (const without of WAYS) all.push(await logitsOf(file, without));
-    const [first, ...others] = all;
-    const equal = others.map(({ bits }) => bits.equals(first.bits));
-    isEqual &&= equal.every(Boolean);
-    const turns = first.kernels.filter((name) => /^linear_(turned|headed)/.test(name));
-    console.log(
-      JSON.stringify({
-        family,
-        type,
-        equal,
-        launches: all.map(({ kernels }) => kernels.length),
-        turns: [...new Set(turns)],
-      }),
-    );
+/** The models, written when they are asked for. */
+function* models() {
+  if (options.files !== undefined) {
+    for (const file of options.files.split(',')) yield { name: path.basename(file), file };
+    return;
   }
+  for (const family of options.families.split(',')) {
+    for (const type of options.types.split(',')) {
+      const file = path.join(options.scratch, `${family}-${type}.gguf`);
+      synth({ shape: { ...shared, ...FAMILIES[family] }, type, output: file });
+      yield { name: `${family} ${type}`, file };
+    }
+  }
+}
+
+let isEqual = true;
+for (const { name, file } of models()) {
+  const all = [];
+  for (const without of WAYS) all.push(await logitsOf(file, without));
+  const [first, ...others] = all;
+  const equal = others.map(({ bits }) => bits.equals(first.bits));
+  isEqual &&= equal.every(Boolean);
+  const turned = new Set(first.kernels.filter((kernel) => kernel.startsWith('linear_turned')));
+  console.log(JSON.stringify({ name, equal, launches: all.map(({ kernels }) => kernels.length), turned: [...turned] }));
 }
 process.exit(isEqual ? 0 : 1);
