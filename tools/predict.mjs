@@ -58,12 +58,16 @@ if (!Number.isInteger(position) || position < 1) fail(`--position ${options.posi
 const promptRows = Number(options.prompt);
 if (!Number.isInteger(promptRows) || promptRows < 0 || promptRows > 512)
   fail(`--prompt ${options.prompt} are no rows of a step of 512`);
+if (options.only !== undefined && !options.all) fail('--only names rows of --all');
 if (options.all) {
   const speeds = [];
   const before = JSON.parse(readFileSync(PREDICTED, 'utf8'));
   const nameOf = ({ target, shape, type }) => `${target} ${shape} ${type}`;
   const wanted = options.only?.split(',');
-  for (const row of TARGETS.flatMap((target) => MODELS.map((model) => ({ target, ...model })))) {
+  const rows = TARGETS.flatMap((target) => MODELS.map((model) => ({ target, ...model })));
+  const unknown = wanted?.find((name) => !rows.some((row) => nameOf(row) === name));
+  if (unknown !== undefined) fail(`no row "${unknown}"; there are ${rows.map(nameOf).join(', ')}`);
+  for (const row of rows) {
     const known = before.find((one) => nameOf(one) === nameOf(row));
     const isKept = wanted !== undefined && !wanted.includes(nameOf(row)) && known !== undefined;
     speeds.push(isKept ? known : await predict(row));

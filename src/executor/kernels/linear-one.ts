@@ -93,6 +93,14 @@ export const linearRow = (format: FragmentFormat) => {
   });
 };
 
+/** A row that is normalized where it is multiplied, and what is added to its products. */
+export const normedInputs = [
+  aligned(16, input('x', 'f32', 'in')),
+  aligned(16, input('norm', 'f32', 'in')),
+  input('parts', 'f32', 'parts'),
+  input('bias', 'f32', 'biases'),
+] as const;
+
 /** Dimensions `tiles` and `chunks`: of the weight; `parts`: {@link normParts} of `in`; `biases`: `out`, or 0 where `biased` is. */
 export const linearNormed = (format: FragmentFormat) =>
   defineKernel({
@@ -101,10 +109,7 @@ export const linearNormed = (format: FragmentFormat) =>
     summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, and its bias',
     arguments: [
       fragmentWeight(format, 'tiles'),
-      aligned(16, input('x', 'f32', 'in')),
-      aligned(16, input('norm', 'f32', 'in')),
-      input('parts', 'f32', 'parts'),
-      input('bias', 'f32', 'biases'),
+      ...normedInputs,
       output('y', 'f32', 'out'),
       saturatedCount,
       i32('out'),
@@ -172,10 +177,7 @@ export const linearNormedPair = (pair: FormatPair) =>
     summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, and its bias, of two matrices',
     arguments: [
       ...pairWeights(pair),
-      aligned(16, input('x', 'f32', 'in')),
-      aligned(16, input('norm', 'f32', 'in')),
-      input('parts', 'f32', 'parts'),
-      input('bias', 'f32', 'biases'),
+      ...normedInputs,
       output('y', 'f32', 'out_0 + out_1'),
       saturatedCount,
       ...pairSizes,

@@ -1,4 +1,4 @@
-import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
+import { aligned, defineKernel, f32, i32, inout, type KernelContract } from '../device/contract.js';
 import { exact } from '../device/tolerance.js';
 import { saturatedCount } from './columns.js';
 import { FRAGMENT_CHUNK, FRAGMENT_FORMATS, type FragmentFormat, fragmentWeight } from './fragments.js';
@@ -7,12 +7,13 @@ import {
   FORMAT_PAIRS,
   type FormatPair,
   LINEAR_ONE_ROWS,
+  normedInputs,
   onePair,
   oneRow,
   pairSizes,
   pairWeights,
 } from './linear-one.js';
-import { pagedCache, rowArguments } from './paged-cache.js';
+import { turnedAppend } from './rope-kv-append.js';
 
 /** Elements that RoPE of whole units turns at a time. */
 const TURN_UNIT = 8;
@@ -23,21 +24,10 @@ const headMultiples = [
 ] as const;
 
 const inputs = [
-  aligned(16, input('x', 'f32', 'in')),
-  aligned(16, input('norm', 'f32', 'in')),
-  input('parts', 'f32', 'parts'),
-  input('bias', 'f32', 'biases'),
+  ...normedInputs,
   aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
   saturatedCount,
-  pagedCache('k_cache', 'f16', 'head_dim', 16),
-  pagedCache('v_cache', 'f16', 'head_dim', 16),
-  aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
-  aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
-  ...rowArguments,
-  i32('heads'),
-  i32('kv_heads'),
-  i32('head_dim'),
-  i32('rotary'),
+  ...turnedAppend('f16'),
 ] as const;
 const bits = exact('the very bits of linear_normed and rope_kv_append');
 

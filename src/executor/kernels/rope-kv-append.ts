@@ -1,20 +1,27 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract } from '../device/contract.js';
 import { exact, roundings, stored } from '../device/tolerance.js';
 import { FLOAT_TYPES, type FloatType } from './formats.js';
-import {
-  KV_BLOCK_TOKENS,
-  KV_CACHE_TYPES,
-  type KvCacheType,
-  pagedCache,
-  rowArguments,
-  slotArguments,
-} from './paged-cache.js';
+import { KV_CACHE_TYPES, type KvCacheType, pagedCache, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
 export const QUANTIZED = exact('one rounding an operation, the same as the reference rounded to f32');
 
 /** Heads of a row that a block of rope_kv_append takes, but for a q8_0 cache: there it is one. */
 export const ROPE_HEADS = 16;
+
+/** Where keys and values go, what heads are turned by, and which heads there are. */
+export const turnedAppend = (type: KvCacheType) =>
+  [
+    pagedCache('k_cache', type, 'head_dim', 16),
+    pagedCache('v_cache', type, 'head_dim', 16),
+    aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
+    aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
+    ...rowArguments,
+    i32('heads'),
+    i32('kv_heads'),
+    i32('head_dim'),
+    i32('rotary'),
+  ] as const;
 
 /** Over a q8_0 cache this rotates k in place, too. */
 export const ropeKvAppend = (type: KvCacheType) =>
@@ -24,15 +31,7 @@ export const ropeKvAppend = (type: KvCacheType) =>
     summary: 'rotates q in place and k into the cache by their position; stores v as it is',
     arguments: [
       aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
-      pagedCache('k_cache', type, 'head_dim', 16),
-      pagedCache('v_cache', type, 'head_dim', 16),
-      aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
-      aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
-      ...rowArguments,
-      i32('heads'),
-      i32('kv_heads'),
-      i32('head_dim'),
-      i32('rotary'),
+      ...turnedAppend(type),
       i32('adjacent'),
     ],
     grid: [{ of: 'heads + 2 * kv_heads', per: type === 'q8_0' ? 1 : ROPE_HEADS }, { of: 'tokens' }],
@@ -61,18 +60,7 @@ export const normRopeKvAppend = (type: FloatType) =>
       aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
       aligned(16, input('query_weight', 'f32', 'head_dim')),
       aligned(16, input('key_weight', 'f32', 'head_dim')),
-      aligned(16, inout('k_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
-      aligned(16, inout('v_cache', type, 'blocks', 'kv_heads', `${KV_BLOCK_TOKENS}`, 'head_dim')),
-      aligned(16, input('cosine', 'f32', 'max_position', 'half_rotary')),
-      aligned(16, input('sine', 'f32', 'max_position', 'half_rotary')),
-      input('row_position', 'i32', 'tokens'),
-      input('row_slot', 'i32', 'tokens'),
-      ...slotArguments,
-      i32('slot_words'),
-      i32('heads'),
-      i32('kv_heads'),
-      i32('head_dim'),
-      i32('rotary'),
+      ...turnedAppend(type),
       i32('adjacent'),
       f32('eps'),
     ],
