@@ -8,6 +8,7 @@
         "native/device_object.cc",
         "native/device_thread.cc",
         "native/driver.cc",
+        "native/event_loop.cc",
         "native/fault_record.cc",
         "native/gpu_device.cc",
         "native/gpu_passage.cc",

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include "device_object.h"
+#include "event_loop.h"
 #include "fault_record.h"
 #include "host_device.h"
 #include "link_object.h"
@@ -52,6 +53,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Device", rocmforge::DeviceObject::define(env));
   // Devices make links.
   env.SetInstanceData(new rocmforge::AddonData{Napi::Persistent(rocmforge::LinkObject::define(env))});
+  exports.Set("EventLoopMonitor", rocmforge::EventLoopMonitor::define(env));
   exports.Set("MappedFile", rocmforge::MappedFile::define(env));
   exports.Set("probeGpu", Napi::Function::New<rocmforge::probe_gpu>(env));
   exports.Set("nvmlStats", Napi::Function::New<rocmforge::nvml_stats>(env));

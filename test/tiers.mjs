@@ -51,7 +51,7 @@ export const TIERS = {
     'test/executor/unused-tensors.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',
-    'test/gateway/{echo,fake-executor,tracing}.test.ts',
+    'test/gateway/{echo,event-loop-delay,fake-executor,tracing}.test.ts',
     'test/kernels/*.test.ts',
     '!test/kernels/{build,kernel-counts,kernel-limits,lanes,mutations}.test.ts',
     'test/shared/{fault-log,log-sink}.test.ts',

@@ -1,12 +1,14 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { ErrorReason } from '../shared/errors.js';
 import { packageVersion } from '../shared/package.js';
+import { EventLoopDelay } from './event-loop-delay.js';
 import { type CountedModel, type ModelObserver, observeModels, watchModels } from './model-metrics.js';
 import { CompletionTotals } from './request/completion-totals.js';
 import type { LimitName } from './trust/limits.js';
 import type { TrustObserver } from './trust/trust.js';
 
-const LOOP_SAMPLE_MS = 100;
+/** prom-client's own timer, which its metric of the event loop needs; that metric is replaced, so it never has to fire. */
+const NO_LOOP_SAMPLES_MS = 2 ** 31 - 1;
 
 type Door = 'grpc' | 'http';
 
@@ -39,12 +41,10 @@ export class Metrics implements TrustObserver {
   readonly models: readonly ModelObserver[];
 
   /** @param models all that there are */
-  constructor(models: readonly CountedModel[]) {
+  constructor(models: readonly CountedModel[], loopDelay: Pick<EventLoopDelay, 'read'> = new EventLoopDelay()) {
     const registers = [this.registry];
-    // Each sample of the loop's delay wakes this process: on the host device that takes a core from the kernels for a moment.
-    const eventLoopMonitoringPrecision = LOOP_SAMPLE_MS;
-    // Under the names that boards for Node know.
-    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision });
+    collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: NO_LOOP_SAMPLES_MS });
+    this.watchEventLoop(loopDelay);
     new Gauge({
       name: 'rocmforge_build_info',
       help: 'Version of the package and of Node.js, as labels',
@@ -71,6 +71,35 @@ export class Metrics implements TrustObserver {
       labelNames: ['reason'],
       registers,
     });
+  }
+
+  /** Delays of the event loop between two scrapes, under the names that dashboards for Node.js use. */
+  private watchEventLoop(loopDelay: Pick<EventLoopDelay, 'read'>): void {
+    const { registry } = this;
+    const names = ['', '_min', '_max', '_mean', '_stddev', '_p50', '_p90', '_p99'];
+    for (const name of names) registry.removeSingleMetric(`nodejs_eventloop_lag${name}_seconds`);
+    const gauge = (name: string, help: string, collect?: () => void): Gauge =>
+      new Gauge({
+        name: `nodejs_eventloop_lag_${name}_seconds`,
+        help,
+        registers: [registry],
+        ...(collect !== undefined && { collect }),
+      });
+    // Registered first: metrics are collected in this order.
+    const max = gauge('max', 'Longest turn of the event loop since the last scrape', () => {
+      const delays = loopDelay.read();
+      max.set(delays.max);
+      mean.set(delays.mean);
+      stddev.set(delays.stddev);
+      p50.set(delays.p50);
+      p90.set(delays.p90);
+      p99.set(delays.p99);
+    });
+    const mean = gauge('mean', 'Mean delay of an event, at any moment since the last scrape');
+    const stddev = gauge('stddev', 'Standard deviation of the delay');
+    const p50 = gauge('p50', 'Median of the delay');
+    const p90 = gauge('p90', '90th percentile of the delay');
+    const p99 = gauge('p99', '99th percentile of the delay');
   }
 
   /** Tells of a count that somebody else keeps. */

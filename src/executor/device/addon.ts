@@ -1,6 +1,4 @@
-import { createRequire } from 'node:module';
-import { RocmForgeError } from '../../shared/errors.js';
-import { packageRoot } from '../../shared/package.js';
+import { loadNativeAddon } from '../../shared/native-addon.js';
 import type { DeviceStats } from './device-stats.js';
 
 /** Everything JavaScript sees of `native/`. Addresses are numbers: device and host addresses fit in 53 bits. */
@@ -233,27 +231,9 @@ export interface MappedFile {
   close(): void;
 }
 
-let loaded: Addon | undefined;
-
 /**
  * The native addon: what was built here, else what the package brought.
  *
  * @throws RocmForgeError `KERNELS_INVALID` when there is neither, or when it cannot be loaded on this system
  */
-export function loadAddon(): Addon {
-  if (loaded === undefined) {
-    const load = createRequire(import.meta.url)('node-gyp-build') as (folder: string) => Addon;
-    try {
-      loaded = load(packageRoot);
-    } catch (error) {
-      const [why] = (error as Error).message.split('\n');
-      throw new RocmForgeError(
-        'KERNELS_INVALID',
-        `no native addon: ${why}; run "npm run build:native"`,
-        {},
-        { cause: error },
-      );
-    }
-  }
-  return loaded;
-}
+export const loadAddon = (): Addon => loadNativeAddon<Addon>();

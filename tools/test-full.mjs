@@ -1,0 +1,277 @@
+// Runs the full test tier: every suite below, one after the other, and appends one line to docs/evidence/full-run.md.
+//
+//   node tools/test-full.mjs [--only NAME,NAME] [--seed N] [--fresh] [--list]
+//
+// A run resumes: suites that passed on this commit with this seed are not run again, unless --fresh is given. Each suite has a
+// time budget and fails when it is exceeded. The seed of generated cases is new for each commit and printed; --seed repeats
+// an earlier one. Logs: build/full-run/<suite>.log.
+import { execFileSync, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { appendFileSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const folder = path.join(root, 'build', 'full-run');
+const stateFile = path.join(folder, 'state.json');
+const evidence = path.join(root, 'docs', 'evidence', 'full-run.md');
+const SHARDS = 4;
+/** AMD targets whose reference kernels are compiled and counted too. */
+const REFERENCE_TARGETS = 'gfx942,gfx1030,gfx1100,gfx1201';
+
+const { values: options } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    seed: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+    list: { type: 'boolean', default: false },
+  },
+});
+
+/**
+ * A part of the run.
+ *
+ * @typedef {object} Suite
+ * @property {string} name
+ * @property {number} minutes time budget on two idle cores
+ * @property {readonly string[]} commands run by a shell in the package's folder, in order
+ * @property {() => string | undefined} [missing] why it cannot run here
+ */
+
+/** @param {string} program */
+const has = (program) => {
+  try {
+    execFileSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+};
+/** @param {string} program */
+const needs = (program) => () => (has(program) ? undefined : `${program} is not installed`);
+
+/** @type {readonly Suite[]} */
+const SUITES = [
+  {
+    name: 'build',
+    minutes: 15,
+    commands: [
+      'npm run build --silent',
+      'node tools/build-kernels.mjs --twins --target host,lanes',
+      'node tools/build-double.mjs',
+    ],
+  },
+  // First, before the machine is warm and its temporary folder full: it measures time.
+  { name: 'clock', minutes: 12, commands: ['npx vitest run -c vitest.clock.config.ts'] },
+  { name: 'check', minutes: 4, commands: ['npm run check --silent', 'npm run docs --silent -- --check'] },
+  {
+    name: 'targets',
+    minutes: 30,
+    missing: needs('clang-19'),
+    commands: [
+      'HIPCC=clang-19 npm run pack:check --silent',
+      'node tools/check-kernels.mjs --target all',
+      `HIPCC=clang-19 node tools/build-kernels.mjs --twins --target ${REFERENCE_TARGETS}`,
+      `node tools/check-kernels.mjs --target ${REFERENCE_TARGETS} --output build/all-kernels`,
+      `node tools/count-kernels.mjs --target ${REFERENCE_TARGETS}`,
+      'node tools/try-package.mjs --spoil',
+    ],
+  },
+  {
+    name: 'clang-22',
+    minutes: 6,
+    missing: needs('clang-22'),
+    commands: [
+      'HIPCC=clang-22 node tools/build-kernels.mjs --twins --target gfx1100,gfx942 --output build/kernels-clang-22',
+      'node tools/check-kernels.mjs --target gfx1100,gfx942 --output build/kernels-clang-22',
+    ],
+  },
+  ...Array.from({ length: SHARDS }, (_, i) => ({
+    name: `tests-${i + 1}`,
+    minutes: 25,
+    commands: [`npx vitest run --shard=${i + 1}/${SHARDS}`],
+  })),
+  { name: 'floods', minutes: 10, commands: ['node bench/gateway/floods.mjs --step-ms 5 --rounds 1'] },
+  { name: 'kernel-mutations', minutes: 60, commands: ['node tools/mutate-kernels.mjs --tier full'] },
+  { name: 'typescript-mutations', minutes: 60, commands: ['node tools/mutate-typescript.mjs --tier full'] },
+  {
+    name: 'emulator',
+    minutes: 60,
+    missing: () => (process.env.TINYGRAD_DIR ? undefined : 'TINYGRAD_DIR is not set'),
+    commands: ['npx vitest run -c vitest.emulator.config.ts', 'node tools/verify-emulator.mjs'],
+  },
+];
+
+/**
+ * Ends the run with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
+function fail(message) {
+  console.error(`test-full: ${message}`);
+  process.exit(1);
+}
+
+/** @param {...string} args */
+const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
+
+/** The commit, marked where the working tree has changes other than this run's own record. */
+function treeName() {
+  const changed = git('status', '--porcelain', '--', '.', ':!docs/evidence/full-run.md');
+  return `${git('rev-parse', '--short=10', 'HEAD')}${changed === '' ? '' : '+changes'}`;
+}
+
+/**
+ * @typedef {object} Outcome
+ * @property {'passed' | 'failed' | 'skipped'} status
+ * @property {number} minutes
+ * @property {string} detail
+ * @property {{ passed: number, failed: number, skipped: number }} [counts]
+ */
+/** @typedef {{ tree: string, seed: string, outcomes: Record<string, Outcome> }} State */
+
+/** @returns {State} */
+function readState() {
+  const tree = treeName();
+  /** @type {State | undefined} */
+  const kept = existsSync(stateFile) ? JSON.parse(readFileSync(stateFile, 'utf8')) : undefined;
+  const resumes = kept !== undefined && !options.fresh && kept.tree === tree && !tree.endsWith('+changes');
+  if (resumes && (options.seed === undefined || options.seed === kept.seed)) return kept;
+  return { tree, seed: options.seed ?? String(randomInt(1, 1_000_000_000)), outcomes: {} };
+}
+
+/**
+ * Runs one command of a suite; its output goes to the suite's log.
+ *
+ * @param {string} command
+ * @param {number} log file descriptor
+ * @param {string} seed
+ * @param {number} endsAt ms since the epoch
+ * @returns {Promise<string | undefined>} why it failed
+ */
+function runCommand(command, log, seed, endsAt) {
+  return new Promise((resolve) => {
+    const child = spawn('sh', ['-c', command], {
+      cwd: root,
+      env: { ...process.env, ROCMFORGE_TIER: 'full', ROCMFORGE_SEED: seed },
+      stdio: ['ignore', log, log],
+      detached: true,
+    });
+    const timer = setTimeout(
+      () => {
+        // The whole process group: vitest has workers, and those have executors.
+        if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+      },
+      Math.max(0, endsAt - Date.now()),
+    );
+    child.on('exit', (code, signal) => {
+      clearTimeout(timer);
+      if (code === 0) resolve(undefined);
+      else if (signal === 'SIGKILL' && Date.now() >= endsAt) resolve('exceeded its time budget');
+      else resolve(`"${command}" ended with ${signal ?? code}`);
+    });
+  });
+}
+
+/**
+ * @param {Suite} suite
+ * @param {string} seed
+ * @returns {Promise<Outcome>}
+ */
+async function runSuite(suite, seed) {
+  const reason = suite.missing?.();
+  if (reason !== undefined) return { status: 'skipped', minutes: 0, detail: reason };
+  const logFile = path.join(folder, `${suite.name}.log`);
+  const log = openSync(logFile, 'w');
+  const began = Date.now();
+  let failure;
+  for (const command of suite.commands) {
+    failure = await runCommand(command, log, seed, began + suite.minutes * 60_000);
+    if (failure !== undefined) break;
+  }
+  const lines = [...readFileSync(logFile, 'utf8').matchAll(/^(\d+) passed, (\d+) failed, (\d+) skipped$/gm)];
+  const sum = (/** @type {number} */ group) => lines.reduce((total, line) => total + Number(line[group]), 0);
+  return {
+    status: failure === undefined ? 'passed' : 'failed',
+    minutes: (Date.now() - began) / 60_000,
+    detail: failure ?? '',
+    ...(lines.length > 0 && { counts: { passed: sum(1), failed: sum(2), skipped: sum(3) } }),
+  };
+}
+
+/** @param {State} state */
+function report({ tree, seed, outcomes }) {
+  const all = SUITES.map(({ name }) => /** @type {const} */ ([name, outcomes[name]]));
+  const counts = { passed: 0, failed: 0, skipped: 0 };
+  for (const [, outcome] of all) {
+    counts.passed += outcome?.counts?.passed ?? 0;
+    counts.failed += outcome?.counts?.failed ?? 0;
+    counts.skipped += outcome?.counts?.skipped ?? 0;
+  }
+  const failed = all.filter(([, outcome]) => outcome?.status === 'failed').map(([name]) => name);
+  const skipped = all.flatMap(([name, outcome]) =>
+    outcome?.status === 'skipped' ? [`${name} (${outcome.detail})`] : [],
+  );
+  const minutes = all.reduce((total, [, outcome]) => total + (outcome?.minutes ?? 0), 0);
+  if (!existsSync(evidence)) {
+    mkdirSync(path.dirname(evidence), { recursive: true });
+    writeFileSync(
+      evidence,
+      '# Runs of the full test tier\n\nWritten by `npm run test:full`: one line for each complete run.\n\n' +
+        '| date | commit | machine | seed | passed | failed | skipped | minutes | suites that failed | suites not run |\n' +
+        '|---|---|---|---|---|---|---|---|---|---|\n',
+    );
+  }
+  const machine = `${os.cpus()[0]?.model.replace(/\s+/g, ' ').trim()}, ${os.availableParallelism()} threads`;
+  appendFileSync(
+    evidence,
+    `| ${new Date().toISOString().slice(0, 10)} | ${tree} | ${machine} | ${seed} | ${counts.passed} | ${counts.failed} | ` +
+      `${counts.skipped} | ${minutes.toFixed(0)} | ${failed.join(', ') || 'none'} | ${skipped.join(', ') || 'none'} |\n`,
+  );
+  console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+  return failed.length === 0;
+}
+
+if (options.list) {
+  for (const { name, minutes, missing } of SUITES) {
+    const reason = missing?.();
+    console.log(
+      `${name.padEnd(22)} ${String(minutes).padStart(3)} min${reason === undefined ? '' : `  not here: ${reason}`}`,
+    );
+  }
+  process.exit(0);
+}
+const only = options.only?.split(',');
+for (const name of only ?? []) {
+  if (!SUITES.some((suite) => suite.name === name)) fail(`unknown suite "${name}"; --list prints all`);
+}
+if (options.seed !== undefined && !/^\d{1,9}$/.test(options.seed)) fail(`--seed ${options.seed} is not an integer`);
+
+const state = readState();
+mkdirSync(folder, { recursive: true });
+console.log(`full run of ${state.tree}, seed ${state.seed}`);
+for (const suite of SUITES) {
+  if (only !== undefined && !only.includes(suite.name)) continue;
+  const before = state.outcomes[suite.name];
+  if (before !== undefined && before.status === 'passed') {
+    console.log(`${suite.name.padEnd(22)} passed before`);
+    continue;
+  }
+  const outcome = await runSuite(suite, state.seed);
+  state.outcomes[suite.name] = outcome;
+  writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
+  const counts =
+    outcome.counts === undefined ? '' : `, ${outcome.counts.passed} passed, ${outcome.counts.failed} failed`;
+  console.log(
+    `${suite.name.padEnd(22)} ${outcome.status} in ${outcome.minutes.toFixed(1)} of ${suite.minutes} min${counts}` +
+      `${outcome.detail === '' ? '' : `: ${outcome.detail}`}`,
+  );
+  if (outcome.status === 'failed')
+    console.log(`  build/full-run/${suite.name}.log; again: npm run test:full -- --only ${suite.name}`);
+}
+const isComplete = SUITES.every(({ name }) => state.outcomes[name] !== undefined);
+if (isComplete) process.exitCode = report(state) ? 0 : 1;
+else process.exitCode = Object.values(state.outcomes).some(({ status }) => status === 'failed') ? 1 : 0;
