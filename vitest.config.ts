@@ -11,7 +11,8 @@ export default defineConfig({
     // Two cores are the smallest machine we promise to: suites that start processes must not starve each other.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
-    setupFiles: ['./test/support/equal-bytes.ts'],
+    globalSetup: ['./test/support/run-folder.ts'],
+    setupFiles: ['./test/support/file-folder.ts', './test/support/equal-bytes.ts'],
     reporters: ['default', './test/support/summary-reporter.ts'],
   },
 });

@@ -16,6 +16,8 @@ export default defineConfig({
     expect: { poll: { timeout: 300_000 } },
     // One file at a time: what is measured must not wait for another's processes.
     fileParallelism: false,
+    globalSetup: ['./test/support/run-folder.ts'],
+    setupFiles: ['./test/support/file-folder.ts'],
     reporters: ['default', ['./test/support/summary-reporter.ts', { budget: 'file' }]],
   },
 });
