@@ -1,18 +1,45 @@
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import LongestFirst from './test/support/longest-first.js';
+import { isFull, TIER } from './test/support/run-size.js';
+import SlowestFirst from './test/support/slowest-first.js';
+import { filesOf } from './test/tiers.mjs';
+
+// `ROCMFORGE_TIER` chooses what runs: see test/tiers.mjs. Tests that measure time and tests on the emulator have
+// configurations of their own.
+const root = path.dirname(fileURLToPath(import.meta.url));
+const files = filesOf(TIER, root).filter((file) => file.endsWith('.test.ts'));
+const unit = new Set(filesOf('unit', root));
+const isKernel = (file: string): boolean =>
+  file.startsWith('test/kernels/') && !/\/(build|lanes)\.test\.ts$/.test(file);
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     // What is waited for comes, or the test fails: how soon is no matter of a busy machine. The limits only end what hangs.
     testTimeout: 600_000,
     hookTimeout: 600_000,
     expect: { poll: { timeout: 300_000 } },
     // Two cores are the smallest machine we promise to: suites that start processes must not starve each other.
     maxWorkers: 2,
-    sequence: { sequencer: LongestFirst },
+    sequence: { sequencer: SlowestFirst },
     globalSetup: ['./test/support/run-folder.ts'],
-    setupFiles: ['./test/support/file-folder.ts', './test/support/equal-bytes.ts'],
+    setupFiles: [
+      './test/support/file-folder.ts',
+      './test/support/equal-bytes.ts',
+      './test/support/generated-cases.ts',
+    ],
     reporters: ['default', './test/support/summary-reporter.ts'],
+    projects: [
+      // Files without state of their own share a worker: importing the same modules again took 40 % of their time.
+      { extends: true, test: { name: 'unit', isolate: false, include: files.filter((file) => unit.has(file)) } },
+      {
+        extends: true,
+        test: { name: 'kernels', isolate: false, include: files.filter((file) => isKernel(file) && !unit.has(file)) },
+      },
+      {
+        extends: true,
+        test: { name: isFull ? 'full' : 'system', include: files.filter((file) => !unit.has(file) && !isKernel(file)) },
+      },
+    ],
   },
 });

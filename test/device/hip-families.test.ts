@@ -6,8 +6,9 @@ import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
-import { RANDOM_FAMILY_NAMES } from '../support/random-families.js';
+import { COVERING_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
+import { isFull } from '../support/run-size.js';
 
 const missing = doubleIsMissing();
 if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
@@ -17,28 +18,22 @@ const shortened = (cases: readonly ParityCase[]): ParityCase[] =>
   cases.slice(-1).map((one) => ({ ...one, tokens: one.tokens.slice(0, 2), top: one.top.slice(0, 2) }));
 
 // The device simulates every thread: all families take minutes.
-const hashed =
-  process.env.ROCMFORGE_FAMILIES === 'all'
-    ? RANDOM_FAMILY_NAMES
-    : (['gemma3', 'phi3', 'olmo2', 'qwen3moe', 'qwen35'] as const);
+const families = isFull ? RANDOM_FAMILY_NAMES : COVERING_FAMILIES;
+const hashed = isFull ? RANDOM_FAMILY_NAMES : (['gemma3', 'qwen35'] as const);
 
 describe.skipIf(missing !== undefined)('each family on a HIP device', () => {
   const double = new HipDouble();
   beforeAll(() => double.install());
 
-  it.each(RANDOM_FAMILY_NAMES)(
-    '%s gives llama.cpp’s log probabilities in F32',
-    { timeout: 600_000 },
-    async (family) => {
-      const file = path.join(packageRoot, 'test', 'fixtures', 'families', `${family}.json`);
-      const { max, steps } = await teacherForced(writeRandomFamily(family), shortened(readParityCases(file)), {
-        kind: 'hip',
-      });
-      expect(steps).toBe(2);
-      // llama.cpp's GELU, of gemma's, is a table of f16: test/executor/families.test.ts.
-      expect(max).toBeLessThanOrEqual(family.startsWith('gemma') ? 1e-3 : 1e-5);
-    },
-  );
+  it.each(families)('%s gives llama.cpp’s log probabilities in F32', { timeout: 600_000 }, async (family) => {
+    const file = path.join(packageRoot, 'test', 'fixtures', 'families', `${family}.json`);
+    const { max, steps } = await teacherForced(writeRandomFamily(family), shortened(readParityCases(file)), {
+      kind: 'hip',
+    });
+    expect(steps).toBe(2);
+    // llama.cpp's GELU, of gemma's, is a table of f16: test/executor/families.test.ts.
+    expect(max).toBeLessThanOrEqual(family.startsWith('gemma') ? 1e-3 : 1e-5);
+  });
 
   it.each(hashed)('%s in F16 has one hash, alone, in chunks and among others', { timeout: 600_000 }, async (family) => {
     const limits = { maxContext: 320, maxSequences: 5, maxStepTokens: 500, kvMemoryBytes: 0, fingerprint: '' };

@@ -2,12 +2,13 @@ import { beforeAll, describe } from 'vitest';
 import type { ParityCase } from '../../src/cli/verify/teacher-forced.js';
 import { describeParity } from '../executor/support/parity.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
+import { isFull } from '../support/run-size.js';
 
 const missing = doubleIsMissing();
 if (missing !== undefined) console.log(`skipped, no HIP device of the tests: ${missing}`);
 
 // The device simulates every thread: every step of every case takes five minutes.
-const TOKENS = process.env.ROCMFORGE_PARITY === 'all' ? Number.POSITIVE_INFINITY : 8;
+const TOKENS = isFull ? Number.POSITIVE_INFINITY : 8;
 /** Each prompt, and the first tokens after it; of two long ones the shorter. */
 function part(cases: readonly ParityCase[]): readonly ParityCase[] {
   const isLong = cases.length < 3 && TOKENS < Number.POSITIVE_INFINITY;

@@ -9,10 +9,11 @@ import {
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier } from '../support/run-size.js';
 import { SCHEMAS } from '../support/schemas.js';
 
 const MODEL = 'models/demo.gguf';
-const GENERATIONS = Number(process.env.ROCMFORGE_CONSTRAINED_GENERATIONS ?? 80);
+const GENERATIONS = byTier({ quick: 40, default: 40, full: 400 });
 const CLIENTS = 32;
 const KILLS = 5;
 

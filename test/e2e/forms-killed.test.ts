@@ -15,6 +15,7 @@ import { request, startTestGateway, type TestGateway } from '../support/gateway.
 import { counted, killEachTime } from '../support/kill-run.js';
 import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier, seed } from '../support/run-size.js';
 
 /** What a model of random weights is made to say, in random order: it comes to calls and text. */
 const FRAGMENTS = ['<tool_call>{"name":"weather","arguments":{"place":"', 'Rome', '東京', '"}}</tool_call>', 'So'];
@@ -24,7 +25,7 @@ const COMMON = 100;
 
 /** Of each kind. */
 const STREAMS = 16;
-const KILLS = 10;
+const KILLS = byTier({ quick: 4, default: 4, full: 10 });
 const PARAMETERS = {
   type: 'object',
   properties: { places: { type: 'array', items: { enum: ['Rome', '東京', 'Oslo'] }, minItems: 20, maxItems: 60 } },
@@ -155,7 +156,7 @@ it(`${STREAMS} constrained and ${STREAMS} calling streams are the same under ${K
   const before = server.gateway.executorGenerations();
   const left = new Set(messages.keys());
   const met: { readonly constrained: number; readonly calling: number }[] = [];
-  const random = new Random(20261123);
+  const random = new Random(seed(20261123));
   const disturbed = messages.map((message, i) => answer(message).finally(() => left.delete(i)));
   const { kills, inStep } = await killEachTime(
     server,

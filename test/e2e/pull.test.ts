@@ -8,8 +8,9 @@ import { endProcess, runProgram, startRocmforge } from '../support/command-line.
 import { FakeHub, sha256 } from '../support/fake-hub.js';
 import { Random } from '../support/random.js';
 import { randomModel } from '../support/random-model.js';
+import { byTier } from '../support/run-size.js';
 
-const KILLS = 20;
+const KILLS = byTier({ quick: 5, default: 5, full: 20 });
 const MIB = 1 << 20;
 const COMMAND = path.join(packageRoot, 'dist', 'cli', 'main.js');
 

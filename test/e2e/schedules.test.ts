@@ -4,15 +4,16 @@ import type { GatewayOptions } from '../../src/gateway/options.js';
 import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier, seed } from '../support/run-size.js';
 
-const REQUESTS = 150;
+const REQUESTS = byTier({ quick: 60, default: 60, full: 150 });
 const CLIENTS = 24;
 /** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
 const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;
 
 /** Mixed requests: greedy and sampled, short and long, with beginnings in common, most of them ended by a stop token. */
 function requests(): GenerateStreamRequest[] {
-  const random = new SeededRandom(20261121);
+  const random = new SeededRandom(seed(20261121));
   const tokens = (count: number) => Array.from({ length: count }, () => random.integer([3, 298]));
   const beginnings = [tokens(64), tokens(48), tokens(33)];
   return Array.from({ length: REQUESTS }, (_, i) => {

@@ -5,8 +5,9 @@ import type { GenerateStreamRequest } from '../../src/shared/generated/rocmforge
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier, seed } from '../support/run-size.js';
 
-const REQUESTS = Number(process.env.ROCMFORGE_SPECULATION_REQUESTS ?? 132);
+const REQUESTS = byTier({ quick: 66, default: 66, full: 264 });
 /** `hip`: the device of the tests, which simulates every thread. */
 const DEVICE = process.env.ROCMFORGE_SPECULATION_DEVICE === 'hip' ? 'hip' : 'host';
 /** How many tokens a third of a prompt and an answer have. */
@@ -22,7 +23,7 @@ const [PART, TOKENS] =
       ] as const);
 /** On the slow device answers are short, and of this many tokens unless something else is wished: they repeat themselves soon. */
 const WORDS = 4;
-const SEED = Number(process.env.ROCMFORGE_SPECULATION_SEED ?? 20261122);
+const SEED = seed(20261122);
 const CLIENTS = 6;
 /** Bytes of a KV block of the random model: two layers, keys and values, 2 heads of 16 f32. */
 const BLOCK_BYTES = 2 * 2 * 2 * 16 * 16 * 4;

@@ -5,6 +5,7 @@ import { type LoadOptions, limitsFor } from '../../src/executor/load-options.js'
 import { kvBlockBytes } from '../../src/executor/model/kv-cache.js';
 import { blocksFor } from '../../src/executor/model/slot-layout.js';
 import type { ModelParameters } from '../../src/shared/gguf/model-parameters.js';
+import { runs, seed } from '../support/run-size.js';
 
 const shape = fc.record({
   layers: fc.integer({ min: 1, max: 8 }),
@@ -61,7 +62,7 @@ describe('KV blocks of both kinds', () => {
           limits.maxSequences * blocksFor(Math.min(2048, limits.maxContext)),
         );
       }),
-      { numRuns: 3000, seed: 20261122 },
+      { numRuns: runs(3000), seed: seed(20261122) },
     );
     expect(Math.min(granted - withWindows, refused, withWindows)).toBeGreaterThan(30);
   });
@@ -78,7 +79,7 @@ describe('KV blocks of both kinds', () => {
         // A block of either kind may be left over.
         expect(sizeOf(bytes + more * (full + windowed))).toBeGreaterThan(sizeOf(bytes) - full - windowed);
       }),
-      { numRuns: 1000, seed: 20261122 },
+      { numRuns: runs(1000), seed: seed(20261122) },
     );
   });
 

@@ -2,11 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
-import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
+import { COVERING_FAMILIES, RANDOM_FAMILIES, RANDOM_FAMILY_NAMES } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
+import { isQuick } from '../support/run-size.js';
 
 describe('a sequence of each family has one hash of its logits, alone, in chunks and among 16 others', () => {
-  it.each(RANDOM_FAMILY_NAMES)('%s', async (family) => {
+  it.each(isQuick ? COVERING_FAMILIES : RANDOM_FAMILY_NAMES)('%s', async (family) => {
     const limits = { maxContext: 640, maxSequences: 17, maxStepTokens: 1100, kvMemoryBytes: 0, fingerprint: '' };
     const device = openDevice({ kind: 'host' });
     const path = writeRandomFamily(family, { contextLength: 640 });

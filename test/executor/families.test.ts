@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { type ParityCase, readParityCases, teacherForced } from '../../src/cli/verify/teacher-forced.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { type Float64Options, float64Forward } from '../support/float64-forward.js';
-import { RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../support/random-families.js';
+import { COVERING_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamilyName } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
+import { isQuick } from '../support/run-size.js';
 
 // f32 weights and an f32 cache; what differs is the order of sums.
 const BOUND = 1e-5;
@@ -42,8 +43,10 @@ function differences(a: readonly ParityCase[], b: readonly ParityCase[]): number
 const tabled = (family: RandomFamilyName): boolean => family.startsWith('gemma');
 const TABLED_BOUND = 1e-3;
 
+const families = isQuick ? COVERING_FAMILIES : RANDOM_FAMILY_NAMES;
+
 describe('double precision gives llama.cpp’s log probabilities', () => {
-  it.each(RANDOM_FAMILY_NAMES)('%s', (family) => {
+  it.each(families)('%s', (family) => {
     const cases = llamaCases(family);
     const options = { geluTable: tabled(family) };
     const difference = differences(float64Cases(writeRandomFamily(family), cases, options), cases).at(-1)!;
@@ -67,7 +70,7 @@ describe('double precision gives llama.cpp’s log probabilities', () => {
 });
 
 describe('a random model of each family, fed llama.cpp’s tokens, gives its log probabilities', () => {
-  it.each(RANDOM_FAMILY_NAMES)('%s', async (family) => {
+  it.each(families)('%s', async (family) => {
     const file = writeRandomFamily(family);
     const cases = tabled(family) ? float64Cases(file, llamaCases(family)) : llamaCases(family);
     const deviation = await teacherForced(file, cases);

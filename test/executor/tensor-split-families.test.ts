@@ -4,6 +4,7 @@ import { openDevices } from '../../src/executor/open-device.js';
 import { FAMILY_QUANTIZATIONS, writeQuantizedFamily } from '../support/quantized-family.js';
 import { RANDOM_FAMILIES, RANDOM_FAMILY_NAMES, type RandomFamily } from '../support/random-families.js';
 import { writeRandomFamily } from '../support/random-model.js';
+import { isFull } from '../support/run-size.js';
 import { expectNear, loadShards, oneHash } from './support/shards.js';
 
 const two = openDevices({ kind: 'host', threads: 2, gpus: [0, 1] });
@@ -17,7 +18,7 @@ const WAYS = [
 ] as const;
 
 /** Families of experts, of states, and whose queries are normalized over all heads, are refused: tensor-split.test.ts. */
-const FAMILIES = RANDOM_FAMILY_NAMES.filter((name) => {
+const FAMILIES = (isFull ? RANDOM_FAMILY_NAMES : (['llama', 'qwen2', 'gemma3', 'phi3'] as const)).filter((name) => {
   const { experts, nets, headNorms }: RandomFamily = RANDOM_FAMILIES[name];
   return experts === undefined && nets === undefined && headNorms !== 'row';
 });

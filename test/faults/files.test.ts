@@ -19,9 +19,10 @@ import { generate, request, startTestGateway, type TestGateway } from '../suppor
 import { typed } from '../support/gguf-builder.js';
 import { Random } from '../support/random.js';
 import { randomModel, writeRandomModel } from '../support/random-model.js';
+import { runs, seed } from '../support/run-size.js';
 import { reasonOf, stream } from '../support/streamed.js';
 
-const MUTANTS = 10_000;
+const MUTANTS = runs(10_000);
 const TEMPLATE = '{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}';
 const folder = () => mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
 
@@ -51,7 +52,7 @@ const GOOD = (['llama', 'qwen2'] as const).map((architecture) => {
 
 /** A file with one to three damages in its header. */
 function mutant(number: number): Buffer {
-  const random = new Random(number);
+  const random = new Random(seed(number));
   return damaged(random, GOOD[number % GOOD.length]!);
 }
 

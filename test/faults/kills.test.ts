@@ -4,17 +4,18 @@ import { describe, expect, it } from 'vitest';
 import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { type Generated, generate, request, startTestGateway } from '../support/gateway.js';
 import { killEachTime, killStreams, seen, startForKills } from '../support/kill-run.js';
+import type { RandomFamilyName } from '../support/random-families.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier, isQuick, seed } from '../support/run-size.js';
 
-const STREAMS = 64;
-const KILLS = 20;
-/** `npm run test:kills` asks for more. */
-const SEEDS = Array.from({ length: Number(process.env.ROCMFORGE_KILL_SEEDS ?? 2) }, (_, i) => 1 + i);
+const STREAMS = byTier({ quick: 24, default: 64, full: 64 });
+const KILLS = byTier({ quick: 6, default: 12, full: 20 });
+const SEEDS = Array.from({ length: byTier({ quick: 1, default: 1, full: 10 }) }, (_, i) => seed(1 + i));
 
 const openFiles = () => readdirSync('/proc/self/fd').length;
 
 describe('an executor that is killed 10 ms after each time it serves', () => {
-  it.each([3, 5])('%s times in a row costs no token, and nobody is accused', async (count) => {
+  it.each(isQuick ? [3] : [3, 5])('%s times in a row costs no token, and nobody is accused', async (count) => {
     const server = await startTestGateway(writeRandomModel({ contextLength: 2048 }), { stepDelayMs: 3 });
     try {
       const message = request({
@@ -46,7 +47,11 @@ describe('an executor that is killed 10 ms after each time it serves', () => {
 });
 
 /** Experts behind a dense block, with a bias of the choice; states; and, where more is asked for, windows and sinks. */
-const FAMILIES = ['glm4moe', 'qwen35', ...(SEEDS.length > 2 ? (['gpt-oss'] as const) : [])] as const;
+const FAMILIES = byTier<readonly RandomFamilyName[]>({
+  quick: [],
+  default: ['glm4moe', 'qwen35'],
+  full: ['glm4moe', 'qwen35', 'gpt-oss'],
+});
 const RUNS = [...SEEDS.map((seed) => ['llama', seed] as const), ...FAMILIES.map((family) => [family, 1] as const)];
 
 it.each(RUNS)(

@@ -5,8 +5,9 @@ import { ask } from '../support/http.js';
 import { mutate, mutateValues } from '../support/mutations.js';
 import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { runs, seed } from '../support/run-size.js';
 
-const REQUESTS = Number(process.env.ROCMFORGE_MUTATED_REQUESTS ?? 1000);
+const REQUESTS = runs(4000);
 const CONCURRENT = 16;
 const TIME_LIMIT_MS = 600_000;
 
@@ -55,7 +56,7 @@ it.each([
     const { gateway } = server;
     const { httpServer, replica } = gateway;
     const agent = new Agent({ keepAlive: true, maxSockets: CONCURRENT });
-    const random = new Random(29);
+    const random = new Random(seed(29));
     const seeds = cases.map(([path, body]) => ({ path, json: JSON.stringify(body) }));
     const statuses = new Map<number, number>();
     let sent = 0;

@@ -20,15 +20,16 @@ import { generate, request, startTestGateway } from '../support/gateway.js';
 import { decodes, mutate } from '../support/mutations.js';
 import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { runs, seed } from '../support/run-size.js';
 
-const MESSAGES = 10_000;
+const MESSAGES = runs(10_000);
 const CONCURRENT = 32;
 
 it(`the public API takes ${MESSAGES} mutated messages and loses nothing`, async () => {
   const server = await startTestGateway(writeRandomModel({ contextLength: 48 }), { maxQueuedRequests: 4096 });
   const raw = new Client(server.address, credentials.createInsecure());
   const { path: method, responseDeserialize } = InferenceServiceService.generateStream;
-  const random = new Random(7);
+  const random = new Random(seed(7));
   const seeds = [
     request({
       text: 'the fox',
@@ -89,7 +90,7 @@ it(`an executor takes ${MESSAGES} mutated frames and runs the next good one`, as
   const { child } = await startRocmforge(/executor listening/, 'executor', '--listen', address);
   const client = new ExecutorServiceClient(address, credentials.createInsecure());
   const { path: method, responseDeserialize } = ExecutorServiceService.execute;
-  const random = new Random(11);
+  const random = new Random(seed(11));
   let epoch = 0n;
   const load = () =>
     new Promise<void>((resolve, reject) => {

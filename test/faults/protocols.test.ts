@@ -12,8 +12,9 @@ import { mutate } from '../support/mutations.js';
 import { engineGenerated, messagesOf, protocolClients, vllmGenerated } from '../support/protocols.js';
 import { Random } from '../support/random.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { runs, seed } from '../support/run-size.js';
 
-const MESSAGES = Number(process.env.ROCMFORGE_MUTATED_REQUESTS ?? 2000);
+const MESSAGES = runs(10_000);
 const CONCURRENT = 16;
 
 const vllmRequest = GenerateRequest.fromPartial({
@@ -107,7 +108,7 @@ it.each([
 ] as const)(`%s takes ${MESSAGES} mutated messages and loses nothing`, async (_, cases) => {
   const server = await startTestGateway(writeRandomModel({ contextLength: 48 }), { maxQueuedRequests: 4096 });
   const raw = new Client(server.address, credentials.createInsecure());
-  const random = new Random(23);
+  const random = new Random(seed(23));
   const seeds = cases.map(([{ path }, writer]) => ({ path, bytes: writer.finish() }));
   const codes = new Map<number, number>();
   let sent = 0;

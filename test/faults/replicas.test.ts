@@ -11,9 +11,10 @@ import { packageRoot } from '../../src/shared/package.js';
 import { type Generated, generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { CHAT_TEMPLATE, mixedRequest, seen, whenever } from '../support/kill-run.js';
 import { writeRandomModel } from '../support/random-model.js';
+import { byTier } from '../support/run-size.js';
 
-const STREAMS = 64;
-const KILLS = 20;
+const STREAMS = byTier({ quick: 32, default: 32, full: 64 });
+const KILLS = byTier({ quick: 8, default: 8, full: 20 });
 const threads = Math.max(1, Math.floor(usableProcessors() / 2));
 const spawned = (more: Record<string, unknown> = {}) => ({ spawn: { device: 'host' as const, threads, ...more } });
 

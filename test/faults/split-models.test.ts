@@ -21,11 +21,12 @@ import { generate, request, startTestGateway } from '../support/gateway.js';
 import { typed } from '../support/gguf-builder.js';
 import { Random } from '../support/random.js';
 import { randomModel, writeRandomModel } from '../support/random-model.js';
+import { runs, seed } from '../support/run-size.js';
 import { writeParts } from '../support/split-model.js';
 import { reasonOf, stream } from '../support/streamed.js';
 
 const PARTS = 3;
-const MUTANTS = 600;
+const MUTANTS = runs(600);
 const TOKENS = 160;
 const LIMITS = { maxContext: 64, maxSequences: 2, maxStepTokens: 64, kvMemoryBytes: 0 };
 const PAST = new Date('2026-01-01');
@@ -256,7 +257,7 @@ describe('an executor that loads a split model', () => {
     const good = goodHeader(Buffer.from(part.build()), part.read().dataOffset, /split\.[a-z.]+|blk\.[a-z0-9_.]+/g);
     const outcomes = new Map<string, number>();
     for (let number = 0; number < MUTANTS; number++) {
-      writeFileSync(files[1]!, damaged(new Random(number), good));
+      writeFileSync(files[1]!, damaged(new Random(seed(number)), good));
       const outcome = await outcomeOf(files);
       expect(outcome, `mutant ${number}`).not.toMatch(/^untyped/);
       const [reason] = outcome.split(':') as [string];

@@ -4,6 +4,7 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { readFaultRecord } from '../../src/shared/fault-record.js';
+import { runs } from '../support/run-size.js';
 
 const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'record');
 
@@ -59,7 +60,7 @@ it('of a process that scribbled on it is read as far as that goes, and never thr
       expect(read?.launch?.arguments.length ?? 0).toBeLessThanOrEqual(32);
       JSON.stringify(read);
     }),
-    { numRuns: 1500 },
+    { numRuns: runs(1500) },
   );
 });
 

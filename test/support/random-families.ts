@@ -252,6 +252,9 @@ export const RANDOM_FAMILIES = {
 export type RandomFamilyName = keyof typeof RANDOM_FAMILIES;
 export const RANDOM_FAMILY_NAMES = Object.keys(RANDOM_FAMILIES) as readonly RandomFamilyName[];
 
+/** Families that together take every branch of the forward pass: dense, windows, sinks, experts, recurrent layers. */
+export const COVERING_FAMILIES: readonly RandomFamilyName[] = ['llama', 'gemma3', 'gpt-oss', 'qwen3moe', 'qwen35'];
+
 /** `general.architecture` of a random family. */
 export const architectureOf = (name: RandomFamilyName): string =>
   (RANDOM_FAMILIES[name] as RandomFamily).architecture ?? name.replace(/-.*/, '');

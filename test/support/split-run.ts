@@ -2,9 +2,10 @@ import type { GatewayOptions } from '../../src/gateway/options.js';
 import { generate, request, startTestGateway } from './gateway.js';
 import { killEachTime, mixedRequest, seen } from './kill-run.js';
 import { writeRandomModel } from './random-model.js';
+import { byTier } from './run-size.js';
 
-export const STREAMS = 32;
-export const KILLS = 3;
+export const STREAMS = byTier({ quick: 12, default: 12, full: 32 });
+export const KILLS = byTier({ quick: 2, default: 2, full: 3 });
 /** What a step gets where the executor is stopped. */
 const STOPPED_MS = 2000;
 const CHAT_TEMPLATE = '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:';

@@ -4,6 +4,7 @@ import { ChatTemplate, type Conversation } from '../../../src/gateway/chat/chat-
 import { InjectionGuard } from '../../../src/gateway/chat/injection-guard.js';
 import { parseJson } from '../../../src/gateway/chat/jinja/json.js';
 import { detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
+import { runs } from '../../support/run-size.js';
 import { BPE_MARKERS, smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
 
 const START = '<|im_start|>';
@@ -94,7 +95,7 @@ describe("a user's text in a conversation", () => {
         expect(markers(conversation)).toEqual(expected);
         expect(decoded(conversation)).toBe(text(conversation));
       }),
-      { numRuns: 400 },
+      { numRuns: runs(400) },
     );
   });
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseJson, toJson } from '../../../src/gateway/chat/jinja/json.js';
 import { Work } from '../../../src/gateway/chat/jinja/work.js';
+import { runs } from '../../support/run-size.js';
 
 const style = { ensureAscii: false, indent: undefined, itemSeparator: ',', keySeparator: ':', sortKeys: false };
 const rewrite = (text: string) => toJson(parseJson(text), style, new Work({ steps: 1e6, units: 1e6 }));
@@ -52,7 +53,7 @@ describe('JSON', () => {
       fc.property(text, (json) => {
         expect(takes(() => parseJson(json))).toBe(takes(() => JSON.parse(json)));
       }),
-      { numRuns: 5000 },
+      { numRuns: runs(5000) },
     );
   });
 

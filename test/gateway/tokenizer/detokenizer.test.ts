@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Detokenizer, detokenize } from '../../../src/gateway/tokenizer/detokenizer.js';
+import { runs } from '../../support/run-size.js';
 import { smallBpe, smallSpm, tokenizerOf } from './vocabularies.js';
 
 const bpe = tokenizerOf(smallBpe());
@@ -32,7 +33,7 @@ describe.each([
         expect(chunks.join('')).toBe(decodeAtOnce(tokenizer, ids));
         for (const chunk of chunks) expect(chunk).not.toMatch(/\p{Surrogate}/u);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

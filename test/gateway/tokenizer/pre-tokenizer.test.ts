@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CODE_POINT_CLASSES, CodePointClass } from '../../../src/gateway/tokenizer/code-point-classes.js';
 import { DEEPSEEK_LETTERS, forEachPiece, preTokenizerNamed } from '../../../src/gateway/tokenizer/pre-tokenizer.js';
+import { runs } from '../../support/run-size.js';
 
 /** The models' own expressions, run by JavaScript's engine: the slow, plain twins of the scanners. */
 const GPT2 = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
@@ -108,7 +109,7 @@ describe.each(Object.keys(EXPRESSIONS))('the pre-tokenizer %s', (name) => {
       fc.property(text, (sample) => {
         expect(piecesByScanner(sample, name)).toEqual(piecesByExpression(sample, EXPRESSIONS[name]!));
       }),
-      { numRuns: 1500 },
+      { numRuns: runs(1500) },
     );
   });
 });

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CODE_POINT_CLASSES } from '../../../src/gateway/tokenizer/code-point-classes.js';
 import { DEEPSEEK_LETTERS, forEachPiece, preTokenizerNamed } from '../../../src/gateway/tokenizer/pre-tokenizer.js';
+import { runs } from '../../support/run-size.js';
 
 /** Hugging Face's `tokenizers`, the library the models were trained with; 65 MB, so the peers have it and this has not. */
 interface Peer {
@@ -107,7 +108,7 @@ describe.skipIf(!isInstalled)('expressions that models publish', () => {
       fc.property(fc.string({ unit, minLength: 1, maxLength: 40 }), (text) => {
         expect(piecesHere(text, name)).toEqual(peer.preTokenizeString(text).map(([piece]) => piece));
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 });

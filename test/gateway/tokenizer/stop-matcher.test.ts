@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { StopMatcher, StopStrings } from '../../../src/gateway/tokenizer/stop-matcher.js';
+import { runs } from '../../support/run-size.js';
 
 /** The slow, plain twin: the earliest end of a match in the whole text, the longest stop of those that end there. */
 function matchAtOnce(text: string, stops: readonly string[], include: boolean): { text: string; stop?: string } {
@@ -44,7 +45,7 @@ describe('stop strings', () => {
           matchAtOnce(parts.join(''), strings, include),
         );
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 
@@ -63,7 +64,7 @@ describe('stop strings', () => {
           expect(sent).not.toMatch(/\p{Surrogate}/u);
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

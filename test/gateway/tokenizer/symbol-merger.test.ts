@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MergeTable } from '../../../src/gateway/tokenizer/merge-table.js';
 import { mergeByHeap, mergeByScan, mergeSymbols } from '../../../src/gateway/tokenizer/symbol-merger.js';
+import { runs } from '../../support/run-size.js';
 
 type Merge = readonly [left: number, right: number, rank: number];
 
@@ -28,7 +29,7 @@ describe('merging symbols', () => {
         expect(run(mergeByHeap, symbols, table)).toEqual(expected);
         expect(run(mergeSymbols, symbols, table)).toEqual(expected);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 

@@ -7,6 +7,7 @@ import { readModelParameters } from '../../../src/shared/gguf/model-parameters.j
 import { readGguf } from '../../../src/shared/gguf/reader.js';
 import { CountingSource } from '../../support/counting-source.js';
 import { tinyLlama, typed } from '../../support/gguf-builder.js';
+import { runs } from '../../support/run-size.js';
 import { sharedPath } from '../../support/shared-data.js';
 
 /** Damage is described by fractions of the header, so that it shrinks well and fits files of any size. */
@@ -69,7 +70,7 @@ test('a damaged small file is parsed or refused, without many reads or large all
     fc.property(fc.array(damage, { minLength: 1, maxLength: 4 }), (damages) => {
       readDamaged(damaged(bytes, dataOffset, damages));
     }),
-    { numRuns: 4_000 },
+    { numRuns: runs(4_000) },
   );
   const after = process.memoryUsage();
   expect(after.heapTotal + after.external - before.heapTotal - before.external).toBeLessThan(256 << 20);
@@ -99,7 +100,7 @@ for (const model of MODELS) {
         // Most bytes of a real header are vocabulary; half of the damage goes to the keys and counts before it.
         readDamaged(damaged(bytes, atTheFront ? 1_200 : headerBytes, damages));
       }),
-      { numRuns: headerBytes < 1 << 20 ? 100 : 12 },
+      { numRuns: runs(headerBytes < 1 << 20 ? 100 : 12, 3) },
     );
   });
 }

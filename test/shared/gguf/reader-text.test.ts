@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeText, encodeText } from '../../../src/shared/gguf/text.js';
 import { GgufBuilder, typed } from '../../support/gguf-builder.js';
+import { runs } from '../../support/run-size.js';
 
 test('ordinary text decodes as UTF-8 and encodes back', () => {
   for (const text of ['', 'plain', 'Ġthe', '日本語', '🌍', '\ufffd', 'e\u0301']) {
@@ -15,7 +16,7 @@ test('any bytes survive decoding and encoding', () => {
     fc.property(fc.uint8Array({ maxLength: 24 }), (bytes) => {
       expect([...encodeText(decodeText(bytes))]).toEqual([...bytes]);
     }),
-    { numRuns: 2_000 },
+    { numRuns: runs(2_000) },
   );
 });
 

@@ -5,6 +5,7 @@ import { ERRORS, type ErrorReason, RocmForgeError } from '../../../src/shared/er
 import { BadRequest } from '../../../src/shared/generated/google/rpc/error_details.js';
 import { Status } from '../../../src/shared/generated/google/rpc/status.js';
 import { errorInfo, toStatus } from '../../../src/shared/grpc/status.js';
+import { runs, seed } from '../../support/run-size.js';
 
 /** Bytes of the trailers that carry a status, as HTTP/2 counts them. */
 function trailerBytes(status: ReturnType<typeof toStatus>): number {
@@ -51,7 +52,7 @@ describe('the status of an error', () => {
           });
         },
       ),
-      { numRuns: 300, seed: 20261121 },
+      { numRuns: runs(300), seed: seed(20261121) },
     );
     console.log(`the largest trailers: ${most} bytes`);
     expect(most).toBeGreaterThan(3000);

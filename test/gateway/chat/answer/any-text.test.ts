@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { markersOf, TOOL_PARSERS, type ToolParser } from '../../../../src/gateway/chat/answer/answer-format.js';
+import { runs } from '../../../support/run-size.js';
 import { cut, readTurn, type WholeTurn } from './turns.js';
 
 /** Pieces of which calls are made, and what is in none. */
@@ -123,7 +124,7 @@ describe.each(TOOL_PARSERS)('any text of pieces of %s', (tools) => {
           ),
         ).toEqual(whole);
       }),
-      { numRuns: 400 },
+      { numRuns: runs(400) },
     );
   });
 
@@ -140,7 +141,7 @@ describe.each(TOOL_PARSERS)('any text of pieces of %s', (tools) => {
             .match(/Word\d+\./g) ?? [];
         expect(words.filter((word) => !all.includes(word))).toEqual([]);
       }),
-      { numRuns: 400 },
+      { numRuns: runs(400) },
     );
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { AnswerFormat } from '../../../../src/gateway/chat/answer/answer-format.js';
 import { AnswerParser, type AnswerParserOptions } from '../../../../src/gateway/chat/answer/answer-parser.js';
 import type { OfferedTool } from '../../../../src/gateway/chat/answer/events.js';
+import { runs } from '../../../support/run-size.js';
 
 /** Functions that tests offer. */
 export const TOOLS: readonly OfferedTool[] = [
@@ -122,7 +123,7 @@ export function describeShapes(name: string, format: AnswerFormat, shapes: Reado
         fc.property(fc.array(fc.nat(text.length), { maxLength: 12 }), (at) => {
           expect(inPieces(at)).toEqual(turn);
         }),
-        { numRuns: 200 },
+        { numRuns: runs(200) },
       );
     });
   });

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Sequence } from '../../../../src/gateway/request/sequence.js';
 import { operation, play, ScheduleTotals } from '../../../support/any-schedule.js';
+import { runs, seed } from '../../../support/run-size.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
 const roomy = { maxSequences: 8, maxStepTokens: 64, kvBlocks: 200, prefixCache: true };
@@ -176,7 +177,7 @@ describe('any schedule', () => {
         fc.array(operation, { minLength: 30, maxLength: 150 }),
         (options, depth, operations) => play(new World(options, depth), operations, totals),
       ),
-      { numRuns: 2000, seed: 20261121 },
+      { numRuns: runs(2000), seed: seed(20261121) },
     );
     console.log('schedules:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(100);
@@ -203,7 +204,7 @@ describe('any schedule', () => {
         fc.array(operation, { minLength: 30, maxLength: 150 }),
         (options, depth, operations) => play(new World({ ...options, isRecurrent: true }, depth), operations, totals),
       ),
-      { numRuns: 1000, seed: 20261123 },
+      { numRuns: runs(1000), seed: seed(20261123) },
     );
     console.log('schedules with states:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(100);
@@ -236,7 +237,7 @@ describe('any schedule', () => {
           expect(world.scheduler.windows.freeCount).toBe(world.scheduler.windows.capacity);
         },
       ),
-      { numRuns: 2000, seed: 20261122 },
+      { numRuns: runs(2000), seed: seed(20261122) },
     );
     console.log('schedules with windows:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(100);

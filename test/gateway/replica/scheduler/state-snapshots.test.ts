@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../../src/gateway/replica/scheduler/scheduler.js';
 import { Sequence } from '../../../../src/gateway/request/sequence.js';
 import { operation, play, ScheduleTotals } from '../../../support/any-schedule.js';
+import { runs, seed } from '../../../support/run-size.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
 const roomy: SchedulerOptions = {
@@ -188,7 +189,7 @@ describe('any schedule with states and snapshots of them', () => {
           play(world, operations, totals);
         },
       ),
-      { numRuns: 1500, seed: 20261124 },
+      { numRuns: runs(1500), seed: seed(20261124) },
     );
     console.log('schedules with snapshots:', { ...totals });
     expect(totals.preemptions).toBeGreaterThanOrEqual(100);

@@ -1,0 +1,174 @@
+import { readdirSync } from 'node:fs';
+
+/** From the smallest to the largest; each tier also runs all tests of the tiers before it. */
+export const TIER_NAMES = /** @type {const} */ (['unit', 'quick', 'default', 'full']);
+/** @typedef {(typeof TIER_NAMES)[number]} Tier */
+
+/**
+ * The tier of every test file: `*` matches within a folder, `**` across folders, and a pattern that starts with `!` takes
+ * files out of the patterns before it. `npm run check` fails for a file in no tier or in two.
+ *
+ * - unit: TypeScript alone, no processes, no native addon
+ * - quick: what most changes can break, on host kernels; before each commit
+ * - default: every behavior once; `npm test`
+ * - full: every family, type, variant and seed, and tests that measure time; `npm run test:full`
+ *
+ * A file that belongs to a smaller tier may prove more in a larger one: see test/support/run-size.ts.
+ *
+ * @type {Readonly<Record<Tier, readonly string[]>>}
+ */
+export const TIERS = {
+  unit: [
+    'test/cli/{inspect-rope,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
+    'test/client/errors.test.ts',
+    'test/executor/{block-budget,door,graph-buckets,known-files,lease,processors,slots}.test.ts',
+    'test/gateway/chat/**',
+    '!test/gateway/chat/{jinja-constructs,published-templates}.test.ts',
+    'test/gateway/constraints/**',
+    'test/gateway/{device-metrics,metrics-server,residency,router,told-options}.test.ts',
+    'test/gateway/doors/{peer,running-requests,write-rounds}.test.ts',
+    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,message-frames,offenders,small-pieces,stream-turns}.test.ts',
+    'test/gateway/doors/http/{constraint-fields,unread-answers}.test.ts',
+    'test/gateway/doors/protocols/answer-limits.test.ts',
+    'test/gateway/matching/{matcher-threads,turns}.test.ts',
+    'test/gateway/replica/queue-limits.test.ts',
+    'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
+    'test/gateway/replica/scheduler/**',
+    'test/gateway/request/**',
+    '!test/gateway/request/numbers.test.ts',
+    'test/gateway/tokenizer/**',
+    'test/gateway/trust/**',
+    'test/kernels/{kernel-counts,kernel-limits,mutations}.test.ts',
+    'test/shared/**',
+    '!test/shared/{fault-log,log-sink}.test.ts',
+    '!test/shared/gguf/{inspect,model-files}.test.ts',
+    '!test/shared/grpc/known-fields.test.ts',
+    'test/tools/{check-lengths,predict-h200}.test.ts',
+  ],
+  quick: [
+    'test/executor/{batch-invariance,demo-oracle,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
+    'test/executor/{kv-cache-q8,large-steps,launch-plan,masked-steps,recurrent-states,refused-models,shared-norms}.test.ts',
+    'test/executor/unused-tensors.test.ts',
+    'test/e2e/{demo,generation}.test.ts',
+    'test/faults/kills.test.ts',
+    'test/gateway/{echo,fake-executor,tracing}.test.ts',
+    'test/kernels/*.test.ts',
+    '!test/kernels/{build,kernel-counts,kernel-limits,lanes,mutations}.test.ts',
+    'test/shared/{fault-log,log-sink}.test.ts',
+    'test/shared/gguf/{inspect,model-files}.test.ts',
+    'test/shared/grpc/known-fields.test.ts',
+    'test/tools/{check-imports,predict}.test.ts',
+  ],
+  default: [
+    'test/cli/**',
+    '!test/cli/{inspect-rope,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
+    'test/client/**',
+    '!test/client/errors.test.ts',
+    'test/device/**',
+    '!test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
+    'test/e2e/**',
+    '!test/e2e/{demo,generation}.test.ts',
+    'test/executor/{code-object-targets,decode-launches,dequantized-twin,expert-launches,families-planted,families-quantized}.test.ts',
+    'test/executor/{launched-kernels,layer-split,memory,one-row,parity,qwen3,rope-forms,router-ties}.test.ts',
+    'test/executor/{tensor-split,tensor-split-families,unfused-attention,window-eviction}.test.ts',
+    'test/faults/*.test.ts',
+    '!test/faults/kills.test.ts',
+    'test/gateway/{admission,constrained-streams,metrics,tool-calls}.test.ts',
+    'test/gateway/chat/{jinja-constructs,published-templates}.test.ts',
+    'test/gateway/doors/slow-readers.test.ts',
+    'test/gateway/doors/grpc/{call-guard,connection-age,liveness,load-report,reflection,tls,trust}.test.ts',
+    'test/gateway/doors/http/*.test.ts',
+    '!test/gateway/doors/http/{constraint-fields,unread-answers}.test.ts',
+    'test/gateway/doors/protocols/*.test.ts',
+    '!test/gateway/doors/protocols/answer-limits.test.ts',
+    'test/gateway/matching/compiling.test.ts',
+    'test/gateway/replica/{masking,prefix-routing,put-away-replica,two-replicas}.test.ts',
+    'test/gateway/replica/link/private-folder.test.ts',
+    'test/gateway/request/numbers.test.ts',
+    'test/kernels/{build,lanes}.test.ts',
+    'test/tools/{census,check-breaking,monitoring}.test.ts',
+  ],
+  full: [
+    'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
+    'test/emulator/*.emulated.ts',
+    'test/executor/parity-mutations.test.ts',
+    'test/faults/*.clock.ts',
+  ],
+};
+
+/** What makes a file a test: its name's end. `*.clock.ts` judge by wall clock, `*.emulated.ts` run AMD code objects. */
+export const IS_TEST = /\.(test|clock|emulated)\.ts$/;
+
+/**
+ * All test files, in order.
+ *
+ * @param {string} root the package's folder
+ */
+export function testFiles(root) {
+  return readdirSync(`${root}/test`, { recursive: true, encoding: 'utf8' })
+    .filter((name) => IS_TEST.test(name))
+    .map((name) => `test/${name}`)
+    .sort();
+}
+
+/** @param {string} pattern */
+function toExpression(pattern) {
+  const text = pattern
+    .replace(/[.]/g, '\\.')
+    .replace(/\{([^}]*)\}/g, (_, names) => `(${names.replaceAll(',', '|')})`)
+    .replace(/\*\*/g, '§')
+    .replace(/\*/g, '[^/]*')
+    .replace(/§/g, '.*');
+  return new RegExp(`^${text}$`);
+}
+
+/** @param {Tier} tier */
+const compile = (tier) =>
+  TIERS[tier].map((pattern) => ({
+    takes: !pattern.startsWith('!'),
+    expression: toExpression(pattern.replace(/^!/, '')),
+  }));
+const matchers = {
+  unit: compile('unit'),
+  quick: compile('quick'),
+  default: compile('default'),
+  full: compile('full'),
+};
+
+/**
+ * All tiers whose patterns match a file; a correct table gives one.
+ *
+ * @param {string} file path from the package's root
+ */
+export function tiersOf(file) {
+  return TIER_NAMES.filter((tier) => {
+    let isIn = false;
+    for (const { takes, expression } of matchers[tier]) if (expression.test(file)) isIn = takes;
+    return isIn;
+  });
+}
+
+/**
+ * The tier of a test file.
+ *
+ * @param {string} file path from the package's root
+ * @returns {Tier}
+ * @throws {Error} unless it has exactly one
+ */
+export function tierOf(file) {
+  const [tier, ...more] = tiersOf(file);
+  if (tier === undefined) throw new Error(`${file} belongs to no tier; name it in test/tiers.mjs`);
+  if (more.length > 0) throw new Error(`${file} belongs to ${[tier, ...more].join(' and ')}; one tier is allowed`);
+  return tier;
+}
+
+/**
+ * The files that a tier runs: its own and those of the smaller tiers.
+ *
+ * @param {Tier} tier
+ * @param {string} root the package's folder
+ */
+export function filesOf(tier, root) {
+  const last = TIER_NAMES.indexOf(tier);
+  return testFiles(root).filter((file) => TIER_NAMES.indexOf(tierOf(file)) <= last);
+}
