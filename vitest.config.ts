@@ -22,7 +22,12 @@ export default defineConfig({
     // Two cores are the smallest machine we promise to: suites that start processes must not starve each other.
     maxWorkers: 2,
     sequence: { sequencer: SlowestFirst },
-    setupFiles: ['./test/support/equal-bytes.ts', './test/support/generated-cases.ts'],
+    globalSetup: ['./test/support/run-folder.ts'],
+    setupFiles: [
+      './test/support/file-folder.ts',
+      './test/support/equal-bytes.ts',
+      './test/support/generated-cases.ts',
+    ],
     reporters: ['default', './test/support/summary-reporter.ts'],
     projects: [
       // Files without state of their own share a worker: importing the same modules again took 40 % of their time.

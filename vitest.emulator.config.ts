@@ -17,6 +17,7 @@ export default defineConfig({
     testTimeout: 600_000,
     // One emulator process for all files: it starts slowly and keeps what it compiled.
     isolate: false,
+    globalSetup: ['./test/support/run-folder.ts'],
     fileParallelism: false,
     maxWorkers: 1,
     reporters: available ? ['default', './test/emulator/verification-reporter.ts'] : ['default'],

@@ -22,7 +22,11 @@ const quantiles = (name) =>
     `p${q * 100}`,
   ]);
 
-/** Rows of panels: title, unit, and expressions with their legends; `device`: only where a driver tells. */
+/**
+ * Rows of panels: title, unit, and expressions with their legends; `device`: only where a driver tells.
+ *
+ * @type {[title: string, panels: [name: string, unit: string, targets: string[][]][]][]}
+ */
 const ROWS = [
   [
     'Service',

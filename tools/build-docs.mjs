@@ -17,6 +17,7 @@ const fromDist = (file) => import(pathToFileURL(path.join(root, 'dist', file)).h
 function descriptors() {
   const image = execFileSync(path.join(root, 'node_modules', '.bin', 'buf'), ['build', '-o', '-#format=json'], {
     cwd: root,
+    encoding: 'utf8',
     maxBuffer: 1 << 26,
   });
   return JSON.parse(image).file;

@@ -114,7 +114,7 @@ const listFiles = (folder, suffix) =>
 /** The first line of a compiler that names its version: nvcc's is its last, the others' their first. */
 function versionOf(compiler) {
   const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
-  return /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
+  return /nvcc/.test(lines[0]) ? lines[lines.length - 1] : lines[0];
 }
 
 /** Builds one target unless its manifest says that it is current. */

@@ -35,25 +35,43 @@ export function importComplaints(sources) {
   return [...imports.flatMap(complaintsOf), ...cycleComplaints(imports)];
 }
 
-/** All that a file imports: a path from the root, or a package's name; and what it takes from there, where that is told. */
+/**
+ * An import statement, an `import()` or a type's import. `target`: a path from the root, or a package's name. `names`: what is
+ * imported; undefined for all of it.
+ *
+ * @typedef {{ file: string, target: string, isPackage: boolean, names: string[] | undefined }} Import
+ */
+
+/**
+ * All that a file imports.
+ *
+ * @param {string} file
+ * @param {string} source
+ * @returns {Import[]}
+ */
 function importsOf(file, source) {
+  /** @type {Import[]} */
   const found = [];
-  const add = (specifier, names) => {
+  const add = (/** @type {string} */ specifier, /** @type {string[] | undefined} */ names) => {
     const isRelative = specifier.startsWith('.');
     const target = isRelative ? path.posix.join(path.posix.dirname(file), specifier) : specifier;
     found.push({ file, target, isPackage: !isRelative, names });
   };
-  const visit = (node) => {
-    if ((ts.isImportDeclaration(node) || ts.isExportDeclaration(node)) && node.moduleSpecifier !== undefined) {
+  const visit = (/** @type {ts.Node} */ node) => {
+    const isStatement = ts.isImportDeclaration(node) || ts.isExportDeclaration(node);
+    if (isStatement && node.moduleSpecifier !== undefined && ts.isStringLiteral(node.moduleSpecifier)) {
       const bindings = ts.isImportDeclaration(node) ? node.importClause?.namedBindings : node.exportClause;
-      const names = bindings?.elements?.map((element) => (element.propertyName ?? element.name).text);
+      const elements = bindings !== undefined && 'elements' in bindings ? bindings.elements : undefined;
+      const names = elements?.map((element) => (element.propertyName ?? element.name).text);
       add(node.moduleSpecifier.text, names);
     }
     if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
       const [specifier] = node.arguments;
-      if (specifier !== undefined && ts.isStringLiteralLike(specifier)) add(specifier.text);
+      if (specifier !== undefined && ts.isStringLiteralLike(specifier)) add(specifier.text, undefined);
     }
-    if (ts.isImportTypeNode(node)) add(node.argument.literal.text);
+    if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument) && ts.isStringLiteral(node.argument.literal)) {
+      add(node.argument.literal.text, undefined);
+    }
     ts.forEachChild(node, visit);
   };
   visit(ts.createSourceFile(file, source, ts.ScriptTarget.ES2022));
@@ -68,6 +86,7 @@ function placeOf(file) {
   return { area, folder: isFolder ? first.replace(/\.[jt]s$/, '') : undefined };
 }
 
+/** @param {Import} of @returns {string[]} */
 function complaintsOf({ file, target, isPackage, names }) {
   const from = placeOf(file);
   const complaint = (why) => [`${file} imports ${target}: ${why}`];
@@ -92,12 +111,20 @@ function complaintsOf({ file, target, isPackage, names }) {
   return complaint(`imports point to an earlier one of ${GATEWAY_ORDER.join(', ')}`);
 }
 
-/** Whether what is imported from gRPC may be its server: all of it, or a name of the server's side. */
+/**
+ * Whether what is imported from gRPC may be its server: all of it, or a name of the server's side.
+ *
+ * @param {string[] | undefined} names
+ */
 function mayBeServer(names) {
   return names === undefined || names.some((name) => /^Server(?!Error)|^sendUnaryData$|^handle/.test(name));
 }
 
-/** Folders that import one another, by way of others too. Within one folder files may. */
+/**
+ * Folders that import one another, by way of others too. Within one folder files may.
+ *
+ * @param {Import[]} imports
+ */
 function cycleComplaints(imports) {
   const name = ({ area, folder }) => (folder === undefined ? area : `${area}/${folder}`);
   const graph = new Map();

@@ -8,12 +8,14 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import Ajv from 'ajv';
+import { Ajv } from 'ajv';
 import { parse, parseAllDocuments } from 'yaml';
 
 const { values } = parseArgs({
   options: { schemas: { type: 'string' }, crds: { type: 'string', multiple: true, default: [] } },
 });
+if (values.schemas === undefined) throw new Error('name the folder of schemas with --schemas');
+const schemas = values.schemas;
 const manifests = path.join(fileURLToPath(import.meta.url), '..', '..', 'deploy', 'kubernetes');
 const documentsOf = (file) =>
   parseAllDocuments(readFileSync(file, 'utf8'), { merge: true }).map((document) => {
@@ -50,7 +52,7 @@ function schemaOf({ apiVersion, kind }) {
   if (own !== undefined) return own;
   const [version, group] = apiVersion.split('/').reverse();
   const name = [kind.toLowerCase(), group?.split('.')[0], version].filter(Boolean).join('-');
-  const file = path.join(values.schemas, `${name}.json`);
+  const file = path.join(schemas, `${name}.json`);
   if (!existsSync(file)) throw new Error(`no schema of ${apiVersion} ${kind}: neither ${file} nor a --crds`);
   return JSON.parse(readFileSync(file, 'utf8'));
 }
@@ -67,7 +69,7 @@ for (const name of readdirSync(manifests).filter((file) => file.endsWith('.yaml'
       continue;
     }
     wrong += 1;
-    for (const { instancePath, message, params } of holds.errors)
+    for (const { instancePath, message, params } of holds.errors ?? [])
       console.error(`${what}: ${instancePath} ${message} ${JSON.stringify(params)}`);
   }
 }

@@ -67,6 +67,7 @@ const results = [
   holds(breakingComplaints(root)),
   passes('biome', 'biome', ['check', '--error-on-warnings', ...(write ? ['--write'] : [])]),
   passes('tsc', 'tsc', ['-p', 'tsconfig.json']),
+  passes('tsc of tools', 'tsc', ['-p', 'tsconfig.tools.json']),
   holds(importComplaints(sourcesOf(['src'], /\.ts$/))),
   holds(
     lengthComplaints(

@@ -28,7 +28,12 @@ function sectionsOf(image) {
 const stringAt = (image, at) => image.toString('latin1', at, image.indexOf(0, at));
 const isCubin = (image) => image.readUInt16LE(0x12) === EM_CUDA;
 
-/** Names in the symbol table that a loader looks in: the dynamic one; the only one of a cubin. */
+/**
+ * Names in the symbol table that a loader looks in: the dynamic one; the only one of a cubin.
+ *
+ * @param {Buffer} image
+ * @returns {Set<string>}
+ */
 export function loadableSymbols(image) {
   const names = new Set();
   const SYMBOL_BYTES = 24;
@@ -46,6 +51,7 @@ export function loadableSymbols(image) {
 /**
  * The kernels of a code object, in the order of their names.
  *
+ * @param {Buffer} image
  * @returns {{name: string, arguments: {offset: number, bytes: number, kind: 'buffer' | 'scalar'}[], wave: number,
  *   vgprs: number, sgprs: number, lds: number, scratch: number, vgprSpills: number}[]} register counts a thread (vector)
  *   and a wave (scalar); lds and scratch in bytes, scratch a thread. A cubin does not tell kinds or spills apart: its
@@ -66,7 +72,7 @@ function amdKernels(image) {
       const descriptor = at + 12 + align(nameBytes);
       at = descriptor + align(descriptorBytes);
       if (type !== NT_AMDGPU_METADATA) continue;
-      const metadata = decode(image.subarray(descriptor, descriptor + descriptorBytes));
+      const metadata = /** @type {any} */ (decode(image.subarray(descriptor, descriptor + descriptorBytes)));
       return metadata['amdhsa.kernels'].map((kernel) => ({
         name: kernel['.name'],
         arguments: (kernel['.args'] ?? [])
@@ -107,6 +113,7 @@ function nvidiaKernels(image) {
   const scratch = new Map();
   const registers = new Map();
   const symbols = sections.find(({ type }) => type === SHT_SYMTAB);
+  if (symbols === undefined) throw new Error('the cubin has no symbol table');
   const symbolName = (index) =>
     stringAt(image, sections[symbols.link].offset + image.readUInt32LE(symbols.offset + index * 24));
   for (const section of sections.filter(({ name }) => name === '.nv.info')) {

@@ -64,7 +64,11 @@ const NUMBERS = [
   ['what the width of a weight on matrix units is a multiple of', 'TILE_INPUT_MULTIPLE'],
 ];
 
-/** @param kernels src/executor/kernels/index.ts, compiled @param slotWords `SlotWord` of src/executor/model/slot-layout.ts */
+/**
+ * @param {typeof import('../src/executor/kernels/index.js')} kernels compiled
+ * @param {Readonly<Record<string, number>>} slotWords `SlotWord` of src/executor/model/slot-layout.ts
+ * @returns {string}
+ */
 export function contractHeader(kernels, slotWords) {
   const constant = (name, value) => `constexpr int ${name} = ${value === -(2 ** 31) ? '-2147483647 - 1' : value};`;
   const macro = (name, uses) => [`#define ${name}(macro) \\`, `  ${uses.join(' ')}`];

@@ -20,6 +20,12 @@ const { values: options } = parseArgs({
   },
 });
 
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`count-kernels: ${message}`);
   process.exit(1);

@@ -20,7 +20,7 @@ async function whatIsWrong() {
     for (const contract of launchedOn(allContracts, 'host')) device.checkKernel(contract);
     return undefined;
   } catch (error) {
-    return error.message;
+    return /** @type {Error} */ (error).message;
   }
 }
 

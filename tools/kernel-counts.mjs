@@ -3,7 +3,17 @@
 import { spawnSync } from 'node:child_process';
 import { occupancy } from './kernel-limits.mjs';
 
-/** Classes of instructions, the first that matches. `v_dual_` is one instruction that does two things. */
+/**
+ * @typedef {{ all: Readonly<Record<string, number>>, loops: Readonly<Record<string, number>> }} InstructionCounts by class
+ * @typedef {{ compiler: string, kernels: ReadonlyMap<string, Readonly<Record<string, number>>> }} CountsTable
+ * @typedef {import('./kernel-limits.mjs').Manifest} Manifest
+ */
+
+/**
+ * Classes of instructions, the first that matches. `v_dual_` is one instruction that does two things.
+ *
+ * @type {[name: string, pattern: RegExp][]}
+ */
 const CLASSES = [
   ['matrix', /^v_(s?wmma|s?mfma|smfmac)/],
   ['dot', /^v_dot/],
@@ -30,7 +40,8 @@ const SLACK = 4;
 /**
  * What $OBJDUMP, else llvm-objdump of the compiler's version, prints of a code object.
  *
- * @param compiler as a manifest names it
+ * @param {string} compiler as a manifest names it
+ * @param {string} file
  * @throws Error with its words
  */
 export function disassemble(compiler, file) {
@@ -44,7 +55,12 @@ export function disassemble(compiler, file) {
   return stdout;
 }
 
-/** The class of an instruction; `other` where it is none that is known. */
+/**
+ * The class of an instruction; `other` where it is none that is known.
+ *
+ * @param {string} mnemonic
+ * @returns {string}
+ */
 export function classOf(mnemonic) {
   return CLASSES.find(([, pattern]) => pattern.test(mnemonic))?.[0] ?? 'other';
 }
@@ -52,18 +68,26 @@ export function classOf(mnemonic) {
 /**
  * Counts the instructions of each kernel of a disassembly.
  *
- * @param disassembly what `llvm-objdump -d` prints of a code object
- * @param names       of the kernels in it
- * @returns by kernel, `all` and `loops`: how many instructions of each class
+ * @param {string} disassembly what `llvm-objdump -d` prints of a code object
+ * @param {readonly string[]} names of the kernels in it
+ * @returns {Map<string, InstructionCounts>} by kernel
  * @throws Error for an instruction of no class that is known
  */
 export function countInstructions(disassembly, names) {
   return new Map([...instructionsOf(disassembly, names)].map(([name, all]) => [name, summary(name, all)]));
 }
 
-/** The instructions of each kernel of a disassembly: mnemonic, address and, of a branch, where it goes. */
+/**
+ * The instructions of each kernel of a disassembly.
+ *
+ * @param {string} disassembly
+ * @param {readonly string[]} names of the kernels
+ * @returns {Map<string, { mnemonic: string, address: number, target: string | undefined }[]>} `target`: where a branch goes, in
+ *   hexadecimal digits
+ */
 export function instructionsOf(disassembly, names) {
   const counted = new Map();
+  /** @type {{ mnemonic: string, address: number, target: string | undefined }[] | undefined} */
   let current;
   for (const line of disassembly.split('\n')) {
     const symbol = /^[0-9a-f]+ <(.+)>:$/.exec(line)?.[1];
@@ -105,11 +129,19 @@ const COLUMNS = [
   ...CLASS_NAMES.map((name) => `${name} in loops`),
 ];
 
-/** The counts of a manifest's kernels as a table, a line each. @param counted by kernel */
+/**
+ * The counts of a manifest's kernels as a table, a line each.
+ *
+ * @param {Manifest} manifest
+ * @param {ReadonlyMap<string, InstructionCounts>} counted by kernel
+ * @returns {string}
+ */
 export function countsTable({ target, compiler, files }, counted) {
   const kernels = files.flatMap(({ kernels: held }) => held).sort((a, b) => (a.name < b.name ? -1 : 1));
   const rows = kernels.map((kernel) => {
-    const { all, loops } = counted.get(kernel.name);
+    const instructions = counted.get(kernel.name);
+    if (instructions === undefined) throw new Error(`the instructions of ${kernel.name} were not counted`);
+    const { all, loops } = instructions;
     const { vgprs, sgprs, lds, scratch } = kernel;
     const { waves } = occupancy(target, kernel);
     const counts = [all, loops].flatMap((of) => CLASS_NAMES.map((name) => of[name]));
@@ -118,13 +150,18 @@ export function countsTable({ target, compiler, files }, counted) {
   return `# ${target}, ${compiler}\n${[COLUMNS.join('\t'), ...rows].join('\n')}\n`;
 }
 
-/** A table as it was written: who compiled, and the numbers of each kernel by column. */
+/**
+ * A table as it was written: who compiled, and the numbers of each kernel by column.
+ *
+ * @param {string} text
+ * @returns {CountsTable}
+ */
 export function readCounts(text) {
   const [head = '', columns = '', ...lines] = text.trimEnd().split('\n');
   const names = columns.split('\t').slice(1);
   const kernels = lines.map((line) => {
     const [kernel, ...values] = line.split('\t');
-    return [kernel, Object.fromEntries(values.map((value, i) => [names[i], Number(value)]))];
+    return /** @type {const} */ ([kernel, Object.fromEntries(values.map((value, i) => [names[i], Number(value)]))]);
   });
   return { compiler: head.replace(/^# [^,]+, /, ''), kernels: new Map(kernels) };
 }
@@ -132,6 +169,10 @@ export function readCounts(text) {
 /**
  * What a change made worse by more than 5 %: instructions that take a turn of an execution unit, all or in loops, and waves
  * that fit. A line each, also of kernels that only one of the two has.
+ *
+ * @param {CountsTable} before
+ * @param {CountsTable} after
+ * @returns {string[]}
  */
 export function worsened(before, after) {
   const lines = [];

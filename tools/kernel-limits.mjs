@@ -1,5 +1,12 @@
 // What a code object's own numbers say of each kernel: whether the hardware takes it, and how many of its waves fit.
 
+/**
+ * What a code object says of a kernel: registers a thread (vector) and a wave (scalar), bytes of LDS a block and of scratch a thread.
+ *
+ * @typedef {{ name: string, wave: number, vgprs: number, sgprs: number, lds: number, scratch: number, vgprSpills: number }} KernelNumbers
+ * @typedef {{ target: string, compiler: string, files: readonly { kernels: readonly KernelNumbers[] }[] }} Manifest
+ */
+
 /** Threads of a block of every GPU kernel: BLOCK of kernels/forge/amd.h. */
 const BLOCK = 256;
 const KIB = 1024;
@@ -38,8 +45,10 @@ const LDS_OF_BLOCK = 64 * KIB;
 const roundUp = (n, multiple) => Math.ceil(n / multiple) * multiple;
 
 /**
- * @param threads of a block
- * @returns the blocks that fit on a unit at one time, the waves a SIMD that they are, and what bounds them
+ * @param {string} target
+ * @param {{ vgprs: number, lds: number, threads?: number }} kernel `threads`: of a block
+ * @returns {{ blocks: number, waves: number, bound: string }} the blocks that fit on a unit at one time, the waves a SIMD that they
+ *   are, and what bounds them
  */
 export function occupancy(target, { vgprs, lds, threads = BLOCK }) {
   const { simds, wave, registers, granule, waves, ...memory } = HARDWARE[target];
@@ -51,11 +60,16 @@ export function occupancy(target, { vgprs, lds, threads = BLOCK }) {
     LDS: lds === 0 ? Number.POSITIVE_INFINITY : Math.floor(memory.lds / roundUp(lds, memory.ldsGranule)),
   };
   const fit = Math.min(...Object.values(blocks));
-  const bound = Object.keys(blocks).find((name) => blocks[name] === fit);
+  const bound = Object.keys(blocks).find((name) => blocks[name] === fit) ?? '';
   return { blocks: fit, waves: (fit * wavesOfBlock) / simds, bound };
 }
 
-/** What is wrong with the kernels of a manifest, a line each; nothing when all is well. */
+/**
+ * What is wrong with the kernels of a manifest, a line each; nothing when all is well.
+ *
+ * @param {Manifest} manifest
+ * @returns {string[]}
+ */
 export function complaints({ target, files }) {
   const wave = HARDWARE[target].wave;
   return files
@@ -73,7 +87,12 @@ export function complaints({ target, files }) {
     .map((complaint) => `${target}: ${complaint}`);
 }
 
-/** A table of every kernel of a manifest: registers, LDS, scratch, spills and what of it fits. */
+/**
+ * A table of every kernel of a manifest: registers, LDS, scratch, spills and what of it fits.
+ *
+ * @param {Manifest} manifest
+ * @returns {string[]}
+ */
 export function registerTable({ target, compiler, files }) {
   const kernels = files.flatMap(({ kernels: held }) => held).sort((a, b) => (a.name < b.name ? -1 : 1));
   const rows = kernels.map((kernel) => {

@@ -6,6 +6,10 @@ const EXPERT_PRODUCTS = ['matmul', 'matmul_quantized', 'matmul_packed', 'matmul_
  * Mistakes that tools/mutate-kernels.mjs plants, one at a time: in `file` of kernels/ the first `from` becomes `to`, and
  * the test of kernel `test` must fail. `with` names the other kernels that this test launches, `launches` all of a test's that
  * is not of one kernel.
+ *
+ * @typedef {{ name: string, file: string, from: string, to: string, test: string, with?: readonly string[],
+ *   launches?: readonly string[] }} Mutation
+ * @type {readonly Mutation[]}
  */
 export const MUTATIONS = [
   {

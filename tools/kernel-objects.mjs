@@ -26,7 +26,12 @@ const CACHE_DAYS = 14;
 /** How often a build whose output is no terminal says how far it is. */
 const PROGRESS_MS = 5000;
 
-/** Ends the build with one line on stderr. */
+/**
+ * Ends the build with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 export function fail(message) {
   console.error(`build-kernels: ${message}`);
   process.exit(1);
@@ -107,7 +112,7 @@ export async function inParallel(target, jobs) {
       try {
         await run(job.compiler, job.args, { maxBuffer: 1 << 26 });
       } catch (error) {
-        fail(`${job.what} did not compile:\n${error.stderr || error.message}`);
+        fail(`${job.what} did not compile:\n${/** @type {any} */ (error).stderr || error}`);
       }
       if (!existsSync(job.output)) fail(`${job.compiler} said nothing and wrote no ${job.output}`);
       intoCache(job);

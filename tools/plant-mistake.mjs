@@ -58,7 +58,12 @@ const MISTAKES = {
   },
 };
 
-/** Ends with one line on stderr. */
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`plant-mistake: ${message}`);
   process.exit(1);

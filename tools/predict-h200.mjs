@@ -18,6 +18,7 @@ const SECTOR = 32;
 const L2_HOLDS = 40e6;
 /** Of what a launch reads of memory, the share that makes an instruction one that reads memory. */
 const FAR_SHARE = 0.02;
+/** @type {[name: string, pattern: RegExp][]} */
 const CLASSES = [
   ['matrix', /^[HIQ]MMA/],
   ['transcendental', /^MUFU/],
@@ -41,6 +42,7 @@ function counted({ kernel, grid, metrics, executed }, times) {
   const blocks = grid.reduce((product, dim) => product * dim, 1);
   const of = (name) => Object.entries(metrics).find(([metric]) => metric.includes(name))?.[1] ?? 0;
   const instructions = functions.get(kernel);
+  if (instructions === undefined) throw new Error(`no listing has ${kernel}`);
   const warps = executed[0][1];
   const perBlock = { vector: 0, dot: 0, transcendental: 0, matrix: 0, scalar: 0, branch: 0, wait: 0, scalarLoad: 0 };
   for (const [offset, count] of executed) {
@@ -101,7 +103,8 @@ for (const plan of new Set(rows.map((row) => row.plan))) {
     const values = COLUMNS.map((name) => (counts[name] ?? counts.perBlock[name]).toFixed(1));
     fixture.push([plan, kernel, times, us, ...values].join('\t'));
   });
-  const { us } = rows.find((row) => row.plan === plan && row.kernel === 'token');
+  const us = rows.find((row) => row.plan === plan && row.kernel === 'token')?.us;
+  if (us === undefined) throw new Error(`${plan}: times.tsv has no token`);
   const error = `${(100 * (token / us - 1)).toFixed(0)} %`;
   tokens.push(`${plan}: a token ${token.toFixed(0)} µs predicted, ${us.toFixed(0)} measured: ${error}`);
 }

@@ -46,7 +46,7 @@ try {
 
 async function main() {
   const compiler = execFileSync(clang, ['--version'], { encoding: 'utf8' });
-  compile();
+  compile(checkout);
   const described = describe(scratch);
   const names = demangled(Object.keys(described));
   const memory = path.join(scratch, 'memory');
@@ -78,7 +78,7 @@ async function main() {
 }
 
 /** Compiles the files, mmvq.cu without what chooses among its kernels: of all types and numbers of rows it would take long. */
-function compile() {
+function compile(checkout) {
   const cuda = path.join(checkout, 'ggml', 'src', 'ggml-cuda');
   const headers = path.join(scratch, 'headers');
   for (const folder of ['hip', 'hipblas']) mkdirSync(path.join(headers, folder), { recursive: true });

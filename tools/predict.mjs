@@ -146,6 +146,12 @@ async function launchesOfStep(device, native, model) {
   return native.launched;
 }
 
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`predict: ${message}`);
   process.exit(1);

@@ -1,5 +1,7 @@
 // Text of docs/protocols.md: what of other projects' protocols is served, from the tables that the gateway goes by.
 
+/** @typedef {typeof import('../src/gateway/doors/protocols/index.js').PROTOCOLS} Protocols */
+
 /** A row for each field of a request. */
 const fieldRows = (fields) =>
   fields.map(({ field, ours, note, refusedIf }) => {
@@ -10,8 +12,15 @@ const fieldRows = (fields) =>
 const fieldTable = (fields) => ['| field | of ours | |', '| --- | --- | --- |', ...fieldRows(fields), ''];
 const list = (names) => names.map((name) => `\`${name}\``).join(', ');
 
+/** @param {string} name @param {Protocols} protocols */
+function fieldsOf(name, protocols) {
+  const protocol = protocols.get(name);
+  if (protocol === undefined) throw new Error(`src/gateway/doors/protocols has no ${name}`);
+  return protocol.fields;
+}
+
 /**
- * @param {ReadonlyMap<string, { fields: readonly object[] }>} protocols
+ * @param {Protocols} protocols
  * @param {{ control: readonly string[], engine: readonly string[] }} refusedMethods
  * @returns {string}
  */
@@ -46,7 +55,7 @@ export function protocolsPage(protocols, refusedMethods) {
     'token’s rank counts the tokens that are as likely or likelier, itself among them. Candidates are refused. Of the call’s',
     'metadata `x-data-parallel-rank` is read: there is rank 0 alone.',
     '',
-    ...fieldTable(protocols.get('vllm.Inference').fields),
+    ...fieldTable(fieldsOf('vllm.Inference', protocols)),
     '## vllm.Control',
     '',
     `\`GetServerInfo\`, \`GetModelInfo\` and \`Abort\`. Refused: ${list(refusedMethods.control)}.`,
@@ -61,6 +70,6 @@ export function protocolsPage(protocols, refusedMethods) {
     'all ids, and log probabilities where no chunks have had them. A router needs the tokenizer from elsewhere: `model_path` is',
     'the name by which requests call the model, and `tokenizer_path` is empty.',
     '',
-    ...fieldTable(protocols.get('vllm.grpc.engine.VllmEngine').fields),
+    ...fieldTable(fieldsOf('vllm.grpc.engine.VllmEngine', protocols)),
   ].join('\n');
 }

@@ -131,7 +131,7 @@ const version = execFileSync('prometheus', ['--version'], { encoding: 'utf8' })
   .replace('prometheus, version', 'Prometheus');
 const api = async (query) => {
   const response = await fetch(`http://127.0.0.1:${prometheusPort}/api/v1/${query}`);
-  const { status, data, error } = await response.json();
+  const { status, data, error } = /** @type {any} */ (await response.json());
   if (status !== 'success') throw new Error(`${query}: ${error}`);
   return data;
 };
@@ -181,7 +181,7 @@ for (let kill = 1; kill <= count; kill += 1) {
   const running = await metric('rocmforge_num_requests_running');
   process.kill(pid, 'SIGKILL');
   kills.push(Date.now() / 1000);
-  say(`${(kills.at(-1) - began).toFixed(0)} s: kill -9 of executor ${pid}, ${running} sequences under way`);
+  say(`${(Date.now() / 1000 - began).toFixed(0)} s: kill -9 of executor ${pid}, ${running} sequences under way`);
 }
 await Promise.all(ended);
 await sleep(3000 * SCRAPE_SECONDS);

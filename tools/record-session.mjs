@@ -30,6 +30,7 @@ const told = (text) =>
 function record(command, offset) {
   const started = performance.now();
   const now = () => offset + (performance.now() - started) / 1000;
+  /** @type {{ at: number, text: string, isTyped?: boolean }[]} */
   const lines = [{ at: offset, text: `$ ${command}`, isTyped: true }];
   const terminal = path.join(root, 'test', 'support', 'terminal.py');
   const child = spawn('python3', [terminal, '/bin/sh', '-c', command], {
@@ -41,7 +42,7 @@ function record(command, offset) {
   const put = (text) => lines.push({ at: now(), text });
   child.stdout.setEncoding('utf8').on('data', (text) => {
     const parts = (rest + told(text)).split(/\r*\n/);
-    rest = parts.pop();
+    rest = parts.pop() ?? '';
     for (const part of parts) put(part.slice(part.lastIndexOf('\r') + 1));
   });
   return new Promise((resolve) => {
@@ -53,7 +54,11 @@ function record(command, offset) {
   });
 }
 
-/** A line in rows of as many columns as the picture has. */
+/**
+ * A line in rows of as many columns as the picture has.
+ *
+ * @param {{ at: number, text: string, isTyped?: boolean }} line
+ */
 function rowsOf({ text, ...line }) {
   const rows = [];
   let rest = text.replaceAll(/\p{Cc}(\[[\d;?]*[A-Za-z])?/gu, '');

@@ -78,7 +78,11 @@ async function tokensOf(i) {
 }
 
 const files = (pid) => readdirSync(`/proc/${pid}/fd`).length;
-const residentMb = (pid) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))[1]) / 1024;
+const residentMb = (pid) => {
+  const kb = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  if (kb === undefined) throw new Error(`process ${pid} has ended`);
+  return Number(kb) / 1024;
+};
 const orNothing = (read) => {
   try {
     return read();
@@ -106,7 +110,7 @@ async function reader() {
       counts.ended += 1;
     } catch (error) {
       counts.lost += 1;
-      console.error(`soak: a stream was lost at ${seconds().toFixed(1)} s: ${error.message}`);
+      console.error(`soak: a stream was lost at ${seconds().toFixed(1)} s: ${/** @type {Error} */ (error).message}`);
     }
   }
 }
@@ -117,7 +121,7 @@ const killer = setInterval(() => {
   counts.kills += 1;
 }, Number(options['kill-seconds']) * 1000);
 const sampler = setInterval(() => {
-  globalThis.gc();
+  globalThis.gc?.();
   const pid = gateway.executorPid();
   samples.push({
     s: seconds(),

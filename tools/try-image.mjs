@@ -39,6 +39,13 @@ const CERTIFICATES = '/opt/extra-ca.pem';
 const HIP = '/usr/lib/x86_64-linux-gnu/libamdhip64.so.5';
 
 const say = (message) => console.log(`try-image: ${message}`);
+
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`try-image: ${message}`);
   process.exit(1);
@@ -104,6 +111,7 @@ say(`the image is built by chroot isolation in ${((performance.now() - began) / 
 const container = buildah('from', '--pull-never', IMAGE).trim();
 const inImage = (...command) => buildah('run', '--isolation', 'chroot', container, '--', ...command);
 const shell = (script) => inImage('sh', '-c', script);
+/** @type {[what: string, holds: () => boolean][]} */
 const CHECKS = [
   ['it runs as nobody', () => inImage('id').startsWith(`uid=${NOBODY}(nobody) gid=${NOBODY}(nogroup)`)],
   [

@@ -39,7 +39,12 @@ process.on('exit', () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Ends with one line on stderr. */
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`try-newcomer: ${message}`);
   process.exit(1);
@@ -50,12 +55,18 @@ const say = (message) => console.log(`try-newcomer: ${message}`);
 function commandsOfReadme() {
   const found = [];
   let section = '';
+  /** @type {string[] | undefined} */
   let block;
   for (const line of readFileSync(path.join(root, 'README.md'), 'utf8').split('\n')) {
     if (line.startsWith('## ')) section = line.slice(3);
-    if (line.startsWith('```'))
-      block = block === undefined ? [] : void found.push(...commandsOf(block).map((command) => ({ section, command })));
-    else block?.push(line);
+    if (!line.startsWith('```')) {
+      block?.push(line);
+    } else if (block === undefined) {
+      block = [];
+    } else {
+      found.push(...commandsOf(block).map((command) => ({ section, command })));
+      block = undefined;
+    }
   }
   return found;
 }
@@ -195,7 +206,13 @@ function serve(command, variables = {}) {
   });
 }
 
-/** Runs a command of the checkout. @returns what it printed */
+/**
+ * Runs a command of the checkout.
+ *
+ * @param {string} command
+ * @param {{ input?: string, variables?: Record<string, string> }} [of]
+ * @returns {string} what it printed
+ */
 function inCheckout(command, { input, variables = {} } = {}) {
   if (!options.clone) return run(command, { input, env: { ...process.env, ...variables } });
   return inSystem(second, command, { at: CLONE, input, variables }).text;
@@ -216,7 +233,12 @@ const double = {
 };
 let gateway;
 
-/** How a command is tried, by its section and its beginning; the first that fits. */
+/**
+ * How a command is tried, by its section and its beginning; the first that fits. A trial returns where else the command is tried,
+ * where it is not tried here.
+ *
+ * @type {[section: string, pattern: RegExp, trial: (command: string) => string | void | Promise<void>][]}
+ */
 const TRIALS = [
   [
     '',
@@ -246,6 +268,7 @@ const TRIALS = [
       const { text, seconds } = inSystem(second, command, { at: CLONE });
       if (!/fox/.test(text)) fail(`the demo tells no story: ${text}`);
       say(`cloned, built, and told a story, in ${seconds.toFixed(0)} s of processor time`);
+      return undefined;
     },
   ],
   ['From a checkout', /^npm test$/, () => 'of CI, on a clean checkout (.ci/run)'],
@@ -291,6 +314,7 @@ const TRIALS = [
       if (!options.clone) return 'of --clone: it takes seven minutes on the HIP device of the tests';
       const text = inCheckout(local(command), { variables: double });
       if (!/^VERIFIED on hip\b/m.test(text)) fail(`no verdict on the HIP device: ${text}`);
+      return undefined;
     },
   ],
   [

@@ -34,7 +34,12 @@ const { values: options } = parseArgs({
 const COMPILERS = ['g++', 'gcc', 'c++', 'cc', 'clang', 'clang++', 'make', 'python3'];
 const MOST_SECONDS = 20;
 
-/** Ends with one line on stderr. */
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`try-package: ${message}`);
   process.exit(1);
@@ -46,7 +51,9 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 /** The tree as it is built, as a package. */
 function pack() {
   const args = ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder];
-  const name = execFileSync('npm', args, { cwd: root, encoding: 'utf8' }).trim().split('\n').at(-1);
+  const name =
+    execFileSync('npm', args, { cwd: root, encoding: 'utf8' }).trim().split('\n').at(-1) ??
+    fail('npm pack named no file');
   return path.join(folder, name);
 }
 

@@ -49,6 +49,12 @@ const { values: options } = parseArgs({
   },
 });
 
+/**
+ * Ends with one line on stderr.
+ *
+ * @param {string} message
+ * @returns {never}
+ */
 function fail(message) {
   console.error(`verify-emulator: ${message}`);
   process.exit(1);
@@ -194,7 +200,7 @@ function measure(target, check) {
     child.on('close', (code) => {
       const seconds = Math.round((performance.now() - started) / 1000);
       if (code !== 0) fail(`${check} on ${target} ended with ${code}`);
-      const result = JSON.parse(output.trim().split('\n').at(-1));
+      const result = JSON.parse(output.trim().split('\n').at(-1) ?? '');
       const totals = JSON.parse(readFileSync(totalsFile, 'utf8'));
       rmSync(folder, { recursive: true });
       const missing = (result.needs ?? []).filter(
@@ -287,7 +293,8 @@ function write(rows) {
     entries.set(`${model} | ${target}`, { line, details: '' });
   }
   for (const details of section.match(/^<details>[\s\S]*?^<\/details>$/gm) ?? []) {
-    const [, model, target] = /<summary>(.*) on (\S+): /.exec(details);
+    const [, model, target] =
+      /<summary>(.*) on (\S+): /.exec(details) ?? fail(`${docs} has details of no model:\n${details}`);
     const entry = entries.get(`${model} | ${target}`);
     if (entry !== undefined) entry.details = details;
   }

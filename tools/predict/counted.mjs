@@ -11,9 +11,18 @@ export class Counter {
   /** Of each kernel, classes of its instructions by offset. */
   #classes = new Map();
 
-  /** @param of target, its card of hardware.mjs, the compiler as manifests name it, the emulator */
+  /**
+   * @param {object} of
+   * @param {string} of.target
+   * @param {import('./hardware.mjs').Card} of.card the target's
+   * @param {string} of.compiler as manifests name it
+   * @param {import('./emulator.mjs').Emulator} of.emulator
+   */
   constructor({ target, card, compiler, emulator }) {
-    Object.assign(this, { target, card, compiler, emulator });
+    this.target = target;
+    this.card = card;
+    this.compiler = compiler;
+    this.emulator = emulator;
   }
 
   /** @param launch as Emulator.run() takes it, or count(): with `words` @returns the same with what predictLaunch() takes */
@@ -39,6 +48,7 @@ export class Counter {
       const { folder, kernels } = this.emulator;
       const text = disassemble(this.compiler, path.join(folder, kernels[kernel].file));
       const all = instructionsOf(text, [kernel]).get(kernel);
+      if (all === undefined) throw new Error(`${kernels[kernel].file} holds no ${kernel}`);
       const start = all[0].address;
       this.#classes.set(kernel, new Map(all.map(({ mnemonic, address }) => [address - start, classOf(mnemonic)])));
     }

@@ -9,6 +9,50 @@
 const RDNA3 = { vector: 1, dot: 1, transcendental: 4, matrix: 32, scalar: 1, ldsPasses: 2, nearLines: 2 };
 
 /**
+ * @typedef {object} Card
+ * @property {string} name
+ * @property {number} units of four SIMDs each
+ * @property {number} clockGhz
+ * @property {number} memoryGBs
+ * @property {number} l2GBs
+ * @property {number} readShare
+ * @property {Readonly<Record<'far' | 'near' | 'lds' | 'scalar' | 'issue', number>>} latency
+ * @property {readonly number[]} nodeUs
+ * @property {number} blockNs
+ * @property {Readonly<Record<string, number>>} cycles by class
+ */
+
+/**
+ * Of a block, but `blocks`, those of the launch, and `resident`, those that fit on a unit.
+ *
+ * @typedef {object} CountedLaunch
+ * @property {number} blocks
+ * @property {number} resident
+ * @property {Readonly<Record<string, number>>} perBlock wave-instructions by class
+ * @property {number} ldsPasses
+ * @property {number} asked lines that it asks for
+ * @property {number} touched bytes of memory
+ * @property {number} [cached] bytes through the second cache, where that is not what it touches
+ * @property {number} shared bytes of memory that all blocks touch
+ * @property {number} chain nanoseconds that it takes alone
+ * @property {number} [longestChain] of the slowest block, where that is known
+ * @property {number} head nanoseconds until what it reads first is there
+ * @property {number} drain nanoseconds after what it reads last is there
+ */
+
+/**
+ * @typedef {object} Prediction
+ * @property {number} longest microseconds of the longest of its parts at peak rates, of the second cache as if the nearest kept what a
+ *   block asks for again
+ * @property {string} by which part that is
+ * @property {number} memoryBytes that it reads
+ * @property {Readonly<Record<string, number>>} parts
+ * @property {number} waiting microseconds that the blocks take one after the other where so many fit as fit
+ * @property {number} estimate microseconds: the longest part, memory at the share of its peak that long reads reach, between the first
+ *   block's wait and the last one's end; or `waiting`, if that is longer
+ */
+
+/**
  * `units`: workgroup processors of RDNA, compute units of CDNA, four SIMDs each.
  * `readShare`: of the peak that a long read reaches. Of RDNA 3 measured on an RX 7700 XT: 380.32 of 432 GB/s, coalesced reads
  * (ProjectPhysX/OpenCL-Benchmark 4694a5b, README); for gfx1201 and gfx942 assumed.
@@ -17,6 +61,8 @@ const RDNA3 = { vector: 1, dot: 1, transcendental: 4, matrix: 32, scalar: 1, lds
  * and Cheese, "Latency Testing is Hard", 2023-06-14); `issue` as if no instruction waited for the one before.
  * `nodeUs`: of a replayed graph's node, `blockNs`: of each block that is sent, where blocks do nothing. gfx1100:
  * ROCm/rocm-systems#10834, W7900, 941 nodes of 1 and of 8,192 blocks; of the others nobody has published them.
+ *
+ * @type {Readonly<Record<string, Card>>}
  */
 export const CARDS = {
   // RX 7900 XTX: 96 CUs, 2.5 GHz boost, 960 GB/s (AMD's product page). Matrix: AMD matrix instruction calculator 2ef9189.
@@ -53,14 +99,9 @@ export const CARDS = {
 const SIMDS = 4;
 
 /**
- * @param launch blocks, resident (blocks that fit on a unit); of a block perBlock (wave-instructions by class), ldsPasses, asked
- *   (lines that it asks for), touched and shared (bytes of memory, and of them those that all blocks touch), cached (through the second
- *   cache, where that is not what it touches), and nanoseconds: that it takes
- *   alone (chain; the slowest block, where that is known), until what it reads first is there (head) and after what it reads last is (drain)
- * @returns microseconds on the device, without the node: `longest` of its parts at peak rates (of the second cache as if the nearest
- *   kept what a block asks for again), which part that is, and `estimate`: the longest of them, memory at the share of its peak that long
- *   reads reach, between the first block's wait and the last one's end; or what the blocks take one after the other where so many fit as
- *   fit, if that is longer; and the bytes of memory that it reads
+ * @param {Card} card
+ * @param {CountedLaunch} launch
+ * @returns {Prediction} of the time on the device, without the node
  */
 export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
   const { ldsPasses, asked, touched, cached = touched, shared, chain, longestChain = chain, head, drain } = census;
@@ -83,7 +124,7 @@ export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
     sending: (blocks * card.blockNs) / 1000,
   };
   const longest = Math.max(...Object.values(parts));
-  const by = Object.keys(parts).find((name) => parts[name] === longest);
+  const by = Object.keys(parts).find((name) => parts[name] === longest) ?? '';
   const slowest = Math.max(...Object.values({ ...parts, memory: parts.memory / card.readShare }));
   const rounds = Math.max(1, blocks / (units * resident));
   const waiting = ((rounds - 1) * chain + longestChain) / 1000;
@@ -91,7 +132,13 @@ export function predictLaunch(card, { blocks, resident, perBlock, ...census }) {
   return { longest, by, memoryBytes, parts, waiting, estimate };
 }
 
-/** Microseconds of a token: launches one after the other, each a node of the graph. */
+/**
+ * Microseconds of a token: launches one after the other, each a node of the graph.
+ *
+ * @param {readonly { estimate: number, times: number }[]} predictions
+ * @param {number} nodeUs
+ * @returns {number}
+ */
 export function predictToken(predictions, nodeUs) {
   return predictions.reduce((sum, { estimate, times }) => sum + times * (nodeUs + estimate), 0);
 }

@@ -8,7 +8,9 @@ const MEMORY_BYTES = 2 ** 37;
 /** Of kernels whose last blocks do more, which argument counts those that have ended. */
 const ARRIVALS = new Map(
   allContracts
-    .map(({ name, arguments: taken }) => [name, taken.findIndex((argument) => argument.name === 'arrivals')])
+    .map(({ name, arguments: taken }) => {
+      return /** @type {const} */ ([name, taken.findIndex((argument) => argument.name === 'arrivals')]);
+    })
     .filter(([, index]) => index >= 0),
 );
 
@@ -35,16 +37,19 @@ export class PlanDevice extends CountingDevice {
     return this.#last;
   }
 
+  /** @override */
   write(address, data) {
     writeSync(this.#file, data, 0, data.length, address - COUNTED_BASE);
   }
 
+  /** @override */
   createPlan(launches, countSlots, captureFrom) {
     const plan = super.createPlan(launches, countSlots, captureFrom);
     this.#plans.set(plan, launches);
     return plan;
   }
 
+  /** @override */
   async run({ plan, counts, input, deviceInput }) {
     if (input.length > 0) this.write(deviceInput, input);
     this.#last = this.#plans

@@ -6,13 +6,24 @@ const BARRIERS = 6;
 const FOLLOWED = 3;
 
 /**
+ * @typedef {object} Instruction
+ * @property {string} text
+ * @property {string} opcode
+ * @property {number | undefined} target where a branch goes
+ * @property {number} stall of the control word: cycles to the next instruction
+ * @property {number} sets the barrier that says when its value is there
+ * @property {number} waits bits of the barriers that it waits for
+ */
+
+/**
  * The instructions of each function of a listing.
  *
- * @returns by function: text, opcode, where a branch goes, and of the control word: cycles to the next one, the barrier that says when
- *   its value is there, and those that it waits for
+ * @param {string} listing
+ * @returns {Map<string, Instruction[]>} by function
  */
 export function functionsOf(listing) {
   const functions = new Map();
+  /** @type {Instruction[] | undefined} */
   let current;
   for (const line of listing.split('\n')) {
     const name = /Function : (\S+)/.exec(line)?.[1];
@@ -21,6 +32,7 @@ export function functionsOf(listing) {
       functions.set(name, current);
       continue;
     }
+    if (current === undefined) continue;
     const found = /^\s+\/\*([0-9a-f]{4,})\*\/\s+(.*?)\s*;\s+\/\* 0x([0-9a-f]{16}) \*\/$/.exec(line);
     if (found !== null) {
       const words = found[2]
@@ -28,11 +40,13 @@ export function functionsOf(listing) {
         .trim()
         .split(/[\s,]+/);
       const target = /^(BRA|BRX)/.test(words[0]) ? /0x([0-9a-f]+)$/.exec(found[2])?.[1] : undefined;
-      current.push({ text: found[2], opcode: words[0], target: target && Number.parseInt(target, 16) });
+      const at = target === undefined ? undefined : Number.parseInt(target, 16);
+      current.push({ text: found[2], opcode: words[0], target: at, stall: 0, sets: BARRIERS, waits: 0 });
       continue;
     }
     const control = /^\s+\/\* 0x([0-9a-f]{16}) \*\/$/.exec(line)?.[1];
-    if (control !== undefined && current?.length > 0) Object.assign(current.at(-1), controlOf(BigInt(`0x${control}`)));
+    const last = current.at(-1);
+    if (control !== undefined && last !== undefined) Object.assign(last, controlOf(BigInt(`0x${control}`)));
   }
   return functions;
 }
@@ -43,12 +57,13 @@ function controlOf(word) {
 }
 
 /**
- * @param instructions of functionsOf()
- * @param executed     how often each is, by a warp on average
- * @param latencyOf    (index) => ns from an instruction that reads memory to its value; undefined for others
- * @param isFar        (index) => whether what it reads is memory beyond the caches
- * @param card         of hardware.mjs
- * @returns ns: chain, head, drain; as the census' of a block
+ * @param {readonly Instruction[]} instructions
+ * @param {readonly number[]} executed how often each is, by a warp on average
+ * @param {object} of
+ * @param {(index: number) => number | undefined} of.latencyOf ns from an instruction that reads memory to its value; undefined for others
+ * @param {(index: number) => boolean} of.isFar whether what it reads is memory beyond the caches
+ * @param {import('./hardware.mjs').Card} of.card
+ * @returns {{ chain: number, head: number, drain: number }} ns; as the census' of a block
  */
 export function clockOf(instructions, executed, { latencyOf, isFar, card }) {
   const loops = instructions.flatMap(({ target }, last) => {
@@ -56,6 +71,10 @@ export function clockOf(instructions, executed, { latencyOf, isFar, card }) {
     return first >= 0 && first <= last && executed[last] > 0 ? [{ first, last }] : [];
   });
   const cycle = 1 / card.clockGhz;
+  /**
+   * @type {{ now: number, ready: number[], far: boolean[], copies: [ready: number, far: boolean][],
+   *   groups: [ready: number, far: boolean][], head: number | undefined, last: number }}
+   */
   const state = {
     ...{ now: 0, ready: Array(BARRIERS).fill(0), far: Array(BARRIERS).fill(false) },
     ...{ copies: [], groups: [], head: undefined, last: 0 },
@@ -76,7 +95,7 @@ export function clockOf(instructions, executed, { latencyOf, isFar, card }) {
     }
     if (opcode.startsWith('DEPBAR')) {
       const remain = Number.parseInt(/0x([0-9a-f]+)$/.exec(text)?.[1] ?? '0', 16);
-      while (state.groups.length > remain) waitFor(...state.groups.shift());
+      for (const [ready, far] of state.groups.splice(0, Math.max(0, state.groups.length - remain))) waitFor(ready, far);
     }
     const latency = latencyOf(i);
     if (latency !== undefined) {
@@ -97,7 +116,7 @@ export function clockOf(instructions, executed, { latencyOf, isFar, card }) {
     for (let i = first; i <= last; i += 1) {
       const loop = loops
         .filter((of) => of.first === i && of.last <= last && of !== inside)
-        .reduce((most, of) => (most === undefined || of.last > most.last ? of : most), undefined);
+        .sort((a, b) => b.last - a.last)[0];
       if (loop === undefined) {
         if (executed[i] >= base / 2) step(i);
         continue;

@@ -597,7 +597,9 @@ HIP hipModuleLoadData(void** module, const void* image) {
     std::memcpy(&entry, bytes + 0x3a, 2);
     std::memcpy(&count, bytes + 0x3c, 2);
     static int number = 0;
-    loaded->file = runtime().memory(0).path() + "-" + std::to_string(number++) + ".hsaco";
+    const char* folder = std::getenv("TMPDIR");
+    loaded->file = std::string(folder ? folder : "/tmp") + "/rocmforge-double-" + std::to_string(getpid()) + "-" +
+                   std::to_string(number++) + ".hsaco";
     FILE* file = std::fopen(loaded->file.c_str(), "wb");
     if (!file || std::fwrite(image, 1, headers + uint64_t{entry} * count, file) == 0) return INVALID_IMAGE;
     std::fclose(file);

@@ -2,7 +2,6 @@
 // can map the same bytes at the same place. Every allocation is known, and what lies outside of all is refused.
 #pragma once
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
 
 namespace double_hip {
 
@@ -26,21 +24,15 @@ class Memory {
   static constexpr int HOST = 15;
 
   Memory(uint64_t bytes, int device) : bytes_(bytes), base_(BASE + device * APART) {
-    path_ = path_of(device);
-    const int file = open(path_.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    // Of no name, so that nothing stays of a process that is killed.
+    const int file = memfd_create("device", MFD_CLOEXEC);
+    path_ = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file);
     if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) std::abort();
     void* mapped = mmap(reinterpret_cast<void*>(base_), bytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED_NOREPLACE | MAP_NORESERVE, file, 0);
     if (mapped != reinterpret_cast<void*>(base_)) std::abort();
-    close(file);
-    static std::vector<std::string> paths;
-    paths.push_back(path_);
-    atexit([] {
-      for (const std::string& path : paths) unlink(path.c_str());
-    });
   }
 
-  const std::string& path() const { return path_; }
   // As an emulator is told of it: the file, where it is mapped, how much of it.
   std::string place() const { return path_ + ":" + std::to_string(base_) + ":" + std::to_string(bytes_); }
   uint64_t total() const { return bytes_; }
@@ -87,10 +79,6 @@ class Memory {
   }
 
  private:
-  static std::string path_of(int device) {
-    return "/dev/shm/rocmforge-double-" + std::to_string(getpid()) + (device ? "-" + std::to_string(device) : "");
-  }
-
   uint64_t bytes_, base_, used_ = 0;
   std::string path_;
   std::mutex mutex_;

@@ -1,0 +1,24 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll } from 'vitest';
+import { endLeftProcesses } from './left-processes.js';
+
+/**
+ * A setup file: the temporary folder of a test file and of the processes that it starts, removed with all that is in it. A file
+ * that leaves a process behind fails.
+ */
+const usual = process.env.TMPDIR;
+const folder = mkdtempSync(path.join(os.tmpdir(), 'f'));
+process.env.TMPDIR = folder;
+
+// Hooks run in the reverse of their order: this one after those of the file.
+afterAll(async () => {
+  const left = await endLeftProcesses(folder);
+  if (usual === undefined) delete process.env.TMPDIR;
+  else process.env.TMPDIR = usual;
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  if (left.length === 0) return;
+  const lines = left.map(({ pid, commandLine }) => `  ${pid} ${commandLine}`);
+  throw new Error(`the tests of this file left processes behind:\n${lines.join('\n')}`);
+});

@@ -1,0 +1,70 @@
+import { lstatSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { endLeftProcesses, namesIn } from './left-processes.js';
+
+/** Short, because sockets lie in it, and a socket's path has 107 bytes at most. The pid of the run follows. */
+const PREFIX = 'rf-';
+/** What this project names its folders and files outside of a run's folder. */
+const OURS = /^rocmforge/;
+
+/**
+ * A global setup: the temporary folder of a run, in which everything is that its tests and their processes put into the temporary
+ * folder. The run fails when it leaves something in the real one, or a process.
+ *
+ * @returns what removes the folder
+ */
+export default function setup(): () => Promise<void> {
+  const usual = process.env.TMPDIR;
+  const places = [os.tmpdir(), '/dev/shm'];
+  removeLeftRuns(os.tmpdir());
+  const folder = mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
+  const before = new Set(places.flatMap(ours));
+  process.env.TMPDIR = folder;
+  return async () => {
+    // Workers that have yet to end are children of this process; what tests leave is not, once its worker has ended.
+    const processes = await endLeftProcesses(folder, (parent) => parent === process.pid);
+    if (usual === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = usual;
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    const entries = places.flatMap(ours).filter((entry) => !before.has(entry) && !isInUse(entry));
+    const left = [...processes.map(({ pid, commandLine }) => `process ${pid} ${commandLine}`), ...entries];
+    if (left.length === 0) return;
+    process.exitCode = 1;
+    console.error(`the run left behind:\n${left.map((what) => `  ${what}\n`).join('')}`);
+  };
+}
+
+/** Removes the folders of runs that were killed. */
+function removeLeftRuns(place: string): void {
+  for (const name of namesIn(place)) {
+    const pid = new RegExp(`^${PREFIX}(\\d+)-\\w{6}$`).exec(name)?.[1];
+    const folder = path.join(place, name);
+    if (pid === undefined || isRunning(Number(pid)) || lstatSync(folder).uid !== process.getuid?.()) continue;
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+const ours = (place: string): readonly string[] =>
+  namesIn(place)
+    .filter((name) => OURS.test(name))
+    .map((name) => path.join(place, name));
+
+/** Whether a gateway runs that is none of this run's: its folder says whose it is, and its process runs. */
+function isInUse(folder: string): boolean {
+  try {
+    const [, , pid] = readFileSync(path.join(folder, 'owner'), 'utf8').split(' ');
+    return isRunning(Number(pid));
+  } catch {
+    return false;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

@@ -1,1 +1,0 @@
-export function breakingComplaints(root: string): string[];

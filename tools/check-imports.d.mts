@@ -1,1 +1,0 @@
-export function importComplaints(sources: ReadonlyMap<string, string>): string[];

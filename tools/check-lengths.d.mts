@@ -1,1 +1,0 @@
-export function lengthComplaints(sources: ReadonlyMap<string, string>): string[];
