@@ -1,0 +1,242 @@
+// Proves that the default tests notice mistakes: applies the patches of test/mutations to a copy of the tree, one at a time,
+// builds it, runs the tests that the change may concern, the nearest first, and prints which one caught it.
+//
+//   node tools/mutate-typescript.mjs
+//     [--only TEXT]      the mistakes whose name contains TEXT
+//     [--tier TIER]      `default` (what `npm test` runs), or `full`
+//     [--record FILE]    write what is printed to FILE, too
+//     [--least N]        end with 1 when fewer are caught; default: all
+import { spawn } from 'node:child_process';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import typescript from 'typescript';
+import { distancesFrom, importersOf, mutationsOf } from './typescript-mutations.mjs';
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const { values: options } = parseArgs({
+  options: {
+    only: { type: 'string', default: '' },
+    tier: { type: 'string', default: 'default' },
+    record: { type: 'string' },
+    least: { type: 'string' },
+  },
+});
+
+/** Tiers in the order in which they run. */
+const TIERS = ['unit', 'quick', 'default', 'full'];
+/** Files of the first run, and by how much each next run has more. */
+const FIRST_FILES = 4;
+const GROWTH = 2;
+/** What a test waits for comes within this time, or never. */
+const TEST_TIMEOUT_MS = 120_000;
+const RUN_TIMEOUT_MS = 1_200_000;
+/** What a copy links to in place of having its own, and what it does without. */
+const LINKED = ['node_modules', 'build'];
+const LEFT_OUT = ['.git', 'coverage', ...LINKED];
+const NICENESS = 10;
+
+const places = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-mutations-'));
+const mutated = path.join(places, 'mutated');
+const unchanged = path.join(places, 'unchanged');
+const temporary = path.join(places, 't');
+const bin = (...names) => path.join(root, 'node_modules', ...names);
+
+function copyTree(target) {
+  for (const name of readdirSync(root)) {
+    if (!LEFT_OUT.includes(name)) cpSync(path.join(root, name), path.join(target, name), { recursive: true });
+  }
+  for (const name of LINKED) symlinkSync(path.join(root, name), path.join(target, name));
+}
+
+/** Runs a program to its end, with all that it starts. @returns its exit status; null where it did not end in time */
+function run(program, args, cwd) {
+  const { ROCMFORGE_TIER, ...rest } = process.env;
+  const env = options.tier === 'full' ? { ...rest, ROCMFORGE_TIER: 'full' } : rest;
+  // Copies are no repositories, wherever they lie; and what a test leaves behind goes with them.
+  const own = { GIT_CEILING_DIRECTORIES: places, TMPDIR: temporary };
+  const child = spawn(program, args, { cwd, env: { ...env, ...own }, detached: true });
+  os.setPriority(child.pid, NICENESS);
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text) => {
+      output = (output + text).slice(-10_000);
+    });
+  }
+  const end = () => {
+    try {
+      process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // All of them have ended.
+    }
+  };
+  return new Promise((resolve) => {
+    const timer = setTimeout(end, RUN_TIMEOUT_MS);
+    process.once('exit', end);
+    child.once('close', (status) => {
+      clearTimeout(timer);
+      process.off('exit', end);
+      end();
+      resolve({ status, output });
+    });
+  });
+}
+
+async function mustRun(what, program, args, cwd) {
+  const { status, output } = await run(program, args, cwd);
+  if (status !== 0) throw new Error(`${what}:\n${output}`);
+}
+
+const build = (what, cwd) =>
+  mustRun(
+    `${what} does not build`,
+    process.execPath,
+    [bin('typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json'],
+    cwd,
+  );
+
+/** What each test file is of. */
+async function tiers() {
+  const file = path.join(root, 'test', 'tiers.ts');
+  if (!existsSync(file)) return (name) => (name.endsWith('.clock.ts') ? 'full' : 'default');
+  const { outputText } = typescript.transpileModule(readFileSync(file, 'utf8'), {
+    compilerOptions: { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2022 },
+  });
+  const script = path.join(places, 'tiers.mjs');
+  writeFileSync(script, outputText);
+  return (await import(pathToFileURL(script).href)).tierOf;
+}
+
+/** How many folders a test and a source have in common: tests lie as sources do. */
+function kinship(test, source) {
+  const [a, b] = [test, source].map((file) => path.dirname(file).split('/').slice(1));
+  const differ = a.findIndex((folder, i) => folder !== b[i]);
+  return 3 * (differ < 0 ? a.length : differ);
+}
+
+/** The test files that a change may concern, those first that are likely to notice soonest. */
+function candidates(importers, tierOf, target) {
+  const most = TIERS.indexOf(options.tier);
+  return [...distancesFrom(importers, target)]
+    .map(([file, distance]) => ({
+      file,
+      distance: distance - kinship(file, target),
+      tier: TIERS.indexOf(tierOf(file)),
+    }))
+    .filter(({ tier }) => tier >= 0 && tier <= most)
+    .sort((a, b) => a.tier - b.tier || a.distance - b.distance || a.file.localeCompare(b.file))
+    .map(({ file }) => file);
+}
+
+/** Runs test files until one fails. @returns the failed tests, by file; none: all passed */
+async function failures(cwd, files) {
+  const report = path.join(places, 'report.json');
+  const failed = new Map();
+  for (const isClock of [false, true]) {
+    const chosen = files.filter((file) => file.endsWith('.clock.ts') === isClock);
+    if (chosen.length === 0) continue;
+    rmSync(report, { force: true });
+    const config = isClock ? ['-c', 'vitest.faults.config.ts'] : [];
+    const limits = [`--testTimeout=${TEST_TIMEOUT_MS}`, `--hookTimeout=${TEST_TIMEOUT_MS}`];
+    const args = ['run', ...chosen, ...config, '--bail=1', ...limits, '--reporter=json', `--outputFile=${report}`];
+    const { status } = await run(process.execPath, [bin('vitest', 'vitest.mjs'), ...args], cwd);
+    if (status === 0) continue;
+    const results = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')).testResults : [];
+    for (const { name, status: verdict, assertionResults } of results) {
+      if (verdict !== 'failed') continue;
+      const first = assertionResults.find((result) => result.status === 'failed');
+      failed.set(path.relative(cwd, name), first?.fullName ?? 'the file does not load');
+    }
+    // What no test is blamed for, such as a rejection that nobody handles, or a run that does not end.
+    if (failed.size === 0 && chosen.length === 1) failed.set(chosen[0], 'the run fails');
+    for (const file of failed.size === 0 ? chosen : []) {
+      for (const [name, test] of await failures(cwd, [file])) failed.set(name, test);
+      if (failed.size > 0) break;
+    }
+  }
+  return failed;
+}
+
+const passing = new Map();
+
+/** Whether a test file passes where nothing is changed. */
+async function passes(file) {
+  if (!passing.has(file)) passing.set(file, (await failures(unchanged, [file])).size === 0);
+  return passing.get(file);
+}
+
+/** @returns the file and the test that noticed; undefined: none did */
+async function caughtBy(files) {
+  let left = files.filter((file) => passing.get(file) !== false);
+  for (let size = FIRST_FILES; left.length > 0; size *= GROWTH) {
+    const chosen = left.slice(0, size);
+    const failed = await failures(mutated, chosen);
+    for (const [file, test] of failed) if (await passes(file)) return { file, test };
+    // A file that fails anyway says nothing; those that were not run because of it have their turn again.
+    left = failed.size > 0 ? left.filter((file) => !failed.has(file)) : left.slice(size);
+  }
+  return undefined;
+}
+
+/** Applies a mistake to the copy, builds it, and looks for a test that notices. */
+async function tryOne({ file, name, target }, importers, tierOf) {
+  await mustRun(`${name} does not apply`, 'git', ['apply', file], mutated);
+  try {
+    await build(name, mutated);
+    return await caughtBy(candidates(importers, tierOf, target));
+  } finally {
+    cpSync(path.join(unchanged, target), path.join(mutated, target));
+    cpSync(path.join(unchanged, 'dist'), path.join(mutated, 'dist'), { recursive: true });
+  }
+}
+
+const lines = [];
+function tell(line) {
+  console.log(line);
+  lines.push(line);
+  if (options.record !== undefined) writeFileSync(options.record, `${lines.join('\n')}\n`);
+}
+
+async function main() {
+  if (!['default', 'full'].includes(options.tier)) throw new Error(`--tier is ${options.tier}; use default or full`);
+  const chosen = mutationsOf(root).filter(({ name }) => name.includes(options.only));
+  const tierOf = await tiers();
+  const importers = importersOf(root);
+  mkdirSync(temporary);
+  copyTree(mutated);
+  await build('the tree', mutated);
+  copyTree(unchanged);
+  cpSync(path.join(mutated, 'dist'), path.join(unchanged, 'dist'), { recursive: true });
+  let caught = 0;
+  for (const mutation of chosen) {
+    const began = performance.now();
+    const found = await tryOne(mutation, importers, tierOf);
+    const seconds = ((performance.now() - began) / 1000).toFixed(0);
+    if (found !== undefined) caught += 1;
+    tell(`${mutation.name}  ${found === undefined ? 'SURVIVED' : `${found.file}: ${found.test}`}  ${seconds} s`);
+  }
+  tell(`\n${caught} of ${chosen.length} mistakes caught`);
+  return caught >= Number(options.least ?? chosen.length);
+}
+
+process.once('exit', () => rmSync(places, { recursive: true, force: true }));
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+main().then(
+  (isEnough) => process.exit(isEnough ? 0 : 1),
+  (error) => {
+    console.error(`mutate-typescript: ${error.message}`);
+    process.exit(1);
+  },
+);
