@@ -5,22 +5,24 @@
 //
 //   host      one shared object each for x86-64-v3, x86-64-v4 and v4 with VNNI; the executor picks at load. --native builds for
 //             this machine's processor alone.
-//   lanes     for tests: shared objects that simulate every thread of a block, lanes32 and lanes64.
+//   lanes     for tests: shared objects that simulate every thread of a block, in waves of 32 (lanes32) and 64 (lanes64);
+//             either name alone builds that one.
 //   gfxNNNN   one HSACO code object a file. Compiler: $HIPCC, hipcc, amdclang++, then clang 19 or later, 22 or later where the
 //             target asks for it. gfx11-generic and gfx12-generic run on later cards of their kind.
 //   sm_NN     one cubin a file, for HIP's second platform. Compiler: $NVCC, nvcc.
 //
-// A target gets the kernels that something launches on it. With --twins it gets all, into build/all-kernels/<target>/: what
-// tests run, and no package holds. lanes always has all.
+// A target gets the kernels that something launches on it; lanes, those of any GPU. With --twins it gets all, into
+// build/all-kernels/<target>/: what the full tests run, and no package holds. Names of targets and files are checked before
+// anything is compiled.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { AMD_TARGETS } from './amd-targets.mjs';
 import { readKernels } from './code-object.mjs';
+import { cppCompiler, hipCompiler, nvidiaCompiler, versionOf } from './kernel-compilers.mjs';
 import { childSeconds, fail, inParallel, isKept, trimCache } from './kernel-objects.mjs';
-import { checkArguments, checkSymbols, KernelSources, sha256 } from './kernel-sources.mjs';
+import { checkArguments, checkNames, checkSymbols, KernelSources, sha256 } from './kernel-sources.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
@@ -35,6 +37,20 @@ const { values: options } = parseArgs({
   },
 });
 
+/** What builds each kind of target. */
+const BUILDERS = [
+  [/^host$/, () => buildHost()],
+  [/^lanes$/, async () => [await buildLanes(32), await buildLanes(64)]],
+  [/^lanes(32|64)$/, (target) => buildLanes(Number(target.slice('lanes'.length)))],
+  [/^gfx([0-9a-f]+|1[12]-generic)$/, (target) => buildAmd(target)],
+  [/^sm_[0-9]+a?$/, (target) => buildNvidia(target)],
+];
+const builds = options.target.split(',').map((target) => {
+  const [, builder] = BUILDERS.find(([pattern]) => pattern.test(target)) ?? [];
+  if (builder) return () => builder(target);
+  return fail(`unknown target "${target}"; use host, lanes, lanes32, lanes64, gfxNNNN or sm_NN`);
+});
+checkNames(options);
 const kernelSources = await KernelSources.open(options);
 
 const HOST_FLAGS = [
@@ -89,33 +105,11 @@ const AMD_FLAGS = [
 
 const NVIDIA_FLAGS = ['-x', 'cu', '-std=c++17', '-O3', '-cubin', '--expt-relaxed-constexpr', '-fmad=false'];
 
-function works(compiler) {
-  try {
-    execFileSync(compiler, ['--version'], { stdio: 'pipe' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** The compiler that the variable names, else the first candidate that runs. */
-function chooseCompiler(variable, candidates, what, advice) {
-  const named = process.env[variable];
-  if (named) return works(named) ? named : fail(`${variable} is ${named}, which does not run`);
-  return candidates.find(works) ?? fail(`no ${what} found (tried ${candidates.join(', ')}); ${advice}`);
-}
-
 const listFiles = (folder, suffix) =>
   readdirSync(folder)
     .filter((name) => name.endsWith(suffix))
     .sort()
     .map((name) => path.join(folder, name));
-
-/** The first line of a compiler that names its version: nvcc's is its last, the others' their first. */
-function versionOf(compiler) {
-  const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
-  return /nvcc/.test(lines[0]) ? lines[lines.length - 1] : lines[0];
-}
 
 /** Builds one target unless its manifest says that it is current. */
 async function build(target, { contracts, hash, output }, compiler, flags, symbolSuffix, steps) {
@@ -157,11 +151,6 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
   );
 }
 
-function cppCompiler() {
-  if (process.arch !== 'x64') fail(`the host target is for x86-64; this machine is ${process.arch}`);
-  return chooseCompiler('CXX', ['g++', 'clang++'], 'C++ compiler', 'install g++');
-}
-
 /**
  * Builds all sources as C++ into one shared object for each variant: its name and its own flags. A variant may name the
  * only sources that gain by its flags, and the variant whose objects the others are.
@@ -175,7 +164,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
     [...flags, ...variants.flatMap((variant) => variant.flags)],
     '',
     async (folder, version) => {
-      const object = (source, name) => path.join(folder, `${path.basename(source, '.hip')}.${name}.o`);
+      const object = (source, name) => path.join(folder, `${path.parse(source).name}.${name}.o`);
       const isOwn = (source, { only }) => only === undefined || only.includes(path.basename(source));
       // Half of what a kernel takes to compile is parsing the processor's own headers: for several, once is enough.
       const prelude = path.join(options.kernels, 'forge', 'device.h');
@@ -257,17 +246,15 @@ async function buildHost() {
   await buildShared('host', kernelSources.of('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
-async function buildLanes() {
-  for (const wave of [32, 64]) {
-    const kernels = kernelSources.of('portable', true);
-    // Once more what multiplies tiles, as GPUs without matrix units do.
-    const names = kernels.sources.map((source) => path.basename(source));
-    const only = names.filter((name) => /^(attention|gate_up_swiglu|matmul|matmul_packed)_tile/.test(name));
-    await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
-      { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
-      { name: 'dots', flags: [`-DFORGE_WAVE=${wave}`, '-DFORGE_TILE_DOTS'], only, others: 'lanes' },
-    ]);
-  }
+async function buildLanes(wave) {
+  const kernels = kernelSources.of('portable', { support: ['forge/lanes.cc'] });
+  // Once more what multiplies tiles, as GPUs without matrix units do.
+  const names = kernels.sources.map((source) => path.basename(source));
+  const only = names.filter((name) => /^(lanes\.cc|(attention|gate_up_swiglu|matmul|matmul_packed)_tile)/.test(name));
+  await buildShared(`lanes${wave}`, kernels, cppCompiler(), LANES_FLAGS, [
+    { name: 'lanes', flags: [`-DFORGE_WAVE=${wave}`] },
+    { name: 'dots', flags: [`-DFORGE_WAVE=${wave}`, '-DFORGE_TILE_DOTS'], only, others: 'lanes' },
+  ]);
 }
 
 /** Builds one code object a source. */
@@ -290,31 +277,6 @@ async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
   });
 }
 
-/** The first release of clang that knows a target. */
-const firstClang = (target) => AMD_TARGETS.find((known) => known.target === target)?.clang ?? 19;
-
-/**
- * The compiler of a target: the named one, unless that is a clang that is too old for it; else ROCm's, else the oldest clang
- * that knows it, because what is verified here is what that compiles.
- */
-function hipCompiler(target) {
-  const least = firstClang(target);
-  const clangs = Array.from({ length: 12 }, (_, i) => `clang-${least + i}`);
-  const named = process.env.HIPCC;
-  const major = named && works(named) ? /clang version (\d+)/.exec(versionOf(named))?.[1] : undefined;
-  if (major !== undefined && Number(major) < least) {
-    return (
-      clangs.find(works) ?? fail(`${target} needs clang ${least} or later; ${named} is ${major}, and there is no other`)
-    );
-  }
-  return chooseCompiler(
-    'HIPCC',
-    ['hipcc', 'amdclang++', ...clangs],
-    'HIP compiler',
-    `install ROCm, or clang-${least} and lld-${least}`,
-  );
-}
-
 async function buildAmd(target) {
   const compiler = hipCompiler(target);
   const wave = /^gfx9/.test(target) ? 64 : 32;
@@ -331,15 +293,9 @@ function architectureFlags(target) {
 }
 
 async function buildNvidia(target) {
-  const compiler = chooseCompiler('NVCC', ['nvcc'], 'CUDA compiler', 'install the CUDA toolkit');
+  const compiler = nvidiaCompiler();
   await buildCodeObjects(target, compiler, [...NVIDIA_FLAGS, ...architectureFlags(target)], '.cubin', '');
 }
 
 trimCache();
-for (const target of options.target.split(',')) {
-  if (target === 'host') await buildHost();
-  else if (target === 'lanes') await buildLanes();
-  else if (/^gfx([0-9a-f]+|1[12]-generic)$/.test(target)) await buildAmd(target);
-  else if (/^sm_[0-9]+a?$/.test(target)) await buildNvidia(target);
-  else fail(`unknown target "${target}"; use host, lanes, gfxNNNN or sm_NN`);
-}
+for (const build of builds) await build();

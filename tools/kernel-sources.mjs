@@ -11,6 +11,15 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 export const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
 
+/** Fails unless each file that `only` names lies in the kernels' folder, or is a twin and twins are wanted. */
+export function checkNames({ kernels, only, twins }) {
+  for (const name of only?.split(',') ?? []) {
+    if (existsSync(path.join(kernels, name))) continue;
+    if (!existsSync(path.join(kernels, 'twins', name))) fail(`--only names ${name}, which ${kernels} does not hold`);
+    if (!twins) fail(`${name} is a reference kernel, which only --twins builds`);
+  }
+}
+
 /** A compiled module of the executor. */
 async function fromDist(...parts) {
   const file = path.join(root, 'dist', 'executor', ...parts);
@@ -47,12 +56,14 @@ export class KernelSources {
   }
 
   /**
-   * What is built for a device class; `all` adds the twins and what another class launches, but for Hopper's own kernels.
+   * What is built for a device class; option `twins` adds the twins and what another class launches, but for Hopper's own
+   * kernels.
    *
-   * @returns the contracts, the files that hold them, a hash of both, and where what is built goes
+   * @param support files of the kernels' folder that hold no kernel, and that the target's libraries need
+   * @returns the contracts, the files that hold them and those of `support`, a hash of all, and where what is built goes
    */
-  of(deviceClass, all = this.options.twins) {
-    const { kernels, output } = this.options;
+  of(deviceClass, { support = [] } = {}) {
+    const { kernels, output, twins: all } = this.options;
     const only = this.options.only?.split(',');
     const isOwn = (contract) =>
       this.isOn(contract, deviceClass) || this.isOn(contract, 'host') || this.isOn(contract, 'portable');
@@ -62,7 +73,7 @@ export class KernelSources {
     const held = contracts.map(({ source }) => source);
     // A file that no contract names is one of the tests'.
     const named = only?.filter((name) => !held.some((source) => path.basename(source) === name)) ?? [];
-    const names = [...new Set([...held, ...named])].sort();
+    const names = [...new Set([...held, ...named, ...support])].sort();
     for (const name of names) if (!existsSync(path.join(kernels, name))) fail(`${name} is missing`);
     const sources = names.map((name) => path.join(kernels, name));
     // Whether a manifest is current depends on the contracts' arguments too: it was held against them.

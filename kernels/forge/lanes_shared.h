@@ -3,6 +3,24 @@
 
 namespace forge::lanes {
 
+constexpr int NOBODY = -1, SEVERAL = -2, ATOMIC = -3;  // in place of a thread id
+
+// Who last wrote and read an element of LDS, and between which barriers.
+struct Access {
+  int writer = NOBODY, reader = NOBODY, written = -1, read = -1;
+};
+
+// An array of LDS: its elements, and who uses each.
+struct Lds {
+  void* memory;
+  Access* accesses;
+};
+
+// The block's array for one place in the source, of `count` elements; the first thread to ask makes it.
+Lds find_lds(const void* site, size_t bytes, int count) noexcept;
+void report_race(const char* what) noexcept;
+void report_outside(int64_t index, int count) noexcept;
+
 // An element of LDS: converts to its value, and notes who uses it.
 template <class T>
 struct Element {
@@ -10,10 +28,7 @@ struct Element {
   Access* access;
 
   void check(bool conflict, const char* what) const {
-    if (conflict) {
-      fail(std::string("LDS race: thread ") + std::to_string(block().current) + " " + what +
-           " what another thread used since the last barrier");
-    }
+    if (conflict) report_race(what);
   }
   bool written_by_other(int self) const { return access->written == block().interval && access->writer != self; }
   bool read_by_other(int self) const { return access->read == block().interval && access->reader != self; }
@@ -45,7 +60,7 @@ struct Array {
 
   Element<T> operator[](int64_t i) const {
     if (i < 0 || i >= count) {
-      fail("LDS index " + std::to_string(i) + " outside 0 .. " + std::to_string(count - 1));
+      report_outside(i, count);
       i = 0;
     }
     return Element<T>{memory + i, accesses + i};
@@ -55,18 +70,11 @@ struct Array {
   }
 };
 
-// The block's array for one place in the source; the first thread to ask makes it.
+// The block's array for one place in the source.
 template <class T>
 Array<T> shared_array(int count, const void* site) {
-  for (LdsArray& array : block().lds) {
-    if (array.site == site) return {reinterpret_cast<T*>(array.memory.get()), array.accesses.data(), count};
-  }
-  const size_t bytes = sizeof(T) * static_cast<size_t>(count);
-  block().lds_bytes += bytes;
-  if (block().lds_bytes > LDS_BYTES) fail("more than " + std::to_string(LDS_BYTES >> 10) + " KiB of LDS");
-  block().lds.push_back({site, std::make_unique<char[]>(bytes), std::vector<Access>(count)});
-  std::memset(block().lds.back().memory.get(), 0xff, bytes);
-  return {reinterpret_cast<T*>(block().lds.back().memory.get()), block().lds.back().accesses.data(), count};
+  const Lds lds = find_lds(site, sizeof(T) * static_cast<size_t>(count), count);
+  return {static_cast<T*>(lds.memory), lds.accesses, count};
 }
 
 }  // namespace forge::lanes

@@ -62,10 +62,23 @@ describe('build-kernels', () => {
     expect([status, built]).toEqual([1, false]);
   });
 
-  it('refuses a target that it does not know', () => {
-    const { status, stderr } = build({ PATH: process.env.PATH ?? '' }, '--target', 'gfx1100,radeon');
-    expect(stderr).toContain('unknown target "radeon"; use host, lanes, gfxNNNN or sm_NN');
+  it('refuses a target that it does not know before it looks for a compiler', () => {
+    const { status, stderr } = build({ PATH: folder }, '--target', 'gfx1100,radeon');
+    expect(stderr).toBe(
+      'build-kernels: unknown target "radeon"; use host, lanes, lanes32, lanes64, gfxNNNN or sm_NN\n',
+    );
     expect(status).toBe(1);
+  });
+
+  it.each([
+    [
+      'missing.hip',
+      `build-kernels: --only names missing.hip, which ${path.join(packageRoot, 'kernels')} does not hold\n`,
+    ],
+    ['top_k.hip', 'build-kernels: top_k.hip is a reference kernel, which only --twins builds\n'],
+  ])('refuses to build %s alone before it looks for a compiler', (file, message) => {
+    const { status, stderr } = build({ PATH: folder }, '--only', `rms_norm.hip,${file}`);
+    expect([status, stderr]).toEqual([1, message]);
   });
 
   it.skipIf(clang === undefined)('refuses a kernel whose arguments are not those of its contract', () => {

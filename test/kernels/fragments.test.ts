@@ -36,7 +36,7 @@ beforeAll(() => {
   cpSync(path.join(packageRoot, 'kernels', 'pack_fragments.hip'), path.join(kernels, 'pack_fragments.hip'));
   cpSync(path.join(packageRoot, 'test', 'kernels', 'support', 'unpacked.hip'), path.join(kernels, 'unpacked.hip'));
   const build = path.join(packageRoot, 'tools', 'build-kernels.mjs');
-  const options = ['--target', 'lanes', '--only', 'unpacked.hip', '--kernels', kernels, '--output', folder];
+  const options = ['--target', 'lanes32', '--only', 'unpacked.hip', '--kernels', kernels, '--output', folder];
   execFileSync(process.execPath, [build, ...options], { stdio: 'pipe' });
   const library = path.join(folder, 'lanes32', 'lanes.so');
   device = new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host', 'lanes');
