@@ -5,7 +5,8 @@
 
 namespace rocmforge {
 
-// JavaScript: new EventLoopMonitor() measures this thread's loop from now on; read() returns a Float64Array and starts anew:
+// JavaScript: new EventLoopMonitor() measures this thread's loop from then on; read() returns a Float64Array and starts
+// anew:
 //   [0] seconds since the last read  [1] longest busy turn, s  [2] sum of squares, s^2  [3] sum of cubes, s^3
 //   then for each bucket of durations: its lower bound in s, the number of turns and their sum in s
 class EventLoopMonitor : public Napi::ObjectWrap<EventLoopMonitor> {

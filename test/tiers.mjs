@@ -86,7 +86,7 @@ export const TIERS = {
     'test/gateway/replica/link/private-folder.test.ts',
     'test/gateway/request/numbers.test.ts',
     'test/kernels/{build,lanes}.test.ts',
-    'test/tools/{census,check-breaking,monitoring}.test.ts',
+    'test/tools/{census,check-breaking,monitoring,mutations}.test.ts',
   ],
   full: [
     'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',

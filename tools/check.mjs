@@ -1,10 +1,10 @@
-// Lint and format of TypeScript, C++ and proto, what breaks the released API, the type check, which folder imports which, and how
-// long files are.
-// `--write` formats instead of complaining.
+// Lint and format of TypeScript, C++ and proto, breaking changes of the released API, types, import rules, lengths of files, and
+// the tier of each test file. `--write` formats instead of complaining; `--tiers` prints the table of tiers and ends.
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { testFiles, tiersOf } from '../test/tiers.mjs';
 import { breakingComplaints } from './check-breaking.mjs';
 import { importComplaints } from './check-imports.mjs';
 import { lengthComplaints } from './check-lengths.mjs';
@@ -18,25 +18,6 @@ function passes(what, program, args) {
   const { status, stdout, stderr, error } = spawnSync(bin(program), args, { cwd: root, encoding: 'utf8' });
   if (status !== 0) console.error(`${what} failed\n${stdout ?? ''}${stderr ?? ''}${error ?? ''}`);
   return status === 0;
-}
-
-/** Formats one C++ file through standard input: clang-format does not know that `.hip` is C++. */
-function formatCpp(file) {
-  const source = readFileSync(file, 'utf8');
-  const args = ['--style=file', '--assume-filename=native/file.cc'];
-  const { status, stdout, stderr } = spawnSync(bin('clang-format'), args, {
-    cwd: root,
-    input: source,
-    encoding: 'utf8',
-  });
-  if (status !== 0) {
-    console.error(`clang-format failed on ${file}\n${stderr}`);
-    return false;
-  }
-  if (stdout === source) return true;
-  if (write) writeFileSync(file, stdout);
-  else console.error(`${path.relative(root, file)} is not formatted; run "npm run format"`);
-  return write;
 }
 
 /** The sources under some folders, but for what is generated, by path from the root. */
@@ -54,12 +35,26 @@ function holds(complaints) {
   return complaints.length === 0;
 }
 
+/** Test files in no tier or in two, a sentence each. */
+function tierComplaints() {
+  return testFiles(root).flatMap((file) => {
+    const tiers = tiersOf(file);
+    if (tiers.length === 1) return [];
+    return [`${file} belongs to ${tiers.join(' and ') || 'no tier'}; name it once in test/tiers.mjs`];
+  });
+}
+
 // contract.h is written by the build.
 const cppFiles = ['kernels', 'kernels/forge', 'kernels/twins', 'native'].flatMap((folder) =>
   readdirSync(path.join(root, folder))
     .filter((name) => /\.(hip|h|cc)$/.test(name) && name !== 'contract.h')
-    .map((name) => path.join(root, folder, name)),
+    .map((name) => path.join(folder, name)),
 );
+
+if (process.argv.includes('--tiers')) {
+  for (const file of testFiles(root)) console.log(tiersOf(file).join('+').padEnd(8), file);
+  process.exit(0);
+}
 
 const results = [
   passes('buf lint', 'buf', ['lint']),
@@ -74,7 +69,12 @@ const results = [
       sourcesOf(['src', 'native', 'kernels', 'tools', 'test', 'bench', 'examples'], /\.(ts|mjs|mts|py|cc|h|hip)$/),
     ),
   ),
-  ...cppFiles.map(formatCpp),
+  passes('clang-format', 'clang-format', [
+    '--style=file',
+    ...(write ? ['-i'] : ['--dry-run', '--Werror']),
+    ...cppFiles,
+  ]),
+  holds(tierComplaints()),
 ];
 const failures = results.filter((passed) => !passed).length;
 console.log(`check: ${results.length - failures} of ${results.length} checks passed`);

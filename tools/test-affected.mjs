@@ -20,7 +20,10 @@ const { values: options } = parseArgs({
 
 /** Tests of processes by the start of a changed path: the first match applies. */
 const PROCESS_TESTS = [
-  { from: 'src/cli/', tests: /^test\/(cli\/|e2e\/(command-line|demo|signals|service-manager|several-models-command|verify))/ },
+  {
+    from: 'src/cli/',
+    tests: /^test\/(cli\/|e2e\/(command-line|demo|signals|service-manager|several-models-command|verify))/,
+  },
   { from: 'src/gateway/doors/', tests: /^test\/(gateway\/doors|client|e2e\/(every-door|generation))/ },
   { from: 'src/gateway/', tests: /^test\/(e2e\/(constraints|every-door|generation|schedules)|faults\/(kills|poison))/ },
   { from: 'src/executor/', tests: /^test\/(e2e\/(generation|parity|state-snapshots)|faults\/(executor-faults|kills))/ },
@@ -113,7 +116,8 @@ if (options.list) {
   for (const file of [...named].sort()) console.log(file);
   process.exit(0);
 }
-if (changed.some((file) => /^(src|native|proto|protocols|kernels)\//.test(file))) run('npm', ['run', 'build', '--silent']);
+if (changed.some((file) => /^(src|native|proto|protocols|kernels)\//.test(file)))
+  run('npm', ['run', 'build', '--silent']);
 if (kernels.length > 0) run(process.execPath, ['tools/build-kernels.mjs', '--target', 'lanes32']);
 if (modules.length > 0) run('npx', ['vitest', 'related', '--run', '--passWithNoTests', ...modules]);
 if (named.size > 0) run('npx', ['vitest', 'run', ...named]);
