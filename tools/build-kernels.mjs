@@ -11,7 +11,7 @@
 //             target asks for it. gfx11-generic and gfx12-generic run on later cards of their kind.
 //   sm_NN     one cubin a file, for HIP's second platform. Compiler: $NVCC, nvcc.
 //
-// A target gets the kernels that something launches on it; lanes, those of any GPU. With --twins it gets all, into
+// A target gets the kernels that something launches on it; lanes, those of any GPU and of the host. With --twins it gets all, into
 // build/all-kernels/<target>/: what the full tests run, and no package holds. Names of targets and files are checked before
 // anything is compiled.
 import { execFileSync } from 'node:child_process';
@@ -243,11 +243,11 @@ async function buildHost() {
           others: 'x86-64-v4',
         },
       ];
-  await buildShared('host', kernelSources.of('host'), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
+  await buildShared('host', kernelSources.of(['host']), compiler, [...HOST_FLAGS, ...(isGcc ? GCC_FLAGS : [])], levels);
 }
 
 async function buildLanes(wave) {
-  const kernels = kernelSources.of('portable', { support: ['forge/lanes.cc'] });
+  const kernels = kernelSources.of(['portable', 'host'], { support: ['forge/lanes.cc'] });
   // Once more what multiplies tiles, as GPUs without matrix units do.
   const names = kernels.sources.map((source) => path.basename(source));
   const only = names.filter((name) => /^(lanes\.cc|(attention|gate_up_swiglu|matmul|matmul_packed)_tile)/.test(name));
@@ -259,7 +259,7 @@ async function buildLanes(wave) {
 
 /** Builds one code object a source. */
 async function buildCodeObjects(target, compiler, flags, suffix, symbolSuffix) {
-  const kernels = kernelSources.of(target === 'sm_90' ? 'hopper' : 'portable');
+  const kernels = kernelSources.of([target === 'sm_90' ? 'hopper' : 'portable']);
   const { sources } = kernels;
   await build(target, kernels, compiler, flags, symbolSuffix, async (folder, version) => {
     const object = (source) => path.join(folder, path.basename(source, '.hip') + suffix);

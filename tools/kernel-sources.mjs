@@ -56,18 +56,19 @@ export class KernelSources {
   }
 
   /**
-   * What is built for a device class; option `twins` adds the twins and what another class launches, but for Hopper's own
+   * What is built for device classes; option `twins` adds the twins and what another class launches, but for Hopper's own
    * kernels.
    *
    * @param support files of the kernels' folder that hold no kernel, and that the target's libraries need
    * @returns the contracts, the files that hold them and those of `support`, a hash of all, and where what is built goes
    */
-  of(deviceClass, { support = [] } = {}) {
+  of(deviceClasses, { support = [] } = {}) {
     const { kernels, output, twins: all } = this.options;
     const only = this.options.only?.split(',');
     const isOwn = (contract) =>
-      this.isOn(contract, deviceClass) || this.isOn(contract, 'host') || this.isOn(contract, 'portable');
-    const contracts = (all ? this.allContracts.filter(isOwn) : this.launchedOn(this.allContracts, deviceClass)).filter(
+      [...deviceClasses, 'host', 'portable'].some((deviceClass) => this.isOn(contract, deviceClass));
+    const launched = deviceClasses.flatMap((deviceClass) => this.launchedOn(this.allContracts, deviceClass));
+    const contracts = (all ? this.allContracts.filter(isOwn) : [...new Set(launched)]).filter(
       ({ source }) => only === undefined || only.includes(path.basename(source)),
     );
     const held = contracts.map(({ source }) => source);

@@ -38,10 +38,12 @@ async function run(target: Target, type: TileType, form: TileForm, weight: Float
 }
 
 onEachTileTarget('gate_up_swiglu_tile', (target) => {
+  const forms = FORMS.filter((form) => target.has(contractOf('f16', form)));
+
   it('is two matmuls and swiglu in one', () =>
     target.check(
       fc.tuple(
-        fc.tuple(types, fc.constantFrom(...FORMS)),
+        fc.tuple(types, fc.constantFrom(...forms)),
         fc.record({ rows: size(target.simulated ? 20 : 140), ffn: size(90), eighths: size(40) }),
         fills('normal', 'zeros', 'ones', 'wide') as fc.Arbitrary<'normal' | 'zeros' | 'ones' | 'wide'>,
         seed,
@@ -82,12 +84,13 @@ onEachTileTarget('gate_up_swiglu_tile', (target) => {
       async ([type, { rows, ffn, eighths }, start]) => {
         const hidden = eighths * 8;
         const { weight, x } = operands(type, 'normal', [rows, ffn, hidden], start);
-        const together = await run(target, type, 'few', weight, x, hidden);
-        for (const form of ['some', 'many'] as const) {
+        const [first, ...others] = forms;
+        const together = await run(target, type, first!, weight, x, hidden);
+        for (const form of others) {
           expect(await run(target, type, form, weight, x, hidden)).toEqual(together);
         }
         const row = new Random(start).below(rows);
-        for (const form of FORMS) {
+        for (const form of forms) {
           const alone = await run(target, type, form, weight, x.slice(row * hidden, (row + 1) * hidden), hidden);
           expect(alone).toEqual(together.slice(row * ffn, (row + 1) * ffn));
         }

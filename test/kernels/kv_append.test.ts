@@ -88,61 +88,63 @@ onEachTarget('kv_append', (target) => {
       Math.min(target.runs, 100),
     ));
 
-  it('in q8_0 stores quants and scales as defined, and after rope what rope_kv_append stores', () =>
-    target.check(
-      fc.tuple(pagedCases(40), fc.constantFrom(...KV_Q8_HEAD_DIMS), fc.boolean()),
-      async ([drawn, headDim, isAdjacent]) => {
-        const shape = { ...drawn, headDim };
-        const { kvHeads } = shape;
-        const step = new PagedStep(shape, some);
-        const { cache, qkv, heads, placement, dimensions } = step;
-        const empty = new Uint8Array(cacheElements('q8_0', cache.blocks, kvHeads, headDim)).fill(99);
-        const caches = { k_cache: empty, v_cache: empty };
-        const stored = await target.launch(
-          contractOf('q8_0'),
-          { ...placement, ...caches, qkv, head_dim: headDim },
-          dimensions,
-        );
-        const expected = { k: empty.slice(), v: empty.slice() };
-        const width = (heads + 2 * kvHeads) * headDim;
-        step.rows.forEach(({ slot, position }, row) => {
-          const vectors = kvAppend(qkv.subarray(row * width, (row + 1) * width), heads, kvHeads, headDim);
-          for (const name of ['k', 'v'] as const) {
-            vectors[name].forEach((vector, head) => {
-              storeKv(expected[name], cache, [slot, position, head], quantizeKv(vector));
-            });
-          }
-        });
-        expect(Buffer.from(stored.k_cache as Uint8Array).equals(expected.k)).toBe(true);
-        expect(Buffer.from(stored.v_cache as Uint8Array).equals(expected.v)).toBe(true);
+  if (target.has(contractOf('q8_0'))) {
+    it('in q8_0 stores quants and scales as defined, and after rope what rope_kv_append stores', () =>
+      target.check(
+        fc.tuple(pagedCases(40), fc.constantFrom(...KV_Q8_HEAD_DIMS), fc.boolean()),
+        async ([drawn, headDim, isAdjacent]) => {
+          const shape = { ...drawn, headDim };
+          const { kvHeads } = shape;
+          const step = new PagedStep(shape, some);
+          const { cache, qkv, heads, placement, dimensions } = step;
+          const empty = new Uint8Array(cacheElements('q8_0', cache.blocks, kvHeads, headDim)).fill(99);
+          const caches = { k_cache: empty, v_cache: empty };
+          const stored = await target.launch(
+            contractOf('q8_0'),
+            { ...placement, ...caches, qkv, head_dim: headDim },
+            dimensions,
+          );
+          const expected = { k: empty.slice(), v: empty.slice() };
+          const width = (heads + 2 * kvHeads) * headDim;
+          step.rows.forEach(({ slot, position }, row) => {
+            const vectors = kvAppend(qkv.subarray(row * width, (row + 1) * width), heads, kvHeads, headDim);
+            for (const name of ['k', 'v'] as const) {
+              vectors[name].forEach((vector, head) => {
+                storeKv(expected[name], cache, [slot, position, head], quantizeKv(vector));
+              });
+            }
+          });
+          expect(Buffer.from(stored.k_cache as Uint8Array).equals(expected.k)).toBe(true);
+          expect(Buffer.from(stored.v_cache as Uint8Array).equals(expected.v)).toBe(true);
 
-        const max_position = Math.max(...shape.lengths);
-        const turn = {
-          ...ropeTables(max_position, headDim),
-          head_dim: headDim,
-          rotary: headDim,
-          adjacent: isAdjacent ? 1 : 0,
-        };
-        const angles = { max_position, half_rotary: headDim / 2 };
-        const fused = await target.launch(
-          ropeKvAppend('q8_0'),
-          { ...placement, ...turn, ...caches, qkv },
-          { ...dimensions, ...angles },
-        );
-        const turned = await target.launch(
-          rope,
-          { ...turn, x: qkv, row_position: placement.row_position, row_heads: heads + 2 * kvHeads },
-          { ...dimensions, ...angles, heads: heads + kvHeads },
-        );
-        const appended = await target.launch(
-          contractOf('q8_0'),
-          { ...placement, ...caches, qkv: turned.x as Float32Array, head_dim: headDim },
-          dimensions,
-        );
-        expect(fused.qkv).toEqual(turned.x);
-        expect(fused.k_cache).toEqual(appended.k_cache);
-        expect(fused.v_cache).toEqual(appended.v_cache);
-      },
-      Math.min(target.runs, 100),
-    ));
+          const max_position = Math.max(...shape.lengths);
+          const turn = {
+            ...ropeTables(max_position, headDim),
+            head_dim: headDim,
+            rotary: headDim,
+            adjacent: isAdjacent ? 1 : 0,
+          };
+          const angles = { max_position, half_rotary: headDim / 2 };
+          const fused = await target.launch(
+            ropeKvAppend('q8_0'),
+            { ...placement, ...turn, ...caches, qkv },
+            { ...dimensions, ...angles },
+          );
+          const turned = await target.launch(
+            rope,
+            { ...turn, x: qkv, row_position: placement.row_position, row_heads: heads + 2 * kvHeads },
+            { ...dimensions, ...angles, heads: heads + kvHeads },
+          );
+          const appended = await target.launch(
+            contractOf('q8_0'),
+            { ...placement, ...caches, qkv: turned.x as Float32Array, head_dim: headDim },
+            dimensions,
+          );
+          expect(fused.qkv).toEqual(turned.x);
+          expect(fused.k_cache).toEqual(appended.k_cache);
+          expect(fused.v_cache).toEqual(appended.v_cache);
+        },
+        Math.min(target.runs, 100),
+      ));
+  }
 });

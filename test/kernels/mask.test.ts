@@ -7,11 +7,13 @@ import { decode, encode, type FloatArray, toHalf } from './support/half.js';
 import { onEachTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
 
+const TYPES = ['f32', 'f16'] as const;
+
 onEachTarget('mask', (target) => {
   it('masks the columns past each row’s position, and those that a window leaves behind', () =>
     target.check(
       fc.tuple(
-        fc.constantFrom('f32' as const, 'f16' as const),
+        fc.constantFrom(...TYPES.filter((type) => target.has(contractOf(type)))),
         fc.record({ rows: size(20), heads: size(4), columns: size(300), window: fc.constantFrom(0, 1, 7, 64, 400) }),
         fc.constantFrom(Number.NEGATIVE_INFINITY, -1e4, 0),
         fills('normal', 'special', 'denormal'),
@@ -33,13 +35,15 @@ onEachTarget('mask', (target) => {
       },
     ));
 
-  it('stores the mask value as -inf in f16 where f16 cannot hold it', async () => {
-    const result = await target.launch(
-      contractOf('f16'),
-      { scores: new Uint16Array(3), row_position: Int32Array.of(0), heads: 1, columns: 3, window: 0, value: -1e9 },
-      { rows: 1 },
-    );
-    const infinite = toHalf(Number.NEGATIVE_INFINITY);
-    expectClose(contractOf('f16'), result.scores!, { values: Float64Array.of(0, infinite, infinite) }, {});
-  });
+  if (target.has(contractOf('f16'))) {
+    it('stores the mask value as -inf in f16 where f16 cannot hold it', async () => {
+      const result = await target.launch(
+        contractOf('f16'),
+        { scores: new Uint16Array(3), row_position: Int32Array.of(0), heads: 1, columns: 3, window: 0, value: -1e9 },
+        { rows: 1 },
+      );
+      const infinite = toHalf(Number.NEGATIVE_INFINITY);
+      expectClose(contractOf('f16'), result.scores!, { values: Float64Array.of(0, infinite, infinite) }, {});
+    });
+  }
 });

@@ -3,17 +3,26 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeEach, describe, expect, type TestContext } from 'vitest';
 import { loadAddon } from '../../../src/executor/device/addon.js';
-import type { Argument, KernelContract } from '../../../src/executor/device/contract.js';
+import { type Argument, type KernelContract, launchedOn } from '../../../src/executor/device/contract.js';
 import { Device } from '../../../src/executor/device/device.js';
 import type { Sizes } from '../../../src/executor/device/tolerance.js';
+import { allContracts } from '../../../src/executor/kernels/index.js';
 import { openDevice } from '../../../src/executor/open-device.js';
 import { packageRoot } from '../../../src/shared/package.js';
 import { emulatedDevice, NotEmulated, printExecuted, refuseExceptions } from '../../emulator/target.js';
 import { printErrors } from './compare.js';
 import { type Buffers, launch, type TestArguments } from './launch.js';
 
-/** Where the built kernels lie, twins among them; the mutation script points it at a copy with a mistake in it. */
-export const kernelsFolder = process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', 'all-kernels');
+/** Which of the suite's tiers runs: `quick`, `default` or `full`. */
+const tier = process.env.ROCMFORGE_TIER || 'default';
+/** Targets of the instruction set emulator; then it runs no others. */
+const emulated = process.env.ROCMFORGE_TEST_EMULATOR?.split(',').filter((name) => name !== '') ?? [];
+/** Whether this tier builds the reference kernels too, and each kernel for each target. */
+const hasAll = tier === 'full' || emulated.length > 0;
+
+/** Where the built kernels lie; the mutation script points it at a copy with a mistake in it. */
+export const kernelsFolder =
+  process.env.ROCMFORGE_TEST_KERNELS ?? path.join(packageRoot, 'build', hasAll ? 'all-kernels' : 'kernels');
 
 /** The lane orders that the lanes target takes in turn, one a launch: forward, reverse, random. */
 const LANE_ORDERS = 3;
@@ -27,6 +36,18 @@ declare module 'vitest' {
     /** How many generated cases a test of a kernel held, and where. */
     shapes?: { readonly target: string; readonly count: number };
   }
+}
+
+/** The operation that a kernel's file is of: files of other types and forms share the reference and the test of one. */
+export const operationOf = ({ source }: Pick<KernelContract, 'source'>): string =>
+  path.basename(source, '.hip').replace(/^(.+)_(?:f16|q8_0|few|unpaged)$/, '$1');
+
+/** Whether this tier builds a contract's kernel for a target: only the full one builds more than what something launches. */
+function isBuilt({ source }: KernelContract, target: string): boolean {
+  if (hasAll) return true;
+  const classes = target.startsWith('host') ? (['host'] as const) : (['host', 'portable'] as const);
+  const sameFile = allContracts.filter((contract) => contract.source === source);
+  return classes.some((deviceClass) => launchedOn(sameFile, deviceClass).length > 0);
 }
 
 /** A place where kernels run. */
@@ -50,6 +71,11 @@ export class Target {
   /** Whether threads of a block are simulated one by one: exact, and too slow for large shapes. */
   get simulated(): boolean {
     return this.name.startsWith('lanes') || this.emulated;
+  }
+
+  /** Whether this tier builds the contract's kernel for this target. */
+  has(contract: KernelContract): boolean {
+    return isBuilt(contract, this.name);
   }
 
   get device(): Device {
@@ -124,35 +150,60 @@ function openLibrary(name: string): Device {
   const file = name === 'host-v3' ? path.join('host', 'x86-64-v3.so') : path.join(folder, `${tiles}.so`);
   const library = path.join(kernelsFolder, file);
   if (!existsSync(library)) {
-    throw new Error(`${library} is missing; run "npm run build:kernels -- --twins --target host,lanes"`);
+    const build = hasAll ? '--twins --target host,lanes' : `--target ${folder}`;
+    throw new Error(`${library} is missing; run "npm run build:kernels -- ${build}"`);
   }
   return new Device(new (loadAddon().Device)({ library, threads: 1 }), 'host', 'lanes');
 }
 
-/** The host build for older processors has vector code of its own, which a newer one would otherwise never run. */
-const hasOwnV3 =
-  loadAddon().hostLevel() !== 'x86-64-v3' && existsSync(path.join(kernelsFolder, 'host', 'x86-64-v3.so'));
-const runsOf: Readonly<Record<string, number>> = process.env.ROCMFORGE_TEST_EMULATOR
-  ? Object.fromEntries(process.env.ROCMFORGE_TEST_EMULATOR.split(',').map((target) => [target, EMULATED_RUNS]))
-  : { host: 200, ...(hasOwnV3 ? { 'host-v3': 40 } : {}), lanes32: 20, lanes64: 20 };
+interface TestTarget {
+  readonly name: string;
+  /** How many generated cases a property is held against. */
+  readonly runs: number;
+  /** Whether only kernels that multiply tiles run here: as GPUs without matrix units multiply them. */
+  readonly tilesOnly?: boolean;
+}
 
-/** Simulated lanes with tiles as GPUs without matrix units multiply them, for kernels on tiles. */
-const dotRunsOf: Readonly<Record<string, number>> = process.env.ROCMFORGE_TEST_EMULATOR
-  ? {}
-  : { 'lanes32-dots': 10, 'lanes64-dots': 10 };
+/** The build for older processors has vector code of its own, which a newer one would otherwise never run. */
+const hasOwnV3 = () =>
+  loadAddon().hostLevel() !== 'x86-64-v3' && existsSync(path.join(kernelsFolder, 'host', 'x86-64-v3.so'));
+
+/**
+ * Where the kernels' tests run, by ROCMFORGE_TIER: `quick` on the host alone, `default` on simulated threads in waves of
+ * 32 too, `full` on everything that `build-kernels --twins --target host,lanes` builds. ROCMFORGE_TEST_EMULATOR names
+ * targets of the emulator, which then are the only ones.
+ *
+ * @throws Error for a tier that there is not
+ */
+export function testTargets(): readonly TestTarget[] {
+  if (emulated.length > 0) return emulated.map((name) => ({ name, runs: EMULATED_RUNS }));
+  const host = { name: 'host', runs: 200 };
+  const lanes = (wave: number) => [
+    { name: `lanes${wave}`, runs: 20 },
+    { name: `lanes${wave}-dots`, runs: 10, tilesOnly: true },
+  ];
+  if (tier === 'quick') return [host];
+  if (tier === 'default') return [host, ...lanes(32)];
+  if (tier !== 'full') throw new Error(`ROCMFORGE_TIER is "${tier}"; use quick, default or full`);
+  return [host, ...(hasOwnV3() ? [{ name: 'host-v3', runs: 40 }] : []), ...lanes(32), ...lanes(64)];
+}
 
 /** Defines the tests of a kernel that multiplies tiles on each target. */
 export function onEachTileTarget(kernel: string, define: (target: Target) => void): void {
-  defineOn({ ...runsOf, ...dotRunsOf }, kernel, define);
+  defineOn(testTargets(), kernel, define);
 }
 
 /** Defines the tests of one kernel on each target; prints the largest error seen. */
 export function onEachTarget(kernel: string, define: (target: Target) => void): void {
-  defineOn(runsOf, kernel, define);
+  const targets = testTargets().filter(({ tilesOnly }) => tilesOnly !== true);
+  defineOn(targets, kernel, define);
 }
 
-function defineOn(targets: Readonly<Record<string, number>>, kernel: string, define: (target: Target) => void): void {
-  for (const [name, runs] of Object.entries(targets)) {
+function defineOn(targets: readonly TestTarget[], kernel: string, define: (target: Target) => void): void {
+  const contracts = allContracts.filter((contract) => operationOf(contract) === kernel);
+  for (const { name, runs } of targets) {
+    // A test of several operations asks for each itself.
+    if (contracts.length > 0 && !contracts.some((contract) => isBuilt(contract, name))) continue;
     const target = new Target(name, runs);
     describe(`${kernel} on ${target.name}`, () => {
       define(target);
