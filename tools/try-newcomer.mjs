@@ -133,7 +133,7 @@ function prepareClone() {
   makeSystem(second, named.join(','));
   say(`a second system has ${named.join(', and of a GPU ')}`);
   run(`git clone --quiet ${root} ${path.join(second, CLONE)}`);
-  for (const name of ['double', 'all-kernels'])
+  for (const name of ['double', 'kernels'])
     cpSync(path.join(root, 'build', name), path.join(second, 'opt', name), { recursive: true });
 }
 
@@ -228,7 +228,7 @@ const local = (command) => {
 const built = options.clone ? '/opt' : path.join(root, 'build');
 const double = {
   ROCM_PATH: path.join(built, 'double'),
-  ROCMFORGE_DOUBLE_KERNELS: path.join(built, 'all-kernels'),
+  ROCMFORGE_DOUBLE_KERNELS: path.join(built, 'kernels'),
   ROCMFORGE_DOUBLE_ARCH: 'gfx1100',
 };
 let gateway;

@@ -2,9 +2,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import os from 'node:os';
 import path from 'node:path';
 import { packageRoot } from '../../src/shared/package.js';
+import { isFull } from './run-size.js';
 
 const kernels = path.join(packageRoot, 'build', 'kernels');
-const lanes = path.join(packageRoot, 'build', 'all-kernels');
+/** Kernels that compute the double's launches: with the reference kernels only in the full tier. */
+const lanes = isFull ? path.join(packageRoot, 'build', 'all-kernels') : kernels;
 const library = path.join(packageRoot, 'build', 'double', 'lib', 'libamdhip64.so');
 
 /** Why tests on the double cannot run here; undefined when they can. */
