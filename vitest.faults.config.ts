@@ -18,6 +18,6 @@ export default defineConfig({
     fileParallelism: false,
     globalSetup: ['./test/support/run-folder.ts'],
     setupFiles: ['./test/support/file-folder.ts'],
-    reporters: ['default', ['./test/support/summary-reporter.ts', { budget: 'file' }]],
+    reporters: ['./test/support/summary-reporter.ts'],
   },
 });
