@@ -10,6 +10,6 @@ export default defineConfig({
     expect: { poll: { timeout: 300_000 } },
     fileParallelism: false,
     setupFiles: ['./test/support/equal-bytes.ts', './test/support/generated-cases.ts'],
-    reporters: ['default', './test/support/summary-reporter.ts'],
+    reporters: ['./test/support/summary-reporter.ts'],
   },
 });

@@ -24,7 +24,7 @@ export default defineConfig({
     sequence: { sequencer: SlowestFirst },
     globalSetup: ['./test/support/run-folder.ts'],
     setupFiles: ['./test/support/file-folder.ts', './test/support/equal-bytes.ts', './test/support/generated-cases.ts'],
-    reporters: ['default', './test/support/summary-reporter.ts'],
+    reporters: ['./test/support/summary-reporter.ts'],
     projects: [
       // Files without state of their own share a worker: importing the same modules again took 40 % of their time.
       { extends: true, test: { name: 'unit', isolate: false, include: files.filter((file) => unit.has(file)) } },

@@ -13,6 +13,7 @@ import {
 const client = new InferenceServiceClient(workerData.address, credentials.createInsecure(), {
   'grpc.max_send_message_length': -1,
 });
+/** @type {any} */
 const TEXT = { $case: 'text', value: { text: 'the fox', parseSpecial: false, addSpecial: undefined } };
 const repeated = (count, item) => Array.from({ length: count }, (_, i) => item(i));
 const turn = (content) => ({ role: 'user', content });
@@ -63,11 +64,12 @@ function send(what) {
   });
 }
 
-parentPort.on('message', async ({ abuse, times = 1, rounds = 1, settings = {} }) => {
+const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
+port.on('message', async ({ abuse, times = 1, rounds = 1, settings = {} }) => {
   const message = ABUSES[abuse](settings);
-  parentPort.postMessage({ event: 'begun' });
+  port.postMessage({ event: 'begun' });
   const answers = [];
   for (let round = 0; round < rounds; round++)
     answers.push(...(await Promise.all(repeated(times, () => send(message)))));
-  parentPort.postMessage({ event: 'over', answers });
+  port.postMessage({ event: 'over', answers });
 });

@@ -5,7 +5,7 @@ import { startGateway } from '../../dist/gateway/main.js';
 
 const gateway = await startGateway(JSON.parse(process.argv[2]));
 process.on('SIGUSR2', () => {
-  globalThis.gc();
+  globalThis.gc?.();
   const { calls, connections } = gateway.server;
   const counts = {
     calls: calls.openCalls,

@@ -42,12 +42,7 @@ function processesOf(folder: string, isOther: (parent: number) => boolean): read
     const pid = Number(name);
     if (!(pid > 0) || pid === process.pid) continue;
     try {
-      const variables = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
-      if (!variables.some((variable) => variable.startsWith(`TMPDIR=${folder}`))) continue;
-      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-      // The command, in parentheses, may hold anything; the state and the parent follow it.
-      const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      if (isOther(Number(parent))) continue;
+      if (!variablesOf(name).includes(`TMPDIR=${folder}`) || isOther(parentOf(pid))) continue;
       const commandLine = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim();
       found.push({ pid, commandLine });
     } catch {
@@ -55,6 +50,16 @@ function processesOf(folder: string, isOther: (parent: number) => boolean): read
     }
   }
   return found;
+}
+
+/** The environment that a process was started with. @throws Error where it has ended, or belongs to another user */
+export const variablesOf = (pid: string): string => readFileSync(`/proc/${pid}/environ`, 'utf8');
+
+/** The parent of a process; 0 where it has none. @throws Error where it has ended */
+export function parentOf(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // The command, in parentheses, may hold anything; the state and the parent follow it.
+  return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
 }
 
 /** The names in a folder; none of one that is not there. */

@@ -1,25 +1,30 @@
 import { lstatSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { endLeftProcesses, namesIn } from './left-processes.js';
+import { endLeftProcesses, namesIn, parentOf, variablesOf } from './left-processes.js';
 
 /** Short, because sockets lie in it, and a socket's path has 107 bytes at most. The pid of the run follows. */
 const PREFIX = 'rf-';
 /** What this project names its folders and files outside of a run's folder. */
 const OURS = /^rocmforge/;
+/** Command lines of what works in the temporary folder, too. */
+const OUR_COMMANDS = /vitest|cli\/main\.js|tools\/[\w-]+\.mjs/;
 
 /**
  * A global setup: the temporary folder of a run, in which everything is that its tests and their processes put into the temporary
- * folder. The run fails when it leaves something in the real one, or a process.
+ * folder. The run fails when it leaves a process, or something in the real one; of that nobody can say whose it is while another run
+ * or a tool of this project is at work.
  *
- * @returns what removes the folder
+ * @returns what removes the folder; nothing where another project of the run has made it
  */
-export default function setup(): () => Promise<void> {
+export default function setup(): (() => Promise<void>) | undefined {
   const usual = process.env.TMPDIR;
+  if (path.basename(usual ?? '').startsWith(`${PREFIX}${process.pid}-`)) return undefined;
   const places = [os.tmpdir(), '/dev/shm'];
   removeLeftRuns(os.tmpdir());
   const folder = mkdtempSync(path.join(os.tmpdir(), `${PREFIX}${process.pid}-`));
   const before = new Set(places.flatMap(ours));
+  const isAloneAtStart = !othersWork(folder);
   process.env.TMPDIR = folder;
   return async () => {
     // Workers that have yet to end are children of this process; what tests leave is not, once its worker has ended.
@@ -27,7 +32,8 @@ export default function setup(): () => Promise<void> {
     if (usual === undefined) delete process.env.TMPDIR;
     else process.env.TMPDIR = usual;
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
-    const entries = places.flatMap(ours).filter((entry) => !before.has(entry) && !isInUse(entry));
+    const isAlone = isAloneAtStart && !othersWork(folder);
+    const entries = isAlone ? places.flatMap(ours).filter((entry) => !before.has(entry)) : [];
     const left = [...processes.map(({ pid, commandLine }) => `process ${pid} ${commandLine}`), ...entries];
     if (left.length === 0) return;
     process.exitCode = 1;
@@ -50,14 +56,19 @@ const ours = (place: string): readonly string[] =>
     .filter((name) => OURS.test(name))
     .map((name) => path.join(place, name));
 
-/** Whether a gateway runs that is none of this run's: its folder says whose it is, and its process runs. */
-function isInUse(folder: string): boolean {
-  try {
-    const [, , pid] = readFileSync(path.join(folder, 'owner'), 'utf8').split(' ');
-    return isRunning(Number(pid));
-  } catch {
-    return false;
-  }
+/** Whether another run, a server or a tool of this project is at work. */
+function othersWork(folder: string): boolean {
+  const ancestors = new Set<number>();
+  for (let pid = process.pid; pid > 0; pid = parentOf(pid)) ancestors.add(pid);
+  return namesIn('/proc').some((name) => {
+    if (!/^\d+$/.test(name) || ancestors.has(Number(name))) return false;
+    try {
+      if (!OUR_COMMANDS.test(readFileSync(`/proc/${name}/cmdline`, 'utf8'))) return false;
+      return parentOf(Number(name)) !== process.pid && !variablesOf(name).includes(`TMPDIR=${folder}`);
+    } catch {
+      return false;
+    }
+  });
 }
 
 function isRunning(pid: number): boolean {
