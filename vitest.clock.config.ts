@@ -9,7 +9,8 @@ export default defineConfig({
     hookTimeout: 600_000,
     expect: { poll: { timeout: 300_000 } },
     fileParallelism: false,
-    setupFiles: ['./test/support/equal-bytes.ts', './test/support/generated-cases.ts'],
+    globalSetup: ['./test/support/run-folder.ts'],
+    setupFiles: ['./test/support/file-folder.ts', './test/support/equal-bytes.ts', './test/support/generated-cases.ts'],
     reporters: ['./test/support/summary-reporter.ts'],
   },
 });
