@@ -54,6 +54,8 @@ export const TIERS = {
     'test/gateway/{echo,event-loop-delay,fake-executor,tracing}.test.ts',
     'test/kernels/*.test.ts',
     '!test/kernels/{build,kernel-counts,kernel-limits,lanes,mutations}.test.ts',
+    '!test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
+    '!test/kernels/{min_p,rms_norm_residual,small_gemm,top_k,top_p}.test.ts',
     'test/shared/{fault-log,log-sink}.test.ts',
     'test/shared/gguf/{inspect,model-files}.test.ts',
     'test/shared/grpc/known-fields.test.ts',
@@ -67,7 +69,7 @@ export const TIERS = {
     'test/device/**',
     '!test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
     'test/e2e/**',
-    '!test/e2e/{demo,generation}.test.ts',
+    '!test/e2e/{demo,generation,kernels-run}.test.ts',
     'test/executor/{code-object-targets,decode-launches,dequantized-twin,expert-launches,families-planted,families-quantized}.test.ts',
     'test/executor/{launched-kernels,layer-split,memory,one-row,parity,qwen3,rope-forms,router-ties}.test.ts',
     'test/executor/{tensor-split,tensor-split-families,unfused-attention,window-eviction}.test.ts',
@@ -91,8 +93,12 @@ export const TIERS = {
   full: [
     'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
     'test/emulator/*.emulated.ts',
+    'test/e2e/kernels-run.test.ts',
     'test/executor/parity-mutations.test.ts',
     'test/faults/*.clock.ts',
+    // Of reference kernels, which no plan launches
+    'test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
+    'test/kernels/{min_p,rms_norm_residual,small_gemm,top_k,top_p}.test.ts',
   ],
 };
 
