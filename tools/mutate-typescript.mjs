@@ -64,6 +64,9 @@ function copyTree(target) {
   for (const name of LINKED) symlinkSync(path.join(root, name), path.join(target, name));
 }
 
+/** Ends what runs now, with all that it started. */
+let endRunning;
+
 /** Runs a program to its end, with all that it starts. @returns its exit status; null where it did not end in time */
 function run(program, args, cwd) {
   const { ROCMFORGE_TIER, ...rest } = process.env;
@@ -87,10 +90,10 @@ function run(program, args, cwd) {
   };
   return new Promise((resolve) => {
     const timer = setTimeout(end, RUN_TIMEOUT_MS);
-    process.once('exit', end);
+    endRunning = end;
     child.once('close', (status) => {
       clearTimeout(timer);
-      process.off('exit', end);
+      endRunning = undefined;
       end();
       resolve({ status, output });
     });
@@ -238,7 +241,11 @@ async function main() {
   return caught >= Number(options.least ?? chosen.length);
 }
 
-process.once('exit', () => rmSync(places, { recursive: true, force: true }));
+process.once('exit', () => {
+  endRunning?.();
+  // What was just killed may have written a moment ago.
+  rmSync(places, { recursive: true, force: true, maxRetries: 5 });
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 main().then(
   (isEnough) => process.exit(isEnough ? 0 : 1),
