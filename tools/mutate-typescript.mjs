@@ -2,8 +2,9 @@
 // builds it, runs the tests that the change may concern, the nearest first, and prints which one caught it.
 //
 //   node tools/mutate-typescript.mjs
-//     [--only TEXT]      the mistakes whose name contains TEXT
+//     [--only TEXT,...]  the mistakes whose name contains one of these
 //     [--tier TIER]      `default` (what `npm test` runs), or `full`
+//     [--within SECONDS] look no longer than that for a test that notices; default: until all have run
 //     [--record FILE]    write what is printed to FILE, too
 //     [--least N]        end with 1 when fewer are caught; default: all
 import { spawn } from 'node:child_process';
@@ -30,6 +31,7 @@ const { values: options } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
     tier: { type: 'string', default: 'default' },
+    within: { type: 'string' },
     record: { type: 'string' },
     least: { type: 'string' },
   },
@@ -47,6 +49,7 @@ const RUN_TIMEOUT_MS = 1_200_000;
 const LINKED = ['node_modules', 'build'];
 const LEFT_OUT = ['.git', 'coverage', ...LINKED];
 const NICENESS = 10;
+const NOT_CAUGHT = options.within === undefined ? 'SURVIVED' : `not caught within ${options.within} s`;
 
 const places = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-mutations-'));
 const mutated = path.join(places, 'mutated');
@@ -60,6 +63,9 @@ function copyTree(target) {
   }
   for (const name of LINKED) symlinkSync(path.join(root, name), path.join(target, name));
 }
+
+/** Ends what runs now, with all that it started. */
+let endRunning;
 
 /** Runs a program to its end, with all that it starts. @returns its exit status; null where it did not end in time */
 function run(program, args, cwd) {
@@ -84,10 +90,10 @@ function run(program, args, cwd) {
   };
   return new Promise((resolve) => {
     const timer = setTimeout(end, RUN_TIMEOUT_MS);
-    process.once('exit', end);
+    endRunning = end;
     child.once('close', (status) => {
       clearTimeout(timer);
-      process.off('exit', end);
+      endRunning = undefined;
       end();
       resolve({ status, output });
     });
@@ -179,11 +185,15 @@ async function passes(file) {
 
 /** @returns the file and the test that noticed; undefined: none did */
 async function caughtBy(files) {
+  const end = performance.now() + 1000 * Number(options.within ?? Number.POSITIVE_INFINITY);
   let left = files.filter((file) => passing.get(file) !== false);
-  for (let size = FIRST_FILES; left.length > 0; size *= GROWTH) {
+  for (let size = FIRST_FILES; left.length > 0 && performance.now() < end; size *= GROWTH) {
     const chosen = left.slice(0, size);
     const failed = await failures(mutated, chosen);
-    for (const [file, test] of failed) if (await passes(file)) return { file, test };
+    for (const [file, test] of failed) {
+      // One that fails now and then, on a busy machine, has not noticed anything.
+      if ((await passes(file)) && (await failures(mutated, [file])).size > 0) return { file, test };
+    }
     // A file that fails anyway says nothing; those that were not run because of it have their turn again.
     left = failed.size > 0 ? left.filter((file) => !failed.has(file)) : left.slice(size);
   }
@@ -211,7 +221,7 @@ function tell(line) {
 
 async function main() {
   if (!['default', 'full'].includes(options.tier)) throw new Error(`--tier is ${options.tier}; use default or full`);
-  const chosen = mutationsOf(root).filter(({ name }) => name.includes(options.only));
+  const chosen = mutationsOf(root).filter(({ name }) => options.only.split(',').some((text) => name.includes(text)));
   const tierOf = await tiers();
   const importers = importersOf(root);
   mkdirSync(temporary);
@@ -225,13 +235,17 @@ async function main() {
     const found = await tryOne(mutation, importers, tierOf);
     const seconds = ((performance.now() - began) / 1000).toFixed(0);
     if (found !== undefined) caught += 1;
-    tell(`${mutation.name}  ${found === undefined ? 'SURVIVED' : `${found.file}: ${found.test}`}  ${seconds} s`);
+    tell(`${mutation.name}  ${found === undefined ? NOT_CAUGHT : `${found.file}: ${found.test}`}  ${seconds} s`);
   }
   tell(`\n${caught} of ${chosen.length} mistakes caught`);
   return caught >= Number(options.least ?? chosen.length);
 }
 
-process.once('exit', () => rmSync(places, { recursive: true, force: true }));
+process.once('exit', () => {
+  endRunning?.();
+  // What was just killed may have written a moment ago.
+  rmSync(places, { recursive: true, force: true, maxRetries: 5 });
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 main().then(
   (isEnough) => process.exit(isEnough ? 0 : 1),
