@@ -70,7 +70,7 @@ export const TIERS = {
     '!test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
     'test/e2e/**',
     '!test/e2e/{demo,generation,kernels-run}.test.ts',
-    'test/executor/{code-object-targets,decode-launches,dequantized-twin,expert-launches,families-planted,families-quantized}.test.ts',
+    'test/executor/{code-object-targets,decode-launches,expert-launches,families-planted,families-quantized}.test.ts',
     'test/executor/{launched-kernels,layer-split,memory,one-row,parity,qwen3,rope-forms,router-ties}.test.ts',
     'test/executor/{tensor-split,tensor-split-families,unfused-attention,window-eviction}.test.ts',
     'test/faults/*.test.ts',
@@ -94,7 +94,7 @@ export const TIERS = {
     'test/device/{hip-parity,hip-snapshots,hip-tensor-split,hip-tensor-split-faults}.test.ts',
     'test/emulator/*.emulated.ts',
     'test/e2e/kernels-run.test.ts',
-    'test/executor/parity-mutations.test.ts',
+    'test/executor/{dequantized-twin,parity-mutations}.test.ts',
     'test/faults/*.clock.ts',
     // Of reference kernels, which no plan launches
     'test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
