@@ -31,7 +31,7 @@ export const TIERS = {
     'test/gateway/doors/http/{constraint-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/{matcher-threads,turns}.test.ts',
-    'test/gateway/replica/queue-limits.test.ts',
+    'test/gateway/replica/{engine,queue-limits}.test.ts',
     'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
     'test/gateway/request/**',
@@ -48,7 +48,7 @@ export const TIERS = {
   quick: [
     'test/executor/{batch-invariance,demo-oracle,families,families-invariance,failed-loads,fusions,granted-sequences}.test.ts',
     'test/executor/{kv-cache-q8,large-steps,launch-plan,masked-steps,recurrent-states,refused-models,shared-norms}.test.ts',
-    'test/executor/unused-tensors.test.ts',
+    'test/executor/{unused-tensors,weight-chunks}.test.ts',
     'test/e2e/{demo,generation}.test.ts',
     'test/faults/kills.test.ts',
     'test/gateway/{echo,event-loop-delay,fake-executor,tracing}.test.ts',
