@@ -124,7 +124,7 @@ export const MUTATIONS = [
     name: 'V rotated',
     file: 'forge/rope_append.h',
     from: 'return head < row.heads + row.kv_heads && unit',
-    to: 'return unit',
+    to: 'return head >= 0 && unit',
     test: 'rope_kv_append',
     with: ['norm_rope_kv_append', 'rope_kv_append_q8_0'],
   },

@@ -32,6 +32,9 @@ function fail(message) {
   process.exit(1);
 }
 
+/** Why a mistake was held against no test, or against one that proves nothing. */
+class NotTested extends Error {}
+
 const isFull = options.tier === 'full';
 if (!isFull && options.tier !== 'default') fail(`--tier is "${options.tier}"; use default or full`);
 const lanes = options.lanes.split(',').map((wave) => `lanes${wave}`);
@@ -65,12 +68,12 @@ function plant(folder, mutation) {
   cpSync(path.join(root, 'kernels'), kernels, { recursive: true });
   const file = path.join(kernels, mutation.file);
   const before = readFileSync(file, 'utf8');
-  if (!before.includes(mutation.from)) fail(`"${mutation.name}": ${mutation.file} holds no "${mutation.from}"`);
+  if (!before.includes(mutation.from)) throw new NotTested(`${mutation.file} holds no "${mutation.from}"`);
   writeFileSync(file, before.replace(mutation.from, mutation.to));
 }
 
 /** Builds the copy: each target with those of the files that the tier has on it. */
-function build(folder, mutation, files) {
+function build(folder, files) {
   // The levels differ in what the full tier runs of them; one is enough to tell whether the default tier notices.
   const targets = isFull
     ? [['--twins', '--target', ['host', ...lanes].join(), '--only', files.join()]]
@@ -82,13 +85,13 @@ function build(folder, mutation, files) {
     const places = ['--kernels', path.join(folder, 'kernels'), '--output', path.join(folder, 'build')];
     const tool = path.join(root, 'tools', 'build-kernels.mjs');
     const { status, stderr } = spawnSync(process.execPath, [tool, ...target, ...places], { encoding: 'utf8' });
-    if (status !== 0) fail(`"${mutation.name}" does not build:\n${stderr}`);
+    if (status !== 0) throw new NotTested(`it does not build: ${stderr.match(/error: .*/)?.[0] ?? stderr}`);
   }
 }
 
 /** Builds the copy and runs a test. @returns the target whose test failed first; undefined when none did */
-function caughtBy(folder, mutation, { test, files }) {
-  build(folder, mutation, files);
+function caughtBy(folder, { test, files }) {
+  build(folder, files);
   const report = path.join(folder, 'report.json');
   const vitest = path.join(root, 'node_modules', 'vitest', 'vitest.mjs');
   const file = path.join('test', 'kernels', `${test}.test.ts`);
@@ -111,7 +114,7 @@ function caughtBy(folder, mutation, { test, files }) {
   ];
   // A test that fails because its kernel was not built, or that is not there, proves nothing.
   const missing = messages.find((text) => /hold no |is missing; run |No test suite found/.test(text ?? ''));
-  if (missing) fail(`"${mutation.name}": ${missing.split('\n')[0]}`);
+  if (missing) throw new NotTested(missing.split('\n')[0]);
   if (failed.length === 0) return status === 0 ? undefined : 'the process crashed';
   return failed[0].ancestorTitles[0].split(' on ').at(-1);
 }
@@ -119,11 +122,14 @@ function caughtBy(folder, mutation, { test, files }) {
 /** @returns the test that a mistake was held against, and what came of it */
 function verdictOf(mutation) {
   const test = testOf(mutation);
-  if (test === undefined) return { test: mutation.test, verdict: 'SURVIVED (its test is of a reference kernel)' };
+  if (test === undefined) return { test: mutation.test, verdict: 'SURVIVED: its test is of a reference kernel' };
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-mutation-'));
   try {
     plant(folder, mutation);
-    return { test: test.test, verdict: caughtBy(folder, mutation, test) ?? 'SURVIVED' };
+    return { test: test.test, verdict: caughtBy(folder, test) ?? 'SURVIVED' };
+  } catch (error) {
+    if (!(error instanceof NotTested)) throw error;
+    return { test: test.test, verdict: `SURVIVED: ${error.message}` };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
