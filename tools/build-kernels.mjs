@@ -37,7 +37,11 @@ const { values: options } = parseArgs({
   },
 });
 
-/** What builds each kind of target. */
+/**
+ * What builds each kind of target.
+ *
+ * @type {[name: RegExp, build: (target: string) => Promise<unknown>][]}
+ */
 const BUILDERS = [
   [/^host$/, () => buildHost()],
   [/^lanes$/, async () => [await buildLanes(32), await buildLanes(64)]],
@@ -161,9 +165,13 @@ const longestFirst = (a, b) => {
   return rank(a) - rank(b);
 };
 
+/** @typedef {{ name: string, flags: readonly string[], only?: readonly string[], others?: string }} Variant */
+
 /**
  * Builds all sources as C++ into one shared object for each variant: its name and its own flags. A variant may name the
  * only sources that gain by its flags, and the variant whose objects the others are.
+ *
+ * @param {readonly Variant[]} variants
  */
 async function buildShared(target, kernels, compiler, flags, variants) {
   const { sources } = kernels;
@@ -175,7 +183,8 @@ async function buildShared(target, kernels, compiler, flags, variants) {
     '',
     async (folder, version) => {
       const object = (source, name) => path.join(folder, `${path.parse(source).name}.${name}.o`);
-      const isOwn = (source, { only }) => only === undefined || only.includes(path.basename(source));
+      const isOwn = (source, /** @type {Variant} */ { only }) =>
+        only === undefined || only.includes(path.basename(source));
       // Half of what a kernel takes to compile is parsing the processor's own headers: for several, once is enough.
       const prelude = path.join(options.kernels, 'forge', 'device.h');
       const preludes = new Map(
@@ -242,6 +251,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
 async function buildHost() {
   const compiler = cppCompiler();
   const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
+  /** @type {Variant[]} */
   const levels = options.native
     ? [{ name: 'native', flags: ['-march=native'] }]
     : [

@@ -72,6 +72,8 @@ function run(program, args, cwd) {
   // Copies are no repositories, wherever they lie; and what a test leaves behind goes with them.
   const own = { GIT_CEILING_DIRECTORIES: places, TMPDIR: temporary };
   const child = spawn(program, args, { cwd, env: { ...env, ...own }, detached: true });
+  if (child.pid === undefined) throw new Error(`${program} cannot be started`);
+  const group = -child.pid;
   os.setPriority(child.pid, NICENESS);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -81,7 +83,7 @@ function run(program, args, cwd) {
   }
   const end = () => {
     try {
-      process.kill(-child.pid, 'SIGKILL');
+      process.kill(group, 'SIGKILL');
     } catch {
       // All of them have ended.
     }
@@ -120,7 +122,7 @@ function kinship(test, source) {
 
 /** The test files that a change may concern, those first that are likely to notice soonest. */
 function candidates(importers, target) {
-  const most = TIER_NAMES.indexOf(options.tier);
+  const most = TIER_NAMES.findIndex((tier) => tier === options.tier);
   return [...distancesFrom(importers, target)]
     .map(([file, distance]) => ({
       file,
