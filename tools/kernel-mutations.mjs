@@ -8,8 +8,8 @@ const EXPERT_PRODUCTS = ['matmul', 'matmul_quantized', 'matmul_packed', 'matmul_
  * is not of one kernel. Where `test` is of a reference kernel, which the default tier does not build, `defaultTest` names
  * the test that must fail there.
  *
- * @typedef {{ name: string, file: string, from: string, to: string, test: string, with?: readonly string[],
- *   launches?: readonly string[], defaultTest?: string }} Mutation
+ * @typedef {{ test: string, with?: readonly string[], launches?: readonly string[] }} Tested
+ * @typedef {Tested & { name: string, file: string, from: string, to: string, defaultTest?: Tested }} Mutation
  * @type {readonly Mutation[]}
  */
 export const MUTATIONS = [

@@ -51,8 +51,14 @@ const hostFiles = filesOf(launchedOn(allContracts, 'host'));
 const lanesFiles = new Set([...hostFiles, ...filesOf(launchedOn(allContracts, 'portable'))]);
 const twinFiles = filesOf(allContracts.filter(({ source }) => source.startsWith('twins/')));
 
-/** The test that must fail in this tier, and the files of the kernels that it launches; undefined when there is none. */
-function testOf({ defaultTest, ...mutation }) {
+/**
+ * The test that must fail in this tier, and the files of the kernels that it launches; undefined when there is none.
+ *
+ * @param {import('./kernel-mutations.mjs').Mutation} mutation
+ */
+function testOf(mutation) {
+  const { defaultTest } = mutation;
+  /** @param {import('./kernel-mutations.mjs').Tested} tested */
   const sources = ({ test, with: others = [], launches = [test, ...others] }) => ({
     test,
     files: launches.map((name) => `${name}.hip`),
