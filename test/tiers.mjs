@@ -19,15 +19,15 @@ export const TIER_NAMES = /** @type {const} */ (['unit', 'quick', 'default', 'fu
  */
 export const TIERS = {
   unit: [
-    'test/cli/{inspect-rope,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
+    'test/cli/{inspect-rope,npm-parent,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
-    'test/executor/{block-budget,door,graph-buckets,known-files,lease,processors,slots}.test.ts',
+    'test/executor/{block-budget,door,gpu-order,graph-buckets,known-files,lease,processors,slots}.test.ts',
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates}.test.ts',
     'test/gateway/constraints/**',
     'test/gateway/{device-metrics,metrics-server,residency,router,told-options}.test.ts',
     'test/gateway/doors/{peer,running-requests,write-rounds}.test.ts',
-    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,message-frames,offenders,small-pieces,stream-turns}.test.ts',
+    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,message-frames,offenders,small-pieces,stream-turns}.test.ts',
     'test/gateway/doors/http/{constraint-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/{matcher-threads,turns}.test.ts',
@@ -63,7 +63,7 @@ export const TIERS = {
   ],
   default: [
     'test/cli/**',
-    '!test/cli/{inspect-rope,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
+    '!test/cli/{inspect-rope,npm-parent,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
     'test/client/**',
     '!test/client/errors.test.ts',
     'test/device/**',

@@ -29,6 +29,8 @@ it('tells of each device by its replica, and of what is not known nothing', asyn
     return states;
   });
   expect(await linesOf(metrics, /^rocmforge_device/)).toEqual([
+    'rocmforge_device_info{replica="0",device="GPU"} 1',
+    'rocmforge_device_info{replica="1",device="host"} 1',
     'rocmforge_device_memory_used_bytes{replica="0",device="GPU"} 3',
     'rocmforge_device_memory_total_bytes{replica="0",device="GPU"} 4',
     'rocmforge_device_temperature_celsius{replica="0",device="GPU"} 61.5',
