@@ -3,14 +3,15 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
-import {
-  type AcceptedTokens,
-  type MatcherJob,
-  type MatcherMessage,
-  type MatcherWorkerData,
-  MOST_GRAMMARS,
-  type NextMasks,
-  type ThreadMask,
+import { GRAMMAR_MEMORY } from './grammar-cache.js';
+import type {
+  AcceptedTokens,
+  MatcherJob,
+  MatcherMessage,
+  MatcherWorkerData,
+  NextMasks,
+  ThreadMask,
+  ThreadMemory,
 } from './matcher-messages.js';
 import type { GuessedToken, TokenMask } from './token-constraint.js';
 
@@ -18,7 +19,7 @@ import type { GuessedToken, TokenMask } from './token-constraint.js';
 export class MatcherThread implements AnswerThread {
   private readonly worker: Worker;
   private readonly answers = new Map<number, ConstrainedAnswer>();
-  /** Those that it has compiled, by {@link ConstrainedAnswer.form}. */
+  /** Those that it keeps compiled, by {@link ConstrainedAnswer.form}. */
   private readonly forms = new Set<string>();
   private readonly masks = new Map<number, TokenMask>();
   private lastId = 0;
@@ -26,9 +27,14 @@ export class MatcherThread implements AnswerThread {
   private readonly outbox = new Map<ConstrainedAnswer, number[]>();
   private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
   private timer: NodeJS.Timeout | undefined;
-  private isReady = false;
-  /** It takes no more answers: it ends now, or, where the library gave up once, with its last one. */
+  private heapAtStart = 0;
+  memory: ThreadMemory = { heapBytes: 0, grammarBytes: 0, grammars: 0 };
+  /** Grammars evicted so far. */
+  evictions = 0;
+  /** It takes no more answers: it ends now, or, where the library gave up or its heap has grown, with its last one. */
   isWorn = false;
+  /** Whether its heap has grown beyond its bound. */
+  isOutgrown = false;
 
   constructor(
     file: string,
@@ -73,10 +79,10 @@ export class MatcherThread implements AnswerThread {
       kind: 'open',
       id: answer.id,
       form: answer.form,
+      client: answer.client,
       constraint: answer.constraint,
       tokenIds: [...answer.tokenIds],
     });
-    if (this.isReady) this.watch(answer);
     return opened;
   }
 
@@ -136,13 +142,22 @@ export class MatcherThread implements AnswerThread {
 
   private hear(message: MatcherMessage): void {
     if (message.kind === 'ready') {
-      this.isReady = true;
+      this.memory = message.memory;
+      this.heapAtStart = message.memory.heapBytes;
+      return;
+    }
+    if (message.kind === 'opening') {
       if (this.opening !== undefined) this.watch(this.opening.answer);
+      return;
+    }
+    if (message.kind === 'compiled') {
+      this.compiled(message.form, message.evicted, message.memory);
       return;
     }
     if (message.kind === 'masks') {
       for (const next of message.answers) this.ready(next);
       for (const key of message.forgotten) this.masks.delete(key);
+      this.grown({ ...this.memory, heapBytes: message.heapBytes });
       return;
     }
     const answer = this.answers.get(message.id);
@@ -155,7 +170,6 @@ export class MatcherThread implements AnswerThread {
       this.settle(new RocmForgeError(message.reason, message.message, message.metadata));
       this.endIfWorn();
     } else {
-      if (answer !== undefined) this.remember(answer.form);
       this.ready({ ...message, ahead: [] });
       this.settle();
     }
@@ -172,12 +186,17 @@ export class MatcherThread implements AnswerThread {
     return this.masks.get(key) as TokenMask;
   }
 
-  /** As many forms as a thread keeps grammars of, the one used last at the end. */
-  private remember(form: string): void {
-    this.forms.delete(form);
+  private compiled(form: string, evicted: readonly string[], memory: ThreadMemory): void {
     this.forms.add(form);
-    const [oldest] = this.forms;
-    if (this.forms.size > MOST_GRAMMARS && oldest !== undefined) this.forms.delete(oldest);
+    for (const each of evicted) this.forms.delete(each);
+    this.evictions += evicted.length;
+    this.grown(memory);
+  }
+
+  private grown(memory: ThreadMemory): void {
+    this.memory = memory;
+    this.isOutgrown = memory.heapBytes - this.heapAtStart > GRAMMAR_MEMORY.heapGrowthBytes;
+    this.isWorn ||= this.isOutgrown;
   }
 
   private endIfWorn(): void {

@@ -122,6 +122,28 @@ it('one client’s many grammars do not keep another’s waiting, and who has go
   }
 });
 
+it('many distinct grammars leave the heap of their thread within its bound', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+  try {
+    const options = (i: number) => Array.from({ length: 800 }, (_, j) => `${i}-${j}-${'x'.repeat(20)}`);
+    const open = async (i: number) => {
+      const answer = await threads.open(
+        { $case: 'choice', value: { options: options(i) } },
+        { principal: `p${i % 3}` },
+      );
+      answer.close();
+    };
+    for (let i = 0; i < 60; i++) await open(i);
+    const { heapBytes } = threads.counts;
+    for (let i = 60; i < 120; i++) await open(i);
+    // What the parsed grammars took would be growth without an end.
+    expect(threads.counts.heapBytes).toBeLessThan(heapBytes + 4e6);
+    expect(threads.counts).toMatchObject({ grammars: 32, evictions: 88, replacedThreads: 0 });
+  } finally {
+    await threads.close();
+  }
+});
+
 it('answers whose thread ends go on in another where they were', async () => {
   const threads = new MatcherThreads({ tokenizer, threads: 1 });
   const opens = vi.spyOn(MatcherThread.prototype, 'open');
