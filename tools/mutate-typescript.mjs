@@ -21,9 +21,9 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import typescript from 'typescript';
+import { TIER_NAMES, tierOf } from '../test/tiers.mjs';
 import { distancesFrom, importersOf, mutationsOf } from './typescript-mutations.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -37,8 +37,6 @@ const { values: options } = parseArgs({
   },
 });
 
-/** Tiers in the order in which they run. */
-const TIERS = ['unit', 'quick', 'default', 'full'];
 /** Files of the first run, and by how much each next run has more. */
 const FIRST_FILES = 4;
 const GROWTH = 2;
@@ -74,6 +72,8 @@ function run(program, args, cwd) {
   // Copies are no repositories, wherever they lie; and what a test leaves behind goes with them.
   const own = { GIT_CEILING_DIRECTORIES: places, TMPDIR: temporary };
   const child = spawn(program, args, { cwd, env: { ...env, ...own }, detached: true });
+  if (child.pid === undefined) throw new Error(`${program} cannot be started`);
+  const group = -child.pid;
   os.setPriority(child.pid, NICENESS);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -83,7 +83,7 @@ function run(program, args, cwd) {
   }
   const end = () => {
     try {
-      process.kill(-child.pid, 'SIGKILL');
+      process.kill(group, 'SIGKILL');
     } catch {
       // All of them have ended.
     }
@@ -113,18 +113,6 @@ const build = (what, cwd) =>
     cwd,
   );
 
-/** What each test file is of. */
-async function tiers() {
-  const file = path.join(root, 'test', 'tiers.ts');
-  if (!existsSync(file)) return (name) => (name.endsWith('.clock.ts') ? 'full' : 'default');
-  const { outputText } = typescript.transpileModule(readFileSync(file, 'utf8'), {
-    compilerOptions: { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2022 },
-  });
-  const script = path.join(places, 'tiers.mjs');
-  writeFileSync(script, outputText);
-  return (await import(pathToFileURL(script).href)).tierOf;
-}
-
 /** How many folders a test and a source have in common: tests lie as sources do. */
 function kinship(test, source) {
   const [a, b] = [test, source].map((file) => path.dirname(file).split('/').slice(1));
@@ -133,13 +121,13 @@ function kinship(test, source) {
 }
 
 /** The test files that a change may concern, those first that are likely to notice soonest. */
-function candidates(importers, tierOf, target) {
-  const most = TIERS.indexOf(options.tier);
+function candidates(importers, target) {
+  const most = TIER_NAMES.findIndex((tier) => tier === options.tier);
   return [...distancesFrom(importers, target)]
     .map(([file, distance]) => ({
       file,
       distance: distance - kinship(file, target),
-      tier: TIERS.indexOf(tierOf(file)),
+      tier: TIER_NAMES.indexOf(tierOf(file)),
     }))
     .filter(({ tier }) => tier >= 0 && tier <= most)
     .sort((a, b) => a.tier - b.tier || a.distance - b.distance || a.file.localeCompare(b.file))
@@ -154,7 +142,7 @@ async function failures(cwd, files) {
     const chosen = files.filter((file) => file.endsWith('.clock.ts') === isClock);
     if (chosen.length === 0) continue;
     rmSync(report, { force: true });
-    const config = isClock ? ['-c', 'vitest.faults.config.ts'] : [];
+    const config = isClock ? ['-c', 'vitest.clock.config.ts'] : [];
     const limits = [`--testTimeout=${TEST_TIMEOUT_MS}`, `--hookTimeout=${TEST_TIMEOUT_MS}`];
     const args = ['run', ...chosen, ...config, '--bail=1', ...limits, '--reporter=json', `--outputFile=${report}`];
     const { status } = await run(process.execPath, [bin('vitest', 'vitest.mjs'), ...args], cwd);
@@ -201,11 +189,11 @@ async function caughtBy(files) {
 }
 
 /** Applies a mistake to the copy, builds it, and looks for a test that notices. */
-async function tryOne({ file, name, target }, importers, tierOf) {
+async function tryOne({ file, name, target }, importers) {
   await mustRun(`${name} does not apply`, 'git', ['apply', file], mutated);
   try {
     await build(name, mutated);
-    return await caughtBy(candidates(importers, tierOf, target));
+    return await caughtBy(candidates(importers, target));
   } finally {
     cpSync(path.join(unchanged, target), path.join(mutated, target));
     cpSync(path.join(unchanged, 'dist'), path.join(mutated, 'dist'), { recursive: true });
@@ -222,7 +210,6 @@ function tell(line) {
 async function main() {
   if (!['default', 'full'].includes(options.tier)) throw new Error(`--tier is ${options.tier}; use default or full`);
   const chosen = mutationsOf(root).filter(({ name }) => options.only.split(',').some((text) => name.includes(text)));
-  const tierOf = await tiers();
   const importers = importersOf(root);
   mkdirSync(temporary);
   copyTree(mutated);
@@ -232,7 +219,7 @@ async function main() {
   let caught = 0;
   for (const mutation of chosen) {
     const began = performance.now();
-    const found = await tryOne(mutation, importers, tierOf);
+    const found = await tryOne(mutation, importers);
     const seconds = ((performance.now() - began) / 1000).toFixed(0);
     if (found !== undefined) caught += 1;
     tell(`${mutation.name}  ${found === undefined ? NOT_CAUGHT : `${found.file}: ${found.test}`}  ${seconds} s`);

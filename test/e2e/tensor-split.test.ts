@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { isFull } from '../support/run-size.js';
 import { KILLS, runStreams, STREAMS, writeSplitModel } from '../support/split-run.js';
 
 const model = writeSplitModel();
