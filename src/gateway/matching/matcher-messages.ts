@@ -58,6 +58,8 @@ export interface ThreadMask {
 /** What an answer may go on with, and tokens that are guessed; see `TokenConstraint.ahead`. */
 export interface NextMasks {
   readonly id: number;
+  /** Milliseconds that they took. */
+  readonly ms: number;
   readonly mask: ThreadMask;
   readonly ahead: readonly { readonly tokenId: number; readonly mask: ThreadMask; readonly isSure: boolean }[];
 }

@@ -4,6 +4,7 @@ import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
 import { GRAMMAR_MEMORY } from './grammar-cache.js';
+import type { MaskTime } from './mask-time.js';
 import type {
   AcceptedTokens,
   MatcherJob,
@@ -40,6 +41,7 @@ export class MatcherThread implements AnswerThread {
     file: string,
     data: MatcherWorkerData,
     private readonly compileLimitMs: number,
+    private readonly maskTime: MaskTime,
     private readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void,
   ) {
     this.worker = new Worker(file, { workerData: data });
@@ -155,7 +157,11 @@ export class MatcherThread implements AnswerThread {
       return;
     }
     if (message.kind === 'masks') {
-      for (const next of message.answers) this.ready(next);
+      for (const next of message.answers) {
+        const error = this.tooSlow(next);
+        // Masks that it names for the first time are known to this side all the same.
+        this.ready(next, error);
+      }
       for (const key of message.forgotten) this.masks.delete(key);
       this.grown({ ...this.memory, heapBytes: message.heapBytes });
       return;
@@ -175,10 +181,21 @@ export class MatcherThread implements AnswerThread {
     }
   }
 
-  private ready({ id, mask, ahead }: NextMasks): void {
+  /** The error of an answer whose masks are slow, once its client has used up its time: they keep those of others waiting. */
+  private tooSlow({ id, ms }: NextMasks): RocmForgeError | undefined {
+    const answer = this.answers.get(id);
+    if (answer === undefined || !this.maskTime.charge(answer.client, ms)) return undefined;
+    const field = fieldOf(answer.constraint);
+    const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
+    return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
+  }
+
+  private ready({ id, mask, ahead }: Pick<NextMasks, 'id' | 'mask' | 'ahead'>, error?: RocmForgeError): void {
     const next = this.maskOf(mask);
     const guessed = ahead.map((each): GuessedToken => ({ ...each, mask: this.maskOf(each.mask) }));
-    this.answers.get(id)?.ready(next, guessed);
+    const answer = this.answers.get(id);
+    if (error === undefined) answer?.ready(next, guessed);
+    else answer?.fail(error);
   }
 
   private maskOf({ key, bits, onlyEnds }: ThreadMask): TokenMask {

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
+import { MaskTime } from './mask-time.js';
 import type { MatcherWorkerData } from './matcher-messages.js';
 import { MatcherThread } from './matcher-thread.js';
 import { matcherVocabulary } from './matcher-vocabulary.js';
@@ -63,6 +64,7 @@ export class MatcherThreads {
   /** Made before anything is served: for 128,000 tokens it would hold the loop up. */
   private readonly data: MatcherWorkerData;
   private readonly waiting = new Turns<Waiting>();
+  private readonly maskTime = new MaskTime();
   private isClosed = false;
   private endedEvictions = 0;
   private replacedThreads = 0;
@@ -187,7 +189,7 @@ export class MatcherThreads {
 
   private start(): MatcherThread {
     const limit = this.options.compileLimitMs ?? COMPILE_LIMIT_MS;
-    const thread = new MatcherThread(workerFile(), this.data, limit, (lost) => {
+    const thread = new MatcherThread(workerFile(), this.data, limit, this.maskTime, (lost) => {
       this.threads.splice(this.threads.indexOf(thread), 1);
       this.endedEvictions += thread.evictions;
       this.replacedThreads += Number(thread.isOutgrown);

@@ -130,11 +130,13 @@ class Matchers {
       const matcher = this.matchers.get(id);
       // Closed meanwhile.
       if (matcher === undefined) continue;
+      const started = performance.now();
       if (!tokenIds.every((tokenId) => matcher.acceptToken(tokenId))) this.break(id);
       else {
         const words = await this.next(matcher, tokenIds.at(-1));
         const mask = this.maskOf(words);
-        masks.push({ id, mask, ahead: guesses === undefined ? [] : await this.ahead(matcher, words, guesses) });
+        const ahead = guesses === undefined ? [] : await this.ahead(matcher, words, guesses);
+        masks.push({ id, ms: performance.now() - started, mask, ahead });
       }
       if (performance.now() - since > GATHER_MS) send();
     }

@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
 import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
@@ -140,6 +141,23 @@ it('many distinct grammars leave the heap of their thread within its bound', asy
     expect(threads.counts.heapBytes).toBeLessThan(heapBytes + 4e6);
     expect(threads.counts).toMatchObject({ grammars: 32, evictions: 88, replacedThreads: 0 });
   } finally {
+    await threads.close();
+  }
+});
+
+it('an answer whose masks are slow ends, once its client has used up its time, and another’s goes on', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockImplementation((client) => client === 'mallory');
+  try {
+    const open = (principal: string) => threads.open({ $case: 'regex', value: '[a-z]*' }, { principal });
+    const [slow, other] = [await open('mallory'), await open('alice')];
+    for (const answer of [slow, other]) answer.accept(FIRST_BYTE + 97);
+    await expect(maskOf(slow)).rejects.toMatchObject({ reason: 'CONSTRAINT_TOO_SLOW' });
+    await maskOf(other);
+    slow.close();
+    other.close();
+  } finally {
+    charge.mockRestore();
     await threads.close();
   }
 });
