@@ -6,6 +6,10 @@ export class JsonNumber {
   /** @param text the number as it was written */
   constructor(readonly text: string) {}
 
+  toString(): string {
+    return this.text;
+  }
+
   /** Nothing but {@link jsonText} writes it: a rounded number must not leave by mistake. @throws Error always */
   toJSON(): never {
     throw new Error(`the number ${this.text} must be written by jsonText`);
