@@ -54,10 +54,10 @@ export function samplingOf(fields: Fields): SamplingParameters {
   };
 }
 
-/** A seed of 64 bits; a negative one is its two's complement, which stays apart from all others. */
+/** A seed of 64 bits, with or without a sign; a negative one is its two's complement. */
 export function seedOf(fields: Fields): bigint | undefined {
-  const seed = fields.integer('seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-  return seed === undefined ? undefined : BigInt.asUintN(64, BigInt(seed));
+  const seed = fields.bigint('seed', -(2n ** 63n), 2n ** 64n - 1n);
+  return seed === undefined ? undefined : BigInt.asUintN(64, seed);
 }
 
 /** The least that a float holds: what has it is never chosen. */
@@ -70,7 +70,7 @@ const NEVER = -3.4e38;
 function biasesOf(fields: Fields): Pick<SamplingParameters, 'logitBias' | 'textBias'> {
   const logitBias: { [id: number]: number } = {};
   const textBias: { [text: string]: number } = Object.create(null);
-  const given = fields.any('logit_bias');
+  const given = fields.rounded('logit_bias');
   if (given === undefined) return { logitBias, textBias };
   const refuse = () => fields.refuse('logit_bias', 'is no object of token ids, or texts, and numbers');
   if (typeof given !== 'object' || given === null) return refuse();

@@ -1,3 +1,4 @@
+import { jsonText } from '../../../../shared/exact-json.js';
 import {
   type ChatInput,
   ChatMessage,
@@ -107,12 +108,10 @@ function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): vo
   const isOf = (role: string): boolean => turn.role === role;
   if (type === 'text') turn.content += textBlock(block);
   else if (type === 'tool_use' && isOf('assistant')) {
-    const input = block.any('input');
-    if (typeof input !== 'object' || Array.isArray(input)) block.refuse('input', 'is no JSON object');
     turn.toolCalls.push({
       id: block.string('id') ?? block.refuse('id', 'is missing'),
       name: block.string('name') ?? block.refuse('name', 'is missing'),
-      argumentsJson: JSON.stringify(input),
+      argumentsJson: block.objectText('input') ?? block.refuse('input', 'is not a JSON object'),
     });
     endBlock(block);
   } else if (type === 'thinking' && isOf('assistant')) {
@@ -136,7 +135,7 @@ function toolOf(tool: Fields): Tool {
   const read = {
     name: tool.string('name') ?? tool.refuse('name', 'is missing'),
     description: tool.string('description') ?? '',
-    parametersJson: JSON.stringify(schema),
+    parametersJson: jsonText(schema),
     strict: tool.boolean('strict') ?? false,
   };
   endBlock(tool);

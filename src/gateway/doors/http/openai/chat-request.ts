@@ -80,11 +80,7 @@ export function conversationOf(fields: Fields): ChatInput {
 
 /** What vLLM and llama.cpp call the variables that a request has for the template. */
 function variablesOf(fields: Fields): string {
-  const name = 'chat_template_kwargs';
-  const variables = fields.any(name);
-  if (variables === undefined) return '';
-  if (typeof variables !== 'object' || Array.isArray(variables)) return fields.refuse(name, 'is no JSON object');
-  return JSON.stringify(variables);
+  return fields.objectText('chat_template_kwargs') ?? '';
 }
 
 /** The turns of a conversation. */
