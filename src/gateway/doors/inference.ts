@@ -281,9 +281,8 @@ export class Inference {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
     const context = { principal, peer, trace, deadline, id, spans };
-    const isInReasoning = parameters.answer?.isInReasoning ?? false;
     try {
-      const constraint = constraintOf(request, facts, isInReasoning);
+      const constraint = constraintOf(request, facts, parameters.answer);
       const constraints = await this.matchers.openEach(constraint, parameters.n, requester);
       const speculates = this.options.speculates ?? false;
       return { parameters: { ...parameters, constraints, speculates }, context, toldPrompt };

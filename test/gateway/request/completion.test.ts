@@ -48,7 +48,7 @@ function complete(words: readonly string[], { format = { tools: 'hermes' }, stop
     strings: new StopStrings(stop?.strings ?? []),
   };
   const tools = [{ name: 'clock', parametersJson: '' }];
-  const parser = answerParser({ format, tools, isInReasoning: false, mostCalls: undefined, ...answer });
+  const parser = answerParser({ format, tools, start: 'turn', mostCalls: undefined, ...answer });
   const completion = new Completion(vocabulary.tokenizer, stops, parser);
   const steps: CompletionStep[] = [];
   for (const word of words) {

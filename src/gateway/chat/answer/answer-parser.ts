@@ -1,7 +1,7 @@
 import { type AnswerFormat, CALL_FORMATS, markersOf, REASONING_FORMATS } from './answer-format.js';
 import { type CallFormat, CallReading, type ReasoningFormat } from './call-format.js';
 import type { AnswerEvent, OfferedTool } from './events.js';
-import { readHarmonyTurn } from './harmony.js';
+import { HARMONY_MESSAGE, readHarmonyTurn } from './harmony.js';
 import { type Reading, TextReader } from './text-reader.js';
 import { TurnWriter } from './turn-writer.js';
 
@@ -9,8 +9,8 @@ export interface AnswerParserOptions {
   readonly format: AnswerFormat;
   /** The functions that may be called; empty: nothing is a call. */
   readonly tools: readonly OfferedTool[];
-  /** Whether the prompt ends within the reasoning, see {@link beginsInReasoning}. */
-  readonly isInReasoning: boolean;
+  /** Where in the turn the text starts, see {@link answerStart}. */
+  readonly start: AnswerStart;
   /** Behind so many whole calls the turn is over; default: never. */
   readonly mostCalls?: number | undefined;
   /** Makes the id of a call that the model gave none. */
@@ -62,23 +62,41 @@ export class AnswerParser {
   }
 }
 
-/** Whether a prompt that ends so has begun the reasoning: some templates do. */
-export function beginsInReasoning({ reasoning }: AnswerFormat, promptEnd: string): boolean {
-  if (reasoning === undefined || reasoning === 'harmony') return false;
-  return promptEnd.trimEnd().endsWith(REASONING_FORMATS[reasoning].begin);
+/**
+ * Where in an assistant's turn a text starts: at its beginning, where reasoning may come; within reasoning that the prompt has
+ * begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
+ */
+export type AnswerStart = 'turn' | 'reasoning' | 'content' | 'continuation';
+
+/**
+ * Where a text starts behind a prompt: some templates begin the reasoning, or end it at once.
+ *
+ * @param promptEnd the last characters of the prompt
+ * @param begun     the content of the final turn where the text continues it; undefined or empty: the turn is new
+ */
+export function answerStart({ reasoning, tools }: AnswerFormat, promptEnd: string, begun?: string): AnswerStart {
+  const end = promptEnd.trimEnd();
+  const isHarmony = reasoning === 'harmony' || tools === 'harmony';
+  if (isHarmony && !begun) return end.endsWith(HARMONY_MESSAGE) ? 'content' : 'turn';
+  if (isHarmony || reasoning === undefined) return begun ? 'continuation' : 'turn';
+  const marks = REASONING_FORMATS[reasoning];
+  if (begun) return begun.lastIndexOf(marks.begin) > begun.lastIndexOf(marks.end) ? 'reasoning' : 'continuation';
+  if (end.endsWith(marks.begin)) return 'reasoning';
+  return end.endsWith(marks.end) ? 'content' : 'turn';
 }
 
-function* readTurn(reading: CallReading, { format, tools, isInReasoning }: AnswerParserOptions): Reading<void> {
+function* readTurn(reading: CallReading, { format, tools, start }: AnswerParserOptions): Reading<void> {
   const hasCalls = tools.length > 0 && format.tools !== undefined;
   if (format.tools === 'harmony' || format.reasoning === 'harmony') {
     yield* readHarmonyTurn(reading, { hasReasoning: format.reasoning === 'harmony', hasCalls });
     return;
   }
   if (format.reasoning !== undefined) {
-    yield* readReasoning(reading, REASONING_FORMATS[format.reasoning], isInReasoning);
+    yield* readReasoning(reading, REASONING_FORMATS[format.reasoning], start === 'reasoning');
   }
-  if (hasCalls && format.tools !== undefined) yield* readCalls(reading, CALL_FORMATS[format.tools]);
-  else yield* reading.reader.readTo([], (text) => reading.turn.writeContent(text));
+  // Some models end in a continuation what they take for their reasoning.
+  const strayEnd = start === 'continuation' && format.reasoning ? REASONING_FORMATS[format.reasoning].end : undefined;
+  yield* readContent(reading, strayEnd, hasCalls && format.tools !== undefined ? CALL_FORMATS[format.tools] : NO_CALLS);
 }
 
 function* readReasoning(reading: CallReading, { begin, end }: ReasoningFormat, isBegun: boolean): Reading<void> {
@@ -96,11 +114,16 @@ function* readReasoning(reading: CallReading, { begin, end }: ReasoningFormat, i
   turn.markup();
 }
 
-function* readCalls(reading: CallReading, format: CallFormat): Reading<void> {
+/** Content without calls. */
+const NO_CALLS: CallFormat = { openers: [], closers: [], *read() {} };
+
+/** @param stray markup that is dropped where it comes first; undefined: none */
+function* readContent(reading: CallReading, stray: string | undefined, format: CallFormat): Reading<void> {
   const { reader, turn } = reading;
   const { openers, closers } = format;
   const lastCloser = closers.at(-1);
   let isCalled = false;
+  let strayEnd = stray;
   if (format.isBare) {
     isCalled = yield* reading.attempt(function* () {
       yield* reader.skipSpace();
@@ -108,9 +131,15 @@ function* readCalls(reading: CallReading, format: CallFormat): Reading<void> {
     });
   }
   for (;;) {
-    const literals = isCalled ? [...openers, ...closers] : openers;
+    const literals = [...openers, ...(isCalled ? closers : []), ...(strayEnd === undefined ? [] : [strayEnd])];
     const next = yield* reader.readTo(literals, (text) => turn.writeContent(text));
     if (next === undefined) return;
+    if (next === strayEnd) {
+      yield* reader.accept(next);
+      turn.markup();
+      strayEnd = undefined;
+      continue;
+    }
     if (!openers.includes(next)) {
       yield* reader.accept(next);
       turn.markup();

@@ -18,6 +18,12 @@ export const HARMONY_REASONING = {
   between: `${START}assistant`,
 } as const;
 
+/** What ends the header of a message. */
+export const HARMONY_MESSAGE = MESSAGE;
+
+/** The header of an answer's message. */
+export const HARMONY_ANSWER = `${CHANNEL}final${MESSAGE}`;
+
 /** What of a turn is read as more than content. */
 export interface HarmonyOptions {
   readonly hasReasoning: boolean;

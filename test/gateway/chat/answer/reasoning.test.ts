@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { beginsInReasoning } from '../../../../src/gateway/chat/answer/answer-parser.js';
-import { describeShapes } from './turns.js';
+import type { AnswerFormat } from '../../../../src/gateway/chat/answer/answer-format.js';
+import { type AnswerStart, answerStart } from '../../../../src/gateway/chat/answer/answer-parser.js';
+import { describeShapes, readTurn } from './turns.js';
 
 const CALL = '<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call>';
 const clock = { name: 'clock', args: '{}' };
-const begun = { isInReasoning: true };
+const begun = { start: 'reasoning' } as const;
 
 describeShapes(
   'reasoning between tags',
@@ -61,17 +62,37 @@ describeShapes(
   },
 );
 
-describe('a prompt has begun the reasoning', () => {
-  it.each(['<|im_start|>assistant\n<think>\n', '<｜Assistant｜><think>'])('where it ends with the tag: %j', (end) => {
-    expect(beginsInReasoning({ reasoning: 'think' }, end)).toBe(true);
+describe('where an answer starts', () => {
+  it.each<[AnswerFormat, string, string | undefined, AnswerStart]>([
+    [{ reasoning: 'think' }, '<|im_start|>assistant\n<think>\n', undefined, 'reasoning'],
+    [{ reasoning: 'think' }, '<｜Assistant｜><think>', '', 'reasoning'],
+    [{ reasoning: 'think' }, '<|im_start|>assistant\n', undefined, 'turn'],
+    [{ reasoning: 'think' }, 'the tag <think> is', undefined, 'turn'],
+    [{ reasoning: 'think' }, '<think>\n\n</think>\n\n', undefined, 'content'],
+    [{ reasoning: 'think' }, '<think>\n\n</think>\n\nIt is', 'It is', 'continuation'],
+    [{ reasoning: 'think' }, '<think>\n\n</think>\n\n<think>Hm', '<think>Hm', 'reasoning'],
+    [{ reasoning: 'think' }, '<think>Hm</think>It', '<think>Hm</think>It', 'continuation'],
+    [{ reasoning: 'harmony' }, '<|start|>assistant', undefined, 'turn'],
+    [{ tools: 'harmony' }, '<|channel|>final<|message|>', undefined, 'content'],
+    [{ reasoning: 'harmony' }, '<|channel|>final<|message|>It is', 'It is', 'continuation'],
+    [{ reasoning: 'harmony' }, '<think>', undefined, 'turn'],
+    [{}, '<think>', undefined, 'turn'],
+    [{}, 'It is', 'It is', 'continuation'],
+  ])('of the format %j behind %j with the beginning %j: %s', (format, promptEnd, begun, start) => {
+    expect(answerStart(format, promptEnd, begun)).toBe(start);
+  });
+});
+
+describe('a continued answer', () => {
+  const continued = { start: 'continuation' } as const;
+
+  it('has no markup of the reasoning that it ends', () => {
+    const read = readTurn({ reasoning: 'think' }, [' hm.\n</think>\n\nParis, </think> it is.'], continued);
+    expect(read).toEqual({ content: ' hm.\nParis, </think> it is.' });
   });
 
-  it.each(['<|im_start|>assistant\n', '<think>\n\n</think>\n\n', 'the tag <think> is'])('but not with %j', (end) => {
-    expect(beginsInReasoning({ reasoning: 'think' }, end)).toBe(false);
-  });
-
-  it('and nowhere else where the model does not reason so', () => {
-    expect(beginsInReasoning({ reasoning: 'harmony' }, '<think>')).toBe(false);
-    expect(beginsInReasoning({}, '<think>')).toBe(false);
+  it('keeps that markup at the beginning of a turn, where it is text', () => {
+    const read = readTurn({ reasoning: 'think' }, ['The tag </think> ends it.']);
+    expect(read).toEqual({ content: 'The tag </think> ends it.' });
   });
 });

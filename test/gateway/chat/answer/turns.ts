@@ -53,7 +53,7 @@ export interface Shape extends WholeTurn {
 
 /** Reads a text that comes in pieces. Fails where the events are in no order that a client could follow. */
 export function readTurn(format: AnswerFormat, pieces: readonly string[], options: Shape['options'] = {}): WholeTurn {
-  const parser = new AnswerParser({ format, tools: TOOLS, isInReasoning: false, newId: () => 'made-up', ...options });
+  const parser = new AnswerParser({ format, tools: TOOLS, start: 'turn', newId: () => 'made-up', ...options });
   let content = '';
   let reasoning = '';
   const calls: { name: string; args: string; id: string; isCut: boolean }[] = [];
