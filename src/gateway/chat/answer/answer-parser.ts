@@ -2,7 +2,7 @@ import { type AnswerFormat, CALL_FORMATS, markersOf, REASONING_FORMATS } from '.
 import { type CallFormat, CallReading, type ReasoningFormat } from './call-format.js';
 import type { AnswerEvent, OfferedTool } from './events.js';
 import { HARMONY_MESSAGE, readHarmonyTurn } from './harmony.js';
-import { type Reading, TextReader } from './text-reader.js';
+import { type Reading, TextReader, type TextSink } from './text-reader.js';
 import { TurnWriter } from './turn-writer.js';
 
 export interface AnswerParserOptions {
@@ -53,9 +53,13 @@ export class AnswerParser {
     return this.turn.take();
   }
 
-  /** The text has ended: a call that is not whole stays as far as it is. */
-  finish(): readonly AnswerEvent[] {
-    this.reader.end();
+  /**
+   * The text has ended: a call that is not whole stays as far as it is.
+   *
+   * @param isCut whether the model would have gone on: what may be the beginning of markup is dropped then
+   */
+  finish(isCut = false): readonly AnswerEvent[] {
+    this.reader.end(isCut);
     this.reading.next();
     this.turn.finish();
     return this.turn.take();
@@ -91,59 +95,117 @@ function* readTurn(reading: CallReading, { format, tools, start }: AnswerParserO
     yield* readHarmonyTurn(reading, { hasReasoning: format.reasoning === 'harmony', hasCalls });
     return;
   }
-  if (format.reasoning !== undefined) {
-    yield* readReasoning(reading, REASONING_FORMATS[format.reasoning], start === 'reasoning');
-  }
+  const calls = hasCalls && format.tools !== undefined ? CALL_FORMATS[format.tools] : NO_CALLS;
+  const marks = format.reasoning && REASONING_FORMATS[format.reasoning];
+  const isOver = marks !== undefined && (yield* readReasoning(reading, marks, calls, start === 'reasoning'));
+  if (isOver) return;
   // Some models end in a continuation what they take for their reasoning.
-  const strayEnd = start === 'continuation' && format.reasoning ? REASONING_FORMATS[format.reasoning].end : undefined;
-  yield* readContent(reading, strayEnd, hasCalls && format.tools !== undefined ? CALL_FORMATS[format.tools] : NO_CALLS);
+  let stray = start === 'continuation' ? marks?.end : undefined;
+  if (marks?.answer !== undefined && (yield* readTag(reading, marks.answer.begin))) stray = marks.answer.end;
+  yield* readContent(reading, calls, stray);
 }
 
-function* readReasoning(reading: CallReading, { begin, end }: ReasoningFormat, isBegun: boolean): Reading<void> {
-  const { reader, turn } = reading;
+/** Reads a tag behind white space. @returns whether it is there */
+function* readTag({ reader, turn }: CallReading, tag: string): Reading<boolean> {
   reader.hold();
   yield* reader.skipSpace();
-  // Some models begin again what the prompt has begun.
-  const isReasoning = (yield* reader.accept(begin)) !== undefined || isBegun;
+  const isThere = (yield* reader.accept(tag)) !== undefined;
+  const { isCutHere } = reader;
   const read = reader.release();
-  if (!isReasoning) turn.writeContent(read);
-  if (!isReasoning) return;
+  if (isThere) turn.markup();
+  else if (!isCutHere) turn.writeContent(read);
+  return isThere;
+}
+
+/**
+ * Reads reasoning at the start of the turn. A call that stands in it ends it, unless its end comes later: then the call is only
+ * spoken of.
+ *
+ * @param isBegun whether the prompt has begun it
+ * @returns whether the turn is over
+ */
+function* readReasoning(
+  reading: CallReading,
+  { begin, end }: ReasoningFormat,
+  calls: CallFormat,
+  isBegun: boolean,
+): Reading<boolean> {
+  const { reader, turn } = reading;
+  // Some models begin again what the prompt has begun.
+  const isReasoning = (yield* readTag(reading, begin)) || isBegun;
+  if (!isReasoning) return false;
   turn.markup();
-  if (!(yield* reader.readTo([end], (text) => turn.writeReasoning(text)))) return;
+  const next = yield* reader.readTo([end, ...calls.openers], (text) => turn.writeReasoning(text));
+  if (next === undefined) return true;
+  if (next !== end) {
+    reader.hold();
+    const later = yield* reader.readTo([end], () => undefined);
+    const { isCutHere } = reader;
+    const held = reader.release();
+    if (later === undefined) {
+      readUnended(reading, calls, { text: held, isCut: isCutHere });
+      return true;
+    }
+    turn.writeReasoning(held);
+  }
   yield* reader.accept(end);
   turn.markup();
+  return false;
+}
+
+/** Reads the rest of reasoning that never ends: up to a call of a function that was offered it is reasoning. */
+function readUnended(
+  { turn, tools }: CallReading,
+  calls: CallFormat,
+  { text, isCut }: { readonly text: string; readonly isCut: boolean },
+): void {
+  const read = (into: TurnWriter, writeText: TextSink): void => {
+    const reader = new TextReader();
+    reader.feed(text);
+    reader.end(isCut);
+    const inner = new CallReading(reader, into, tools);
+    inner.writeText = writeText;
+    const reading = readContent(inner, calls, undefined);
+    while (!reading.next().done);
+  };
+  const trial = new TurnWriter(() => '', Number.POSITIVE_INFINITY);
+  read(trial, () => undefined);
+  const begun = trial.take().filter((event) => event.kind === 'call');
+  const isReasoning = begun.length > 0 && !begun.some((call) => tools.some(({ name }) => name === call.name));
+  if (isReasoning) turn.writeReasoning(text);
+  else read(turn, (piece) => turn.writeReasoning(piece));
 }
 
 /** Content without calls. */
-const NO_CALLS: CallFormat = { openers: [], closers: [], *read() {} };
+const NO_CALLS: CallFormat = {
+  openers: [],
+  closers: [],
+  read: function* () {},
+};
 
 /** @param stray markup that is dropped where it comes first; undefined: none */
-function* readContent(reading: CallReading, stray: string | undefined, format: CallFormat): Reading<void> {
+function* readContent(reading: CallReading, format: CallFormat, stray: string | undefined): Reading<void> {
   const { reader, turn } = reading;
   const { openers, closers } = format;
   const lastCloser = closers.at(-1);
   let isCalled = false;
-  let strayEnd = stray;
+  let dropped = stray;
   if (format.isBare) {
-    isCalled = yield* reading.attempt(function* () {
+    const read = function* (): Reading<void> {
       yield* reader.skipSpace();
       if ((yield* reader.peek()) === '{') yield* format.read(reading, undefined);
-    });
+    };
+    isCalled = yield* reading.attempt(read, (held) => beginsBareCall(held, reading.tools));
   }
   for (;;) {
-    const literals = [...openers, ...(isCalled ? closers : []), ...(strayEnd === undefined ? [] : [strayEnd])];
-    const next = yield* reader.readTo(literals, (text) => turn.writeContent(text));
+    const literals = [...openers, ...(isCalled ? closers : []), ...(dropped === undefined ? [] : [dropped])];
+    const next = yield* reader.readTo(literals, (text) => reading.writeText(text));
     if (next === undefined) return;
-    if (next === strayEnd) {
-      yield* reader.accept(next);
-      turn.markup();
-      strayEnd = undefined;
-      continue;
-    }
     if (!openers.includes(next)) {
       yield* reader.accept(next);
       turn.markup();
-      isCalled = next !== lastCloser;
+      if (next === dropped) dropped = undefined;
+      else isCalled = next !== lastCloser;
       continue;
     }
     const hasBegun = yield* reading.attempt(function* () {
@@ -152,4 +214,13 @@ function* readContent(reading: CallReading, stray: string | undefined, format: C
     });
     isCalled ||= hasBegun;
   }
+}
+
+/** Whether a JSON text that was cut begins as a call of a function that was offered. */
+function beginsBareCall(held: string, tools: readonly OfferedTool[]): boolean {
+  const text = held.replace(/\s+/g, '');
+  return tools.some(({ name }) => {
+    const call = `{"name":${JSON.stringify(name)}`.replace(/\s+/g, '');
+    return call.startsWith(text) || text.startsWith(call);
+  });
 }

@@ -60,7 +60,9 @@ function* readMessage(reading: CallReading, { hasReasoning, hasCalls }: HarmonyO
     header += text;
   });
   if (end !== MESSAGE) {
-    turn.writeContent(reader.release());
+    const { isCutHere } = reader;
+    const held = reader.release();
+    if (!isCutHere) turn.writeContent(held);
     return;
   }
   yield* reader.accept(MESSAGE);

@@ -21,6 +21,42 @@ describeShapes(
     'no reasoning between the tags': { text: '<think>\n\n</think>\n\nYes.', content: 'Yes.' },
     'reasoning and a call': { text: `<think>Hm.</think>\n${CALL}`, reasoning: 'Hm.', calls: [clock] },
     'a call within the reasoning': { text: `<think>${CALL}</think>Yes.`, reasoning: CALL, content: 'Yes.' },
+    'a call that the reasoning ends with': { text: `<think>I look.\n${CALL}`, reasoning: 'I look.', calls: [clock] },
+    'calls and text behind reasoning that nothing else ends': {
+      text: `I look.\n${CALL}\n${CALL}\nSo.`,
+      reasoning: 'I look.',
+      content: 'So.',
+      calls: [clock, clock],
+      options: begun,
+    },
+    'a call behind one that is only spoken of': {
+      text: `They write <tool_call> here.\n${CALL}`,
+      reasoning: 'They write <tool_call> here.',
+      calls: [clock],
+      options: begun,
+    },
+    'a call that is only spoken of': {
+      text: `They write ${CALL} or <tool_call>.\n</think>\nDone.`,
+      reasoning: `They write ${CALL} or <tool_call>.`,
+      content: 'Done.',
+      options: begun,
+    },
+    'the tag of a call in reasoning that nothing ends': {
+      text: 'They write <tool_call> here.',
+      reasoning: 'They write <tool_call> here.',
+      options: begun,
+    },
+    'a call of a function that nobody offered, in reasoning that nothing ends': {
+      text: '<tool_call>{"name": "other", "arguments": {}}</tool_call>',
+      reasoning: '<tool_call>{"name": "other", "arguments": {}}</tool_call>',
+      options: begun,
+    },
+    'a call in the reasoning that is cut': {
+      text: 'I look.\n<tool_call>\n{"name": "weather", "arguments": {"place": "Ro',
+      reasoning: 'I look.',
+      calls: [{ name: 'weather', args: '{"place": "Ro', isCut: true }],
+      options: { ...begun, isCut: true },
+    },
     'reasoning that is cut': { text: '<think>Let me <thi', reasoning: 'Let me <thi' },
     'an end that is cut': { text: '<think>Hm.</thi', reasoning: 'Hm.</thi' },
     'a tag later in the text': { text: 'Write <think> and </think>.', content: 'Write <think> and </think>.' },
@@ -49,6 +85,29 @@ describeShapes(
       content: CALL,
       options: { tools: [] },
     },
+  },
+);
+
+describeShapes(
+  'answers of Granite between tags',
+  { reasoning: 'granite', tools: 'hermes' },
+  {
+    'reasoning and an answer': {
+      text: '<think>Hm.</think>\n<response>\nHello.\n</response>\n',
+      reasoning: 'Hm.',
+      content: 'Hello.',
+    },
+    'an answer without reasoning': { text: '<response>Hello.</response>', content: 'Hello.' },
+    'an answer without tags': { text: '<think>Hm.</think>Hello.', reasoning: 'Hm.', content: 'Hello.' },
+    'an answer that nothing ends': { text: '<think>Hm.</think><response>Hello', reasoning: 'Hm.', content: 'Hello' },
+    'an answer whose end is cut': {
+      text: '<think>Hm.</think><response>Hello.</respon',
+      reasoning: 'Hm.',
+      content: 'Hello.',
+      options: { isCut: true },
+    },
+    'tags within text': { text: 'Write <response> there.', content: 'Write <response> there.' },
+    'a call behind the answer': { text: `<response>So.</response>\n${CALL}`, content: 'So.', calls: [clock] },
   },
 );
 
