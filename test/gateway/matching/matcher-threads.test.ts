@@ -1,7 +1,8 @@
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
 import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
 import { createTokenizer } from '../../../src/gateway/tokenizer/tokenizer.js';
@@ -117,6 +118,38 @@ it('one client’s many grammars do not keep another’s waiting, and who has go
     expect(ended).toHaveLength(9);
     expect(ended.indexOf('few')).toBeLessThan(3);
   } finally {
+    await threads.close();
+  }
+});
+
+it('answers whose thread ends go on in another where they were', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+  const opens = vi.spyOn(MatcherThread.prototype, 'open');
+  try {
+    const said = ['', 'a', 'ab', 'abc'];
+    const answers = await Promise.all(
+      said.map(() => threads.open({ $case: 'regex', value: 'abcd' }, { principal: 'a' })),
+    );
+    for (const [i, answer] of answers.entries()) {
+      for (const id of spelled(said[i] as string)) {
+        await maskOf(answer);
+        answer.accept(id);
+      }
+      await maskOf(answer);
+    }
+    const goesOn = answers.map((answer) => new Promise<void>((ready, failed) => answer.listen({ ready, failed })));
+    await (opens.mock.contexts[0] as MatcherThread).end();
+    await Promise.all(goesOn);
+    const next = answers.map(({ mask }) => {
+      const { bits } = mask as TokenMask;
+      return [...Array(256).keys()].filter((byte) => {
+        const id = FIRST_BYTE + byte;
+        return ((bits[id >> 3] as number) >> (id & 7)) % 2 === 1;
+      });
+    });
+    expect(next.map((bytes) => Buffer.from(bytes).toString())).toEqual(['a', 'b', 'c', 'd']);
+  } finally {
+    opens.mockRestore();
     await threads.close();
   }
 });
