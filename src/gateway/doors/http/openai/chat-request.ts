@@ -98,10 +98,12 @@ function messagesOf(fields: Fields): ChatMessage[] {
       name: message.string('name') ?? '',
       toolCalls: (message.objects('tool_calls') ?? []).map(toolCallOf),
       toolCallId: message.string('tool_call_id') ?? '',
-      reasoning: message.string('reasoning_content') ?? '',
+      // vLLM's name for it comes second.
+      reasoning: message.string('reasoning_content') ?? message.string('reasoning') ?? '',
     };
     message.notBuilt('audio', 'function_call');
-    message.passOver('refusal', 'annotations');
+    // What other servers and their clients add to a turn.
+    message.passOver('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
     message.end();
     return turn;
   });
@@ -119,6 +121,7 @@ function contentOf(message: Fields): string {
         return part.refuse('type', `is ${JSON.stringify(type)}: only "text" is taken`);
       }
       const text = part.string(type) ?? part.refuse(type, 'is missing');
+      part.passOver('cache_control');
       part.end();
       return text;
     })
@@ -131,12 +134,20 @@ function toolCallOf(call: Fields): ToolCall {
   const toolCall = {
     id: call.string('id') ?? '',
     name: called.string('name') ?? called.refuse('name', 'is missing'),
-    argumentsJson: called.string('arguments') ?? called.refuse('arguments', 'is missing'),
+    argumentsJson: argumentsOf(called),
   };
-  call.passOver('index');
+  call.passOver('index', 'extra_content');
   called.end();
   call.end();
   return toolCall;
+}
+
+/** The arguments of an earlier call: their JSON as OpenAI has it, an object as other servers have it, or nothing. */
+function argumentsOf(called: Fields): string {
+  const given = called.any('arguments');
+  if (given === undefined || typeof given === 'string') return given ?? '';
+  if (typeof given !== 'object') called.refuse('arguments', 'is neither a string nor a JSON object');
+  return JSON.stringify(given);
 }
 
 function textAlone(fields: Fields): void {
