@@ -44,13 +44,14 @@ export function samplingOf(fields: Fields): SamplingParameters {
   const topK = fields.integer('top_k', -1, MOST_INTEGER) ?? 0;
   // A share of 0 is the likeliest token's, as llama.cpp has it.
   const isLikeliest = topP === 0;
+  const penalties = ['repetition_penalty', 'repeat_penalty'].map((name) => fields.number(name));
   return {
     temperature: fields.number('temperature'),
     topK: isLikeliest ? 1 : topK,
     topP: isLikeliest ? undefined : topP,
     minP: fields.number('min_p') ?? 0,
     typicalP: fields.number('typical_p'),
-    repetitionPenalty: fields.number('repetition_penalty') ?? fields.number('repeat_penalty'),
+    repetitionPenalty: penalties.find((penalty) => penalty !== undefined),
     frequencyPenalty: fields.number('frequency_penalty') ?? 0,
     presencePenalty: fields.number('presence_penalty') ?? 0,
     ...biasesOf(fields),
