@@ -245,7 +245,7 @@ describe('an executor that loads a split model', () => {
       });
       await expect(loaded).rejects.toMatchObject({
         reason: 'MODEL_FILE_CHANGED',
-        message: `${files[part]} was written to while its weights were in use`,
+        message: `the model file ${path.basename(files[part]!)} was written to while its weights were in use`,
       });
       expect(heldOf(folderOf(files))).toEqual({ descriptors: 0, mappings: 0 });
     }

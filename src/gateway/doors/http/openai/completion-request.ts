@@ -53,7 +53,7 @@ export function promptsOf(
   name: string,
   options: { readonly addSpecial: boolean | undefined; readonly parseSpecial: boolean },
 ): readonly Input[] {
-  const given = fields.any(name);
+  const given = fields.rounded(name);
   if (given === undefined) return fields.refuse(name, 'is missing');
   const isOne = !Array.isArray(given) || given.length === 0 || given.some((part) => typeof part === 'number');
   const prompts: readonly unknown[] = isOne ? [given] : given;
