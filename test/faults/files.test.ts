@@ -233,7 +233,13 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
   it.each<[string, (file: string) => void]>([
     ['touched', (file) => utimesSync(file, new Date(), new Date())],
     ['written with the same content', (file) => writeFileSync(file, original)],
-    ['restored with its times', (file) => (writeFileSync(file, original), utimesSync(file, PAST, PAST))],
+    [
+      'restored with its times',
+      (file) => {
+        writeFileSync(file, original);
+        utimesSync(file, PAST, PAST);
+      },
+    ],
   ])('%s: streams go on, and the model is served', async (_, change) => {
     for (const kill of ['never', 'after'] as const) {
       const seen = await scene(change, kill);
