@@ -63,9 +63,6 @@ export class OpenAiAnswer implements AnswerWriter {
   private readonly timings = new Timings();
   /** Of all completions that have ended. */
   private counts = countsOf(undefined);
-  /** Of all prompts that have begun, and found computed of those before the last. */
-  private promptTokens = 0;
-  private cachedBefore = 0;
   /** Tokens of all completions that have come so far. */
   private streamed = 0;
 
@@ -78,11 +75,6 @@ export class OpenAiAnswer implements AnswerWriter {
 
   begin(): void {
     this.timings.begin();
-  }
-
-  prompt(tokens: number): void {
-    this.promptTokens += tokens;
-    this.cachedBefore = this.counts.cachedTokens;
   }
 
   whole(responses: readonly GenerateResponse[]): unknown {
@@ -167,8 +159,8 @@ export class OpenAiAnswer implements AnswerWriter {
     const { counts } = this;
     const ended = countsOf(usage);
     this.counts = {
-      promptTokens: this.promptTokens,
-      cachedTokens: Math.max(counts.cachedTokens, this.cachedBefore + ended.cachedTokens),
+      promptTokens: ended.promptTokens,
+      cachedTokens: Math.max(counts.cachedTokens, ended.cachedTokens),
       tokens: counts.tokens + ended.tokens,
       proposed: counts.proposed + ended.proposed,
       accepted: counts.accepted + ended.accepted,
