@@ -27,8 +27,6 @@ export const GLM: CallFormat = {
       valueBegin: '<arg_value>',
       valueEnds: ['</arg_value>'],
       hasLineBreaks: false,
-      callEnds: [CALL_END],
-      callBegin: '<tool_call>',
     });
   },
 };
