@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { isFull, TIER } from './test/support/run-size.js';
+import { TIER } from './test/support/run-size.js';
 import SlowestFirst from './test/support/slowest-first.js';
 import { filesOf } from './test/tiers.mjs';
 
@@ -12,6 +12,10 @@ const files = filesOf(TIER, root).filter((file) => file.endsWith('.test.ts'));
 const unit = new Set(filesOf('unit', root));
 const isKernel = (file: string): boolean =>
   file.startsWith('test/kernels/') && !/\/(build|lanes)\.test\.ts$/.test(file);
+/** In-process models on the host: what loads a test device or starts a process changes its own process for good. */
+const isModel = (file: string): boolean =>
+  file.startsWith('test/executor/') &&
+  !/\/(fusions|kv-cache-q8|launch-plan|memory|one-row|parity-mutations)\.test\.ts$/.test(file);
 
 export default defineConfig({
   test: {
@@ -34,7 +38,11 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: isFull ? 'full' : 'system', include: files.filter((file) => !unit.has(file) && !isKernel(file)) },
+        test: { name: 'models', isolate: false, include: files.filter((file) => isModel(file) && !unit.has(file)) },
+      },
+      {
+        extends: true,
+        test: { name: 'system', include: files.filter((file) => !unit.has(file) && !isKernel(file) && !isModel(file)) },
       },
     ],
   },

@@ -37,7 +37,11 @@ const { values: options } = parseArgs({
   },
 });
 
-/** What builds each kind of target. */
+/**
+ * What builds each kind of target.
+ *
+ * @type {[name: RegExp, build: (target: string) => Promise<unknown>][]}
+ */
 const BUILDERS = [
   [/^host$/, () => buildHost()],
   [/^lanes$/, async () => [await buildLanes(32), await buildLanes(64)]],
@@ -151,9 +155,23 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
   );
 }
 
+/** What takes longest to compile, the longest first: it begins first, or one core would end with it alone. */
+const LONGEST = ['matmul_quantized', 'gate_up_swiglu_packed', 'matmul_packed', 'attention_tile_fold_turned'];
+const longestFirst = (a, b) => {
+  const rank = ({ source }) => {
+    const index = LONGEST.indexOf(path.basename(source, '.hip'));
+    return index < 0 ? LONGEST.length : index;
+  };
+  return rank(a) - rank(b);
+};
+
+/** @typedef {{ name: string, flags: readonly string[], only?: readonly string[], others?: string }} Variant */
+
 /**
  * Builds all sources as C++ into one shared object for each variant: its name and its own flags. A variant may name the
  * only sources that gain by its flags, and the variant whose objects the others are.
+ *
+ * @param {readonly Variant[]} variants
  */
 async function buildShared(target, kernels, compiler, flags, variants) {
   const { sources } = kernels;
@@ -165,7 +183,8 @@ async function buildShared(target, kernels, compiler, flags, variants) {
     '',
     async (folder, version) => {
       const object = (source, name) => path.join(folder, `${path.parse(source).name}.${name}.o`);
-      const isOwn = (source, { only }) => only === undefined || only.includes(path.basename(source));
+      const isOwn = (source, /** @type {Variant} */ { only }) =>
+        only === undefined || only.includes(path.basename(source));
       // Half of what a kernel takes to compile is parsing the processor's own headers: for several, once is enough.
       const prelude = path.join(options.kernels, 'forge', 'device.h');
       const preludes = new Map(
@@ -180,6 +199,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
           .filter((source) => isOwn(source, variant))
           .map((source) => ({
             what: `${path.basename(source)} for ${variant.name}`,
+            source,
             variant,
             compiler,
             output: object(source, variant.name),
@@ -208,7 +228,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
           args: [...flags, ...own, '-x', 'c++-header', preludes.get(name), '-o', `${preludes.get(name)}.gch`],
         })),
       );
-      const count = await inParallel(target, objects);
+      const count = await inParallel(target, objects.sort(longestFirst));
       await inParallel(
         target,
         variants.map((variant) => ({
@@ -231,6 +251,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
 async function buildHost() {
   const compiler = cppCompiler();
   const isGcc = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).includes('Free Software Foundation');
+  /** @type {Variant[]} */
   const levels = options.native
     ? [{ name: 'native', flags: ['-march=native'] }]
     : [

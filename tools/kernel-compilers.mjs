@@ -22,7 +22,7 @@ function chooseCompiler(variable, candidates, what, advice) {
 /** The first line of a compiler that names its version: nvcc's is its last, the others' their first. */
 export function versionOf(compiler) {
   const lines = execFileSync(compiler, ['--version'], { encoding: 'utf8' }).trim().split('\n');
-  return /nvcc/.test(lines[0]) ? lines.at(-1) : lines[0];
+  return /nvcc/.test(lines[0]) ? lines[lines.length - 1] : lines[0];
 }
 
 /** The compiler of the targets that run on this machine's processor. */

@@ -24,7 +24,7 @@ const CACHE = path.join(root, 'build', 'cache');
 /** Objects that nothing has used for so long are forgotten. */
 const CACHE_DAYS = 14;
 /** How often a build whose output is no terminal says how far it is. */
-const PROGRESS_MS = 5000;
+const PROGRESS_MS = 30_000;
 
 /**
  * Ends the build with one line on stderr.

@@ -11,7 +11,11 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 export const sha256 = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash('sha256')).digest('hex');
 
-/** Fails unless each file that `only` names lies in the kernels' folder, or is a twin and twins are wanted. */
+/**
+ * Fails unless each file that `only` names lies in the kernels' folder, or is a twin and twins are wanted.
+ *
+ * @param {{ kernels: string, only?: string, twins: boolean }} options
+ */
 export function checkNames({ kernels, only, twins }) {
   for (const name of only?.split(',') ?? []) {
     if (existsSync(path.join(kernels, name))) continue;
@@ -59,7 +63,8 @@ export class KernelSources {
    * What is built for device classes; option `twins` adds the twins and what another class launches, but for Hopper's own
    * kernels.
    *
-   * @param support files of the kernels' folder that hold no kernel, and that the target's libraries need
+   * @param {readonly string[]} deviceClasses
+   * @param {{ support?: readonly string[] }} [added] `support`: files of the kernels' folder that hold no kernel, and that the target's libraries need
    * @returns the contracts, the files that hold them and those of `support`, a hash of all, and where what is built goes
    */
   of(deviceClasses, { support = [] } = {}) {

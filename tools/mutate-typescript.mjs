@@ -2,8 +2,9 @@
 // builds it, runs the tests that the change may concern, the nearest first, and prints which one caught it.
 //
 //   node tools/mutate-typescript.mjs
-//     [--only TEXT]      the mistakes whose name contains TEXT
+//     [--only TEXT,...]  the mistakes whose name contains one of these
 //     [--tier TIER]      `default` (what `npm test` runs), or `full`
+//     [--within SECONDS] look no longer than that for a test that notices; default: until all have run
 //     [--record FILE]    write what is printed to FILE, too
 //     [--least N]        end with 1 when fewer are caught; default: all
 import { spawn } from 'node:child_process';
@@ -20,9 +21,9 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import typescript from 'typescript';
+import { TIER_NAMES, tierOf } from '../test/tiers.mjs';
 import { distancesFrom, importersOf, mutationsOf } from './typescript-mutations.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -30,13 +31,12 @@ const { values: options } = parseArgs({
   options: {
     only: { type: 'string', default: '' },
     tier: { type: 'string', default: 'default' },
+    within: { type: 'string' },
     record: { type: 'string' },
     least: { type: 'string' },
   },
 });
 
-/** Tiers in the order in which they run. */
-const TIERS = ['unit', 'quick', 'default', 'full'];
 /** Files of the first run, and by how much each next run has more. */
 const FIRST_FILES = 4;
 const GROWTH = 2;
@@ -47,6 +47,7 @@ const RUN_TIMEOUT_MS = 1_200_000;
 const LINKED = ['node_modules', 'build'];
 const LEFT_OUT = ['.git', 'coverage', ...LINKED];
 const NICENESS = 10;
+const NOT_CAUGHT = options.within === undefined ? 'SURVIVED' : `not caught within ${options.within} s`;
 
 const places = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-mutations-'));
 const mutated = path.join(places, 'mutated');
@@ -61,6 +62,9 @@ function copyTree(target) {
   for (const name of LINKED) symlinkSync(path.join(root, name), path.join(target, name));
 }
 
+/** Ends what runs now, with all that it started. */
+let endRunning;
+
 /** Runs a program to its end, with all that it starts. @returns its exit status; null where it did not end in time */
 function run(program, args, cwd) {
   const { ROCMFORGE_TIER, ...rest } = process.env;
@@ -68,6 +72,8 @@ function run(program, args, cwd) {
   // Copies are no repositories, wherever they lie; and what a test leaves behind goes with them.
   const own = { GIT_CEILING_DIRECTORIES: places, TMPDIR: temporary };
   const child = spawn(program, args, { cwd, env: { ...env, ...own }, detached: true });
+  if (child.pid === undefined) throw new Error(`${program} cannot be started`);
+  const group = -child.pid;
   os.setPriority(child.pid, NICENESS);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
@@ -77,17 +83,17 @@ function run(program, args, cwd) {
   }
   const end = () => {
     try {
-      process.kill(-child.pid, 'SIGKILL');
+      process.kill(group, 'SIGKILL');
     } catch {
       // All of them have ended.
     }
   };
   return new Promise((resolve) => {
     const timer = setTimeout(end, RUN_TIMEOUT_MS);
-    process.once('exit', end);
+    endRunning = end;
     child.once('close', (status) => {
       clearTimeout(timer);
-      process.off('exit', end);
+      endRunning = undefined;
       end();
       resolve({ status, output });
     });
@@ -107,18 +113,6 @@ const build = (what, cwd) =>
     cwd,
   );
 
-/** What each test file is of. */
-async function tiers() {
-  const file = path.join(root, 'test', 'tiers.ts');
-  if (!existsSync(file)) return (name) => (name.endsWith('.clock.ts') ? 'full' : 'default');
-  const { outputText } = typescript.transpileModule(readFileSync(file, 'utf8'), {
-    compilerOptions: { module: typescript.ModuleKind.ESNext, target: typescript.ScriptTarget.ES2022 },
-  });
-  const script = path.join(places, 'tiers.mjs');
-  writeFileSync(script, outputText);
-  return (await import(pathToFileURL(script).href)).tierOf;
-}
-
 /** How many folders a test and a source have in common: tests lie as sources do. */
 function kinship(test, source) {
   const [a, b] = [test, source].map((file) => path.dirname(file).split('/').slice(1));
@@ -127,13 +121,13 @@ function kinship(test, source) {
 }
 
 /** The test files that a change may concern, those first that are likely to notice soonest. */
-function candidates(importers, tierOf, target) {
-  const most = TIERS.indexOf(options.tier);
+function candidates(importers, target) {
+  const most = TIER_NAMES.findIndex((tier) => tier === options.tier);
   return [...distancesFrom(importers, target)]
     .map(([file, distance]) => ({
       file,
       distance: distance - kinship(file, target),
-      tier: TIERS.indexOf(tierOf(file)),
+      tier: TIER_NAMES.indexOf(tierOf(file)),
     }))
     .filter(({ tier }) => tier >= 0 && tier <= most)
     .sort((a, b) => a.tier - b.tier || a.distance - b.distance || a.file.localeCompare(b.file))
@@ -148,7 +142,7 @@ async function failures(cwd, files) {
     const chosen = files.filter((file) => file.endsWith('.clock.ts') === isClock);
     if (chosen.length === 0) continue;
     rmSync(report, { force: true });
-    const config = isClock ? ['-c', 'vitest.faults.config.ts'] : [];
+    const config = isClock ? ['-c', 'vitest.clock.config.ts'] : [];
     const limits = [`--testTimeout=${TEST_TIMEOUT_MS}`, `--hookTimeout=${TEST_TIMEOUT_MS}`];
     const args = ['run', ...chosen, ...config, '--bail=1', ...limits, '--reporter=json', `--outputFile=${report}`];
     const { status } = await run(process.execPath, [bin('vitest', 'vitest.mjs'), ...args], cwd);
@@ -179,11 +173,15 @@ async function passes(file) {
 
 /** @returns the file and the test that noticed; undefined: none did */
 async function caughtBy(files) {
+  const end = performance.now() + 1000 * Number(options.within ?? Number.POSITIVE_INFINITY);
   let left = files.filter((file) => passing.get(file) !== false);
-  for (let size = FIRST_FILES; left.length > 0; size *= GROWTH) {
+  for (let size = FIRST_FILES; left.length > 0 && performance.now() < end; size *= GROWTH) {
     const chosen = left.slice(0, size);
     const failed = await failures(mutated, chosen);
-    for (const [file, test] of failed) if (await passes(file)) return { file, test };
+    for (const [file, test] of failed) {
+      // One that fails now and then, on a busy machine, has not noticed anything.
+      if ((await passes(file)) && (await failures(mutated, [file])).size > 0) return { file, test };
+    }
     // A file that fails anyway says nothing; those that were not run because of it have their turn again.
     left = failed.size > 0 ? left.filter((file) => !failed.has(file)) : left.slice(size);
   }
@@ -191,11 +189,11 @@ async function caughtBy(files) {
 }
 
 /** Applies a mistake to the copy, builds it, and looks for a test that notices. */
-async function tryOne({ file, name, target }, importers, tierOf) {
+async function tryOne({ file, name, target }, importers) {
   await mustRun(`${name} does not apply`, 'git', ['apply', file], mutated);
   try {
     await build(name, mutated);
-    return await caughtBy(candidates(importers, tierOf, target));
+    return await caughtBy(candidates(importers, target));
   } finally {
     cpSync(path.join(unchanged, target), path.join(mutated, target));
     cpSync(path.join(unchanged, 'dist'), path.join(mutated, 'dist'), { recursive: true });
@@ -211,8 +209,7 @@ function tell(line) {
 
 async function main() {
   if (!['default', 'full'].includes(options.tier)) throw new Error(`--tier is ${options.tier}; use default or full`);
-  const chosen = mutationsOf(root).filter(({ name }) => name.includes(options.only));
-  const tierOf = await tiers();
+  const chosen = mutationsOf(root).filter(({ name }) => options.only.split(',').some((text) => name.includes(text)));
   const importers = importersOf(root);
   mkdirSync(temporary);
   copyTree(mutated);
@@ -222,16 +219,20 @@ async function main() {
   let caught = 0;
   for (const mutation of chosen) {
     const began = performance.now();
-    const found = await tryOne(mutation, importers, tierOf);
+    const found = await tryOne(mutation, importers);
     const seconds = ((performance.now() - began) / 1000).toFixed(0);
     if (found !== undefined) caught += 1;
-    tell(`${mutation.name}  ${found === undefined ? 'SURVIVED' : `${found.file}: ${found.test}`}  ${seconds} s`);
+    tell(`${mutation.name}  ${found === undefined ? NOT_CAUGHT : `${found.file}: ${found.test}`}  ${seconds} s`);
   }
   tell(`\n${caught} of ${chosen.length} mistakes caught`);
   return caught >= Number(options.least ?? chosen.length);
 }
 
-process.once('exit', () => rmSync(places, { recursive: true, force: true }));
+process.once('exit', () => {
+  endRunning?.();
+  // What was just killed may have written a moment ago.
+  rmSync(places, { recursive: true, force: true, maxRetries: 5 });
+});
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 main().then(
   (isEnough) => process.exit(isEnough ? 0 : 1),

@@ -17,6 +17,8 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const folder = path.join(root, 'build', 'full-run');
 const stateFile = path.join(folder, 'state.json');
 const evidence = path.join(root, 'docs', 'evidence', 'full-run.md');
+/** Seconds by test file: the order in which files start, test/support/slowest-first.ts. */
+const durationsFile = path.join(root, 'test', 'durations.json');
 const SHARDS = 4;
 /** AMD targets whose reference kernels are compiled and counted too. */
 const REFERENCE_TARGETS = 'gfx942,gfx1030,gfx1100,gfx1201';
@@ -93,7 +95,6 @@ const SUITES = [
     minutes: 25,
     commands: [`npx vitest run --shard=${i + 1}/${SHARDS}`],
   })),
-  { name: 'floods', minutes: 10, commands: ['node bench/gateway/floods.mjs --step-ms 5 --rounds 1'] },
   { name: 'kernel-mutations', minutes: 60, commands: ['node tools/mutate-kernels.mjs --tier full'] },
   { name: 'typescript-mutations', minutes: 60, commands: ['node tools/mutate-typescript.mjs --tier full'] },
   {
@@ -118,9 +119,19 @@ function fail(message) {
 /** @param {...string} args */
 const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
 
-/** The commit, marked where the working tree has changes other than this run's own record. */
+/** Keeps how long each test file of the last command took, in the order of names. */
+function recordDurations() {
+  const measured = path.join(root, 'build', 'test-report', 'durations.json');
+  const read = (/** @type {string} */ file) => (existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {});
+  /** @type {[string, number][]} */
+  const all = Object.entries({ ...read(durationsFile), ...read(measured) });
+  const kept = all.filter(([file]) => existsSync(path.join(root, file))).sort(([a], [b]) => (a < b ? -1 : 1));
+  writeFileSync(durationsFile, `${JSON.stringify(Object.fromEntries(kept), null, 2)}\n`);
+}
+
+/** The commit, marked where the working tree has changes other than this run's own records. */
 function treeName() {
-  const changed = git('status', '--porcelain', '--', '.', ':!docs/evidence/full-run.md');
+  const changed = git('status', '--porcelain', '--', '.', ':!docs/evidence/full-run.md', ':!test/durations.json');
   return `${git('rev-parse', '--short=10', 'HEAD')}${changed === '' ? '' : '+changes'}`;
 }
 
@@ -192,6 +203,7 @@ async function runSuite(suite, seed) {
     failure = await runCommand(command, log, seed, began + suite.minutes * 60_000);
     if (failure !== undefined) break;
   }
+  if (suite.name.startsWith('tests-')) recordDurations();
   const lines = [...readFileSync(logFile, 'utf8').matchAll(/^(\d+) passed, (\d+) failed, (\d+) skipped$/gm)];
   const sum = (/** @type {number} */ group) => lines.reduce((total, line) => total + Number(line[group]), 0);
   return {

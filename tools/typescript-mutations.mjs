@@ -88,7 +88,7 @@ export function distancesFrom(importers, changed) {
   const queue = [changed];
   for (const file of queue) {
     for (const { by, costs } of importers.get(file) ?? []) {
-      const distance = distances.get(file) + costs;
+      const distance = (distances.get(file) ?? 0) + costs;
       if (distance >= (distances.get(by) ?? Number.POSITIVE_INFINITY)) continue;
       distances.set(by, distance);
       // A shorter way than the one before: what follows is looked at again.

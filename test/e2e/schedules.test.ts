@@ -104,11 +104,11 @@ it('preempted, chunked, cached, pipelined, coalesced and plain runs give the sam
   console.log(`${REQUESTS} requests, ${tokens} tokens, 6 schedules:`, totals);
   // Each run did what it is there for.
   expect(runs.chunked.discarded).toBe(0);
-  expect(runs.cached.hits).toBeGreaterThanOrEqual(100);
-  expect(runs.preempted.preemptions).toBeGreaterThan(20);
-  expect(runs.pipelined.discarded).toBeGreaterThan(50);
+  expect(runs.cached.hits).toBeGreaterThanOrEqual(byTier({ quick: 30, default: 30, full: 100 }));
+  expect(runs.preempted.preemptions).toBeGreaterThan(REQUESTS / 8);
+  expect(runs.pipelined.discarded).toBeGreaterThan(REQUESTS / 3);
   expect(runs.coalesced.chunks).toBeLessThan(0.9 * tokens);
-  expect(totals.preemptions).toBeGreaterThanOrEqual(100);
-  expect(totals.hits).toBeGreaterThanOrEqual(100);
-  expect(totals.discarded).toBeGreaterThanOrEqual(100);
+  expect(totals.preemptions).toBeGreaterThanOrEqual((2 * REQUESTS) / 3);
+  expect(totals.hits).toBeGreaterThanOrEqual((2 * REQUESTS) / 3);
+  expect(totals.discarded).toBeGreaterThanOrEqual((2 * REQUESTS) / 3);
 });

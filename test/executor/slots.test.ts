@@ -156,6 +156,41 @@ describe('guesses', () => {
   });
 });
 
+describe('a slot that is opened with generated tokens', () => {
+  /** What a slot says of the tokens that it holds down, opened with so many generated ones. */
+  const isSuppressing = (generated: number): boolean => {
+    const opened = open(
+      { tokenIds: ids(4 + generated), promptTokens: 4, suppressedIds: [2], blockIds: words(1) },
+      { minTokens: 3 },
+    );
+    return table(opened).needsOf(0).isAdjusted;
+  };
+
+  it('holds ending tokens down until min_tokens, those before the replay counted', () => {
+    expect([0, 1, 2, 3, 4].map(isSuppressing)).toEqual([true, true, true, false, false]);
+  });
+
+  it('counts them for penalties, and not the prompt', () => {
+    const arena = slotArena(LIMITS);
+    const written = new Map<number, number>();
+    const slots = new SlotTable(LIMITS, VOCABULARY);
+    const tokenIds = words(5, 6, 5, 7, 7);
+    slots.open(open({ tokenIds, promptTokens: 2 }, { presencePenalty: 1 }), (index, value) =>
+      written.set(index, value),
+    );
+    const word = (i: number) => written.get(arena.historyOffset + i);
+    expect(word(0)).toBe(3);
+    const counts = new Map([0, 1, 2].map((i) => [word(1 + 2 * i), word(2 + 2 * i)]));
+    expect(counts).toEqual(
+      new Map([
+        [5, 1],
+        [6, 0],
+        [7, 2],
+      ]),
+    );
+  });
+});
+
 describe('positions', () => {
   it('end where the context does, though the last block goes on', () => {
     const slots = table(open({ tokenIds: ids(40), promptTokens: 40 }));

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, rmSync } from 'node:fs';
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerTestFile, UserConsoleLog } from 'vitest';
 import {
@@ -78,6 +78,7 @@ export default class SummaryReporter extends DefaultReporter {
     for (const module of modules) add(counts, countsOf(module));
     // An error outside of all tests fails the run, too.
     if (errors.length > 0) counts.failed += errors.length;
+    this.writeDurations(modules);
     this.printSlowest(modules);
     this.printShapes(modules);
     this.printSkipped(modules);
@@ -91,6 +92,13 @@ export default class SummaryReporter extends DefaultReporter {
   private printLog(file: string): void {
     const text = this.logs.get(file);
     if (text !== undefined) this.log(`\nPrinted by ${file}:\n${text.trimEnd()}`);
+  }
+
+  /** Seconds of test code by file, for test/durations.json. */
+  private writeDurations(modules: readonly TestModule[]): void {
+    const seconds = modules.map((module) => [module.relativeModuleId, module.diagnostic().duration / 1000] as const);
+    const rounded = seconds.map(([file, each]) => [file, Math.round(each)] as const).filter(([, each]) => each > 0);
+    writeFileSync(path.join(this.folder, 'durations.json'), JSON.stringify(Object.fromEntries(rounded)));
   }
 
   private printSlowest(modules: readonly TestModule[]): void {

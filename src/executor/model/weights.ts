@@ -203,7 +203,7 @@ export class Weights {
 }
 
 /** Bytes of a tensor that are brought at once. */
-interface Chunk {
+export interface Chunk {
   /** Where they begin in the tensor as it is brought, and in the file from its beginning on; there they span more where rows lie apart. */
   readonly at: number;
   readonly from: number;
@@ -214,20 +214,25 @@ interface Chunk {
 }
 type OnChunk = (chunk: Chunk) => void;
 
-function* chunksOf(tensor: GgufTensor): Generator<Chunk> {
+/**
+ * A tensor in the pieces in which it is brought to the device, in their order.
+ *
+ * @param most bytes of a piece, and of what it spans in the file where it has several rows
+ */
+export function* chunksOf(tensor: GgufTensor, most = CHUNK_BYTES): Generator<Chunk> {
   const pitch = pitchOf(tensor);
   if (pitch === undefined) {
-    for (let at = 0; at < tensor.bytes; at += CHUNK_BYTES) {
-      const bytes = Math.min(CHUNK_BYTES, tensor.bytes - at);
+    for (let at = 0; at < tensor.bytes; at += most) {
+      const bytes = Math.min(most, tensor.bytes - at);
       yield { at, from: at, bytes, span: bytes };
     }
     return;
   }
   const count = tensor.dims[1] as number;
   const rowBytes = tensor.bytes / count;
-  const most = Math.max(1, Math.floor(CHUNK_BYTES / pitch));
-  for (let row = 0; row < count; row += most) {
-    const rows = Math.min(most, count - row);
+  const rowsAtOnce = Math.max(1, Math.floor(most / pitch));
+  for (let row = 0; row < count; row += rowsAtOnce) {
+    const rows = Math.min(rowsAtOnce, count - row);
     const span = (rows - 1) * pitch + rowBytes;
     const apart = { bytes: rowBytes, pitch };
     yield { at: row * rowBytes, from: row * pitch, bytes: rows * rowBytes, span, rows: apart };

@@ -39,6 +39,11 @@ describe('what GBNF means', () => {
     ],
     ['+ binds to one element', 'root ::= "a" "b"+', ['ab', 'abb'], ['abab', 'a']],
     ['a quantifier binds to a whole literal', 'root ::= "ab"+', ['ab', 'abab'], ['abb']],
+    ['{m} is as often as that', 'root ::= "a"{3}', ['aaa'], ['', 'aa', 'aaaa', 'aaaaaa']],
+    ['{m,} is at least as often', 'root ::= [0-9]{2,}', ['01', '0123456'], ['', '0']],
+    ['{m,n} is from one to the other', 'root ::= ("ab"){1,3}', ['ab', 'ababab'], ['', 'abababab', 'aba']],
+    ['{0} is nothing', 'root ::= "a"{0} "b"', ['b'], ['ab']],
+    ['spaces in counts mean nothing', 'root ::= "a"{ 1 , 2 } "b"{ 2 }', ['abb', 'aabb'], ['ab', 'aaabb', 'abbb']],
     ['a comment ends at the line', 'root ::= "a" # "b"\n', ['a'], ['ab']],
     ['a dash at the end of a class is itself', 'root ::= [a-c-]', ['b', '-'], ['d']],
   ];

@@ -115,6 +115,23 @@ it('what a sequence that has ended has in a step behind one that it was late in 
   expect(frames).toEqual([]);
 });
 
+it('another mask gets only the id of one that no step under way names', async () => {
+  const sent: number[] = [];
+  const masking = new Masking({ epoch: 1n, maskIds: 2, vocabularySize: 32 }, ({ masks }) => {
+    for (const { id } of masks) sent.push(id);
+  });
+  const [late, other, next] = [sequence(), sequence(), sequence()];
+  masking.begin(step(1, [late, 'pending']));
+  const underWay = masking.begin(step(2, [other, mask(1)])).masks[0]?.id;
+  // It is the first step’s, and comes when the second has named its own.
+  masking.ready(late, mask(2));
+  await Promise.resolve();
+  masking.completed([]);
+  const third = masking.begin(step(3, [next, mask(3)])).masks[0]?.id;
+  expect(sent).toEqual([third]);
+  expect(third).not.toBe(underWay);
+});
+
 it.each<[string, Parameters<typeof request>[0]]>([
   ['stops', { stop: { strings: ['e'], maxTokens: 400 } }],
   ['reaches its last token', { stop: { maxTokens: 9 } }],

@@ -8,10 +8,12 @@ type Merge = readonly [left: number, right: number, rank: number];
 
 /** Symbols 0 to 3 are given, each merge makes the next one; ranks repeat, as scores do. */
 const merges = fc.array(fc.tuple(fc.nat(12), fc.nat(12), fc.nat(4)), { maxLength: 25 });
+/** Each makes one of symbols 4 to 7, of which most pairs merge, too: what merges next changes with each merge. */
+const dense = fc.array(fc.tuple(fc.nat(7), fc.nat(7), fc.nat(60)), { minLength: 20, maxLength: 60 });
 
-function tableOf(list: readonly Merge[]): MergeTable {
+function tableOf(list: readonly Merge[], isDense = false): MergeTable {
   const table = new MergeTable(list.length);
-  for (const [i, [left, right, rank]] of list.entries()) table.add(left, right, rank, 4 + i);
+  for (const [i, [left, right, rank]] of list.entries()) table.add(left, right, rank, 4 + (isDense ? i % 4 : i));
   return table;
 }
 
@@ -21,16 +23,30 @@ function run(merge: typeof mergeSymbols, symbols: readonly number[], table: Merg
 }
 
 describe('merging symbols', () => {
-  it('gives the same by heap as by scanning for the best pair', () => {
+  it.each([
+    ['few pairs merge', merges, false],
+    ['most pairs merge', dense, true],
+  ] as const)('gives the same by heap as by scanning for the best pair, where %s', (_what, lists, isDense) => {
     fc.assert(
-      fc.property(merges, fc.array(fc.nat(3), { maxLength: 80 }), (list, symbols) => {
-        const table = tableOf(list);
+      fc.property(lists, fc.array(fc.nat(3), { maxLength: 80 }), (list, symbols) => {
+        const table = tableOf(list, isDense);
         const expected = run(mergeByScan, symbols, table);
         expect(run(mergeByHeap, symbols, table)).toEqual(expected);
         expect(run(mergeSymbols, symbols, table)).toEqual(expected);
       }),
       { numRuns: runs(1000) },
     );
+  });
+
+  it('gives a pair that has become another its own rank', () => {
+    // The second and third merge first, to 4; then what the first and this one would make waits for the last two.
+    const table = tableOf([
+      [1, 2, 3],
+      [0, 1, 5],
+      [4, 3, 7],
+      [0, 4, 9],
+    ]);
+    for (const merge of [mergeByScan, mergeByHeap]) expect(run(merge, [0, 1, 2, 3], table)).toEqual([0, 6]);
   });
 
   it('takes the leftmost of equal ranks', () => {

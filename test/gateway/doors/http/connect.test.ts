@@ -113,6 +113,17 @@ describe('a path of the service', () => {
     expect(refused).toMatchObject({ status: 400, json: { code: 'invalid_argument', message: 'n must be at least 1' } });
   });
 
+  it('computes nothing more when the deadline is over, though its client stays', async () => {
+    const { replica } = server.gateway;
+    const before = replica.counts.steps;
+    const long = { text: { text: 'Once upon' }, stop: { max_tokens: 900, ignore_eos: true } };
+    const headers = { 'connect-timeout-ms': '60' };
+    const answer = await ask(server.gateway, `/${API_SERVICE}/Generate`, long, { headers });
+    expect(answer.json).toMatchObject({ code: 'deadline_exceeded' });
+    await expect.poll(() => replica.counts.running + replica.counts.waiting).toBe(0);
+    expect(replica.counts.steps - before).toBeLessThan(900);
+  });
+
   it('refuses what is unknown or too large by name', async () => {
     const unknown = await ask(server.gateway, `/${API_SERVICE}/Generate`, { text: { text: 'x' }, temprature: 1 });
     expect(unknown).toMatchObject({ status: 400 });

@@ -116,7 +116,14 @@ describe('a credential that is demanded', () => {
     for (const own of ['http://localhost', 'http://127.0.0.1:3000', 'https://[::1]:3000']) {
       expect(await answers(own)).toBe(isLocalTaken ? own : null);
     }
-    for (const other of ['https://evil.example', 'http://notlocalhost', 'http://localhost.evil.example', 'null']) {
+    const alike = [
+      'https://chat.example.evil.example',
+      'https://chat.example:8443',
+      'http://chat.example',
+      'https://chat',
+    ];
+    const local = ['http://notlocalhost', 'http://localhost.evil.example'];
+    for (const other of ['https://evil.example', ...alike, ...local, 'null']) {
       expect(await answers(other)).toBe(null);
     }
   });

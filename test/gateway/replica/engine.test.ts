@@ -1,0 +1,127 @@
+import { pino } from 'pino';
+import { describe, expect, it } from 'vitest';
+import { Engine } from '../../../src/gateway/replica/engine.js';
+import type { ExecutorSession, SessionListener } from '../../../src/gateway/replica/link/executor-session.js';
+import { Generation } from '../../../src/gateway/request/generation.js';
+import {
+  type ExecuteRequest,
+  ExecuteResponse,
+  LoadedModel,
+} from '../../../src/shared/generated/rocmforge/executor/v1/executor.js';
+import { greedyParameters } from '../../support/greedy-parameters.js';
+import { smallBpe, tokenizerOf } from '../tokenizer/vocabularies.js';
+
+const TOKENIZER = tokenizerOf(smallBpe());
+const LOG = pino({ level: 'silent' });
+const EVIDENCE = { reason: 'exit_86', isEvidence: true };
+
+/** An executor as an engine sees it: what it was sent, and answers that a test gives. */
+class Session {
+  readonly steps: ExecuteRequest[] = [];
+  readonly epoch = 1n;
+  readonly model = LoadedModel.fromPartial({
+    ...{ maxSequences: 4, maxStepTokens: 64, kvBlocks: 100, vocabularySize: TOKENIZER.vocabularySize, maskIds: 12 },
+  });
+  private answered = 0;
+  private listener: SessionListener | undefined;
+
+  start(listener: SessionListener): void {
+    this.listener = listener;
+  }
+
+  submit(step: ExecuteRequest): void {
+    this.steps.push(step);
+  }
+
+  /** Steps that are under way. */
+  get underWay(): readonly ExecuteRequest[] {
+    return this.steps.slice(this.answered);
+  }
+
+  /** The oldest step under way comes back. */
+  answer(): void {
+    const step = this.steps[this.answered++] as ExecuteRequest;
+    const outputs = step.slices.filter(({ sample }) => sample).map(({ slot }) => ({ slot, tokenId: 100 }));
+    this.listener?.result(ExecuteResponse.fromPartial({ stepId: step.stepId, epoch: step.epoch, outputs }));
+  }
+}
+
+/** An engine with requests of so many prompt tokens each, which it names by that. */
+function engineWith(...prompts: readonly number[]) {
+  const options = { pipelineDepth: 2, prefixCache: false, maxQueuedRequests: 10, maxQueuedTokens: 1000 };
+  const nothing = () => undefined;
+  const listener = { stepCompleted: nothing, sessionLost: nothing, admitted: nothing, hasRoom: nothing };
+  const engine = new Engine({ ...options, checkEveryStep: true }, listener, LOG);
+  const failed = new Map<number, string>();
+  for (const tokens of prompts) {
+    const context = { id: '', principal: 'a', peer: 'a', trace: undefined, deadline: Number.POSITIVE_INFINITY };
+    const generation = new Generation(greedyParameters(new Uint32Array(tokens), 40), context, TOKENIZER, {
+      ...{ chunk: nothing, progress: nothing, prompt: nothing, complete: nothing },
+      error: ({ reason }) => failed.set(tokens, reason),
+    });
+    engine.submit(generation);
+  }
+  return {
+    failed,
+    /** The next executor. */
+    serve: (): Session => {
+      const session = new Session();
+      engine.serve(session as unknown as ExecutorSession);
+      return session;
+    },
+    /** It is lost in a way that says something about the steps under way. */
+    fault: (): boolean => {
+      engine.lose();
+      return engine.judge(EVIDENCE);
+    },
+  };
+}
+
+/** The requests in a step that begins them all. */
+const inStep = ({ opens }: ExecuteRequest): readonly number[] => opens.map(({ promptTokens }) => promptTokens);
+
+describe('while the request is searched that makes the executor fault', () => {
+  it('one step is under way at a time: a fault then points at it', () => {
+    const { serve, fault } = engineWith(5, 6);
+    expect(serve().underWay).toHaveLength(2);
+    expect(fault()).toBe(false);
+    expect(serve().underWay).toHaveLength(2);
+    expect(fault()).toBe(false);
+    // Twice is no accident: now halves run alone.
+    const session = serve();
+    for (const begun of [[5], [], [6]]) {
+      expect(session.underWay.map(inStep)).toEqual([begun]);
+      session.answer();
+    }
+  });
+
+  it('and when all have got through, two are again', () => {
+    const { serve, fault, failed } = engineWith(5, 6);
+    for (let i = 0; i < 2; i++) {
+      serve();
+      fault();
+    }
+    const session = serve();
+    for (let i = 0; i < 20; i++) session.answer();
+    expect(session.underWay).toHaveLength(2);
+    expect(failed.size).toBe(0);
+  });
+
+  it('the one that faults alone, and not without it, is quarantined, and nobody else', () => {
+    const { serve, fault, failed } = engineWith(5, 6, 7);
+    const GUILTY = 6;
+    for (let faults = 0; faults < 6; faults++) {
+      const session = serve();
+      const slots = new Set<number>();
+      for (let i = 0; i < 30 && session.underWay.length > 0; i++) {
+        const [step] = session.underWay as [ExecuteRequest];
+        for (const { slot, promptTokens } of step.opens) if (promptTokens === GUILTY) slots.add(slot);
+        if (step.slices.some(({ slot }) => slots.has(slot))) break;
+        session.answer();
+      }
+      if (failed.size > 0) break;
+      expect(fault()).toBe(false);
+    }
+    expect(failed).toEqual(new Map([[GUILTY, 'REQUEST_QUARANTINED']]));
+  });
+});
