@@ -194,11 +194,8 @@ describe.skipIf(!hasOpenssl)('the gRPC door over TLS', () => {
     await start();
     const old = await served();
     const call = client().generateStream(LONG);
-    let chunks = 0;
-    call.on('data', () => {
-      chunks += 1;
-    });
-    call.on('error', () => undefined);
+    const over = new Promise((resolve) => call.on('end', () => resolve('OK')).on('error', resolve));
+    call.resume();
     // A certificate whose key does not follow is no certificate.
     const second = servers.issue('localhost');
     writeFileSync(tls.tlsCert, second.certPem);
@@ -206,9 +203,7 @@ describe.skipIf(!hasOpenssl)('the gRPC door over TLS', () => {
     expect(await served()).toBe(old);
     put(second);
     await expect.poll(served).not.toBe(old);
-    const before = chunks;
-    await expect.poll(() => chunks).toBeGreaterThan(before);
-    call.cancel();
+    expect(await over).toBe('OK');
     expect(await asked(client())).toBe('OK');
   });
 
