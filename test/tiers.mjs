@@ -30,7 +30,7 @@ export const TIERS = {
     'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,message-frames,offenders,small-pieces,stream-turns}.test.ts',
     'test/gateway/doors/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
-    'test/gateway/matching/{grammar-cache,mask-time,matcher-threads,turns}.test.ts',
+    'test/gateway/matching/{grammar-cache,mask-time,mask-turns,matcher-threads,turns}.test.ts',
     'test/gateway/replica/{engine,queue-limits}.test.ts',
     'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
