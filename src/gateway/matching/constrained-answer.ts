@@ -17,8 +17,6 @@ export class ConstrainedAnswer implements TokenConstraint {
   thread: AnswerThread | undefined;
   id = 0;
   isClosed = false;
-  /** Milliseconds that its masks took. */
-  ms = 0;
   /** Milliseconds that its masks took beyond what one may in a thread that works for several clients. */
   slowMs = 0;
   private listener: ConstraintListener | undefined;

@@ -72,7 +72,15 @@ export type MatcherMessage =
   | { readonly kind: 'ready'; readonly memory: ThreadMemory }
   /** It begins to compile, or to catch up with, the answer that it was told to open. */
   | { readonly kind: 'opening' }
-  | { readonly kind: 'opened'; readonly id: number; readonly mask: ThreadMask }
+  | {
+      readonly kind: 'opened';
+      readonly id: number;
+      /** Milliseconds that it took beside the compilation. */
+      readonly ms: number;
+      readonly mask: ThreadMask;
+      /** Bytes of the engine's heap. */
+      readonly heapBytes: number;
+    }
   /** A grammar was compiled, and those of some forms evicted. */
   | {
       readonly kind: 'compiled';

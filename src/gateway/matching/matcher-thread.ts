@@ -4,6 +4,7 @@ import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
 import { GRAMMAR_MEMORY } from './grammar-cache.js';
+import { HeapShares } from './heap-shares.js';
 import { MaskProgress } from './mask-progress.js';
 import { MASK_TIME, type MaskTime } from './mask-time.js';
 import type {
@@ -57,8 +58,7 @@ export class MatcherThread implements AnswerThread {
   private readonly outbox = new Map<ConstrainedAnswer, number[]>();
   private opening: Opening | undefined;
   private timer: NodeJS.Timeout | undefined;
-  /** Bytes by which its heap has grown for answers under way. */
-  private answersBytes = 0;
+  private readonly shares = new HeapShares<ConstrainedAnswer>();
   private readonly progress: MaskProgress;
   private looking: NodeJS.Timeout | undefined;
   private seen = { begun: 0, sinceMs: 0 };
@@ -126,7 +126,7 @@ export class MatcherThread implements AnswerThread {
   }
 
   drop(answer: ConstrainedAnswer): void {
-    this.answers.delete(answer.id);
+    this.forget(answer);
     this.outbox.delete(answer);
     this.post({ kind: 'close', id: answer.id });
     this.endIfWorn();
@@ -160,13 +160,10 @@ export class MatcherThread implements AnswerThread {
     this.endWith(answer, answer && tooSlow(answer.constraint, ms));
   }
 
-  /**
-   * Ends the answer that holds most of the heap, which is the one whose masks took the most time: both grow with the number of
-   * ways in which its grammar derives its text. A heap does not shrink, so the thread ends, too.
-   */
+  /** Ends the answer that holds most of the heap, if one here does. A heap does not shrink, so the thread ends, too. */
   private endLargest(): void {
-    const [largest] = [...this.answers.values()].sort((a, b) => b.ms - a.ms);
-    this.endWith(largest, largest && tooLarge(largest.constraint, this.answersBytes));
+    const { largest, bytes } = this.shares;
+    this.endWith(largest, largest && tooLarge(largest.constraint, bytes));
   }
 
   /** Ends now, as does this answer; the others go on in another thread. */
@@ -174,7 +171,7 @@ export class MatcherThread implements AnswerThread {
     this.stopLooking();
     this.isWorn = true;
     if (answer !== undefined && error !== undefined) {
-      this.answers.delete(answer.id);
+      this.forget(answer);
       answer.thread = undefined;
       answer.fail(error);
     }
@@ -211,9 +208,14 @@ export class MatcherThread implements AnswerThread {
       opening.resolve();
       return;
     }
-    this.answers.delete(opening.answer.id);
+    this.forget(opening.answer);
     opening.answer.thread = undefined;
     opening.reject(error);
+  }
+
+  private forget(answer: ConstrainedAnswer): void {
+    this.answers.delete(answer.id);
+    this.shares.leave(answer);
   }
 
   private hear(message: MatcherMessage): void {
@@ -234,14 +236,13 @@ export class MatcherThread implements AnswerThread {
       for (const next of message.answers) {
         const answer = this.answers.get(next.id);
         const error = answer && this.tooSlow(answer, next.ms);
+        this.shares.spend(answer, next.ms);
         // Masks that it names for the first time are known to this side all the same.
         this.ready(next, error);
         if (answer !== undefined && error === undefined) this.weigh(answer, next.ms);
       }
       for (const key of message.forgotten) this.masks.delete(key);
-      this.answersBytes += message.heapBytes - this.memory.heapBytes;
-      this.grown({ ...this.memory, heapBytes: message.heapBytes });
-      if (this.answersBytes > GRAMMAR_MEMORY.heapGrowthBytes) this.endLargest();
+      this.grownForAnswers(message.heapBytes);
       return;
     }
     const answer = this.answers.get(message.id);
@@ -258,6 +259,8 @@ export class MatcherThread implements AnswerThread {
       // An answer that moved here may have gone on by the mask that it had; then the one that it waits for comes next.
       if (answer?.tokenIds.length === this.opening?.tokens) answer?.ready(mask, []);
       this.settle();
+      this.shares.spend(answer, message.ms);
+      this.grownForAnswers(message.heapBytes);
     }
   }
 
@@ -266,16 +269,19 @@ export class MatcherThread implements AnswerThread {
     return this.options.maskTime.charge(answer.client, ms) ? tooSlow(answer.constraint, ms) : undefined;
   }
 
-  /** Gives an answer away whose masks keep those of other clients waiting. */
+  /** Gives an answer away whose masks keep those of other clients waiting, and its client's others of this form, which are as slow. */
   private weigh(answer: ConstrainedAnswer, ms: number): void {
     const { onSlow } = this.options;
-    answer.ms += ms;
     answer.slowMs += Math.max(0, ms - MASK_TIME.sharedMs);
     if (onSlow === undefined || answer.isClosed || answer.slowMs <= MASK_TIME.apartMs) return;
-    if (![...this.answers.values()].some(({ client }) => client !== answer.client)) return;
-    this.drop(answer);
-    answer.thread = undefined;
-    onSlow(answer);
+    const answers = [...this.answers.values()];
+    if (!answers.some(({ client }) => client !== answer.client)) return;
+    for (const each of answers) {
+      if (each.form !== answer.form || each.client !== answer.client || each === this.opening?.answer) continue;
+      this.drop(each);
+      each.thread = undefined;
+      onSlow(each);
+    }
   }
 
   private ready({ id, mask, ahead }: Pick<NextMasks, 'id' | 'mask' | 'ahead'>, error?: RocmForgeError): void {
@@ -296,6 +302,12 @@ export class MatcherThread implements AnswerThread {
     for (const each of evicted) this.forms.delete(each);
     this.evictions += evicted.length;
     this.grown(memory);
+  }
+
+  private grownForAnswers(heapBytes: number): void {
+    this.shares.grow(heapBytes - this.memory.heapBytes);
+    this.grown({ ...this.memory, heapBytes });
+    if (this.shares.bytes > GRAMMAR_MEMORY.heapGrowthBytes) this.endLargest();
   }
 
   private grown(memory: ThreadMemory): void {

@@ -86,12 +86,14 @@ class Matchers {
     tell({ kind: 'opening' });
     try {
       const compiled = this.grammars.get(form) ?? (await this.compile(form, client, constraint));
+      const started = performance.now();
       const matcher = await xgrammar().GrammarMatcher.createGrammarMatcher(compiled);
       this.matchers.set(id, matcher);
       for (const tokenId of tokenIds) {
         if (!matcher.acceptToken(tokenId)) return this.break(id);
       }
-      tell({ kind: 'opened', id, mask: this.maskOf(await this.next(matcher, tokenIds.at(-1))) });
+      const mask = this.maskOf(await this.next(matcher, tokenIds.at(-1)));
+      tell({ kind: 'opened', id, ms: performance.now() - started, mask, heapBytes: heapBytes() });
     } catch (error) {
       const isOurs = error instanceof RocmForgeError;
       const { message } = error as Error;
