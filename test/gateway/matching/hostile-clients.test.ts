@@ -7,8 +7,9 @@ import { expect, it } from 'vitest';
 import type { GenerateStreamResponse } from '../../../src/shared/generated/rocmforge/v1/inference.js';
 import { errorInfo } from '../../../src/shared/grpc/status.js';
 import type { FakeExecutor } from '../../doubles/fake-executor.js';
-import { type FakeGateway, spelled, startFakeGateway } from '../../support/fake-gateway.js';
+import { FAKE_VOCABULARY, type FakeGateway, spelled, startFakeGateway } from '../../support/fake-gateway.js';
 import { request } from '../../support/gateway.js';
+import { typed } from '../../support/gguf-builder.js';
 import { Random } from '../../support/random.js';
 
 /** By client, a grammar whose texts have exponentially many derivations: a mask takes longer with each token. */
@@ -19,6 +20,7 @@ const HOSTILE: Readonly<Record<string, string>> = {
 const CLIENTS = ['alice', 'bob', ...Object.keys(HOSTILE)];
 /** So long that other processes of this machine make few masks late. */
 const STEP_MS = 40;
+const WORDS = 2000;
 const VICTIM_TOKENS = 150;
 /** Of its rate alone. */
 const LEAST_SHARE = 0.8;
@@ -39,13 +41,38 @@ const VICTIM = request({
   constraint: { kind: { $case: 'regex', value: `[a-z ]{${VICTIM_TOKENS}}` } },
 });
 
+/** Bytes, and words as vocabularies have them: a mask of an ambiguous grammar looks at each. */
+function vocabulary(): string[] {
+  const random = new Random(2);
+  const words = new Set<string>();
+  while (words.size < WORDS) {
+    words.add(Array.from({ length: 1 + random.below(7) }, () => String.fromCharCode(97 + random.below(26))).join(''));
+  }
+  const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`);
+  return ['<unk>', '<s>', '</s>', ...bytes, ...words];
+}
+
 async function start(): Promise<FakeGateway> {
   const tokenFile = path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'tokens');
   const hash = (token: string) => createHash('sha256').update(token).digest('hex');
   writeFileSync(tokenFile, CLIENTS.map((client) => `${client} sha256:${hash(`of-${client}`)}\n`).join(''));
   const [a = 0] = spelled('a');
   const random = new Random(1);
+  const tokens = vocabulary();
+  const metadata = {
+    'tokenizer.ggml.tokens': tokens,
+    'tokenizer.ggml.scores': typed.arrayOf(
+      typed.f32,
+      tokens.map((_, i) => -i),
+    ),
+    'tokenizer.ggml.token_type': typed.arrayOf(
+      typed.i32,
+      tokens.map((_, i) => (i < 3 ? 3 : i < 259 ? 6 : 1)),
+    ),
+  };
   return startFakeGateway({
+    model: { metadata, paddedRows: tokens.length - FAKE_VOCABULARY.size },
+    vocabulary: { first: 259, size: tokens.length },
     tokenFile,
     // Letters that nobody guesses.
     script: Array.from({ length: 4000 }, () => a + random.below(26)),
