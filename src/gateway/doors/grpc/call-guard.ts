@@ -162,7 +162,12 @@ export class CallGuard {
     if (call.wasted > MOST_WASTED_BYTES) {
       this.counters.refused += 1;
       this.onOffence(call.connection);
-      call.stream.session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      refuse(
+        call,
+        new RocmForgeError('MALFORMED_MESSAGE', 'the request comes in thousands of pieces of a few bytes each'),
+      );
+      // Other callers' streams on the connection go on; the last that ends takes it along.
+      call.stream.session?.close();
       return;
     }
     for (const { callBytes, bytes, isCompressed, isFirst } of call.frames.read(data)) {

@@ -29,9 +29,12 @@ const BYTES_A_PING = 64;
 const MOST_ACK_BYTES = 17 + 22;
 
 /**
- * Ends connections that flood: grpc-js answers every ping, and a stream that is opened and reset costs it a call each
- * time (CVE-2023-44487). What an honest client sends beside a stream, such as a ping after each message to measure its
- * bandwidth, does not count. Floods of CONTINUATION frames are nghttp2's to end, which it does by the size of a header.
+ * Bounds floods: grpc-js answers every ping, and a stream that is opened and reset costs it a call each time (CVE-2023-44487).
+ * What an honest client sends beside a stream, such as a ping after each message to measure its bandwidth, does not count.
+ * Floods of CONTINUATION frames are nghttp2's to end, which it does by the size of a header.
+ *
+ * A connection that floods with control frames is ended: no proxy forwards them. One that floods with resets takes no new
+ * stream, and its open streams go on: they may be of other callers, behind a proxy or a shared channel.
  */
 export class FloodGuard {
   readonly counters = { floods: 0 };
@@ -59,7 +62,10 @@ export class FloodGuard {
       const sent = Math.max(0, bytesWritten - written - MOST_ACK_BYTES);
       written = bytesWritten;
       frames.take(-sent / BYTES_A_PING);
-      this.spend(session, connection, frames, controlFrames);
+      if (session.destroyed || this.hasRoom(frames, controlFrames)) return;
+      this.noteFlood(connection);
+      session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      session.destroy();
     };
     // What nghttp2 ends by itself, such as CONTINUATION without end; who speaks no HTTP/2 at all costs nothing.
     session.once('error', ({ code, errno }: NodeJS.ErrnoException) => {
@@ -70,24 +76,24 @@ export class FloodGuard {
     session.on('stream', (stream: ServerHttp2Stream) => {
       stream.once('close', () => {
         const isReset = stream.rstCode !== constants.NGHTTP2_NO_ERROR && !stream.headersSent;
-        if (isReset) this.spend(session, connection, unanswered, resets);
+        if (!isReset || session.closed || this.hasRoom(unanswered, resets)) return;
+        this.noteFlood(connection);
+        // GOAWAY without an error code: of one with a code Node's clients end all their streams. nghttp2 drops what is opened
+        // afterwards, libraries open it on another connection, and the last stream that ends takes the connection along.
+        session.close();
       });
     });
   }
 
-  private spend(
-    session: ServerHttp2Session,
-    connection: string,
-    bucket: TokenBucket,
-    { burst, perSecond }: Rate,
-  ): void {
-    if (session.destroyed) return;
+  /** Whether a bucket had one more, which is taken. */
+  private hasRoom(bucket: TokenBucket, { burst, perSecond }: Rate): boolean {
     const left = bucket.level(burst, perSecond, this.nowMs());
     bucket.take(1);
-    if (left >= 1) return;
+    return left >= 1;
+  }
+
+  private noteFlood(connection: string): void {
     this.counters.floods += 1;
     this.onOffence(connection);
-    session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    session.destroy();
   }
 }
