@@ -25,13 +25,18 @@ export const reset = (stream: number) =>
 
 /** A header that HPACK does not index, each in as many bytes as it has. */
 export function literal(name: string, value: string): Buffer {
-  return Buffer.concat([
-    Buffer.from([0, name.length]),
-    Buffer.from(name),
-    Buffer.from([value.length]),
-    Buffer.from(value),
-  ]);
+  return Buffer.concat([Buffer.from([0, name.length]), Buffer.from(name), lengthOf(value.length), Buffer.from(value)]);
 }
+
+/** A length as HPACK writes it, in a prefix of seven bits. */
+function lengthOf(length: number): Buffer {
+  if (length < 127) return Buffer.from([length]);
+  const bytes = [127];
+  let rest = length - 127;
+  for (; rest >= 128; rest >>= 7) bytes.push((rest & 127) | 128);
+  return Buffer.from([...bytes, rest]);
+}
+
 /** Of a call to `GetModel`. */
 export const HEADERS = Buffer.concat([
   literal(':method', 'POST'),
