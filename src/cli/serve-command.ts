@@ -112,7 +112,7 @@ export function addServeCommand(serve: Command): void {
     .addOption(
       new Option(
         '--max-queued-requests-per-peer <count>',
-        'of one client address, and of the queued tokens the same part; behind a proxy all clients are one',
+        'of one client address, and of the queued tokens the same part; behind a proxy all clients are one but with --trusted-proxies',
       )
         .argParser(wholeNumber(1))
         .default(256),

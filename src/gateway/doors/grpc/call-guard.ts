@@ -3,6 +3,7 @@ import { RocmForgeError } from '../../../shared/errors.js';
 import { toStatus } from '../../../shared/grpc/status.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
+import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { peerOf } from '../peer.js';
 import { PIECE_BYTES } from '../pieces.js';
 import { nameOf } from './connection-guard.js';
@@ -49,7 +50,9 @@ export interface ConnectionCalls {
 /** One open call, from its headers to the end of its stream. */
 interface Call {
   readonly stream: ServerHttp2Stream;
+  /** Whom it counts for: its address, behind a trusted proxy its client. */
   readonly peer: string;
+  readonly isProxied: boolean;
   readonly connection: string;
   readonly path: string;
   readonly startedAt: number;
@@ -85,6 +88,7 @@ export class CallGuard {
     private readonly log: Logger,
     /** Told of a connection that sends what no client does. */
     private readonly onOffence: (connection: string) => void = () => undefined,
+    private readonly proxied?: ProxiedClients,
   ) {
     this.mostUnpacked = Math.max(...limits.requestBytes.values());
   }
@@ -121,11 +125,13 @@ export class CallGuard {
   private open(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     if (stream.destroyed || stream.closed) return;
     const connection = connectionOf(stream);
-    const peer = peerOf({ getPeer: () => connection });
+    const client = this.proxied?.clientOf(connection, headers);
+    const peer = client ?? peerOf({ getPeer: () => connection });
     const now = performance.now();
     const call: Call = {
       stream,
       peer,
+      isProxied: client !== undefined,
       connection,
       path: headers[':path'] as string,
       startedAt: now,
@@ -151,6 +157,11 @@ export class CallGuard {
       this.counters.refused += 1;
       refuse(call, retryLater('QUEUE_FULL', `${this.calls.size} calls are open already`));
     }
+    const refusal = client === undefined ? undefined : this.proxied?.refusalOf(client);
+    if (refusal !== undefined) {
+      this.counters.refused += 1;
+      refuse(call, refusal);
+    }
     this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
   }
 
@@ -161,7 +172,8 @@ export class CallGuard {
     call.wasted += added - data.length;
     if (call.wasted > MOST_WASTED_BYTES) {
       this.counters.refused += 1;
-      this.onOffence(call.connection);
+      if (call.isProxied) this.proxied?.offended(call.peer);
+      else this.onOffence(call.connection);
       refuse(
         call,
         new RocmForgeError('MALFORMED_MESSAGE', 'the request comes in thousands of pieces of a few bytes each'),

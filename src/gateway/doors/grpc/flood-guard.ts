@@ -1,5 +1,12 @@
-import { constants, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import {
+  constants,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import { TokenBucket } from '../../../shared/token-bucket.js';
+import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { nameOf } from './connection-guard.js';
 
 /** What one connection may send that costs its sender nothing: at once, and a second. */
@@ -20,6 +27,9 @@ export const FLOOD_LIMITS: FloodLimits = {
   controlFrames: { burst: 100, perSecond: 2 },
   resets: { burst: 200, perSecond: 20 },
 };
+
+/** Of a trusted proxy's connection, whose streams are of many; less than nghttp2's own bound, which ends Node's clients. */
+const PROXY_RESETS: Rate = { burst: 800, perSecond: 30 };
 
 /** nghttp2's `NGHTTP2_ERR_BAD_CLIENT_MAGIC`. */
 const BAD_CLIENT_MAGIC = -903;
@@ -44,6 +54,7 @@ export class FloodGuard {
     /** Told of a connection that floods, by its peer's address and port. */
     private readonly onOffence: (connection: string) => void = () => undefined,
     private readonly nowMs: () => number = () => performance.now(),
+    private readonly proxied?: ProxiedClients,
   ) {}
 
   /** Watches the connections of a server. */
@@ -52,8 +63,9 @@ export class FloodGuard {
   }
 
   private watchSession(session: ServerHttp2Session): void {
-    const { controlFrames, resets } = this.limits;
+    const { controlFrames } = this.limits;
     const connection = nameOf(session.socket);
+    const resets = this.proxied?.isProxy(connection) ? PROXY_RESETS : this.limits.resets;
     const frames = new TokenBucket(controlFrames.burst, this.nowMs());
     const unanswered = new TokenBucket(resets.burst, this.nowMs());
     let written = 0;
@@ -73,10 +85,13 @@ export class FloodGuard {
     });
     session.on('ping', heardControl);
     session.on('remoteSettings', heardControl);
-    session.on('stream', (stream: ServerHttp2Stream) => {
+    session.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
       stream.once('close', () => {
         const isReset = stream.rstCode !== constants.NGHTTP2_NO_ERROR && !stream.headersSent;
-        if (!isReset || session.closed || this.hasRoom(unanswered, resets)) return;
+        if (!isReset) return;
+        const client = this.proxied?.clientOf(connection, headers);
+        if (client !== undefined) this.proxied?.cancelled(client);
+        if (session.closed || this.hasRoom(unanswered, resets)) return;
         this.noteFlood(connection);
         // GOAWAY without an error code: of one with a code Node's clients end all their streams. nghttp2 drops what is opened
         // afterwards, libraries open it on another connection, and the last stream that ends takes the connection along.

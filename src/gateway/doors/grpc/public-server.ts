@@ -109,10 +109,16 @@ export async function openPublicServer(
     },
     log,
     (connection) => connections.offended(connection),
+    trust.proxied,
   );
   const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = 10_000, files } = options;
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files);
-  const floods = new FloodGuard(FLOOD_LIMITS, (connection) => connections.offended(connection));
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files, trust.proxied);
+  const floods = new FloodGuard(
+    FLOOD_LIMITS,
+    (connection) => connections.offended(connection),
+    undefined,
+    trust.proxied,
+  );
   const admit = (socket: Socket) => connections.admit(socket);
   const headers = new HeaderWatch((connection) => connections.offended(connection));
   const onConnection = (socket: Socket) => headers.take(socket);

@@ -5,7 +5,6 @@ import { parseTraceparent } from '../../request/trace.js';
 import type { Trust } from '../../trust/trust.js';
 import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingClient } from '../inference.js';
-import { peerOf } from '../peer.js';
 import { PIECE_BYTES } from '../pieces.js';
 import type { Bodies } from './bodies.js';
 import { statusOf } from './errors.js';
@@ -50,7 +49,7 @@ export class Exchange {
     readonly response: ServerResponse,
     private readonly options: ExchangeOptions,
   ) {
-    this.peer = peerOf({ getPeer: () => connectionOf(request) });
+    this.peer = options.trust.proxied.peerOf(connectionOf(request), request.headers);
     response.once('close', () => {
       if (!response.writableFinished) this.gone.abort(GONE);
     });
