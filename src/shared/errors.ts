@@ -85,6 +85,7 @@ export const ERRORS = {
   // Devices, code objects, the installation.
   DEVICE_UNAVAILABLE: { code: 'FAILED_PRECONDITION', retryable: false },
   KERNELS_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
+  SYSTEM_LIMIT: { code: 'FAILED_PRECONDITION', retryable: false },
   ADDRESS_IN_USE: { code: 'FAILED_PRECONDITION', retryable: false },
   INVALID_OPTION: { code: 'INVALID_ARGUMENT', retryable: false },
   INTERNAL: { code: 'INTERNAL', retryable: false },
