@@ -77,7 +77,7 @@ export const TIERS = {
     '!test/faults/kills.test.ts',
     'test/gateway/{admission,constrained-streams,metrics,tool-calls}.test.ts',
     'test/gateway/chat/{jinja-constructs,published-templates}.test.ts',
-    'test/gateway/doors/slow-readers.test.ts',
+    'test/gateway/doors/{rejected-requests,slow-readers}.test.ts',
     'test/gateway/doors/grpc/{call-guard,connection-age,liveness,load-report,reflection,tls,trust}.test.ts',
     'test/gateway/doors/http/*.test.ts',
     '!test/gateway/doors/http/{constraint-fields,unread-answers}.test.ts',

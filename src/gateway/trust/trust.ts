@@ -7,6 +7,7 @@ import { JwtVerifier } from './jwt.js';
 import { Limiter, type LimitObserver } from './limiter.js';
 import { NO_LIMITS, readLimits } from './limits.js';
 import { ProxiedClients } from './proxied-clients.js';
+import { Rejections } from './rejections.js';
 import { BearerTokens } from './tokens.js';
 import { TrustedProxies } from './trusted-proxies.js';
 
@@ -55,6 +56,7 @@ export class Trust {
   /** The doors' certificate; absent: they speak no TLS. */
   readonly tls: TlsMaterial | undefined;
   readonly proxied: ProxiedClients;
+  readonly rejections: Rejections;
   private readonly tokens: ReloadedFiles<BearerTokens> | undefined;
   private readonly jwts: ReloadedFiles<JwtVerifier> | undefined;
   private readonly limits: ReloadedFiles<ReturnType<typeof readLimits>> | undefined;
@@ -79,6 +81,7 @@ export class Trust {
     this.proxied = new ProxiedClients(new TrustedProxies(options.trustedProxies), (header) =>
       this.knownPrincipal(header),
     );
+    this.rejections = new Rejections(log);
     this.limiter = new Limiter(() => this.limits?.current() ?? NO_LIMITS, observer);
     if (tlsCert !== undefined && tlsKey !== undefined) {
       this.tls = openTlsMaterial({ cert: tlsCert, key: tlsKey, clientCa: tlsClientCa }, log);

@@ -110,6 +110,7 @@ export async function openPublicServer(
     log,
     (connection) => connections.offended(connection),
     trust.proxied,
+    trust.rejections,
   );
   const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = 10_000, files } = options;
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files, trust.proxied);

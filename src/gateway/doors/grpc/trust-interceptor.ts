@@ -1,5 +1,6 @@
-import { type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import { toStatus } from '../../../shared/grpc/status.js';
+import { status as grpcStatus, type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import { asRocmForgeError, type ErrorReason } from '../../../shared/errors.js';
+import { errorInfo, toStatus } from '../../../shared/grpc/status.js';
 import type { Trust } from '../../trust/trust.js';
 
 /** Those who balance load and restart processes have no credential. */
@@ -44,12 +45,14 @@ export function setPrincipal(metadata: Metadata, principal: string, peer?: strin
 export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>): ServerInterceptor {
   return ({ path }, call) => {
     if (path.startsWith(OPEN_SERVICE)) return new ServerInterceptingCall(call);
+    let client = '';
+    let hasBegun = false;
     const admit = async (metadata: Metadata, pass: (metadata: Metadata) => void): Promise<void> => {
+      const peer = trust.proxied.peerOf(call.getPeer(), {
+        'x-forwarded-for': listOf(metadata, 'x-forwarded-for'),
+        forwarded: listOf(metadata, 'forwarded'),
+      });
       try {
-        const peer = trust.proxied.peerOf(call.getPeer(), {
-          'x-forwarded-for': listOf(metadata, 'x-forwarded-for'),
-          forwarded: listOf(metadata, 'forwarded'),
-        });
         const principal = await trust.identify({
           authorization: metadata.get('authorization').map(String),
           certificate: () => call.getAuthContext().sslPeerCertificate,
@@ -57,9 +60,11 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
         });
         trust.limiter.admit(principal, generations.has(path));
         setPrincipal(metadata, principal, peer);
+        client = principal;
         // No handler needs it, and what nobody has cannot be told.
         metadata.remove('authorization');
       } catch (error) {
+        trust.rejections.note('grpc', peer, asRocmForgeError(error));
         call.sendStatus(toStatus(error));
         return;
       }
@@ -67,6 +72,18 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
     };
     return new ServerInterceptingCall(call, {
       start: (next) => next({ onReceiveMetadata: (metadata, pass) => void admit(metadata, pass) }),
+      sendMetadata: (metadata, next) => {
+        hasBegun = true;
+        next(metadata);
+      },
+      // How a generation ends that has begun is the audit log's to tell.
+      sendStatus: (status, next) => {
+        const { code, metadata } = status;
+        const isRejected = code !== grpcStatus.OK && !hasBegun && metadata;
+        const info = isRejected ? errorInfo({ metadata }) : undefined;
+        if (info !== undefined) trust.rejections.note('grpc', client, { ...info, reason: info.reason as ErrorReason });
+        next(status);
+      },
     });
   };
 }

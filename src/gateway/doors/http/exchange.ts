@@ -43,6 +43,8 @@ export class Exchange {
   private readonly peer: string;
   private readonly gone = new AbortController();
   private identified: WaitingClient | undefined;
+  /** Whether an error was counted that it is answered with. */
+  isRefused = false;
 
   constructor(
     readonly request: IncomingMessage,
@@ -69,6 +71,11 @@ export class Exchange {
   /** Aborted when nobody waits for the answer. */
   get signal(): AbortSignal {
     return this.gone.signal;
+  }
+
+  /** Whom the request is of: its principal, or its address where it was not identified. */
+  get sender(): string {
+    return this.identified?.principal ?? this.peer;
   }
 
   /** Who asks. @throws Error where nobody has identified it */
@@ -160,6 +167,7 @@ export class Exchange {
     const error = asRocmForgeError(thrown);
     const { response } = this;
     if (response.headersSent || response.destroyed) return;
+    this.isRefused = true;
     this.options.onRefused(error);
     const retryDelayMs = Number(error.metadata.retry_delay_ms ?? 0);
     if (statusOf(error) === UNAUTHORIZED) response.setHeader('www-authenticate', 'Bearer');

@@ -93,7 +93,10 @@ export async function openHttpServer(address: string, context: HttpContext, opti
       bodies,
       trust,
       errorForm: errorFormOf(found),
-      onRefused: ({ reason }) => context.onRefused(reason),
+      onRefused: (error) => {
+        context.onRefused(error.reason);
+        trust.rejections.note('http', exchange.sender, error);
+      },
       onOffence: () => {
         if (client === undefined) connections.offended(connectionOf(request));
         else trust.proxied.offended(client);
