@@ -2,7 +2,7 @@ import type { RocmForgeError } from '../shared/errors.js';
 import type { Handover } from './replica/engine.js';
 import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
 import type { Generation } from './request/generation.js';
-import type { Backend } from './request/runner.js';
+import type { Backend, PausedBy } from './request/runner.js';
 
 /** What a router asks of a replica. */
 export type RoutedReplica = Backend &
@@ -106,8 +106,8 @@ export class Router implements Backend {
     this.placed.get(generation)?.cancel(generation);
   }
 
-  pause(generation: Generation, paused: boolean): void {
-    this.placed.get(generation)?.pause(generation, paused);
+  pause(generation: Generation, by: PausedBy | undefined): void {
+    this.placed.get(generation)?.pause(generation, by);
   }
 
   expire(generation: Generation): void {
