@@ -27,7 +27,7 @@ export const TIERS = {
     'test/gateway/constraints/**',
     'test/gateway/{device-metrics,metrics-server,residency,router,told-options}.test.ts',
     'test/gateway/doors/{peer,running-requests,write-rounds}.test.ts',
-    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,message-frames,offenders,small-pieces,stream-turns}.test.ts',
+    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,message-frames,offenders,small-pieces,stream-turns}.test.ts',
     'test/gateway/doors/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,mask-time,mask-turns,matcher-threads,turns}.test.ts',

@@ -64,8 +64,8 @@ export class HeaderWatch {
     if (session.destroyed) return;
     const { bytesRead, bytesWritten } = session.socket;
     if (probe !== undefined) {
-      if (bytesWritten === probe.written) this.refuse(watched);
-      else watched.probe = undefined;
+      if (bytesWritten !== probe.written) watched.probe = undefined;
+      else if (!isBlocked(this.sockets.get(nameOf(session.socket)))) this.refuse(watched);
       return;
     }
     if (bytesRead === watched.read) return;
@@ -96,6 +96,12 @@ export class HeaderWatch {
     clearInterval(this.timer);
     this.timer = undefined;
   }
+}
+
+/** Whether what was written waits for its reader, and a ping behind it. Node tells that of a socket's handle alone. */
+function isBlocked(socket: Socket | undefined): boolean {
+  const handle: unknown = socket && Reflect.get(socket, '_handle');
+  return typeof handle === 'object' && handle !== null && Number(Reflect.get(handle, 'writeQueueSize')) > 0;
 }
 
 /** RST_STREAM with ENHANCE_YOUR_CALM (RFC 9113, 6.4). */
