@@ -56,8 +56,9 @@ export class RawClient {
   isClosed = false;
   private rest: Buffer = Buffer.alloc(0);
 
-  constructor(port: number) {
-    this.socket = connectSocket(port, '127.0.0.1');
+  /** @param to a port of this machine, or a connection */
+  constructor(to: number | Socket) {
+    this.socket = typeof to === 'number' ? connectSocket(to, '127.0.0.1') : to;
     this.socket.on('error', () => undefined);
     this.socket.once('close', () => {
       this.isClosed = true;
@@ -73,6 +74,11 @@ export class RawClient {
   /** What the server said when it ended the connection. */
   get goaway(): number | undefined {
     return this.frames.find(({ type }) => type === FRAME.GOAWAY)?.payload.readUInt32BE(4);
+  }
+
+  /** The codes with which streams were reset. */
+  get resetCodes(): number[] {
+    return this.frames.filter(({ type }) => type === FRAME.RST_STREAM).map(({ payload }) => payload.readUInt32BE(0));
   }
 
   count(type: number): number {

@@ -1,5 +1,4 @@
 import type { Http2Server } from 'node:http2';
-import type { Socket } from 'node:net';
 import { logVerbosity, type Server, ServerCredentials, setLogVerbosity } from '@grpc/grpc-js';
 import { type Listener, type ListenOptions, listenOn } from '../listen.js';
 import { MAX_MESSAGE_BYTES } from './message-bytes.js';
@@ -22,21 +21,18 @@ export interface GrpcListener extends Listener {
  * Binds a server to an address, as {@link listenOn} does: grpc-js knows of no certificate, and one that is replaced costs no
  * connection.
  *
- * @param options as {@link listenOn} takes them; `onConnection` is told of each connection that the server gets
  * @throws RocmForgeError as {@link listenOn}
  */
 export async function bind(
   server: Server,
   address: string,
-  options: Omit<ListenOptions, 'protocol'> & { readonly onConnection?: (socket: Socket) => void } = {},
+  options: Omit<ListenOptions, 'protocol'> = {},
 ): Promise<GrpcListener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2Server = http2ServerOf(server);
-  const { onConnection, ...listening } = options;
-  const listener = await listenOn(address, { ...listening, protocol: 'h2' }, (socket) => {
-    onConnection?.(socket);
-    injector.injectConnection(socket);
-  });
+  const listener = await listenOn(address, { ...options, protocol: 'h2' }, (socket) =>
+    injector.injectConnection(socket),
+  );
   return { ...listener, http2Server };
 }
 

@@ -1,10 +1,7 @@
-import { constants, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
-import type { Socket } from 'node:net';
+import type { Http2Server, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
 import { nameOf } from './connection-guard.js';
 
 const SWEEP_INTERVAL_MS = 500;
-const RST_STREAM = 3;
-const FRAME_HEADER_BYTES = 9;
 
 /** What is known of a connection. */
 interface Watched {
@@ -18,29 +15,18 @@ interface Watched {
 }
 
 /**
- * Answers calls whose headers nghttp2 gave up. A header above 64 KiB is an HPACK error to it: it sends GOAWAY, then reads and
- * writes no more, tells nobody, and leaves the connection open, so that the call would wait until its own deadline. Here
- * the call is reset with ENHANCE_YOUR_CALM (RESOURCE_EXHAUSTED to gRPC) and the connection ended.
+ * Ends connections on whose headers nghttp2 gave up. A header above 64 KiB is an HPACK error to it: it sends GOAWAY, then reads
+ * and writes no more, tells nobody, and leaves the connection open, so that the call would wait until its own deadline.
  *
  * Headers above what clients are told, but below 64 KiB each, Node resets by itself; the connection goes on.
  */
 export class HeaderWatch {
   private readonly watched = new Set<Watched>();
-  private readonly sockets = new Map<string, Socket>();
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0 };
 
   /** @param onOffence told of a connection that sends such headers, by its peer's address and port */
   constructor(private readonly onOffence: (connection: string) => void = () => undefined) {}
-
-  /** A connection that a server gets: what a session tells of its socket cannot be written to. */
-  take(socket: Socket): void {
-    const name = nameOf(socket);
-    this.sockets.set(name, socket);
-    socket.once('close', () => {
-      if (this.sockets.get(name) === socket) this.sockets.delete(name);
-    });
-  }
 
   /** Watches the connections of a server. */
   watch(server: Http2Server): void {
@@ -65,7 +51,7 @@ export class HeaderWatch {
     const { bytesRead, bytesWritten } = session.socket;
     if (probe !== undefined) {
       if (bytesWritten !== probe.written) watched.probe = undefined;
-      else if (!isBlocked(this.sockets.get(nameOf(session.socket)))) this.refuse(watched);
+      else if (!isBlocked(session)) this.refuse(watched);
       return;
     }
     if (bytesRead === watched.read) return;
@@ -74,20 +60,17 @@ export class HeaderWatch {
     if (lastProcStreamID <= watched.seen) return;
     // Refused by its size, still on its way, or nghttp2 has given up: a ping that it does not write tells which.
     watched.seen = lastProcStreamID;
-    watched.probe = { written: bytesWritten };
-    session.ping(() => undefined);
+    if (session.ping(() => undefined)) watched.probe = { written: bytesWritten };
   }
 
   private refuse(watched: Watched): void {
-    const { session, seen } = watched;
+    const { session } = watched;
     const name = nameOf(session.socket);
     this.forget(watched);
     this.counters.refused += 1;
     this.onOffence(name);
-    const end = (): void => session.destroy();
-    const socket = this.sockets.get(name);
-    if (socket === undefined) end();
-    else socket.write(resetOf(seen), end);
+    // Nothing can be written: not by nghttp2, nor beside it, which Node's own assertions end the process for.
+    session.destroy();
   }
 
   private forget(watched: Watched): void {
@@ -99,17 +82,7 @@ export class HeaderWatch {
 }
 
 /** Whether what was written waits for its reader, and a ping behind it. Node tells that of a socket's handle alone. */
-function isBlocked(socket: Socket | undefined): boolean {
-  const handle: unknown = socket && Reflect.get(socket, '_handle');
+function isBlocked({ socket }: ServerHttp2Session): boolean {
+  const handle: unknown = Reflect.get(socket, '_handle');
   return typeof handle === 'object' && handle !== null && Number(Reflect.get(handle, 'writeQueueSize')) > 0;
-}
-
-/** RST_STREAM with ENHANCE_YOUR_CALM (RFC 9113, 6.4). */
-function resetOf(stream: number): Buffer {
-  const frame = Buffer.alloc(FRAME_HEADER_BYTES + 4);
-  frame.writeUIntBE(4, 0, 3);
-  frame.writeUInt8(RST_STREAM, 3);
-  frame.writeUInt32BE(stream, 5);
-  frame.writeUInt32BE(constants.NGHTTP2_ENHANCE_YOUR_CALM, FRAME_HEADER_BYTES);
-  return frame;
 }

@@ -122,8 +122,7 @@ export async function openPublicServer(
   );
   const admit = (socket: Socket) => connections.admit(socket);
   const headers = new HeaderWatch((connection) => connections.offended(connection));
-  const onConnection = (socket: Socket) => headers.take(socket);
-  const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs, onConnection });
+  const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
   for (const guard of [connections, calls, floods, headers, new StreamTurns()]) guard.watch(listener.http2Server);
   return {
     port: listener.port,

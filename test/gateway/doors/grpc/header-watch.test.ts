@@ -1,25 +1,33 @@
 import { EventEmitter } from 'node:events';
 import type { Http2Server } from 'node:http2';
-import type { Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { HeaderWatch } from '../../../../src/gateway/doors/grpc/header-watch.js';
 
 const LOOK_MS = 500;
 const NAME = '203.0.113.7:4711';
-const RESET = Buffer.from([0, 0, 4, 3, 0, 0, 0, 0, 3, 0, 0, 0, 11]);
 
 /** What {@link HeaderWatch} sees of a connection and its HTTP/2. */
 class FakeSession extends EventEmitter {
   destroyed = false;
-  readonly socket = { remoteAddress: '203.0.113.7', remotePort: 4711, bytesRead: 0, bytesWritten: 0 };
+  readonly socket = {
+    remoteAddress: '203.0.113.7',
+    remotePort: 4711,
+    bytesRead: 0,
+    bytesWritten: 0,
+    _handle: { writeQueueSize: 0 },
+  };
   readonly state = { lastProcStreamID: 0 };
   pings = 0;
   /** Whether nghttp2 still writes, and the reader reads. */
   writes = true;
 
-  ping(): void {
+  /** False where too many pings are unanswered. */
+  pingsAreTaken = true;
+
+  ping(): boolean {
     this.pings += 1;
-    if (this.writes) this.socket.bytesWritten += 17;
+    if (this.pingsAreTaken && this.writes) this.socket.bytesWritten += 17;
+    return this.pingsAreTaken;
   }
   destroy(): void {
     this.destroyed = true;
@@ -34,34 +42,24 @@ class FakeSession extends EventEmitter {
 
 let session: FakeSession;
 let watch: HeaderWatch;
-let written: Buffer[];
-let handle: { writeQueueSize: number };
 let offenders: string[];
 beforeEach(() => {
   vi.useFakeTimers();
-  written = [];
   offenders = [];
-  handle = { writeQueueSize: 0 };
   session = new FakeSession();
   watch = new HeaderWatch((name) => offenders.push(name));
   const server = new EventEmitter();
   watch.watch(server as unknown as Http2Server);
-  const write = (bytes: Buffer, done: () => void): void => {
-    written.push(bytes);
-    done();
-  };
-  const socket = Object.assign(new EventEmitter(), { ...session.socket, _handle: handle, write });
-  watch.take(socket as unknown as Socket);
   server.emit('session', session);
 });
 afterEach(() => vi.useRealTimers());
 const looks = (count: number) => vi.advanceTimersByTime(count * LOOK_MS);
 
-it('resets a call whose headers never come, on a connection that nghttp2 writes to no more, and ends it', () => {
+it('ends a connection on which headers never come and nghttp2 writes no more', () => {
   session.writes = false;
   session.begin(3);
   looks(2);
-  expect([written, session.destroyed, offenders, watch.counters.refused]).toEqual([[RESET], true, [NAME], 1]);
+  expect([session.destroyed, offenders, watch.counters.refused]).toEqual([true, [NAME], 1]);
 });
 
 it('asks nothing while all headers come, nor of a connection that is quiet', () => {
@@ -82,13 +80,20 @@ it('asks once of headers that Node has reset by itself, and lets the connection 
   expect([session.pings, session.destroyed, watch.counters.refused]).toEqual([1, false, 0]);
 });
 
+it('draws nothing from a ping that was not taken: too many are unanswered', () => {
+  session.pingsAreTaken = false;
+  session.begin(3);
+  looks(10);
+  expect([session.pings, session.destroyed]).toEqual([1, false]);
+});
+
 it('waits while the reader reads nothing: a ping is not written then, either', () => {
   session.writes = false;
-  handle.writeQueueSize = 70_000;
+  session.socket._handle.writeQueueSize = 70_000;
   session.begin(3);
   looks(10);
   expect(session.destroyed).toBe(false);
-  handle.writeQueueSize = 0;
+  session.socket._handle.writeQueueSize = 0;
   session.socket.bytesWritten += 70_017;
   looks(2);
   expect([session.destroyed, watch.counters.refused]).toEqual([false, 0]);
