@@ -155,6 +155,16 @@ async function build(target, { contracts, hash, output }, compiler, flags, symbo
   );
 }
 
+/** What takes longest to compile, the longest first: it begins first, or one core would end with it alone. */
+const LONGEST = ['matmul_quantized', 'gate_up_swiglu_packed', 'matmul_packed', 'attention_tile_fold_turned'];
+const longestFirst = (a, b) => {
+  const rank = ({ source }) => {
+    const index = LONGEST.indexOf(path.basename(source, '.hip'));
+    return index < 0 ? LONGEST.length : index;
+  };
+  return rank(a) - rank(b);
+};
+
 /** @typedef {{ name: string, flags: readonly string[], only?: readonly string[], others?: string }} Variant */
 
 /**
@@ -189,6 +199,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
           .filter((source) => isOwn(source, variant))
           .map((source) => ({
             what: `${path.basename(source)} for ${variant.name}`,
+            source,
             variant,
             compiler,
             output: object(source, variant.name),
@@ -217,7 +228,7 @@ async function buildShared(target, kernels, compiler, flags, variants) {
           args: [...flags, ...own, '-x', 'c++-header', preludes.get(name), '-o', `${preludes.get(name)}.gch`],
         })),
       );
-      const count = await inParallel(target, objects);
+      const count = await inParallel(target, objects.sort(longestFirst));
       await inParallel(
         target,
         variants.map((variant) => ({

@@ -5,10 +5,11 @@ const EXPERT_PRODUCTS = ['matmul', 'matmul_quantized', 'matmul_packed', 'matmul_
 /**
  * Mistakes that tools/mutate-kernels.mjs plants, one at a time: in `file` of kernels/ the first `from` becomes `to`, and
  * the test of kernel `test` must fail. `with` names the other kernels that this test launches, `launches` all of a test's that
- * is not of one kernel.
+ * is not of one kernel. Where `test` is of a reference kernel, which the default tier does not build, `defaultTest` names
+ * the test that must fail there.
  *
- * @typedef {{ name: string, file: string, from: string, to: string, test: string, with?: readonly string[],
- *   launches?: readonly string[] }} Mutation
+ * @typedef {{ test: string, with?: readonly string[], launches?: readonly string[] }} Tested
+ * @typedef {Tested & { name: string, file: string, from: string, to: string, defaultTest?: Tested }} Mutation
  * @type {readonly Mutation[]}
  */
 export const MUTATIONS = [
@@ -68,6 +69,7 @@ export const MUTATIONS = [
       'softmax_f16',
       'weighted_matmul_unpaged',
     ],
+    defaultTest: { test: 'attention_paged' },
   },
   {
     name: 'tile overwritten while others read it',
@@ -84,6 +86,7 @@ export const MUTATIONS = [
     to: 'p.values[e] *= 1.0f;',
     test: 'flash_attention_causal',
     with: ['attention_paged'],
+    defaultTest: { test: 'attention_paged' },
   },
   {
     name: 'gate and up swapped',
@@ -125,7 +128,7 @@ export const MUTATIONS = [
     name: 'V rotated',
     file: 'forge/rope_append.h',
     from: 'return head < row.heads + row.kv_heads && unit',
-    to: 'return unit',
+    to: 'return head >= 0 && unit',
     test: 'rope_kv_append',
     with: ['norm_rope_kv_append', 'rope_kv_append_q8_0'],
   },
@@ -216,6 +219,7 @@ export const MUTATIONS = [
     to: 'n, target, [&](int i) { return rank_of(logits[i], i); }, mass) + 1;',
     test: 'probability_filters',
     launches: ['top_p', 'min_p'],
+    defaultTest: { test: 'sample' },
   },
   {
     name: 'a named token counts itself twice',
@@ -239,6 +243,7 @@ export const MUTATIONS = [
     from: 'n, k, [&](int i)',
     to: 'n, k + 1, [&](int i)',
     test: 'top_k',
+    defaultTest: { test: 'sample' },
   },
   {
     name: 'typical_p keeps what holds as much as p',
@@ -282,6 +287,7 @@ export const MUTATIONS = [
     from: 'b.value == a.value && b.index < a.index',
     to: 'b.value == a.value && b.index > a.index',
     test: 'argmax',
+    defaultTest: { test: 'sample' },
   },
   {
     name: 'penalties: guesses before a row not held',

@@ -12,10 +12,12 @@ namespace forge {
 
 #if WAVE == 1
 
-// y[t][n] for tokens 0 .. count - 1 and rows first .. last - 1, on this thread.
+// y[t][n] for tokens 0 .. count - 1 and rows first .. last - 1, on this thread. Compiled once a format, not again in
+// each kernel.
 template <class F>
-DEVICE void multiply_rows(const uint8_t* __restrict weight, size_t row_bytes, int in, const uint8_t* __restrict x,
-                          int first_token, int last_token, float* __restrict y, int y_stride, int first, int last) {
+__attribute__((noinline)) void multiply_rows(const uint8_t* __restrict weight, size_t row_bytes, int in,
+                                             const uint8_t* __restrict x, int first_token, int last_token,
+                                             float* __restrict y, int y_stride, int first, int last) {
   // Below this many tokens unpacking a tile costs more than reading each row once a token.
   constexpr int TILE_FROM = 3;
   const int count = last_token - first_token;

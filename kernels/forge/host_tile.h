@@ -67,17 +67,29 @@ constexpr int MOST_TOKENS = 128, MOST_GROUPS = 8;
 // Bytes of four elements, as one lane holds them, and how many a block has.
 constexpr int QUAD = 4, QUADS = Q8_BLOCK / QUAD;
 
-// One block of each row, unpacked.
+// What unpacked blocks of a format are like. Formats that are alike share what multiplies them, which then is compiled
+// once.
+template <bool EIGHT_BITS, bool ZERO, bool MINIMUM, bool HALF_SCALES>
+struct Kind {
+  static constexpr int BITS = EIGHT_BITS ? 8 : 7;
+  // Whether quants are too large by a number that is not 0.
+  static constexpr bool HAS_ZERO = ZERO;
+  static constexpr bool HAS_MINIMUM = MINIMUM, HAS_HALF_SCALES = HALF_SCALES;
+};
 template <class F>
+using KindOf = Kind<HostBlocks<F>::BITS == 8, HostBlocks<F>::ZERO != 0, F::HAS_MINIMUM, F::HAS_HALF_SCALES>;
+
+// One block of each row, unpacked.
+template <class K>
 struct Block {
   alignas(64) int32_t quants[QUADS][ROWS];
   alignas(64) float scales[ROWS];
-  alignas(64) float minimums[F::HAS_MINIMUM ? ROWS : 1];
-  alignas(64) float half_scales[2][F::HAS_HALF_SCALES ? ROWS : 1];
-  alignas(64) float half_minimums[2][F::HAS_MINIMUM && F::HAS_HALF_SCALES ? ROWS : 1];
+  alignas(64) float minimums[K::HAS_MINIMUM ? ROWS : 1];
+  alignas(64) float half_scales[2][K::HAS_HALF_SCALES ? ROWS : 1];
+  alignas(64) float half_minimums[2][K::HAS_MINIMUM && K::HAS_HALF_SCALES ? ROWS : 1];
 };
-template <class F>
-using Panel = Block<F>[MOST_GROUPS * GROUP_BLOCKS];
+template <class K>
+using Panel = Block<K>[MOST_GROUPS * GROUP_BLOCKS];
 
 // The partial sums of each token and row.
 using Sums = float[MOST_TOKENS][GROUP_BLOCKS][ROWS];
@@ -106,7 +118,7 @@ DEVICE void transpose(Ints (&v)[8]) {
 
 // Unpacks one group of eight rows into columns first .. first + 7 of eight blocks. rows[i] is the group's first byte.
 template <class F>
-void unpack_rows(const uint8_t* const (&rows)[8], int first, Block<F>* blocks) {
+void unpack_rows(const uint8_t* const (&rows)[8], int first, Block<KindOf<F>>* blocks) {
   using H = HostBlocks<F>;
   for (int i = 0; i < 8; i++) {
     alignas(32) float scales[GROUP_BLOCKS], minimums[GROUP_BLOCKS];
@@ -154,27 +166,28 @@ struct Tokens {
   // What the weights' zero point adds, negative: of each block, or of each half of one.
   alignas(32) int32_t offsets[T][2 * GROUP_BLOCKS];
 
-  template <class F>
-  void prepare(int t, const Q8Input& x) {
+  // `zero`: by how much the weights' quants are too large.
+  template <class K>
+  void prepare(int t, const Q8Input& x, int zero) {
     quants[t] = x.quants;
     std::memcpy(scales[t], x.scales, sizeof(scales[t]));
-    if constexpr (F::HAS_MINIMUM && F::HAS_HALF_SCALES) {
+    if constexpr (K::HAS_MINIMUM && K::HAS_HALF_SCALES) {
       for (int h = 0; h < 2 * GROUP_BLOCKS; h++) half_sums[t][h] = static_cast<float>(x.sums[h]);
-    } else if constexpr (F::HAS_MINIMUM) {
+    } else if constexpr (K::HAS_MINIMUM) {
       _mm256_store_ps(scaled_sums[t], forge::scaled_sums(x));
     }
-    if constexpr (F::HAS_HALF_SCALES) {
-      for (int h = 0; h < 2 * GROUP_BLOCKS; h++) offsets[t][h] = -HostBlocks<F>::ZERO * x.sums[h];
-    } else if constexpr (HostBlocks<F>::ZERO != 0) {
-      const Ints sums = _mm256_madd_epi16(load_bytes(x.sums), _mm256_set1_epi16(-HostBlocks<F>::ZERO));
+    if constexpr (K::HAS_HALF_SCALES) {
+      for (int h = 0; h < 2 * GROUP_BLOCKS; h++) offsets[t][h] = K::HAS_ZERO ? -zero * x.sums[h] : 0;
+    } else if constexpr (K::HAS_ZERO) {
+      const Ints sums = _mm256_madd_epi16(load_bytes(x.sums), _mm256_set1_epi16(static_cast<int16_t>(-zero)));
       _mm256_store_si256(reinterpret_cast<__m256i*>(offsets[t]), sums);
     }
   }
 };
 
 // Adds quads first .. last - 1 of a block to `products`.
-template <class F, int T>
-DEVICE void add_quads(TileInts (&products)[VECTORS][T], const Block<F>& block, const Tokens<T>& tokens, int b,
+template <class K, int T>
+DEVICE void add_quads(TileInts (&products)[VECTORS][T], const Block<K>& block, const Tokens<T>& tokens, int b,
                       int first, int last) {
 #pragma GCC unroll 8
   for (int q = first; q < last; q++) {
@@ -186,18 +199,18 @@ DEVICE void add_quads(TileInts (&products)[VECTORS][T], const Block<F>& block, c
       const TileInts x = broadcast(load_unaligned<int32_t>(tokens.quants[t] + b * Q8_BLOCK + q * QUAD));
 #pragma GCC unroll 2
       for (int r = 0; r < VECTORS; r++) {
-        products[r][t] = dot_bytes<HostBlocks<F>::BITS>(products[r][t], w[r], x);
+        products[r][t] = dot_bytes<K::BITS>(products[r][t], w[r], x);
       }
     }
   }
 }
 
 // Adds block b of a group to the partial sums b of T tokens.
-template <class F, int T>
-DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, const Tokens<T>& tokens, int b) {
+template <class K, int T>
+DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<K>& block, const Tokens<T>& tokens, int b) {
   TileInts products[VECTORS][T];
   TileFloats values[VECTORS][T];
-  if constexpr (F::HAS_HALF_SCALES) {
+  if constexpr (K::HAS_HALF_SCALES) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
 #pragma GCC unroll 8
@@ -220,7 +233,7 @@ DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, 
     for (int t = 0; t < T; t++) {
 #pragma GCC unroll 2
       for (int r = 0; r < VECTORS; r++) {
-        products[r][t] = broadcast(HostBlocks<F>::ZERO == 0 ? 0 : tokens.offsets[t][b]);
+        products[r][t] = broadcast(K::HAS_ZERO ? tokens.offsets[t][b] : 0);
       }
     }
     add_quads(products, block, tokens, b, 0, QUADS);
@@ -237,13 +250,13 @@ DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, 
     for (int r = 0; r < VECTORS; r++) {
       float* target = &sums[t][b][r * LANES];
       TileFloats sum = multiply_add(values[r][t], multiply(load(&block.scales[r * LANES]), scale), load(target));
-      if constexpr (F::HAS_MINIMUM && F::HAS_HALF_SCALES) {
+      if constexpr (K::HAS_MINIMUM && K::HAS_HALF_SCALES) {
         // Whole numbers below 2^24, too.
         const float* const halves = &tokens.half_sums[t][2 * b];
         const TileFloats low = multiply(load(&block.half_minimums[0][r * LANES]), broadcast(halves[0]));
         const TileFloats both = multiply_add(load(&block.half_minimums[1][r * LANES]), broadcast(halves[1]), low);
         sum = subtract_product(load(&block.minimums[r * LANES]), multiply(scale, both), sum);
-      } else if constexpr (F::HAS_MINIMUM) {
+      } else if constexpr (K::HAS_MINIMUM) {
         sum = subtract_product(load(&block.minimums[r * LANES]), broadcast(tokens.scaled_sums[t][b]), sum);
       }
       store(target, sum);
@@ -252,22 +265,22 @@ DEVICE void add_block(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>& block, 
 }
 
 // Adds `blocks` blocks of K to the partial sums of T tokens.
-template <class F, int T>
-__attribute__((noinline)) void add_panel(float (*sums)[GROUP_BLOCKS][ROWS], const Block<F>* panel, const Q8Input* x,
-                                         int blocks) {
+template <class K, int T>
+__attribute__((noinline, noclone)) void add_panel(float (*sums)[GROUP_BLOCKS][ROWS], const Block<K>* panel,
+                                                  const Q8Input* x, int blocks, int zero) {
   for (int first = 0; first < blocks; first += GROUP_BLOCKS) {
     const int count = blocks - first < GROUP_BLOCKS ? blocks - first : GROUP_BLOCKS;
     Tokens<T> tokens;
     for (int t = 0; t < T; t++) {
       const Q8Input here = advance(x[t], first / GROUP_BLOCKS);
       if (count == GROUP_BLOCKS) {
-        tokens.template prepare<F>(t, here);
+        tokens.template prepare<K>(t, here, zero);
       } else {
-        tokens.template prepare<F>(t, PaddedInput(here, count).input());
+        tokens.template prepare<K>(t, PaddedInput(here, count).input(), zero);
         tokens.quants[t] = here.quants;
       }
     }
-    for (int b = 0; b < count; b++) add_block<F, T>(sums, panel[first + b], tokens, b);
+    for (int b = 0; b < count; b++) add_block<K, T>(sums, panel[first + b], tokens, b);
   }
 }
 
@@ -276,7 +289,9 @@ template <class F>
 void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Input* x, int count, float* y, int y_stride,
                    int first, int last) {
   alignas(64) Sums sums;
-  Panel<F> panel;
+  using K = KindOf<F>;
+  constexpr int ZERO = HostBlocks<F>::ZERO;
+  Panel<K> panel;
   std::memset(sums, 0, static_cast<size_t>(count) * sizeof(sums[0]));
   const int blocks = in / Q8_BLOCK;
   // Of a block, a first one of a group, in its row.
@@ -311,9 +326,9 @@ void multiply_tile(const uint8_t* weight, size_t row_bytes, int in, const Q8Inpu
     for (int t = 0; t < count; t++) at[t] = advance(x[t], done / GROUP_BLOCKS);
     constexpr int MANY = F::HAS_HALF_SCALES ? TOKENS_AT_ONCE / 2 : TOKENS_AT_ONCE;
     int t = 0;
-    for (; t + MANY <= count; t += MANY) add_panel<F, MANY>(sums + t, panel, at + t, here);
-    for (; t + 2 <= count; t += 2) add_panel<F, 2>(sums + t, panel, at + t, here);
-    if (t < count) add_panel<F, 1>(sums + t, panel, at + t, here);
+    for (; t + MANY <= count; t += MANY) add_panel<K, MANY>(sums + t, panel, at + t, here, ZERO);
+    for (; t + 2 <= count; t += 2) add_panel<K, 2>(sums + t, panel, at + t, here, ZERO);
+    if (t < count) add_panel<K, 1>(sums + t, panel, at + t, here, ZERO);
   }
   for (int t = 0; t < count; t++) {
     for (int r = 0; r < ROWS && first + r < last; r += LANES) {

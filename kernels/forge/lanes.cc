@@ -16,7 +16,12 @@ __thread Block* own_block = nullptr;
 
 namespace {
 
-constexpr size_t STACK_BYTES = 128 << 10, GUARD_BYTES = 4 << 10;
+// Stacks begin at addresses that differ in the bits that choose a set of a cache: 256 stacks a power of two apart would
+// share a few sets, and each switch would miss.
+constexpr size_t PAGE_BYTES = 4 << 10, LINE_BYTES = 64;
+constexpr size_t STACK_BYTES = 33 * PAGE_BYTES, GUARD_BYTES = PAGE_BYTES;
+constexpr size_t stack_offset(int fiber) { return fiber * 7 * LINE_BYTES % PAGE_BYTES; }
+
 #if defined(FORGE_TILE_DOTS)
 constexpr size_t LDS_BYTES = 64 << 10;  // AMD's alone
 #else
@@ -31,6 +36,7 @@ struct LdsArray {
 
 struct Scheduler : Block {
   unsigned launches = 0, random = 1;
+  int order[BLOCK];  // in which fibers run
   char* stacks = nullptr;
   std::vector<LdsArray> lds;
   size_t lds_bytes = 0;
@@ -79,9 +85,10 @@ void Scheduler::prepare() {
   }
   for (int i = 0; i < BLOCK; i++) {
     // What forge_switch pops: six registers, then the address it returns to. The stack is aligned as after a call.
-    void** top = reinterpret_cast<void**>(stacks + STACK_BYTES * (i + 1)) - 2;
+    void** top = reinterpret_cast<void**>(stacks + STACK_BYTES * (i + 1) - stack_offset(i)) - 2;
     top[0] = reinterpret_cast<void*>(fiber_main);
     for (int r = 1; r <= 6; r++) top[-r] = nullptr;
+    order[i] = launches % 3 == 1 ? BLOCK - 1 - i : i;
     fibers[i] = Fiber{top - 6, State::RUNNING, 0, 0, 0, 0, nullptr, nullptr};
   }
   lds.clear();
@@ -91,8 +98,6 @@ void Scheduler::prepare() {
 
 // Runs every fiber that can run, in this launch's order.
 void Scheduler::run_fibers() {
-  int order[BLOCK];
-  for (int i = 0; i < BLOCK; i++) order[i] = launches % 3 == 1 ? BLOCK - 1 - i : i;
   if (launches % 3 == 2) {
     for (int i = BLOCK - 1; i > 0; i--) {
       random = random * 1664525u + 1013904223u;
@@ -211,6 +216,7 @@ Lds find_lds(const void* site, size_t bytes, int count) noexcept {
 
 }  // namespace forge::lanes
 
+// Ends with a jump, because the processor would predict that a `ret` returns to the fiber it switches from.
 asm(R"(
 .text
 .hidden forge_switch
@@ -231,7 +237,8 @@ forge_switch:
   pop %r12
   pop %rbx
   pop %rbp
-  ret
+  pop %rcx
+  jmp *%rcx
 )");
 
 // What native/ asks for: the sizes, and what went wrong in the launch that just ended.

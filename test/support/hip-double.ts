@@ -17,7 +17,8 @@ export function doubleIsMissing(target = 'gfx1100'): string | undefined {
     [lanes, target.startsWith('gfx9') ? 'lanes64' : 'lanes32'],
   ] as const) {
     const manifest = path.join(folder, name, 'manifest.json');
-    if (!existsSync(manifest)) return `${manifest} is missing; run "npm run build:kernels -- --target ${name}"`;
+    const options = folder === lanes ? `--twins --target ${name}` : `--target ${name}`;
+    if (!existsSync(manifest)) return `${manifest} is missing; run "npm run build:kernels -- ${options}"`;
   }
   return undefined;
 }
