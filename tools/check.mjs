@@ -1,4 +1,4 @@
-// Lint and format of TypeScript, C++ and proto, breaking changes of the released API, types, import rules, lengths of files, and
+// Lint and format of TypeScript, C++ and proto, breaking changes of the released API, types, import rules, JSON.parse, lengths of files, and
 // the tier of each test file. `--write` formats instead of complaining; `--tiers` prints the table of tiers and ends.
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { testFiles, tiersOf } from '../test/tiers.mjs';
 import { breakingComplaints } from './check-breaking.mjs';
 import { importComplaints } from './check-imports.mjs';
+import { jsonComplaints } from './check-json.mjs';
 import { lengthComplaints } from './check-lengths.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -64,6 +65,7 @@ const results = [
   passes('tsc', 'tsc', ['-p', 'tsconfig.json']),
   passes('tsc of tools', 'tsc', ['-p', 'tsconfig.tools.json']),
   holds(importComplaints(sourcesOf(['src'], /\.ts$/))),
+  holds(jsonComplaints(sourcesOf(['src'], /\.ts$/))),
   holds(
     lengthComplaints(
       sourcesOf(['src', 'native', 'kernels', 'tools', 'test', 'bench', 'examples'], /\.(ts|mjs|mts|py|cc|h|hip)$/),

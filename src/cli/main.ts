@@ -106,12 +106,14 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
 
 program
   .command('token')
-  .description('make a bearer token, and its line for serve --token-file')
+  .description('make a bearer token, on stderr, and its line for serve --token-file, on stdout')
   .argument('<name>', 'whom it stands for')
   .action(async (name) => {
     const { newToken } = await import('../gateway/trust/tokens.js');
     const { token, line } = newToken(name);
-    process.stdout.write(`${token}\n${line}\n`);
+    // Apart, so that `token NAME >> FILE` makes a file for serve.
+    process.stderr.write(`${token}\n`);
+    process.stdout.write(`${line}\n`);
   });
 
 command('demo', [...deviceOptions, kvCacheTypeOption])

@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
 import type { HostedModel } from '../gateway/hosted-model.js';
 import type { ModelOptions } from '../gateway/options.js';
+import { watchNpm } from './npm-parent.js';
 import { DEFAULT_LISTEN, integer, milliseconds, positive, seed, texts, wholeNumber } from './options.js';
 import { tellReady, tellStopping } from './service-manager.js';
 
@@ -216,11 +217,12 @@ export function addServeCommand(serve: Command): void {
           .then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
       };
       replace = () => void gateway.replaceExecutors();
+      watchNpm(() => stop());
       // Last: who reads this may signal at once.
       const told = ({ served, router }: HostedModel) =>
         `serving ${served.name} on ${address}: ` +
         (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
-        ` ${served.contextLength} tokens, ${options.kvCacheType} KV cache`;
+        ` ${served.contextLength} tokens, ${options.kvCacheType} KV cache${devicesOf(router.devices)}`;
       const serving = gateway.models.map(told);
       process.stdout.write(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
@@ -229,4 +231,14 @@ export function addServeCommand(serve: Command): void {
       }
       tellReady(serving.join('; '));
     });
+}
+
+/** What replicas compute on, each device once with how many are on it; nothing where none is known yet. */
+function devicesOf(devices: readonly string[]): string {
+  const names = [...new Set(devices.filter((name) => name !== ''))];
+  const counted = names.map((name) => {
+    const count = devices.filter((other) => other === name).length;
+    return count > 1 ? `${count} × ${name}` : name;
+  });
+  return counted.length === 0 ? '' : `, on ${counted.join(', ')}`;
 }

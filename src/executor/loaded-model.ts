@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { RocmForgeError } from '../shared/errors.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import type { GgufModel } from '../shared/gguf/reader.js';
@@ -64,7 +65,7 @@ export async function loadModel(
     if (options.fingerprint !== '' && options.fingerprint !== fingerprint) {
       throw new RocmForgeError(
         'MODEL_FILE_CHANGED',
-        `${path} is not the file that the gateway reads, or not any more: their contents differ`,
+        `the model file ${basename(path)} is not the file that the gateway reads, or not any more: their contents differ`,
       );
     }
     return await loadOpened(devices, { model: files.model, content: mapping, fingerprint }, options, onProgress);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { RocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { packageRoot } from '../shared/package.js';
 import { type GpuPlatform, type GpuProperties, loadAddon } from './device/addon.js';
 import { launchedOn } from './device/contract.js';
@@ -13,14 +13,14 @@ import { usableProcessors } from './processors.js';
 export const HOST_LEVELS = ['native', 'x86-64-v4-vnni', 'x86-64-v4', 'x86-64-v3'] as const;
 export type HostLevel = (typeof HOST_LEVELS)[number];
 
-/** `auto`: a GPU that can be used, AMD's before NVIDIA's, else the host. */
+/** `auto`: the first GPU that can be used, AMD's before NVIDIA's; the host where there is none and no GPU was asked for. */
 export const DEVICE_KINDS = ['auto', 'hip', 'cuda', 'host'] as const;
 export type DeviceKind = (typeof DEVICE_KINDS)[number];
 
 /** Which device to open, and from where its kernels come. */
 export interface DeviceOptions {
   readonly kind: DeviceKind;
-  /** Which of the platform's GPUs; default: the first. */
+  /** Which of the platform's GPUs; default: the first that can be used, integrated ones last. */
   readonly gpu?: number | undefined;
   /** Threads of the host device; default: all processors that this process may use, by its control group too. */
   readonly threads?: number | undefined;
@@ -51,38 +51,40 @@ interface ManifestFile {
   }[];
 }
 
+/** Told why a platform, or one of its GPUs, was passed over. */
+export type OnRefused = (platform: GpuPlatform, reason: string) => void;
+
 /**
- * Opens a device.
+ * Opens a device. Who names a GPU gets a GPU: `auto` does not fall back to the host then.
  *
- * @param onRefused told why `auto` passed a platform over
  * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run
  */
-export function openDevice(
-  options: DeviceOptions,
-  onRefused: (platform: GpuPlatform, reason: string) => void = () => undefined,
-): Device {
+export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => undefined): Device {
   if (options.kind === 'host') return openHost(options);
-  if (options.kind !== 'auto') return openGpu(options.kind, options);
+  if (options.kind !== 'auto') return openGpu(options.kind, options, onRefused);
+  const reasons: string[] = [];
   for (const platform of ['hip', 'cuda'] as const) {
     try {
-      return openGpu(platform, options);
+      return openGpu(platform, options, onRefused);
     } catch (error) {
-      onRefused(platform, (error as Error).message);
+      const { message } = error as Error;
+      reasons.push(message);
+      onRefused(platform, message);
     }
   }
-  return openHost(options);
+  if (options.gpu === undefined) return openHost(options);
+  throw new RocmForgeError(
+    'DEVICE_UNAVAILABLE',
+    `GPU ${options.gpu} cannot be used: ${reasons.join('; ')}; name no GPU to compute on the host`,
+  );
 }
 
 /**
  * Opens the devices that a model is split over, or the one that it is on.
  *
- * @param onRefused as in {@link openDevice}
  * @throws RocmForgeError as {@link openDevice}; `INVALID_OPTION` for a device that is named twice, or devices of two kinds
  */
-export function openDevices(
-  options: DevicesOptions,
-  onRefused?: (platform: GpuPlatform, reason: string) => void,
-): readonly Device[] {
+export function openDevices(options: DevicesOptions, onRefused?: OnRefused): readonly Device[] {
   const { gpus = [], ...each } = options;
   if (gpus.length < 2) return [openDevice({ ...each, gpu: gpus[0] ?? each.gpu }, onRefused)];
   if (new Set(gpus).size < gpus.length) {
@@ -105,20 +107,51 @@ export function openDevices(
   return devices;
 }
 
-function openGpu(platform: GpuPlatform, options: DeviceOptions): Device {
-  const addon = loadAddon();
+/** Parts of AMD's processors, which share the host's memory. */
+const INTEGRATED = /^gfx(90[29c]|1013|103[3-6]|1103|115[0-3])$/;
+
+/** Numbers of GPUs in the order in which they are tried: a card before a processor's own GPU. */
+export function gpuOrder(architectures: readonly string[]): readonly number[] {
+  const isIntegrated = (ordinal: number) => Number(INTEGRATED.test(architectures[ordinal] as string));
+  return architectures.map((_, ordinal) => ordinal).sort((a, b) => isIntegrated(a) - isIntegrated(b) || a - b);
+}
+
+/** @throws RocmForgeError as {@link openDevice}: of the only GPU its own error, of several what is wrong with each */
+function openGpu(platform: GpuPlatform, options: DeviceOptions, onRefused: OnRefused): Device {
   let devices: readonly GpuProperties[];
   try {
-    devices = addon.probeGpu(platform).devices;
+    devices = loadAddon().probeGpu(platform).devices;
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }
-  const ordinal = options.gpu ?? 0;
-  const properties = devices[ordinal];
-  if (properties === undefined) {
+  const wanted = options.gpu ?? 0;
+  if (devices[wanted] === undefined) {
     const found = devices.length === 0 ? 'none' : devices.map(({ name }, i) => `${i}: ${name}`).join(', ');
-    throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: there is no GPU ${ordinal}; found: ${found}`);
+    throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: there is no GPU ${wanted}; found: ${found}`);
   }
+  const ordinals = options.gpu === undefined ? gpuOrder(devices.map(({ architecture }) => architecture)) : [wanted];
+  const refusals: RocmForgeError[] = [];
+  for (const ordinal of ordinals) {
+    const properties = devices[ordinal] as GpuProperties;
+    try {
+      return openOneGpu(platform, ordinal, properties, options);
+    } catch (error) {
+      const { reason, message } = asRocmForgeError(error);
+      const why = ordinals.length === 1 ? message : `GPU ${ordinal} (${properties.architecture}): ${message}`;
+      refusals.push(new RocmForgeError(reason, why, {}, { cause: error }));
+      if (ordinals.length > 1) onRefused(platform, why);
+    }
+  }
+  const [only] = refusals;
+  if (refusals.length === 1 && only !== undefined) throw only;
+  throw new RocmForgeError(
+    'DEVICE_UNAVAILABLE',
+    `${platform}: no GPU can be used: ${refusals.map(({ message }) => message).join('; ')}`,
+  );
+}
+
+function openOneGpu(platform: GpuPlatform, ordinal: number, properties: GpuProperties, options: DeviceOptions): Device {
+  const addon = loadAddon();
   const root = kernelsRoot(options);
   const target = targetFor(properties.architecture, root);
   const folder = path.join(root, target);

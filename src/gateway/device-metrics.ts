@@ -53,6 +53,7 @@ export function watchDevices(
       },
     });
   };
+  gauge('info', 'What the replica computes on, in its label `device`', () => 1);
   gauge('memory_used_bytes', 'Device memory that the executor has taken', ({ usedBytes }) => usedBytes);
   gauge('memory_total_bytes', 'Device memory in all', ({ totalBytes }) => totalBytes);
   gauge('temperature_celsius', 'Of the hottest place that the driver tells of', ({ temperatureC }) => temperatureC);

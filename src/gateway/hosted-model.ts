@@ -8,7 +8,7 @@ import type { ChangeableLimits } from './doors/admin/admin-server.js';
 import { encodeWorkerFile } from './doors/encode-worker-file.js';
 import { Inference } from './doors/inference.js';
 import type { OfferedModel } from './doors/models.js';
-import { MatcherThreads } from './matching/matcher-threads.js';
+import { type GrammarCounts, MatcherThreads } from './matching/matcher-threads.js';
 import type { ModelObserver } from './model-metrics.js';
 import { type GatewayOptions, KV_CACHE_TYPES, type ModelOptions } from './options.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
@@ -31,6 +31,7 @@ export interface HostedModel extends OfferedModel {
   readonly queueLimits: readonly ChangeableLimits[];
   readonly residency: Residency;
   readonly observer: ModelObserver;
+  readonly grammars: () => GrammarCounts;
   /** Ends the executors and the threads, and closes the model file. */
   close(): Promise<void>;
 }
@@ -131,6 +132,7 @@ export function hostModel(
   return {
     ...{ served, inference, encoder, router, replicas, queueLimits, residency, observer },
     load: () => loadOf(router.counts),
+    grammars: () => matchers.counts,
     close: async () => {
       residency.stop();
       await router.stop();

@@ -84,7 +84,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const metrics: Metrics = new Metrics(
     served.map(({ name }, i) => {
       const hosted = (): HostedModel => models.all[i] as HostedModel;
-      return { name, counts: () => hosted().router.counts, residency: () => hosted().residency };
+      return {
+        name,
+        counts: () => hosted().router.counts,
+        residency: () => hosted().residency,
+        grammars: () => hosted().grammars(),
+      };
     }),
   );
   const trust = new Trust(options, metrics, log);

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { GrammarCounts } from './matching/matcher-threads.js';
 import { loadOf } from './replica/load.js';
 import type { ReplicaCounts } from './replica/replica.js';
 import type { CompletionTotals } from './request/completion-totals.js';
@@ -18,6 +19,7 @@ export interface CountedModel {
   readonly name: string;
   /** Read when metrics are asked for, rather than told of each change. */
   readonly counts: () => ReplicaCounts;
+  readonly grammars: () => GrammarCounts;
   readonly residency: () => Pick<Residency, 'isAway' | 'counters'>;
 }
 
@@ -119,6 +121,23 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'saturated_activations_total',
     'Activations beyond f16’s range, for which its largest number stood',
     (counts) => counts.saturatedActivations,
+  );
+  gaugeOf('grammar_heap_bytes', 'Memory of the threads that compile grammars', (model) => model.grammars().heapBytes);
+  gaugeOf(
+    'grammar_cache_bytes',
+    'Memory of compiled grammars kept for later requests',
+    (model) => model.grammars().grammarBytes,
+  );
+  gaugeOf('grammar_cache_entries', 'Compiled grammars kept for later requests', (model) => model.grammars().grammars);
+  totalOf(
+    'grammar_cache_evictions_total',
+    'Compiled grammars evicted from the cache',
+    (model) => model.grammars().evictions,
+  );
+  totalOf(
+    'grammar_threads_replaced_total',
+    'Grammar threads replaced because their memory had grown',
+    (model) => model.grammars().replacedThreads,
   );
   gaugeOf('model_unloaded', '1 while the model is put away: the next request loads it, or has begun to', (model) =>
     Number(model.residency().isAway),

@@ -181,6 +181,10 @@ export class Router implements Backend {
     return [...new Set(this.replicas.map(({ device }) => device))].filter((device) => device !== '').join(', ');
   }
 
+  get devices(): readonly string[] {
+    return this.replicas.map(({ device }) => device ?? '');
+  }
+
   get counts(): ReplicaCounts {
     return this.replicas.map(({ counts }) => counts).reduce(addUp);
   }

@@ -38,6 +38,7 @@ export const ERRORS = {
   // What an answer must match. `at` in the metadata is a JSON pointer, an offset, or a line and column; `keyword` what is there.
   CONSTRAINT_INVALID: { code: 'INVALID_ARGUMENT', retryable: false },
   CONSTRAINT_UNSUPPORTED: { code: 'INVALID_ARGUMENT', retryable: false },
+  CONSTRAINT_TOO_SLOW: { code: 'RESOURCE_EXHAUSTED', retryable: false },
 
   // Who calls, and how much. `limit` in the metadata of RATE_LIMITED names the limit, as in the file of limits.
   CREDENTIAL_MISSING: { code: 'UNAUTHENTICATED', retryable: false },

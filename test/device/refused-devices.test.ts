@@ -84,6 +84,15 @@ describe('where there is no GPU', () => {
     expect(stderr).toMatch(/"platform":"cuda".*not used: /);
   });
 
+  it.each([
+    ['--gpu', '0'],
+    ['--gpus', '0,1', '--split', 'layer'],
+  ])('%s %s: auto does not take the host', async (...args) => {
+    const { code, stderr } = await generate({}, '--device', 'auto', ...args);
+    expect(code).not.toBe(0);
+    expect(stderr).toMatch(/GPU 0 cannot be used: hip: .*; cuda: .*; name no GPU to compute on the host/);
+  });
+
   const header = '/usr/include/hip/hip_runtime_api.h';
   const hasLibrary = existsSync(header);
   if (!hasLibrary)

@@ -144,10 +144,11 @@ describe('what a gateway writes of its requests', () => {
 
 describe.skipIf(!hasOpenssl)('the command line', () => {
   it('makes a token, and shows it to a gateway over TLS', async () => {
-    const { stdout } = await rocmforge('token', 'bob');
-    const [token = '', line = ''] = stdout.split('\n');
+    const { stdout, stderr } = await rocmforge('token', 'bob');
+    const token = stderr.trim();
     const tokenFile = path.join(folder, 'bob');
-    writeFileSync(tokenFile, `${line}\n`);
+    // As the shell does: rocmforge token bob > FILE
+    writeFileSync(tokenFile, stdout);
     const authority = makeAuthority('servers');
     const { cert, key } = authority.issue('localhost');
     const args = ['serve', '--model', model, '--device', 'host', '--listen', 'localhost:0', '--token-file', tokenFile];

@@ -121,7 +121,7 @@ describe('rocmforge', () => {
       '--kv-cache-type',
       'q8_0',
     ];
-    const { child } = await startRocmforge(/^serving .* q8_0 KV cache$/, ...start(64));
+    const { child } = await startRocmforge(/^serving .* q8_0 KV cache/, ...start(64));
     const args = ['--address', socket('q8-64.sock'), '--prompt', 'the fox', '--max-tokens', '8'];
     expect((await rocmforge('generate', ...args)).code).toBe(0);
     await endProcess(child);

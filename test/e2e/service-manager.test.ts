@@ -29,7 +29,9 @@ describe('a service manager', () => {
     expect(code).toBe(0);
     expect(messages.filter(({ own }) => !own)).toEqual([]);
     const texts = messages.map(({ text }) => text);
-    expect(texts[0]).toMatch(/^READY=1\nSTATUS=serving random on unix:\S+ 4 sequences of \d+ tokens, f16 KV cache$/);
+    expect(texts[0]).toMatch(
+      /^READY=1\nSTATUS=serving random on unix:\S+ 4 sequences of \d+ tokens, f16 KV cache, on \S.*$/,
+    );
     expect(texts.slice(1, 3)).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
     expect(texts.at(-1)).toBe('STOPPING=1\nSTATUS=ending what is under way');
   });

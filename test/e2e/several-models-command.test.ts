@@ -29,7 +29,7 @@ it('serve tells of each model, puts away what nobody asks for, brings it back, a
     /^serving small on /,
     ...['serve', ...two, '--model-alias', 'gpt-4o=small', '--listen', socket('two.sock'), '--idle-unload', '1'],
   );
-  expect(line).toMatch(/^serving small on .*: 4 sequences of 256 tokens, f16 KV cache$/);
+  expect(line).toMatch(/^serving small on .*: 4 sequences of 256 tokens, f16 KV cache, on host \S.*$/);
   const client = new RocmForgeClient(socket('two.sock'));
   try {
     const loaded = async () => (await client.listModels({})).models.map(({ name, loaded }) => [name, loaded]);

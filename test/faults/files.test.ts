@@ -1,4 +1,13 @@
-import { mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { ServiceError } from '@grpc/grpc-js';
@@ -219,6 +228,45 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
     ['replaced by something that is no model', (file) => replace(file, Buffer.from('nothing'))],
   ])('%s: everything goes on from the file that was opened', async (_, change) => {
     expect(await scene(change)).toMatchObject({ ...goesOn, state: 'serving' });
+  });
+
+  it.each<[string, (file: string) => void]>([
+    ['touched', (file) => utimesSync(file, new Date(), new Date())],
+    ['written with the same content', (file) => writeFileSync(file, original)],
+    [
+      'restored with its times',
+      (file) => {
+        writeFileSync(file, original);
+        utimesSync(file, PAST, PAST);
+      },
+    ],
+  ])('%s: streams go on, and the model is served', async (_, change) => {
+    for (const kill of ['never', 'after'] as const) {
+      const seen = await scene(change, kill);
+      expect(seen).toMatchObject({ ...goesOn, generations: expect.any(Number), state: 'serving' });
+    }
+  });
+
+  it('touched again and again: no request is blamed', async () => {
+    const file = path.join(folder(), 'model.gguf');
+    copyFileSync(writeRandomModel(), file);
+    const gateway = await startTestGateway(file, { stepDelayMs: 4, maxRestarts: 3 });
+    try {
+      const undisturbed = await generate(gateway.client, message);
+      let seen = 0;
+      for (let touch = 1; touch <= 4; touch++) {
+        const streamed = await stream(gateway.client, message, {
+          tokens: 20,
+          call: () => utimesSync(file, new Date(), new Date()),
+        });
+        expect(streamed.tokenIds).toEqual(undisturbed.tokenIds);
+        seen += streamed.tokenIds.length;
+      }
+      expect(seen).toBe(4 * TOKENS);
+      expect(await gateway.gateway.metrics.registry.metrics()).not.toMatch(/quarantined_total\{.*\} [1-9]/);
+    } finally {
+      await gateway.stop();
+    }
   });
 
   it.each<[string, (file: string) => void]>([

@@ -9,6 +9,7 @@ const NOTHING = new Proxy({} as ReplicaCounts, { get: () => 0 });
 const NEVER_RUN = {
   name: 'm',
   counts: () => NOTHING,
+  grammars: () => ({ heapBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0, replacedThreads: 0 }),
   residency: () => ({ isAway: false, counters: { loads: 0, unloads: 0 } }),
 };
 
@@ -29,6 +30,8 @@ it('tells of each device by its replica, and of what is not known nothing', asyn
     return states;
   });
   expect(await linesOf(metrics, /^rocmforge_device/)).toEqual([
+    'rocmforge_device_info{replica="0",device="GPU"} 1',
+    'rocmforge_device_info{replica="1",device="host"} 1',
     'rocmforge_device_memory_used_bytes{replica="0",device="GPU"} 3',
     'rocmforge_device_memory_total_bytes{replica="0",device="GPU"} 4',
     'rocmforge_device_temperature_celsius{replica="0",device="GPU"} 61.5',

@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline/promises';
 import { Fields } from '../../gateway/doors/http/fields.js';
 import { toolsOf } from '../../gateway/doors/http/openai/tool-fields.js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
+import { parseJson } from '../../shared/exact-json.js';
 import {
   ChatInput,
   ChatMessage,
@@ -298,7 +299,7 @@ function addTo(turn: ChatMessage, { text, reasoning, toolCalls }: GenerateChunk)
 
 function readTools(file: string): Tool[] {
   try {
-    return toolsOf(new Fields({ tools: JSON.parse(readFileSync(file, 'utf8')) }));
+    return toolsOf(new Fields({ tools: parseJson(readFileSync(file, 'utf8')) }));
   } catch (error) {
     throw new RocmForgeError('INVALID_OPTION', `--tools ${file} cannot be read: ${(error as Error).message}`);
   }

@@ -140,6 +140,8 @@ function target(location: string, from: URL): URL {
   } catch {
     throw protocolError(`${from.host} redirects to ${JSON.stringify(location.slice(0, MOST_REASON_CHARACTERS))}`);
   }
+  if (to.username !== '' || to.password !== '')
+    throw protocolError(`${from.host} redirects with a user's name in the URL`);
   if (to.protocol === 'https:' || (to.protocol === 'http:' && from.protocol === 'http:')) return to;
   throw protocolError(`${from.host} redirects from ${from.protocol} to ${to.protocol}`);
 }

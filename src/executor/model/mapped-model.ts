@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ModelPart } from '../../shared/gguf/model-files.js';
 import type { GgufTensor } from '../../shared/gguf/reader.js';
@@ -75,9 +76,9 @@ export class MappedModel {
 }
 
 /** @throws RocmForgeError `MODEL_FILE_UNREADABLE` */
-function map(path: string, name: string): MappedFile {
+function map(openPath: string, name: string): MappedFile {
   try {
-    return new (loadAddon().MappedFile)(path);
+    return new (loadAddon().MappedFile)(openPath);
   } catch (error) {
     if (error instanceof RocmForgeError) throw error;
     throw new RocmForgeError('MODEL_FILE_UNREADABLE', `${name}: ${(error as Error).message}`, {}, { cause: error });
@@ -86,5 +87,8 @@ function map(path: string, name: string): MappedFile {
 
 /** The weights are not those any more that were loaded. */
 function fileChanged(name: string): RocmForgeError {
-  return new RocmForgeError('MODEL_FILE_CHANGED', `${name} was written to while its weights were in use`);
+  return new RocmForgeError(
+    'MODEL_FILE_CHANGED',
+    `the model file ${path.basename(name)} was written to while its weights were in use`,
+  );
 }

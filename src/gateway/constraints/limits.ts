@@ -8,6 +8,8 @@ export const CONSTRAINT_LIMITS = {
   repetitions: 10_000,
   /** Of an array in a schema: enum, required, anyOf and the like. */
   entries: 10_000,
+  /** Digits of a number that bounds or divides others, written without an exponent. */
+  digits: 1_000,
   /** States of one automaton. */
   states: 3_000,
   /** Transitions and closures that all automata of one constraint may take to build, a few seconds at most. */

@@ -1,3 +1,4 @@
+import { jsonText } from '../../shared/exact-json.js';
 import type { ArgumentsForm } from '../chat/answer/tool-grammar.js';
 import { ParameterTypes } from '../chat/answer/typed-value.js';
 import { complementOf } from './automaton.js';
@@ -6,7 +7,7 @@ import { codePoints, complement } from './code-points.js';
 import { characters, choiceOf, type Expression, type Grammar, optional, repeat, sequence, text } from './grammar.js';
 import { holds } from './json-schema/containers.js';
 import { isObject, type SchemaObject } from './json-schema/document.js';
-import { isAnnotation } from './json-schema/keywords.js';
+import { isAnnotation, NULLABLE } from './json-schema/keywords.js';
 import { valuesOfSchema } from './json-schema/schema-grammar.js';
 import { patternAutomaton } from './pattern-automaton.js';
 import { invalid, unsupported } from './refusal.js';
@@ -54,7 +55,7 @@ export function taggedArguments(
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(Array.isArray(schema.required) ? schema.required : []);
   const unknown = [...required].find((name) => !Object.hasOwn(properties, String(name)));
-  if (unknown !== undefined) throw refused('/required', 'required', `${JSON.stringify(unknown)} is no property`);
+  if (unknown !== undefined) throw refused('/required', 'required', `${jsonText(unknown)} is no property`);
   if (Object.keys(properties).length === 0) {
     const { additionalProperties: other = true } = schema;
     if (isObject(other) && Object.keys(other).length > 0)
@@ -80,7 +81,7 @@ export function taggedArguments(
 function rootOf(schema: boolean | SchemaObject): SchemaObject {
   if (typeof schema === 'boolean') return schema ? {} : { additionalProperties: false };
   for (const keyword of Object.keys(schema)) {
-    if (!AT_ROOT.has(keyword) && !isAnnotation(keyword))
+    if (!AT_ROOT.has(keyword) && keyword !== NULLABLE && !isAnnotation(keyword))
       throw refused(`/${keyword}`, keyword, 'it says more than which parameters there are');
   }
   if (schema.type !== undefined && ![schema.type].flat().includes('object'))
@@ -91,7 +92,7 @@ function rootOf(schema: boolean | SchemaObject): SchemaObject {
 /** A string as it is: one of some, or any in which nothing ends it. */
 function textOf(schema: SchemaObject, at: string, mark: string, free: () => Expression): Expression {
   for (const keyword of Object.keys(schema)) {
-    if (!OF_TEXT.has(keyword) && !isAnnotation(keyword))
+    if (!OF_TEXT.has(keyword) && keyword !== NULLABLE && !isAnnotation(keyword))
       throw refused(`${at}/${keyword}`, keyword, 'a text between tags is not held to it');
   }
   const { const: constant, enum: values } = schema as { const?: unknown; enum?: readonly unknown[] };

@@ -2,8 +2,14 @@ import type { ErrorReason } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 
-/** Compiled grammars that a thread keeps for the next answer of the same form. */
-export const MOST_GRAMMARS = 32;
+/** What a thread holds. */
+export interface ThreadMemory {
+  /** Bytes of the engine's heap. */
+  readonly heapBytes: number;
+  /** Bytes of the compiled grammars that it keeps, as `GrammarCache` counts them. */
+  readonly grammarBytes: number;
+  readonly grammars: number;
+}
 
 /** What a thread is started with. */
 export interface MatcherWorkerData {
@@ -24,6 +30,8 @@ export type MatcherJob =
       readonly id: number;
       /** The same for equal constraints, and for no others. */
       readonly form: string;
+      /** Whose answer it is. */
+      readonly client: string;
       readonly constraint: GivenConstraint;
       readonly tokenIds: readonly number[];
     }
@@ -50,6 +58,8 @@ export interface ThreadMask {
 /** What an answer may go on with, and tokens that are guessed; see `TokenConstraint.ahead`. */
 export interface NextMasks {
   readonly id: number;
+  /** Milliseconds that they took. */
+  readonly ms: number;
   readonly mask: ThreadMask;
   readonly ahead: readonly { readonly tokenId: number; readonly mask: ThreadMask; readonly isSure: boolean }[];
 }
@@ -57,8 +67,17 @@ export interface NextMasks {
 /** What a thread tells. */
 export type MatcherMessage =
   /** It takes jobs. */
-  | { readonly kind: 'ready' }
+  | { readonly kind: 'ready'; readonly memory: ThreadMemory }
+  /** It begins to compile, or to catch up with, the answer that it was told to open. */
+  | { readonly kind: 'opening' }
   | { readonly kind: 'opened'; readonly id: number; readonly mask: ThreadMask }
+  /** A grammar was compiled, and those of some forms evicted. */
+  | {
+      readonly kind: 'compiled';
+      readonly form: string;
+      readonly evicted: readonly string[];
+      readonly memory: ThreadMemory;
+    }
   /** The constraint cannot be kept. */
   | {
       readonly kind: 'refused';
@@ -76,4 +95,6 @@ export type MatcherMessage =
       readonly answers: readonly NextMasks[];
       /** Keys that will not be named again. */
       readonly forgotten: readonly number[];
+      /** Bytes of the engine's heap. */
+      readonly heapBytes: number;
     };

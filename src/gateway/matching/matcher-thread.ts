@@ -3,14 +3,16 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
-import {
-  type AcceptedTokens,
-  type MatcherJob,
-  type MatcherMessage,
-  type MatcherWorkerData,
-  MOST_GRAMMARS,
-  type NextMasks,
-  type ThreadMask,
+import { GRAMMAR_MEMORY } from './grammar-cache.js';
+import type { MaskTime } from './mask-time.js';
+import type {
+  AcceptedTokens,
+  MatcherJob,
+  MatcherMessage,
+  MatcherWorkerData,
+  NextMasks,
+  ThreadMask,
+  ThreadMemory,
 } from './matcher-messages.js';
 import type { GuessedToken, TokenMask } from './token-constraint.js';
 
@@ -18,7 +20,7 @@ import type { GuessedToken, TokenMask } from './token-constraint.js';
 export class MatcherThread implements AnswerThread {
   private readonly worker: Worker;
   private readonly answers = new Map<number, ConstrainedAnswer>();
-  /** Those that it has compiled, by {@link ConstrainedAnswer.form}. */
+  /** Those that it keeps compiled, by {@link ConstrainedAnswer.form}. */
   private readonly forms = new Set<string>();
   private readonly masks = new Map<number, TokenMask>();
   private lastId = 0;
@@ -26,14 +28,20 @@ export class MatcherThread implements AnswerThread {
   private readonly outbox = new Map<ConstrainedAnswer, number[]>();
   private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
   private timer: NodeJS.Timeout | undefined;
-  private isReady = false;
-  /** It takes no more answers: it ends now, or, where the library gave up once, with its last one. */
+  private heapAtStart = 0;
+  memory: ThreadMemory = { heapBytes: 0, grammarBytes: 0, grammars: 0 };
+  /** Grammars evicted so far. */
+  evictions = 0;
+  /** It takes no more answers: it ends now, or, where the library gave up or its heap has grown, with its last one. */
   isWorn = false;
+  /** Whether its heap has grown beyond its bound. */
+  isOutgrown = false;
 
   constructor(
     file: string,
     data: MatcherWorkerData,
     private readonly compileLimitMs: number,
+    private readonly maskTime: MaskTime,
     private readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void,
   ) {
     this.worker = new Worker(file, { workerData: data });
@@ -73,10 +81,10 @@ export class MatcherThread implements AnswerThread {
       kind: 'open',
       id: answer.id,
       form: answer.form,
+      client: answer.client,
       constraint: answer.constraint,
       tokenIds: [...answer.tokenIds],
     });
-    if (this.isReady) this.watch(answer);
     return opened;
   }
 
@@ -136,13 +144,26 @@ export class MatcherThread implements AnswerThread {
 
   private hear(message: MatcherMessage): void {
     if (message.kind === 'ready') {
-      this.isReady = true;
+      this.memory = message.memory;
+      this.heapAtStart = message.memory.heapBytes;
+      return;
+    }
+    if (message.kind === 'opening') {
       if (this.opening !== undefined) this.watch(this.opening.answer);
       return;
     }
+    if (message.kind === 'compiled') {
+      this.compiled(message.form, message.evicted, message.memory);
+      return;
+    }
     if (message.kind === 'masks') {
-      for (const next of message.answers) this.ready(next);
+      for (const next of message.answers) {
+        const error = this.tooSlow(next);
+        // Masks that it names for the first time are known to this side all the same.
+        this.ready(next, error);
+      }
       for (const key of message.forgotten) this.masks.delete(key);
+      this.grown({ ...this.memory, heapBytes: message.heapBytes });
       return;
     }
     const answer = this.answers.get(message.id);
@@ -155,16 +176,26 @@ export class MatcherThread implements AnswerThread {
       this.settle(new RocmForgeError(message.reason, message.message, message.metadata));
       this.endIfWorn();
     } else {
-      if (answer !== undefined) this.remember(answer.form);
       this.ready({ ...message, ahead: [] });
       this.settle();
     }
   }
 
-  private ready({ id, mask, ahead }: NextMasks): void {
+  /** The error of an answer whose masks are slow, once its client has used up its time: they keep those of others waiting. */
+  private tooSlow({ id, ms }: NextMasks): RocmForgeError | undefined {
+    const answer = this.answers.get(id);
+    if (answer === undefined || !this.maskTime.charge(answer.client, ms)) return undefined;
+    const field = fieldOf(answer.constraint);
+    const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
+    return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
+  }
+
+  private ready({ id, mask, ahead }: Pick<NextMasks, 'id' | 'mask' | 'ahead'>, error?: RocmForgeError): void {
     const next = this.maskOf(mask);
     const guessed = ahead.map((each): GuessedToken => ({ ...each, mask: this.maskOf(each.mask) }));
-    this.answers.get(id)?.ready(next, guessed);
+    const answer = this.answers.get(id);
+    if (error === undefined) answer?.ready(next, guessed);
+    else answer?.fail(error);
   }
 
   private maskOf({ key, bits, onlyEnds }: ThreadMask): TokenMask {
@@ -172,12 +203,17 @@ export class MatcherThread implements AnswerThread {
     return this.masks.get(key) as TokenMask;
   }
 
-  /** As many forms as a thread keeps grammars of, the one used last at the end. */
-  private remember(form: string): void {
-    this.forms.delete(form);
+  private compiled(form: string, evicted: readonly string[], memory: ThreadMemory): void {
     this.forms.add(form);
-    const [oldest] = this.forms;
-    if (this.forms.size > MOST_GRAMMARS && oldest !== undefined) this.forms.delete(oldest);
+    for (const each of evicted) this.forms.delete(each);
+    this.evictions += evicted.length;
+    this.grown(memory);
+  }
+
+  private grown(memory: ThreadMemory): void {
+    this.memory = memory;
+    this.isOutgrown = memory.heapBytes - this.heapAtStart > GRAMMAR_MEMORY.heapGrowthBytes;
+    this.isWorn ||= this.isOutgrown;
   }
 
   private endIfWorn(): void {

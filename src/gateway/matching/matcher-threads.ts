@@ -3,6 +3,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
+import { MaskTime } from './mask-time.js';
 import type { MatcherWorkerData } from './matcher-messages.js';
 import { MatcherThread } from './matcher-thread.js';
 import { matcherVocabulary } from './matcher-vocabulary.js';
@@ -44,16 +45,43 @@ export interface Caller {
   readonly signal?: AbortSignal;
 }
 
+/** What compiled grammars take, and what was given up for others. */
+export interface GrammarCounts {
+  /** Bytes of the engines' heaps, with all that they hold. */
+  readonly heapBytes: number;
+  /** Bytes of compiled grammars that are kept for later answers. */
+  readonly grammarBytes: number;
+  readonly grammars: number;
+  /** Compiled grammars evicted so far. */
+  readonly evictions: number;
+  /** Threads replaced so far because their heap had grown beyond its bound. */
+  readonly replacedThreads: number;
+}
+
 /** Works out which tokens may come next in answers of a form, in threads. An answer stays with its thread. */
 export class MatcherThreads {
   private readonly threads: MatcherThread[] = [];
   /** Made before anything is served: for 128,000 tokens it would hold the loop up. */
   private readonly data: MatcherWorkerData;
   private readonly waiting = new Turns<Waiting>();
+  private readonly maskTime = new MaskTime();
   private isClosed = false;
+  private endedEvictions = 0;
+  private replacedThreads = 0;
 
   constructor(private readonly options: MatcherThreadsOptions) {
     this.data = matcherVocabulary(options.tokenizer);
+  }
+
+  get counts(): GrammarCounts {
+    const sum = (read: (thread: MatcherThread) => number) => this.threads.reduce((all, each) => all + read(each), 0);
+    return {
+      heapBytes: sum(({ memory }) => memory.heapBytes),
+      grammarBytes: sum(({ memory }) => memory.grammarBytes),
+      grammars: sum(({ memory }) => memory.grammars),
+      evictions: this.endedEvictions + sum(({ evictions }) => evictions),
+      replacedThreads: this.replacedThreads,
+    };
   }
 
   /**
@@ -161,12 +189,21 @@ export class MatcherThreads {
 
   private start(): MatcherThread {
     const limit = this.options.compileLimitMs ?? COMPILE_LIMIT_MS;
-    const thread = new MatcherThread(workerFile(), this.data, limit, (lost) => {
+    const thread = new MatcherThread(workerFile(), this.data, limit, this.maskTime, (lost) => {
       this.threads.splice(this.threads.indexOf(thread), 1);
+      this.endedEvictions += thread.evictions;
+      this.replacedThreads += Number(thread.isOutgrown);
       // They go on where they were, with another thread.
       for (const answer of lost) this.place(answer).catch((error: Error) => answer.fail(error));
     });
     this.threads.push(thread);
+    this.limitWorn();
     return thread;
+  }
+
+  /** As many threads may end with their last answer as take answers; of more the first ends now, and its answers move. */
+  private limitWorn(): void {
+    const worn = this.threads.filter((thread) => thread.isWorn && !thread.isOpening);
+    if (worn.length > (this.options.threads ?? THREADS)) void worn[0]?.end();
   }
 }

@@ -2,19 +2,20 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { CompiledGrammar, GrammarCompiler, GrammarMatcher } from '@mlc-ai/web-xgrammar';
 import { RocmForgeError } from '../../shared/errors.js';
-import { grammarOf } from '../constraints/grammar-of.js';
+import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import { fieldOf } from './constraint-field.js';
-import {
-  type MatcherJob,
-  type MatcherMessage,
-  type MatcherWorkerData,
-  MOST_GRAMMARS,
-  type NextMasks,
-  type ThreadMask,
+import { GRAMMAR_MEMORY, GrammarCache } from './grammar-cache.js';
+import type {
+  MatcherJob,
+  MatcherMessage,
+  MatcherWorkerData,
+  NextMasks,
+  ThreadMask,
+  ThreadMemory,
 } from './matcher-messages.js';
 import { WellFormed } from './well-formed.js';
-import { xgrammar } from './xgrammar.js';
+import { heapBytes, xgrammar } from './xgrammar.js';
 
 /** Masks whose bits the other side keeps. */
 const MOST_MASKS = 512;
@@ -53,8 +54,7 @@ console.error = (...words: unknown[]) => {
 };
 
 class Matchers {
-  /** By the form of the answers, the one used last at the end. */
-  private readonly grammars = new Map<string, CompiledGrammar>();
+  private readonly grammars = new GrammarCache<CompiledGrammar>(GRAMMAR_MEMORY);
   private readonly matchers = new Map<number, GrammarMatcher>();
   /** Masks by a hash of their content, or what follows it where another has that; the one used last at the end. */
   private readonly masks = new Map<number, { readonly words: Int32Array; readonly mask: ThreadMask }>();
@@ -74,21 +74,15 @@ class Matchers {
     for (const id of endIds) this.endWords.set(id >> 5, (this.endWords.get(id >> 5) ?? 0) | (1 << (id & 31)));
   }
 
-  async open({ id, form, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
+  get memory(): ThreadMemory {
+    return { heapBytes: heapBytes(), grammarBytes: this.grammars.bytes, grammars: this.grammars.size };
+  }
+
+  async open({ id, form, client, constraint, tokenIds }: Extract<MatcherJob, { kind: 'open' }>): Promise<void> {
     lastWords = '';
+    tell({ kind: 'opening' });
     try {
-      let compiled = this.grammars.get(form);
-      if (compiled === undefined) {
-        compiled = await this.compiler.compileGrammar(grammarOf(constraint, this.names));
-        const [oldest] = this.grammars.keys();
-        if (this.grammars.size === MOST_GRAMMARS && oldest !== undefined) {
-          this.grammars.get(oldest)?.dispose();
-          this.grammars.delete(oldest);
-        }
-      }
-      // Used last.
-      this.grammars.delete(form);
-      this.grammars.set(form, compiled);
+      const compiled = this.grammars.get(form) ?? (await this.compile(form, client, constraint));
       const matcher = await xgrammar().GrammarMatcher.createGrammarMatcher(compiled);
       this.matchers.set(id, matcher);
       for (const tokenId of tokenIds) {
@@ -109,11 +103,25 @@ class Matchers {
     }
   }
 
+  private async compile(form: string, client: string, constraint: GivenConstraint): Promise<CompiledGrammar> {
+    const before = heapBytes();
+    // Given a text, the compiler parses it and never disposes of the parsed grammar.
+    const parsed = await xgrammar().Grammar.fromEBNF(grammarOf(constraint, this.names));
+    try {
+      const compiled = await this.compiler.compileGrammar(parsed);
+      const evicted = this.grammars.add(form, client, compiled, heapBytes() - before);
+      tell({ kind: 'compiled', form, evicted, memory: this.memory });
+      return compiled;
+    } finally {
+      parsed.dispose();
+    }
+  }
+
   async accept({ answers }: Extract<MatcherJob, { kind: 'accept' }>): Promise<void> {
     let masks: NextMasks[] = [];
     let since = performance.now();
     const send = (): void => {
-      if (masks.length > 0) tell({ kind: 'masks', answers: masks, forgotten: this.forgotten });
+      if (masks.length > 0) tell({ kind: 'masks', answers: masks, forgotten: this.forgotten, heapBytes: heapBytes() });
       masks = [];
       this.forgotten = [];
       since = performance.now();
@@ -122,11 +130,13 @@ class Matchers {
       const matcher = this.matchers.get(id);
       // Closed meanwhile.
       if (matcher === undefined) continue;
+      const started = performance.now();
       if (!tokenIds.every((tokenId) => matcher.acceptToken(tokenId))) this.break(id);
       else {
         const words = await this.next(matcher, tokenIds.at(-1));
         const mask = this.maskOf(words);
-        masks.push({ id, mask, ahead: guesses === undefined ? [] : await this.ahead(matcher, words, guesses) });
+        const ahead = guesses === undefined ? [] : await this.ahead(matcher, words, guesses);
+        masks.push({ id, ms: performance.now() - started, mask, ahead });
       }
       if (performance.now() - since > GATHER_MS) send();
     }
@@ -240,7 +250,7 @@ async function serve(data: MatcherWorkerData): Promise<void> {
       return matchers.close(job.id);
     });
   });
-  tell({ kind: 'ready' });
+  tell({ kind: 'ready', memory: matchers.memory });
 }
 
 await serve(workerData as MatcherWorkerData);

@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { RocmForgeError } from '../../shared/errors.js';
 import { FileByteSource } from '../../shared/gguf/byte-source.js';
 import { contentIdentity } from '../../shared/gguf/content-identity.js';
@@ -7,12 +8,15 @@ import type { GgufModel } from '../../shared/gguf/reader.js';
 /**
  * The model of a gateway, its file or each part of it open for as long as the gateway lives: what is deleted or renamed over
  * stays the file that was opened. A copy into the same file does not, so they are looked at again before each long use.
+ * Length and time of the last write alone prove nothing: `touch` and `cp --preserve` leave the same bytes.
  */
 export class ModelFile {
   readonly header: GgufModel;
   /** See {@link contentIdentity}. */
   readonly identity: string;
   private readonly files: ModelFiles;
+  /** Of the content that was last found to be the model's; one a part. */
+  private stamps: readonly string[];
 
   /**
    * @param path of the model, or of the first part of a split one
@@ -20,6 +24,7 @@ export class ModelFile {
    */
   constructor(readonly path: string) {
     this.files = new ModelFiles(path);
+    this.stamps = this.files.parts.map(({ source }) => source.openedStamp);
     try {
       this.header = this.files.model;
       this.identity = this.files.identity();
@@ -41,29 +46,31 @@ export class ModelFile {
   }
 
   /**
-   * Cheap: whether somebody wrote to a file or changed its length.
+   * Cheap while length and time of the last write are what they were; else as {@link check}.
    *
    * @throws RocmForgeError `MODEL_FILE_CHANGED`
    */
   checkStamp(): void {
-    const changed = this.files.parts.find(({ source }) => source.isChanged);
-    if (changed !== undefined) throw writtenTo(changed.file.name);
+    const now = this.currentStamps();
+    if (now.some((stamp, part) => stamp !== this.stamps[part])) this.check();
   }
 
   /**
-   * Some milliseconds a part: the same, and whether what is in them is what it was.
+   * Compares the content with what it was when the file was opened, which takes some milliseconds a part.
    *
    * @throws RocmForgeError `MODEL_FILE_CHANGED`
    */
   check(): void {
-    this.checkStamp();
+    // Before the content: of a write that comes meanwhile the next check hears.
+    const stamps = this.currentStamps();
     // Other readers: the buffers of the first ones hold what was there.
     const again: ModelPart[] = [];
     try {
       for (const part of this.files.parts) {
         again.push({ source: new FileByteSource(openPathOf(part), part.file.name), file: part.file });
       }
-      if (contentIdentity(again) !== this.identity) throw writtenTo(this.path);
+      if (contentIdentity(again) !== this.identity) throw contentChanged(this.path);
+      this.stamps = stamps;
     } finally {
       for (const { source } of again) source.close();
     }
@@ -72,15 +79,20 @@ export class ModelFile {
   close(): void {
     this.files.close();
   }
+
+  private currentStamps(): readonly string[] {
+    return this.files.parts.map(({ source }) => source.stamp);
+  }
 }
 
 function openPathOf({ source }: ModelPart): string {
   return `/proc/self/fd/${source.descriptor}`;
 }
 
-function writtenTo(file: string): RocmForgeError {
+/** Clients read it: where the file lies is not theirs to know. */
+function contentChanged(file: string): RocmForgeError {
   return new RocmForgeError(
     'MODEL_FILE_CHANGED',
-    `${file} was written to while it was served: what it holds now is another model; start the gateway anew`,
+    `the model file ${path.basename(file)} was written to while it was served: what it holds now is another model; start the gateway anew`,
   );
 }

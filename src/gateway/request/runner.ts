@@ -72,10 +72,13 @@ export class RequestRunner {
     let tokens = 0;
     let firstTokenMs = 0;
     let lastTokenAt = 0;
-    const usage = limiter.begin(context.principal);
+    let isPausedByReader = false;
+    let limitTimer: NodeJS.Timeout | undefined;
+    const usage = limiter.begin(context.principal, promptIds.length, parameters.n * parameters.stop.maxTokens);
     observer.requestStarted(promptIds.length);
     const end = (outcome: string, isError = false): void => {
       clearTimeout(timer);
+      clearTimeout(limitTimer);
       signal.removeEventListener('abort', cancel);
       usage.end();
       const now = performance.now();
@@ -98,7 +101,7 @@ export class RequestRunner {
         observer.tokens(tokenIds.length, tokens === 0 ? undefined : (now - lastTokenAt) / 1000);
         lastTokenAt = now;
         tokens += tokenIds.length;
-        usage.spend(tokenIds.length);
+        holdFor(usage.spend(tokenIds.length));
         sink.chunk(index, tokenIds, text, logprobs, beside);
       },
       progress: (progress) => sink.progress(progress),
@@ -113,6 +116,17 @@ export class RequestRunner {
         sink.error(error);
       },
     });
+    /** Pauses the generation until its principal's tokens suffice again. */
+    const holdFor = (waitMs: number): void => {
+      if (waitMs === 0 || limitTimer !== undefined || generation.done) return;
+      backend.pause(generation, true);
+      limitTimer = setTimeout(() => {
+        limitTimer = undefined;
+        const stillMs = usage.waitMs();
+        if (stillMs > 0) holdFor(stillMs);
+        else if (!isPausedByReader) backend.pause(generation, false);
+      }, waitMs);
+    };
     const cancel = (): void => {
       if (generation.done) return;
       backend.cancel(generation);
@@ -127,7 +141,7 @@ export class RequestRunner {
       generation.abandon();
       throw error;
     }
-    usage.spend(promptIds.length);
+    holdFor(usage.spend(promptIds.length));
     if (timeLimitMs > 0) timer = setTimeout(() => backend.expire(generation), timeLimitMs);
     if (signal.aborted) cancel();
     else signal.addEventListener('abort', cancel, { once: true });
@@ -135,7 +149,10 @@ export class RequestRunner {
       get done() {
         return generation.done;
       },
-      pause: (paused) => backend.pause(generation, paused),
+      pause: (paused) => {
+        isPausedByReader = paused;
+        if (limitTimer === undefined) backend.pause(generation, paused);
+      },
     };
   }
 

@@ -261,6 +261,9 @@ function checkHeldCalls({ constraint, stop }: GenerateStreamRequest, chat: ChatI
   check(odd === undefined, 'chat.tools.name', `is ${JSON.stringify(odd?.name)}; ${rule}`);
 }
 
+/** Bits of a drawn seed: clients that read it as a double send back the same one. */
+const DRAWN_BITS = 52;
+
 /** Random seeds, drawn many at a time: a call of the generator costs as much for one. */
 const seeds = new BigUint64Array(512);
 let seedsLeft = 0;
@@ -270,7 +273,7 @@ function randomSeed(): bigint {
     seedsLeft = seeds.length;
   }
   seedsLeft -= 1;
-  return seeds[seedsLeft] as bigint;
+  return BigInt.asUintN(DRAWN_BITS, seeds[seedsLeft] as bigint);
 }
 
 /** What is returned with a token. Asked for n likeliest, even 0 of them, it is its own log probability as well. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createLocalJWKSet, errors, type JSONWebKeySet, jwtVerify } from 'jose';
+import { type CryptoKey, createLocalJWKSet, errors, type JSONWebKeySet, type JWTPayload, jwtVerify } from 'jose';
 import { RocmForgeError } from '../../shared/errors.js';
 
 /** Of these nobody who can verify can sign. */
@@ -10,6 +10,8 @@ const ALGORITHMS = [
 /** Verified tokens that are remembered: verifying one takes a quarter of a millisecond. */
 const MOST_REMEMBERED = 4096;
 const MAX_SUBJECT_CHARACTERS = 256;
+/** The least that RFC 7518 allows RS and PS. */
+const LEAST_RSA_BITS = 2048;
 
 /** What a JWT must say beside being signed. */
 export interface JwtClaims {
@@ -21,7 +23,7 @@ export interface JwtClaims {
 export class JwtVerifier {
   private readonly keys: ReturnType<typeof createLocalJWKSet>;
   /** By the hash of the token, oldest first. */
-  private readonly verified = new Map<string, { readonly subject: string; readonly expiresMs: number }>();
+  private readonly verified = new Map<string, VerifiedToken>();
 
   /** @throws RocmForgeError `INVALID_OPTION` for what is no set of public keys */
   constructor(
@@ -42,36 +44,66 @@ export class JwtVerifier {
     const hash = createHash('sha256').update(token).digest('base64');
     const known = this.verified.get(hash);
     if (known !== undefined) {
-      if (known.expiresMs > this.now()) return known.subject;
+      const now = this.now();
+      // A clock may have been put back.
+      if (known.expiresMs > now && known.notBeforeMs <= now) return known.subject;
       this.verified.delete(hash);
     }
-    const { sub, exp } = await this.verify(token);
+    const { sub, exp, nbf = 0 } = await this.verify(token);
     if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_CHARACTERS) {
       throw invalid(`its subject is not 1 to ${MAX_SUBJECT_CHARACTERS} characters`);
     }
     const [oldest] = this.verified.keys();
     if (this.verified.size >= MOST_REMEMBERED && oldest !== undefined) this.verified.delete(oldest);
-    this.verified.set(hash, { subject: sub, expiresMs: Number(exp) * 1000 });
+    this.verified.set(hash, { subject: sub, expiresMs: Number(exp) * 1000, notBeforeMs: nbf * 1000 });
     return sub;
   }
 
-  private async verify(token: string) {
+  private async verify(token: string): Promise<JWTPayload> {
+    const options = {
+      ...this.claims,
+      algorithms: ALGORITHMS,
+      requiredClaims: ['exp', 'sub'],
+      currentDate: new Date(this.now()),
+    };
     try {
-      const { payload } = await jwtVerify(token, this.keys, {
-        ...this.claims,
-        algorithms: ALGORITHMS,
-        requiredClaims: ['exp', 'sub'],
-        currentDate: new Date(this.now()),
-      });
-      return payload;
+      return (await jwtVerify(token, this.keys, options)).payload;
     } catch (error) {
-      if (error instanceof errors.JWTExpired) {
-        throw new RocmForgeError('CREDENTIAL_EXPIRED', 'the JWT has expired; get a new one');
+      if (error instanceof errors.JWKSMultipleMatchingKeys) {
+        return await this.verifyByEach(error, (key) => jwtVerify(token, key, options));
       }
-      if (error instanceof errors.JOSEError) throw invalid(error.message);
-      throw error;
+      throw refusalOf(error);
     }
   }
+
+  /** Several keys fit what the JWT says of its own: one of them has signed it, or none. */
+  private async verifyByEach(
+    keys: AsyncIterable<CryptoKey>,
+    verify: (key: CryptoKey) => Promise<{ readonly payload: JWTPayload }>,
+  ): Promise<JWTPayload> {
+    for await (const key of keys) {
+      try {
+        return (await verify(key)).payload;
+      } catch (error) {
+        if (!(error instanceof errors.JWSSignatureVerificationFailed)) throw refusalOf(error);
+      }
+    }
+    throw invalid('none of the keys that fit has signed it');
+  }
+}
+
+/** A JWT that was verified, without what was signed. */
+interface VerifiedToken {
+  readonly subject: string;
+  readonly expiresMs: number;
+  readonly notBeforeMs: number;
+}
+
+function refusalOf(error: unknown): unknown {
+  if (error instanceof errors.JWTExpired) {
+    return new RocmForgeError('CREDENTIAL_EXPIRED', 'the JWT has expired; get a new one');
+  }
+  return error instanceof errors.JOSEError ? invalid(error.message) : error;
 }
 
 const invalid = (why: string) => new RocmForgeError('CREDENTIAL_INVALID', `the JWT is not accepted: ${why}`);
@@ -87,10 +119,22 @@ function readKeys(path: string, text: string): JSONWebKeySet {
   const keys: unknown = typeof set === 'object' && set !== null && 'keys' in set ? set.keys : undefined;
   if (!Array.isArray(keys) || keys.length === 0) throw refuse('it has no "keys"');
   keys.forEach((key: unknown, i) => {
-    const { kty, d } = (typeof key === 'object' && key !== null ? key : {}) as Record<string, unknown>;
+    const { kty, d, n } = (typeof key === 'object' && key !== null ? key : {}) as Record<string, unknown>;
     const isPublic = typeof kty === 'string' && ['RSA', 'EC', 'OKP'].includes(kty);
     if (!isPublic) throw refuse(`key ${i + 1} is of type ${JSON.stringify(kty)}; RSA, EC and OKP keys are taken`);
     if (d !== undefined) throw refuse(`key ${i + 1} is a private one; publish its public half alone`);
+    const bits = kty === 'RSA' ? bitsOf(n) : undefined;
+    if (bits !== undefined && bits < LEAST_RSA_BITS) {
+      throw refuse(`key ${i + 1} is an RSA key of ${bits} bits; use one of at least ${LEAST_RSA_BITS}`);
+    }
   });
   return set as JSONWebKeySet;
+}
+
+/** Bits of a number in base64url; 0 for what is none. */
+function bitsOf(number: unknown): number {
+  const hex = Buffer.from(typeof number === 'string' ? number : '', 'base64url')
+    .toString('hex')
+    .replace(/^0+/, '');
+  return hex === '' ? 0 : 4 * hex.length - Math.clz32(Number.parseInt(hex[0] as string, 16)) + 28;
 }

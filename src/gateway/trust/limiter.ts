@@ -10,9 +10,15 @@ const MOST_REMEMBERED = 16_384;
 
 /** What one generation takes of its principal's limits. */
 export interface Usage {
-  /** Tokens of the prompt, or generated ones, as they come. */
-  spend(tokens: number): void;
-  /** The generation has ended. */
+  /**
+   * Tokens of the prompt, or generated ones, as they come.
+   *
+   * @returns milliseconds for which the generation must pause; 0 if it may continue
+   */
+  spend(tokens: number): number;
+  /** Milliseconds for which a paused generation must still wait; 0 if it may continue. */
+  waitMs(): number;
+  /** The generation has ended: what it reserved and did not use is given back. */
   end(): void;
 }
 
@@ -28,8 +34,9 @@ interface Account {
 }
 
 /**
- * Holds principals to their limits. Requests and tokens a minute are buckets that hold a minute's worth; what a generation
- * takes is known only as it comes, so a bucket of tokens may become negative, and its principal waits until it is not.
+ * Holds principals to their limits. Requests and tokens a minute are buckets that hold a minute's worth. A generation reserves
+ * its prompt and its possible output, at most the whole bucket; beyond what it reserved it pauses while the bucket is empty, so
+ * the debt is one step of each generation at most.
  */
 export class Limiter {
   /** Least lately seen first. */
@@ -63,24 +70,44 @@ export class Limiter {
   /**
    * Begins a generation.
    *
-   * @throws RocmForgeError `RATE_LIMITED`, with when to try again
+   * @param promptTokens tokens of its prompt
+   * @param outputTokens tokens of all its completions at their longest
+   * @throws RocmForgeError `RATE_LIMITED`, with when to try again; `PROMPT_TOO_LONG` for a prompt of more than a minute's tokens
    */
-  begin(principal: string): Usage {
+  begin(principal: string, promptTokens: number, outputTokens: number): Usage {
     const account = this.accountOf(principal);
-    this.checkGeneration(account, this.limits().of(principal));
+    const limits = this.limits().of(principal);
+    const { tokens_per_minute: mostTokens } = limits;
+    if (mostTokens !== undefined && promptTokens > mostTokens) {
+      const message = `the prompt has ${promptTokens} tokens, more than the limit tokens_per_minute of ${mostTokens}; shorten it`;
+      throw new RocmForgeError('PROMPT_TOO_LONG', message, { limit: 'tokens_per_minute' });
+    }
+    const reserved = this.reserve(account, limits, promptTokens + outputTokens);
     account.streams += 1;
     let isOver = false;
+    let used = 0;
+    const waitMs = (): number => {
+      const { tokens_per_minute: most } = this.limits().of(principal);
+      if (most === undefined || used <= reserved) return 0;
+      const left = this.levelOf(account, most);
+      return left >= 0 ? 0 : Math.ceil((-left / most) * SECONDS * 1000);
+    };
     return {
       spend: (tokens) => {
         const { tokens_per_minute: most } = this.limits().of(principal);
-        if (most === undefined) return;
-        account.tokens ??= new TokenBucket(most, this.nowMs());
-        account.tokens.level(most, most / SECONDS, this.nowMs());
-        account.tokens.take(tokens);
+        const covered = Math.max(0, Math.min(tokens, reserved - used));
+        used += tokens;
+        if (most === undefined) return 0;
+        this.levelOf(account, most);
+        account.tokens?.take(tokens - covered);
+        return waitMs();
       },
+      waitMs,
       end: () => {
-        if (!isOver) account.streams -= 1;
+        if (isOver) return;
         isOver = true;
+        account.streams -= 1;
+        account.tokens?.take(Math.min(0, used - reserved));
       },
     };
   }
@@ -99,8 +126,28 @@ export class Limiter {
     const { streams, tokens_per_minute: most } = limits;
     if (streams !== undefined && account.streams >= streams) throw this.refusal('streams', streams, STREAM_RETRY_MS);
     if (most === undefined) return;
-    const left = account.tokens?.level(most, most / SECONDS, this.nowMs()) ?? 0;
+    const left = this.levelOf(account, most);
     if (left < 0) throw this.refusal('tokens_per_minute', most, (-left / most) * SECONDS * 1000);
+  }
+
+  /** @returns tokens that were taken for the generation before it begins */
+  private reserve(account: Account, limits: PrincipalLimits, possibleTokens: number): number {
+    this.checkGeneration(account, limits);
+    const { tokens_per_minute: most } = limits;
+    if (most === undefined) return 0;
+    const reserved = Math.min(possibleTokens, most);
+    const left = this.levelOf(account, most);
+    if (left < reserved) {
+      throw this.refusal('tokens_per_minute', most, ((reserved - left) / most) * SECONDS * 1000);
+    }
+    account.tokens?.take(reserved);
+    return reserved;
+  }
+
+  /** What is in the bucket of tokens now. */
+  private levelOf(account: Account, most: number): number {
+    account.tokens ??= new TokenBucket(most, this.nowMs());
+    return account.tokens.level(most, most / SECONDS, this.nowMs());
   }
 
   private refusal(limit: LimitName, most: number, retryMs: number): RocmForgeError {

@@ -41,7 +41,8 @@ export class MemoryByteSource implements ByteSource {
 export class FileByteSource implements ByteSource {
   readonly size: number;
   readonly descriptor: number;
-  private readonly stamp: string;
+  /** {@link stamp} when it was opened. */
+  readonly openedStamp: string;
   private buffer: Uint8Array = new Uint8Array(0);
   private bufferOffset = 0;
 
@@ -66,12 +67,12 @@ export class FileByteSource implements ByteSource {
       throw new RocmForgeError('MODEL_FILE_UNREADABLE', `${name} is ${kind}; give the path of a .gguf file`);
     }
     this.size = Number(stat.size);
-    this.stamp = stampOf(stat);
+    this.openedStamp = stampOf(stat);
   }
 
-  /** Whether somebody has written to the file, or changed its length, since it was opened. */
-  get isChanged(): boolean {
-    return stampOf(fstatSync(this.descriptor, { bigint: true })) !== this.stamp;
+  /** The file's length and the time of its last write, now: another value after each write, and after `touch`. */
+  get stamp(): string {
+    return stampOf(fstatSync(this.descriptor, { bigint: true }));
   }
 
   /** @throws RocmForgeError `MODEL_FILE_UNREADABLE` when the disk fails or the file shrank after it was opened */

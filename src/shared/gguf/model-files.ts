@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
 import { RocmForgeError } from '../errors.js';
 import { FileByteSource } from './byte-source.js';
 import { contentIdentity } from './content-identity.js';
@@ -45,7 +46,7 @@ export class ModelFiles {
       if (openPaths !== undefined && openPaths.length !== paths.length) {
         throw new RocmForgeError(
           'MODEL_FILE_CHANGED',
-          `${path} is in ${paths.length} parts now, and was in ${openPaths.length} when it was opened`,
+          `the model file ${basename(path)} is in ${paths.length} parts now, and was in ${openPaths.length} when it was opened`,
         );
       }
       for (const [index, name] of paths.entries()) {

@@ -287,6 +287,19 @@ describe('a hub that misbehaves', () => {
     },
   );
 
+  it.each(['http://user@', 'http://user:secret@', 'http://:secret@'])(
+    'redirects to %s…: HUB_PROTOCOL at the first request',
+    async (prefix) => {
+      let asked = 0;
+      hub.interfere = onContent((response) => {
+        asked += 1;
+        response.writeHead(302, { location: `${prefix}127.0.0.1/x` }).end();
+      });
+      await expect(pull()).rejects.toMatchObject({ reason: 'HUB_PROTOCOL' });
+      expect(asked).toBe(1);
+    },
+  );
+
   it('never makes us show the token to somebody else', async () => {
     await pull(undefined, { HF_TOKEN: 'hf_secret' });
     const shown = (at: string) => hub.requests.filter((request) => request.at === at).map((one) => one.authorization);

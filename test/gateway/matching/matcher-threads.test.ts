@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
 import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
 import type { TokenConstraint, TokenMask } from '../../../src/gateway/matching/token-constraint.js';
@@ -118,6 +119,45 @@ it('one client’s many grammars do not keep another’s waiting, and who has go
     expect(ended).toHaveLength(9);
     expect(ended.indexOf('few')).toBeLessThan(3);
   } finally {
+    await threads.close();
+  }
+});
+
+it('many distinct grammars leave the heap of their thread within its bound', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+  try {
+    const options = (i: number) => Array.from({ length: 800 }, (_, j) => `${i}-${j}-${'x'.repeat(20)}`);
+    const open = async (i: number) => {
+      const answer = await threads.open(
+        { $case: 'choice', value: { options: options(i) } },
+        { principal: `p${i % 3}` },
+      );
+      answer.close();
+    };
+    for (let i = 0; i < 60; i++) await open(i);
+    const { heapBytes } = threads.counts;
+    for (let i = 60; i < 120; i++) await open(i);
+    // What the parsed grammars took would be growth without an end.
+    expect(threads.counts.heapBytes).toBeLessThan(heapBytes + 4e6);
+    expect(threads.counts).toMatchObject({ grammars: 32, evictions: 88, replacedThreads: 0 });
+  } finally {
+    await threads.close();
+  }
+});
+
+it('an answer whose masks are slow ends, once its client has used up its time, and another’s goes on', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1 });
+  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockImplementation((client) => client === 'mallory');
+  try {
+    const open = (principal: string) => threads.open({ $case: 'regex', value: '[a-z]*' }, { principal });
+    const [slow, other] = [await open('mallory'), await open('alice')];
+    for (const answer of [slow, other]) answer.accept(FIRST_BYTE + 97);
+    await expect(maskOf(slow)).rejects.toMatchObject({ reason: 'CONSTRAINT_TOO_SLOW' });
+    await maskOf(other);
+    slow.close();
+    other.close();
+  } finally {
+    charge.mockRestore();
     await threads.close();
   }
 });

@@ -192,22 +192,39 @@ describe('a request', () => {
   });
 
   it('that found no room takes nothing of its principal’s limits', () => {
-    limits = { of: () => ({ streams: 1, tokens_per_minute: 1 }) };
+    limits = { of: () => ({ streams: 1, tokens_per_minute: 2 }) };
     refusal = new RocmForgeError('QUEUE_FULL', 'too many');
     for (let i = 0; i < 3; i++) expect(() => run()).toThrow('too many');
     expect(rateLimits).toEqual([]);
   });
 
-  it('takes the tokens of its prompt and each that comes', () => {
-    // More than come again while the test runs.
-    limits = { of: () => ({ tokens_per_minute: 4 }) };
+  it('reserves the tokens of its prompt and of its output, and gives back what it did not use', () => {
+    const possible = PARAMETERS.promptIds.length + PARAMETERS.stop.maxTokens;
+    limits = { of: () => ({ tokens_per_minute: possible }) };
+    const limited = expect.objectContaining({ metadata: expect.objectContaining({ limit: 'tokens_per_minute' }) });
     run();
-    emit(104);
-    run();
+    expect(() => run()).toThrow(limited);
     generation.fail(new RocmForgeError('INTERNAL', 'broken'));
-    expect(() => run()).toThrow(
-      expect.objectContaining({ metadata: expect.objectContaining({ limit: 'tokens_per_minute' }) }),
-    );
+    // The prompt was computed, and more does not come again while the test runs.
+    expect(() => run()).toThrow(limited);
+    limits = { of: () => ({ tokens_per_minute: possible - PARAMETERS.promptIds.length }) };
+    run();
+    expect(calls).toEqual(['submit', 'submit']);
+  });
+
+  it('pauses while its principal’s tokens are used up, whatever its reader does', () => {
+    vi.useFakeTimers();
+    limits = { of: () => ({ tokens_per_minute: 2 }) };
+    const { running } = run();
+    emit(104);
+    expect(calls).toEqual(['submit', 'pause']);
+    running.pause(true);
+    running.pause(false);
+    vi.advanceTimersByTime(29_000);
+    expect(calls).toEqual(['submit', 'pause']);
+    vi.advanceTimersByTime(1100);
+    expect(calls).toEqual(['submit', 'pause', 'go on']);
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
   });
 
   it('whose principal holds its part of the queue is counted by its limit', () => {

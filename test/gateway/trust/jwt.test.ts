@@ -90,3 +90,48 @@ it.each([
 ])('refuses a file of %s', (_what, text, message) => {
   expect(() => new JwtVerifier('keys', text, CLAIMS)).toThrow(message);
 });
+
+it('tries each of the keys that fit, whichever it is that has signed', async () => {
+  const others = Array.from({ length: 3 }, () => generateKeyPairSync('ec', { namedCurve: 'P-256' }));
+  const pairs = [...others.slice(0, 2), ours, ...others.slice(2)];
+  const withoutKid = (key: KeyObject, exp = NOW + 60) =>
+    new SignJWT({ iss: CLAIMS.issuer, aud: CLAIMS.audience, sub: 'alice', exp })
+      .setProtectedHeader({ alg: 'ES256' })
+      .sign(key);
+  for (const kid of ['same', undefined]) {
+    const keys = await Promise.all(pairs.map(async ({ publicKey }) => ({ ...(await exportJWK(publicKey)), kid })));
+    const rotating = new JwtVerifier('keys', JSON.stringify({ keys }), CLAIMS, () => now * 1000);
+    for (const { privateKey } of pairs) {
+      const token = await (kid === undefined ? withoutKid(privateKey) : signed({ key: privateKey, kid }));
+      expect(await rotating.subjectOf(token)).toBe('alice');
+    }
+    const reasonOf = async (token: Promise<string>) =>
+      rotating.subjectOf(await token).then(
+        () => 'taken',
+        ({ reason }) => reason,
+      );
+    expect(await reasonOf(withoutKid(foreign.privateKey))).toBe('CREDENTIAL_INVALID');
+    expect(await reasonOf(withoutKid(ours.privateKey, NOW - 1))).toBe('CREDENTIAL_EXPIRED');
+  }
+});
+
+it.each([1024, 2047, 2048])('an RSA key of %i bits is refused by its number, or taken', async (modulusLength) => {
+  const { publicKey } = generateKeyPairSync('rsa', { modulusLength });
+  const keys = [await exportJWK(ours.publicKey), await exportJWK(publicKey)];
+  const read = () => new JwtVerifier('keys', JSON.stringify({ keys }), CLAIMS);
+  if (modulusLength >= 2048) expect(read).not.toThrow();
+  else expect(read).toThrow(`key 2 is an RSA key of ${modulusLength} bits; use one of at least 2048`);
+});
+
+it('holds a token that it remembers against nbf when the clock is put back', async () => {
+  const remembering = verifier();
+  const token = await signed({ claims: { nbf: NOW + 30 } });
+  try {
+    now = NOW + 40;
+    expect(await remembering.subjectOf(token)).toBe('alice');
+    now = NOW;
+    await expect(remembering.subjectOf(token)).rejects.toMatchObject({ reason: 'CREDENTIAL_INVALID' });
+  } finally {
+    now = NOW;
+  }
+});

@@ -1,7 +1,9 @@
+import fc from 'fast-check';
 import { beforeEach, expect, it } from 'vitest';
 import { Limiter } from '../../../src/gateway/trust/limiter.js';
 import { type PrincipalLimits, readLimits } from '../../../src/gateway/trust/limits.js';
 import type { RocmForgeError } from '../../../src/shared/errors.js';
+import { runs, seed } from '../../support/run-size.js';
 
 const SECOND = 1000;
 let limits: PrincipalLimits;
@@ -57,36 +59,100 @@ it('does not hold a principal to what another does', () => {
   expect(call('bob')).toBe(60 * SECOND);
 });
 
-it('counts tokens as they come, and refuses generations while more came than were due', () => {
+it('reserves what a generation may take, and gives back what it did not', () => {
   limits = { tokens_per_minute: 600 };
-  const usage = limiter.begin('alice');
-  usage.spend(600);
-  expect(generation()).toBeUndefined();
-  usage.spend(25);
+  const usage = limiter.begin('alice', 0, 500);
+  expect(waitOf(() => limiter.begin('alice', 0, 150))).toBe(5 * SECOND);
+  limiter.begin('alice', 0, 100).end();
+  usage.spend(50);
+  usage.spend(50);
+  usage.end();
+  usage.end();
+  expect(waitOf(() => limiter.begin('alice', 0, 501))).toBe(SECOND / 10);
+  limiter.begin('alice', 0, 500);
+  expect(refused).toEqual(['tokens_per_minute', 'tokens_per_minute']);
+});
+
+it('a generation larger than the bucket reserves all of it, and pauses when that is used', () => {
+  limits = { tokens_per_minute: 600 };
+  const usage = limiter.begin('alice', 0, 100_000);
+  expect(usage.spend(600)).toBe(0);
+  expect(usage.spend(25)).toBe(2.5 * SECOND);
   expect(generation()).toBe(2.5 * SECOND);
   expect(call()).toBeUndefined();
-  expect(waitOf(() => limiter.begin('alice'))).toBe(2.5 * SECOND);
-  now += 2.5 * SECOND;
+  now += SECOND;
+  expect(usage.waitMs()).toBe(1.5 * SECOND);
+  now += 1.5 * SECOND;
+  expect(usage.waitMs()).toBe(0);
   expect(generation()).toBeUndefined();
-  expect(refused).toEqual(['tokens_per_minute', 'tokens_per_minute']);
+});
+
+it('refuses a prompt of more than a minute’s tokens, which no wait would admit', () => {
+  limits = { tokens_per_minute: 600 };
+  expect(() => limiter.begin('alice', 601, 1)).toThrow(/601 tokens, more than the limit tokens_per_minute of 600/);
+  limiter.begin('alice', 600, 1);
+});
+
+it('never lets more through than a minute’s tokens, those since, and a step of each generation', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        fc.record({ possible: fc.integer({ min: 1, max: 4000 }), used: fc.double({ min: 0, max: 1, noNaN: true }) }),
+        {
+          minLength: 1,
+          maxLength: 30,
+        },
+      ),
+      fc.integer({ min: 1, max: 900 }),
+      (generations, most) => {
+        limits = { tokens_per_minute: most };
+        const start = now;
+        const own = `jwt:${most} ${start}`;
+        let tokens = 0;
+        let waiting = generations.flatMap(({ possible, used }) => {
+          try {
+            return [{ usage: limiter.begin(own, 0, possible), left: Math.floor(possible * used) }];
+          } catch {
+            return [];
+          }
+        });
+        const begun = waiting.length;
+        for (let turn = 0; turn < 2000 && waiting.length > 0; turn++) {
+          now += 20;
+          waiting = waiting.filter((each) => {
+            if (each.left === 0) each.usage.end();
+            else if (each.usage.waitMs() === 0) {
+              each.left -= 1;
+              tokens += 1;
+              each.usage.spend(1);
+            }
+            return each.left > 0;
+          });
+          expect(tokens).toBeLessThanOrEqual(most + ((now - start) / 60_000) * most + begun);
+        }
+        now += 10 * 60 * SECOND;
+      },
+    ),
+    { numRuns: runs(100), seed: seed(2) },
+  );
 });
 
 it('lets as many generations run at once as the limit says, each counted until its end, once', () => {
   limits = { streams: 2 };
-  const first = limiter.begin('alice');
-  limiter.begin('alice');
-  expect(waitOf(() => limiter.begin('alice'))).toBeGreaterThan(0);
+  const first = limiter.begin('alice', 0, 1);
+  limiter.begin('alice', 0, 1);
+  expect(waitOf(() => limiter.begin('alice', 0, 1))).toBeGreaterThan(0);
   expect(generation()).toBeGreaterThan(0);
   expect(call()).toBeUndefined();
   first.end();
   first.end();
-  expect(waitOf(() => limiter.begin('alice'))).toBeUndefined();
-  expect(waitOf(() => limiter.begin('alice'))).toBeGreaterThan(0);
+  expect(waitOf(() => limiter.begin('alice', 0, 1))).toBeUndefined();
+  expect(waitOf(() => limiter.begin('alice', 0, 1))).toBeGreaterThan(0);
   expect(refused).toEqual(['streams', 'streams', 'streams']);
 });
 
 it('holds everybody to limits as they are now, generations under way included', () => {
-  const usage = limiter.begin('alice');
+  const usage = limiter.begin('alice', 0, 1);
   limits = { tokens_per_minute: 60, streams: 1 };
   expect(generation()).toBeGreaterThan(0);
   usage.end();
@@ -98,9 +164,9 @@ it('holds everybody to limits as they are now, generations under way included', 
 
 it('remembers as many principals as it has room for, and never forgets one that runs', () => {
   limits = { streams: 1 };
-  limiter.begin('alice');
+  limiter.begin('alice', 0, 1);
   for (let i = 0; i < 40_000; i++) limiter.admit(`peer ${i}`, false);
-  expect(waitOf(() => limiter.begin('alice'))).toBeGreaterThan(0);
+  expect(waitOf(() => limiter.begin('alice', 0, 1))).toBeGreaterThan(0);
 });
 
 const FILE = {

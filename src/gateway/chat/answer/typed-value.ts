@@ -1,3 +1,5 @@
+import { Decimal } from '../../../shared/decimal.js';
+import { isJsonNumeric, isJsonObject, parseJson } from '../../../shared/exact-json.js';
 import type { OfferedTool } from './events.js';
 import type { TextSink } from './text-reader.js';
 
@@ -15,6 +17,11 @@ export class ParameterTypes {
 
   constructor(tool: OfferedTool | undefined) {
     this.properties = objectOf(objectOf(parsed(tool?.parametersJson)).properties);
+  }
+
+  /** The parameters that the schema names. */
+  get names(): readonly string[] {
+    return Object.keys(this.properties);
   }
 
   /** Whether the value of a parameter is a string, whatever it looks like. */
@@ -54,35 +61,39 @@ export function escapedTo(sink: TextSink): TextSink {
 }
 
 function typesOf(schema: Schema): Types {
-  const { type, enum: values, const: constant, anyOf, oneOf } = schema;
-  if (typeof type === 'string') return new Set([type]);
-  if (Array.isArray(type)) return new Set(type.map(String));
+  const { type, enum: values, const: constant, anyOf, oneOf, nullable } = schema;
+  const listedTypes = [type ?? []].flat().map(String);
+  if (listedTypes.length > 0) return new Set([...listedTypes, ...(nullable === true ? ['null'] : [])]);
   const alternatives = anyOf ?? oneOf;
   if (Array.isArray(alternatives)) {
     const all = alternatives.map((alternative) => typesOf(objectOf(alternative)));
     return all.some((types) => types === undefined) ? undefined : new Set(all.flatMap((types) => [...(types ?? [])]));
   }
   const listed = Array.isArray(values) ? values : constant === undefined ? undefined : [constant];
-  return listed && new Set(listed.map((value) => typeOf(JSON.stringify(value)) as string));
+  return listed && new Set(listed.map(typeOfValue));
 }
 
 /** The type of a JSON text; undefined where it is none. */
 function typeOf(json: string): string | undefined {
   const value = parsed(json);
-  if (value === undefined) return undefined;
+  return value === undefined ? undefined : typeOfValue(value);
+}
+
+function typeOfValue(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
-  return Number.isInteger(value) ? 'integer' : typeof value;
+  if (isJsonNumeric(value)) return Decimal.of(value).isInteger ? 'integer' : 'number';
+  return typeof value;
 }
 
 function parsed(json: string | undefined): unknown {
   try {
-    return json ? JSON.parse(json) : undefined;
+    return json ? parseJson(json) : undefined;
   } catch {
     return undefined;
   }
 }
 
 function objectOf(value: unknown): Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Schema) : {};
+  return isJsonObject(value) ? value : {};
 }

@@ -1,3 +1,4 @@
+import { type JsonMaker, readJson } from '../../../shared/exact-json.js';
 import { fail } from './errors.js';
 import { decimal, floatRepr } from './text.js';
 import { asText, Dict, Float, integer, list, NONE, None, Sequence, typeName, type Value } from './values.js';
@@ -7,120 +8,27 @@ const MAX_DEPTH = 100;
 /** Python's own limit. */
 const MAX_DIGITS = 4300;
 
-const SPACE = /[ \t\n\r]*/y;
-const NUMBER = /(-?(?:0|[1-9]\d*))((?:\.\d+)?(?:[eE][-+]?\d+)?)/y;
-const LITERALS: ReadonlyMap<string, boolean | None> = new Map<string, boolean | None>([
-  ['true', true],
-  ['false', false],
-  ['null', NONE],
-]);
-
 /**
  * JSON as Python's `json.loads` reads it: ints of any size, floats as floats, keys in the order they were written.
  *
  * @throws SyntaxError for a text that is not JSON, nested deeper than 100 levels or with an int of more than 4,300 digits
  */
 export function parseJson(text: string): Value {
-  return new JsonParser(text).parse();
+  return readJson(text, PYTHON, MAX_DEPTH);
 }
 
-class JsonParser {
-  private at = 0;
-
-  constructor(private readonly text: string) {}
-
-  parse(): Value {
-    const value = this.parseValue(0);
-    if (this.at < this.text.length) this.fail('unexpected text behind the value');
-    return value;
-  }
-
-  private parseValue(depth: number): Value {
-    if (depth > MAX_DEPTH) this.fail(`nested deeper than ${MAX_DEPTH} levels`);
-    this.match(SPACE);
-    const first = this.text[this.at];
-    let value: Value;
-    if (first === '"') value = this.parseString();
-    else if (first === '{') value = this.parseObject(depth);
-    else if (first === '[') value = this.parseArray(depth);
-    else value = this.parseNumber() ?? this.parseLiteral();
-    this.match(SPACE);
-    return value;
-  }
-
-  private parseObject(depth: number): Dict {
-    const dict = new Dict();
-    this.at++;
-    this.match(SPACE);
-    if (this.skip('}')) return dict;
-    do {
-      this.match(SPACE);
-      const key = this.parseString();
-      this.match(SPACE);
-      if (!this.skip(':')) this.fail('expected ":"');
-      dict.set(key, this.parseValue(depth + 1));
-    } while (this.skip(','));
-    if (!this.skip('}')) this.fail('expected "," or "}"');
-    return dict;
-  }
-
-  private parseArray(depth: number): Sequence {
-    const items: Value[] = [];
-    this.at++;
-    this.match(SPACE);
-    if (this.skip(']')) return list(items);
-    do items.push(this.parseValue(depth + 1));
-    while (this.skip(','));
-    if (!this.skip(']')) this.fail('expected "," or "]"');
-    return list(items);
-  }
-
-  private parseString(): string {
-    const start = this.at;
-    if (this.text[start] !== '"') this.fail('expected a string');
-    let end = start + 1;
-    while (end < this.text.length && this.text[end] !== '"') end += this.text[end] === '\\' ? 2 : 1;
-    this.at = end + 1;
-    try {
-      return JSON.parse(this.text.slice(start, end + 1)) as string;
-    } catch {
-      this.at = start;
-      return this.fail('a string is not ended or not escaped as JSON wants it');
-    }
-  }
-
-  private parseNumber(): Value | undefined {
-    NUMBER.lastIndex = this.at;
-    const match = NUMBER.exec(this.text);
-    if (match === null) return undefined;
-    const [whole, digits = '', fraction] = match;
-    if (fraction === '' && digits.length > MAX_DIGITS) this.fail(`an integer of more than ${MAX_DIGITS} digits`);
-    this.at += whole.length;
-    return fraction === '' ? integer(BigInt(digits)) : new Float(Number(whole));
-  }
-
-  private parseLiteral(): boolean | None {
-    for (const [name, value] of LITERALS) if (this.skip(name)) return value;
-    return this.fail(this.at < this.text.length ? 'unexpected character' : 'unexpected end');
-  }
-
-  private skip(expected: string): boolean {
-    const found = this.text.startsWith(expected, this.at);
-    if (found) this.at += expected.length;
-    return found;
-  }
-
-  private match(pattern: RegExp): string | undefined {
-    pattern.lastIndex = this.at;
-    const found = pattern.exec(this.text)?.[0];
-    this.at += found?.length ?? 0;
-    return found;
-  }
-
-  private fail(problem: string): never {
-    throw new SyntaxError(`${problem} at position ${this.at}`);
-  }
-}
+const PYTHON: JsonMaker<Value> = {
+  string: (text) => text,
+  number: (text) => {
+    if (/[.eE]/.test(text)) return new Float(Number(text));
+    const digits = text.length - (text.startsWith('-') ? 1 : 0);
+    if (digits > MAX_DIGITS) throw new SyntaxError(`an integer of more than ${MAX_DIGITS} digits`);
+    return integer(BigInt(text));
+  },
+  constant: (value) => value ?? NONE,
+  array: (items) => list(items),
+  object: (members) => Dict.of(members),
+};
 
 export interface JsonStyle {
   readonly ensureAscii: boolean;

@@ -1,6 +1,7 @@
 import { Ajv } from 'ajv';
 import { Ajv2019 } from 'ajv/dist/2019.js';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { isJsonObject, jsonText, roundedNumbers } from '../../../shared/exact-json.js';
 import { invalid, unsupported } from '../refusal.js';
 import type { SchemaObject } from './document.js';
 
@@ -29,7 +30,7 @@ const MAKE: Readonly<Record<string, () => Ajv>> = {
 
 /**
  * The dialect that a schema is written in, after it was held against its metaschema. One that names none is held against
- * 2020-12, else draft-07.
+ * 2020-12, else draft-07; either may have draft-04's `exclusiveMinimum: true`.
  *
  * @throws RocmForgeError `CONSTRAINT_INVALID` with the pointer of what its metaschema does not allow
  */
@@ -39,13 +40,17 @@ export function dialectOf(schema: boolean | SchemaObject): Dialect {
     const modern = complaintOf(DRAFT_2020, schema);
     if (modern === undefined) return { isLegacy: false, idKeyword: '$id' };
     if (complaintOf(DRAFT_07, schema) === undefined) return { isLegacy: true, idKeyword: '$id' };
+    // OpenAPI 3.0 has draft-04's exclusive bounds in schemas that name no dialect.
+    const open = withoutExclusiveFlags(schema);
+    if (complaintOf(DRAFT_2020, open) === undefined) return { isLegacy: false, idKeyword: '$id' };
+    if (complaintOf(DRAFT_07, open) === undefined) return { isLegacy: true, idKeyword: '$id' };
     throw modern;
   }
   const draft = /^https?:\/\/json-schema\.org\/(?:draft-0([467])|draft\/(2019-09|2020-12))\/schema#?$/.exec(
     String(named),
   );
   if (draft === null) {
-    const sentence = `${JSON.stringify(named)} is no dialect we know; 2020-12, 2019-09, draft-07, draft-06 and draft-04 are`;
+    const sentence = `${jsonText(named)} is no dialect we know; 2020-12, 2019-09, draft-07, draft-06 and draft-04 are`;
     throw unsupported('json_schema', { at: '/$schema', keyword: '$schema' }, sentence);
   }
   if (draft[1] === '4') return { isLegacy: true, idKeyword: 'id' };
@@ -55,13 +60,23 @@ export function dialectOf(schema: boolean | SchemaObject): Dialect {
   return { isLegacy: metaschema === DRAFT_07, idKeyword: '$id' };
 }
 
-function complaintOf(metaschema: string, schema: boolean | SchemaObject) {
+/** A value without its members `exclusiveMinimum` and `exclusiveMaximum` that are true or false. */
+function withoutExclusiveFlags(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutExclusiveFlags);
+  if (!isJsonObject(value)) return value;
+  const isFlag = (name: string) => /^exclusiveM(in|ax)imum$/.test(name) && typeof value[name] === 'boolean';
+  const names = Object.keys(value).filter((name) => !isFlag(name));
+  return Object.fromEntries(names.map((name) => [name, withoutExclusiveFlags(value[name])]));
+}
+
+function complaintOf(metaschema: string, schema: unknown) {
   let ajv = validators.get(metaschema);
   if (ajv === undefined) {
     ajv = MAKE[metaschema]!();
     validators.set(metaschema, ajv);
   }
-  if (ajv.validate(metaschema, schema)) return undefined;
+  // No metaschema depends on digits that a double has not.
+  if (ajv.validate(metaschema, roundedNumbers(schema))) return undefined;
   const { instancePath = '', message = 'is no schema' } = ajv.errors?.[0] ?? {};
   const keyword = instancePath.slice(instancePath.lastIndexOf('/') + 1);
   return invalid('json_schema', { at: instancePath, keyword }, `its metaschema says that it ${message}`);

@@ -1,3 +1,4 @@
+import { isJsonObject, JsonDepthError, jsonText, parseJson } from '../../../shared/exact-json.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { invalid, unsupported } from '../refusal.js';
 import { dialectOf } from './dialect.js';
@@ -17,8 +18,7 @@ export interface SchemaNode {
 
 const BASE = 'json-schema://document/';
 
-export const isObject = (value: unknown): value is SchemaObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+export const isObject: (value: unknown) => value is SchemaObject = isJsonObject;
 
 /** One JSON Schema, its subschemas and what its references mean. */
 export class SchemaDocument {
@@ -40,7 +40,8 @@ export class SchemaDocument {
     const schema = parsed(source);
     const { isLegacy, idKeyword } = dialectOf(schema);
     this.isLegacy = isLegacy;
-    this.hasUnevaluated = /"unevaluated(Items|Properties)"/.test(source);
+    // Of the text as read: a key may be spelled with escapes.
+    this.hasUnevaluated = /"unevaluated(Items|Properties)"/.test(jsonText(schema));
     this.always = this.#node(true, '', BASE);
     this.never = this.#node(false, '', BASE);
     this.root = this.#index(schema, '', BASE, idKeyword);
@@ -100,7 +101,7 @@ export class SchemaDocument {
 
   /** A schema of our own, said at the place of another; the same one for the same words there. */
   make(schema: SchemaObject, beside: SchemaNode): SchemaNode {
-    const key = `${beside.at} ${JSON.stringify(schema)}`;
+    const key = `${beside.at} ${jsonText(schema)}`;
     const known = this.#made.get(key) ?? this.#node(schema, beside.at, beside.base);
     this.#made.set(key, known);
     return known;
@@ -152,9 +153,10 @@ export class SchemaDocument {
 function parsed(source: string): boolean | SchemaObject {
   let value: unknown;
   try {
-    value = JSON.parse(source);
+    value = parseJson(source);
   } catch (error) {
-    throw invalid('json_schema', { at: '', keyword: '' }, `it is no JSON: ${(error as Error).message}`);
+    if (error instanceof JsonDepthError) throw tooDeep();
+    throw invalid('json_schema', { at: '', keyword: '' }, `it is not JSON: ${(error as Error).message}`);
   }
   if (typeof value !== 'boolean' && !isObject(value)) {
     throw invalid('json_schema', { at: '', keyword: '' }, 'a schema must be an object, true or false');
@@ -163,15 +165,17 @@ function parsed(source: string): boolean | SchemaObject {
   return value;
 }
 
+function tooDeep() {
+  const sentence = `it is nested deeper than ${CONSTRAINT_LIMITS.nesting}; put inner schemas into $defs`;
+  return unsupported('json_schema', { at: '', keyword: 'nesting' }, sentence);
+}
+
 /** What lies deeper is refused before anything walks it by recursion. */
 function refuseDepth(value: unknown): void {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > CONSTRAINT_LIMITS.nesting) {
-      const sentence = `it is nested deeper than ${CONSTRAINT_LIMITS.nesting}; put inner schemas into $defs`;
-      throw unsupported('json_schema', { at: '', keyword: 'nesting' }, sentence);
-    }
-    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []));
+    if (depth > CONSTRAINT_LIMITS.nesting) throw tooDeep();
+    level = level.flatMap((one) => (Array.isArray(one) || isObject(one) ? Object.values(one) : []));
   }
 }
 

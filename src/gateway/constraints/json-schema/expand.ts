@@ -4,7 +4,7 @@ import type { Matching } from '../pattern-automaton.js';
 import type { Work } from '../work.js';
 import { arrayShape, objectShape } from './containers.js';
 import type { SchemaDocument, SchemaNode } from './document.js';
-import { isAnnotation, isUnderstood } from './keywords.js';
+import { complaintOf, isAnnotation, NULLABLE } from './keywords.js';
 import { negated } from './negate.js';
 import { NumberAutomata } from './numbers.js';
 import { Reading } from './reading.js';
@@ -73,11 +73,8 @@ export class Expansion {
     const reading = new Reading(node, this.work);
     Object.assign(this.work, { at: node.at, keyword: '' });
     for (const keyword of Object.keys(reading.schema)) {
-      if (isUnderstood(keyword)) continue;
-      throw reading.unsupported(
-        keyword,
-        `${JSON.stringify(keyword)} is no keyword we know; remove it, or begin it with x-`,
-      );
+      const complaint = complaintOf(keyword);
+      if (complaint !== undefined) throw reading.unsupported(keyword, complaint);
     }
     return reading;
   }
@@ -198,7 +195,11 @@ export class Expansion {
 }
 
 const isConstraining = (keyword: string) =>
-  !isAnnotation(keyword) && keyword !== 'definitions' && keyword !== '$defs' && keyword !== '$ref';
+  !isAnnotation(keyword) &&
+  keyword !== NULLABLE &&
+  keyword !== 'definitions' &&
+  keyword !== '$defs' &&
+  keyword !== '$ref';
 
 /** The same values; for unevaluatedProperties and -Items, nothing was looked at. */
 function unannotated(shape: Shape): Shape {

@@ -53,57 +53,63 @@ export const ASSERTIONS: ReadonlySet<string> = new Set([
   '$dynamicRef',
 ]);
 
-/** Keywords that say where something is and what it is called, and those that the standards define as annotations. */
-const SILENT: ReadonlySet<string> = new Set([
-  '$schema',
-  '$id',
-  'id',
-  '$anchor',
-  '$dynamicAnchor',
-  '$comment',
-  '$vocabulary',
-  'title',
-  'description',
-  'default',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
-  'contentEncoding',
-  'contentMediaType',
-  'contentSchema',
+/**
+ * Keywords of other dialects (earlier and later drafts, ajv and its ajv-keywords, JSON Type Definition, MongoDB) that restrict values, and
+ * that the compiler does not support: a schema with one of them is refused, never enforced in part.
+ */
+const UNSUPPORTED: ReadonlySet<string> = new Set([
+  // Drafts 1 to 3, and 2019-09.
+  ...['divisibleBy', 'disallow', 'extends', 'requires', 'minimumCanEqual', 'maximumCanEqual', 'maxDecimal'],
+  ...['$recursiveRef', '$recursiveAnchor', 'propertyDependencies'],
+  // ajv-formats and ajv-keywords.
+  ...['formatMinimum', 'formatMaximum', 'formatExclusiveMinimum', 'formatExclusiveMaximum', 'typeof', 'instanceof'],
+  ...['range', 'exclusiveRange', 'regexp', 'uniqueItemProperties', 'allRequired', 'anyRequired', 'oneRequired'],
+  ...['patternRequired', 'prohibited', 'deepProperties', 'deepRequired', 'select', 'selectCases', 'selectDefault'],
+  // JSON Type Definition and MongoDB.
+  ...['elements', 'optionalProperties', 'bsonType'],
 ]);
 
-/** What validators of earlier drafts and other standards (OpenAPI, hyper-schema, generators) read and JSON Schema does not. */
-const FOREIGN: ReadonlySet<string> = new Set([
-  'example',
-  'readonly',
-  'links',
-  'media',
-  'name',
-  'version',
-  'propertyOrder',
-  'options',
-  'javaType',
-  'javaInterfaces',
-  'extendsJavaClass',
-  'enumNames',
-  'enumDescriptions',
-  'markdownDescription',
-  'deprecationMessage',
-  'errorMessage',
-  'externalDocs',
-  'discriminator',
-  'xml',
-  'strict',
-  // Iglu's (https://docs.snowplow.io/docs/fundamentals/schemas/): whose schema it is, its name and version.
-  'self',
-]);
+/** OpenAPI 3.0: beside `type`, null is valid as well. */
+export const NULLABLE = 'nullable';
 
-/** Whether a keyword is known to say nothing about which values are valid. */
+/**
+ * Whether a keyword restricts no value: annotations of the standards, and keywords that no known dialect restricts values with
+ * (`propertyOrdering`, `ui:order`, `x-…`), which JSON Schema says are ignored.
+ */
 export function isAnnotation(keyword: string): boolean {
-  return SILENT.has(keyword) || FOREIGN.has(keyword) || /^(x-|_)/.test(keyword);
+  const restricts = APPLICATORS.has(keyword) || ASSERTIONS.has(keyword) || UNSUPPORTED.has(keyword);
+  return !restricts && keyword !== NULLABLE && misspelled(keyword) === undefined;
 }
 
-export const isUnderstood = (keyword: string) =>
-  APPLICATORS.has(keyword) || ASSERTIONS.has(keyword) || isAnnotation(keyword);
+/**
+ * Why a schema with this keyword is refused: it restricts values in a way that the compiler does not support, or it is probably a
+ * misspelling of one that does.
+ *
+ * @returns undefined for a keyword that is supported or ignored
+ */
+export function complaintOf(keyword: string): string | undefined {
+  if (UNSUPPORTED.has(keyword)) return `${JSON.stringify(keyword)} restricts values and is not supported; remove it`;
+  const meant = misspelled(keyword);
+  if (meant === undefined) return undefined;
+  return `${JSON.stringify(keyword)} is not a keyword; write ${meant}, or rename it to x-${keyword}`;
+}
+
+/** Shorter names are too close to each other. */
+const LEAST_LETTERS = 6;
+const RESTRICTING = [...APPLICATORS.keys(), ...ASSERTIONS].filter(({ length }) => length >= LEAST_LETTERS);
+
+/** The keyword that a name is one letter from, or that it is in letters of another case. */
+function misspelled(name: string): string | undefined {
+  const isKnown = APPLICATORS.has(name) || ASSERTIONS.has(name);
+  if (isKnown || name.length < LEAST_LETTERS || /^(x-|_)/.test(name)) return undefined;
+  return RESTRICTING.find((keyword) => keyword.toLowerCase() === name.toLowerCase() || isOneEditFrom(keyword, name));
+}
+
+/** Whether one letter is another, missing or too many. */
+function isOneEditFrom(a: string, b: string): boolean {
+  const [short, long] = a.length <= b.length ? [a, b] : [b, a];
+  if (long.length - short.length > 1) return false;
+  let at = 0;
+  while (at < short.length && short[at] === long[at]) at += 1;
+  return short.slice(long.length === short.length ? at + 1 : at) === long.slice(at + 1);
+}

@@ -1,8 +1,9 @@
+import { isJsonObject } from '../../../shared/exact-json.js';
 import { bothOf, complementOf, eitherOf, lengthAutomaton, textsAutomaton } from '../automaton.js';
 import { dependencies, fails, holds, itemSchemas, layerOf, withProperty } from './containers.js';
 import type { Expansion } from './expand.js';
 import type { Reading } from './reading.js';
-import { numberSets, stringSets, typeShape } from './scalars.js';
+import { distinctNumbers, numberSets, stringSets, typeShape } from './scalars.js';
 import { ALL_ARRAYS, ALL_OBJECTS, type ArrayShape, NO_VALUE, type ObjectShape, type Shape } from './shape.js';
 
 const MOST = Number.POSITIVE_INFINITY;
@@ -62,21 +63,22 @@ function notConstant(reading: Reading, expansion: Expansion): Shape {
   const { document, shapes, numbers } = expansion;
   const { node } = reading;
   const not = (values: readonly unknown[]): Shape => {
-    const listed = numbers.not({ isInteger: false, values: values.filter((value) => typeof value === 'number') });
+    const distinct = distinctNumbers(values);
+    const listed = numbers.not({ isInteger: false, values: distinct });
     const strings = values.filter((value) => typeof value === 'string');
     const scalars: Shape = {
       constants: new Set([null, true, false].filter((constant) => !values.includes(constant))),
-      numbers: values.some((value) => typeof value === 'number') ? [listed] : [{ isInteger: false }],
+      numbers: distinct.length > 0 ? [listed] : [{ isInteger: false }],
       strings: strings.length > 0 ? shapes.notStrings({ min: 0, max: MOST, values: strings }) : [{ min: 0, max: MOST }],
       arrays: [ALL_ARRAYS],
       objects: [ALL_OBJECTS],
     };
     const constant = (value: unknown) => fails(document.make({ const: value }, node));
     const nested = values
-      .filter((value) => typeof value === 'object' && value !== null)
+      .filter((value) => Array.isArray(value) || isJsonObject(value))
       .map((value): Shape => {
         if (Array.isArray(value)) return { ...scalars, arrays: otherArrays(value, constant) };
-        return { ...scalars, objects: otherObjects(value as Readonly<Record<string, unknown>>, constant, expansion) };
+        return { ...scalars, objects: otherObjects(value, constant, expansion) };
       });
     return shapes.intersection(scalars, ...nested);
   };

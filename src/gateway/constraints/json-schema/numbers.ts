@@ -1,3 +1,4 @@
+import type { Decimal } from '../../../shared/decimal.js';
 import { type Automaton, accepts, alphabetOf, bothOf, classAt, complementOf, explore } from '../automaton.js';
 import { codePoints, DIGITS } from '../code-points.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
@@ -9,8 +10,8 @@ import type { Work } from '../work.js';
 export interface NumberSet {
   readonly automaton?: Automaton;
   readonly isInteger: boolean;
-  /** Only these, where given. */
-  readonly values?: readonly number[];
+  /** Only these, where given; each once. */
+  readonly values?: readonly Decimal[];
 }
 
 export const ALL_NUMBERS: NumberSet = { isInteger: false };
@@ -33,20 +34,11 @@ const FRACTION = many(sequence(set('.'), many(DIGIT, 1)), 0, 1);
 const WHOLE = choice(set('0'), sequence(set('1', '9'), many(DIGIT, 0)));
 const NO_FRACTION = many(sequence(set('.'), many(set('0'), 1)), 0, 1);
 
-/** A number as digits before and after the point, exactly as the shortest text that reads back as it. */
-export function plainDecimal(value: number): { isNegative: boolean; whole: string; fraction: string } {
-  const [mantissa, exponent] = Math.abs(value).toExponential().split('e') as [string, string];
-  const [first, rest = ''] = mantissa.split('.') as [string, string?];
-  const all = first + rest;
-  const point = 1 + Number(exponent);
-  const whole = point > 0 ? all.padEnd(point, '0').slice(0, point) : '0';
-  const fraction = point > 0 ? all.slice(point) : '0'.repeat(-point) + all;
-  return { isNegative: value < 0, whole, fraction: fraction.replace(/0+$/, '') };
-}
-
-function plainText(value: number): string {
-  const { isNegative, whole, fraction } = plainDecimal(value);
-  return `${isNegative ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
+/**
+ * A constant as an answer writes it: as the schema spells it, but an integer as digits alone, which readers of typed languages want.
+ */
+export function constantNumber(value: Decimal, isInteger: boolean): string {
+  return isInteger && value.plainLength <= CONSTRAINT_LIMITS.digits ? value.plainText : value.text;
 }
 
 /** Magnitudes above a non-negative bound: more digits, or the first that differs is larger. */
@@ -92,6 +84,17 @@ export class NumberAutomata {
     return found;
   }
 
+  /** Digits before and after the point. @throws RocmForgeError `CONSTRAINT_UNSUPPORTED` for too many */
+  #magnitude(value: Decimal): Decimal['magnitude'] {
+    this.#refuseLength(value);
+    return value.magnitude;
+  }
+
+  #refuseLength({ plainLength }: Decimal): void {
+    if (plainLength <= CONSTRAINT_LIMITS.digits) return;
+    this.work.tooMuch(`it has a number of more than ${CONSTRAINT_LIMITS.digits} digits, which no grammar counts`);
+  }
+
   /** Every plain decimal text: no exponent. */
   all(): Automaton {
     return this.#once('all', () => ofPattern(sequence(many(set('-'), 0, 1), WHOLE, FRACTION), this.work));
@@ -112,22 +115,24 @@ export class NumberAutomata {
     return bothOf(this.all(), complementOf(automaton), this.work);
   }
 
-  above(bound: number, isInclusive: boolean): Automaton {
-    return this.#once(`${isInclusive ? '>=' : '>'}${bound}`, () => {
+  above(bound: Decimal, isInclusive: boolean): Automaton {
+    return this.#once(`${isInclusive ? '>=' : '>'}${bound.key}`, () => {
       if (!isInclusive) return this.complement(this.below(bound, true));
-      const { isNegative, whole, fraction } = plainDecimal(bound);
+      const { isNegative } = bound;
+      const { whole, fraction } = this.#magnitude(bound);
       const more = choice(magnitudesAbove(whole, fraction), magnitudeOf(whole, fraction));
       const zero = magnitudeOf('0', '');
-      if (!isNegative) return ofPattern(bound === 0 ? choice(more, sequence(set('-'), zero)) : more, this.work);
+      if (!isNegative) return ofPattern(bound.isZero ? choice(more, sequence(set('-'), zero)) : more, this.work);
       // From a negative bound on: all but the negative numbers of a larger magnitude.
       return this.complement(ofPattern(sequence(set('-'), magnitudesAbove(whole, fraction)), this.work));
     });
   }
 
-  below(bound: number, isInclusive: boolean): Automaton {
-    return this.#once(`${isInclusive ? '<=' : '<'}${bound}`, () => {
+  below(bound: Decimal, isInclusive: boolean): Automaton {
+    return this.#once(`${isInclusive ? '<=' : '<'}${bound.key}`, () => {
       if (!isInclusive) return this.complement(this.above(bound, true));
-      const { isNegative, whole, fraction } = plainDecimal(bound);
+      const { isNegative } = bound;
+      const { whole, fraction } = this.#magnitude(bound);
       const more = choice(magnitudesAbove(whole, fraction), magnitudeOf(whole, fraction));
       if (isNegative) return ofPattern(sequence(set('-'), more), this.work);
       return this.complement(ofPattern(magnitudesAbove(whole, fraction), this.work));
@@ -135,12 +140,12 @@ export class NumberAutomata {
   }
 
   /** The numbers that equal one of these. */
-  values(values: readonly number[]): Automaton {
-    return this.#once(`=${values.join()}`, () => {
+  values(values: readonly Decimal[]): Automaton {
+    return this.#once(`=${values.map(({ key }) => key).join()}`, () => {
       const options = values.map((value) => {
-        const { isNegative, whole, fraction } = plainDecimal(value);
+        const { whole, fraction } = this.#magnitude(value);
         const magnitude = magnitudeOf(whole, fraction);
-        const sign = value === 0 ? many(set('-'), 0, 1) : isNegative ? set('-') : sequence();
+        const sign = value.isZero ? many(set('-'), 0, 1) : value.isNegative ? set('-') : sequence();
         return sequence(sign, magnitude);
       });
       return ofPattern(choice(...options), this.work);
@@ -152,8 +157,8 @@ export class NumberAutomata {
    *
    * @returns undefined where there are too many remainders
    */
-  multiples(divisor: number): Automaton | undefined {
-    const { whole, fraction } = plainDecimal(divisor);
+  multiples(divisor: Decimal): Automaton | undefined {
+    const { whole, fraction } = this.#magnitude(divisor);
     const places = fraction.length;
     const modulus = Number(whole + fraction);
     if (!Number.isSafeInteger(modulus) || modulus * (places + 2) > CONSTRAINT_LIMITS.states - 4) return undefined;
@@ -199,9 +204,12 @@ export class NumberAutomata {
     return { isInteger, automaton: bothOf(a.automaton, b.automaton, this.work) };
   }
 
-  has({ automaton, isInteger, values }: NumberSet, value: number): boolean {
-    if (values !== undefined && !values.includes(value)) return false;
-    return (!isInteger || Number.isInteger(value)) && (automaton === undefined || accepts(automaton, plainText(value)));
+  has({ automaton, isInteger, values }: NumberSet, value: Decimal): boolean {
+    if (values !== undefined && !values.some(({ key }) => key === value.key)) return false;
+    if (isInteger && !value.isInteger) return false;
+    if (automaton === undefined) return true;
+    this.#refuseLength(value);
+    return accepts(automaton, value.plainText);
   }
 
   isEmpty({ automaton, isInteger, values }: NumberSet): boolean {

@@ -1,3 +1,5 @@
+import { Decimal } from '../../../shared/decimal.js';
+import { isJsonNumeric } from '../../../shared/exact-json.js';
 import type { Automaton } from '../automaton.js';
 import { CONSTRAINT_LIMITS } from '../limits.js';
 import { type Matching, patternAutomaton } from '../pattern-automaton.js';
@@ -34,19 +36,19 @@ export class Reading {
     return unsupported('json_schema', this.place(keyword), sentence);
   }
 
-  number(keyword: string): number | undefined {
+  number(keyword: string): Decimal | undefined {
     const value = this.schema[keyword];
     if (value === undefined) return undefined;
-    if (typeof value !== 'number' || !Number.isFinite(value)) throw this.wrong(keyword, `${keyword} must be a number`);
-    return value;
+    if (!isJsonNumeric(value)) throw this.wrong(keyword, `${keyword} must be a number`);
+    return Decimal.of(value);
   }
 
   /** A number of items, characters or properties. */
   count(keyword: string): number | undefined {
     const value = this.number(keyword);
     if (value === undefined) return undefined;
-    if (!Number.isInteger(value) || value < 0) throw this.wrong(keyword, `${keyword} must be a count of 0 or more`);
-    return value;
+    if (!value.isInteger || value.isNegative) throw this.wrong(keyword, `${keyword} must be a count of 0 or more`);
+    return Number(value.text);
   }
 
   /** A count that the grammar has to count to. */

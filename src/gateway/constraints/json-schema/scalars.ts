@@ -1,5 +1,9 @@
+import { Decimal } from '../../../shared/decimal.js';
+import { isJsonNumeric, isJsonObject, jsonText } from '../../../shared/exact-json.js';
+import type { SchemaObject } from './document.js';
 import type { Expansion } from './expand.js';
 import { FORMATS } from './formats.js';
+import { NULLABLE } from './keywords.js';
 import { ALL_NUMBERS, type NumberSet } from './numbers.js';
 import type { Reading } from './reading.js';
 import { ALL_ARRAYS, ALL_OBJECTS, ALL_STRINGS, ANY_VALUE, NO_VALUE, type Shape, type StringSet } from './shape.js';
@@ -14,14 +18,19 @@ const TYPES: Readonly<Record<string, Partial<Shape>>> = {
   object: { objects: [ALL_OBJECTS] },
 };
 
-/** The values of the types that `type` lists. */
+/** Whether `nullable` adds null to what `type` lists: OpenAPI 3.0.3 gives it no meaning without `type`, and `enum` holds beside it. */
+export function isNullable(schema: SchemaObject): boolean {
+  return schema[NULLABLE] === true && schema.type !== undefined;
+}
+
+/** The values of the types that `type` lists, and null where it is nullable. */
 export function typeShape(reading: Reading, { shapes }: Expansion): Shape {
   if (!reading.has('type')) return ANY_VALUE;
-  const names = [reading.schema.type].flat();
+  const names = [reading.schema.type, ...(isNullable(reading.schema) ? ['null'] : [])].flat();
   return shapes.union(
     ...names.map((name): Shape => {
       const shape = typeof name === 'string' && Object.hasOwn(TYPES, name) ? TYPES[name] : undefined;
-      if (shape === undefined) throw reading.wrong('type', `${JSON.stringify(name)} is no type of JSON`);
+      if (shape === undefined) throw reading.wrong('type', `${jsonText(name)} is no type of JSON`);
       return { ...NO_VALUE, ...shape };
     }),
   );
@@ -50,10 +59,10 @@ export function numberSets(reading: Reading, { numbers }: Expansion): { keyword:
   const divisor = reading.number('multipleOf');
   if (divisor === undefined) return found;
   Object.assign(work, reading.place('multipleOf'));
-  if (divisor <= 0) throw reading.wrong('multipleOf', 'multipleOf must be more than 0');
+  if (divisor.isZero || divisor.isNegative) throw reading.wrong('multipleOf', 'multipleOf must be more than 0');
   const automaton = numbers.multiples(divisor);
   if (automaton === undefined)
-    throw reading.unsupported('multipleOf', `${divisor} has too many remainders to keep track of`);
+    throw reading.unsupported('multipleOf', `${divisor.text} has too many remainders to keep track of`);
   return [...found, { keyword: 'multipleOf', set: { isInteger: false, automaton } }];
 }
 
@@ -97,7 +106,7 @@ export function constantShape(reading: Reading, expansion: Expansion): Shape {
 
 function valuesShape(values: readonly unknown[], { node }: Reading, { document, shapes }: Expansion): Shape {
   const constants = values.filter((value) => value === null || typeof value === 'boolean');
-  const numbers = values.filter((value) => typeof value === 'number');
+  const numbers = distinctNumbers(values);
   const strings = values.filter((value) => typeof value === 'string');
   const constant = (value: unknown) => [{ node: document.make({ const: value }, node), isNegated: false }];
   const nested = values.map((value): Shape => {
@@ -106,7 +115,7 @@ function valuesShape(values: readonly unknown[], { node }: Reading, { document, 
       const rest = [{ node: document.never, isNegated: false }];
       return { ...NO_VALUE, arrays: [{ ...ALL_ARRAYS, ...size, prefix: value.map(constant), rest }] };
     }
-    if (typeof value !== 'object' || value === null) return NO_VALUE;
+    if (!isJsonObject(value)) return NO_VALUE;
     const properties = new Map(Object.entries(value).map(([name, member]) => [name, constant(member)]));
     const additional = [{ node: document.never, isNegated: false }];
     const layer = { properties, patterns: [], additional, evaluates: false };
@@ -116,9 +125,20 @@ function valuesShape(values: readonly unknown[], { node }: Reading, { document, 
     {
       ...NO_VALUE,
       constants: new Set(constants),
-      numbers: numbers.length > 0 ? [{ isInteger: false, values: [...new Set(numbers)] }] : [],
+      numbers: numbers.length > 0 ? [{ isInteger: false, values: numbers }] : [],
       strings: strings.length > 0 ? [{ ...ALL_STRINGS, values: [...new Set(strings)] }] : [],
     },
     ...nested,
   );
+}
+
+/** The numbers among some values, one of each value: 1 and 1.0 are one. */
+export function distinctNumbers(values: readonly unknown[]): readonly Decimal[] {
+  const found = new Map<string, Decimal>();
+  for (const value of values) {
+    if (!isJsonNumeric(value)) continue;
+    const decimal = Decimal.of(value);
+    if (!found.has(decimal.key)) found.set(decimal.key, decimal);
+  }
+  return [...found.values()];
 }

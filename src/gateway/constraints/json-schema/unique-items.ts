@@ -1,4 +1,6 @@
 import { choice, type Expression, IMPOSSIBLE, NOTHING, sequence, text } from '../grammar.js';
+import { constantInJson } from '../json-strings.js';
+import { constantNumber } from './numbers.js';
 import type { ArrayShape } from './shape.js';
 import type { ValueGrammar } from './value-grammar.js';
 
@@ -17,11 +19,16 @@ export function uniqueItems(
   if (prefix.length > 0 || contains.length > 0) return undefined;
   const { constants, numbers, strings, arrays, objects } = values.expansion.shapeOf(rest);
   if (arrays.length + objects.length > 0) return undefined;
-  const listed = [...numbers, ...strings].map((set): readonly (number | string)[] | undefined => set.values);
-  if (listed.includes(undefined)) return undefined;
-  const items = [...new Set([...constants, ...listed.flatMap((some) => some ?? [])])].map((item) =>
-    text(JSON.stringify(item)),
+  if ([...numbers, ...strings].some((set) => set.values === undefined)) return undefined;
+  const decimals = new Map(
+    numbers.flatMap((set) => (set.values ?? []).map((value) => [value.key, constantNumber(value, set.isInteger)])),
   );
+  const words = new Set(strings.flatMap((set) => set.values ?? []));
+  const items = [
+    ...[...constants].map((constant) => text(String(constant))),
+    ...[...decimals.values()].map((number) => text(number)),
+    ...[...words].map((word) => constantInJson(word, values.grammar)),
+  ];
   if (items.length > MOST_UNIQUE) return undefined;
   const { grammar } = values;
   const id = grammar.fresh();

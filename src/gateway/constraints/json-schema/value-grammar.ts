@@ -21,7 +21,7 @@ import type { Work } from '../work.js';
 import { arrayExpression } from './array-grammar.js';
 import type { SchemaNode, SchemaObject } from './document.js';
 import type { Expansion } from './expand.js';
-import type { NumberSet } from './numbers.js';
+import { constantNumber, type NumberSet } from './numbers.js';
 import { objectExpression } from './object-grammar.js';
 import { inPlace, propertyOrder } from './property-order.js';
 import { ALL_ARRAYS, ALL_OBJECTS, ANY_VALUE, type Conjunction, keyOf, type Shape, type StringSet } from './shape.js';
@@ -149,7 +149,7 @@ export class ValueGrammar {
 
   #number({ automaton, isInteger, values }: NumberSet): Expression {
     const { numbers } = this.expansion;
-    if (values !== undefined) return choiceOf(values.map((value) => text(JSON.stringify(value))));
+    if (values !== undefined) return choiceOf(values.map((value) => text(constantNumber(value, isInteger))));
     if (automaton !== undefined) {
       const written = isInteger ? bothOf(automaton, numbers.integerTexts(), this.work) : automaton;
       return this.automaton(written, 'number', characters);

@@ -92,7 +92,10 @@ export class CallGuard {
   /** Watches the calls of a server. */
   watch(server: Http2Server): void {
     server.on('session', (session) => session.settings({ maxHeaderListSize: MAX_HEADER_BYTES }));
-    server.prependListener('stream', (_stream, headers) => shortenPath(headers));
+    server.prependListener('stream', (_stream, headers) => {
+      shortenPath(headers);
+      dropFarDeadline(headers);
+    });
     server.on('stream', (stream, headers) => this.open(stream, headers));
   }
 
@@ -312,4 +315,15 @@ function count(counts: Map<string, number>, key: string, by: number): void {
   const left = (counts.get(key) ?? 0) + by;
   if (left === 0) counts.delete(key);
   else counts.set(key, left);
+}
+
+/** Hours, minutes and so on of a `grpc-timeout`, in milliseconds. */
+const UNIT_MS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
+/** The longest that a timer waits; grpc-js gives it what is more, and ends the call at once. */
+const MOST_TIMER_MS = 2 ** 31 - 1;
+
+/** Takes a deadline that is further away than a timer reaches out of a call's headers: its client ends the call then. */
+export function dropFarDeadline(headers: IncomingHttpHeaders): void {
+  const [, count, unit] = /^(\d{1,8})([HMSmun])$/.exec(String(headers['grpc-timeout'])) ?? [];
+  if (Number(count) * (UNIT_MS[unit ?? ''] ?? 0) > MOST_TIMER_MS) delete headers['grpc-timeout'];
 }

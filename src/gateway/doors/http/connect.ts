@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import {
   create,
   createFileRegistry,
@@ -42,6 +43,7 @@ import { INFERENCE_SERVICE } from '../grpc/inference-service.js';
 import type { WaitingClient } from '../inference.js';
 import type { Models } from '../models.js';
 import { AnswerQueue } from './answer-queue.js';
+import { checkBinary, jsonForLibrary, type MessageHeaders } from './connect-messages.js';
 import { statusOf } from './errors.js';
 import type { Exchange } from './exchange.js';
 import type { ErrorForm } from './request.js';
@@ -188,13 +190,24 @@ function serveRouter(
   routes: (router: ConnectRouter) => void,
   connectError: (thrown: unknown) => ConnectError,
 ): ConnectHandler {
+  // Where the library turns bytes of JSON into text, whatever they were packed in.
+  const textDecoder = {
+    decode: (bytes: Uint8Array): string => {
+      try {
+        return jsonForLibrary(bytes);
+      } catch (error) {
+        throw connectError(error);
+      }
+    },
+  };
+  // A name that is not known is a mistake, and not to be passed over.
+  const jsonOptions = { ignoreUnknownFields: false, textDecoder };
   const router = createConnectRouter({
     // gRPC has a port of its own, for HTTP/2.
     grpc: false,
     readMaxBytes: MOST_CONNECT_BYTES,
     acceptCompression: [compressionGzip, compressionBrotli],
-    // A name that is not known is a mistake, and not to be passed over.
-    jsonOptions: { ignoreUnknownFields: false },
+    jsonOptions,
   });
   routes(router);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
@@ -208,6 +221,10 @@ function serveRouter(
     const whole = exchange
       .identify(GENERATIONS.has(path))
       .then(() => exchange.bytes(MOST_CONNECT_BYTES + ENVELOPE_BYTES))
+      .then((bytes) => {
+        checkBinary(bytes, messageHeaders(request.headers), handler.method.input, MOST_CONNECT_BYTES);
+        return bytes;
+      })
       .catch((error: unknown) => {
         exchange.refused(error);
         return connectError(error);
@@ -235,6 +252,12 @@ function serveRouter(
       if (!signal.aborted) exchange.fail(error);
     }
   };
+}
+
+function messageHeaders(headers: IncomingHttpHeaders): MessageHeaders {
+  const names = ['content-encoding', 'connect-content-encoding', 'grpc-encoding'];
+  const encodings = names.map((name) => headers[name]).map((value) => (typeof value === 'string' ? value : undefined));
+  return { contentType: headers['content-type'] ?? '', encodings };
 }
 
 const NOTHING = (async function* (): AsyncGenerator<Uint8Array> {})();

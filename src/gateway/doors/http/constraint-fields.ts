@@ -51,10 +51,8 @@ function constraintOfFormat(type: string | undefined, format: Fields): Constrain
 }
 
 function schemaOf(fields: Fields, name: string): Constraint | undefined {
-  const schema = fields.any(name);
-  if (schema === undefined) return undefined;
-  if (typeof schema !== 'object' || Array.isArray(schema)) return fields.refuse(name, 'is no JSON Schema, an object');
-  return { kind: { $case: 'jsonSchema', value: JSON.stringify(schema) } };
+  const value = fields.objectText(name, 'a JSON Schema, an object');
+  return value === undefined ? undefined : { kind: { $case: 'jsonSchema', value } };
 }
 
 function grammarOf(fields: Fields): Constraint | undefined {

@@ -1,4 +1,13 @@
+import { integerOf } from '../../../shared/decimal.js';
 import { RocmForgeError } from '../../../shared/errors.js';
+import {
+  isJsonNumeric,
+  isJsonObject,
+  type JsonNumeric,
+  jsonText,
+  numberText,
+  roundedNumbers,
+} from '../../../shared/exact-json.js';
 
 /**
  * The fields of a JSON object that came from outside. Each is asked for by name and type; what nobody has asked for is
@@ -13,21 +22,32 @@ export class Fields {
     value: unknown,
     private readonly place = '',
   ) {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    if (!isJsonObject(value)) {
       const field = place || 'request';
       throw new RocmForgeError('INVALID_FIELD', `${field} is no JSON object`, { field });
     }
-    this.values = value as Readonly<Record<string, unknown>>;
+    this.values = value;
   }
 
   has(name: string): boolean {
     return Object.hasOwn(this.values, name) && this.values[name] !== null;
   }
 
-  /** The field as it is. */
+  /** The field as it is: a number may be a {@link JsonNumber}. */
   any(name: string): unknown {
     this.known.add(name);
     return this.has(name) ? this.values[name] : undefined;
+  }
+
+  /** The field with each number as the nearest double: for numbers that are computed with. */
+  rounded(name: string): unknown {
+    return roundedNumbers(this.any(name));
+  }
+
+  /** The JSON of an object, as it was written. @param what what it must be, for the refusal */
+  objectText(name: string, what = 'a JSON object'): string | undefined {
+    const value = this.typed(name, what, isJsonObject);
+    return value === undefined ? undefined : jsonText(value);
   }
 
   string(name: string): string | undefined {
@@ -39,14 +59,23 @@ export class Fields {
   }
 
   number(name: string): number | undefined {
-    return this.typed(name, 'a number', (value) => typeof value === 'number') as number | undefined;
+    const value = this.typed(name, 'a number', isJsonNumeric) as JsonNumeric | undefined;
+    return value === undefined ? undefined : Number(numberText(value));
   }
 
   /** A whole number from `least` to `most`. */
   integer(name: string, least: number, most: number): number | undefined {
-    const isOne = (value: unknown) =>
-      Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
-    return this.typed(name, `a whole number from ${least} to ${most}`, isOne) as number | undefined;
+    const value = this.bigint(name, BigInt(least), BigInt(most));
+    return value === undefined ? undefined : Number(value);
+  }
+
+  /** A whole number from `least` to `most`, exactly. */
+  bigint(name: string, least: bigint, most: bigint): bigint | undefined {
+    const isOne = (value: unknown) => {
+      const integer = integerOf(value);
+      return integer !== undefined && integer >= least && integer <= most;
+    };
+    return integerOf(this.typed(name, `a whole number from ${least} to ${most}`, isOne));
   }
 
   list(name: string): readonly unknown[] | undefined {
@@ -60,7 +89,8 @@ export class Fields {
 
   /** Token ids. */
   ids(name: string): readonly number[] | undefined {
-    return this.typed(name, 'a list of token ids', areIds) as readonly number[] | undefined;
+    const ids = this.rounded(name);
+    return ids === undefined || areIds(ids) ? ids : this.refuse(name, 'is not a list of token ids');
   }
 
   object(name: string): Fields | undefined {
@@ -84,7 +114,7 @@ export class Fields {
 
   /** A field that is taken with one of these values, because they ask for what is done anyway. */
   only(name: string, ...taken: readonly (string | number | boolean)[]): void {
-    const value = this.any(name);
+    const value = this.rounded(name);
     if (value === undefined || taken.includes(value as string)) return;
     this.refuse(name, `is taken with ${taken.map((one) => JSON.stringify(one)).join(' or ')} alone`);
   }

@@ -1,4 +1,5 @@
 import { RocmForgeError } from '../../../shared/errors.js';
+import { type Json, JsonDepthError, parseJson as parseExactly } from '../../../shared/exact-json.js';
 import { messagesRequest } from './anthropic/messages-request.js';
 import { llamaCompletionRequest } from './llama/completion-request.js';
 import { chatRequest } from './openai/chat-request.js';
@@ -7,14 +8,28 @@ import type { AnswerKind, FormDefaults, JsonGeneration } from './request.js';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** @throws RocmForgeError `MALFORMED_MESSAGE` */
-export function parseJson(bytes: Uint8Array): unknown {
+/**
+ * Reads a body without loss, see {@link parseExactly}.
+ *
+ * @throws RocmForgeError `MALFORMED_MESSAGE` for bytes that are not JSON in UTF-8, or nested too deep; then with the field
+ */
+export function parseJson(bytes: Uint8Array): Json {
   try {
-    return JSON.parse(decoder.decode(bytes));
+    return parseExactly(decoder.decode(bytes));
   } catch (error) {
-    throw new RocmForgeError('MALFORMED_MESSAGE', `the body is no JSON in UTF-8: ${(error as Error).message}`);
+    const { message } = error as Error;
+    if (error instanceof JsonDepthError) {
+      const { member } = error;
+      const field = member === undefined ? undefined : { field: member.slice(0, MOST_NAME) };
+      const what = field === undefined ? 'the body' : field.field;
+      throw new RocmForgeError('MALFORMED_MESSAGE', `${what} is ${message}; send less depth`, field);
+    }
+    throw new RocmForgeError('MALFORMED_MESSAGE', `the body is not JSON in UTF-8: ${message}`);
   }
 }
+
+/** Characters of a field's name that are reported. */
+const MOST_NAME = 64;
 
 const QUIET: FormDefaults = { verbose: false };
 

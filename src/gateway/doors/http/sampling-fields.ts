@@ -40,13 +40,18 @@ export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
 
 /** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
 export function samplingOf(fields: Fields): SamplingParameters {
+  const topP = fields.number('top_p');
+  const topK = fields.integer('top_k', -1, MOST_INTEGER) ?? 0;
+  // A share of 0 is the likeliest token's, as llama.cpp has it.
+  const isLikeliest = topP === 0;
+  const penalties = ['repetition_penalty', 'repeat_penalty'].map((name) => fields.number(name));
   return {
     temperature: fields.number('temperature'),
-    topK: fields.integer('top_k', -1, MOST_INTEGER) ?? 0,
-    topP: fields.number('top_p'),
+    topK: isLikeliest ? 1 : topK,
+    topP: isLikeliest ? undefined : topP,
     minP: fields.number('min_p') ?? 0,
     typicalP: fields.number('typical_p'),
-    repetitionPenalty: fields.number('repetition_penalty'),
+    repetitionPenalty: penalties.find((penalty) => penalty !== undefined),
     frequencyPenalty: fields.number('frequency_penalty') ?? 0,
     presencePenalty: fields.number('presence_penalty') ?? 0,
     ...biasesOf(fields),
@@ -54,10 +59,10 @@ export function samplingOf(fields: Fields): SamplingParameters {
   };
 }
 
-/** A seed of 64 bits; a negative one is its two's complement, which stays apart from all others. */
+/** A seed of 64 bits, with or without a sign; a negative one is its two's complement. */
 export function seedOf(fields: Fields): bigint | undefined {
-  const seed = fields.integer('seed', Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-  return seed === undefined ? undefined : BigInt.asUintN(64, BigInt(seed));
+  const seed = fields.bigint('seed', -(2n ** 63n), 2n ** 64n - 1n);
+  return seed === undefined ? undefined : BigInt.asUintN(64, seed);
 }
 
 /** The least that a float holds: what has it is never chosen. */
@@ -70,7 +75,7 @@ const NEVER = -3.4e38;
 function biasesOf(fields: Fields): Pick<SamplingParameters, 'logitBias' | 'textBias'> {
   const logitBias: { [id: number]: number } = {};
   const textBias: { [text: string]: number } = Object.create(null);
-  const given = fields.any('logit_bias');
+  const given = fields.rounded('logit_bias');
   if (given === undefined) return { logitBias, textBias };
   const refuse = () => fields.refuse('logit_bias', 'is no object of token ids, or texts, and numbers');
   if (typeof given !== 'object' || given === null) return refuse();
@@ -104,15 +109,15 @@ export function stopOf(fields: Fields, maxTokens: number | undefined): StopCondi
   };
 }
 
-/** The most tokens: a whole number, as one of these names has it, or several that agree. */
+/** The most tokens: a whole number, or -1 for as many as fit, as one of these names has it, or several that agree. */
 export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
   const given = names.filter((name) => fields.has(name));
-  const most = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((one) => one !== undefined);
+  const most = names.map((name) => fields.integer(name, -1, MOST_INTEGER)).filter((one) => one !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined && most[0] !== most[1]) {
     fields.refuse(second, `is ${most[1]}, and ${first} is ${most[0]}; send one of them`);
   }
-  return most[0];
+  return most[0] === -1 ? undefined : most[0];
 }
 
 /** A message of the public API from its parts. */

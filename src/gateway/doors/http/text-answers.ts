@@ -38,7 +38,7 @@ export const TEXT_ANSWERS = {
   /** llama.cpp's `POST /detokenize`. */
   detokenize: (body, { facts, detokenize }) => {
     const fields = new Fields(body);
-    const tokenIds = fields.any('tokens');
+    const tokenIds = fields.rounded('tokens');
     if (!areIds(tokenIds)) return fields.refuse('tokens', 'is no list of token ids');
     checkModelName(fields.string('model') ?? '', facts);
     fields.end();

@@ -157,7 +157,8 @@ export class Supervisor {
   /** For the engine: the session's stream broke. */
   sessionLost(epoch: bigint, error: RocmForgeError, isAnswer: boolean): void {
     if (epoch !== this.epoch) return;
-    this.isAnswer = isAnswer;
+    // Who wrote to the model file is no request.
+    this.isAnswer = isAnswer && error.reason !== 'MODEL_FILE_CHANGED';
     this.happen('broken', error);
   }
 
@@ -299,7 +300,7 @@ export class Supervisor {
     } catch (thrown) {
       heard();
       if (!this.isCurrent(epoch, process)) return;
-      const error = asRocmForgeError(thrown);
+      const error = this.judgeFileChange(asRocmForgeError(thrown));
       if (error.reason === 'EXECUTOR_BUSY') {
         // Who was turned away has started nothing.
         this.started -= 1;
@@ -339,6 +340,17 @@ export class Supervisor {
       abandoned.abort();
     });
     return child.address;
+  }
+
+  /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */
+  private judgeFileChange(error: RocmForgeError): RocmForgeError {
+    if (error.reason !== 'MODEL_FILE_CHANGED' || !('spawn' in this.options.executor)) return error;
+    try {
+      this.options.checkModelFile();
+    } catch {
+      return error;
+    }
+    return unavailable(`the model is loaded again: ${error.message}`);
   }
 
   private get epoch(): bigint {

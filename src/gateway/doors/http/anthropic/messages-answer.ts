@@ -1,3 +1,4 @@
+import { jsonText, parseJson } from '../../../../shared/exact-json.js';
 import {
   type Completion,
   FinishReason,
@@ -9,6 +10,7 @@ import {
   type ToolCallDelta,
   type Usage,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
+import { JsonText } from '../json-slices.js';
 import type { AnswerFacts, AnswerWriter, NamedEvent } from '../request.js';
 
 type Json = Readonly<Record<string, unknown>>;
@@ -124,7 +126,7 @@ function contentOf({ reasoning, text, toolCalls }: Completion): readonly Json[] 
 /** The arguments; those that are no JSON, as of a call that was cut, as the text that the model wrote. */
 function inputOf(argumentsJson: string): unknown {
   try {
-    return JSON.parse(argumentsJson);
+    return new JsonText(jsonText(parseJson(argumentsJson)));
   } catch {
     return argumentsJson;
   }

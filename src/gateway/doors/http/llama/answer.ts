@@ -8,7 +8,7 @@ import {
   type TokenLogprobs,
 } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { PromptProgress } from '../../../request/generation.js';
-import { Listed } from '../json-slices.js';
+import { JsonText, jsonOf, Listed } from '../json-slices.js';
 import type { AnswerFacts, AnswerForm, AnswerWriter } from '../request.js';
 import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 
@@ -16,8 +16,8 @@ import { countsOf, progressOf, Timings, type TokenCounts } from '../timings.js';
 interface End extends TokenCounts {
   readonly finishReason: FinishReason;
   readonly stopMatch: StopMatch | undefined;
-  /** Of 64 bits, as near as a number of JSON comes. */
-  readonly seed: number;
+  /** Of 64 bits. */
+  readonly seed: bigint;
   readonly promptText: string;
 }
 
@@ -54,7 +54,7 @@ export class LlamaAnswer implements AnswerWriter {
         stopMatch: completion.stopMatch,
         ...countsOf(usage),
         tokens: completion.tokenIds.length,
-        seed: Number(completion.seed),
+        seed: completion.seed,
         promptText,
       }),
     );
@@ -73,7 +73,7 @@ export class LlamaAnswer implements AnswerWriter {
 
   events({ event }: GenerateStreamResponse): readonly string[] {
     if (event === undefined) return [];
-    if (event.$case === 'complete') return [JSON.stringify(this.wanted(this.lastOf(event.value)))];
+    if (event.$case === 'complete') return [jsonOf(this.wanted(this.lastOf(event.value)))];
     this.begin();
     const { index, text, tokenIds, logprobs } = event.value;
     this.texts.set(index, (this.texts.get(index) ?? '') + text);
@@ -117,7 +117,7 @@ export class LlamaAnswer implements AnswerWriter {
     seed,
     promptText,
   }: GenerateComplete): Readonly<Record<string, unknown>> {
-    const end = { finishReason, stopMatch, ...countsOf(usage), seed: Number(seed), promptText };
+    const end = { finishReason, stopMatch, ...countsOf(usage), seed, promptText };
     return {
       ...this.last(index, '', [], undefined, end),
       has_new_line: this.texts.get(index)?.includes('\n') ?? false,
@@ -148,7 +148,7 @@ export class LlamaAnswer implements AnswerWriter {
       truncated: this.isCut(end),
       stop_type: match?.$case === 'stopString' ? 'word' : end.finishReason === FinishReason.STOP ? 'eos' : 'limit',
       stopping_word: match?.$case === 'stopString' ? match.value : '',
-      generation_settings: { ...this.settings(), seed: end.seed },
+      generation_settings: { ...this.settings(), seed: new JsonText(String(end.seed)) },
       timings: this.timings.told(end),
     };
   }

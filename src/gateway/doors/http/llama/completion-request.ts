@@ -16,8 +16,9 @@ export const DEFAULT_SETTINGS = {
   n_predict: -1,
 };
 
-/** Its word for a random seed is -1, of 32 bits without a sign. */
-const isRandom = (seed: number): boolean => seed < 0 || seed === 2 ** 32 - 1;
+/** llama.cpp draws a seed for -1, which is this as an unsigned integer of 32 bits. */
+const RANDOM_SEED = 2 ** 32 - 1;
+const isRandom = (seed = 0): boolean => seed < 0 || seed === RANDOM_SEED;
 
 /** Samplers that are switched off by these values, and of which nothing else is built. */
 const OFF: Readonly<Record<string, number>> = {
@@ -60,7 +61,7 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
     minP: fields.has('min_p') ? given.minP : DEFAULTS.minP,
     typicalP: given.typicalP ?? fields.number('typ_p'),
     repetitionPenalty: given.repetitionPenalty ?? fields.number('repeat_penalty'),
-    seed: fields.has('seed') && isRandom(fields.number('seed') as number) ? undefined : given.seed,
+    seed: isRandom(fields.number('seed')) ? undefined : given.seed,
   };
   const most = fields.integer('n_predict', -2, 2 ** 31 - 1);
   const message = messageOf(fields, {
@@ -81,7 +82,8 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   const includeTokens = fields.boolean('return_tokens') ?? false;
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
-  const messages = perPrompt(message, inputs, { fields, isStream });
+  if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
+  const messages = perPrompt(message, inputs, fields);
   fields.end();
   const form = { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } as const;
   const settings = settingsOf(message, { n_predict: most ?? -1, n_probs: likeliest, stream: isStream });

@@ -1,3 +1,4 @@
+import { jsonText } from '../../../../shared/exact-json.js';
 import { type Tool, type ToolChoice, ToolChoiceMode } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import type { Fields } from '../fields.js';
 
@@ -35,10 +36,11 @@ function toolOf(fields: Fields): Tool {
   const tool = {
     name: called.string('name') ?? called.refuse('name', 'is missing'),
     description: called.string('description') ?? '',
-    parametersJson: parameters === undefined ? '' : JSON.stringify(parameters),
+    parametersJson: parameters === undefined ? '' : jsonText(parameters),
     strict: called.boolean('strict') ?? false,
   };
   called.end();
+  fields.passOver('cache_control');
   fields.end();
   return tool;
 }
