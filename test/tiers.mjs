@@ -55,7 +55,7 @@ export const TIERS = {
     'test/kernels/*.test.ts',
     '!test/kernels/{build,kernel-counts,kernel-limits,lanes,mutations}.test.ts',
     '!test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
-    '!test/kernels/{min_p,rms_norm_residual,small_gemm,top_k,top_p}.test.ts',
+    '!test/kernels/{probability_filters,rms_norm_residual,small_gemm,top_k}.test.ts',
     'test/shared/{fault-log,log-sink}.test.ts',
     'test/shared/gguf/{inspect,model-files}.test.ts',
     'test/shared/grpc/known-fields.test.ts',
@@ -98,7 +98,7 @@ export const TIERS = {
     'test/faults/*.clock.ts',
     // Of reference kernels, which no plan launches
     'test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
-    'test/kernels/{min_p,rms_norm_residual,small_gemm,top_k,top_p}.test.ts',
+    'test/kernels/{probability_filters,rms_norm_residual,small_gemm,top_k}.test.ts',
   ],
 };
 
