@@ -19,7 +19,7 @@ export const TIER_NAMES = /** @type {const} */ (['unit', 'quick', 'default', 'fu
  */
 export const TIERS = {
   unit: [
-    'test/cli/{inspect-rope,npm-parent,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
+    'test/cli/{inspect-rope,npm-parent,plot,printable,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
     'test/executor/{block-budget,door,gpu-order,graph-buckets,known-files,lease,processors,slots}.test.ts',
     'test/gateway/chat/**',
@@ -27,7 +27,7 @@ export const TIERS = {
     'test/gateway/constraints/**',
     'test/gateway/{device-metrics,metrics-server,residency,router,told-options}.test.ts',
     'test/gateway/doors/{peer,running-requests,write-rounds}.test.ts',
-    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,message-frames,offenders,small-pieces,stream-turns}.test.ts',
+    'test/gateway/doors/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,message-frames,offenders,small-pieces,stream-turns}.test.ts',
     'test/gateway/doors/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,heap-shares,mask-time,mask-turns,matcher-threads,turns}.test.ts',
@@ -55,7 +55,7 @@ export const TIERS = {
     'test/kernels/*.test.ts',
     '!test/kernels/{build,kernel-counts,kernel-limits,lanes,mutations}.test.ts',
     '!test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
-    '!test/kernels/{min_p,rms_norm_residual,small_gemm,top_k,top_p}.test.ts',
+    '!test/kernels/{probability_filters,rms_norm_residual,small_gemm,top_k}.test.ts',
     'test/shared/{fault-log,log-sink}.test.ts',
     'test/shared/gguf/{inspect,model-files}.test.ts',
     'test/shared/grpc/known-fields.test.ts',
@@ -63,7 +63,7 @@ export const TIERS = {
   ],
   default: [
     'test/cli/**',
-    '!test/cli/{inspect-rope,npm-parent,plot,printable,served-models,turn-printer,verify-speed}.test.ts',
+    '!test/cli/{inspect-rope,npm-parent,plot,printable,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/**',
     '!test/client/errors.test.ts',
     'test/device/**',
@@ -77,7 +77,7 @@ export const TIERS = {
     '!test/faults/kills.test.ts',
     'test/gateway/{admission,constrained-streams,metrics,structured-reasoning,tool-calls}.test.ts',
     'test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
-    'test/gateway/doors/slow-readers.test.ts',
+    'test/gateway/doors/{rejected-requests,slow-readers}.test.ts',
     'test/gateway/doors/grpc/{call-guard,connection-age,liveness,load-report,reflection,tls,trust}.test.ts',
     'test/gateway/doors/http/*.test.ts',
     '!test/gateway/doors/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',
@@ -98,7 +98,7 @@ export const TIERS = {
     'test/faults/*.clock.ts',
     // Of reference kernels, which no plan launches
     'test/kernels/{argmax,attention_split,causal_mask,flash_attention_causal,flash_attention_nocausal,gate_up_swiglu,gate_up_swiglu_packed,gemm}.test.ts',
-    'test/kernels/{min_p,rms_norm_residual,small_gemm,top_k,top_p}.test.ts',
+    'test/kernels/{probability_filters,rms_norm_residual,small_gemm,top_k}.test.ts',
   ],
 };
 
