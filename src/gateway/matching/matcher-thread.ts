@@ -256,8 +256,8 @@ export class MatcherThread implements AnswerThread {
       this.endIfWorn();
     } else {
       const mask = this.maskOf(message.mask);
-      // An answer that moved here may have gone on by the mask that it had; then the one that it waits for comes next.
-      if (answer?.tokenIds.length === this.opening?.tokens) answer?.ready(mask, []);
+      // One that moved here may have its mask, which a later step would take for its own if told again, or may have gone on by it.
+      if (answer?.mask === undefined && answer?.tokenIds.length === this.opening?.tokens) answer?.ready(mask, []);
       this.settle();
       this.shares.spend(answer, message.ms);
       this.grownForAnswers(message.heapBytes);

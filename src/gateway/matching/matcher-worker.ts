@@ -272,6 +272,11 @@ class Worker {
     let masks: NextMasks[] = [];
     let since = performance.now();
     for (let next = this.turns.take(); next !== undefined; next = this.turns.take()) {
+      // What an answer opens with may name masks of those by their keys.
+      if (next.entry.kind === 'open') {
+        this.matchers.send(masks);
+        masks = [];
+      }
       const started = performance.now();
       const made = await this.do(next.entry);
       if (made !== undefined) masks.push(made);
