@@ -3,11 +3,8 @@ import { create, type DescMessage, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isJsonObject, JsonNumber, jsonText, numberText, parseJson } from '../../../../src/shared/exact-json.js';
-import {
-  ChatMessage,
-  type Constraint,
-  type GenerateResponse,
-} from '../../../../src/shared/generated/rocmforge/v1/inference.js';
+import { ChatMessage } from '../../../../src/shared/generated/rocmforge/v1/inference.js';
+import { at, CONSTRAINED_APIS, eventsOf } from '../../../support/constrained-apis.js';
 import { equalJson } from '../../../support/exact-validator.js';
 import { writtenJson } from '../../../support/exact-values.js';
 import { type FakeGateway, startFakeGateway } from '../../../support/fake-gateway.js';
@@ -34,81 +31,6 @@ afterAll(() => server.stop());
 const post = (path: string, body: string | Uint8Array, headers: Record<string, string> = {}) =>
   ask(server.gateway, path, body, { headers });
 
-/** What is at a path of a value; undefined where nothing is. */
-function at(value: unknown, ...path: readonly (string | number)[]): unknown {
-  let found = value;
-  for (const step of path) found = isJsonObject(found) || Array.isArray(found) ? found[step as never] : undefined;
-  return found;
-}
-
-/** The JSON of each event of a stream. */
-const eventsOf = (text: string): unknown[] =>
-  [...text.matchAll(/^data: (?!\[DONE\])(.*)$/gm)].map(([, data]) => parseJson(data as string));
-
-const joined = (events: readonly unknown[], ...path: readonly (string | number)[]) =>
-  events.map((event) => at(event, ...path) ?? '').join('');
-
-/** The value of each API for a schema that allows one, as text. */
-async function answersOf(schema: string): Promise<Readonly<Record<string, string>>> {
-  const said = (fields: string) => `{"messages": [{"role": "user", "content": "q"}], "max_tokens": 2000, ${fields}}`;
-  const format = `"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": ${schema}}}`;
-  const tools = `"tool_choice": "required", "parallel_tool_calls": false, "tools": [{"type": "function", "function": {"name": "f", "parameters": ${schema}}}]`;
-  const messagesTools = `"tool_choice": {"type": "any", "disable_parallel_tool_use": true}, "tools": [{"name": "f", "input_schema": ${schema}}]`;
-  const completion = (isStream: boolean) =>
-    `{"prompt": "q", "n_predict": 2000, "stream": ${isStream}, "json_schema": ${schema}}`;
-  const text = async (path: string, body: string): Promise<string> => {
-    const answer = await post(path, body);
-    expect(answer.status, `${path} ${body}: ${answer.text}`).toBe(200);
-    return answer.text;
-  };
-  const chat = '/v1/chat/completions';
-  const json = async (path: string, body: string) => parseJson(await text(path, body));
-  const events = async (path: string, body: string) => eventsOf(await text(path, body));
-  const constraint: Constraint = { kind: { $case: 'jsonSchema', value: schema } };
-  const message = request({ text: 'q', constraint, stop: { maxTokens: 2000 } });
-  const unary = await new Promise<GenerateResponse>((resolve, reject) => {
-    server.client.generate(message, (error, response) =>
-      error ? reject(error) : resolve(response as GenerateResponse),
-    );
-  });
-  const calls = ['delta', 'tool_calls', 0, 'function', 'arguments'];
-  return {
-    'chat, content': String(at(await json(chat, said(format)), 'choices', 0, 'message', 'content')),
-    'chat, content, streamed': joined(
-      await events(chat, said(`${format}, "stream": true`)),
-      'choices',
-      0,
-      'delta',
-      'content',
-    ),
-    'chat, call': String(
-      at(await json(chat, said(tools)), 'choices', 0, 'message', 'tool_calls', 0, 'function', 'arguments'),
-    ),
-    'chat, call, streamed': joined(await events(chat, said(`${tools}, "stream": true`)), 'choices', 0, ...calls),
-    messages: jsonText(at(await json('/v1/messages', said(messagesTools)), 'content', 0, 'input')),
-    'messages, streamed': joined(
-      await events('/v1/messages', said(`${messagesTools}, "stream": true`)),
-      'delta',
-      'partial_json',
-    ),
-    completion: String(at(await json('/completion', completion(false)), 'content')),
-    'completion, streamed': joined(await events('/completion', completion(true)), 'content'),
-    gRPC: unary.completions[0]?.text ?? '',
-    'gRPC, streamed': (await generate(server.client, message)).text,
-    Connect: String(
-      at(
-        await json(
-          GENERATE,
-          JSON.stringify({ text: { text: 'q' }, stop: { maxTokens: 2000 }, constraint: { jsonSchema: schema } }),
-        ),
-        'completions',
-        0,
-        'text',
-      ),
-    ),
-  };
-}
-
 describe('a value that only one answer has', () => {
   const values = fc.sample(writtenJson, { numRuns: runs(80), seed: seed(21) }).map(({ text }) => text);
 
@@ -117,9 +39,11 @@ describe('a value that only one answer has', () => {
     async (text) => {
       const schema = `{"type": "object", "properties": {"10": {"const": ${text}}, "2": {"enum": [${text}]}}, "required": ["2", "10"], "additionalProperties": false}`;
       const expected = parseJson(`{"10": ${text}, "2": ${text}}`);
-      for (const [api, answer] of Object.entries(await answersOf(schema))) {
-        expect(equalJson(parseJson(answer), expected), `${api}: ${answer}`).toBe(true);
-        expect(Object.keys(parseJson(answer) as object), api).toEqual(['10', '2']);
+      for (const [api, answersOf] of Object.entries(CONSTRAINED_APIS)) {
+        for (const answer of await answersOf(server, schema)) {
+          expect(equalJson(parseJson(answer), expected), `${api}: ${answer}`).toBe(true);
+          expect(Object.keys(parseJson(answer) as object), api).toEqual(['10', '2']);
+        }
       }
     },
   );
