@@ -48,26 +48,17 @@ export class GrammarWriter {
   }
 
   private alternatives(given: readonly Alternative[], depth = 0): string {
-    const all = given.flatMap((one) => this.expanded(one));
     const groups = new Map<string, Alternative[]>();
-    for (const alternative of all) {
+    for (const alternative of given.flatMap((one) => this.expanded(one))) {
       const key = this.beginningOf(alternative);
       const group = groups.get(key);
       if (group === undefined) groups.set(key, [alternative]);
       // Of those that are empty, one.
       else if (alternative.length > 0) group.push(alternative);
     }
-    const ends = new Map<string | undefined, number>();
-    for (const alternative of all) {
-      const end = stepOf(alternative.at(-1));
-      ends.set(end, (ends.get(end) ?? 0) + 1);
-    }
     return [...groups.values()]
       .map((group) => {
         if (group.length === 1) return this.sequence(group[0] as Alternative);
-        // Nothing else ends as they do, so that the library merges nothing of theirs but beginnings: parentheses would cost it time.
-        const endAlone = !ends.has(undefined) && group.every((one) => ends.get(stepOf(one.at(-1))) === 1);
-        if (endAlone && areApart(group)) return group.map((one) => this.sequence(one)).join(' | ');
         const { common, rests } = this.shared(group);
         return `${this.sequence(common)} ${this.rests(rests, depth + 1)}`;
       })
@@ -206,31 +197,6 @@ function specialParts(name: string): readonly Part[] {
 const bytePart = (byte: number): BytesPart => ({ kind: 'bytes', bytes: Buffer.of(byte) });
 
 const partOf = (range: ByteRange): Part => (range[0] === range[1] ? bytePart(range[0]) : { kind: 'range', range });
-
-/** A part's last step: one byte, or one of a class; undefined where it is more than that. */
-function stepOf(part: Part | undefined): string | undefined {
-  switch (part?.kind) {
-    case 'bytes': {
-      const byte = part.bytes.at(-1) as number;
-      return byteClass([byte, byte]);
-    }
-    case 'range':
-      return byteClass(part.range);
-    case 'characters':
-      return classOf(part.set);
-    default:
-      return undefined;
-  }
-}
-
-/** Whether alternatives are of steps alone, and none begins with all of another. */
-function areApart(group: readonly Alternative[]): boolean {
-  const lists = group.map((alternative) =>
-    alternative.flatMap((part) => (part.kind === 'bytes' ? [...part.bytes].map(String) : [stepOf(part)])),
-  );
-  if (lists.some((list) => list.includes(undefined))) return false;
-  return !lists.some((list, i) => lists.some((other, j) => i !== j && list.every((step, at) => step === other[at])));
-}
 
 /** How many bytes some texts begin with alike. */
 function sharedLength([first, ...others]: readonly Buffer[]): number {
