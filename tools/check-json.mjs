@@ -5,7 +5,6 @@ import ts from 'typescript';
 export const MAY_PARSE = {
   'src/shared/exact-json.ts': 'unescapes one string',
   'src/gateway/chat/answer/json-call.ts': 'unescapes one string',
-  'src/executor/open-device.ts': 'a manifest of the package',
   'src/shared/fault-log.ts': "the gateway's own file",
   'src/shared/package.ts': 'package.json',
   'src/shared/readable-log.ts': "the gateway's own log lines",

@@ -1,6 +1,7 @@
-import type { CodePointSet } from './code-points.js';
-import { GrammarWriter } from './grammar-writer.js';
+import { ASCII, type CodePointSet, complement, intersection, NOT_ASCII, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
+import { utf8Sequences } from './utf8.js';
 import type { Work } from './work.js';
 
 /** What a rule may produce. */
@@ -128,7 +129,6 @@ export class Grammar {
     const finishable = this.#finishable();
     if (!finishable.has('root')) return undefined;
     const lines: string[] = [];
-    const writer = new GrammarWriter((name) => pruned(this.#rules.get(name)!, finishable));
     let length = 0;
     let elements = 0;
     const reached = new Set(['root']);
@@ -139,14 +139,14 @@ export class Grammar {
       if (elements > CONSTRAINT_LIMITS.elements) {
         this.work.tooMuch(`with its repetitions it has more than ${CONSTRAINT_LIMITS.elements} elements; count less`);
       }
-      const written = writer.rule(name, content);
-      length += written.reduce((sum, line) => sum + line.length + 1, 0);
+      const line = `${name} ::= ${printed(content, false)}`;
+      length += line.length + 1;
       if (length > CONSTRAINT_LIMITS.grammarCharacters) {
         this.work.tooMuch(
           `its grammar has more than ${CONSTRAINT_LIMITS.grammarCharacters} characters; ask for less at once`,
         );
       }
-      lines.push(...written);
+      lines.push(line);
     }
     return `${lines.join('\n')}\n`;
   }
@@ -210,7 +210,7 @@ function pruned(expression: Expression, finishable: ReadonlySet<string>): Expres
   }
 }
 
-export function rulesIn(expression: Expression): string[] {
+function rulesIn(expression: Expression): string[] {
   switch (expression.kind) {
     case 'rule':
       return [expression.name];
@@ -237,4 +237,81 @@ function unrolled(expression: Expression): number {
     default:
       return 1;
   }
+}
+
+/** `isTight`: it stands where a choice or a sequence must be put in parentheses. */
+function printed(expression: Expression, isTight: boolean): string {
+  switch (expression.kind) {
+    case 'text':
+      return `"${[...expression.text].map(quoted).join('')}"`;
+    case 'characters':
+      return classes(expression.set, isTight);
+    case 'special': {
+      const mark = byteClass([SPECIAL_TOKEN_BYTE, SPECIAL_TOKEN_BYTE]);
+      const parts = `${mark} ${printed(text(expression.name), true)} ${mark}`;
+      return isTight ? `(${parts})` : parts;
+    }
+    case 'rule':
+      return expression.name;
+    case 'sequence': {
+      const parts = expression.parts
+        .map((part) => printed(part, part.kind === 'choice' || part.kind === 'characters'))
+        .join(' ');
+      return isTight ? `(${parts})` : parts;
+    }
+    case 'choice': {
+      const options = expression.options.map((option) => printed(option, false)).join(' | ');
+      return isTight ? `(${options})` : options;
+    }
+    case 'repeat': {
+      const { what, min, max } = expression;
+      const isAtom = what.kind === 'characters' || what.kind === 'rule';
+      return `${isAtom ? printed(what, true) : `(${printed(what, false)})`}${quantifier(min, max)}`;
+    }
+  }
+}
+
+/**
+ * A set of characters. The library's classes read bytes, but for negated ones, which leave out ASCII and read all else as whole
+ * characters: so a set that has all that is not ASCII is a negated class, and any other is written as the bytes of its UTF-8.
+ */
+function classes(set: CodePointSet, isTight: boolean): string {
+  const ascii = intersection(set, ASCII);
+  const high = intersection(set, NOT_ASCII);
+  const options: string[] = [];
+  if (high.join() === NOT_ASCII.join()) {
+    const excluded = intersection(complement(set), ASCII);
+    if (excluded.length > 0) return `[^${pairs(excluded).map(range).join('')}]`;
+    options.push('[^\\u0000]', '[\\u0000]');
+  } else {
+    if (ascii.length > 0) options.push(`[${pairs(ascii).map(range).join('')}]`);
+    for (const bytes of utf8Sequences(high)) options.push(bytes.map(byteClass).join(' '));
+  }
+  const isOne = options.length === 1 && !options[0]!.includes('] [');
+  return isTight && !isOne ? `(${options.join(' | ')})` : options.join(' | ');
+}
+
+const range = ([first, last]: readonly [number, number]) =>
+  first === last ? escaped(first) : `${escaped(first)}-${escaped(last)}`;
+
+/** One byte is written twice: the library takes a class of a single member for a text, and would encode it again. */
+const byteClass = ([first, last]: readonly [number, number]) =>
+  first === last ? `[${escaped(first)}${escaped(first)}]` : `[${range([first, last])}]`;
+
+function quantifier(min: number, max: number): string {
+  if (max === Number.POSITIVE_INFINITY) return min === 0 ? '*' : min === 1 ? '+' : `{${min},}`;
+  return min === 0 && max === 1 ? '?' : min === max ? `{${min}}` : `{${min},${max}}`;
+}
+
+/** Letters, digits and harmless marks as themselves, all else by number; \x would swallow the hexadecimal digits after it. */
+function escaped(codePoint: number): string {
+  const character = String.fromCodePoint(codePoint);
+  if (codePoint < 0x7f && /[A-Za-z0-9 _.,:;<>=@!#%&+*/(){}|~?$']/.test(character)) return character;
+  const hex = codePoint.toString(16);
+  return codePoint < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
+}
+
+/** Inside of quotation marks. */
+function quoted(character: string): string {
+  return character === '"' || character === '\\' ? `\\${character}` : escaped(character.codePointAt(0)!);
 }
