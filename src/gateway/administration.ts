@@ -29,6 +29,7 @@ export function administrationOf(parts: AdministeredParts): Administered {
       model: models.all.map(({ served }) => served.name).join(', '),
       device: models.device,
       executorStates: models.replicas.map(({ state }) => state),
+      executorProblems: models.replicas.map(({ problem }) => (problem ? `${problem.reason}: ${problem.message}` : '')),
       executors: models.counts.executors,
       uptimeSeconds: process.uptime(),
       optionsJson: JSON.stringify(toldOptions(options)),

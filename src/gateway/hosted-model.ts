@@ -117,7 +117,9 @@ export function hostModel(
     );
     return replica;
   });
-  const router: Router = new Router(replicas, { standby, allowOtherArithmetic });
+  // Processes elsewhere are updated and restarted one by one: one of them does not keep the others from serving.
+  const startsWithSome = executors.every((executor) => !('spawn' in executor));
+  const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome });
   const onDemand = options.load === 'on-demand';
   const { idleUnloadMs } = options;
   const residency: Residency = new Residency(router, { replicas: replicas.length, onDemand, idleUnloadMs }, log);

@@ -3,7 +3,8 @@ import { Models } from './doors/models.js';
 import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
 import type { ModelObserver } from './model-metrics.js';
 import type { GatewayOptions } from './options.js';
-import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
+import type { Replica } from './replica/replica.js';
+import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import { inlineBudget } from './request/encoding/encode-service.js';
 import type { ServedModel } from './request/served-model.js';
 

@@ -14,6 +14,7 @@ import type { HttpFacts } from './doors/http/context.js';
 import type { HttpServer } from './doors/http/http-server.js';
 import type { OfferedModel } from './doors/models.js';
 import { drain } from './drain.js';
+import { watchExecutors } from './executor-metrics.js';
 import type { HostedModel } from './hosted-model.js';
 import { HostedModels, openModels } from './hosted-models.js';
 import { Metrics } from './metrics.js';
@@ -132,6 +133,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     floods: server.floods.counters,
     failedHandshakes: server.failedHandshakes,
   });
+  const labels = models.all.flatMap(replicaLabels);
+  watchExecutors(metrics.registry, models.replicas, labels);
   metrics.watchLosses(
     () => logSink.dropped,
     () => faultCounters.notKept,
@@ -158,7 +161,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     if (options.metricsListen) {
       const stateOf = async (one: Replica) => deviceState(await one.deviceStats(DEVICE_STATS_TIMEOUT_MS));
       const statesOfAll = () => Promise.all(models.replicas.map(stateOf));
-      watchDevices(metrics.registry, statesOfAll, models.all.flatMap(replicaLabels));
+      watchDevices(metrics.registry, statesOfAll, labels);
       metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => models.isReady);
     }
     if (options.adminListen) {

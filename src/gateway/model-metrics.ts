@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { GrammarCounts } from './matching/matcher-threads.js';
 import { loadOf } from './replica/load.js';
-import type { ReplicaCounts } from './replica/replica.js';
+import type { ReplicaCounts } from './replica/replica-counts.js';
 import type { CompletionTotals } from './request/completion-totals.js';
 import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';

@@ -1,6 +1,7 @@
-import type { RocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError, type RocmForgeError } from '../shared/errors.js';
 import type { Handover } from './replica/engine.js';
-import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
+import type { Replica } from './replica/replica.js';
+import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
 import type { Backend } from './request/runner.js';
 
@@ -18,6 +19,8 @@ export interface RouterOptions {
   readonly standby?: number;
   /** Whether streams may go on where other bits are computed; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
+  /** Whether it starts where only some of the replicas can serve: those that cannot are tried again. Default false. */
+  readonly startsWithSome?: boolean | undefined;
 }
 
 /** What a sequence under way costs a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
@@ -60,10 +63,22 @@ export class Router implements Backend {
   /**
    * Starts all replicas.
    *
-   * @throws RocmForgeError why the first one that cannot serve could not
+   * @throws RocmForgeError why the first one that cannot serve could not; with {@link RouterOptions.startsWithSome} only where none
+   *   can, or an option is wrong, and then rather what an executor said than that one does not answer
    */
   async start(): Promise<void> {
-    await Promise.all(this.replicas.map((replica) => replica.start()));
+    const refusals: RocmForgeError[] = [];
+    await Promise.all(
+      this.replicas.map((replica) =>
+        replica.start().catch((thrown: unknown) => {
+          const error = asRocmForgeError(thrown);
+          if (!this.options.startsWithSome || error.reason === 'INVALID_OPTION') throw error;
+          refusals.push(error);
+        }),
+      ),
+    );
+    if (refusals.length < this.replicas.length) return;
+    throw refusals.find(({ reason }) => reason !== 'EXECUTOR_UNAVAILABLE') ?? refusals[0];
   }
 
   async stop(): Promise<void> {

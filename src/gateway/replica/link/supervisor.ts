@@ -7,11 +7,12 @@ import type { Logger } from '../../../shared/log.js';
 import { Pace } from '../../../shared/pace.js';
 import { packageVersion } from '../../../shared/package.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
-import { ExecutorSession, type SessionTerms } from './executor-session.js';
+import { ExecutorSession } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
-import { tellSilence } from './silence.js';
+import type { SessionTerms } from './session-terms.js';
+import { type Silence, watchSilence } from './silence.js';
 import {
   BEGINNING,
   canServe,
@@ -73,6 +74,8 @@ export class Supervisor {
   private isHung = false;
   /** The executor itself said what the matter is, or what it said was the matter. */
   private isAnswer = false;
+  /** The last {@link cause}, kept while the next executor is tried. */
+  private lastProblem: RocmForgeError | undefined;
   /** A session has been lost, and why is not known yet. */
   private isUnjudged = false;
   /** The executor's end was asked for. */
@@ -89,6 +92,8 @@ export class Supervisor {
   /** Of the first start, until it has served or failed. */
   private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
   private ended: Promise<unknown> = Promise.resolve();
+  /** Of the address of an executor elsewhere, while none answers there. */
+  private silence: Silence | undefined;
 
   constructor(
     private readonly options: SupervisorOptions,
@@ -106,6 +111,11 @@ export class Supervisor {
 
   get state(): SupervisorState {
     return this.supervision.state;
+  }
+
+  /** Why no executor serves, once one could not; undefined while one serves. */
+  get problem(): RocmForgeError | undefined {
+    return this.lastProblem;
   }
 
   /** Whether a request has reason to wait, see {@link canServe}. */
@@ -135,7 +145,7 @@ export class Supervisor {
   }
 
   /**
-   * Starts the first executor. One that crashes is tried again as later ones are.
+   * Starts the first executor. One that crashes is tried again as later ones are, and so is one elsewhere that could not serve.
    *
    * @throws RocmForgeError why it could not serve: at the start a wrong model file is the caller's to hear of
    */
@@ -199,6 +209,7 @@ export class Supervisor {
   async stop(): Promise<void> {
     clearInterval(this.watch);
     clearTimeout(this.timer);
+    this.silence?.end();
     this.happen('stop');
     await this.ended;
   }
@@ -214,13 +225,20 @@ export class Supervisor {
       // The first cause is what counts: what comes after follows from it.
       if (cause !== undefined) {
         this.cause ??= cause;
+        this.lastProblem = this.cause;
         // Of a first start that fails the caller hears: one line is enough.
         this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
       }
     }
     for (const action of actions) this.perform(action);
     if (after.state !== state) this.listener.state(after.state, this.cause);
-    if (after.state === 'failed') this.first?.reject(this.cause ?? unavailable('the executor ends again and again'));
+    if (after.state === 'failed') this.startFailed(this.cause ?? unavailable('the executor ends again and again'));
+  }
+
+  /** The caller of {@link start} hears of it. An executor elsewhere is tried again, since others may serve meanwhile. */
+  private startFailed(error: RocmForgeError): void {
+    this.first?.reject(error);
+    if (!('spawn' in this.options.executor)) this.first = undefined;
   }
 
   private perform(action: SupervisorAction): void {
@@ -236,6 +254,7 @@ export class Supervisor {
       case 'serve':
         this.first?.resolve();
         this.first = undefined;
+        this.lastProblem = undefined;
         break;
       case 'lose':
         if (this.state !== 'unloading') this.lostAt ??= performance.now();
@@ -262,13 +281,18 @@ export class Supervisor {
     const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
-    let heard = (): void => undefined;
     try {
       const address = this.startOrFind(abandoned);
       process = this.process;
-      const { pace, clock, device, options } = this;
-      if (!('spawn' in options.executor)) heard = tellSilence(address, CONNECT_TIMEOUT_MS, this.log);
-      const link = 'spawn' in options.executor ? LOCAL_LINK : linkCredentials(options.executor);
+      const { pace, clock, device } = this;
+      const { executor } = this.options;
+      const link = 'spawn' in executor ? LOCAL_LINK : linkCredentials(executor);
+      if (!('spawn' in executor)) {
+        this.silence = watchSilence(executor, CONNECT_TIMEOUT_MS, this.log, (why) => {
+          // In service certificates are replaced while streams wait; at the start the options are wrong.
+          if (this.first !== undefined) abandoned.abort(why);
+        });
+      }
       const terms = {
         load: { ...load, epoch, gateway: this.identity, version: packageVersion },
         vocabularySize,
@@ -281,8 +305,9 @@ export class Supervisor {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
+        whySilent: () => this.silence?.why,
         onAnswer: () => {
-          heard();
+          this.silence?.end();
           if (this.isCurrent(epoch, process)) this.happen('answered');
         },
         onProgress: (done, total) => this.listener.progress(done, total),
@@ -298,7 +323,7 @@ export class Supervisor {
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
-      heard();
+      this.silence?.end();
       if (!this.isCurrent(epoch, process)) return;
       const error = this.judgeFileChange(asRocmForgeError(thrown));
       if (error.reason === 'EXECUTOR_BUSY') {
@@ -310,11 +335,11 @@ export class Supervisor {
       // A process that told why, one that could not be started, or one at an address that nobody started: at the first
       // start the caller hears of it.
       if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) {
-        this.first?.reject(error);
+        this.startFailed(error);
         this.happen('refused');
       }
       if (error.reason === 'MODEL_FILE_CHANGED') {
-        this.first?.reject(error);
+        this.startFailed(error);
         this.listener.unservable(error);
       }
       this.happen('spawn' in this.options.executor && process === undefined ? 'gone' : 'broken', error);
@@ -337,7 +362,7 @@ export class Supervisor {
     this.process = child;
     void child.exited.then((exit) => {
       this.processEnded(child, exit);
-      abandoned.abort();
+      abandoned.abort('it has ended');
     });
     return child.address;
   }
