@@ -4,6 +4,7 @@ import type { HostedModel } from '../gateway/hosted-model.js';
 import type { ModelOptions } from '../gateway/options.js';
 import { watchNpm } from './npm-parent.js';
 import { DEFAULT_LISTEN, integer, milliseconds, positive, seed, texts, wholeNumber } from './options.js';
+import { writeText } from './output.js';
 import { tellReady, tellStopping } from './service-manager.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
@@ -224,10 +225,10 @@ export function addServeCommand(serve: Command): void {
         (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
         ` ${served.contextLength} tokens, ${options.kvCacheType} KV cache${devicesOf(router.devices)}`;
       const serving = gateway.models.map(told);
-      process.stdout.write(`${serving.join('\n')}\n`);
+      writeText(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
-        process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
       tellReady(serving.join('; '));
     });
