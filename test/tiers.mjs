@@ -21,7 +21,7 @@ export const TIERS = {
   unit: [
     'test/cli/{inspect-rope,npm-parent,plot,served-models,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
-    'test/executor/{block-budget,door,gpu-order,graph-buckets,known-files,lease,processors,slots}.test.ts',
+    'test/executor/{block-budget,door,gpu-order,graph-buckets,known-files,lease,processors,slots,tensor-reader}.test.ts',
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates}.test.ts',
     'test/gateway/constraints/**',

@@ -15,6 +15,7 @@ import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
+import { contentChanged, LoadedContent } from './request/model-file.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Residency } from './residency.js';
@@ -159,12 +160,21 @@ function templateText(file: string): string {
   }
 }
 
+/** An executor elsewhere has a file of its own, and may split the model in its own way: it is compared with itself alone. */
+function confirmedElsewhere({ file: { path } }: ServedModel): SupervisorOptions['confirmContent'] {
+  const loaded = new LoadedContent();
+  return (checksum) => {
+    if (!loaded.isSame(checksum)) throw contentChanged(path);
+  };
+}
+
 function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
   const { executor } = options;
   return {
     executor:
       'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptors: model.file.descriptors } } : executor,
     checkModelFile: () => model.file.check(),
+    confirmContent: 'spawn' in executor ? (checksum) => model.file.confirm(checksum) : confirmedElsewhere(model),
     vocabularySize: model.vocabularySize,
     stepTimeoutMs: options.stepTimeoutMs,
     loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,

@@ -71,6 +71,14 @@ export class HostedModels {
     return this.all.some(({ router }) => router.isReady);
   }
 
+  /** Whether only a restart helps: no model is loaded, and of one the file holds other content than when it was opened. */
+  get needsRestart(): boolean {
+    return (
+      !this.all.some(({ router }) => router.isLoaded) &&
+      this.all.some(({ replicas }) => replicas.every(({ needsRestart }) => needsRestart))
+    );
+  }
+
   /** Generations under way. */
   get active(): number {
     return this.all.reduce((sum, { router }) => sum + router.active, 0);

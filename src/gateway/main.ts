@@ -114,11 +114,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
   const health = new Health(
     services.map(({ name }) => name),
-    [LIVENESS],
-    models.all.length > 1 ? models.all.map(healthNameOf) : [],
+    [LIVENESS, ...(models.all.length > 1 ? models.all.map(healthNameOf) : [])],
   );
   const showHealth = (): void => {
     health.setServing(models.isReady);
+    health.setServing(!models.needsRestart, LIVENESS);
     if (models.all.length === 1) return;
     for (const model of models.all) health.setServing(model.router.isReady, healthNameOf(model));
   };
@@ -162,7 +162,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       const stateOf = async (one: Replica) => deviceState(await one.deviceStats(DEVICE_STATS_TIMEOUT_MS));
       const statesOfAll = () => Promise.all(models.replicas.map(stateOf));
       watchDevices(metrics.registry, statesOfAll, labels);
-      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => models.isReady);
+      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, {
+        isAlive: () => !models.needsRestart,
+        isReady: () => models.isReady,
+      });
     }
     if (options.adminListen) {
       const administered = administrationOf({ options, models, faults, metrics });

@@ -10,20 +10,24 @@ import {
 } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { ServiceError } from '@grpc/grpc-js';
+import { credentials, type ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { ChatTemplate } from '../../src/gateway/chat/chat-template.js';
 import { createTokenizer } from '../../src/gateway/tokenizer/tokenizer.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
+import { HealthCheckResponse_ServingStatus, HealthClient } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { TokenizeRequest } from '../../src/shared/generated/rocmforge/v1/inference.js';
-import { MemoryByteSource } from '../../src/shared/gguf/byte-source.js';
-import { readGguf } from '../../src/shared/gguf/reader.js';
+import { FileByteSource, MemoryByteSource } from '../../src/shared/gguf/byte-source.js';
+import { contentIdentity } from '../../src/shared/gguf/content-identity.js';
+import { type GgufTensor, readGguf } from '../../src/shared/gguf/reader.js';
 import { readServableModel } from '../../src/shared/gguf/servable-model.js';
+import { LIVENESS } from '../../src/shared/grpc/health.js';
 import { errorInfo } from '../../src/shared/grpc/status.js';
 import { FakeNativeDevice, fakeGpu } from '../doubles/native-device.js';
 import { startRocmforge } from '../support/command-line.js';
 import { damaged, goodHeader } from '../support/damaged-header.js';
+import { freePort } from '../support/free-port.js';
 import { generate, request, startTestGateway, type TestGateway } from '../support/gateway.js';
 import { typed } from '../support/gguf-builder.js';
 import { Random } from '../support/random.js';
@@ -282,6 +286,41 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
     }
   });
 
+  it('one byte of a weight changed, which no sample covers: no token is of the other weights', async () => {
+    for (const kill of ['after', 'never'] as const) expect(await scene(changeOneByte, kill)).toMatchObject(ended);
+    const timeBack = (file: string) => {
+      changeOneByte(file);
+      utimesSync(file, PAST, PAST);
+    };
+    expect(await scene(timeBack, 'before')).toMatchObject(ended);
+  });
+
+  it('liveness fails once other content was written, as a restart is what helps, and not at a touch', async () => {
+    const file = path.join(folder(), 'model.gguf');
+    writeFileSync(file, original);
+    const metricsListen = `127.0.0.1:${await freePort()}`;
+    const gateway = await startTestGateway(file, { metricsListen });
+    const health = new HealthClient(gateway.address, credentials.createInsecure());
+    const probe = async () => {
+      const { status } = await fetch(`http://${metricsListen}/healthz`);
+      const overGrpc = await new Promise((resolve) =>
+        health.check({ service: LIVENESS }, (_error, answer) => resolve(answer?.status)),
+      );
+      return [status, overGrpc];
+    };
+    try {
+      utimesSync(file, PAST, PAST);
+      expect(await reasonOf(generate(gateway.client, message))).toBe('served');
+      expect(await probe()).toEqual([200, HealthCheckResponse_ServingStatus.SERVING]);
+      writeFileSync(file, otherWeights);
+      expect(await reasonOf(generate(gateway.client, message))).toBe('MODEL_FILE_CHANGED');
+      expect(await probe()).toEqual([503, HealthCheckResponse_ServingStatus.NOT_SERVING]);
+    } finally {
+      health.close();
+      await gateway.stop();
+    }
+  });
+
   it('overwritten in place, its time put back: its content tells at the next start', async () => {
     const forge = (file: string) => {
       writeFileSync(file, otherWeights);
@@ -323,6 +362,31 @@ describe('the model file of a gateway that serves, and a kill −9 of its execut
 
   it('ends', () => reference?.stop());
 });
+
+/** Changes a byte of a tensor in place, outside of what {@link contentIdentity} looks at. */
+function changeOneByte(file: string): void {
+  const looked: [from: number, to: number][] = [];
+  const source = new FileByteSource(file);
+  const noting = {
+    ...{ name: source.name, size: source.size },
+    read: (offset: number, length: number) => {
+      looked.push([offset, offset + length]);
+      return source.read(offset, length);
+    },
+  };
+  const { dataOffset, tensors } = readGguf(source);
+  contentIdentity([{ source: noting, file: { dataOffset } }]);
+  source.close();
+  const { offset, bytes } = tensors.get('blk.0.ffn_down.weight') as GgufTensor;
+  const at = Array.from({ length: bytes }, (_, i) => offset + i).find((place) =>
+    looked.every(([from, to]) => place < from || place >= to),
+  );
+  if (at === undefined) throw new Error(`each of the ${bytes} bytes is looked at`);
+  const content = readFileSync(file);
+  // A mantissa's bit: the weight stays a number.
+  content[at] = (content[at] as number) ^ 1;
+  writeFileSync(file, content);
+}
 
 /** Puts another file in its place, as a download that is renamed when it is whole. */
 function replace(file: string, content: Uint8Array): void {

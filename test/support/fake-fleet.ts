@@ -46,6 +46,7 @@ export function replicaAt(executor: RemoteExecutor, maxSequences: number, log: L
     load,
     vocabularySize: FAKE_VOCABULARY.size,
     checkModelFile: () => undefined,
+    confirmContent: () => undefined,
     stepTimeoutMs: 60_000,
     loadTimeoutMs: 60_000,
     maxRestarts: 100,

@@ -33,6 +33,8 @@ export interface SupervisorOptions {
   readonly vocabularySize: number;
   /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
   readonly checkModelFile: () => void;
+  /** Throws `MODEL_FILE_CHANGED` when an executor has loaded other content than the first one; with its `content_checksum`. */
+  readonly confirmContent: (checksum: bigint) => void;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
   /** How long a load may go without progress. */
@@ -76,6 +78,8 @@ export class Supervisor {
   private isAnswer = false;
   /** The last {@link cause}, kept while the next executor is tried. */
   private lastProblem: RocmForgeError | undefined;
+  /** No executor can be started, since the gateway's own model file holds other content. */
+  private isFileChanged = false;
   /** A session has been lost, and why is not known yet. */
   private isUnjudged = false;
   /** The executor's end was asked for. */
@@ -121,6 +125,11 @@ export class Supervisor {
   /** Whether a request has reason to wait, see {@link canServe}. */
   get canServe(): boolean {
     return canServe(this.supervision);
+  }
+
+  /** Whether only a restart of the gateway helps: it has read the model file before other content was written to it. */
+  get needsRestart(): boolean {
+    return this.isFileChanged;
   }
 
   /** Executors started so far. */
@@ -255,6 +264,7 @@ export class Supervisor {
         this.first?.resolve();
         this.first = undefined;
         this.lastProblem = undefined;
+        this.isFileChanged = false;
         break;
       case 'lose':
         if (this.state !== 'unloading') this.lostAt ??= performance.now();
@@ -316,6 +326,12 @@ export class Supervisor {
         session.close();
         return;
       }
+      try {
+        this.options.confirmContent(session.model.contentChecksum);
+      } catch (error) {
+        session.close();
+        throw error;
+      }
       this.session = session;
       this.device ??= session.info;
       this.arithmetic = session.model.arithmetic;
@@ -339,6 +355,7 @@ export class Supervisor {
         this.happen('refused');
       }
       if (error.reason === 'MODEL_FILE_CHANGED') {
+        this.isFileChanged = !this.isFileTheSame();
         this.startFailed(error);
         this.listener.unservable(error);
       }
@@ -369,13 +386,17 @@ export class Supervisor {
 
   /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */
   private judgeFileChange(error: RocmForgeError): RocmForgeError {
-    if (error.reason !== 'MODEL_FILE_CHANGED' || !('spawn' in this.options.executor)) return error;
+    const isOwn = error.reason === 'MODEL_FILE_CHANGED' && 'spawn' in this.options.executor;
+    return isOwn && this.isFileTheSame() ? unavailable(`the model is loaded again: ${error.message}`) : error;
+  }
+
+  private isFileTheSame(): boolean {
     try {
       this.options.checkModelFile();
+      return true;
     } catch {
-      return error;
+      return false;
     }
-    return unavailable(`the model is loaded again: ${error.message}`);
   }
 
   private get epoch(): bigint {
