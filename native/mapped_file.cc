@@ -16,7 +16,8 @@ constexpr uint64_t kMultiplier = 0x9e3779b97f4a7c15;  // odd: a word that differ
 constexpr size_t kLanes = 8;                          // enough that multiplications do not wait for one another
 constexpr size_t kStripe = kLanes * sizeof(uint64_t);
 
-// A 64-bit checksum of bytes. It is not cryptographic: it finds changes, not forgeries, and must cost less than reading does.
+// A 64-bit checksum of bytes. It is not cryptographic: it finds changes, not forgeries, and must cost less than reading
+// does.
 uint64_t checksum(const char* first, size_t bytes, uint64_t seed) {
   uint64_t lanes[kLanes];
   for (size_t i = 0; i < kLanes; i++) lanes[i] = (seed + i + 1) * kMultiplier;
@@ -71,10 +72,11 @@ class ReadWorker : public Napi::AsyncWorker {
 }  // namespace
 
 Napi::Function MappedFile::define(Napi::Env env) {
-  return DefineClass(env, "MappedFile",
-                     {InstanceAccessor<&MappedFile::address>("address"), InstanceAccessor<&MappedFile::size>("size"),
-                      InstanceMethod<&MappedFile::read_range>("read"), InstanceMethod<&MappedFile::is_changed>("isChanged"),
-                      InstanceMethod<&MappedFile::close_file>("close")});
+  return DefineClass(
+      env, "MappedFile",
+      {InstanceAccessor<&MappedFile::address>("address"), InstanceAccessor<&MappedFile::size>("size"),
+       InstanceMethod<&MappedFile::read_range>("read"), InstanceMethod<&MappedFile::is_changed>("isChanged"),
+       InstanceMethod<&MappedFile::close_file>("close")});
 }
 
 MappedFile::MappedFile(const Napi::CallbackInfo& info) : Napi::ObjectWrap<MappedFile>(info) {
