@@ -31,6 +31,8 @@ export interface HostedModel extends OfferedModel {
   /** Of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly residency: Residency;
+  /** Whether this gateway starts and ends its executors. */
+  readonly ownsExecutors: boolean;
   readonly observer: ModelObserver;
   readonly grammars: () => GrammarCounts;
   /** Ends the executors and the threads, and closes the model file. */
@@ -119,8 +121,8 @@ export function hostModel(
     return replica;
   });
   // Processes elsewhere are updated and restarted one by one: one of them does not keep the others from serving.
-  const startsWithSome = executors.every((executor) => !('spawn' in executor));
-  const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome });
+  const ownsExecutors = executors.every((executor) => 'spawn' in executor);
+  const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome: !ownsExecutors });
   const onDemand = options.load === 'on-demand';
   const { idleUnloadMs } = options;
   const residency: Residency = new Residency(router, { replicas: replicas.length, onDemand, idleUnloadMs }, log);
@@ -133,7 +135,7 @@ export function hostModel(
     speculates: options.speculate !== 'off',
   });
   return {
-    ...{ served, inference, encoder, router, replicas, queueLimits, residency, observer },
+    ...{ served, inference, encoder, router, replicas, queueLimits, residency, ownsExecutors, observer },
     load: () => loadOf(router.counts),
     grammars: () => matchers.counts,
     close: async () => {

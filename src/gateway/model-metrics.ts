@@ -139,13 +139,15 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'Grammar threads replaced because their memory had grown',
     (model) => model.grammars().replacedThreads,
   );
-  gaugeOf('model_unloaded', '1 while the model is put away: the next request loads it, or has begun to', (model) =>
-    Number(model.residency().isAway),
+  gaugeOf(
+    'model_unloaded',
+    '1 while the model is unloaded: until the next request, or until an operator loads it',
+    (model) => Number(model.residency().isAway),
   );
   totalOf('model_loads_total', 'Executors that loaded the model because a request came', (model) => {
     return model.residency().counters.loads;
   });
-  totalOf('model_unloads_total', 'Executors ended because nobody asked for the model', (model) => {
+  totalOf('model_unloads_total', 'Executors ended because the model was idle, or by an operator', (model) => {
     return model.residency().counters.unloads;
   });
 }

@@ -1,4 +1,4 @@
-import { asRocmForgeError, type RocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import type { Handover } from './replica/engine.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
@@ -11,6 +11,7 @@ export type RoutedReplica = Backend &
     Replica,
     | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace' | 'loadModel' | 'unloadModel')
     | ('active' | 'load' | 'state' | 'canServe' | 'device' | 'counts' | 'arithmetic')
+    | 'problem'
     | ('movable' | 'release' | 'adopt' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
   >;
 
@@ -37,7 +38,8 @@ export function placementCost(waitingTokens: number, findable: number, load: num
 
 /** How long a replacement may take before the next replica's turn; it goes on all the same. */
 const REPLACE_LIMIT_MS = 120_000;
-const REPLACE_POLL_MS = 20;
+/** How often replicas are looked at that are being replaced, loaded or unloaded. */
+const POLL_MS = 20;
 
 /**
  * Picks a replica for each request, and stands for all of them before whoever sends requests: doors know no replica.
@@ -47,6 +49,8 @@ const REPLACE_POLL_MS = 20;
 export class Router implements Backend {
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
   private isDraining = false;
+  /** An operator has unloaded the model. */
+  private isUnloaded = false;
   private submitted = 0;
   /** In the order in which they are given requests; whose executor was lost last is the last. */
   private order: readonly RoutedReplica[];
@@ -108,7 +112,42 @@ export class Router implements Backend {
     for (const replica of this.replicas) replica.unloadModel();
   }
 
+  /**
+   * Refuses new generations, waits for those under way, and ends the executors of all replicas; none follows before {@link load}.
+   *
+   * @throws RocmForgeError `MODEL_LOADING` when the model is loaded before it was unloaded
+   */
+  async unload(): Promise<void> {
+    this.isUnloaded = true;
+    for (;;) {
+      this.unloadModel();
+      if (this.replicas.every(({ state }) => state === 'unloaded' || state === 'stopped')) return;
+      await polled();
+      if (!this.isUnloaded) throw new RocmForgeError('MODEL_LOADING', 'the model was loaded before it was unloaded');
+    }
+  }
+
+  /**
+   * Starts executors where there are none, and takes generations again. Resolves when all replicas serve.
+   *
+   * @throws RocmForgeError why one cannot; `MODEL_UNLOADED` when it is unloaded meanwhile
+   */
+  async load(): Promise<void> {
+    this.isUnloaded = false;
+    for (const replica of this.replicas) replica.loadModel();
+    while (this.replicas.some(({ state }) => state !== 'serving')) {
+      const ended = this.replicas.find(
+        ({ state }) => state === 'failed' || state === 'unloaded' || state === 'stopped',
+      );
+      if (ended !== undefined) throw ended.problem ?? unloaded('the model could not be loaded');
+      await polled();
+      if (this.isUnloaded) throw unloaded('the model was unloaded before it was loaded');
+    }
+  }
+
+  /** @throws RocmForgeError `MODEL_UNLOADED` */
   submit(generation: Generation): void {
+    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
     this.submitted += 1;
     // All of them, so that those who come next need not wait as long; of one that is there nothing changes.
     for (const replica of this.replicas) replica.loadModel();
@@ -137,6 +176,8 @@ export class Router implements Backend {
 
   /** A replica has slots that nobody there waits for: what waits elsewhere comes to it, first what nobody serves. */
   hasRoom(replica: RoutedReplica): void {
+    // One that was being started when the model was unloaded.
+    if (this.isUnloaded) replica.unloadModel();
     if (this.replicas.length === 1 || !this.serving.includes(replica)) return;
     const others = this.replicas.filter((other) => other !== replica);
     // With slots free, what waits does so for a prompt that another computes.
@@ -168,7 +209,12 @@ export class Router implements Backend {
 
   /** Whether requests are taken, and will be, and some executor serves them or is started for them. */
   get isReady(): boolean {
-    return !this.isDraining && this.canServe;
+    return !this.isDraining && this.admits && this.canServe;
+  }
+
+  /** Whether generations are taken: no operator has unloaded the model. */
+  get admits(): boolean {
+    return !this.isUnloaded;
   }
 
   /** Whether a request has reason to wait for an executor. */
@@ -208,9 +254,7 @@ export class Router implements Backend {
     for (const replica of this.replicas) {
       if (!replica.replace()) continue;
       const until = performance.now() + REPLACE_LIMIT_MS;
-      while (replica.state !== 'serving' && performance.now() < until) {
-        await new Promise((resolve) => setTimeout(resolve, REPLACE_POLL_MS));
-      }
+      while (replica.state !== 'serving' && performance.now() < until) await polled();
     }
   }
 
@@ -272,6 +316,9 @@ export class Router implements Backend {
     for (const [heir, given] of handovers) heir.adopt(given);
   }
 }
+
+const polled = () => new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
+const unloaded = (message: string) => new RocmForgeError('MODEL_UNLOADED', message);
 
 function cheapest(replicas: readonly RoutedReplica[], costOf: (replica: RoutedReplica) => number): RoutedReplica {
   const costs = new Map(replicas.map((replica) => [replica, costOf(replica)]));

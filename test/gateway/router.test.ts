@@ -52,6 +52,7 @@ class NotingReplica implements RoutedReplica {
   found = 0;
   fits = true;
   refusal: Error | undefined;
+  problem: RocmForgeError | undefined;
   /** Why it does not start. */
   unusable: RocmForgeError | undefined;
 

@@ -198,13 +198,14 @@ export class Supervisor {
   }
 
   /**
-   * Ends the executor that serves, and with it all that it holds of its device. None follows before {@link load}.
+   * Ends the executor that serves, and with it all that it holds of its device, or stops trying to have one. None follows before
+   * {@link load}.
    *
-   * @returns false where none serves
+   * @returns false where none serves, or is tried again after a while
    */
   unload(): boolean {
-    if (this.state !== 'serving') return false;
-    this.isReplaced = true;
+    if (this.state !== 'serving' && this.state !== 'failed') return false;
+    this.isReplaced = this.state === 'serving';
     this.happen('unload');
     return true;
   }
