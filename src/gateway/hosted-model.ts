@@ -31,6 +31,9 @@ export interface HostedModel extends OfferedModel {
   /** Of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly residency: Residency;
+  /** Whether it is loaded when a request comes. */
+  readonly isOnDemand: boolean;
+  readonly kvCacheType: GatewayOptions['kvCacheType'];
   /** Whether this gateway starts and ends its executors. */
   readonly ownsExecutors: boolean;
   readonly observer: ModelObserver;
@@ -123,9 +126,13 @@ export function hostModel(
   // Processes elsewhere are updated and restarted one by one: one of them does not keep the others from serving.
   const ownsExecutors = executors.every((executor) => 'spawn' in executor);
   const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome: !ownsExecutors });
-  const onDemand = options.load === 'on-demand';
-  const { idleUnloadMs } = options;
-  const residency: Residency = new Residency(router, { replicas: replicas.length, onDemand, idleUnloadMs }, log);
+  const isOnDemand = options.load === 'on-demand';
+  const { idleUnloadMs, kvCacheType } = options;
+  const residency: Residency = new Residency(
+    router,
+    { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs },
+    log,
+  );
   const readiness = () => ({ ready: router.isReady, device: router.device, loaded: router.isLoaded });
   const audit = createLogger('audit');
   const runner = new RequestRunner(served.name, tokenizer, router, observer, trust.limiter, audit);
@@ -135,7 +142,19 @@ export function hostModel(
     speculates: options.speculate !== 'off',
   });
   return {
-    ...{ served, inference, encoder, router, replicas, queueLimits, residency, ownsExecutors, observer },
+    ...{
+      served,
+      inference,
+      encoder,
+      router,
+      replicas,
+      queueLimits,
+      residency,
+      ownsExecutors,
+      observer,
+      isOnDemand,
+      kvCacheType,
+    },
     load: () => loadOf(router.counts),
     grammars: () => matchers.counts,
     close: async () => {

@@ -206,7 +206,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       metrics.total('spans_total', 'Spans of requests', () => spans.ended);
       metrics.total('spans_exported_total', 'Spans that the collector took', () => spans.exported);
     }
-    if (options.load !== 'on-demand') await models.start();
+    await models.start();
   } catch (error) {
     await stop();
     throw error;
