@@ -31,7 +31,7 @@ export const TIERS = {
     'test/gateway/doors/http/{constraint-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,mask-time,matcher-threads,turns}.test.ts',
-    'test/gateway/replica/{engine,queue-limits}.test.ts',
+    'test/gateway/replica/{client-error,engine,queue-limits}.test.ts',
     'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
     'test/gateway/request/**',

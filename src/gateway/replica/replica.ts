@@ -4,6 +4,7 @@ import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/ex
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend } from '../request/runner.js';
+import { clientError } from './client-error.js';
 import { Engine, type Handover } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
@@ -85,7 +86,8 @@ export class Replica implements Backend {
           this.engine.serve(session);
           listener.hasRoom();
         },
-        unservable: (error) => {
+        unservable: (cause) => {
+          const error = clientError(cause, options.supervisor.load.path);
           this.unservable = error;
           // A load that was asked for is refused here, and may not be elsewhere.
           if (this.supervisor.state === 'failed') listener.orphaned();
