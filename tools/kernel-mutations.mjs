@@ -217,7 +217,8 @@ export const MUTATIONS = [
     file: 'forge/select.h',
     from: 'n, target, [&](int i) { return rank_of(logits[i], i); }, mass);',
     to: 'n, target, [&](int i) { return rank_of(logits[i], i); }, mass) + 1;',
-    test: 'top_p',
+    test: 'probability_filters',
+    launches: ['top_p', 'min_p'],
     defaultTest: { test: 'sample' },
   },
   {

@@ -77,7 +77,7 @@ function commandsOf(lines) {
     .join('\n')
     .replaceAll(/\\\n\s*/g, '')
     .split('\n');
-  return joined.map((line) => line.replace(/\s+# .*$/, '').trim()).filter((line) => /^(npm|npx|node) /.test(line));
+  return joined.map((line) => line.replace(/\s+# .*$/, '').trim()).filter((line) => /^(npm|npx|node|curl) /.test(line));
 }
 
 /** Runs a command of a shell to its end. @returns what it printed */
@@ -233,6 +233,8 @@ const double = {
 };
 let gateway;
 
+const INSTALL = 'Install it on a machine with a GPU';
+
 /**
  * How a command is tried, by its section and its beginning; the first that fits. A trial returns where else the command is tried,
  * where it is not tried here.
@@ -241,7 +243,7 @@ let gateway;
  */
 const TRIALS = [
   [
-    '',
+    INSTALL,
     /^npm install .* && npx rocmforge demo/,
     (command) => {
       preparePackage();
@@ -252,7 +254,7 @@ const TRIALS = [
     },
   ],
   [
-    '',
+    INSTALL,
     /^npx rocmforge doctor && npx rocmforge verify/,
     (command) => {
       const { text } = inSystem(bare, command);
@@ -260,7 +262,7 @@ const TRIALS = [
     },
   ],
   [
-    'From a checkout',
+    'Try it',
     /^npm ci && npm run demo$/,
     (command) => {
       if (!options.clone) return 'of CI, on a clean checkout (.ci/run), and of --clone';
@@ -271,16 +273,16 @@ const TRIALS = [
       return undefined;
     },
   ],
-  ['From a checkout', /^npm test$/, () => 'of CI, on a clean checkout (.ci/run)'],
+  ['Try it', /^npm test$/, () => 'of CI, on a clean checkout (.ci/run)'],
   [
-    'Serve and call',
+    'Serve a model',
     /rocmforge serve/,
     async (command) => {
       gateway = await serve(local(command));
     },
   ],
   [
-    'Serve and call',
+    'Serve a model',
     /rocmforge chat/,
     (command) => {
       if (!/\w/.test(inCheckout(local(command), { input: 'Tell me a story.\n' }).replace('> ', '')))
@@ -288,19 +290,28 @@ const TRIALS = [
     },
   ],
   [
-    'Serve and call',
+    'Serve a model',
+    /^curl /,
+    (command) => {
+      if (options.clone) return 'of a checkout: the second system has no curl';
+      if (!/"content":"\w/.test(run(local(command)))) fail(`${command} streams no text`);
+      return undefined;
+    },
+  ],
+  [
+    'Serve a model',
     /./,
     (command) => {
       if (!/\w/.test(inCheckout(local(command)))) fail(`${command} says nothing`);
     },
   ],
   [
-    'On a GPU',
+    INSTALL,
     /^npm run build:kernels/,
     (command) => inCheckout(command, { variables: { HIPCC: process.env.HIPCC ?? 'clang-19' } }) && undefined,
   ],
   [
-    'On a GPU',
+    INSTALL,
     /rocmforge doctor/,
     (command) => {
       if (!/test double.*self-test passed/.test(inCheckout(local(command), { variables: double })))
@@ -308,7 +319,7 @@ const TRIALS = [
     },
   ],
   [
-    'On a GPU',
+    INSTALL,
     /rocmforge verify/,
     (command) => {
       if (!options.clone) return 'of --clone: it takes seven minutes on the HIP device of the tests';
@@ -318,13 +329,14 @@ const TRIALS = [
     },
   ],
   [
-    'On a GPU',
+    INSTALL,
     /rocmforge serve/,
     async (command) => {
       const at = `${local(command).replace('model.gguf', 'models/demo.gguf')} --listen 127.0.0.1:${await freePort()}`;
       stop(await serve(at, double), 'SIGTERM');
     },
   ],
+  ['Speed beside llama.cpp', /^node bench\/gpu/, () => 'on a GPU, beside a build of llama.cpp'],
 ];
 
 for (const { section, command } of commandsOfReadme()) {

@@ -130,6 +130,7 @@ export function gatewayOptions(
     tlsCert: options.tlsCert,
     tlsKey: options.tlsKey,
     tlsClientCa: options.tlsClientCa,
+    trustedProxies: options.trustedProxies,
     maxRestarts: options.maxRestarts ?? 10,
     httpListen: options.httpListen,
     allowedHosts: options.allowedHosts,

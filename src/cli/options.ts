@@ -157,6 +157,10 @@ export const trustOptions = [
   new Option('--tls-cert <file>', 'speak TLS with this certificate, in PEM'),
   new Option('--tls-key <file>', 'its private key, in PEM'),
   new Option('--tls-client-ca <file>', 'demand client certificates of these authorities'),
+  new Option(
+    '--trusted-proxies <addresses...>',
+    'proxies whose X-Forwarded-For or Forwarded is believed: IP addresses, networks such as 10.0.0.0/8, or unix for the socket file',
+  ),
 ];
 
 /** How a command that calls a gateway shows who it is; a bearer token comes in `ROCMFORGE_TOKEN`. */

@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander';
+import { usableProcessors } from '../executor/processors.js';
 import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-format.js';
 import type { HostedModel } from '../gateway/hosted-model.js';
 import type { ModelOptions } from '../gateway/options.js';
@@ -6,6 +7,7 @@ import { watchNpm } from './npm-parent.js';
 import { DEFAULT_LISTEN, integer, milliseconds, positive, seed, texts, wholeNumber } from './options.js';
 import { writeText } from './output.js';
 import { tellReady, tellStopping } from './service-manager.js';
+import { checkSystemLimits } from './system-limits.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const MOST_REPLICAS = 64;
@@ -117,7 +119,7 @@ export function addServeCommand(serve: Command): void {
     .addOption(
       new Option(
         '--max-queued-requests-per-peer <count>',
-        'of one client address, and of the queued tokens the same part; behind a proxy all clients are one',
+        'of one client address, and of the queued tokens the same part; behind a proxy all clients are one but with --trusted-proxies',
       )
         .argParser(wholeNumber(1))
         .default(256),
@@ -188,6 +190,7 @@ export function addServeCommand(serve: Command): void {
     )
     .action(async (options) => {
       ignoreInspectorSignal();
+      checkSystemLimits(executorThreads(options));
       // From here on: the first process of a container is not ended by signals that it does not handle. What came of a model is
       // kept, and there is nothing yet to drain or to replace.
       let stop = (): void => process.exit(EXIT_STOPPED_AT_ONCE);
@@ -239,6 +242,26 @@ export function addServeCommand(serve: Command): void {
       }
       tellReady(serving.join('; '));
     });
+}
+
+/** Of each executor that `serve` starts at once, the threads that compute: on the host alone those are this program's to know. */
+function executorThreads(options: {
+  readonly executor?: readonly string[];
+  readonly model: readonly string[];
+  readonly load: string;
+  readonly gpus?: readonly number[];
+  readonly split?: string;
+  readonly replicas: number;
+  readonly standby: number;
+  readonly device?: string;
+  readonly threads?: number;
+}): readonly number[] {
+  if (options.executor !== undefined) return [];
+  const replicas = options.split === undefined ? (options.gpus?.length ?? options.replicas) : 1;
+  const executors = (replicas + options.standby) * (options.load === 'on-demand' ? 1 : options.model.length);
+  const shared = Math.max(1, Math.floor(usableProcessors() / executors));
+  const threads = options.device === 'host' ? (options.threads ?? shared) : 0;
+  return Array.from({ length: executors }, () => threads);
 }
 
 /** What replicas compute on, each device once with how many are on it; nothing where none is known yet. */

@@ -129,7 +129,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const server = await openPublicServer(options.listen, services, health, trust, { ...options, files }, log);
   metrics.watchDoor('grpc', {
     connections: server.connections.counters,
-    calls: [server.calls.counters],
+    calls: [server.calls.counters, server.headers.counters],
     floods: server.floods.counters,
     failedHandshakes: server.failedHandshakes,
   });

@@ -146,7 +146,7 @@ export class Metrics implements TrustObserver {
     );
     total(
       'connection_floods_total',
-      'Connections closed for floods of pings or resets',
+      'Connections closed to new streams for floods of pings or resets',
       ({ floods }) => floods?.floods ?? 0,
     );
     total('tls_handshakes_failed_total', 'TLS handshakes that failed', (guards) => guards.failedHandshakes());

@@ -139,6 +139,11 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'Grammar threads replaced because their memory had grown',
     (model) => model.grammars().replacedThreads,
   );
+  totalOf(
+    'grammar_answers_moved_total',
+    'Constrained answers moved to a thread of their own because their token masks were slow',
+    (model) => model.grammars().movedAnswers,
+  );
   gaugeOf(
     'model_unloaded',
     '1 while the model is unloaded: until the next request, or until an operator loads it',

@@ -3,7 +3,7 @@ import type { Handover } from './replica/engine.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
-import type { Backend } from './request/runner.js';
+import type { Backend, PausedBy } from './request/runner.js';
 
 /** What a router asks of a replica. */
 export type RoutedReplica = Backend &
@@ -160,8 +160,8 @@ export class Router implements Backend {
     this.placed.get(generation)?.cancel(generation);
   }
 
-  pause(generation: Generation, paused: boolean): void {
-    this.placed.get(generation)?.pause(generation, paused);
+  pause(generation: Generation, by: PausedBy | undefined): void {
+    this.placed.get(generation)?.pause(generation, by);
   }
 
   expire(generation: Generation): void {

@@ -1,3 +1,5 @@
+import { cut } from './quoted.js';
+
 /**
  * The one registry of everything that can go wrong and be told to somebody.
  *
@@ -86,6 +88,7 @@ export const ERRORS = {
   // Devices, code objects, the installation.
   DEVICE_UNAVAILABLE: { code: 'FAILED_PRECONDITION', retryable: false },
   KERNELS_INVALID: { code: 'FAILED_PRECONDITION', retryable: false },
+  SYSTEM_LIMIT: { code: 'FAILED_PRECONDITION', retryable: false },
   ADDRESS_IN_USE: { code: 'FAILED_PRECONDITION', retryable: false },
   INVALID_OPTION: { code: 'INVALID_ARGUMENT', retryable: false },
   INTERNAL: { code: 'INTERNAL', retryable: false },
@@ -93,13 +96,16 @@ export const ERRORS = {
 
 export type ErrorReason = keyof typeof ERRORS;
 
+/** What quotes a value from outside cuts it (`quoted.ts`); this is for what does not. */
+const MOST_MESSAGE_CHARACTERS = 8192;
+
 /** An error somebody outside is told about. Anything else that is thrown is a defect and surfaces as `INTERNAL`. */
 export class RocmForgeError extends Error {
   override readonly name = 'RocmForgeError';
 
   /**
    * @param reason   entry of {@link ERRORS}
-   * @param message  one sentence: what is wrong, with the offending value, and what to do
+   * @param message  one sentence: what is wrong, with the offending value, and what to do; cut to 8,192 characters
    * @param metadata extra pairs for `google.rpc.ErrorInfo`, such as `{ field: 'sampling.top_p' }`
    */
   constructor(
@@ -108,7 +114,7 @@ export class RocmForgeError extends Error {
     readonly metadata: Readonly<Record<string, string>> = {},
     options?: ErrorOptions,
   ) {
-    super(message, options);
+    super(cut(message, MOST_MESSAGE_CHARACTERS), options);
   }
 
   get code(): GrpcCodeName {

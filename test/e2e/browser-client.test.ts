@@ -10,8 +10,6 @@ import { browser, Page } from '../support/browser.js';
 import { startTestGateway, type TestGateway } from '../support/gateway.js';
 import { baseOf } from '../support/http.js';
 
-if (browser === undefined) console.log('skipped, no browser: examples/browser/client.html');
-
 describe.skipIf(browser === undefined)('examples/browser/client.html, from another origin', () => {
   const { token, line } = newToken('page');
   let server: TestGateway;

@@ -71,7 +71,7 @@ function answer(
   const message = GenerateRequest.fromPartial({
     input: { $case: 'chat', value },
     // Where a call may come it is begun often, and after some the answer ends.
-    sampling: { temperature: 1, seed, logitBias: isDemanded ? logitBias : { [FIRST_MARKUP]: 6 } },
+    sampling: { temperature: 1, seed, logitBias: isDemanded ? logitBias : { [FIRST_MARKUP]: 4 } },
     stop: { maxTokens: 400 },
   });
   return new Promise((resolve, reject) => {

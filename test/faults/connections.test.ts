@@ -1,9 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect as connectHttp2 } from 'node:http2';
-import { connect as connectSocket, type Socket } from 'node:net';
-import os from 'node:os';
-import path from 'node:path';
+import type { Socket } from 'node:net';
 import { credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -14,12 +10,8 @@ import {
   InferenceServiceService,
   TokenizeRequest,
 } from '../../src/shared/generated/rocmforge/v1/inference.js';
-import { packageRoot } from '../../src/shared/package.js';
-import { FakeExecutor } from '../doubles/fake-executor.js';
-import { endProcess } from '../support/command-line.js';
-import { FAKE_VOCABULARY } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
-import { writeRandomModel } from '../support/random-model.js';
+import { SeparateGateway } from '../support/separate-gateway.js';
 
 const MB = 1 << 20;
 const CONTEXT = 4096;
@@ -36,72 +28,26 @@ const LIMITS = {
   maxStreamsPerConnection: 1024,
 };
 
-interface Counts {
-  readonly calls: number;
-  readonly refused: number;
-  readonly slowSenders: number;
-  readonly slowReaders: number;
-  readonly connections: number;
-  readonly closed: number;
-}
-
 const delay = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 describe('what connections hold of the gateway’s memory', () => {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-  const socketFile = path.join(folder, 'gateway.sock');
-  let executor: FakeExecutor;
-  let gateway: ChildProcess;
+  let gateway: SeparateGateway;
   let client: InferenceServiceClient;
   let quietMb = 0;
 
   beforeAll(async () => {
-    executor = new FakeExecutor({ vocabulary: FAKE_VOCABULARY, kvBlocks: 2000, stepMs: 0 });
-    const executorAddress = `unix:${path.join(folder, 'executor.sock')}`;
-    await executor.listen(executorAddress);
-    const options = {
-      model: writeRandomModel({ contextLength: CONTEXT }),
-      listen: `unix:${socketFile}`,
-      executor: { address: executorAddress },
-      maxSequences: 4,
-      maxStepTokens: 512,
-      kvMemoryBytes: 0,
-      kvCacheType: 'f32',
-      pipelineDepth: 2,
-      prefixCache: true,
-      stepTimeoutMs: 60_000,
-      maxQueuedRequests: 4096,
-      maxQueuedTokens: 1 << 20,
-      maxRestarts: 5,
-      ...LIMITS,
-    };
-    const script = path.join(packageRoot, 'test/support/gateway-process.mjs');
-    const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'silent' };
-    gateway = spawn(process.execPath, ['--expose-gc', script, JSON.stringify(options)], { env });
-    gateway.stderr?.pipe(process.stderr);
-    await new Promise((resolve) => gateway.stdout?.once('data', resolve));
-    client = new InferenceServiceClient(`unix:${socketFile}`, credentials.createInsecure());
+    gateway = await SeparateGateway.start(2000, { maxQueuedRequests: 4096, ...LIMITS });
+    client = new InferenceServiceClient(gateway.address, credentials.createInsecure());
     // What it needs for texts that are decoded in threads is its own.
     await generate(client, request({ text: 'the fox', stop: { maxTokens: 20 } }));
     await Promise.all(Array.from({ length: 8 }, () => tokenize('a'.repeat(400_000))));
-    await counts();
-    quietMb = residentMb();
+    await gateway.counts();
+    quietMb = gateway.residentMb();
   });
   afterAll(async () => {
     client?.close();
-    await executor?.stop();
-    if (gateway) await endProcess(gateway, 'SIGKILL');
+    await gateway?.stop();
   });
-
-  const residentMb = () =>
-    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024;
-
-  /** What the gateway has, after a collection. */
-  async function counts(): Promise<Counts> {
-    const line = new Promise<string>((resolve) => gateway.stdout?.once('data', (data) => resolve(String(data))));
-    gateway.kill('SIGUSR2');
-    return JSON.parse(await line) as Counts;
-  }
 
   function tokenize(text: string): Promise<unknown> {
     const input = { $case: 'text', value: { text, parseSpecial: false, addSpecial: undefined } } as const;
@@ -115,7 +61,7 @@ describe('what connections hold of the gateway’s memory', () => {
   /** A client that gives the gateway no window to send into. */
   function deafClient(): ClientHttp2Session {
     const session = connectHttp2('http://localhost', {
-      createConnection: () => connectSocket(socketFile),
+      createConnection: () => gateway.connect(),
       settings: { initialWindowSize: 0 },
       // Its own limit would make this client end its streams.
       maxSessionMemory: 1000,
@@ -145,7 +91,7 @@ describe('what connections hold of the gateway’s memory', () => {
   async function watchMemory(what: string, abuse: () => Promise<() => void>): Promise<{ most: number; after: number }> {
     let most = 0;
     const watch = setInterval(() => {
-      most = Math.max(most, residentMb());
+      most = Math.max(most, gateway.residentMb());
     }, 20);
     const end = await abuse().finally(() => clearInterval(watch));
     end();
@@ -153,8 +99,8 @@ describe('what connections hold of the gateway’s memory', () => {
     let after = Number.POSITIVE_INFINITY;
     while (after > quietMb + MOST_AFTER_MB && performance.now() - over < AFTER_MS) {
       await delay(200);
-      await counts();
-      after = residentMb();
+      await gateway.counts();
+      after = gateway.residentMb();
     }
     const above = (mb: number) => (mb - quietMb).toFixed(0);
     console.log(
@@ -168,7 +114,7 @@ describe('what connections hold of the gateway’s memory', () => {
     await expect
       .poll(
         async () => {
-          const now = await counts();
+          const now = await gateway.counts();
           return now.slowReaders >= slowReaders && now.calls === 0;
         },
         { interval: 250 },
@@ -181,11 +127,11 @@ describe('what connections hold of the gateway’s memory', () => {
 
   it('is bounded for 40 requests of 15 MiB that never end: they are refused by their first bytes', async () => {
     const session = deafClient();
-    const { refused } = await counts();
+    const { refused } = await gateway.counts();
     const { most, after } = await watchMemory('40 unfinished requests of 15 MiB', async () => {
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
       for (const stream of streams) stream.write(framed(Buffer.alloc(3 * MB), 15 * MB));
-      await expect.poll(async () => (await counts()).refused - refused).toBe(40);
+      await expect.poll(async () => (await gateway.counts()).refused - refused).toBe(40);
       return () => session.destroy();
     });
     expect(most).toBeLessThanOrEqual(MOST_MB);
@@ -194,11 +140,11 @@ describe('what connections hold of the gateway’s memory', () => {
 
   it('is bounded for 40 requests of 2 MiB that never end, which are given up after a while', async () => {
     const session = deafClient();
-    const { slowSenders } = await counts();
+    const { slowSenders } = await gateway.counts();
     const { most, after } = await watchMemory('40 unfinished requests of 2 MiB', async () => {
       const streams = Array.from({ length: 40 }, () => call(session, 'generateStream'));
       for (const stream of streams) stream.write(framed(Buffer.alloc(2 * MB - 100), 2 * MB));
-      await expect.poll(async () => (await counts()).slowSenders - slowSenders).toBe(40);
+      await expect.poll(async () => (await gateway.counts()).slowSenders - slowSenders).toBe(40);
       expect(await isServed()).toBe(3);
       return () => session.destroy();
     });
@@ -210,7 +156,7 @@ describe('what connections hold of the gateway’s memory', () => {
     const { gzipSync } = await import('node:zlib');
     const bomb = framed(gzipSync(Buffer.alloc(2 * MB - 100)));
     bomb.writeUInt8(1, 0);
-    const session = connectHttp2('http://localhost', { createConnection: () => connectSocket(socketFile) });
+    const session = connectHttp2('http://localhost', { createConnection: () => gateway.connect() });
     session.on('error', () => undefined);
     const { most, after } = await watchMemory('300 messages that unpack to 2 MiB', async () => {
       const streams = Array.from({ length: 300 }, () => {
@@ -259,7 +205,7 @@ describe('what connections hold of the gateway’s memory', () => {
     'is bounded for many answers of %s that nobody reads, which are given up after a while',
     async (_what, method, encode) => {
       const session = deafClient();
-      const { slowReaders } = await counts();
+      const { slowReaders } = await gateway.counts();
       const { most, after } = await watchMemory(`${ANSWERS} unread answers of ${method}`, async () => {
         const message = framed(encode().finish());
         for (let i = 0; i < ANSWERS; i++) call(session, method).end(message);
@@ -273,7 +219,7 @@ describe('what connections hold of the gateway’s memory', () => {
 
   it('is bounded for 1,000 generations that ended and that nobody reads', async () => {
     const session = deafClient();
-    const { slowReaders } = await counts();
+    const { slowReaders } = await gateway.counts();
     const { most, after } = await watchMemory('1,000 unread generations', async () => {
       const message = framed(
         GenerateStreamRequest.encode(request({ tokens: [1, 270], stop: { maxTokens: 4, ignoreEos: true } })).finish(),
@@ -287,26 +233,26 @@ describe('what connections hold of the gateway’s memory', () => {
   });
 
   it('is bounded for 800 connections that say half of a preface: they are closed, and others get in', async () => {
-    const { closed } = await counts();
+    const { closed } = await gateway.counts();
     const { most, after } = await watchMemory('800 half-open connections', async () => {
       const sockets: Socket[] = [];
       for (let i = 0; i < 800; i++) {
-        const socket = connectSocket(socketFile);
+        const socket = gateway.connect();
         socket.on('error', () => undefined);
         socket.write('PRI * HTTP/2');
         sockets.push(socket);
       }
       await delay(300);
-      expect((await counts()).connections).toBeLessThanOrEqual(LIMITS.maxConnections);
-      const newcomer = new InferenceServiceClient(`unix:${socketFile}`, credentials.createInsecure());
+      expect((await gateway.counts()).connections).toBeLessThanOrEqual(LIMITS.maxConnections);
+      const newcomer = new InferenceServiceClient(gateway.address, credentials.createInsecure());
       await generate(newcomer, request({ text: 'the fox', stop: { maxTokens: 2 } }));
       newcomer.close();
-      await expect.poll(async () => (await counts()).connections).toBeLessThanOrEqual(2);
+      await expect.poll(async () => (await gateway.counts()).connections).toBeLessThanOrEqual(2);
       return () => {
         for (const socket of sockets) socket.destroy();
       };
     });
-    expect((await counts()).closed - closed).toBeGreaterThanOrEqual(400);
+    expect((await gateway.counts()).closed - closed).toBeGreaterThanOrEqual(400);
     expect(most).toBeLessThanOrEqual(MOST_MB);
     expect(after).toBeLessThanOrEqual(MOST_AFTER_MB);
   });

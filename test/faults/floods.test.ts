@@ -1,94 +1,11 @@
 import { constants } from 'node:http2';
-import { connect as connectSocket, type Socket } from 'node:net';
+import { connect as connectSocket } from 'node:net';
 import { credentials } from '@grpc/grpc-js';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import {
-  GetModelRequest,
-  InferenceServiceClient,
-  InferenceServiceService,
-} from '../../src/shared/generated/rocmforge/v1/inference.js';
+import { GetModelRequest, InferenceServiceClient } from '../../src/shared/generated/rocmforge/v1/inference.js';
 import { type FakeGateway, startFakeGateway } from '../support/fake-gateway.js';
 import { generate, request } from '../support/gateway.js';
-
-const FRAME = { DATA: 0, HEADERS: 1, RST_STREAM: 3, SETTINGS: 4, PING: 6, GOAWAY: 7, CONTINUATION: 9 };
-const END_HEADERS = 4;
-const END_STREAM = 1;
-
-function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(type, 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
-}
-const PING = frame(FRAME.PING, 0, 0, Buffer.alloc(8, 1));
-const SETTINGS = frame(FRAME.SETTINGS, 0, 0);
-const reset = (stream: number) => frame(FRAME.RST_STREAM, 0, stream, Buffer.from([0, 0, 0, constants.NGHTTP2_CANCEL]));
-
-/** A header that HPACK does not index, each in as many bytes as it has. */
-function literal(name: string, value: string): Buffer {
-  return Buffer.concat([
-    Buffer.from([0, name.length]),
-    Buffer.from(name),
-    Buffer.from([value.length]),
-    Buffer.from(value),
-  ]);
-}
-const HEADERS = Buffer.concat([
-  literal(':method', 'POST'),
-  literal(':scheme', 'http'),
-  literal(':path', InferenceServiceService.getModel.path),
-  literal(':authority', 'localhost'),
-  literal('content-type', 'application/grpc'),
-  literal('te', 'trailers'),
-]);
-const opens = (stream: number, flags = END_HEADERS) => frame(FRAME.HEADERS, flags, stream, HEADERS);
-
-/** A client that speaks HTTP/2 in frames of its own choice. */
-class RawClient {
-  readonly frames: { readonly type: number; readonly flags: number; readonly payload: Buffer }[] = [];
-  readonly socket: Socket;
-  isClosed = false;
-  private rest: Buffer = Buffer.alloc(0);
-
-  constructor(port: number) {
-    this.socket = connectSocket(port, '127.0.0.1');
-    this.socket.on('error', () => undefined);
-    this.socket.once('close', () => {
-      this.isClosed = true;
-    });
-    this.socket.on('data', (data) => this.read(data));
-    this.send(Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), SETTINGS);
-  }
-
-  send(...frames: Uint8Array[]): void {
-    if (!this.isClosed) this.socket.write(Buffer.concat(frames));
-  }
-
-  /** What the server said when it ended the connection. */
-  get goaway(): number | undefined {
-    return this.frames.find(({ type }) => type === FRAME.GOAWAY)?.payload.readUInt32BE(4);
-  }
-
-  count(type: number): number {
-    return this.frames.filter((received) => received.type === type).length;
-  }
-
-  private read(data: Buffer): void {
-    this.rest = Buffer.concat([this.rest, data]);
-    while (this.rest.length >= 9) {
-      const length = this.rest.readUIntBE(0, 3);
-      if (this.rest.length < 9 + length) return;
-      this.frames.push({
-        type: this.rest.readUInt8(3),
-        flags: this.rest.readUInt8(4),
-        payload: this.rest.subarray(9, 9 + length),
-      });
-      this.rest = this.rest.subarray(9 + length);
-    }
-  }
-}
+import { END_STREAM, FRAME, frame, literal, opens, PING, RawClient, reset, SETTINGS } from '../support/raw-http2.js';
 
 let server: FakeGateway;
 let raw: RawClient;
@@ -154,10 +71,10 @@ it('takes a ping after each message, as clients send that measure their bandwidt
   expect([raw.isClosed, floods()]).toEqual([false, 0]);
 });
 
-it('ends a connection that opens streams and resets them at once', async () => {
+it('ends a connection that opens streams and resets them at once, where nothing else is open on it', async () => {
   for (let stream = 1; stream < 1000; stream += 2) raw.send(opens(stream), reset(stream));
   await expect.poll(() => raw.isClosed).toBe(true);
-  expect(raw.goaway).toBe(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  expect(raw.goaway).toBe(constants.NGHTTP2_NO_ERROR);
   expect(floods()).toBe(1);
   await expect.poll(() => server.gateway.server.calls.openCalls).toBe(0);
   expect(await isServed()).toBe(3);

@@ -86,7 +86,7 @@ describe('an executor that is killed', () => {
         const killLoading = onLoad;
         kill(server);
         await until(() => faults.length === 2);
-        while (faults.at(-1)?.record?.phase !== 'loading' && kills < 6) {
+        while (faults.at(-1)?.record?.phase !== 'loading' && kills < 30) {
           const killed = faults.length;
           onLoad = killLoading;
           await until(() => faults.length > killed);
@@ -108,7 +108,7 @@ describe('an executor that is killed', () => {
   ])('%s costs no token', async (_name, phase, reach) => {
     const server = await startTestGateway(model, {
       maxStepTokens: 128,
-      maxRestarts: 10,
+      maxRestarts: 40,
       stepDelayMs: 2,
       onProgress: () => onLoad(),
     });

@@ -1,19 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
-import { connect as connectSocket } from 'node:net';
-import os from 'node:os';
-import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { HealthService } from '../../src/shared/generated/grpc/health/v1/health.js';
 import { InferenceServiceService } from '../../src/shared/generated/rocmforge/v1/inference.js';
-import { packageRoot } from '../../src/shared/package.js';
-import { FakeExecutor } from '../doubles/fake-executor.js';
-import { endProcess } from '../support/command-line.js';
-import { FAKE_VOCABULARY } from '../support/fake-gateway.js';
-import { writeRandomModel } from '../support/random-model.js';
 import { ReflectionClient } from '../support/reflection-client.js';
+import { SeparateGateway } from '../support/separate-gateway.js';
 
 const MB = 1 << 20;
 const KB = 1 << 10;
@@ -44,55 +35,37 @@ function field(number: number, value: Uint8Array): Buffer {
 const question = (symbol: Uint8Array) => field(4, symbol);
 
 describe('what calls of many messages hold of the gateway’s memory', () => {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
-  const socketFile = path.join(folder, 'gateway.sock');
-  let executor: FakeExecutor;
-  let gateway: ChildProcess;
+  let gateway: SeparateGateway;
   let client: ReflectionClient;
 
   beforeAll(async () => {
-    executor = new FakeExecutor({ vocabulary: FAKE_VOCABULARY, kvBlocks: 100, stepMs: 0 });
-    const address = `unix:${path.join(folder, 'executor.sock')}`;
-    await executor.listen(address);
-    const options = {
-      ...{ model: writeRandomModel({ contextLength: 4096 }), listen: `unix:${socketFile}`, executor: { address } },
-      ...{ maxSequences: 4, maxStepTokens: 512, kvMemoryBytes: 0, kvCacheType: 'f32', pipelineDepth: 2 },
-      ...{ prefixCache: true, stepTimeoutMs: 60_000, maxQueuedRequests: 64, maxQueuedTokens: 1 << 20, maxRestarts: 5 },
-      ...{ requestTimeoutMs: 5000, unreadTimeoutMs: 5000 },
-    };
-    const script = path.join(packageRoot, 'test/support/gateway-process.mjs');
-    const env = { ...process.env, ROCMFORGE_LOG_LEVEL: 'silent' };
-    gateway = spawn(process.execPath, ['--expose-gc', script, JSON.stringify(options)], { env });
-    gateway.stderr?.pipe(process.stderr);
-    await new Promise((resolve) => gateway.stdout?.once('data', resolve));
-    client = new ReflectionClient(`unix:${socketFile}`);
+    gateway = await SeparateGateway.start(100, {
+      maxQueuedRequests: 64,
+      requestTimeoutMs: 5000,
+      unreadTimeoutMs: 5000,
+    });
+    client = new ReflectionClient(gateway.address);
     await client.ask({ listServices: '' });
   });
   afterAll(async () => {
     client?.close();
-    await executor?.stop();
-    if (gateway) await endProcess(gateway, 'SIGKILL');
+    await gateway?.stop();
   });
-
-  const residentMb = () =>
-    Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024;
 
   /** Calls that are open, and how many the gateway has ended, after a collection. */
   async function counts(): Promise<{ open: number; ended: number }> {
-    const line = new Promise<string>((resolve) => gateway.stdout?.once('data', (data) => resolve(String(data))));
-    gateway.kill('SIGUSR2');
-    const { calls, refused, slowSenders, slowReaders } = JSON.parse(await line) as Record<string, number>;
-    return { open: calls ?? 0, ended: (refused ?? 0) + (slowSenders ?? 0) + (slowReaders ?? 0) };
+    const { calls, refused, slowSenders, slowReaders } = await gateway.counts();
+    return { open: calls, ended: refused + slowSenders + slowReaders };
   }
 
   /** Opens calls that send this and read nothing, until the gateway has ended all of them. @returns MB more, at most */
   async function mostWhile(path: string, sent: Buffer): Promise<number> {
     const { ended } = await counts();
     const session = deafClient();
-    const quiet = residentMb();
+    const quiet = gateway.residentMb();
     let most = 0;
     const watch = setInterval(() => {
-      most = Math.max(most, residentMb());
+      most = Math.max(most, gateway.residentMb());
     }, 20);
     const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' };
     for (let i = 0; i < CALLS; i++) {
@@ -117,7 +90,7 @@ describe('what calls of many messages hold of the gateway’s memory', () => {
 
   /** A client that gives the gateway no window to send into. */
   function deafClient(): ClientHttp2Session {
-    const connection = { createConnection: () => connectSocket(socketFile), settings: { initialWindowSize: 0 } };
+    const connection = { createConnection: () => gateway.connect(), settings: { initialWindowSize: 0 } };
     return connectHttp2('http://localhost', { ...connection, maxSessionMemory: 1000 }).on('error', () => undefined);
   }
 

@@ -123,35 +123,17 @@ describe('a gateway whose executor is killed', () => {
     }
   });
 
-  it('when all file descriptors that it may have are in use goes on', async () => {
-    const server = await serve({ shell: `ulimit -n ${FILES}` });
+  const metricsPort = 20_000 + (process.pid % 20_000);
+  it.each([
+    ['all file descriptors that it may have are in use', {}],
+    ['connections to its metrics take all files that they can', { metricsPort }],
+  ])('when %s goes on', async (_what, options) => {
+    const server = await serve({ shell: `ulimit -n ${FILES}`, ...options });
     const sockets: net.Socket[] = [];
     try {
       const { tokenIds } = await generate(server.client, message);
       const again = await disturbed(server, async () => {
-        for (let i = 0; i < CONNECTIONS; i++) {
-          const socket = net.connect(server.port, '127.0.0.1');
-          socket.on('error', () => undefined);
-          sockets.push(socket);
-        }
-        await new Promise((resolve) => setTimeout(resolve, 300));
-      });
-      expect(again.tokenIds).toEqual(tokenIds);
-      expect(server.child.exitCode).toBeNull();
-    } finally {
-      for (const socket of sockets) socket.destroy();
-      await server.stop();
-    }
-  });
-
-  it('when connections to its metrics take all files that they can goes on', async () => {
-    const metricsPort = 20_000 + (process.pid % 20_000);
-    const server = await serve({ shell: `ulimit -n ${FILES}`, metricsPort });
-    const sockets: net.Socket[] = [];
-    try {
-      const { tokenIds } = await generate(server.client, message);
-      const again = await disturbed(server, async () => {
-        for (const port of [metricsPort, server.port]) {
+        for (const port of [...Object.values(options), server.port]) {
           for (let i = 0; i < CONNECTIONS; i++) {
             const socket = net.connect(port, '127.0.0.1');
             socket.on('error', () => undefined);

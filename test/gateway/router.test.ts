@@ -3,6 +3,7 @@ import type { Handover } from '../../src/gateway/replica/engine.js';
 import type { SupervisorState } from '../../src/gateway/replica/link/supervision.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
 import type { Generation } from '../../src/gateway/request/generation.js';
+import type { PausedBy } from '../../src/gateway/request/runner.js';
 import { type RoutedReplica, Router, type RouterOptions } from '../../src/gateway/router.js';
 import { RocmForgeError } from '../../src/shared/errors.js';
 
@@ -106,8 +107,8 @@ class NotingReplica implements RoutedReplica {
   cancel(): void {
     this.told.push('cancel');
   }
-  pause(_generation: Generation, paused: boolean): void {
-    this.told.push(paused ? 'pause' : 'go on');
+  pause(_generation: Generation, by: PausedBy | undefined): void {
+    this.told.push(by === undefined ? 'go on' : `pause by ${by}`);
   }
   expire(): void {
     this.told.push('expire');
@@ -170,11 +171,11 @@ describe('a router', () => {
     router.submit(request);
     // The other one has less to do by now.
     Object.assign(replicas[0] as NotingReplica, { load: 5 });
-    router.pause(request, true);
-    router.pause(request, false);
+    router.pause(request, 'reader');
+    router.pause(request, undefined);
     router.expire(request);
     router.cancel(request);
-    expect(replicas.map(({ told }) => told)).toEqual([['submit', 'pause', 'go on', 'expire', 'cancel'], []]);
+    expect(replicas.map(({ told }) => told)).toEqual([['submit', 'pause by reader', 'go on', 'expire', 'cancel'], []]);
   });
 
   it('loads all replicas of a model that was put away, and none that is there', () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { matmul as contractOf } from '../../src/executor/kernels/index.js';
 import { matmul } from './reference/matmul.js';
-import { expectClose } from './support/compare.js';
+import { expectClose, inStrides } from './support/compare.js';
 import { decode, encode } from './support/half.js';
 import { onEachTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
@@ -36,13 +36,8 @@ onEachTarget('matmul', (target) => {
           (_, i) => x[Math.floor(i / inner) * x_stride + (i % inner)]!,
         );
         const expected = matmul(decode(type, weight), dense, out, inner);
-        const written = new Float64Array(y.length).fill(UNTOUCHED);
-        const magnitudes = new Float64Array(y.length);
-        for (let t = 0; t < tokens; t++) {
-          written.set(expected.values.subarray(t * out, (t + 1) * out), t * y_stride);
-          magnitudes.set(expected.magnitudes.subarray(t * out, (t + 1) * out), t * y_stride);
-        }
-        expectClose(contract, result.y!, { values: written, magnitudes }, { in: inner });
+        const written = inStrides(expected, { out, stride: y_stride, length: y.length }, UNTOUCHED);
+        expectClose(contract, result.y!, written, { in: inner });
       },
     ));
 

@@ -9,7 +9,7 @@ import {
 import { readBlocks } from './reference/blocks.js';
 import { matmulPackedTile } from './reference/matmul_packed_tile.js';
 import { randomBlocks } from './support/blocks.js';
-import { expectClose } from './support/compare.js';
+import { expectClose, inStrides } from './support/compare.js';
 import { activations, packedWidth, repacked } from './support/packed.js';
 import { onEachTileTarget } from './support/targets.js';
 import { fill, fills, Random, seed, size } from './support/values.js';
@@ -41,14 +41,8 @@ onEachTileTarget('matmul_packed_tile', (target) => {
         const contract = contractOf(type);
         const result = await target.launch(contract, values, dimensions);
         const expected = matmulPackedTile(readBlocks(type, weight), meaning.subarray(0, tokens * inner), out, inner);
-        const written = new Float64Array(y.length).fill(before);
-        const magnitudes = new Float64Array(y.length);
-        for (let i = 0; i < tokens * out; i++) {
-          const at = Math.floor(i / out) * y_stride + (i % out);
-          written[at] = expected.values[i]! + (accumulate ? before : 0);
-          magnitudes[at] = expected.magnitudes[i]! + (accumulate ? before : 0);
-        }
-        expectClose(contract, result.y!, { values: written, magnitudes }, { blocks: values.blocks });
+        const written = inStrides(expected, { out, stride: y_stride, length: y.length }, before, accumulate);
+        expectClose(contract, result.y!, written, { blocks: values.blocks });
 
         const rowByRow = await target.launch(matmulPacked(type), values, dimensions);
         expect(result.y).toEqual(rowByRow.y);

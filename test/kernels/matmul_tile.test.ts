@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { matmulTile as contractOf, type TileForm } from '../../src/executor/kernels/index.js';
 import { matmulTile } from './reference/matmul_tile.js';
-import { expectClose } from './support/compare.js';
+import { expectClose, inStrides } from './support/compare.js';
 import { decode, encode, type FloatArray } from './support/half.js';
 import { onEachTileTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
@@ -41,13 +41,8 @@ onEachTileTarget('matmul_tile', (target) => {
           inner,
           accumulate ? new Float32Array(tokens * out).fill(UNTOUCHED) : undefined,
         );
-        const written = new Float64Array(y.length).fill(UNTOUCHED);
-        const magnitudes = new Float64Array(y.length);
-        for (let t = 0; t < tokens; t++) {
-          written.set(expected.values.subarray(t * out, (t + 1) * out), t * y_stride);
-          magnitudes.set(expected.magnitudes.subarray(t * out, (t + 1) * out), t * y_stride);
-        }
-        expectClose(contract, result.y!, { values: written, magnitudes }, { in: inner });
+        const written = inStrides(expected, { out, stride: y_stride, length: y.length }, UNTOUCHED);
+        expectClose(contract, result.y!, written, { in: inner });
       },
     ));
 

@@ -4,7 +4,7 @@ import type { Sequence } from '../../src/gateway/request/sequence.js';
 import { expectedTokens, sequenceOf, VOCABULARY, type World } from './scheduler-world.js';
 
 /** What may happen to a scheduler. */
-export const operation = fc.oneof(
+const operation = fc.oneof(
   {
     weight: 6,
     arbitrary: fc.record({
@@ -25,6 +25,15 @@ export const operation = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('pause' as const), which: fc.nat() }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('crash' as const) }) },
 );
+
+/** Limits of a scheduler that has little room. @param mostStepTokens the most that a step may have */
+export const worldLimits = (mostStepTokens: number) => ({
+  maxSequences: fc.integer({ min: 1, max: 6 }),
+  maxStepTokens: fc.integer({ min: 6, max: mostStepTokens }),
+  kvBlocks: fc.integer({ min: 10, max: 40 }),
+});
+
+export const operations = fc.array(operation, { minLength: 30, maxLength: 150 });
 
 type Operation = typeof operation extends fc.Arbitrary<infer T> ? T : never;
 

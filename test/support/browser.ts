@@ -6,6 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 
 const BROWSERS = ['chromium', 'chromium-browser', 'google-chrome'];
 export const browser = BROWSERS.find((name) => spawnSync(name, ['--version']).status === 0);
+if (browser === undefined) console.log(`skipped: there is no headless browser (${BROWSERS.join(', ')})`);
 
 interface Answer {
   readonly id?: number;

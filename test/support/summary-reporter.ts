@@ -14,8 +14,9 @@ import {
 const SLOWEST = 10;
 /** Variables that choose what a run does; a command that reproduces a failure sets them as they were. */
 const VARIABLES = /^ROCMFORGE_(?!TEST_|DOUBLE_)/;
-/** What a file prints, or the name of a suite in parentheses, to say why tests are skipped. */
-const REASON = /\bskipped\b[,:]? *([^\n)]*)/g;
+/** What a file prints to say why tests are skipped, and how a suite's name says it. */
+const PRINTED_REASON = /\bskipped\b[,:]? *([^\n]*)/g;
+const NAMED_REASON = /\(skipped ([^)]*)\)/g;
 const CLEAR_LINE = '\r\u001b[K';
 
 type Counts = Record<'passed' | 'failed' | 'skipped', number>;
@@ -132,11 +133,12 @@ export default class SummaryReporter extends DefaultReporter {
   private printSkipped(modules: readonly TestModule[]): void {
     const reasons = new Map<string, number>();
     for (const module of modules) {
-      const printed = reasonIn(this.logs.get(module.relativeModuleId) ?? '');
+      const printed = reasonIn(this.logs.get(module.relativeModuleId) ?? '', PRINTED_REASON);
       for (const test of module.children.allTests('skipped')) {
         const result = test.result();
         const own = result.state === 'skipped' ? result.note : undefined;
-        const reason = own ?? reasonIn(test.fullName) ?? printed ?? `no reason given (${module.relativeModuleId})`;
+        const reason =
+          own ?? reasonIn(test.fullName, NAMED_REASON) ?? printed ?? `no reason given (${module.relativeModuleId})`;
         reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
       }
     }
@@ -186,8 +188,8 @@ function add(counts: Counts, more: Counts): void {
 }
 
 /** The reasons that a text gives for skipping; undefined where it gives none. */
-function reasonIn(text: string): string | undefined {
-  const reasons = new Set([...text.matchAll(REASON)].map(([, reason]) => reason!.trim()));
+function reasonIn(text: string, pattern: RegExp): string | undefined {
+  const reasons = new Set([...text.matchAll(pattern)].map(([, reason]) => reason!.trim()));
   return reasons.size === 0 ? undefined : [...reasons].join('; ');
 }
 

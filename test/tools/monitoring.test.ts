@@ -18,7 +18,14 @@ async function names(): Promise<Set<string>> {
     {
       name: 'm',
       counts: () => new Proxy({} as ReplicaCounts, { get: () => 0 }),
-      grammars: () => ({ heapBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0, replacedThreads: 0 }),
+      grammars: () => ({
+        heapBytes: 0,
+        grammarBytes: 0,
+        grammars: 0,
+        evictions: 0,
+        replacedThreads: 0,
+        movedAnswers: 0,
+      }),
       residency: () => ({ isAway: false, counters: { loads: 0, unloads: 0 } }),
     },
   ]);

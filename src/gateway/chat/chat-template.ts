@@ -2,22 +2,24 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
 import { checkWellFormed, type Tokenizer } from '../tokenizer/tokenizer.js';
 import { type ChatPrompt, InjectionGuard } from './injection-guard.js';
+import { shownInstructions } from './instruction-turns.js';
 import { TemplateError } from './jinja/errors.js';
 import { strftime } from './jinja/globals.js';
 import { Template } from './jinja/template.js';
 import { Dict, Sequence, UNPRINTABLE_NONE, type Value } from './jinja/values.js';
 import type { WorkLimits } from './jinja/work.js';
+import { continuedPrompt, markedEnd } from './prefill.js';
 import {
   type Conversation,
   doesAll,
-  offeredTools,
   onlyCalls,
+  PROBE_TOOLS,
   type TemplateInput,
-  takesArgumentsAsText,
   templateVariables,
   toTemplateInput,
   withProtocolWords,
 } from './template-input.js';
+import { TemplateProbe } from './template-probe.js';
 
 export type { ChatMessage, ChatTool, ChatToolCall, Conversation } from './template-input.js';
 
@@ -42,6 +44,7 @@ export class ChatTemplate {
   private readonly source: string | undefined;
   private readonly toolSource: string | undefined;
   private readonly compiled = new Map<string, Template | TemplateError>();
+  private readonly probes = new Map<string, TemplateProbe>();
   private readonly tokens: readonly (readonly [name: 'bos_token' | 'eos_token', text: string])[];
   private readonly now: () => Date;
   private readonly defaults: Dict;
@@ -84,22 +87,35 @@ export class ChatTemplate {
    *   arguments that are no JSON
    */
   render(conversation: Conversation): ChatPrompt {
-    return conversation.continueFinalMessage ? this.renderBegun(conversation) : this.renderTurns(conversation);
+    const { messages } = conversation;
+    const isContinued = conversation.continueFinalMessage && messages.at(-1)?.content !== '';
+    const addGenerationPrompt = !isContinued && (conversation.addGenerationPrompt ?? true);
+    // An empty beginning leaves the whole turn to the model.
+    const isEmptyBeginning = conversation.continueFinalMessage && !isContinued;
+    const begun = {
+      ...conversation,
+      messages: isEmptyBeginning ? messages.slice(0, -1) : messages,
+      addGenerationPrompt,
+    };
+    const shown = { ...begun, messages: this.shown(begun) };
+    return isContinued ? this.renderBegun(shown) : this.renderTurns(shown);
   }
 
-  /** The beginning of the answer stands behind what opens the assistant's turn, as the user's text that it is. */
+  /** The turns in a form in which the template drops no system or developer turn. */
+  private shown(conversation: Conversation): Conversation['messages'] {
+    const render = (messages: Conversation['messages']) => this.renderTurns({ ...conversation, messages }).text;
+    const sentinel = () => this.guard.chooseSentinel(conversation.messages.map(({ content }) => content));
+    return shownInstructions(conversation.messages, this.probeFor(conversation), render, sentinel);
+  }
+
+  /** The final turn is rendered as one that has ended, and cut behind its content. */
   private renderBegun(conversation: Conversation): ChatPrompt {
     const { messages } = conversation;
-    const begun = messages.at(-1)?.content ?? '';
-    const { text, breaks } = this.renderTurns({
-      ...conversation,
-      messages: messages.slice(0, -1),
-      addGenerationPrompt: true,
-    });
-    checkWellFormed(begun, 'chat.messages');
-    const sentinel = this.guard.chooseSentinel([begun]);
-    const marked = this.guard.unmark(this.guard.mark(begun, sentinel, { borders: true }) as string, sentinel);
-    return { text: text + marked.text, breaks: [...breaks, ...marked.breaks.map((at) => at + text.length)] };
+    const last = messages.at(-1)!;
+    checkWellFormed(last.content, 'chat.messages');
+    const mark = this.guard.chooseSentinel([this.sourceFor(conversation), ...messages.map(({ content }) => content)]);
+    const marked = { ...last, content: markedEnd(last.content, mark) };
+    return continuedPrompt(this.renderTurns({ ...conversation, messages: [...messages.slice(0, -1), marked] }), mark);
   }
 
   private renderTurns(conversation: Conversation): ChatPrompt {
@@ -130,7 +146,7 @@ export class ChatTemplate {
 
   private renderWith(conversation: Conversation, absentContent: Value): ChatPrompt {
     const source = this.sourceFor(conversation);
-    const input = toTemplateInput(conversation, { argumentsAsText: takesArgumentsAsText(source), absentContent });
+    const input = toTemplateInput(conversation, { probe: this.probeFor(conversation), absentContent });
     const given = Dict.of([...this.defaults.entries(), ...templateVariables(conversation).entries()]);
     const strings = [...stringsOf([...input.messages, ...input.tools, given])];
     for (const text of strings) checkWellFormed(text, 'chat.messages');
@@ -157,9 +173,31 @@ export class ChatTemplate {
     return bordered?.text === prompt.text ? bordered : prompt;
   }
 
+  /** What the template of a conversation does with turns; found by rendering, once for each template. */
+  private probeFor(conversation: Conversation): TemplateProbe {
+    const source = this.sourceFor(conversation);
+    const tools = (conversation.tools ?? []).length > 0 ? PROBE_TOOLS : [];
+    const key = `${tools.length} ${source}`;
+    const known = this.probes.get(key);
+    if (known !== undefined) return known;
+    const now = this.now();
+    const variables: (readonly [string, Value])[] = [...this.defaults.entries()] as (readonly [string, Value])[];
+    const given = [...variables, ['add_generation_prompt', true] as const];
+    const probe = new TemplateProbe((input) => {
+      try {
+        return this.run(source, input, given, PROBE_LIMITS, now);
+      } catch (error) {
+        if (error instanceof RocmForgeError || error instanceof TemplateError) return undefined;
+        throw error;
+      }
+    }, tools);
+    this.probes.set(key, probe);
+    return probe;
+  }
+
   private sourceFor(conversation: Conversation): string {
-    const source =
-      (offeredTools(conversation).length > 0 ? this.toolSource : undefined) ?? this.source ?? this.toolSource;
+    const { tools = [] } = conversation;
+    const source = (tools.length > 0 ? this.toolSource : undefined) ?? this.source ?? this.toolSource;
     if (source !== undefined) return source;
     throw new RocmForgeError(
       'CHAT_TEMPLATE_MISSING',
@@ -208,6 +246,9 @@ export class ChatTemplate {
     return compiled;
   }
 }
+
+/** What a template may do for one of the short conversations that it is probed with. */
+const PROBE_LIMITS: WorkLimits = { steps: 2_000_000, units: 4_000_000 };
 
 /**
  * What a template may do for a conversation: real ones take up to 300 steps a message and touch each text ten times, some

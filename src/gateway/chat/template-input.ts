@@ -1,7 +1,10 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { type ToolChoice, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
+import { withNineCharacterIds } from './call-ids.js';
 import { parseJson } from './jinja/json.js';
 import { Dict, list, NONE, Sequence, type Value } from './jinja/values.js';
+import { argumentsFor } from './past-arguments.js';
+import type { TemplateProbe } from './template-probe.js';
 
 /** One turn; the fields of `rocmforge.v1.ChatMessage`. */
 export interface ChatMessage {
@@ -18,7 +21,7 @@ export interface ChatMessage {
 export interface ChatToolCall {
   readonly id: string;
   readonly name: string;
-  /** A JSON object. */
+  /** A JSON object, or what a model wrote in its place: arguments that were cut, or no JSON. */
   readonly argumentsJson: string;
 }
 
@@ -77,11 +80,11 @@ export interface TemplateInput {
 }
 
 export interface TemplateInputOptions {
-  readonly argumentsAsText: boolean;
+  readonly probe: Pick<TemplateProbe, 'takesArgumentsAsText' | 'needsArgumentsAsObject' | 'needsNineCharacterIds'>;
   readonly absentContent: Value;
 }
 
-/** The functions that the model hears of: none where it may call none. */
+/** The functions that the model may call. A tool choice of none leaves them in the prompt, whose prefix stays the same. */
 export function offeredTools<Tool extends ChatTool>({
   tools = [],
   toolChoice,
@@ -100,22 +103,19 @@ export function doesAll({ content, reasoning, toolCalls = [] }: ChatMessage): bo
 }
 
 /**
- * @param options.argumentsAsText whether the template wants the arguments of calls as the JSON they were sent as
- * @param options.absentContent   what the content of a message is that only calls
- * @throws RocmForgeError `INVALID_FIELD` for no messages, an unknown role or JSON that is none
+ * @param options.probe         what the template does with calls
+ * @param options.absentContent what the content of a message is that only calls
+ * @throws RocmForgeError `INVALID_FIELD` for no messages, an unknown role or tools whose parameters are not JSON
  */
 export function toTemplateInput(conversation: Conversation, options: TemplateInputOptions): TemplateInput {
-  const { messages } = conversation;
+  const { messages, tools = [] } = conversation;
   if (messages.length === 0) invalid('messages', 'chat.messages is empty');
-  return {
-    roles: messages.map(({ role }, i) =>
-      ROLES.has(role)
-        ? role
-        : invalid(`messages[${i}].role`, `chat role "${role}" is none of ${[...ROLES].join(', ')}`),
-    ),
-    messages: messages.map((message, i) => toMessage(message, i, options)),
-    tools: offeredTools(conversation).map(toTool),
-  };
+  const roles = messages.map(({ role }, i) =>
+    ROLES.has(role) ? role : invalid(`messages[${i}].role`, `chat role "${role}" is none of ${[...ROLES].join(', ')}`),
+  );
+  const hasCalls = messages.some(({ toolCalls = [], toolCallId }) => toolCalls.length > 0 || toolCallId);
+  const renamed = hasCalls && options.probe.needsNineCharacterIds ? withNineCharacterIds(messages) : messages;
+  return { roles, messages: renamed.map((message) => toMessage(message, options)), tools: tools.map(toTool) };
 }
 
 /** `messages` and `tools` as templates want them. */
@@ -134,17 +134,7 @@ export function withProtocolWords(input: TemplateInput): ReadonlyMap<string, Val
   ]);
 }
 
-/**
- * Whether the template pastes a call's arguments as they are (DeepSeek) instead of serialising or walking an object,
- * which is what most do.
- */
-export function takesArgumentsAsText(source: string): boolean {
-  return (
-    /arguments['"]?\]?\s*\+/.test(source) && !/arguments['"]?\]?\s*(\|\s*(tojson|items)|\.items|is\s)/.test(source)
-  );
-}
-
-function toMessage(message: ChatMessage, index: number, options: TemplateInputOptions): Dict {
+function toMessage(message: ChatMessage, options: TemplateInputOptions): Dict {
   const { content, name, toolCalls = [], toolCallId, reasoning } = message;
   const dict = Dict.of([['content', onlyCalls(message) ? options.absentContent : content]]);
   if (name) dict.set('name', name);
@@ -152,20 +142,18 @@ function toMessage(message: ChatMessage, index: number, options: TemplateInputOp
   // gpt-oss has a name of its own for it.
   if (reasoning) for (const key of ['reasoning_content', 'thinking']) dict.set(key, reasoning);
   if (toolCalls.length > 0) {
-    const calls = toolCalls.map((call, i) => {
-      const field = `messages[${index}].tool_calls[${i}].arguments_json`;
-      const args = options.argumentsAsText ? call.argumentsJson : jsonOf(call.argumentsJson, field);
-      return Dict.of([
+    const calls = toolCalls.map((call) =>
+      Dict.of([
         ['id', call.id],
         [
           'function',
           Dict.of([
             ['name', call.name],
-            ['arguments', args],
+            ['arguments', argumentsFor(call.argumentsJson, options.probe)],
           ]),
         ],
-      ]);
-    });
+      ]),
+    );
     dict.set('tool_calls', list(calls));
   }
   return dict;
@@ -184,6 +172,11 @@ function toTool(tool: ChatTool, index: number): Dict {
     ],
   ]);
 }
+
+/** A tool for the conversations that templates are probed with. */
+export const PROBE_TOOLS: readonly Dict[] = [
+  toTool({ name: 'probe_of_function', description: '', parametersJson: '' }, 0),
+];
 
 function jsonOf(text: string, field: string): Value {
   try {

@@ -1,5 +1,5 @@
 import { lineAndColumn, parseGbnf } from './gbnf-syntax.js';
-import { Grammar } from './grammar.js';
+import { type Expression, Grammar, rule, type Surroundings } from './grammar.js';
 import { invalid } from './refusal.js';
 import { Work } from './work.js';
 
@@ -9,7 +9,7 @@ import { Work } from './work.js';
  * @throws RocmForgeError `CONSTRAINT_INVALID` for wrong syntax, a rule nobody defines, no rule `root`, or where nothing can be
  *   produced; `CONSTRAINT_UNSUPPORTED` for forms of single tokens; both with line and column
  */
-export function gbnfGrammar(source: string): string {
+export function gbnfGrammar(source: string, around?: Surroundings): string {
   const { rules, uses } = parseGbnf(source);
   const at = lineAndColumn(source, source.length);
   if (!rules.has('root')) throw invalid('grammar', { at, keyword: 'root' }, 'it has no rule root, where texts begin');
@@ -19,9 +19,30 @@ export function gbnfGrammar(source: string): string {
     throw invalid('grammar', place, `the rule ${name} is used and never defined`);
   }
   const grammar = new Grammar(new Work('grammar'));
-  for (const [name, content] of rules) grammar.set(name, content);
-  const made = grammar.toText(rules.get('root')!);
+  for (const [name, content] of rules) {
+    if (around === undefined) grammar.set(name, content);
+    else grammar.set(inner(name), renamed(content));
+  }
+  const made = grammar.toText(around === undefined ? rules.get('root')! : around(rule(inner('root')), grammar));
   if (made === undefined)
     throw invalid('grammar', { at, keyword: 'root' }, 'no text can be finished; end its recursion');
   return made;
+}
+
+/** The name of a given rule within a grammar that has rules of its own, `root` among them. */
+const inner = (name: string): string => `given-${name}`;
+
+function renamed(expression: Expression): Expression {
+  switch (expression.kind) {
+    case 'rule':
+      return rule(inner(expression.name));
+    case 'sequence':
+      return { ...expression, parts: expression.parts.map(renamed) };
+    case 'choice':
+      return { ...expression, options: expression.options.map(renamed) };
+    case 'repeat':
+      return { ...expression, what: renamed(expression.what) };
+    default:
+      return expression;
+  }
 }

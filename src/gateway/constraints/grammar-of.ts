@@ -1,8 +1,10 @@
 import type { Constraint } from '../../shared/generated/rocmforge/v1/inference.js';
 import { choiceGrammar } from './choice-grammar.js';
 import { gbnfGrammar } from './gbnf-grammar.js';
+import type { Surroundings } from './grammar.js';
 import { schemaGrammar } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+import { type BeforeAnswer, behindAnswerOpener } from './reasoning-grammar.js';
 import { type ConstraintKind, unsupported } from './refusal.js';
 import { regexGrammar } from './regex-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
@@ -10,8 +12,17 @@ import { type HeldCalls, toolCallsGrammar } from './tool-calls-grammar.js';
 
 /** A constraint of which the kind is known, or calls that must come, or be of a form. */
 export type GivenConstraint =
-  | NonNullable<Constraint['kind']>
-  | { readonly $case: 'toolCalls'; readonly value: HeldCalls };
+  | AnswerConstraint
+  | { readonly $case: 'toolCalls'; readonly value: HeldCalls }
+  | { readonly $case: 'chatAnswer'; readonly value: ChatAnswer };
+
+type AnswerConstraint = NonNullable<Constraint['kind']>;
+
+/** A constraint on the answer of a chat alone, which the model may reason before. */
+export interface ChatAnswer {
+  readonly constraint: AnswerConstraint;
+  readonly before: BeforeAnswer;
+}
 
 const NO_NAMES: SpecialTokenNames = { special: [], ends: [] };
 
@@ -19,28 +30,33 @@ const NO_NAMES: SpecialTokenNames = { special: [], ends: [] };
  * The grammar of the texts that satisfy a constraint, as `@mlc-ai/web-xgrammar` reads grammars, with the rule `root`. It says
  * exactly what the constraint says, or the constraint is refused. Nothing is read, no time is looked at.
  *
- * @param names which markup of calls is a special token; default none
+ * @param names which markup of calls and reasoning is a special token; default none
  * @throws RocmForgeError `CONSTRAINT_INVALID`, `CONSTRAINT_UNSUPPORTED`: the field, where in it (`at`) and the `keyword`
  */
 export function grammarOf(constraint: GivenConstraint, names: SpecialTokenNames = NO_NAMES): string {
+  if (constraint.$case === 'toolCalls') return toolCallsGrammar(constraint.value, names);
+  if (constraint.$case !== 'chatAnswer') return answerGrammar(constraint);
+  const { constraint: inner, before } = constraint.value;
+  return answerGrammar(inner, behindAnswerOpener(before, names));
+}
+
+function answerGrammar(constraint: AnswerConstraint, around?: Surroundings): string {
   switch (constraint.$case) {
     case 'jsonSchema':
       refuseLength('json_schema', constraint.value.length);
-      return schemaGrammar(constraint.value);
+      return schemaGrammar(constraint.value, around);
     case 'regex':
       refuseLength('regex', constraint.value.length);
-      return regexGrammar(constraint.value);
+      return regexGrammar(constraint.value, around);
     case 'grammar':
       refuseLength('grammar', constraint.value.length);
-      return gbnfGrammar(constraint.value);
+      return gbnfGrammar(constraint.value, around);
     case 'choice':
       refuseLength(
         'choice',
         constraint.value.options.reduce((length, option) => length + option.length, 0),
       );
-      return choiceGrammar(constraint.value.options);
-    case 'toolCalls':
-      return toolCallsGrammar(constraint.value, names);
+      return choiceGrammar(constraint.value.options, around);
   }
 }
 

@@ -57,6 +57,9 @@ export function repeat(what: Expression, min: number, max: number): Expression {
 
 export const optional = (what: Expression) => repeat(what, 0, 1);
 
+/** What stands around the texts of a constraint, such as the reasoning before them. */
+export type Surroundings = (constrained: Expression, grammar: Grammar) => Expression;
+
 /** The rules of one grammar, and its text. */
 export class Grammar {
   readonly #rules = new Map<string, Expression>();

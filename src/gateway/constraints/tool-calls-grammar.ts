@@ -1,12 +1,13 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { ToolGrammar, ToolRule } from '../chat/answer/tool-grammar.js';
-import { alphabetOf, classAt, complementOf, explore } from './automaton.js';
+import { complementOf } from './automaton.js';
 import { automatonExpression } from './automaton-grammar.js';
-import { EVERYTHING, only } from './code-points.js';
-import { characters, choice, type Expression, Grammar, optional, repeat, sequence, special, text } from './grammar.js';
+import { characters, choice, type Expression, Grammar, optional, repeat, sequence } from './grammar.js';
 import { objectsOfSchema } from './json-schema/schema-grammar.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+import { markupExpression } from './markup.js';
 import { patternAutomaton } from './pattern-automaton.js';
+import { behindReasoning, type HeldReasoning } from './reasoning-grammar.js';
 import type { SpecialTokenNames } from './special-token-names.js';
 import { taggedArguments } from './tagged-arguments.js';
 import { Work } from './work.js';
@@ -21,18 +22,6 @@ export interface HeldCalls {
   readonly reasoning?: HeldReasoning | undefined;
 }
 
-export interface HeldReasoning {
-  readonly begin: string;
-  readonly end: string;
-  /** What stands between its end and the calls; default: a blank line, or less. */
-  readonly between?: string | undefined;
-  /** Whether the prompt has begun it. */
-  readonly isBegun: boolean;
-}
-
-const MOST = Number.POSITIVE_INFINITY;
-/** What may stand between the end of the reasoning and the calls: a blank line. */
-const LINES_BEHIND_REASONING = 2;
 /** Of a function without parameters. */
 const NO_PARAMETERS = '{"type": "object", "additionalProperties": false}';
 
@@ -51,7 +40,7 @@ export function toolCallsGrammar(held: HeldCalls, names: SpecialTokenNames): str
   const work = new Work('json_schema');
   const { argumentsForm: form } = calls;
   const grammar = new Grammar(work, form === 'json' ? 'plain' : 'without-angles');
-  const markup = (value: string) => markupExpression(value, names);
+  const markup = (value: string) => markupExpression(value, names, TOOLS);
   const call = grammar.add(
     'call',
     choice(
@@ -96,37 +85,6 @@ function refuseLength(tools: readonly ToolRule[]): void {
   throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: PARAMETERS, at: '', keyword: 'characters' });
 }
 
-/** Markup with its special tokens as such, the longest names first, as a tokenizer finds them. */
-function markupExpression(value: string, { special: names, ends }: SpecialTokenNames): Expression {
-  const end = ends.find((name) => value.includes(name));
-  if (end !== undefined) {
-    const sentence = `${TOOLS} cannot be held to a form of this model: ${end} is part of its calls and ends its text; use auto, and none that is strict`;
-    throw new RocmForgeError('CONSTRAINT_UNSUPPORTED', sentence, { field: TOOLS, at: '', keyword: end });
-  }
-  const parts: Expression[] = [];
-  let rest = value;
-  while (rest !== '') {
-    const found = firstOf(names, rest);
-    parts.push(text(rest.slice(0, found?.at)));
-    if (found === undefined) break;
-    parts.push(special(found.name));
-    rest = rest.slice(found.at + found.name.length);
-  }
-  return sequence(...parts.filter((part) => part.kind !== 'text' || part.text !== ''));
-}
-
-/** The leftmost of some names in a text, of those that begin there the longest. */
-function firstOf(names: readonly string[], value: string): { readonly name: string; readonly at: number } | undefined {
-  let first: { name: string; at: number } | undefined;
-  for (const name of names) {
-    const at = value.indexOf(name);
-    if (at < 0 || (first !== undefined && (at > first.at || (at === first.at && name.length < first.name.length))))
-      continue;
-    first = { name, at };
-  }
-  return first;
-}
-
 /** Any text without the beginning of a call, and calls behind it; where they have no beginning, one or the other. */
 function behindText(turn: Expression, { openers, isBare }: HeldCalls, grammar: Grammar): Expression {
   const began = openers.map((opener) =>
@@ -136,47 +94,4 @@ function behindText(turn: Expression, { openers, isBare }: HeldCalls, grammar: G
   const begins = patternAutomaton([...began, ...bare].join('|'), 'search', grammar.work);
   const free = grammar.add('said', automatonExpression(complementOf(begins), characters, 'said', grammar));
   return isBare ? choice(turn, free) : sequence(free, optional(turn));
-}
-
-function behindReasoning(
-  turn: Expression,
-  { begin, end, between, isBegun }: HeldReasoning,
-  names: SpecialTokenNames,
-  grammar: Grammar,
-): Expression {
-  const isSpecial = names.special.includes(end);
-  const thought = isSpecial
-    ? sequence(repeat(characters(EVERYTHING), 0, MOST), special(end))
-    : grammar.add('reasoning', textUpTo(end, grammar));
-  const apart =
-    between === undefined ? repeat(text('\n'), 0, LINES_BEHIND_REASONING) : markupExpression(between, names);
-  const behind = sequence(thought, apart, turn);
-  // Some models begin again what the prompt has begun.
-  const start = markupExpression(begin, names);
-  return isBegun ? sequence(optional(start), behind) : choice(turn, sequence(start, behind));
-}
-
-/** Any text that ends where another stands in it for the first time (Knuth, Morris, Pratt). */
-function textUpTo(end: string, grammar: Grammar): Expression {
-  const letters = [...new Set(end)];
-  const alphabet = alphabetOf(letters.map(only));
-  const letterOf = new Map(letters.map((letter) => [classAt(alphabet, letter.codePointAt(0)!), letter]));
-  const dead = end.length + 1;
-  const automaton = explore(
-    alphabet,
-    0,
-    {
-      key: (read) => read,
-      next: (read, of) => {
-        if (read >= end.length) return dead;
-        const seen = end.slice(0, read) + (letterOf.get(of) ?? '\0');
-        let length = seen.length;
-        while (!end.startsWith(seen.slice(seen.length - length))) length--;
-        return length;
-      },
-      accepts: (read) => read === end.length,
-    },
-    grammar.work,
-  );
-  return automatonExpression(automaton, characters, 'reasoning', grammar);
 }

@@ -115,7 +115,9 @@ const DO: { readonly [K in TextJobKind]: (input: TextJobs[K]['input']) => TextJo
 
 /** What an answer depends on of an input whose prompt is encoded. */
 function withoutTexts(input: GenerateStreamRequest['input']): GenerateStreamRequest['input'] {
-  return input?.$case === 'chat' ? { ...input, value: { ...input.value, messages: [] } } : undefined;
+  if (input?.$case !== 'chat') return undefined;
+  const { messages, continueFinalMessage } = input.value;
+  return { ...input, value: { ...input.value, messages: continueFinalMessage ? messages.slice(-1) : [] } };
 }
 
 function run<K extends TextJobKind>(kind: K, input: TextJobs[K]['input']): TextJobs[K]['output'] {

@@ -13,6 +13,7 @@ import type {
 } from '../../shared/generated/rocmforge/v1/inference.js';
 import { EncodedResponse, LargeRequest, type RequestBytes } from '../../shared/grpc/strict.js';
 import type { MatcherThreads } from '../matching/matcher-threads.js';
+import { ReasoningBudgets } from '../matching/reasoning-budget.js';
 import type { RequestContext } from '../request/context.js';
 import { constraintOf } from '../request/demanded-calls.js';
 import type { EncodeService } from '../request/encoding/encode-service.js';
@@ -69,6 +70,7 @@ interface OpenedRequest {
 /** The public API over one model, as messages: what every door serves, each in its protocol. */
 export class Inference {
   private readonly rounds = new WriteRounds();
+  private readonly budgets: ReasoningBudgets;
 
   constructor(
     private readonly model: ServedModel,
@@ -77,7 +79,9 @@ export class Inference {
     private readonly matchers: MatcherThreads,
     private readonly readiness: () => Readiness,
     private readonly options: InferenceOptions = {},
-  ) {}
+  ) {
+    this.budgets = new ReasoningBudgets(model.tokenizer);
+  }
 
   /** The bytes that each method's requests may have. */
   get requestBytes(): Readonly<Record<Method, RequestBytes>> {
@@ -281,10 +285,10 @@ export class Inference {
       ...{ facts, tokenizer, promptIds, inputField, promptText, isUnary },
     });
     const context = { principal, peer, trace, deadline, id, spans };
-    const isInReasoning = parameters.answer?.isInReasoning ?? false;
     try {
-      const constraint = constraintOf(request, facts, isInReasoning);
-      const constraints = await this.matchers.openEach(constraint, parameters.n, requester);
+      const constraint = constraintOf(request, facts, parameters.answer);
+      const opened = await this.matchers.openEach(constraint, parameters.n, requester);
+      const constraints = opened?.map((one) => this.budgets.hold(one, constraint, parameters.stop.maxTokens));
       const speculates = this.options.speculates ?? false;
       return { parameters: { ...parameters, constraints, speculates }, context, toldPrompt };
     } catch (error) {

@@ -17,6 +17,10 @@ export class ConstrainedAnswer implements TokenConstraint {
   thread: AnswerThread | undefined;
   id = 0;
   isClosed = false;
+  /** Milliseconds that its masks took. */
+  ms = 0;
+  /** Milliseconds that its masks took beyond what one may in a thread that works for several clients. */
+  slowMs = 0;
   private listener: ConstraintListener | undefined;
 
   /** The same for all answers of this form. */

@@ -20,6 +20,8 @@ export interface MatcherWorkerData {
   readonly endIds: readonly number[];
   /** Tokens that are no text: the bytes of a special one are its name between two of `SPECIAL_TOKEN_BYTE`. */
   readonly names: SpecialTokenNames;
+  /** Shared by this thread and who watches it, see `MaskProgress`. */
+  readonly progress: SharedArrayBuffer;
 }
 
 /** What a thread is told. */

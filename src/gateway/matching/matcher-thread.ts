@@ -4,17 +4,46 @@ import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
 import { GRAMMAR_MEMORY } from './grammar-cache.js';
-import type { MaskTime } from './mask-time.js';
+import { MaskProgress } from './mask-progress.js';
+import { MASK_TIME, type MaskTime } from './mask-time.js';
 import type {
   AcceptedTokens,
   MatcherJob,
   MatcherMessage,
-  MatcherWorkerData,
   NextMasks,
   ThreadMask,
   ThreadMemory,
 } from './matcher-messages.js';
+import type { MatcherVocabulary } from './matcher-vocabulary.js';
 import type { GuessedToken, TokenMask } from './token-constraint.js';
+
+/** Milliseconds between two looks at what a thread works on. */
+const LOOK_MS = 250;
+
+export interface MatcherThreadOptions {
+  /** The worker's compiled file. */
+  readonly file: string;
+  readonly vocabulary: MatcherVocabulary;
+  /** How long a grammar may take to be compiled, and an answer to catch up. */
+  readonly compileLimitMs: number;
+  readonly maskTime: MaskTime;
+  /** How long one mask may take; default {@link MASK_TIME}'s. */
+  readonly maskLimitMs?: number | undefined;
+  /** Takes answers whose masks keep those of other clients waiting; absent: they stay. */
+  readonly onSlow?: ((answer: ConstrainedAnswer) => void) | undefined;
+  /** Whether it ends with its last answer. */
+  readonly endsIdle: boolean;
+  /** The thread has ended with these answers, which are to go on elsewhere. */
+  readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void;
+}
+
+interface Opening {
+  readonly answer: ConstrainedAnswer;
+  /** How many tokens the thread was told to catch up with. */
+  readonly tokens: number;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
 
 /** One thread, and the answers that it has. */
 export class MatcherThread implements AnswerThread {
@@ -26,8 +55,13 @@ export class MatcherThread implements AnswerThread {
   private lastId = 0;
   /** Tokens that it is to be told of. */
   private readonly outbox = new Map<ConstrainedAnswer, number[]>();
-  private opening: { answer: ConstrainedAnswer; resolve: () => void; reject: (error: Error) => void } | undefined;
+  private opening: Opening | undefined;
   private timer: NodeJS.Timeout | undefined;
+  /** Bytes by which its heap has grown for answers under way. */
+  private answersBytes = 0;
+  private readonly progress: MaskProgress;
+  private looking: NodeJS.Timeout | undefined;
+  private seen = { begun: 0, sinceMs: 0 };
   private heapAtStart = 0;
   memory: ThreadMemory = { heapBytes: 0, grammarBytes: 0, grammars: 0 };
   /** Grammars evicted so far. */
@@ -37,14 +71,10 @@ export class MatcherThread implements AnswerThread {
   /** Whether its heap has grown beyond its bound. */
   isOutgrown = false;
 
-  constructor(
-    file: string,
-    data: MatcherWorkerData,
-    private readonly compileLimitMs: number,
-    private readonly maskTime: MaskTime,
-    private readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void,
-  ) {
-    this.worker = new Worker(file, { workerData: data });
+  constructor(private readonly options: MatcherThreadOptions) {
+    const progress = new SharedArrayBuffer(MaskProgress.BYTES);
+    this.progress = new MaskProgress(progress);
+    this.worker = new Worker(options.file, { workerData: { ...options.vocabulary, progress } });
     this.worker.unref();
     this.worker.on('message', (message: MatcherMessage) => this.hear(message));
     this.worker.on('error', () => undefined);
@@ -75,7 +105,7 @@ export class MatcherThread implements AnswerThread {
     answer.thread = this;
     this.answers.set(answer.id, answer);
     const opened = new Promise<void>((resolve, reject) => {
-      this.opening = { answer, resolve, reject };
+      this.opening = { answer, tokens: answer.tokenIds.length, resolve, reject };
     });
     this.post({
       kind: 'open',
@@ -97,6 +127,7 @@ export class MatcherThread implements AnswerThread {
 
   drop(answer: ConstrainedAnswer): void {
     this.answers.delete(answer.id);
+    this.outbox.delete(answer);
     this.post({ kind: 'close', id: answer.id });
     this.endIfWorn();
   }
@@ -111,6 +142,48 @@ export class MatcherThread implements AnswerThread {
     });
     this.outbox.clear();
     this.post({ kind: 'accept', answers });
+    this.looking ??= setInterval(() => this.look(), LOOK_MS).unref();
+  }
+
+  /** A mask that takes too long takes its thread along, as a grammar does. */
+  private look(): void {
+    const { id, begun } = this.progress.now;
+    if (id === undefined) {
+      this.stopLooking();
+      return;
+    }
+    const nowMs = performance.now();
+    if (begun !== this.seen.begun) this.seen = { begun, sinceMs: nowMs };
+    const ms = nowMs - this.seen.sinceMs;
+    if (ms <= (this.options.maskLimitMs ?? MASK_TIME.mostMs)) return;
+    const answer = this.answers.get(id);
+    this.endWith(answer, answer && tooSlow(answer.constraint, ms));
+  }
+
+  /**
+   * Ends the answer that holds most of the heap, which is the one whose masks took the most time: both grow with the number of
+   * ways in which its grammar derives its text. A heap does not shrink, so the thread ends, too.
+   */
+  private endLargest(): void {
+    const [largest] = [...this.answers.values()].sort((a, b) => b.ms - a.ms);
+    this.endWith(largest, largest && tooLarge(largest.constraint, this.answersBytes));
+  }
+
+  /** Ends now, as does this answer; the others go on in another thread. */
+  private endWith(answer: ConstrainedAnswer | undefined, error: RocmForgeError | undefined): void {
+    this.stopLooking();
+    this.isWorn = true;
+    if (answer !== undefined && error !== undefined) {
+      this.answers.delete(answer.id);
+      answer.thread = undefined;
+      answer.fail(error);
+    }
+    void this.worker.terminate();
+  }
+
+  private stopLooking(): void {
+    clearInterval(this.looking);
+    this.looking = undefined;
   }
 
   private post(job: MatcherJob): void {
@@ -119,13 +192,14 @@ export class MatcherThread implements AnswerThread {
 
   /** A grammar that takes too long takes its thread along: nothing else can stop it. */
   private watch({ constraint }: ConstrainedAnswer): void {
+    const { compileLimitMs } = this.options;
     this.timer = setTimeout(() => {
-      const seconds = this.compileLimitMs / 1000;
+      const seconds = compileLimitMs / 1000;
       // Nobody else is to come to a thread that ends.
       this.isWorn = true;
       this.settle(refused(constraint, `takes more than ${seconds} s to be compiled; ask for less at once`));
       void this.worker.terminate();
-    }, this.compileLimitMs);
+    }, compileLimitMs);
   }
 
   private settle(error?: Error): void {
@@ -158,12 +232,16 @@ export class MatcherThread implements AnswerThread {
     }
     if (message.kind === 'masks') {
       for (const next of message.answers) {
-        const error = this.tooSlow(next);
+        const answer = this.answers.get(next.id);
+        const error = answer && this.tooSlow(answer, next.ms);
         // Masks that it names for the first time are known to this side all the same.
         this.ready(next, error);
+        if (answer !== undefined && error === undefined) this.weigh(answer, next.ms);
       }
       for (const key of message.forgotten) this.masks.delete(key);
+      this.answersBytes += message.heapBytes - this.memory.heapBytes;
       this.grown({ ...this.memory, heapBytes: message.heapBytes });
+      if (this.answersBytes > GRAMMAR_MEMORY.heapGrowthBytes) this.endLargest();
       return;
     }
     const answer = this.answers.get(message.id);
@@ -176,18 +254,28 @@ export class MatcherThread implements AnswerThread {
       this.settle(new RocmForgeError(message.reason, message.message, message.metadata));
       this.endIfWorn();
     } else {
-      this.ready({ ...message, ahead: [] });
+      const mask = this.maskOf(message.mask);
+      // An answer that moved here may have gone on by the mask that it had; then the one that it waits for comes next.
+      if (answer?.tokenIds.length === this.opening?.tokens) answer?.ready(mask, []);
       this.settle();
     }
   }
 
   /** The error of an answer whose masks are slow, once its client has used up its time: they keep those of others waiting. */
-  private tooSlow({ id, ms }: NextMasks): RocmForgeError | undefined {
-    const answer = this.answers.get(id);
-    if (answer === undefined || !this.maskTime.charge(answer.client, ms)) return undefined;
-    const field = fieldOf(answer.constraint);
-    const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
-    return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
+  private tooSlow(answer: ConstrainedAnswer, ms: number): RocmForgeError | undefined {
+    return this.options.maskTime.charge(answer.client, ms) ? tooSlow(answer.constraint, ms) : undefined;
+  }
+
+  /** Gives an answer away whose masks keep those of other clients waiting. */
+  private weigh(answer: ConstrainedAnswer, ms: number): void {
+    const { onSlow } = this.options;
+    answer.ms += ms;
+    answer.slowMs += Math.max(0, ms - MASK_TIME.sharedMs);
+    if (onSlow === undefined || answer.isClosed || answer.slowMs <= MASK_TIME.apartMs) return;
+    if (![...this.answers.values()].some(({ client }) => client !== answer.client)) return;
+    this.drop(answer);
+    answer.thread = undefined;
+    onSlow(answer);
   }
 
   private ready({ id, mask, ahead }: Pick<NextMasks, 'id' | 'mask' | 'ahead'>, error?: RocmForgeError): void {
@@ -217,18 +305,34 @@ export class MatcherThread implements AnswerThread {
   }
 
   private endIfWorn(): void {
+    const isIdle = this.load === 0 && !this.isOpening;
+    // Nobody is to come to a thread that ends.
+    this.isWorn ||= isIdle && this.options.endsIdle;
     if (this.isWorn && this.load === 0) void this.worker.terminate();
   }
 
   private lost(error: Error): void {
+    this.stopLooking();
     this.settle(error);
     const answers = [...this.answers.values()];
     for (const answer of answers) answer.thread = undefined;
-    this.onEnd(answers);
+    this.options.onEnd(answers);
   }
 }
 
 function refused(constraint: GivenConstraint, why: string): RocmForgeError {
   const field = fieldOf(constraint);
   return new RocmForgeError('INVALID_FIELD', `${field} ${why}`, { field });
+}
+
+function tooSlow(constraint: GivenConstraint, ms: number): RocmForgeError {
+  const field = fieldOf(constraint);
+  const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
+  return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
+}
+
+function tooLarge(constraint: GivenConstraint, bytes: number): RocmForgeError {
+  const field = fieldOf(constraint);
+  const message = `${field} takes ${Math.ceil(bytes / (1 << 20))} MiB for one answer; make it less ambiguous`;
+  return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
 }

@@ -1,14 +1,11 @@
-import { fileURLToPath } from 'node:url';
-import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import { ConstrainedAnswer } from './constrained-answer.js';
 import { MaskTime } from './mask-time.js';
-import type { MatcherWorkerData } from './matcher-messages.js';
-import { MatcherThread } from './matcher-thread.js';
+import { MatcherPool, type MatcherPoolOptions } from './matcher-pool.js';
+import type { MatcherThread } from './matcher-thread.js';
 import { matcherVocabulary } from './matcher-vocabulary.js';
 import type { TokenConstraint } from './token-constraint.js';
-import { Turns } from './turns.js';
 
 export interface MatcherThreadsOptions {
   readonly tokenizer: Tokenizer;
@@ -16,6 +13,8 @@ export interface MatcherThreadsOptions {
   readonly threads?: number;
   /** How long a grammar may take to be compiled; default 10 s. */
   readonly compileLimitMs?: number;
+  /** How long one mask may take; default: `MASK_TIME.mostMs`. */
+  readonly maskLimitMs?: number;
   /** Answers that wait for their grammar to be compiled; default 256. */
   readonly maxWaiting?: number;
 }
@@ -23,20 +22,6 @@ export interface MatcherThreadsOptions {
 const THREADS = 2;
 const COMPILE_LIMIT_MS = 10_000;
 const MAX_WAITING = 256;
-
-/** Threads run compiled JavaScript only; from a source file (vitest) that is the built twin under `dist/`. */
-function workerFile(): string {
-  const directory = fileURLToPath(new URL('.', import.meta.url));
-  const built = import.meta.url.endsWith('.ts') ? directory.replace(/\/src\/gateway\//, '/dist/gateway/') : directory;
-  return `${built}matcher-worker.js`;
-}
-
-/** An answer that waits for a thread. */
-interface Waiting {
-  readonly answer: ConstrainedAnswer;
-  readonly opened: () => void;
-  readonly refused: (error: Error) => void;
-}
 
 /** Whose call it is: clients take turns. */
 export interface Caller {
@@ -56,31 +41,45 @@ export interface GrammarCounts {
   readonly evictions: number;
   /** Threads replaced so far because their heap had grown beyond its bound. */
   readonly replacedThreads: number;
+  /** Answers that have moved to the thread for slow ones so far. */
+  readonly movedAnswers: number;
 }
 
-/** Works out which tokens may come next in answers of a form, in threads. An answer stays with its thread. */
+/**
+ * Works out which tokens may come next in answers of a form, in threads. An answer whose masks keep those of other clients waiting
+ * moves to a thread for such answers, which lives as long as it has any.
+ */
 export class MatcherThreads {
-  private readonly threads: MatcherThread[] = [];
-  /** Made before anything is served: for 128,000 tokens it would hold the loop up. */
-  private readonly data: MatcherWorkerData;
-  private readonly waiting = new Turns<Waiting>();
-  private readonly maskTime = new MaskTime();
-  private isClosed = false;
-  private endedEvictions = 0;
-  private replacedThreads = 0;
+  private readonly ordinary: MatcherPool;
+  private readonly slow: MatcherPool;
+  private movedAnswers = 0;
 
-  constructor(private readonly options: MatcherThreadsOptions) {
-    this.data = matcherVocabulary(options.tokenizer);
+  constructor({ tokenizer, threads, compileLimitMs, maskLimitMs, maxWaiting }: MatcherThreadsOptions) {
+    const options: MatcherPoolOptions = {
+      threads: threads ?? THREADS,
+      // Made before anything is served: for 128,000 tokens it would hold the loop up.
+      vocabulary: matcherVocabulary(tokenizer),
+      compileLimitMs: compileLimitMs ?? COMPILE_LIMIT_MS,
+      maskLimitMs,
+      maxWaiting: maxWaiting ?? MAX_WAITING,
+      maskTime: new MaskTime(),
+      endsIdle: false,
+    };
+    this.ordinary = new MatcherPool({ ...options, onSlow: (answer) => this.moveApart(answer) });
+    this.slow = new MatcherPool({ ...options, threads: 1, endsIdle: true });
   }
 
   get counts(): GrammarCounts {
-    const sum = (read: (thread: MatcherThread) => number) => this.threads.reduce((all, each) => all + read(each), 0);
+    const pools = [this.ordinary, this.slow];
+    const threads = pools.flatMap((pool) => pool.threads);
+    const sum = (read: (thread: MatcherThread) => number) => threads.reduce((all, each) => all + read(each), 0);
     return {
       heapBytes: sum(({ memory }) => memory.heapBytes),
       grammarBytes: sum(({ memory }) => memory.grammarBytes),
       grammars: sum(({ memory }) => memory.grammars),
-      evictions: this.endedEvictions + sum(({ evictions }) => evictions),
-      replacedThreads: this.replacedThreads,
+      evictions: pools.reduce((all, pool) => all + pool.endedEvictions, 0) + sum(({ evictions }) => evictions),
+      replacedThreads: pools.reduce((all, pool) => all + pool.replacedThreads, 0),
+      movedAnswers: this.movedAnswers,
     };
   }
 
@@ -92,18 +91,9 @@ export class MatcherThreads {
    *         The reason of the caller's signal where that is aborted meanwhile
    */
   async open(constraint: GivenConstraint, { principal, signal }: Caller): Promise<TokenConstraint> {
-    if (this.waiting.size >= (this.options.maxWaiting ?? MAX_WAITING)) {
-      const error = new RocmForgeError(
-        'QUEUE_FULL',
-        `${this.waiting.size} grammars wait to be compiled; try again later`,
-      );
-      const crowding = this.waiting.crowding(principal);
-      if (crowding === undefined) throw error;
-      this.waiting.remove(crowding.answer.client, crowding);
-      crowding.refused(error);
-    }
+    this.ordinary.admit(principal);
     const answer = new ConstrainedAnswer(constraint, principal);
-    await this.place(answer, signal);
+    await this.ordinary.place(answer, signal);
     return answer;
   }
 
@@ -125,85 +115,11 @@ export class MatcherThreads {
   }
 
   async close(): Promise<void> {
-    this.isClosed = true;
-    await Promise.all(this.threads.map((thread) => thread.end()));
+    await Promise.all([this.ordinary.close(), this.slow.close()]);
   }
 
-  private async place(answer: ConstrainedAnswer, signal?: AbortSignal): Promise<void> {
-    if (this.isClosed) throw new RocmForgeError('SHUTTING_DOWN', 'this gateway is shutting down');
-    signal?.throwIfAborted();
-    let leave = (): void => undefined;
-    try {
-      await new Promise<void>((opened, refused) => {
-        const waiting = { answer, opened, refused };
-        leave = () => {
-          if (this.waiting.remove(answer.client, waiting)) refused(signal?.reason);
-        };
-        signal?.addEventListener('abort', leave, { once: true });
-        this.waiting.add(answer.client, waiting);
-        this.serve();
-      });
-    } finally {
-      signal?.removeEventListener('abort', leave);
-    }
-  }
-
-  /** Gives threads that are free what waits. */
-  private serve(): void {
-    const mayGo = ({ answer }: Waiting, client: string): boolean => {
-      const isKnown = this.threads.some((thread) => !thread.isWorn && thread.knows(answer.form));
-      return (isKnown || this.mayCompile(client)) && !this.threadFor(answer.form).isOpening;
-    };
-    for (let next = this.waiting.take(mayGo); next !== undefined; next = this.waiting.take(mayGo)) {
-      const { answer, opened, refused } = next;
-      // Nobody wants one any more that came back from a thread which ended.
-      if (answer.isClosed) opened();
-      else {
-        this.threadFor(answer.form)
-          .open(answer)
-          .then(opened, refused)
-          .finally(() => this.serve());
-      }
-    }
-  }
-
-  private mayCompile(client: string): boolean {
-    const most = Math.max(1, (this.options.threads ?? THREADS) - 1);
-    return this.threads.filter(({ opensFor }) => opensFor === client).length < most;
-  }
-
-  /**
-   * The thread that an answer goes to: one that knows its grammar, else one without answers, which a long compilation
-   * would hold up, else the one with the fewest.
-   */
-  private threadFor(form: string): MatcherThread {
-    const threads = this.threads.filter((thread) => !thread.isWorn);
-    const byLoad = threads.toSorted((a, b) => Number(a.isOpening) - Number(b.isOpening) || a.load - b.load);
-    const knowing = byLoad.find((thread) => thread.knows(form));
-    if (knowing !== undefined) return knowing;
-    const [least] = byLoad;
-    if (least !== undefined && least.load === 0 && !least.isOpening) return least;
-    if (threads.length < (this.options.threads ?? THREADS)) return this.start();
-    return least as MatcherThread;
-  }
-
-  private start(): MatcherThread {
-    const limit = this.options.compileLimitMs ?? COMPILE_LIMIT_MS;
-    const thread = new MatcherThread(workerFile(), this.data, limit, this.maskTime, (lost) => {
-      this.threads.splice(this.threads.indexOf(thread), 1);
-      this.endedEvictions += thread.evictions;
-      this.replacedThreads += Number(thread.isOutgrown);
-      // They go on where they were, with another thread.
-      for (const answer of lost) this.place(answer).catch((error: Error) => answer.fail(error));
-    });
-    this.threads.push(thread);
-    this.limitWorn();
-    return thread;
-  }
-
-  /** As many threads may end with their last answer as take answers; of more the first ends now, and its answers move. */
-  private limitWorn(): void {
-    const worn = this.threads.filter((thread) => thread.isWorn && !thread.isOpening);
-    if (worn.length > (this.options.threads ?? THREADS)) void worn[0]?.end();
+  private moveApart(answer: ConstrainedAnswer): void {
+    this.movedAnswers += 1;
+    this.slow.place(answer).catch((error: Error) => answer.fail(error));
   }
 }

@@ -11,11 +11,14 @@ const NOTHING = new Uint8Array(0);
  */
 const isNoText = (byte: number): boolean => byte === 0xc0 || byte === 0xc1 || byte > 0xf4;
 
+/** What all threads share. */
+export type MatcherVocabulary = Omit<MatcherWorkerData, 'progress'>;
+
 /**
  * A tokenizer's vocabulary, as all threads share it. Special tokens are in no text, so only a grammar that asks for one by its
  * name allows it; those that end a generation have no bytes at all.
  */
-export function matcherVocabulary(tokenizer: Tokenizer): MatcherWorkerData {
+export function matcherVocabulary(tokenizer: Tokenizer): MatcherVocabulary {
   const { vocabularySize, eogIds } = tokenizer;
   const ids = Array.from({ length: vocabularySize }, (_, id) => id);
   const specialIds = ids.filter((id) => tokenizer.isSpecial(id) && !eogIds.has(id) && tokenizer.tokenText(id) !== '');

@@ -6,7 +6,10 @@ import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import { fieldOf } from './constraint-field.js';
 import { GRAMMAR_MEMORY, GrammarCache } from './grammar-cache.js';
+import { MaskProgress } from './mask-progress.js';
+import { MaskTurns } from './mask-turns.js';
 import type {
+  AcceptedTokens,
   MatcherJob,
   MatcherMessage,
   MatcherWorkerData,
@@ -19,7 +22,7 @@ import { heapBytes, xgrammar } from './xgrammar.js';
 
 /** Masks whose bits the other side keeps. */
 const MOST_MASKS = 512;
-/** How long masks wait for those of other answers to go with them. */
+/** Milliseconds for which masks wait for those of other answers to go with them, and jobs for the thread to look at them. */
 const GATHER_MS = 0.5;
 /** How many tokens ahead masks are worked out, and how long before other answers' turn comes. */
 const MOST_AHEAD = 7;
@@ -117,30 +120,26 @@ class Matchers {
     }
   }
 
-  async accept({ answers }: Extract<MatcherJob, { kind: 'accept' }>): Promise<void> {
-    let masks: NextMasks[] = [];
-    let since = performance.now();
-    const send = (): void => {
-      if (masks.length > 0) tell({ kind: 'masks', answers: masks, forgotten: this.forgotten, heapBytes: heapBytes() });
-      masks = [];
-      this.forgotten = [];
-      since = performance.now();
-    };
-    for (const { id, tokenIds, guesses } of answers) {
-      const matcher = this.matchers.get(id);
-      // Closed meanwhile.
-      if (matcher === undefined) continue;
-      const started = performance.now();
-      if (!tokenIds.every((tokenId) => matcher.acceptToken(tokenId))) this.break(id);
-      else {
-        const words = await this.next(matcher, tokenIds.at(-1));
-        const mask = this.maskOf(words);
-        const ahead = guesses === undefined ? [] : await this.ahead(matcher, words, guesses);
-        masks.push({ id, ms: performance.now() - started, mask, ahead });
-      }
-      if (performance.now() - since > GATHER_MS) send();
+  async accept({ id, tokenIds, guesses }: AcceptedTokens): Promise<NextMasks | undefined> {
+    const matcher = this.matchers.get(id);
+    // Closed meanwhile.
+    if (matcher === undefined) return undefined;
+    const started = performance.now();
+    if (!tokenIds.every((tokenId) => matcher.acceptToken(tokenId))) {
+      this.break(id);
+      return undefined;
     }
-    send();
+    const words = await this.next(matcher, tokenIds.at(-1));
+    const mask = this.maskOf(words);
+    const ahead = guesses === undefined ? [] : await this.ahead(matcher, words, guesses);
+    return { id, ms: performance.now() - started, mask, ahead };
+  }
+
+  /** Tells of masks, and of those that will not be named again. */
+  send(answers: readonly NextMasks[]): void {
+    if (answers.length === 0) return;
+    tell({ kind: 'masks', answers, forgotten: this.forgotten, heapBytes: heapBytes() });
+    this.forgotten = [];
   }
 
   close(id: number): void {
@@ -234,6 +233,72 @@ function onlyOf(words: Int32Array): number | undefined {
   return 32 * at + 31 - Math.clz32(word);
 }
 
+/** One answer's part of a job. */
+type Work = Extract<MatcherJob, { kind: 'open' | 'close' }> | ({ readonly kind: 'accept' } & AcceptedTokens);
+
+/** Does what it is told, by turns of the clients whose answers it is for. */
+class Worker {
+  private readonly turns = new MaskTurns<Work>();
+  private readonly clients = new Map<number, string>();
+  private isBusy = false;
+
+  constructor(
+    private readonly matchers: Matchers,
+    private readonly progress: MaskProgress,
+  ) {}
+
+  take(job: MatcherJob): void {
+    if (job.kind === 'accept') for (const each of job.answers) this.add({ kind: 'accept', ...each });
+    else {
+      if (job.kind === 'open') this.clients.set(job.id, job.client);
+      this.add(job);
+    }
+    if (!this.isBusy) void this.work();
+  }
+
+  private add(work: Work): void {
+    const client = this.clients.get(work.id) ?? '';
+    if (work.kind === 'close') {
+      this.clients.delete(work.id);
+      this.turns.remove(client, ({ kind, id }) => kind === 'accept' && id === work.id);
+    }
+    this.turns.add(client, work);
+  }
+
+  private async work(): Promise<void> {
+    this.isBusy = true;
+    let masks: NextMasks[] = [];
+    let since = performance.now();
+    for (let next = this.turns.take(); next !== undefined; next = this.turns.take()) {
+      const started = performance.now();
+      const made = await this.do(next.entry);
+      if (made !== undefined) masks.push(made);
+      const now = performance.now();
+      this.turns.charge(next.client, now - started);
+      if (now - since <= GATHER_MS) continue;
+      this.matchers.send(masks);
+      masks = [];
+      // Jobs of clients whose turn may be next are in the port.
+      await new Promise((resolve) => setImmediate(resolve));
+      since = performance.now();
+    }
+    this.matchers.send(masks);
+    this.isBusy = false;
+  }
+
+  private async do(work: Work): Promise<NextMasks | undefined> {
+    if (work.kind === 'close') this.matchers.close(work.id);
+    else if (work.kind === 'open') await this.matchers.open(work);
+    else {
+      this.progress.begin(work.id);
+      const made = await this.matchers.accept(work);
+      this.progress.end();
+      return made;
+    }
+    return undefined;
+  }
+}
+
 async function serve(data: MatcherWorkerData): Promise<void> {
   // Jobs wait in the port until somebody listens.
   const { TokenizerInfo, GrammarCompiler } = xgrammar();
@@ -242,14 +307,8 @@ async function serve(data: MatcherWorkerData): Promise<void> {
   const info = await TokenizerInfo.createTokenizerInfo(words, 'byte_level', false, words.length, [...endIds]);
   const wellFormed = new WellFormed(data.bytes, data.offsets);
   const matchers = new Matchers(await GrammarCompiler.createGrammarCompiler(info, false), endIds, names, wellFormed);
-  let turn = Promise.resolve();
-  port.on('message', (job: MatcherJob) => {
-    turn = turn.then(() => {
-      if (job.kind === 'open') return matchers.open(job);
-      if (job.kind === 'accept') return matchers.accept(job);
-      return matchers.close(job.id);
-    });
-  });
+  const worker = new Worker(matchers, new MaskProgress(data.progress));
+  port.on('message', (job: MatcherJob) => worker.take(job));
   tell({ kind: 'ready', memory: matchers.memory });
 }
 

@@ -5,7 +5,7 @@ import type { ExecuteResponse, SlotOutput } from '../../shared/generated/rocmfor
 import type { Logger } from '../../shared/log.js';
 import { logFields } from '../request/context.js';
 import type { Generation } from '../request/generation.js';
-import type { Backend } from '../request/runner.js';
+import type { Backend, PausedBy } from '../request/runner.js';
 import type { Sequence } from '../request/sequence.js';
 import type { EngineListener, EngineOptions } from './engine-options.js';
 import { checkAnswer, countSaturated, promptOutputsOf } from './link/answer.js';
@@ -194,10 +194,10 @@ export class Engine implements Backend {
     this.pump();
   }
 
-  /** One that stays paused for too long ends with `SLOW_READER`. */
-  pause(generation: Generation, paused: boolean): void {
-    for (const sequence of generation.sequences) sequence.paused = paused;
-    if (paused) this.paused.add(generation);
+  /** One that its reader holds up for too long ends with `SLOW_READER`. */
+  pause(generation: Generation, by: PausedBy | undefined): void {
+    for (const sequence of generation.sequences) sequence.paused = by !== undefined;
+    if (by === 'reader') this.paused.add(generation);
     else this.paused.delete(generation);
     this.pump();
   }

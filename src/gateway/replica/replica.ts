@@ -3,7 +3,7 @@ import type { Fault } from '../../shared/fault-log.js';
 import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
-import type { Backend } from '../request/runner.js';
+import type { Backend, PausedBy } from '../request/runner.js';
 import { clientError } from './client-error.js';
 import { Engine, type Handover } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
@@ -142,8 +142,8 @@ export class Replica implements Backend {
     this.engine.cancel(generation);
   }
 
-  pause(generation: Generation, paused: boolean): void {
-    this.engine.pause(generation, paused);
+  pause(generation: Generation, by: PausedBy | undefined): void {
+    this.engine.pause(generation, by);
   }
 
   expire(generation: Generation): void {

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { type ChatInput, type ToolCallDelta, ToolChoiceMode } from '../../shared/generated/rocmforge/v1/inference.js';
-import { AnswerParser, beginsInReasoning } from '../chat/answer/answer-parser.js';
+import { AnswerParser, type AnswerStart, answerStart } from '../chat/answer/answer-parser.js';
 import type { AnswerEvent, OfferedTool } from '../chat/answer/events.js';
 import { offeredTools } from '../chat/template-input.js';
 import { detokenize } from '../tokenizer/detokenizer.js';
@@ -12,8 +12,8 @@ export interface AnswerOptions {
   readonly format: NonNullable<LimitFacts['answerFormat']>;
   /** The functions that may be called. */
   readonly tools: readonly OfferedTool[];
-  /** Whether the prompt has begun the reasoning. */
-  readonly isInReasoning: boolean;
+  /** Where in the turn the answer starts. */
+  readonly start: AnswerStart;
   /** Behind so many calls the turn is over; absent: never. */
   readonly mostCalls: number | undefined;
 }
@@ -46,7 +46,7 @@ export function answerOptions(
   return {
     format,
     tools: tools.map(({ name, parametersJson }) => ({ name, parametersJson })),
-    isInReasoning: beginsInReasoning(format, promptEnd),
+    start: answerStart(format, promptEnd, chat.continueFinalMessage ? chat.messages.at(-1)?.content : undefined),
     mostCalls: chat.parallelToolCalls === false ? 1 : undefined,
   };
 }

@@ -37,7 +37,8 @@ export interface CompletionStep {
  * One completion's text: ids in, certain text out, until a stop rule ends it. Pure.
  *
  * Stop strings are looked for in all that the model writes, in reasoning and calls, too. Special tokens that are markup to the
- * answer's parser go past them: they are no text, and no stop string reaches over one.
+ * answer's parser go past them: they are no text, and no stop string reaches over one. A special token whose name is a stop
+ * string ends the text.
  */
 export class Completion {
   private readonly detokenizer: Detokenizer;
@@ -62,6 +63,11 @@ export class Completion {
     if (stopString !== undefined) return this.lastStep(text, { reason: 'stop', stopString });
     const stops = this.stop.tokenIds.has(tokenId) || (!this.stop.ignoreEos && this.tokenizer.eogIds.has(tokenId));
     if (stops) return this.last(text, { reason: 'stop', tokenId });
+    const name = this.stopNameOf(tokenId);
+    if (name !== undefined) {
+      const shown = this.stop.includeStopString ? name : '';
+      return this.lastStep(text + shown, { reason: 'stop', stopString: name });
+    }
     if (this.tokens >= this.stop.maxTokens) return this.last(text, { reason: 'length' });
     const step = this.step(text);
     return this.parser?.isOver ? { ...step, finish: { reason: 'tool_calls', tokenId } } : step;
@@ -74,7 +80,8 @@ export class Completion {
 
   /** The text that a token makes certain. */
   private textOf(tokenId: number): StopResult {
-    const marker = this.markerOf(tokenId);
+    // A token that ends the text is not markup, and what comes before it is certain.
+    const marker = this.stopNameOf(tokenId) === undefined ? this.markerOf(tokenId) : '';
     const text = marker === undefined ? this.detokenizer.push(tokenId) : this.detokenizer.finish();
     const matched = this.tokens < this.stop.minTokens ? { text, stop: undefined } : this.matcher.push(text);
     if (marker === undefined || matched.stop !== undefined) return matched;
@@ -87,6 +94,15 @@ export class Completion {
     if (parser === undefined || stop.includeSpecialTokens || tokenizer.isRendered(tokenId)) return undefined;
     const name = tokenizer.tokenText(tokenId);
     return parser.markers.has(name) ? name : undefined;
+  }
+
+  /** The name of a token that is no text, where it is one of the stop strings. */
+  private stopNameOf(tokenId: number): string | undefined {
+    const { tokenizer, stop } = this;
+    const isText = stop.includeSpecialTokens || tokenizer.isRendered(tokenId);
+    if (stop.strings.texts.size === 0 || isText || this.tokens < stop.minTokens) return undefined;
+    const name = tokenizer.tokenText(tokenId);
+    return stop.strings.texts.has(name) ? name : undefined;
   }
 
   private last(text: string, finish: Finish): CompletionStep {
@@ -103,7 +119,8 @@ export class Completion {
   private lastStep(text: string, finish: Finish): CompletionStep {
     const { parser } = this;
     if (parser === undefined) return { text, finish };
-    const parts = partsOf([...parser.push(text), ...parser.finish()]);
+    const isCut = finish.reason === 'length' || finish.reason === 'time_limit';
+    const parts = partsOf([...parser.push(text), ...parser.finish(isCut)]);
     const callsFunctions = finish.reason === 'stop' && parser.hasWholeCalls;
     return { ...parts, finish: callsFunctions ? { ...finish, reason: 'tool_calls' } : finish };
   }

@@ -1,11 +1,12 @@
 import type { GenerateStreamRequest } from '../../shared/generated/rocmforge/v1/inference.js';
 import { CALL_FORMATS, REASONING_FORMATS } from '../chat/answer/answer-format.js';
-import { HARMONY_REASONING } from '../chat/answer/harmony.js';
+import type { AnswerStart } from '../chat/answer/answer-parser.js';
+import { HARMONY_ANSWER, HARMONY_REASONING } from '../chat/answer/harmony.js';
 import { toolGrammar } from '../chat/answer/tool-grammar.js';
 import { offeredTools } from '../chat/template-input.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
-import type { HeldReasoning } from '../constraints/tool-calls-grammar.js';
-import { demandsCall } from './answer.js';
+import type { HeldReasoning } from '../constraints/reasoning-grammar.js';
+import { type AnswerOptions, demandsCall } from './answer.js';
 import type { LimitFacts } from './limits.js';
 
 type HeldCalls = Extract<GivenConstraint, { $case: 'toolCalls' }>['value'];
@@ -21,21 +22,24 @@ export function holdsCalls(chat: Chat): boolean {
 }
 
 /**
- * What restricts an answer: its constraint, or the calls that it must have, or the form of those that it may have.
+ * What restricts an answer: its constraint, which the reasoning of a chat comes before, or the calls that it must have, or the
+ * form of those that it may have.
  *
- * @param isInReasoning whether the prompt has begun the reasoning
+ * @param answer how the answer is read; undefined where all of it is content
  */
 export function constraintOf(
   { input, constraint }: GenerateStreamRequest,
   facts: ModelFacts,
-  isInReasoning: boolean,
+  answer: Pick<AnswerOptions, 'start'> | undefined,
 ): GivenConstraint | undefined {
   const chat = input?.$case === 'chat' ? input.value : undefined;
   const held = chat && holdsCalls(chat) ? heldCalls(chat, facts) : undefined;
-  if (held === undefined) return constraint?.kind;
-  const reasoning = reasoningOf(facts);
-  const thoughts = reasoning && { ...reasoning, isBegun: isInReasoning };
-  return { $case: 'toolCalls', value: { ...held, reasoning: thoughts } };
+  const start = answer?.start ?? 'content';
+  if (held !== undefined) return { $case: 'toolCalls', value: { ...held, reasoning: reasoningOf(facts, start) } };
+  const kind = constraint?.kind;
+  if (kind === undefined || chat === undefined || start === 'content' || start === 'continuation') return kind;
+  const before = { reasoning: reasoningOf(facts, start), opener: isHarmonyAnswer(facts) ? HARMONY_ANSWER : '' };
+  return { $case: 'chatAnswer', value: { constraint: kind, before } };
 }
 
 /** Whether the calls of a model can be held to a grammar: whether their format is one that a grammar says exactly. */
@@ -61,8 +65,12 @@ function heldCalls(chat: Chat, facts: ModelFacts): Pick<HeldCalls, 'calls' | 'op
   return { calls, openers, isBare };
 }
 
-function reasoningOf({ answerFormat }: ModelFacts): Omit<HeldReasoning, 'isBegun'> | undefined {
+function reasoningOf({ answerFormat }: ModelFacts, start: AnswerStart): HeldReasoning | undefined {
   const reasoning = answerFormat?.reasoning;
-  if (reasoning === 'harmony') return HARMONY_REASONING;
-  return reasoning && REASONING_FORMATS[reasoning];
+  const format = reasoning === 'harmony' ? HARMONY_REASONING : reasoning && REASONING_FORMATS[reasoning];
+  return format && { ...format, isBegun: start === 'reasoning' };
+}
+
+function isHarmonyAnswer({ answerFormat }: ModelFacts): boolean {
+  return answerFormat?.tools === 'harmony' || answerFormat?.reasoning === 'harmony';
 }

@@ -6,6 +6,9 @@ import type { LimitName } from '../trust/limits.js';
 import { logFields, type RequestContext } from './context.js';
 import { type CompletionCounts, Generation, type GenerationParameters, type GenerationSink } from './generation.js';
 
+/** What holds a generation up: a reader that does not keep up, or its principal's limit of tokens a minute. */
+export type PausedBy = 'reader' | 'limit';
+
 /** What computes generations. */
 export interface Backend {
   /**
@@ -16,8 +19,8 @@ export interface Backend {
   submit(generation: Generation): void;
   /** Ends a generation nobody listens to any more. */
   cancel(generation: Generation): void;
-  /** Stops computing for a generation whose reader does not keep up, or goes on. */
-  pause(generation: Generation, paused: boolean): void;
+  /** Stops computing for a generation, or goes on where nothing holds it up. */
+  pause(generation: Generation, by: PausedBy | undefined): void;
   /** Ends a generation whose time is over: what it has is its answer. */
   expire(generation: Generation): void;
 }
@@ -119,12 +122,12 @@ export class RequestRunner {
     /** Pauses the generation until its principal's tokens suffice again. */
     const holdFor = (waitMs: number): void => {
       if (waitMs === 0 || limitTimer !== undefined || generation.done) return;
-      backend.pause(generation, true);
+      backend.pause(generation, 'limit');
       limitTimer = setTimeout(() => {
         limitTimer = undefined;
         const stillMs = usage.waitMs();
         if (stillMs > 0) holdFor(stillMs);
-        else if (!isPausedByReader) backend.pause(generation, false);
+        else backend.pause(generation, isPausedByReader ? 'reader' : undefined);
       }, waitMs);
     };
     const cancel = (): void => {
@@ -151,7 +154,7 @@ export class RequestRunner {
       },
       pause: (paused) => {
         isPausedByReader = paused;
-        if (limitTimer === undefined) backend.pause(generation, paused);
+        if (limitTimer === undefined) backend.pause(generation, paused ? 'reader' : undefined);
       },
     };
   }

@@ -1,18 +1,26 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
+import { quoted } from '../../shared/quoted.js';
 import { characterOfByte } from './byte-alphabet.js';
 import type { IdBuffer } from './id-buffer.js';
 import { MergeTable } from './merge-table.js';
 import { forEachPiece, type PreTokenizer, preTokenizerNamed } from './pre-tokenizer.js';
 import { mergeSymbols } from './symbol-merger.js';
 import type { TextModel } from './text-model.js';
-import type { Vocabulary } from './vocabulary.js';
+import { MOST_TOKEN_CHARACTERS, type Vocabulary } from './vocabulary.js';
 import { WordCache } from './word-cache.js';
+
+/** Published vocabularies have half a million, of 6 MiB in all. */
+const MOST_MERGES = 1 << 20;
+const MOST_MERGES_CHARACTERS = 32 << 20;
+/** Two tokens and the space between. */
+const MOST_MERGE_CHARACTERS = 2 * MOST_TOKEN_CHARACTERS + 1;
 
 /**
  * The text model of `tokenizer.ggml.model` = "gpt2".
  *
- * @throws RocmForgeError `TOKENIZER_UNSUPPORTED` for an unknown pre-tokenizer, `TOKENIZER_INVALID` without merges
+ * @throws RocmForgeError `TOKENIZER_UNSUPPORTED` for an unknown pre-tokenizer, `TOKENIZER_INVALID` without merges, and with more or
+ *   longer ones than any model has
  */
 export function createByteLevelModel(
   metadata: GgufMetadata,
@@ -23,8 +31,27 @@ export function createByteLevelModel(
   if (merges === undefined) {
     throw new RocmForgeError('TOKENIZER_INVALID', 'the model file has no "tokenizer.ggml.merges"');
   }
+  checkMerges(merges);
   const model = new ByteLevelModel(vocabulary, merges, preTokenizer);
   return { model, addBosByDefault: preTokenizer.addBosByDefault };
+}
+
+/** @throws RocmForgeError `TOKENIZER_INVALID` */
+function checkMerges(merges: readonly string[]): void {
+  const refuse = (problem: string): never => {
+    throw new RocmForgeError('TOKENIZER_INVALID', `metadata key "tokenizer.ggml.merges" ${problem}`);
+  };
+  if (merges.length > MOST_MERGES) refuse(`has ${merges.length} merges; at most ${MOST_MERGES} are read`);
+  let characters = 0;
+  merges.forEach((merge, rank) => {
+    characters += merge.length;
+    if (merge.length > MOST_MERGE_CHARACTERS) {
+      refuse(`has ${merge.length} characters in merge ${rank}; at most ${MOST_MERGE_CHARACTERS} are read`);
+    }
+  });
+  if (characters > MOST_MERGES_CHARACTERS) {
+    refuse(`has ${characters} characters in all; at most ${MOST_MERGES_CHARACTERS} are read`);
+  }
 }
 
 /**
@@ -57,7 +84,7 @@ class ByteLevelModel implements TextModel {
       for (const symbol of [left, right]) {
         // Single characters are bytes, whether or not they have a token.
         if (vocabulary.idOf(symbol) !== undefined || made.has(symbol) || symbol.length === 1) continue;
-        const message = `merge ${rank} ("${left} ${right}") joins "${symbol}", which is no token and which no merge makes`;
+        const message = `merge ${rank} (${quoted(`${left} ${right}`)}) joins ${quoted(symbol)}, which is no token and which no merge makes`;
         throw new RocmForgeError('TOKENIZER_INVALID', message);
       }
       this.table.add(this.symbolOf(left), this.symbolOf(right), rank, this.symbolOf(left + right));
@@ -119,7 +146,10 @@ class ByteLevelModel implements TextModel {
 function pairOf(merge: string, rank: number): readonly [left: string, right: string] {
   const cut = merge.indexOf(' ', 1);
   if (cut < 0 || cut === merge.length - 1) {
-    throw new RocmForgeError('TOKENIZER_INVALID', `merge ${rank} ("${merge}") is not two symbols with a space between`);
+    throw new RocmForgeError(
+      'TOKENIZER_INVALID',
+      `merge ${rank} (${quoted(merge)}) is not two symbols with a space between`,
+    );
   }
   return [merge.slice(0, cut), merge.slice(cut + 1)];
 }

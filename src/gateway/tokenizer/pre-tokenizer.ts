@@ -1,4 +1,5 @@
 import { RocmForgeError } from '../../shared/errors.js';
+import { cut, quoted } from '../../shared/quoted.js';
 import { CodePointClass, LETTER } from './code-point-classes.js';
 import {
   bloomWords,
@@ -118,9 +119,9 @@ export function preTokenizerNamed(name: string | undefined): PreTokenizer {
   const problem =
     name === undefined
       ? 'the model file has no "tokenizer.ggml.pre", which says how text is cut; convert the model anew'
-      : `pre-tokenizer "${name}" is not supported`;
+      : `pre-tokenizer ${quoted(name)} is not supported`;
   throw new RocmForgeError('TOKENIZER_UNSUPPORTED', `${problem}; supported: ${[...BY_NAME.keys()].sort().join(', ')}`, {
-    pre: name ?? '',
+    pre: cut(name ?? ''),
   });
 }
 

@@ -1,3 +1,4 @@
+import { RocmForgeError } from '../../shared/errors.js';
 import type { IdBuffer } from './id-buffer.js';
 import { MergeTable } from './merge-table.js';
 import { mergeSymbols } from './symbol-merger.js';
@@ -8,6 +9,9 @@ import { WordCache } from './word-cache.js';
 /** SentencePiece writes a space as U+2581, LOWER ONE EIGHTH BLOCK. */
 const SPACE_MARK = '▁';
 const SPACE_MARK_UNIT = 0x2581;
+
+/** Of all cuts of all tokens: the square of each one's length. Published vocabularies have 32 Mi at most; a second is some 2^29. */
+const MOST_COMPARED = 2 ** 28;
 
 /**
  * SentencePiece BPE (`tokenizer.ggml.model` = "llama"): neighbouring symbols merge while their concatenation is a token,
@@ -95,6 +99,7 @@ export class SentencePieceModel implements TextModel {
     const { vocabulary } = this;
     const ranks = ranksByScore(vocabulary);
     const merges: number[] = [];
+    checkCuts(vocabulary);
     for (let id = 0; id < vocabulary.size; id++) {
       const text = vocabulary.texts[id]!;
       if (!vocabulary.isPlain(id) || vocabulary.idOf(text) !== id) continue;
@@ -128,6 +133,17 @@ export class SentencePieceModel implements TextModel {
     }
     return symbol;
   }
+}
+
+/** @throws RocmForgeError `TOKENIZER_INVALID` for tokens that are so long that looking at all their cuts takes too long */
+function checkCuts(vocabulary: Vocabulary): void {
+  let compared = 0;
+  vocabulary.texts.forEach(({ length }, id) => {
+    if (vocabulary.isPlain(id)) compared += length * length;
+  });
+  if (compared <= MOST_COMPARED) return;
+  const problem = `has tokens whose cuts have ${compared} characters; at most ${MOST_COMPARED} are compared`;
+  throw new RocmForgeError('TOKENIZER_INVALID', `metadata key "tokenizer.ggml.tokens" ${problem}`);
 }
 
 /** The end of the word at `start`: spaces or marks, then everything up to the next. */

@@ -1,3 +1,4 @@
+import { RocmForgeError } from '../../shared/errors.js';
 import { TokenType, type Vocabulary } from './vocabulary.js';
 
 /** A stretch of text still to be tokenized, or a token that was recognised in it by name. */
@@ -12,6 +13,9 @@ export interface SplitOptions {
    */
   readonly breaks?: readonly number[] | undefined;
 }
+
+/** Of all names; published vocabularies have 100 Ki at most. Each is a node of the trie. */
+const MOST_NAME_CHARACTERS = 1 << 20;
 
 interface TrieNode {
   readonly next: Map<number, TrieNode>;
@@ -34,14 +38,20 @@ export class SpecialTokenSplitter {
   /** Length in bytes of the longest name that begins with a UTF-16 unit. */
   private readonly longestByFirstUnit = new Map<number, number>();
 
-  /** @param swallowsSpaceAfter whether white space that follows the token belongs to it (the Phi-3 family) */
+  /**
+   * @param swallowsSpaceAfter whether white space that follows the token belongs to it (the Phi-3 family)
+   * @throws RocmForgeError `TOKENIZER_INVALID` for names of more characters than any model's
+   */
   constructor(
     private readonly vocabulary: Vocabulary,
     private readonly swallowsSpaceAfter: (id: number) => boolean = () => false,
   ) {
+    let characters = 0;
     for (let id = 0; id < vocabulary.size; id++) {
       const text = vocabulary.texts[id]!;
       if (text !== '' && (vocabulary.isSpecial(id) || vocabulary.types[id] === TokenType.userDefined)) {
+        characters += text.length;
+        if (characters > MOST_NAME_CHARACTERS) refuseNames();
         this.add(text, id);
       }
     }
@@ -144,6 +154,11 @@ export class SpecialTokenSplitter {
     }
     return accepted.sort((a, b) => a.start - b.start);
   }
+}
+
+function refuseNames(): never {
+  const problem = `has more than ${MOST_NAME_CHARACTERS} characters in special and user-defined tokens`;
+  throw new RocmForgeError('TOKENIZER_INVALID', `metadata key "tokenizer.ggml.tokens" ${problem}`);
 }
 
 /** The first value above `bound` in an ascending list, or infinity. */

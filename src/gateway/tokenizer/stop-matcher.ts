@@ -27,6 +27,7 @@ interface State {
 /** The stop strings of a request as one automaton (Aho-Corasick): built once, matched against each of its texts. */
 export class StopStrings {
   readonly root: State;
+  readonly texts: ReadonlySet<string>;
 
   /** @throws RocmForgeError `INVALID_FIELD` for an empty or ill-formed stop string */
   constructor(strings: readonly string[]) {
@@ -37,6 +38,7 @@ export class StopStrings {
       checkWellFormed(stop, 'stop.strings');
     }
     this.root = buildStates(strings);
+    this.texts = new Set(strings);
   }
 }
 

@@ -2,6 +2,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { shown } from '../../shared/gguf/architecture-keys.js';
 import { isHarmlessTokenizerKey } from '../../shared/gguf/harmless.js';
 import type { GgufMetadata } from '../../shared/gguf/metadata.js';
+import { cut, quoted } from '../../shared/quoted.js';
 import { createByteLevelModel } from './byte-level-bpe.js';
 import { IdBuffer } from './id-buffer.js';
 import { SentencePieceModel } from './sentencepiece.js';
@@ -86,7 +87,7 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     if (isHarmlessTokenizerKey(key, value)) continue;
     throw new RocmForgeError(
       'TOKENIZER_UNSUPPORTED',
-      `metadata key "${key}" is ${shown(value)}, which is not understood here: without it texts may become other tokens`,
+      `metadata key ${quoted(key)} is ${shown(value)}, which is not understood here: without it texts may become other tokens`,
       { key },
     );
   }
@@ -114,8 +115,8 @@ function tokenizerOf(metadata: GgufMetadata): Tokenizer {
   }
   throw new RocmForgeError(
     'TOKENIZER_UNSUPPORTED',
-    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `"${kind}" is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE)`,
-    { model: kind ?? '' },
+    `tokenizer model ${kind === undefined ? 'is missing from the model file' : `${quoted(kind)} is not supported`}; supported: llama (SentencePiece), gpt2 (byte-level BPE)`,
+    { model: cut(kind ?? '') },
   );
 }
 

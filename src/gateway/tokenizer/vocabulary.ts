@@ -49,6 +49,11 @@ const HARMONY_VISIBLE_NAMES: readonly string[] = ['<|channel|>', '<|message|>', 
 /** "No such token", as a signed number and as converters write it into an unsigned one. */
 const NO_TOKEN: readonly number[] = [-1, 2 ** 32 - 1];
 
+/** Published tokens have 256 at most. */
+export const MOST_TOKEN_CHARACTERS = 4096;
+/** Published vocabularies have 4 Mi at most. */
+const MOST_VOCABULARY_CHARACTERS = 16 << 20;
+
 /** The tokens of a model file: their texts, types and scores, and the ids that mean something. */
 export class Vocabulary {
   /** Token texts as the file spells them: byte-encoded for BPE, with `▁` for SentencePiece. */
@@ -68,7 +73,7 @@ export class Vocabulary {
 
   /**
    * @param defaults ids used when the file names none
-   * @throws RocmForgeError `TOKENIZER_INVALID` when the list of tokens is missing or inconsistent
+   * @throws RocmForgeError `TOKENIZER_INVALID` when the list of tokens is missing or inconsistent, or longer than any model's
    */
   constructor(
     metadata: GgufMetadata,
@@ -78,6 +83,7 @@ export class Vocabulary {
     if (texts === undefined || texts.length === 0) {
       throw new RocmForgeError('TOKENIZER_INVALID', 'the model file has no "tokenizer.ggml.tokens"');
     }
+    checkLengths(texts);
     this.texts = texts;
     this.types = typesOf(column(metadata, 'tokenizer.ggml.token_type', texts.length, TokenType.normal));
     this.scores = scoresOf(column(metadata, 'tokenizer.ggml.scores', texts.length, 0));
@@ -187,6 +193,21 @@ export class Vocabulary {
     const id = this.idByText.get(name);
     if (id !== undefined) this.types[id] = type;
     return id;
+  }
+}
+
+/** What is built of tokens grows with their characters, and merges with a token's square. */
+function checkLengths(texts: readonly string[]): void {
+  const key = 'tokenizer.ggml.tokens';
+  let characters = 0;
+  texts.forEach(({ length }, id) => {
+    characters += length;
+    if (length > MOST_TOKEN_CHARACTERS) {
+      invalid(key, `has ${length} characters in token ${id}; at most ${MOST_TOKEN_CHARACTERS} are read`);
+    }
+  });
+  if (characters > MOST_VOCABULARY_CHARACTERS) {
+    invalid(key, `has ${characters} characters in all; at most ${MOST_VOCABULARY_CHARACTERS} are read`);
   }
 }
 

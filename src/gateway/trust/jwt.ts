@@ -41,22 +41,28 @@ export class JwtVerifier {
    * @throws RocmForgeError `CREDENTIAL_EXPIRED`, or `CREDENTIAL_INVALID` with what is wrong
    */
   async subjectOf(token: string): Promise<string> {
-    const hash = createHash('sha256').update(token).digest('base64');
-    const known = this.verified.get(hash);
-    if (known !== undefined) {
-      const now = this.now();
-      // A clock may have been put back.
-      if (known.expiresMs > now && known.notBeforeMs <= now) return known.subject;
-      this.verified.delete(hash);
-    }
+    const known = this.knownSubjectOf(token);
+    if (known !== undefined) return known;
     const { sub, exp, nbf = 0 } = await this.verify(token);
     if (typeof sub !== 'string' || sub === '' || sub.length > MAX_SUBJECT_CHARACTERS) {
       throw invalid(`its subject is not 1 to ${MAX_SUBJECT_CHARACTERS} characters`);
     }
     const [oldest] = this.verified.keys();
     if (this.verified.size >= MOST_REMEMBERED && oldest !== undefined) this.verified.delete(oldest);
-    this.verified.set(hash, { subject: sub, expiresMs: Number(exp) * 1000, notBeforeMs: nbf * 1000 });
+    this.verified.set(hashOf(token), { subject: sub, expiresMs: Number(exp) * 1000, notBeforeMs: nbf * 1000 });
     return sub;
+  }
+
+  /** The subject of a token that was verified before and is still valid; undefined for any other. */
+  knownSubjectOf(token: string): string | undefined {
+    const hash = hashOf(token);
+    const known = this.verified.get(hash);
+    if (known === undefined) return undefined;
+    const now = this.now();
+    // A clock may have been put back.
+    if (known.expiresMs > now && known.notBeforeMs <= now) return known.subject;
+    this.verified.delete(hash);
+    return undefined;
   }
 
   private async verify(token: string): Promise<JWTPayload> {
@@ -98,6 +104,8 @@ interface VerifiedToken {
   readonly expiresMs: number;
   readonly notBeforeMs: number;
 }
+
+const hashOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 
 function refusalOf(error: unknown): unknown {
   if (error instanceof errors.JWTExpired) {

@@ -82,20 +82,23 @@ export class Limiter {
       const message = `the prompt has ${promptTokens} tokens, more than the limit tokens_per_minute of ${mostTokens}; shorten it`;
       throw new RocmForgeError('PROMPT_TOO_LONG', message, { limit: 'tokens_per_minute' });
     }
-    const reserved = this.reserve(account, limits, promptTokens + outputTokens);
+    const possible = promptTokens + outputTokens;
+    const reserved = this.reserve(account, limits, possible);
+    // A generation that begins without a limit keeps what it was admitted with.
+    const granted = mostTokens === undefined ? possible : reserved;
     account.streams += 1;
     let isOver = false;
     let used = 0;
     const waitMs = (): number => {
       const { tokens_per_minute: most } = this.limits().of(principal);
-      if (most === undefined || used <= reserved) return 0;
+      if (most === undefined || used <= granted) return 0;
       const left = this.levelOf(account, most);
       return left >= 0 ? 0 : Math.ceil((-left / most) * SECONDS * 1000);
     };
     return {
       spend: (tokens) => {
         const { tokens_per_minute: most } = this.limits().of(principal);
-        const covered = Math.max(0, Math.min(tokens, reserved - used));
+        const covered = Math.max(0, Math.min(tokens, granted - used));
         used += tokens;
         if (most === undefined) return 0;
         this.levelOf(account, most);

@@ -6,7 +6,10 @@ import { openTlsMaterial, type TlsMaterial } from '../../shared/tls.js';
 import { JwtVerifier } from './jwt.js';
 import { Limiter, type LimitObserver } from './limiter.js';
 import { NO_LIMITS, readLimits } from './limits.js';
+import { ProxiedClients } from './proxied-clients.js';
+import { Rejections } from './rejections.js';
 import { BearerTokens } from './tokens.js';
+import { TrustedProxies } from './trusted-proxies.js';
 
 /** Files that say who may call, how much, and over what. Each is read again when it changes. */
 export interface TrustOptions {
@@ -23,6 +26,8 @@ export interface TrustOptions {
   readonly tlsKey?: string | undefined;
   /** Authorities of certificates, one of which every client must have. */
   readonly tlsClientCa?: string | undefined;
+  /** Proxies whose word on a client's address is taken; see {@link TrustedProxies}. Default: none. */
+  readonly trustedProxies?: readonly string[] | undefined;
 }
 
 /** What a caller shows of itself. */
@@ -50,6 +55,8 @@ export class Trust {
   readonly limiter: Limiter;
   /** The doors' certificate; absent: they speak no TLS. */
   readonly tls: TlsMaterial | undefined;
+  readonly proxied: ProxiedClients;
+  readonly rejections: Rejections;
   private readonly tokens: ReloadedFiles<BearerTokens> | undefined;
   private readonly jwts: ReloadedFiles<JwtVerifier> | undefined;
   private readonly limits: ReloadedFiles<ReturnType<typeof readLimits>> | undefined;
@@ -71,6 +78,10 @@ export class Trust {
     this.tokens = read(tokenFile, (path, text) => new BearerTokens(path, text));
     this.jwts = read(jwksFile, (path, text) => new JwtVerifier(path, text, claims));
     this.limits = read(limitsFile, readLimits);
+    this.proxied = new ProxiedClients(new TrustedProxies(options.trustedProxies), (header) =>
+      this.knownPrincipal(header),
+    );
+    this.rejections = new Rejections(log);
     this.limiter = new Limiter(() => this.limits?.current() ?? NO_LIMITS, observer);
     if (tlsCert !== undefined && tlsKey !== undefined) {
       this.tls = openTlsMaterial({ cert: tlsCert, key: tlsKey, clientCa: tlsClientCa }, log);
@@ -100,6 +111,16 @@ export class Trust {
     }
   }
 
+  /** The principal of a bearer's header where it is known at once: a token of the file, or a JWT that was verified before. */
+  private knownPrincipal(authorization: string): string | undefined {
+    const bearer = bearerOf(authorization);
+    if (bearer === undefined) return undefined;
+    const name = this.tokens?.current().nameOf(bearer);
+    if (name !== undefined) return `token:${name}`;
+    const subject = this.jwts?.current().knownSubjectOf(bearer);
+    return subject === undefined ? undefined : `jwt:${subject}`;
+  }
+
   /** Looks at the files no more. */
   close(): void {
     for (const files of [this.tokens, this.jwts, this.limits, this.tls]) files?.close();
@@ -110,8 +131,8 @@ export class Trust {
     if (header === undefined) {
       throw new RocmForgeError('CREDENTIAL_MISSING', 'no credential came; send "authorization: Bearer TOKEN"');
     }
-    const bearer = /^Bearer +(\S+)$/i.exec(header)?.[1];
-    if (bearer === undefined || more.length > 0 || bearer.length > MAX_CREDENTIAL_CHARACTERS) {
+    const bearer = bearerOf(header);
+    if (bearer === undefined || more.length > 0) {
       throw new RocmForgeError('CREDENTIAL_INVALID', 'the credential is not one "authorization: Bearer TOKEN"');
     }
     const name = this.tokens?.current().nameOf(bearer);
@@ -120,6 +141,12 @@ export class Trust {
     if (jwts !== undefined && JWT.test(bearer)) return `jwt:${await jwts.subjectOf(bearer)}`;
     throw new RocmForgeError('CREDENTIAL_INVALID', 'the token is not known here; ask for a new one');
   }
+}
+
+/** The token of a header `Bearer TOKEN`; undefined for any other. */
+function bearerOf(header: string): string | undefined {
+  const bearer = /^Bearer +(\S+)$/i.exec(header)?.[1];
+  return bearer === undefined || bearer.length > MAX_CREDENTIAL_CHARACTERS ? undefined : bearer;
 }
 
 function jwtClaims({ jwksFile, jwtIssuer = '', jwtAudience = '' }: TrustOptions) {

@@ -1,8 +1,11 @@
 import { RocmForgeError } from '../errors.js';
+import { cut, quoted } from '../quoted.js';
 import { isHarmlessFileKey, isHarmlessKey } from './harmless.js';
 import type { GgufValue } from './metadata.js';
 import type { GgufModel } from './reader.js';
 
+/** Of a key in a message, and of an architecture's name. */
+const MOST_KEY_CHARACTERS = 128;
 /** Positions, sizes and grids are 32-bit integers on a device. */
 const MOST_COUNT = 2 ** 31 - 1;
 
@@ -14,11 +17,15 @@ export class ArchitectureKeys {
   readonly architecture: string;
   private readonly read = new Set<string>();
 
-  /** @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture */
+  /** @throws RocmForgeError `GGUF_INVALID` when the file does not name its architecture, or by a name longer than any */
   constructor(private readonly file: GgufModel) {
     const architecture = file.metadata.string('general.architecture');
     if (!architecture) {
       throw new RocmForgeError('GGUF_INVALID', `${file.name}: metadata key "general.architecture" is missing or empty`);
+    }
+    if (architecture.length > MOST_KEY_CHARACTERS) {
+      const problem = `is ${quoted(architecture)}; at most ${MOST_KEY_CHARACTERS} characters are read`;
+      throw new RocmForgeError('GGUF_INVALID', `${file.name}: metadata key "general.architecture" ${problem}`);
     }
     this.architecture = architecture;
   }
@@ -132,7 +139,13 @@ export class ArchitectureKeys {
   }
 
   private error(reason: 'GGUF_INVALID' | 'MODEL_UNSUPPORTED', fullKey: string, problem: string): RocmForgeError {
-    return new RocmForgeError(reason, `${this.file.name}: metadata key "${fullKey}" ${problem}`, { key: fullKey });
+    return new RocmForgeError(
+      reason,
+      `${this.file.name}: metadata key ${quoted(fullKey, MOST_KEY_CHARACTERS)} ${problem}`,
+      {
+        key: cut(fullKey, MOST_KEY_CHARACTERS),
+      },
+    );
   }
 }
 
@@ -140,10 +153,9 @@ const MOST_SHOWN = 16;
 
 /** A value in a few words. */
 export function shown(value: GgufValue): string {
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, 4 * MOST_SHOWN));
+  if (typeof value === 'string') return quoted(value);
   if (typeof value !== 'object') return String(value);
   const count = value.length;
-  return `[${Array.from(value as ArrayLike<unknown>)
-    .slice(0, MOST_SHOWN)
-    .join(', ')}${count > MOST_SHOWN ? ', ...' : ''}]`;
+  const first = Array.from({ length: Math.min(count, MOST_SHOWN) }, (_, i) => cut(String(value[i])));
+  return `[${first.join(', ')}${count > MOST_SHOWN ? ', ...' : ''}]`;
 }

@@ -1,3 +1,4 @@
+import { quoted } from '../quoted.js';
 import { ArchitectureKeys } from './architecture-keys.js';
 import { type Experts, readExperts } from './experts.js';
 import type { GgufModel } from './reader.js';
@@ -168,7 +169,10 @@ function readRopeScaling(keys: ArchitectureKeys): RopeScaling | undefined {
   if (named === 'none') return undefined;
   const type =
     ROPE_SCALING_TYPES.find((known) => known === (named ?? 'linear')) ??
-    keys.unsupported('rope.scaling.type', `is "${named}"; known are none, ${ROPE_SCALING_TYPES.join(', ')}`);
+    keys.unsupported(
+      'rope.scaling.type',
+      `is ${quoted(String(named))}; known are none, ${ROPE_SCALING_TYPES.join(', ')}`,
+    );
   if (type === 'linear' && factor === undefined) return undefined;
   // longrope stretches by its two tensors of per-frequency factors; a scalar factor is not part of it.
   if (type === 'longrope') return { type, factor: 1 };

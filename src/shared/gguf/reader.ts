@@ -1,3 +1,4 @@
+import { quoted } from '../quoted.js';
 import type { ByteSource } from './byte-source.js';
 import { FOREIGN_HEAD_BYTES, recogniseForeignFormat } from './foreign-formats.js';
 import { HeaderCursor } from './header-cursor.js';
@@ -13,6 +14,7 @@ const DEFAULT_ALIGNMENT_BYTES = 32;
 const MIN_ALIGNMENT_BYTES = 8;
 const MAX_ALIGNMENT_BYTES = 1 << 20;
 const MAX_KEY_BYTES = 65_535;
+const MOST_QUOTED_CHARACTERS = 256;
 /** key length 8, one byte of key, value type 4, one byte of value */
 const MIN_KEY_VALUE_BYTES = 14;
 
@@ -86,7 +88,7 @@ function readMetadata(cursor: HeaderCursor): ReadonlyMap<string, GgufValue> {
     const key = cursor.string();
     if (key === '') cursor.fail('is empty', offset);
     if (key.length > MAX_KEY_BYTES) cursor.fail(`has ${key.length} characters`, offset);
-    cursor.subject = `metadata key ${JSON.stringify(key)}`;
+    cursor.subject = `metadata key ${quoted(key, MOST_QUOTED_CHARACTERS)}`;
     if (entries.has(key)) cursor.fail('occurs twice', offset);
     const value = values.read(key);
     if (key === 'general.alignment') checkAlignment(cursor, value, offset);

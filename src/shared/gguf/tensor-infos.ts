@@ -1,8 +1,10 @@
+import { quoted } from '../quoted.js';
 import type { HeaderCursor } from './header-cursor.js';
 import { TENSOR_TYPES, type TensorTypeName, tensorBytes, tensorElements, tensorTypeById } from './tensor-types.js';
 
 const MAX_DIMS = 4;
 const MAX_NAME_BYTES = 65_535;
+const MOST_QUOTED_CHARACTERS = 256;
 /** name length 8, one byte of name, dimension count 4, one dimension 8, type 4, offset 8 */
 export const MIN_TENSOR_INFO_BYTES = 33;
 
@@ -35,8 +37,7 @@ export function readTensorInfos(cursor: HeaderCursor, count: number): TensorInfo
     const name = cursor.string();
     if (name === '') cursor.fail('is empty', infoOffset);
     if (name.length > MAX_NAME_BYTES) cursor.fail(`has ${name.length} characters`, infoOffset);
-    // As JSON, because a damaged name may hold anything, terminal control characters included.
-    cursor.subject = `tensor ${JSON.stringify(name)}`;
+    cursor.subject = `tensor ${quoted(name, MOST_QUOTED_CHARACTERS)}`;
     if (infos.has(name)) cursor.fail('occurs twice', infoOffset);
     infos.set(name, { name, infoOffset, ...readShape(cursor) });
   }
@@ -87,7 +88,7 @@ export function placeTensors(
 ): ReadonlyMap<string, GgufTensor> {
   const tensors = new Map<string, GgufTensor>();
   for (const { name, type, dims, bytes, relativeOffset, infoOffset } of infos) {
-    cursor.subject = `tensor ${JSON.stringify(name)}`;
+    cursor.subject = `tensor ${quoted(name, MOST_QUOTED_CHARACTERS)}`;
     if (relativeOffset % alignment !== 0) {
       cursor.fail(`has the offset ${relativeOffset}, which is not a multiple of ${alignment}`, infoOffset);
     }
@@ -101,8 +102,8 @@ export function placeTensors(
   for (const [index, tensor] of ordered.entries()) {
     const next = ordered[index + 1];
     if (next !== undefined && tensor.offset + tensor.bytes > next.offset) {
-      cursor.subject = `tensor ${JSON.stringify(next.name)}`;
-      cursor.fail(`overlaps tensor ${JSON.stringify(tensor.name)}`, next.offset);
+      cursor.subject = `tensor ${quoted(next.name, MOST_QUOTED_CHARACTERS)}`;
+      cursor.fail(`overlaps tensor ${quoted(tensor.name, MOST_QUOTED_CHARACTERS)}`, next.offset);
     }
   }
   return tensors;

@@ -39,20 +39,20 @@ describe('a chat template', () => {
     }
   });
 
-  it('goes on with the beginning of an answer, whose names of tokens stay text', () => {
+  it('continues an answer whose names of tokens stay text', () => {
     const begun = (content: string): Conversation => ({
       messages: [...hello.messages, { role: 'assistant', content }],
       continueFinalMessage: true,
     });
     expect(render(CHATML, begun('Once '))).toBe('<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nOnce ');
-    const builder = smallSpm({ 'tokenizer.chat_template': '{{ messages[0].content }}' });
+    expect(render(CHATML, begun(''))).toBe('<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n');
+    const builder = smallSpm({ 'tokenizer.chat_template': '{{ messages[1].content }}' });
     const tokenizer = tokenizerOf(builder);
     const template = new ChatTemplate(builder.read().metadata, tokenizer);
     const ids = [...template.encode(begun('</s>'), tokenizer)];
+    expect(template.render(begun('</s>')).text).toBe('</s>');
     expect(ids).not.toContain([...tokenizer.eogIds][0]);
-    expect(() =>
-      template.render({ messages: [{ role: 'assistant', content: 'a' }], continueFinalMessage: true }),
-    ).toThrow(/messages is empty/);
+    expect(() => render('{{ messages[0].content }}', begun('a'))).toThrow(/does not render the final assistant turn/);
   });
 
   it('knows the names of BOS and EOS, and the prompt still has one BOS', () => {
@@ -98,12 +98,12 @@ describe('a chat template', () => {
     expect(() => render(fails, { messages: [{ ...messages[0]!, toolCalls: [] }] })).toThrow('both');
   });
 
-  it('hears of no tools where none may be called', () => {
+  it('has the same tools where none may be called, so that the prefix of the prompt stays', () => {
     const tools = [{ name: 'look', description: '', parametersJson: '' }];
     const toolChoice = { choice: { $case: 'mode' as const, value: ToolChoiceMode.NONE } };
-    expect(render('{{ tools is none }}', { ...hello, tools, toolChoice })).toBe('True');
-    expect(render('{{ tools is none }}', { ...hello, tools })).toBe('False');
-    expect(templateOf('plain', 'with tools').render({ ...hello, tools, toolChoice }).text).toBe('plain');
+    const source = '{{ tools | tojson }}';
+    expect(render(source, { ...hello, tools, toolChoice })).toBe(render(source, { ...hello, tools }));
+    expect(templateOf('plain', 'with tools').render({ ...hello, tools, toolChoice }).text).toBe('with tools');
   });
 
   it('gets arguments as text when it pastes them', () => {
@@ -221,20 +221,6 @@ describe('a chat template', () => {
     ['no messages', { messages: [] }, 'chat.messages'],
     ['an unknown role', { messages: [{ role: 'im_end', content: '' }] }, 'chat.messages[0].role'],
     ['a lone surrogate', { messages: [{ role: 'user', content: '\ud800' }] }, 'chat.messages'],
-    [
-      'arguments that are no JSON',
-      { messages: [{ role: 'assistant', content: '', toolCalls: [{ id: '', name: 'f', argumentsJson: '{' }] }] },
-      'chat.messages[0].tool_calls[0].arguments_json',
-    ],
-    [
-      'arguments with a number of 5,000 digits',
-      {
-        messages: [
-          { role: 'assistant', content: '', toolCalls: [{ id: '', name: 'f', argumentsJson: '9'.repeat(5000) }] },
-        ],
-      },
-      'chat.messages[0].tool_calls[0].arguments_json',
-    ],
     [
       'JSON of a thousand levels',
       { ...hello, tools: [{ name: 'f', description: '', parametersJson: '['.repeat(1000) + ']'.repeat(1000) }] },

@@ -8,6 +8,8 @@ export interface OracleCase {
   readonly source: string;
   /** JSON. */
   readonly variables: string;
+  /** The content of the final turn, where the prompt ends behind it. */
+  readonly final?: string;
 }
 
 export type Rendered = { readonly text: string } | { readonly error: string };

@@ -1,7 +1,8 @@
 """Renders templates with Jinja 3.1 as `transformers` sets it up: the oracle of the chat tests.
 
 Reads `{"now": "2025-03-09T08:05:07", "cases": [{"source": ..., "variables": ...}]}` from standard input, `variables` as a
-JSON text, so that ints of any size arrive as they were written. Writes a list of `{"text": ...}` or `{"error": ...}`.
+JSON text, so that ints of any size arrive as they were written. A case with `final` is a conversation whose final
+turn has that content and is continued. Writes a list of `{"text": ...}` or `{"error": ...}`.
 """
 
 import json
@@ -35,6 +36,16 @@ def raise_exception(message):
     raise jinja2.exceptions.TemplateError(message)
 
 
+def continued(rendered, final):
+    """The rule of `continue_final_message` in `apply_chat_template` of transformers 4.x."""
+    if final.strip() not in rendered:
+        raise ValueError("the final message is not in the rendered chat")
+    begin = rendered.rindex(final.strip())
+    if rendered[begin : begin + len(final.lstrip())] == final:
+        return rendered[: begin + len(final.lstrip())]
+    return rendered[: begin + len(final.strip())]
+
+
 def main():
     request = json.load(sys.stdin)
     now = datetime.fromisoformat(request["now"])
@@ -51,7 +62,8 @@ def main():
             source = case["source"]
             if source not in compiled:
                 compiled[source] = environment.from_string(source)
-            answers.append({"text": compiled[source].render(**json.loads(case["variables"]))})
+            rendered = compiled[source].render(**json.loads(case["variables"]))
+            answers.append({"text": continued(rendered, case["final"]) if "final" in case else rendered})
         except Exception as error:  # whatever a template does wrong, both sides must refuse it
             answers.append({"error": f"{type(error).__name__}: {error}"})
     json.dump(answers, sys.stdout)

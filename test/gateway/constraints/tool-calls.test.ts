@@ -235,7 +235,7 @@ describe('arguments between tags', () => {
         call('other', ''),
       ],
     );
-    const parser = answerParser({ format: { tools: format }, tools, isInReasoning: false, mostCalls: undefined });
+    const parser = answerParser({ format: { tools: format }, tools, start: 'turn', mostCalls: undefined });
     const parts = [...parser.push(taken[0]!), ...parser.finish()];
     const json = parts.map((part) => (part.kind === 'arguments' ? part.text : '')).join('');
     expect(JSON.parse(json)).toEqual({ title: 'The "Fox"\n< and > all', kind: '詩', pages: 7, tags: ['a', '<b'] });

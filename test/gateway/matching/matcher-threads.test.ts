@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
+import { GRAMMAR_MEMORY } from '../../../src/gateway/matching/grammar-cache.js';
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
 import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
@@ -53,6 +54,13 @@ function maskOf(constraint: TokenConstraint): Promise<TokenMask> {
   });
 }
 
+/** The bytes that a mask allows. */
+const bytesOf = (bits: Uint8Array): number[] =>
+  [...Array(256).keys()].filter((byte) => {
+    const id = FIRST_BYTE + byte;
+    return ((bits[id >> 3] as number) >> (id & 7)) % 2 === 1;
+  });
+
 /** What may come beside each token of an answer, and behind the last: special tokens, ends, and the bytes of no text. */
 async function specialAlong(form: GivenConstraint, ids: readonly number[]): Promise<number[][]> {
   const constraint = await matchers.open(form, { principal: 'a' });
@@ -86,12 +94,7 @@ it.each([
       await maskOf(constraint);
       constraint.accept(id);
     }
-    const { bits } = await maskOf(constraint);
-    const allowed = [...Array(256).keys()].filter((byte) => {
-      const id = FIRST_BYTE + byte;
-      return ((bits[id >> 3] as number) >> (id & 7)) % 2 === 1;
-    });
-    expect(allowed).toEqual(Array.from({ length: to - from + 1 }, (_, i) => from + i));
+    expect(bytesOf((await maskOf(constraint)).bits)).toEqual(Array.from({ length: to - from + 1 }, (_, i) => from + i));
     constraint.close();
   },
 );
@@ -162,6 +165,100 @@ it('an answer whose masks are slow ends, once its client has used up its time, a
   }
 });
 
+/** Masks take longer with each token: a text of n letters has exponentially many derivations. */
+const AMBIGUOUS: GivenConstraint = {
+  $case: 'grammar',
+  value: 'root ::= p "QA"\np ::= [a-z ] p [a-z ] | [a-z ] p | p [a-z ] | [a-z ]',
+};
+
+it('an answer whose masks keep another client waiting goes on in a thread of its own, where it was', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1, maskLimitMs: 600_000 });
+  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockReturnValue(false);
+  try {
+    const hostile = await threads.open(AMBIGUOUS, { principal: 'mallory' });
+    const victim = await threads.open({ $case: 'regex', value: '[a-z ]{0,400}' }, { principal: 'alice' });
+    let written = 0;
+    for (; threads.counts.movedAnswers === 0; written++) {
+      for (let i = 0; i < 50; i++) hostile.accept(FIRST_BYTE + 97);
+      await maskOf(hostile);
+    }
+    // The mask that it had is the same as the one it gets where it goes on.
+    const { bits } = await maskOf(hostile);
+    hostile.accept(FIRST_BYTE + 97);
+    expect((await maskOf(hostile)).bits).toEqual(bits);
+    for (const id of spelled('QA')) {
+      hostile.accept(id);
+      await maskOf(hostile);
+    }
+    expect(hostile.mask?.onlyEnds).toBe(true);
+    expect(written).toBeGreaterThan(1);
+    victim.accept(FIRST_BYTE + 97);
+    await maskOf(victim);
+    expect(threads.counts.movedAnswers).toBe(1);
+    hostile.close();
+    victim.close();
+  } finally {
+    charge.mockRestore();
+    await threads.close();
+  }
+});
+
+it('a mask that takes too long ends its answer and its thread, and another’s goes on where it was', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1, maskLimitMs: 300 });
+  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockReturnValue(false);
+  try {
+    const hostile = await threads.open(AMBIGUOUS, { principal: 'alice' });
+    const victim = await threads.open({ $case: 'regex', value: 'abc' }, { principal: 'alice' });
+    victim.accept(FIRST_BYTE + 97);
+    await maskOf(victim);
+    // Many tokens at once: together they take longer than one mask may.
+    for (let i = 0; i < 4000; i++) hostile.accept(FIRST_BYTE + 97);
+    await expect(maskOf(hostile)).rejects.toMatchObject({
+      reason: 'CONSTRAINT_TOO_SLOW',
+      metadata: { field: 'constraint' },
+    });
+    victim.accept(FIRST_BYTE + 98);
+    const { bits } = await maskOf(victim);
+    expect(bytesOf(bits)).toEqual([99]);
+    hostile.close();
+    victim.close();
+  } finally {
+    charge.mockRestore();
+    await threads.close();
+  }
+});
+
+it('an answer that takes too much memory ends, and another’s goes on where it was', async () => {
+  const threads = new MatcherThreads({ tokenizer, threads: 1, maskLimitMs: 600_000 });
+  const charge = vi.spyOn(MaskTime.prototype, 'charge').mockReturnValue(false);
+  try {
+    const hostile = await threads.open(AMBIGUOUS, { principal: 'alice' });
+    const victim = await threads.open({ $case: 'regex', value: 'abc' }, { principal: 'alice' });
+    const { heapBytes } = threads.counts;
+    victim.accept(FIRST_BYTE + 97);
+    await maskOf(victim);
+    let most = heapBytes;
+    const goOn = () => {
+      most = Math.max(most, threads.counts.heapBytes);
+      for (let i = 0; i < 50; i++) hostile.accept(FIRST_BYTE + 97);
+    };
+    const ended = new Promise((_resolve, failed) => hostile.listen({ ready: goOn, failed }));
+    goOn();
+    await expect(ended).rejects.toMatchObject({
+      reason: 'CONSTRAINT_TOO_SLOW',
+      message: expect.stringMatching(/takes \d+ MiB/),
+    });
+    expect(most - heapBytes).toBeLessThan(2 * GRAMMAR_MEMORY.heapGrowthBytes);
+    victim.accept(FIRST_BYTE + 98);
+    expect(bytesOf((await maskOf(victim)).bits)).toEqual([99]);
+    expect(threads.counts.heapBytes).toBeLessThanOrEqual(heapBytes);
+    victim.close();
+  } finally {
+    charge.mockRestore();
+    await threads.close();
+  }
+});
+
 it('answers whose thread ends go on in another where they were', async () => {
   const threads = new MatcherThreads({ tokenizer, threads: 1 });
   const opens = vi.spyOn(MatcherThread.prototype, 'open');
@@ -180,13 +277,7 @@ it('answers whose thread ends go on in another where they were', async () => {
     const goesOn = answers.map((answer) => new Promise<void>((ready, failed) => answer.listen({ ready, failed })));
     await (opens.mock.contexts[0] as MatcherThread).end();
     await Promise.all(goesOn);
-    const next = answers.map(({ mask }) => {
-      const { bits } = mask as TokenMask;
-      return [...Array(256).keys()].filter((byte) => {
-        const id = FIRST_BYTE + byte;
-        return ((bits[id >> 3] as number) >> (id & 7)) % 2 === 1;
-      });
-    });
+    const next = answers.map(({ mask }) => bytesOf((mask as TokenMask).bits));
     expect(next.map((bytes) => Buffer.from(bytes).toString())).toEqual(['a', 'b', 'c', 'd']);
   } finally {
     opens.mockRestore();

@@ -48,7 +48,7 @@ function complete(words: readonly string[], { format = { tools: 'hermes' }, stop
     strings: new StopStrings(stop?.strings ?? []),
   };
   const tools = [{ name: 'clock', parametersJson: '' }];
-  const parser = answerParser({ format, tools, isInReasoning: false, mostCalls: undefined, ...answer });
+  const parser = answerParser({ format, tools, start: 'turn', mostCalls: undefined, ...answer });
   const completion = new Completion(vocabulary.tokenizer, stops, parser);
   const steps: CompletionStep[] = [];
   for (const word of words) {
@@ -120,6 +120,31 @@ describe('a completion whose answer is read', () => {
   it('finds a stop string before a marker, and none across it', () => {
     expect(complete(['a', 'b', ...CALL, END], { stop: { strings: ['ab'] } })).toMatchObject({ text: '', tokens: 2 });
     expect(complete(['a', ...CALL, 'b', END], { stop: { strings: ['ab'] } })).toMatchObject({ text: 'ab', call });
+  });
+
+  it('stops at a special token whose name is a stop string', () => {
+    const stop = { strings: ['<|hidden|>'] };
+    const match = { stopString: '<|hidden|>' };
+    expect(complete(['Hi', '.', '<|hidden|>', 'user'], { stop })).toMatchObject({ text: 'Hi.', tokens: 3, match });
+    const shown = { ...stop, includeStopString: true };
+    expect(complete(['Hi.', '<|hidden|>', 'user'], { stop: shown })).toMatchObject({ text: 'Hi.<|hidden|>', match });
+    const later = { ...stop, minTokens: 3 };
+    expect(complete(['Hi.', '<|hidden|>', 'user', '<|hidden|>'], { stop: later })).toMatchObject({
+      text: 'Hi.user',
+      match,
+    });
+    expect(complete(['Hi.', ...CALL], { stop: { strings: ['<tool_call>'] } })).toMatchObject({
+      text: 'Hi.',
+      call: undefined,
+    });
+    expect(complete([...CALL, END], { stop: { strings: ['</tool_call>'] } })).toMatchObject({ text: '', call });
+    expect(complete(['Hi.', END], { stop: { strings: [END] } })).toMatchObject({
+      match: { tokenId: SPECIAL.indexOf(END) },
+    });
+  });
+
+  it('has no markup as content where tokens run out in it', () => {
+    expect(complete(CALL, { stop: { maxTokens: 2 } })).toMatchObject({ text: '', call: undefined, reason: 'length' });
   });
 
   it('keeps a stop string that is asked for', () => {

@@ -39,7 +39,7 @@ const backend: Backend = {
     cancelled.abandon();
     calls.push('cancel');
   },
-  pause: (_generation, paused) => calls.push(paused ? 'pause' : 'go on'),
+  pause: (_generation, by) => calls.push(by === undefined ? 'go on' : `pause by ${by}`),
   expire: () => calls.push('expire'),
 };
 const observer = {
@@ -212,18 +212,38 @@ describe('a request', () => {
     expect(calls).toEqual(['submit', 'submit']);
   });
 
-  it('pauses while its principal’s tokens are used up, whatever its reader does', () => {
+  it('pauses while its principal’s tokens are used up, which its reader is not blamed for', () => {
     vi.useFakeTimers();
     limits = { of: () => ({ tokens_per_minute: 2 }) };
     const { running } = run();
     emit(104);
-    expect(calls).toEqual(['submit', 'pause']);
+    expect(calls).toEqual(['submit', 'pause by limit']);
     running.pause(true);
     running.pause(false);
     vi.advanceTimersByTime(29_000);
-    expect(calls).toEqual(['submit', 'pause']);
+    expect(calls).toEqual(['submit', 'pause by limit']);
     vi.advanceTimersByTime(1100);
-    expect(calls).toEqual(['submit', 'pause', 'go on']);
+    expect(calls).toEqual(['submit', 'pause by limit', 'go on']);
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
+  });
+
+  it('whose reader does not keep up when its principal’s limit lets it go on waits for the reader', () => {
+    vi.useFakeTimers();
+    limits = { of: () => ({ tokens_per_minute: 2 }) };
+    const { running } = run();
+    emit(104);
+    running.pause(true);
+    vi.advanceTimersByTime(31_000);
+    running.pause(false);
+    expect(calls).toEqual(['submit', 'pause by limit', 'pause by reader', 'go on']);
+    generation.fail(new RocmForgeError('INTERNAL', 'broken'));
+  });
+
+  it('that was admitted without a limit of tokens keeps what it may generate', () => {
+    run();
+    limits = { of: () => ({ tokens_per_minute: 1 }) };
+    emit(104);
+    expect(calls).toEqual(['submit']);
     generation.fail(new RocmForgeError('INTERNAL', 'broken'));
   });
 
@@ -250,6 +270,6 @@ describe('a request', () => {
     const { running } = run();
     running.pause(true);
     running.pause(false);
-    expect(calls).toEqual(['submit', 'pause', 'go on']);
+    expect(calls).toEqual(['submit', 'pause by reader', 'go on']);
   });
 });

@@ -52,6 +52,39 @@ export function expectClose(
   }
 }
 
+/** Rows of a matrix in an array that has elements between them, and after the last. */
+export interface Strides {
+  /** Elements of a row. */
+  readonly out: number;
+  /** Elements from one row's first to the next one's. */
+  readonly stride: number;
+  /** Elements of the array. */
+  readonly length: number;
+}
+
+/**
+ * A reference as it lies in an array that held one value before.
+ *
+ * @param expected   rows without gaps, fewer than the array holds where a step has fewer
+ * @param before     what all elements held
+ * @param isAddition whether rows are added to what was there, instead of taking its place
+ */
+export function inStrides(
+  expected: Required<Reference>,
+  { out, stride, length }: Strides,
+  before: number,
+  isAddition = false,
+): Required<Reference> {
+  const values = new Float64Array(length).fill(before);
+  const magnitudes = new Float64Array(length);
+  for (let i = 0; i < expected.values.length; i++) {
+    const at = Math.floor(i / out) * stride + (i % out);
+    values[at] = expected.values[i]! + (isAddition ? before : 0);
+    magnitudes[at] = expected.magnitudes[i]! + (isAddition ? Math.abs(before) : 0);
+  }
+  return { values, magnitudes };
+}
+
 /** Prints, for each kernel file since the last call, how many results were compared and the largest error. */
 export function printErrors(target: string): void {
   for (const [kernel, { error, share, launches }] of worst) {

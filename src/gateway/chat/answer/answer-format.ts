@@ -12,7 +12,7 @@ export const TOOL_PARSERS = ['hermes', 'llama3', 'mistral', 'glm', 'deepseek', '
 export type ToolParser = (typeof TOOL_PARSERS)[number];
 
 /** Names of the formats of reasoning, as `--reasoning-parser` takes them, beside `none`. */
-export const REASONING_PARSERS = ['think', 'mistral', 'harmony'] as const;
+export const REASONING_PARSERS = ['think', 'granite', 'mistral', 'harmony'] as const;
 export type ReasoningParser = (typeof REASONING_PARSERS)[number];
 
 /** How a model writes what is no content. */
@@ -35,6 +35,7 @@ export const CALL_FORMATS: Readonly<Record<Exclude<ToolParser, 'harmony'>, CallF
 
 export const REASONING_FORMATS: Readonly<Record<Exclude<ReasoningParser, 'harmony'>, ReasoningFormat>> = {
   think: { begin: '<think>', end: '</think>' },
+  granite: { begin: '<think>', end: '</think>', answer: { begin: '<response>', end: '</response>' } },
   mistral: { begin: '[THINK]', end: '[/THINK]' },
 };
 
@@ -55,6 +56,7 @@ const OTHER_MARKS = ['<tool_calls>'];
 const REASONING_MARKS: readonly (readonly [ReasoningParser, readonly string[]])[] = [
   ['harmony', ['<|channel|>', '<|message|>']],
   ['mistral', ['[THINK]']],
+  ['granite', ['</think>', '<response>']],
   ['think', ['</think>']],
 ];
 
@@ -80,6 +82,7 @@ export function markersOf({ tools, reasoning }: AnswerFormat): ReadonlySet<strin
   return new Set([
     ...(calls ? [...calls.openers, ...calls.closers, ...(calls.markers ?? [])] : []),
     ...(thoughts ? [thoughts.begin, thoughts.end] : []),
+    ...(thoughts?.answer ? [thoughts.answer.begin, thoughts.answer.end] : []),
   ]);
 }
 

@@ -1,16 +1,16 @@
 import { type AnswerFormat, CALL_FORMATS, markersOf, REASONING_FORMATS } from './answer-format.js';
 import { type CallFormat, CallReading, type ReasoningFormat } from './call-format.js';
 import type { AnswerEvent, OfferedTool } from './events.js';
-import { readHarmonyTurn } from './harmony.js';
-import { type Reading, TextReader } from './text-reader.js';
+import { HARMONY_MESSAGE, readHarmonyTurn } from './harmony.js';
+import { type Reading, TextReader, type TextSink } from './text-reader.js';
 import { TurnWriter } from './turn-writer.js';
 
 export interface AnswerParserOptions {
   readonly format: AnswerFormat;
   /** The functions that may be called; empty: nothing is a call. */
   readonly tools: readonly OfferedTool[];
-  /** Whether the prompt ends within the reasoning, see {@link beginsInReasoning}. */
-  readonly isInReasoning: boolean;
+  /** Where in the turn the text starts, see {@link answerStart}. */
+  readonly start: AnswerStart;
   /** Behind so many whole calls the turn is over; default: never. */
   readonly mostCalls?: number | undefined;
   /** Makes the id of a call that the model gave none. */
@@ -53,68 +53,159 @@ export class AnswerParser {
     return this.turn.take();
   }
 
-  /** The text has ended: a call that is not whole stays as far as it is. */
-  finish(): readonly AnswerEvent[] {
-    this.reader.end();
+  /**
+   * The text has ended: a call that is not whole stays as far as it is.
+   *
+   * @param isCut whether the model would have gone on: what may be the beginning of markup is dropped then
+   */
+  finish(isCut = false): readonly AnswerEvent[] {
+    this.reader.end(isCut);
     this.reading.next();
     this.turn.finish();
     return this.turn.take();
   }
 }
 
-/** Whether a prompt that ends so has begun the reasoning: some templates do. */
-export function beginsInReasoning({ reasoning }: AnswerFormat, promptEnd: string): boolean {
-  if (reasoning === undefined || reasoning === 'harmony') return false;
-  return promptEnd.trimEnd().endsWith(REASONING_FORMATS[reasoning].begin);
+/**
+ * Where in an assistant's turn a text starts: at its beginning, where reasoning may come; within reasoning that the prompt has
+ * begun; at the content, where the prompt has ended the reasoning; or within content that the text continues.
+ */
+export type AnswerStart = 'turn' | 'reasoning' | 'content' | 'continuation';
+
+/**
+ * Where a text starts behind a prompt: some templates begin the reasoning, or end it at once.
+ *
+ * @param promptEnd the last characters of the prompt
+ * @param begun     the content of the final turn where the text continues it; undefined or empty: the turn is new
+ */
+export function answerStart({ reasoning, tools }: AnswerFormat, promptEnd: string, begun?: string): AnswerStart {
+  const end = promptEnd.trimEnd();
+  const isHarmony = reasoning === 'harmony' || tools === 'harmony';
+  if (isHarmony && !begun) return end.endsWith(HARMONY_MESSAGE) ? 'content' : 'turn';
+  if (isHarmony || reasoning === undefined) return begun ? 'continuation' : 'turn';
+  const marks = REASONING_FORMATS[reasoning];
+  if (begun) return begun.lastIndexOf(marks.begin) > begun.lastIndexOf(marks.end) ? 'reasoning' : 'continuation';
+  if (end.endsWith(marks.begin)) return 'reasoning';
+  return end.endsWith(marks.end) ? 'content' : 'turn';
 }
 
-function* readTurn(reading: CallReading, { format, tools, isInReasoning }: AnswerParserOptions): Reading<void> {
+function* readTurn(reading: CallReading, { format, tools, start }: AnswerParserOptions): Reading<void> {
   const hasCalls = tools.length > 0 && format.tools !== undefined;
   if (format.tools === 'harmony' || format.reasoning === 'harmony') {
     yield* readHarmonyTurn(reading, { hasReasoning: format.reasoning === 'harmony', hasCalls });
     return;
   }
-  if (format.reasoning !== undefined) {
-    yield* readReasoning(reading, REASONING_FORMATS[format.reasoning], isInReasoning);
-  }
-  if (hasCalls && format.tools !== undefined) yield* readCalls(reading, CALL_FORMATS[format.tools]);
-  else yield* reading.reader.readTo([], (text) => reading.turn.writeContent(text));
+  const calls = hasCalls && format.tools !== undefined ? CALL_FORMATS[format.tools] : NO_CALLS;
+  const marks = format.reasoning && REASONING_FORMATS[format.reasoning];
+  const isOver = marks !== undefined && (yield* readReasoning(reading, marks, calls, start === 'reasoning'));
+  if (isOver) return;
+  // Some models end in a continuation what they take for their reasoning.
+  let stray = start === 'continuation' ? marks?.end : undefined;
+  if (marks?.answer !== undefined && (yield* readTag(reading, marks.answer.begin))) stray = marks.answer.end;
+  yield* readContent(reading, calls, stray);
 }
 
-function* readReasoning(reading: CallReading, { begin, end }: ReasoningFormat, isBegun: boolean): Reading<void> {
-  const { reader, turn } = reading;
+/** Reads a tag behind white space. @returns whether it is there */
+function* readTag({ reader, turn }: CallReading, tag: string): Reading<boolean> {
   reader.hold();
   yield* reader.skipSpace();
-  // Some models begin again what the prompt has begun.
-  const isReasoning = (yield* reader.accept(begin)) !== undefined || isBegun;
+  const isThere = (yield* reader.accept(tag)) !== undefined;
+  const { isCutHere } = reader;
   const read = reader.release();
-  if (!isReasoning) turn.writeContent(read);
-  if (!isReasoning) return;
-  turn.markup();
-  if (!(yield* reader.readTo([end], (text) => turn.writeReasoning(text)))) return;
-  yield* reader.accept(end);
-  turn.markup();
+  if (isThere) turn.markup();
+  else if (!isCutHere) turn.writeContent(read);
+  return isThere;
 }
 
-function* readCalls(reading: CallReading, format: CallFormat): Reading<void> {
+/**
+ * Reads reasoning at the start of the turn. A call that stands in it ends it, unless its end comes later: then the call is only
+ * spoken of.
+ *
+ * @param isBegun whether the prompt has begun it
+ * @returns whether the turn is over
+ */
+function* readReasoning(
+  reading: CallReading,
+  { begin, end }: ReasoningFormat,
+  calls: CallFormat,
+  isBegun: boolean,
+): Reading<boolean> {
+  const { reader, turn } = reading;
+  // Some models begin again what the prompt has begun.
+  const isReasoning = (yield* readTag(reading, begin)) || isBegun;
+  if (!isReasoning) return false;
+  turn.markup();
+  const next = yield* reader.readTo([end, ...calls.openers], (text) => turn.writeReasoning(text));
+  if (next === undefined) return true;
+  if (next !== end) {
+    reader.hold();
+    const later = yield* reader.readTo([end], () => undefined);
+    const { isCutHere } = reader;
+    const held = reader.release();
+    if (later === undefined) {
+      readUnended(reading, calls, { text: held, isCut: isCutHere });
+      return true;
+    }
+    turn.writeReasoning(held);
+  }
+  yield* reader.accept(end);
+  turn.markup();
+  return false;
+}
+
+/** Reads the rest of reasoning that never ends: up to a call of a function that was offered it is reasoning. */
+function readUnended(
+  { turn, tools }: CallReading,
+  calls: CallFormat,
+  { text, isCut }: { readonly text: string; readonly isCut: boolean },
+): void {
+  const read = (into: TurnWriter, writeText: TextSink): void => {
+    const reader = new TextReader();
+    reader.feed(text);
+    reader.end(isCut);
+    const inner = new CallReading(reader, into, tools);
+    inner.writeText = writeText;
+    const reading = readContent(inner, calls, undefined);
+    while (!reading.next().done);
+  };
+  const trial = new TurnWriter(() => '', Number.POSITIVE_INFINITY);
+  read(trial, () => undefined);
+  const begun = trial.take().filter((event) => event.kind === 'call');
+  const isReasoning = begun.length > 0 && !begun.some((call) => tools.some(({ name }) => name === call.name));
+  if (isReasoning) turn.writeReasoning(text);
+  else read(turn, (piece) => turn.writeReasoning(piece));
+}
+
+/** Content without calls. */
+const NO_CALLS: CallFormat = {
+  openers: [],
+  closers: [],
+  read: function* () {},
+};
+
+/** @param stray markup that is dropped where it comes first; undefined: none */
+function* readContent(reading: CallReading, format: CallFormat, stray: string | undefined): Reading<void> {
   const { reader, turn } = reading;
   const { openers, closers } = format;
   const lastCloser = closers.at(-1);
   let isCalled = false;
+  let dropped = stray;
   if (format.isBare) {
-    isCalled = yield* reading.attempt(function* () {
+    const read = function* (): Reading<void> {
       yield* reader.skipSpace();
       if ((yield* reader.peek()) === '{') yield* format.read(reading, undefined);
-    });
+    };
+    isCalled = yield* reading.attempt(read, (held) => beginsBareCall(held, reading.tools));
   }
   for (;;) {
-    const literals = isCalled ? [...openers, ...closers] : openers;
-    const next = yield* reader.readTo(literals, (text) => turn.writeContent(text));
+    const literals = [...openers, ...(isCalled ? closers : []), ...(dropped === undefined ? [] : [dropped])];
+    const next = yield* reader.readTo(literals, (text) => reading.writeText(text));
     if (next === undefined) return;
     if (!openers.includes(next)) {
       yield* reader.accept(next);
       turn.markup();
-      isCalled = next !== lastCloser;
+      if (next === dropped) dropped = undefined;
+      else isCalled = next !== lastCloser;
       continue;
     }
     const hasBegun = yield* reading.attempt(function* () {
@@ -123,4 +214,13 @@ function* readCalls(reading: CallReading, format: CallFormat): Reading<void> {
     });
     isCalled ||= hasBegun;
   }
+}
+
+/** Whether a JSON text that was cut begins as a call of a function that was offered. */
+function beginsBareCall(held: string, tools: readonly OfferedTool[]): boolean {
+  const text = held.replace(/\s+/g, '');
+  return tools.some(({ name }) => {
+    const call = `{"name":${JSON.stringify(name)}`.replace(/\s+/g, '');
+    return call.startsWith(text) || text.startsWith(call);
+  });
 }

@@ -1,17 +1,21 @@
 import type { OfferedTool } from './events.js';
-import type { Reading, TextReader } from './text-reader.js';
+import type { Reading, TextReader, TextSink } from './text-reader.js';
 import type { TurnWriter } from './turn-writer.js';
 import { ParameterTypes } from './typed-value.js';
 
 /** What a format reads with. */
 export class CallReading {
   private readonly types = new Map<string, ParameterTypes>();
+  /** Takes text that is part of no call. */
+  writeText: TextSink;
 
   constructor(
     readonly reader: TextReader,
     readonly turn: TurnWriter,
     readonly tools: readonly OfferedTool[],
-  ) {}
+  ) {
+    this.writeText = (text) => turn.writeContent(text);
+  }
 
   /** The types of a function's parameters; of one that nobody offered, of none. A schema is read once a turn. */
   parameterTypes(name: string): ParameterTypes {
@@ -25,20 +29,24 @@ export class CallReading {
   /** A call begins: what was held is its markup. */
   begin(name: string, id?: string | undefined): void {
     this.reader.release();
+    this.writeText = (text) => this.turn.writeContent(text);
     this.turn.beginCall(name, id);
   }
 
   /**
    * Reads what may be a call. Where none begins, what was read is content, up to where it was no call any more: nothing is
-   * read twice, so the work is linear in the text.
+   * read twice, so the work is linear in the text. Of a text that was cut what may have become a call is markup.
    *
+   * @param isMarkup whether what may have become a call is markup; default: yes
    * @returns whether a call has begun
    */
-  *attempt(read: () => Reading<void>): Reading<boolean> {
+  *attempt(read: () => Reading<void>, isMarkup: (held: string) => boolean = () => true): Reading<boolean> {
     this.reader.hold();
     yield* read();
     if (!this.reader.isHolding) return true;
-    this.turn.writeContent(this.reader.release());
+    const { isCutHere } = this.reader;
+    const held = this.reader.release();
+    if (!isCutHere || !isMarkup(held)) this.writeText(held);
     return false;
   }
 }
@@ -61,4 +69,6 @@ export interface CallFormat {
 export interface ReasoningFormat {
   readonly begin: string;
   readonly end: string;
+  /** Tags around the content behind it; absent: none. */
+  readonly answer?: { readonly begin: string; readonly end: string };
 }

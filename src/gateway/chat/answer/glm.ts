@@ -27,6 +27,8 @@ export const GLM: CallFormat = {
       valueBegin: '<arg_value>',
       valueEnds: ['</arg_value>'],
       hasLineBreaks: false,
+      callEnds: [CALL_END],
+      callBegin: '<tool_call>',
     });
   },
 };

@@ -18,6 +18,12 @@ export const HARMONY_REASONING = {
   between: `${START}assistant`,
 } as const;
 
+/** What ends the header of a message. */
+export const HARMONY_MESSAGE = MESSAGE;
+
+/** The header of an answer's message. */
+export const HARMONY_ANSWER = `${CHANNEL}final${MESSAGE}`;
+
 /** What of a turn is read as more than content. */
 export interface HarmonyOptions {
   readonly hasReasoning: boolean;
@@ -54,7 +60,9 @@ function* readMessage(reading: CallReading, { hasReasoning, hasCalls }: HarmonyO
     header += text;
   });
   if (end !== MESSAGE) {
-    turn.writeContent(reader.release());
+    const { isCutHere } = reader;
+    const held = reader.release();
+    if (!isCutHere) turn.writeContent(held);
     return;
   }
   yield* reader.accept(MESSAGE);

@@ -3,8 +3,29 @@ import type { Reading, TextReader, TextSink } from './text-reader.js';
 
 const ARGUMENT_KEYS = ['arguments', 'parameters'];
 
+/** Reads calls as JSON objects: one, several with or without a comma between, or a list of them. */
+export function* readJsonCalls(reading: CallReading): Reading<void> {
+  const { reader } = reading;
+  yield* reader.skipSpace();
+  const isList = (yield* reader.accept('[')) !== undefined;
+  yield* reader.skipSpace();
+  yield* readJsonCall(reading);
+  while (!reader.isHolding) {
+    yield* reader.skipSpace();
+    const next = yield* reader.peek();
+    if (isList && next === ']') yield* reader.accept(']');
+    if (next !== ',' && next !== '{') return;
+    const hasMore = yield* reading.attempt(function* () {
+      yield* reader.accept(',');
+      yield* reader.skipSpace();
+      yield* readJsonCall(reading);
+    });
+    if (!hasMore) return;
+  }
+}
+
 /**
- * Reads `{"name": …, "arguments": {…}}`, a call as one JSON object, from its `{` on. `parameters` is as good as
+ * Reads `{"name": …, "arguments": {…}}`, a call as one JSON object, from its `{` on. Arguments may be their JSON as a string. `parameters` is as good as
  * `arguments`; `id` and `type` may stand anywhere. Arguments in front of the name wait for it. What is no such object is left
  * at the first character that is wrong; the arguments alone are taken as they come, JSON or not.
  *
@@ -26,6 +47,25 @@ export function* readJsonCall(
     if (key === undefined || !(yield* reader.accept(':'))) return;
     yield* reader.skipSpace();
     if (ARGUMENT_KEYS.includes(key) && early === undefined) {
+      if ((yield* reader.peek()) === '"') {
+        const { value, isWhole } = yield* readJsonStringPart(reader);
+        const json = value?.trim();
+        if (json === undefined || (json !== '' && !json.startsWith('{'))) return;
+        if (name === undefined) early = json;
+        else {
+          if (!isWhole && !reader.isCutHere) return;
+          reading.begin(name, id);
+          if (json !== '') turn.writeArguments(json);
+          if (!isWhole) return;
+          turn.endCall();
+          yield* skipMembers(reading);
+          return;
+        }
+        yield* reader.skipSpace();
+        const next = yield* reader.accept(',');
+        if (next === undefined) return;
+        continue;
+      }
       const isNone = (yield* reader.accept('null')) !== undefined;
       if (!isNone && (yield* reader.peek()) !== '{') return;
       if (name !== undefined) {
@@ -121,25 +161,36 @@ export function* readJsonObject(reader: TextReader, sink: TextSink): Reading<boo
 
 /** Reads a JSON string. @returns what it says; undefined where none is, or none that is valid */
 export function* readJsonString(reader: TextReader): Reading<string | undefined> {
-  if (!(yield* reader.accept('"'))) return undefined;
+  const { value, isWhole } = yield* readJsonStringPart(reader);
+  return isWhole ? value : undefined;
+}
+
+/** Reads a JSON string, or its beginning. @returns what it says as far as it is there; undefined where none is, or none that is valid */
+function* readJsonStringPart(
+  reader: TextReader,
+): Reading<{ readonly value?: string | undefined; readonly isWhole: boolean }> {
+  if (!(yield* reader.accept('"'))) return { isWhole: false };
   let text = '"';
   let isEscaped = false;
-  const hasEnded = yield* reader.readAs(
+  let hasEnded = false;
+  yield* reader.readAs(
     (unit) => {
       if (isEscaped) isEscaped = false;
-      else if (unit === QUOTE) return 'last';
-      else isEscaped = unit === BACKSLASH;
+      else if (unit === QUOTE) {
+        hasEnded = true;
+        return 'last';
+      } else isEscaped = unit === BACKSLASH;
       return unit >= SPACE ? 'on' : 'stop';
     },
     (piece) => {
       text += piece;
     },
   );
-  if (!hasEnded) return undefined;
   try {
-    return JSON.parse(text) as string;
+    const whole = hasEnded ? text : `${text.replace(/\\(?:u[\da-fA-F]{0,3})?$/, '')}"`;
+    return { value: JSON.parse(whole) as string, isWhole: hasEnded };
   } catch {
-    return undefined;
+    return { isWhole: false };
   }
 }
 

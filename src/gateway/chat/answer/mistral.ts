@@ -1,5 +1,5 @@
 import type { CallFormat, CallReading } from './call-format.js';
-import { readArguments, readJsonCall } from './json-call.js';
+import { readArguments, readJsonCalls } from './json-call.js';
 import type { Reading } from './text-reader.js';
 
 /**
@@ -13,37 +13,30 @@ export const MISTRAL: CallFormat = {
   *read(reading) {
     const { reader } = reading;
     yield* reader.skipSpace();
-    if (yield* reader.accept('[')) yield* readList(reading);
+    // A list of calls, or one that has lost its list.
+    if (yield* reader.comes('[', '{')) yield* readJsonCalls(reading);
     else yield* readNamed(reading);
   },
 };
 
-function* readList(reading: CallReading): Reading<void> {
-  const { reader } = reading;
-  yield* reader.skipSpace();
-  yield* readJsonCall(reading);
-  while (!reader.isHolding) {
-    yield* reader.skipSpace();
-    if ((yield* reader.peek()) === undefined || (yield* reader.accept(']'))) return;
-    const hasMore = yield* reading.attempt(function* () {
-      if (!(yield* reader.accept(','))) return;
-      yield* reader.skipSpace();
-      yield* readJsonCall(reading);
-    });
-    if (!hasMore) return;
-  }
-}
-
 function* readNamed(reading: CallReading): Reading<void> {
-  const { reader } = reading;
+  const { reader, turn, tools } = reading;
   const name = yield* readWord(reading);
   if (name === '') return;
   const id = (yield* reader.accept('[CALL_ID]')) ? yield* readWord(reading) : undefined;
-  yield* reader.accept('[ARGS]');
+  const hasMark = (yield* reader.accept('[ARGS]')) !== undefined;
+  const isCall = hasMark || tools.some((tool) => tool.name === name);
   yield* reader.skipSpace();
-  if ((yield* reader.peek()) !== '{') return;
+  if ((yield* reader.peek()) === '{') {
+    reading.begin(name, id);
+    yield* readArguments(reading);
+    return;
+  }
+  // A call without arguments has its end here.
+  const hasEnded = (yield* reader.peek()) === undefined || (yield* reader.comes('[TOOL_CALLS]')) !== undefined;
+  if (!isCall || !hasEnded || (reader.isCutHere && !hasMark)) return;
   reading.begin(name, id);
-  yield* readArguments(reading);
+  if (!reader.isCutHere) turn.endCall();
 }
 
 /** A name or an id: up to a bracket, a brace or a space. */

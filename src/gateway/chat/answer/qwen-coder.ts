@@ -24,6 +24,8 @@ export const QWEN_CODER: CallFormat = {
       keyEnd: '>',
       valueEnds: ['\n</parameter>', '</parameter>'],
       hasLineBreaks: true,
+      callEnds: ['</function>', '</tool_call>'],
+      callBegin: '<tool_call>',
     });
   },
 };

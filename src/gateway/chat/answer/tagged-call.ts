@@ -1,5 +1,5 @@
 import type { CallReading } from './call-format.js';
-import type { Reading } from './text-reader.js';
+import type { Reading, TextReader, TextSink } from './text-reader.js';
 import { escapedTo } from './typed-value.js';
 
 /** The tags between which a format writes the parameters of a call, each value as text. */
@@ -10,6 +10,10 @@ export interface TagSet {
   readonly valueBegin?: string;
   /** What ends a value: the first that comes. */
   readonly valueEnds: readonly string[];
+  /** The tags that end a call, the first of which also ends a value that nothing else has ended, where the call is over behind them. */
+  readonly callEnds: readonly string[];
+  /** What begins the next call. */
+  readonly callBegin: string;
   /** Whether a line's end behind the key is markup. */
   readonly hasLineBreaks: boolean;
 }
@@ -22,11 +26,15 @@ export function* readTaggedArguments(reading: CallReading, name: string, tags: T
   const { reader, turn } = reading;
   const types = reading.parameterTypes(name);
   const write = (text: string): void => turn.writeArguments(text);
+  const unread = new Set(types.names);
   let separator = '{';
   for (;;) {
     yield* reader.skipSpace();
     if ((yield* reader.peek()) === undefined) return;
-    if (!(yield* reader.accept(tags.keyBegin))) break;
+    if (!(yield* reader.accept(tags.keyBegin))) {
+      if (reader.isCutHere) return;
+      break;
+    }
     write(`${separator}"`);
     separator = ', ';
     let key = '';
@@ -37,6 +45,7 @@ export function* readTaggedArguments(reading: CallReading, name: string, tags: T
     });
     if (keyEnd === undefined) return;
     yield* reader.accept(keyEnd);
+    unread.delete(key);
     write('": ');
     if (tags.valueBegin !== undefined) {
       yield* reader.skipSpace();
@@ -47,29 +56,69 @@ export function* readTaggedArguments(reading: CallReading, name: string, tags: T
         break;
       }
     }
-    if (tags.hasLineBreaks) yield* reader.accept('\n');
+    const isOnLines = tags.hasLineBreaks && (yield* reader.accept('\n')) !== undefined;
     const isString = types.isString(key);
     if (isString) write('"');
     let value = '';
-    const valueEnd = yield* reader.readTo(
-      tags.valueEnds,
-      isString
-        ? escaped
-        : (text) => {
-            value += text;
-          },
-    );
-    if (valueEnd === undefined) {
+    const take: TextSink = isString
+      ? escaped
+      : (text) => {
+          value += text;
+        };
+    const end = yield* readValue(reader, tags, { unread, isOnLines }, take);
+    if (end === undefined) {
       // What a value would have become is not known: it stays as it was written.
       if (value !== '') write(value);
       return;
     }
-    yield* reader.accept(valueEnd);
     write(isString ? '"' : types.jsonOf(key, value));
+    if (end === 'call') break;
   }
   if (separator !== '{') write('}');
   turn.endCall();
 }
+
+/**
+ * Reads a value and what ends it. Where a model forgets that, the next parameter of the function ends it, or the end of the call.
+ *
+ * @param unread    parameters of the function that were not written yet
+ * @param isOnLines whether tags stand on lines of their own: within a line they are text
+ * @returns what has ended it; undefined: the end of the text
+ */
+function* readValue(
+  reader: TextReader,
+  tags: TagSet,
+  { unread, isOnLines }: { readonly unread: ReadonlySet<string>; readonly isOnLines: boolean },
+  take: TextSink,
+): Reading<'value' | 'key' | 'call' | undefined> {
+  const keys = [...unread]
+    .flatMap((name) => lines(`${tags.keyBegin}${name}${tags.keyEnd}`))
+    .filter((tag) => !isOnLines || tag.startsWith('\n'));
+  const calls = lines(tags.callEnds[0] as string);
+  for (;;) {
+    const next = yield* reader.readTo([...tags.valueEnds, ...keys, ...calls], take);
+    if (next === undefined) return undefined;
+    if (keys.includes(next)) return 'key';
+    if (!calls.includes(next)) {
+      yield* reader.accept(next);
+      return 'value';
+    }
+    reader.hold();
+    yield* reader.accept(next);
+    for (const tag of tags.callEnds.slice(1)) {
+      yield* reader.skipSpace();
+      yield* reader.accept(tag);
+    }
+    yield* reader.skipSpace();
+    const isOver = (yield* reader.peek()) === undefined || (yield* reader.comes(tags.callBegin)) !== undefined;
+    const held = reader.release();
+    if (isOver) return 'call';
+    take(held);
+  }
+}
+
+/** A tag, and with the line's end in front. */
+const lines = (tag: string): readonly string[] => [`\n${tag}`, tag];
 
 /** Reads a name: up to a space or an angle bracket. */
 export function* readTagName({ reader }: CallReading): Reading<string> {

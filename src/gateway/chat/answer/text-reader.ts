@@ -12,6 +12,7 @@ export class TextReader {
   private text = '';
   private at = 0;
   private hasEnded = false;
+  private isCut = false;
   /** Half of a surrogate pair, which is no text without the other half. */
   private halfPair = '';
   /** What was read since {@link hold}, but for what stands in `text` before `at`; undefined while nothing is held. */
@@ -30,11 +31,17 @@ export class TextReader {
     this.at = 0;
   }
 
-  /** No more comes. */
-  end(): void {
+  /** No more comes. @param isCut whether more would have come: what may be the beginning of a literal is read over then */
+  end(isCut = false): void {
     this.hasEnded = true;
+    this.isCut = isCut;
     this.text += this.halfPair;
     this.halfPair = '';
+  }
+
+  /** Whether all is read of a text that was cut. */
+  get isCutHere(): boolean {
+    return this.isCut && this.at === this.text.length;
   }
 
   /** Whether what is read from now on is remembered. */
@@ -77,7 +84,9 @@ export class TextReader {
       const next = literals.find((literal) => this.text.startsWith(literal, this.at));
       if (next !== undefined) return next;
       const rest = this.text.slice(this.at);
-      if (this.hasEnded || !literals.some((literal) => literal.startsWith(rest))) return undefined;
+      const mayCome = literals.some((literal) => literal.startsWith(rest));
+      if (this.isCut && mayCome) this.at = this.text.length;
+      if (this.hasEnded || !mayCome) return undefined;
       yield;
     }
   }
@@ -102,6 +111,7 @@ export class TextReader {
       if (end > this.at) sink(this.text.slice(this.at, end));
       this.at = end;
       if (literal !== undefined) return literal;
+      if (this.isCut) this.at = this.text.length;
       if (this.hasEnded) return undefined;
       yield;
     }
@@ -138,7 +148,7 @@ export class TextReader {
         begin = found;
       }
     }
-    if (!this.hasEnded) {
+    if (!this.hasEnded || this.isCut) {
       const longest = literals.reduce((most, { length }) => Math.max(most, length), 0);
       const from = Math.max(this.at, this.text.length - longest + 1);
       for (let at = from; at < Math.min(begin, this.text.length); at++) {

@@ -19,6 +19,11 @@ export class ParameterTypes {
     this.properties = objectOf(objectOf(parsed(tool?.parametersJson)).properties);
   }
 
+  /** The parameters that the schema names. */
+  get names(): readonly string[] {
+    return Object.keys(this.properties);
+  }
+
   /** Whether the value of a parameter is a string, whatever it looks like. */
   isString(name: string): boolean {
     const types = this.typesOf(name);

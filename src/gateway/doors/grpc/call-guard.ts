@@ -1,12 +1,14 @@
 import { constants, type Http2Server, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
 import { RocmForgeError } from '../../../shared/errors.js';
-import { toStatus } from '../../../shared/grpc/status.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
 import type { Logger } from '../../../shared/log.js';
+import type { ProxiedClients } from '../../trust/proxied-clients.js';
+import type { Rejections } from '../../trust/rejections.js';
 import { peerOf } from '../peer.js';
 import { PIECE_BYTES } from '../pieces.js';
 import { nameOf } from './connection-guard.js';
 import { MessageFrames } from './message-frames.js';
+import { refuse, retryLater } from './refused-call.js';
 
 export interface CallLimits {
   /** The most calls that are open at once, and half of them of one peer. */
@@ -26,7 +28,6 @@ export interface CallLimits {
 const HEALTH_WATCH = '/grpc.health.v1.Health/Watch';
 const NO_CALLS: ConnectionCalls = { started: 0, working: 0, answered: 0 };
 const SWEEP_INTERVAL_MS = 250;
-const RETRY_MS = 1000;
 /** Of a path that nobody serves grpc-js sends back what it is told. */
 const MAX_PATH_CHARACTERS = 128;
 /** What gRPC clients send at most by custom; told them, so that they refuse by themselves what is more. */
@@ -49,7 +50,9 @@ export interface ConnectionCalls {
 /** One open call, from its headers to the end of its stream. */
 interface Call {
   readonly stream: ServerHttp2Stream;
+  /** Whom it counts for: its address, behind a trusted proxy its client. */
   readonly peer: string;
+  readonly isProxied: boolean;
   readonly connection: string;
   readonly path: string;
   readonly startedAt: number;
@@ -85,6 +88,8 @@ export class CallGuard {
     private readonly log: Logger,
     /** Told of a connection that sends what no client does. */
     private readonly onOffence: (connection: string) => void = () => undefined,
+    private readonly proxied?: ProxiedClients,
+    private readonly rejections?: Rejections,
   ) {
     this.mostUnpacked = Math.max(...limits.requestBytes.values());
   }
@@ -121,11 +126,13 @@ export class CallGuard {
   private open(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
     if (stream.destroyed || stream.closed) return;
     const connection = connectionOf(stream);
-    const peer = peerOf({ getPeer: () => connection });
+    const client = this.proxied?.clientOf(connection, headers);
+    const peer = client ?? peerOf({ getPeer: () => connection });
     const now = performance.now();
     const call: Call = {
       stream,
       peer,
+      isProxied: client !== undefined,
       connection,
       path: headers[':path'] as string,
       startedAt: now,
@@ -149,7 +156,12 @@ export class CallGuard {
     const { maxOpenCalls } = this.limits;
     if (this.calls.size > maxOpenCalls || (this.ofPeer.get(peer) ?? 0) > maxOpenCalls / 2) {
       this.counters.refused += 1;
-      refuse(call, retryLater('QUEUE_FULL', `${this.calls.size} calls are open already`));
+      this.refuse(call, retryLater('QUEUE_FULL', `${this.calls.size} calls are open already`));
+    }
+    const refusal = client === undefined ? undefined : this.proxied?.refusalOf(client);
+    if (refusal !== undefined) {
+      this.counters.refused += 1;
+      this.refuse(call, refusal);
     }
     this.timer ??= setInterval(() => this.sweep(), SWEEP_INTERVAL_MS).unref();
   }
@@ -161,21 +173,27 @@ export class CallGuard {
     call.wasted += added - data.length;
     if (call.wasted > MOST_WASTED_BYTES) {
       this.counters.refused += 1;
-      this.onOffence(call.connection);
-      call.stream.session?.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      if (call.isProxied) this.proxied?.offended(call.peer);
+      else this.onOffence(call.connection);
+      this.refuse(
+        call,
+        new RocmForgeError('MALFORMED_MESSAGE', 'the request comes in thousands of pieces of a few bytes each'),
+      );
+      // Other callers' streams on the connection go on; the last that ends takes it along.
+      call.stream.session?.close();
       return;
     }
     for (const { callBytes, bytes, isCompressed, isFirst } of call.frames.read(data)) {
       if (most !== undefined && callBytes > most) {
         this.counters.refused += 1;
-        refuse(call, tooLarge(callBytes, most));
+        this.refuse(call, tooLarge(callBytes, most));
         return;
       }
       if (!isCompressed) continue;
       // grpc-js unpacks all that arrive together before it looks at the first, whatever the method takes.
       if (!isFirst) {
         this.counters.refused += 1;
-        refuse(
+        this.refuse(
           call,
           new RocmForgeError('NOT_IMPLEMENTED', 'a message after the first is compressed; send it as it is'),
         );
@@ -188,6 +206,11 @@ export class CallGuard {
     call.unfinished += added;
     this.unfinishedBytes += added;
     if (this.unfinishedBytes > this.limits.maxUnfinishedBytes) this.shedUnfinished();
+  }
+
+  private refuse(call: Call, error: RocmForgeError): void {
+    this.rejections?.note('grpc', call.peer, error);
+    refuse(call.stream, error);
   }
 
   private arrived(call: Call): void {
@@ -225,7 +248,7 @@ export class CallGuard {
       const greediest = this.largestOfGreediest((call) => (call.hasArrived ? 0 : call.unfinished));
       if (greediest === undefined) return;
       this.counters.slowSenders += 1;
-      refuse(greediest, retryLater('SLOW_SENDER', 'too many requests are on their way'));
+      this.refuse(greediest, retryLater('SLOW_SENDER', 'too many requests are on their way'));
       this.forgetUnfinished(greediest);
     }
   }
@@ -238,7 +261,7 @@ export class CallGuard {
       const { stream } = call;
       if (!call.hasArrived && now - call.startedAt > requestTimeoutMs) {
         this.counters.slowSenders += 1;
-        refuse(call, retryLater('SLOW_SENDER', `the request did not arrive within ${requestTimeoutMs / 1000} s`));
+        this.refuse(call, retryLater('SLOW_SENDER', `the request did not arrive within ${requestTimeoutMs / 1000} s`));
         continue;
       }
       if (call.hasArrived && stream.headersSent) this.forgetUnfinished(call);
@@ -287,29 +310,6 @@ function shortenPath(headers: IncomingHttpHeaders): void {
   const path = headers[':path'];
   if (path !== undefined && path.length > MAX_PATH_CHARACTERS) headers[':path'] = path.slice(0, MAX_PATH_CHARACTERS);
 }
-
-/** Answers in the place of a handler that has not, and gives the stream up. */
-function refuse({ stream }: Call, error: RocmForgeError): void {
-  if (stream.destroyed || stream.closed) return;
-  if (stream.headersSent) {
-    // A call with answers already: what is to be told more waits behind them.
-    stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    return;
-  }
-  const { code, details = '', metadata } = toStatus(error);
-  const headers = {
-    [constants.HTTP2_HEADER_STATUS]: constants.HTTP_STATUS_OK,
-    [constants.HTTP2_HEADER_CONTENT_TYPE]: 'application/grpc+proto',
-    'grpc-status': String(code),
-    'grpc-message': encodeURI(details),
-    ...metadata?.toHttp2Headers(),
-  };
-  stream.respond(headers as Parameters<ServerHttp2Stream['respond']>[0], { endStream: true });
-  stream.close(constants.NGHTTP2_NO_ERROR);
-}
-
-const retryLater = (reason: 'QUEUE_FULL' | 'SLOW_SENDER', message: string) =>
-  new RocmForgeError(reason, message, { retry_delay_ms: String(RETRY_MS) });
 
 function count(counts: Map<string, number>, key: string, by: number): void {
   const left = (counts.get(key) ?? 0) + by;

@@ -3,7 +3,7 @@ import type { Requester } from '../../request/encoding/text-threads.js';
 import { parseTraceparent } from '../../request/trace.js';
 import type { WaitingClient } from '../inference.js';
 import { peerOf } from '../peer.js';
-import { principalOf } from './trust-interceptor.js';
+import { peerTold, principalOf } from './trust-interceptor.js';
 
 /** What is asked of a call to know its caller. */
 export interface IncomingCall {
@@ -36,7 +36,7 @@ export function callerOf(call: IncomingCall, { signal } = abortWith(call)): Requ
   const traceparents = call.metadata.get('traceparent');
   return {
     principal: principalOf(call.metadata),
-    peer: peerOf(call),
+    peer: peerTold(call.metadata) ?? peerOf(call),
     trace: traceparents.length === 1 ? parseTraceparent(String(traceparents[0])) : undefined,
     deadline: performance.now() + (Number(call.getDeadline()) - Date.now()),
     signal,

@@ -1,5 +1,6 @@
 import type { Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
+import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
 import { Offenders } from './offenders.js';
@@ -28,7 +29,7 @@ const SWEEP_INTERVAL_MS = 1000;
 /**
  * Bounds connections. When there are too many, or too many of one peer, one that does nothing makes room for a new one: of
  * the peer that has the most; of those, first what never spoke HTTP/2, then what never called, then the oldest. Nobody loses
- * a connection to a peer that has as many.
+ * a connection to a peer that has as many. A trusted proxy may have all of them.
  */
 export class ConnectionGuard implements SharingDoor {
   private readonly connections = new Map<Socket, Connection>();
@@ -43,6 +44,7 @@ export class ConnectionGuard implements SharingDoor {
     private readonly limits: ConnectionLimits,
     private readonly calls: Pick<CallGuard, 'callsOf' | 'forgetConnection'>,
     private readonly files = new OpenFiles(limits.maxConnections),
+    private readonly proxied?: Pick<ProxiedClients, 'isProxy'>,
   ) {
     this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, files.most));
     this.offenders = new Offenders(files);
@@ -71,17 +73,19 @@ export class ConnectionGuard implements SharingDoor {
   admit(socket: Socket): boolean {
     const name = nameOf(socket);
     const peer = peerOf({ getPeer: () => name });
-    if (this.offenders.has(peer)) {
+    // What comes of a proxy's connections is its clients' doing.
+    const isProxy = this.proxied?.isProxy(name) ?? false;
+    if (!isProxy && this.offenders.has(peer)) {
       this.counters.held += 1;
       this.offenders.hold(socket);
       return false;
     }
-    if (!this.hasRoom(peer)) {
+    if (!this.hasRoom(peer, isProxy ? this.most : this.most / 2)) {
       this.counters.refused += 1;
       socket.destroy();
       return false;
     }
-    const ended = this.offenders.begun(peer);
+    const ended = isProxy ? () => undefined : this.offenders.begun(peer);
     const connection = { socket, name, peer, acceptedAt: performance.now(), ended, speaks: false };
     this.connections.set(socket, connection);
     this.byName.set(name, connection);
@@ -93,7 +97,7 @@ export class ConnectionGuard implements SharingDoor {
 
   /** See {@link Offenders.offended}. */
   offended(name: string): void {
-    this.offenders.offended(peerOf({ getPeer: () => name }));
+    if (!this.proxied?.isProxy(name)) this.offenders.offended(peerOf({ getPeer: () => name }));
   }
 
   countOf(peer: string): number {
@@ -113,14 +117,14 @@ export class ConnectionGuard implements SharingDoor {
     return least;
   }
 
-  /** Whether one more of a peer has room, where need be by closing another. */
-  private hasRoom(peer: string): boolean {
+  /** Whether one more of a peer, which may have so many, has room, where need be by closing another. */
+  private hasRoom(peer: string, mostOwn: number): boolean {
     const own = this.countOf(peer);
-    if (own >= this.most / 2) return this.closeIdle((other) => other === peer);
+    if (own >= mostOwn) return this.closeIdle((other) => other === peer);
     if (this.connections.size >= this.most) {
       return this.closeIdle((other) => other === peer || this.countOf(other) > own);
     }
-    return this.files.hasRoom(peer);
+    return this.files.hasRoom(peer, (mostOwn / this.most) * this.files.most);
   }
 
   private closeIdle(mayClose: (peer: string) => boolean): boolean {

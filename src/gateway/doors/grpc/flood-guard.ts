@@ -1,5 +1,12 @@
-import { constants, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import {
+  constants,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
 import { TokenBucket } from '../../../shared/token-bucket.js';
+import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { nameOf } from './connection-guard.js';
 
 /** What one connection may send that costs its sender nothing: at once, and a second. */
@@ -21,6 +28,9 @@ export const FLOOD_LIMITS: FloodLimits = {
   resets: { burst: 200, perSecond: 20 },
 };
 
+/** Of a trusted proxy's connection, whose streams are of many; less than nghttp2's own bound, which ends Node's clients. */
+const PROXY_RESETS: Rate = { burst: 800, perSecond: 30 };
+
 /** nghttp2's `NGHTTP2_ERR_BAD_CLIENT_MAGIC`. */
 const BAD_CLIENT_MAGIC = -903;
 /** Bytes that were written for which a ping more is taken: those that measure bandwidth follow what they were sent. */
@@ -29,9 +39,12 @@ const BYTES_A_PING = 64;
 const MOST_ACK_BYTES = 17 + 22;
 
 /**
- * Ends connections that flood: grpc-js answers every ping, and a stream that is opened and reset costs it a call each
- * time (CVE-2023-44487). What an honest client sends beside a stream, such as a ping after each message to measure its
- * bandwidth, does not count. Floods of CONTINUATION frames are nghttp2's to end, which it does by the size of a header.
+ * Bounds floods: grpc-js answers every ping, and a stream that is opened and reset costs it a call each time (CVE-2023-44487).
+ * What an honest client sends beside a stream, such as a ping after each message to measure its bandwidth, does not count.
+ * Floods of CONTINUATION frames are nghttp2's to end, which it does by the size of a header.
+ *
+ * A connection that floods with control frames is ended: no proxy forwards them. One that floods with resets takes no new
+ * stream, and its open streams go on: they may be of other callers, behind a proxy or a shared channel.
  */
 export class FloodGuard {
   readonly counters = { floods: 0 };
@@ -41,6 +54,7 @@ export class FloodGuard {
     /** Told of a connection that floods, by its peer's address and port. */
     private readonly onOffence: (connection: string) => void = () => undefined,
     private readonly nowMs: () => number = () => performance.now(),
+    private readonly proxied?: ProxiedClients,
   ) {}
 
   /** Watches the connections of a server. */
@@ -49,8 +63,9 @@ export class FloodGuard {
   }
 
   private watchSession(session: ServerHttp2Session): void {
-    const { controlFrames, resets } = this.limits;
+    const { controlFrames } = this.limits;
     const connection = nameOf(session.socket);
+    const resets = this.proxied?.isProxy(connection) ? PROXY_RESETS : this.limits.resets;
     const frames = new TokenBucket(controlFrames.burst, this.nowMs());
     const unanswered = new TokenBucket(resets.burst, this.nowMs());
     let written = 0;
@@ -59,7 +74,10 @@ export class FloodGuard {
       const sent = Math.max(0, bytesWritten - written - MOST_ACK_BYTES);
       written = bytesWritten;
       frames.take(-sent / BYTES_A_PING);
-      this.spend(session, connection, frames, controlFrames);
+      if (session.destroyed || this.hasRoom(frames, controlFrames)) return;
+      this.noteFlood(connection);
+      session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      session.destroy();
     };
     // What nghttp2 ends by itself, such as CONTINUATION without end; who speaks no HTTP/2 at all costs nothing.
     session.once('error', ({ code, errno }: NodeJS.ErrnoException) => {
@@ -67,27 +85,30 @@ export class FloodGuard {
     });
     session.on('ping', heardControl);
     session.on('remoteSettings', heardControl);
-    session.on('stream', (stream: ServerHttp2Stream) => {
+    session.on('stream', (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => {
       stream.once('close', () => {
         const isReset = stream.rstCode !== constants.NGHTTP2_NO_ERROR && !stream.headersSent;
-        if (isReset) this.spend(session, connection, unanswered, resets);
+        if (!isReset) return;
+        const client = this.proxied?.clientOf(connection, headers);
+        if (client !== undefined) this.proxied?.cancelled(client);
+        if (session.closed || this.hasRoom(unanswered, resets)) return;
+        this.noteFlood(connection);
+        // GOAWAY without an error code: of one with a code Node's clients end all their streams. nghttp2 drops what is opened
+        // afterwards, libraries open it on another connection, and the last stream that ends takes the connection along.
+        session.close();
       });
     });
   }
 
-  private spend(
-    session: ServerHttp2Session,
-    connection: string,
-    bucket: TokenBucket,
-    { burst, perSecond }: Rate,
-  ): void {
-    if (session.destroyed) return;
+  /** Whether a bucket had one more, which is taken. */
+  private hasRoom(bucket: TokenBucket, { burst, perSecond }: Rate): boolean {
     const left = bucket.level(burst, perSecond, this.nowMs());
     bucket.take(1);
-    if (left >= 1) return;
+    return left >= 1;
+  }
+
+  private noteFlood(connection: string): void {
     this.counters.floods += 1;
     this.onOffence(connection);
-    session.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
-    session.destroy();
   }
 }

@@ -68,10 +68,10 @@ export class OpenFiles {
     this.held -= 1;
   }
 
-  /** Whether a connection more of a peer has room, where need be by closing another, at whatever door. */
-  hasRoom(peer: string): boolean {
+  /** Whether a connection more of a peer, which may have so many, has room, where need be by closing another, at whatever door. */
+  hasRoom(peer: string, mostOwn = this.most / 2): boolean {
     const own = this.countOf(peer);
-    if (own >= this.most / 2) return this.closeIdle((other) => other === peer);
+    if (own >= mostOwn) return this.closeIdle((other) => other === peer);
     if (this.doors.reduce((sum, { open }) => sum + open, 0) < this.most) return true;
     return this.closeIdle((other) => other === peer || this.countOf(other) > own);
   }

@@ -8,6 +8,7 @@ import { CallGuard } from './call-guard.js';
 import { ConnectionGuard } from './connection-guard.js';
 import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
 import type { GrpcService } from './grpc-service.js';
+import { HeaderWatch } from './header-watch.js';
 import type { OpenFiles } from './open-files.js';
 import { addReflection, REFLECTION_BYTES } from './reflection.js';
 import { StreamTurns } from './stream-turns.js';
@@ -45,6 +46,7 @@ export interface PublicServer {
   readonly calls: CallGuard;
   readonly connections: ConnectionGuard;
   readonly floods: FloodGuard;
+  readonly headers: HeaderWatch;
   /** TLS handshakes that failed so far. */
   failedHandshakes(): number;
   /** Takes no more connections and calls; resolves when those that are open have ended. */
@@ -107,18 +109,27 @@ export async function openPublicServer(
     },
     log,
     (connection) => connections.offended(connection),
+    trust.proxied,
+    trust.rejections,
   );
   const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = 10_000, files } = options;
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files);
-  const floods = new FloodGuard(FLOOD_LIMITS, (connection) => connections.offended(connection));
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files, trust.proxied);
+  const floods = new FloodGuard(
+    FLOOD_LIMITS,
+    (connection) => connections.offended(connection),
+    undefined,
+    trust.proxied,
+  );
   const admit = (socket: Socket) => connections.admit(socket);
+  const headers = new HeaderWatch((connection) => connections.offended(connection));
   const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
-  for (const guard of [connections, calls, floods, new StreamTurns()]) guard.watch(listener.http2Server);
+  for (const guard of [connections, calls, floods, headers, new StreamTurns()]) guard.watch(listener.http2Server);
   return {
     port: listener.port,
     calls,
     connections,
     floods,
+    headers,
     failedHandshakes: listener.failedHandshakes,
     shutDown: () => {
       listener.close();

@@ -1,13 +1,20 @@
-import { type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
-import { toStatus } from '../../../shared/grpc/status.js';
+import { status as grpcStatus, type Metadata, ServerInterceptingCall, type ServerInterceptor } from '@grpc/grpc-js';
+import { asRocmForgeError, type ErrorReason } from '../../../shared/errors.js';
+import { errorInfo, toStatus } from '../../../shared/grpc/status.js';
 import type { Trust } from '../../trust/trust.js';
-import { peerOf } from '../peer.js';
 
 /** Those who balance load and restart processes have no credential. */
 const OPEN_SERVICE = '/grpc.health.v1.Health/';
 
-/** Who was found to send a call, by the metadata that its handler gets. */
-const principals = new WeakMap<Metadata, string>();
+/** Who was found to send a call. */
+interface Identified {
+  readonly principal: string;
+  /** See {@link ProxiedClients.peerOf}. */
+  readonly peer: string | undefined;
+}
+
+/** By the metadata that a call's handler gets. */
+const identified = new WeakMap<Metadata, Identified>();
 
 /**
  * Whom a call counts for.
@@ -15,14 +22,19 @@ const principals = new WeakMap<Metadata, string>();
  * @throws Error for a call that nobody has identified: a server without the interceptor serves nobody
  */
 export function principalOf(metadata: Metadata): string {
-  const principal = principals.get(metadata);
-  if (principal === undefined) throw new Error('a call reached its handler without being identified');
-  return principal;
+  const found = identified.get(metadata);
+  if (found === undefined) throw new Error('a call reached its handler without being identified');
+  return found.principal;
+}
+
+/** The address that a call counts for, where that is not its connection's own. */
+export function peerTold(metadata: Metadata): string | undefined {
+  return identified.get(metadata)?.peer;
 }
 
 /** Notes whom a call counts for. */
-export function setPrincipal(metadata: Metadata, principal: string): void {
-  principals.set(metadata, principal);
+export function setPrincipal(metadata: Metadata, principal: string, peer?: string): void {
+  identified.set(metadata, { principal, peer });
 }
 
 /**
@@ -33,18 +45,26 @@ export function setPrincipal(metadata: Metadata, principal: string): void {
 export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>): ServerInterceptor {
   return ({ path }, call) => {
     if (path.startsWith(OPEN_SERVICE)) return new ServerInterceptingCall(call);
+    let client = '';
+    let hasBegun = false;
     const admit = async (metadata: Metadata, pass: (metadata: Metadata) => void): Promise<void> => {
+      const peer = trust.proxied.peerOf(call.getPeer(), {
+        'x-forwarded-for': listOf(metadata, 'x-forwarded-for'),
+        forwarded: listOf(metadata, 'forwarded'),
+      });
       try {
         const principal = await trust.identify({
           authorization: metadata.get('authorization').map(String),
           certificate: () => call.getAuthContext().sslPeerCertificate,
-          peer: peerOf(call),
+          peer,
         });
         trust.limiter.admit(principal, generations.has(path));
-        setPrincipal(metadata, principal);
+        setPrincipal(metadata, principal, peer);
+        client = principal;
         // No handler needs it, and what nobody has cannot be told.
         metadata.remove('authorization');
       } catch (error) {
+        trust.rejections.note('grpc', peer, asRocmForgeError(error));
         call.sendStatus(toStatus(error));
         return;
       }
@@ -52,6 +72,24 @@ export function trustInterceptor(trust: Trust, generations: ReadonlySet<string>)
     };
     return new ServerInterceptingCall(call, {
       start: (next) => next({ onReceiveMetadata: (metadata, pass) => void admit(metadata, pass) }),
+      sendMetadata: (metadata, next) => {
+        hasBegun = true;
+        next(metadata);
+      },
+      // How a generation ends that has begun is the audit log's to tell.
+      sendStatus: (status, next) => {
+        const { code, metadata } = status;
+        const isRejected = code !== grpcStatus.OK && !hasBegun && metadata;
+        const info = isRejected ? errorInfo({ metadata }) : undefined;
+        if (info !== undefined) trust.rejections.note('grpc', client, { ...info, reason: info.reason as ErrorReason });
+        next(status);
+      },
     });
   };
+}
+
+/** The values of a header as one list; undefined where there is none. */
+function listOf(metadata: Metadata, name: string): string | undefined {
+  const values = metadata.get(name);
+  return values.length === 0 ? undefined : values.join(',');
 }

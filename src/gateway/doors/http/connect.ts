@@ -20,7 +20,7 @@ import {
 } from '@connectrpc/connect';
 import type { UniversalServerResponse } from '@connectrpc/connect/protocol';
 import { compressionBrotli, compressionGzip } from '@connectrpc/connect-node';
-import { RocmForgeError } from '../../../shared/errors.js';
+import { type ErrorReason, RocmForgeError } from '../../../shared/errors.js';
 import { Status } from '../../../shared/generated/google/rpc/status.js';
 import {
   DetokenizeRequest,
@@ -91,6 +91,11 @@ export function connectHandler(models: Models): ConnectHandler {
     }
     return error;
   };
+  /** {@link connectError}, counted. */
+  const refusal = (thrown: unknown, context: HandlerContext): ConnectError => {
+    if (!(thrown instanceof ConnectError)) context.values.get(exchangeKey)?.refused(thrown);
+    return connectError(thrown);
+  };
   const clientOf = (context: HandlerContext): WaitingClient => {
     const exchange = context.values.get(exchangeKey);
     if (exchange === undefined) throw new RocmForgeError('INTERNAL', 'a call without its exchange');
@@ -131,7 +136,7 @@ export function connectHandler(models: Models): ConnectHandler {
             response instanceof EncodedResponse ? response.bytes : codec.response.encode(response as Response).finish();
           return fromBinary(desc.output, bytes);
         } catch (error) {
-          throw connectError(error);
+          throw refusal(error, context);
         }
       });
     };
@@ -164,7 +169,7 @@ export function connectHandler(models: Models): ConnectHandler {
         }
         checkInTime(context);
       } catch (error) {
-        throw connectError(error);
+        throw refusal(error, context);
       }
     });
   };
@@ -260,6 +265,13 @@ function messageHeaders(headers: IncomingHttpHeaders): MessageHeaders {
   return { contentType: headers['content-type'] ?? '', encodings };
 }
 
+/** What the library refuses by itself, by the status with which it does. */
+const LIBRARY_REFUSALS: Readonly<Record<number, ErrorReason>> = {
+  400: 'MALFORMED_MESSAGE',
+  405: 'METHOD_NOT_ALLOWED',
+  415: 'CONTENT_TYPE_UNSUPPORTED',
+};
+
 const NOTHING = (async function* (): AsyncGenerator<Uint8Array> {})();
 
 /** Writes an answer as fast as it is read. @param isShort whether it is certainly an error, and so one piece */
@@ -269,6 +281,10 @@ async function answerWith(
   isShort: boolean,
 ): Promise<void> {
   const { response } = exchange;
+  const reason = LIBRARY_REFUSALS[status];
+  if (reason !== undefined && !exchange.isRefused) {
+    exchange.refused(new RocmForgeError(reason, 'the request is no message of its method'));
+  }
   for (const [name, value] of [...(header ?? []), ...(trailer ?? [])]) response.setHeader(name, value);
   if (isShort) {
     const pieces: Uint8Array[] = [];

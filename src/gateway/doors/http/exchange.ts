@@ -5,7 +5,6 @@ import { parseTraceparent } from '../../request/trace.js';
 import type { Trust } from '../../trust/trust.js';
 import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingClient } from '../inference.js';
-import { peerOf } from '../peer.js';
 import { PIECE_BYTES } from '../pieces.js';
 import type { Bodies } from './bodies.js';
 import { statusOf } from './errors.js';
@@ -44,13 +43,15 @@ export class Exchange {
   private readonly peer: string;
   private readonly gone = new AbortController();
   private identified: WaitingClient | undefined;
+  /** Whether an error was counted that it is answered with. */
+  isRefused = false;
 
   constructor(
     readonly request: IncomingMessage,
     readonly response: ServerResponse,
     private readonly options: ExchangeOptions,
   ) {
-    this.peer = peerOf({ getPeer: () => connectionOf(request) });
+    this.peer = options.trust.proxied.peerOf(connectionOf(request), request.headers);
     response.once('close', () => {
       if (!response.writableFinished) this.gone.abort(GONE);
     });
@@ -70,6 +71,11 @@ export class Exchange {
   /** Aborted when nobody waits for the answer. */
   get signal(): AbortSignal {
     return this.gone.signal;
+  }
+
+  /** Whom the request is of: its principal, or its address where it was not identified. */
+  get sender(): string {
+    return this.identified?.principal ?? this.peer;
   }
 
   /** Who asks. @throws Error where nobody has identified it */
@@ -161,6 +167,7 @@ export class Exchange {
     const error = asRocmForgeError(thrown);
     const { response } = this;
     if (response.headersSent || response.destroyed) return;
+    this.isRefused = true;
     this.options.onRefused(error);
     const retryDelayMs = Number(error.metadata.retry_delay_ms ?? 0);
     if (statusOf(error) === UNAUTHORIZED) response.setHeader('www-authenticate', 'Bearer');

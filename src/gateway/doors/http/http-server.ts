@@ -65,7 +65,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
   const { trust } = context;
   const requests = new OpenRequests();
-  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files);
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files, trust.proxied);
   const most = mostBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
   const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
   const unread = new UnreadAnswers({
@@ -88,16 +88,33 @@ export async function openHttpServer(address: string, context: HttpContext, opti
     const path = pathOf(request.url ?? '');
     const isConnect = path.startsWith(CONNECT_PREFIX);
     const found = isConnect ? undefined : routeOf(request.method ?? '', path);
+    const client = trust.proxied.clientOf(connectionOf(request), request.headers);
     const exchange = new Exchange(request, response, {
       bodies,
       trust,
       errorForm: errorFormOf(found),
-      onRefused: ({ reason }) => context.onRefused(reason),
-      onOffence: () => connections.offended(connectionOf(request)),
+      onRefused: (error) => {
+        context.onRefused(error.reason);
+        trust.rejections.note('http', exchange.sender, error);
+      },
+      onOffence: () => {
+        if (client === undefined) connections.offended(connectionOf(request));
+        else trust.proxied.offended(client);
+      },
     });
     requests.add(exchange);
-    unread.watch(request, response);
+    unread.watch(request, response, client);
     connections.heard(connectionOf(request));
+    if (client !== undefined) {
+      response.once('close', () => {
+        if (!response.headersSent) trust.proxied.cancelled(client);
+      });
+      const refusal = trust.proxied.refusalOf(client);
+      if (refusal !== undefined) {
+        exchange.fail(refusal);
+        return;
+      }
+    }
     if (answerCors(request, response)) return;
     try {
       checkHost(request.headers.host);

@@ -16,6 +16,7 @@ import { metrics } from './llama/metrics.js';
 import { health, props, slots } from './llama/routes.js';
 import { OpenAiAnswer } from './openai/answers.js';
 import { getModel, listModels } from './openai/routes.js';
+import { streamEach } from './prompt-streams.js';
 import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
 import { FIELD_NAMES } from './sampling-fields.js';
 import type { TextForm } from './text-answers.js';
@@ -98,10 +99,12 @@ async function generate(kind: AnswerKind, exchange: Exchange, context: HttpConte
   const model = await context.models.ofJson(bytes, client);
   const { inference } = model;
   const { messages, form } = await read(kind, bytes, model, context, client);
-  const [first] = messages;
   const writer = writerOf(form, context.factsOf(model));
-  if (form.isStream && first !== undefined) {
-    await inference.generateStream(first, client, new EventStream(exchange, writer));
+  if (form.isStream) {
+    const stream = new EventStream(exchange, writer);
+    await streamEach(messages, stream, client.signal, (message, part) =>
+      inference.generateStream(message, client, part),
+    );
     return;
   }
   const responses = await inference.generateAll(messages, client, () => writer.begin());

@@ -40,13 +40,18 @@ export const FIELD_NAMES: ReadonlyMap<string, string> = new Map([
 
 /** The fields that OpenAI's requests share, and those that vLLM and llama.cpp added: how tokens are chosen. */
 export function samplingOf(fields: Fields): SamplingParameters {
+  const topP = fields.number('top_p');
+  const topK = fields.integer('top_k', -1, MOST_INTEGER) ?? 0;
+  // A share of 0 is the likeliest token's, as llama.cpp has it.
+  const isLikeliest = topP === 0;
+  const penalties = ['repetition_penalty', 'repeat_penalty'].map((name) => fields.number(name));
   return {
     temperature: fields.number('temperature'),
-    topK: fields.integer('top_k', -1, MOST_INTEGER) ?? 0,
-    topP: fields.number('top_p'),
+    topK: isLikeliest ? 1 : topK,
+    topP: isLikeliest ? undefined : topP,
     minP: fields.number('min_p') ?? 0,
     typicalP: fields.number('typical_p'),
-    repetitionPenalty: fields.number('repetition_penalty'),
+    repetitionPenalty: penalties.find((penalty) => penalty !== undefined),
     frequencyPenalty: fields.number('frequency_penalty') ?? 0,
     presencePenalty: fields.number('presence_penalty') ?? 0,
     ...biasesOf(fields),
@@ -104,15 +109,15 @@ export function stopOf(fields: Fields, maxTokens: number | undefined): StopCondi
   };
 }
 
-/** The most tokens: a whole number, as one of these names has it, or several that agree. */
+/** The most tokens: a whole number, or -1 for as many as fit, as one of these names has it, or several that agree. */
 export function maxTokensOf(fields: Fields, ...names: readonly string[]): number | undefined {
   const given = names.filter((name) => fields.has(name));
-  const most = names.map((name) => fields.integer(name, 0, MOST_INTEGER)).filter((one) => one !== undefined);
+  const most = names.map((name) => fields.integer(name, -1, MOST_INTEGER)).filter((one) => one !== undefined);
   const [first, second] = given;
   if (first !== undefined && second !== undefined && most[0] !== most[1]) {
     fields.refuse(second, `is ${most[1]}, and ${first} is ${most[0]}; send one of them`);
   }
-  return most[0];
+  return most[0] === -1 ? undefined : most[0];
 }
 
 /** A message of the public API from its parts. */

@@ -29,8 +29,12 @@ export class UnreadAnswers {
 
   constructor(private readonly limits: UnreadLimits) {}
 
-  watch(request: IncomingMessage, response: ServerResponse): void {
-    const peer = peerOf({ getPeer: () => connectionOf(request) });
+  /** @param peer whom the answer counts for; default: the connection's address */
+  watch(
+    request: IncomingMessage,
+    response: ServerResponse,
+    peer = peerOf({ getPeer: () => connectionOf(request) }),
+  ): void {
     const answer: Answer = { response, peer, unread: 0, progressAt: performance.now() };
     this.answers.add(answer);
     response.once('close', () => {

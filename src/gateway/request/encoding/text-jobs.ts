@@ -7,7 +7,7 @@ import type { LimitFacts } from '../limits.js';
 
 /** A generation's request whose prompt is encoded. */
 export interface OpenedGeneration {
-  /** Checked; of its input the texts may be left out. */
+  /** Checked; of its input the texts may be left out, but a turn that is continued. */
   readonly request: GenerateStreamRequest;
   /** Which field the prompt came in. */
   readonly inputField: string;

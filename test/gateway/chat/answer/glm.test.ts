@@ -21,6 +21,14 @@ describeShapes(
       content: 'One.\nTwo.Three.',
       calls: [rome, rome],
     },
+    'a value that the next argument ends': {
+      text: call('weather', '<arg_key>place</arg_key>\n<arg_value>Rome\n', arg('days', '2')),
+      calls: [{ name: 'weather', args: '{"place": "Rome", "days": 2}' }],
+    },
+    'a value that the end of the call ends': {
+      text: `${call('weather', '<arg_key>place</arg_key><arg_value>Rome\n')}\n${ROME}`,
+      calls: [rome, rome],
+    },
     'no arguments': { text: call('clock'), calls: [{ name: 'clock', args: '{}' }] },
     'values of each type': {
       text: call(
@@ -108,5 +116,14 @@ describeShapes(
       text: '<tool_call>{"name": "clock"}</tool_call>',
       content: '<tool_call>{"name": "clock"}</tool_call>',
     },
+  },
+);
+
+describeShapes(
+  'calls within reasoning',
+  { tools: 'glm', reasoning: 'think' },
+  {
+    'that end it': { text: `<think>I look.\n${ROME}`, reasoning: 'I look.', calls: [rome] },
+    'that are only spoken of': { text: `<think>${ROME}</think>So.`, reasoning: ROME, content: 'So.' },
   },
 );

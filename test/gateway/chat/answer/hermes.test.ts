@@ -91,8 +91,31 @@ describeShapes(
       content: call('{"name": 1, "arguments": {}}'),
     },
     'arguments that are no object': {
-      text: call('{"name": "clock", "arguments": "{}"}'),
-      content: call('{"name": "clock", "arguments": "{}"}'),
+      text: call('{"name": "clock", "arguments": "Rome"}'),
+      content: call('{"name": "clock", "arguments": "Rome"}'),
+    },
+    'arguments as a string of JSON': {
+      text: call('{"name": "weather", "arguments": "{\\n \\"place\\": \\"Rome\\"}", "id": "a"}'),
+      calls: [{ name: 'weather', args: '{\n "place": "Rome"}' }],
+    },
+    'such arguments in front of the name': {
+      text: call('{"arguments": "{\\"place\\": 1}", "name": "weather"}'),
+      calls: [{ name: 'weather', args: '{"place": 1}' }],
+    },
+    'such arguments that are empty': {
+      text: call('{"name": "clock", "arguments": ""}'),
+      calls: [{ name: 'clock', args: '{}' }],
+    },
+    'such arguments that are cut': {
+      text: '<tool_call>{"name": "weather", "arguments": "{\\"place\\": \\"Ro\\',
+      calls: [{ name: 'weather', args: '{"place": "Ro', isCut: true }],
+      options: { isCut: true },
+    },
+    'two calls in one tag': { text: `<tool_call>${ROME}\n${ROME}</tool_call>`, calls: [rome, rome] },
+    'a list of calls in one tag': {
+      text: `<tool_call>[${ROME}, ${ROME}]</tool_call> So.`,
+      content: 'So.',
+      calls: [rome, rome],
     },
     'a call behind one that is none': {
       text: `<tool_call>no</tool_call>${call(ROME)}`,

@@ -34,7 +34,23 @@ describeShapes(
       calls: [rome, { name: 'weather', args: '{"tags": ["a', isCut: true }],
     },
     'a list that goes on with something else': { text: `[TOOL_CALLS][${ROME}, 5]`, content: ', 5]', calls: [rome] },
-    'one object without a list': { text: `[TOOL_CALLS]${ROME}`, content: `[TOOL_CALLS]${ROME}` },
+    'one object without a list': { text: `[TOOL_CALLS]${ROME}`, calls: [rome] },
+    'two objects without a list': { text: `[TOOL_CALLS]${ROME}, ${ROME}`, calls: [rome, rome] },
+    'a call without arguments': { text: '[TOOL_CALLS]clock[ARGS]', calls: [{ name: 'clock', args: '{}' }] },
+    'a name alone': { text: '[TOOL_CALLS]clock', calls: [{ name: 'clock', args: '{}' }] },
+    'a name alone that nobody offered': { text: '[TOOL_CALLS]other', content: '[TOOL_CALLS]other' },
+    'two calls without arguments': {
+      text: '[TOOL_CALLS]clock[ARGS] [TOOL_CALLS]clock[ARGS]',
+      calls: [
+        { name: 'clock', args: '{}' },
+        { name: 'clock', args: '{}' },
+      ],
+    },
+    'a call that is cut behind its name': {
+      text: '[TOOL_CALLS]clock[ARGS]',
+      calls: [{ name: 'clock', args: '', isCut: true }],
+      options: { isCut: true },
+    },
     'an empty list': { text: '[TOOL_CALLS][]', content: '[TOOL_CALLS][]' },
     'a call by its name': { text: '[TOOL_CALLS]weather[ARGS]{"place": "Rome"}', calls: [rome] },
     'several calls by name': {

@@ -26,6 +26,22 @@ describeShapes(
       text: `<function=weather>\n${parameter('place', 'Rome')}</function>`,
       calls: [rome],
     },
+    'a value that the next parameter ends': {
+      text: call('weather', '<parameter=place>\nRome\n', parameter('days', '2')),
+      calls: [{ name: 'weather', args: '{"place": "Rome", "days": 2}' }],
+    },
+    'a value that the next parameter ends, on one line': {
+      text: '<tool_call><function=weather><parameter=place>Rome<parameter=days>2</parameter></function></tool_call>',
+      calls: [{ name: 'weather', args: '{"place": "Rome", "days": 2}' }],
+    },
+    'a value that the end of the call ends': {
+      text: `${call('weather', '<parameter=days>\n2\n')}\n${call('weather', '<parameter=place>\nRome\n')}\n`,
+      calls: [{ name: 'weather', args: '{"days": 2}' }, rome],
+    },
+    'the end of a call within a value': {
+      text: call('weather', parameter('place', '</function>\n</tool_call>\nRome')),
+      calls: [{ name: 'weather', args: '{"place": "</function>\\n</tool_call>\\nRome"}' }],
+    },
     'no parameters': { text: call('clock'), calls: [{ name: 'clock', args: '{}' }] },
     'values of each type': {
       text: call(
@@ -97,5 +113,14 @@ describeShapes(
       content: 'and so on',
       calls: [rome],
     },
+  },
+);
+
+describeShapes(
+  'calls within reasoning',
+  { tools: 'qwen3-coder', reasoning: 'think' },
+  {
+    'that end it': { text: `<think>I look.\n${ROME}`, reasoning: 'I look.', calls: [rome] },
+    'that are only spoken of': { text: `<think>${ROME}</think>So.`, reasoning: ROME, content: 'So.' },
   },
 );

@@ -48,16 +48,23 @@ export interface WholeTurn {
 /** A text and what it says. */
 export interface Shape extends WholeTurn {
   readonly text: string;
-  readonly options?: Partial<AnswerParserOptions>;
+  readonly options?: Partial<AnswerParserOptions> & {
+    /** Whether the model would have gone on. */
+    readonly isCut?: boolean;
+  };
 }
 
 /** Reads a text that comes in pieces. Fails where the events are in no order that a client could follow. */
-export function readTurn(format: AnswerFormat, pieces: readonly string[], options: Shape['options'] = {}): WholeTurn {
-  const parser = new AnswerParser({ format, tools: TOOLS, isInReasoning: false, newId: () => 'made-up', ...options });
+export function readTurn(
+  format: AnswerFormat,
+  pieces: readonly string[],
+  { isCut = false, ...options }: Shape['options'] = {},
+): WholeTurn {
+  const parser = new AnswerParser({ format, tools: TOOLS, start: 'turn', newId: () => 'made-up', ...options });
   let content = '';
   let reasoning = '';
   const calls: { name: string; args: string; id: string; isCut: boolean }[] = [];
-  for (const event of [...pieces.flatMap((piece) => parser.push(piece)), ...parser.finish()]) {
+  for (const event of [...pieces.flatMap((piece) => parser.push(piece)), ...parser.finish(isCut)]) {
     if (event.kind === 'content') content += event.text;
     else if (event.kind === 'reasoning') reasoning += event.text;
     else if (event.kind === 'call') {

@@ -175,7 +175,7 @@ it('a principal over a limit is told which and when to come again; nothing is qu
   expect(await metric('rocmforge_rate_limited_total{limit="streams"}')).toBe(1);
   expect(await metric('rocmforge_rate_limited_total{limit="requests_per_minute"}')).toBe(2);
   // New limits hold while the generation goes on.
-  writeFileSync(limitsFile, JSON.stringify({ default: { tokens_per_minute: 1 } }));
+  writeFileSync(limitsFile, JSON.stringify({ default: { tokens_per_minute: 20 } }));
   await expect.poll(() => asked('Bearer of-alice')).toBe('OK');
   await expect.poll(async () => (await started('Bearer of-alice', SHORT)).over).toBe('RESOURCE_EXHAUSTED RATE_LIMITED');
   expect(await running.over).toBe('OK');

@@ -134,7 +134,8 @@ it('ends a stream that its client has left', async () => {
 
 it.each([
   [{ temperature: -1 }, 'temperature'],
-  [{ top_p: 0 }, 'top_p'],
+  [{ top_p: -1 }, 'top_p'],
+  [{ max_tokens: -2 }, 'max_tokens'],
   [{ n: 0 }, 'n'],
   [{ max_tokens: 0 }, 'max_tokens'],
   [{ logit_bias: { '99999999': 1 } }, 'logit_bias'],

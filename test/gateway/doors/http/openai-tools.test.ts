@@ -71,14 +71,14 @@ describe('OpenAI’s client', () => {
     expect(choices[0]?.finish_reason).toBe('tool_calls');
   });
 
-  it('gets text where it wants no calls, and the model does not hear of them', async () => {
+  it('gets text where it wants no calls, behind the same prompt', async () => {
     const count = async (more: object) =>
       (await openai.chat.completions.create({ model: 'demo', messages, ...more })).usage?.prompt_tokens;
     const { choices } = await openai.chat.completions.create({ model: 'demo', messages, tools, tool_choice: 'none' });
     expect(choices[0]?.message.tool_calls).toBeUndefined();
     expect(choices[0]?.message.content).toContain('<tool_call>');
     expect(choices[0]?.finish_reason).toBe('stop');
-    expect(await count({ tools, tool_choice: 'none' })).toBe(await count({}));
+    expect(await count({ tools, tool_choice: 'none' })).toBe(await count({ tools }));
     expect(await count({ tools })).toBeGreaterThan((await count({})) as number);
   });
 

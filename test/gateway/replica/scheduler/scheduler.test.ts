@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Sequence } from '../../../../src/gateway/request/sequence.js';
-import { operation, play, ScheduleTotals } from '../../../support/any-schedule.js';
+import { operations, play, ScheduleTotals, worldLimits } from '../../../support/any-schedule.js';
 import { byTier, runs, scaled, seed } from '../../../support/run-size.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
@@ -167,15 +167,10 @@ describe('any schedule', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
-        fc.record({
-          maxSequences: fc.integer({ min: 1, max: 6 }),
-          maxStepTokens: fc.integer({ min: 6, max: 80 }),
-          kvBlocks: fc.integer({ min: 10, max: 40 }),
-          prefixCache: fc.boolean(),
-        }),
+        fc.record({ ...worldLimits(80), prefixCache: fc.boolean() }),
         fc.integer({ min: 1, max: 2 }),
-        fc.array(operation, { minLength: 30, maxLength: 150 }),
-        (options, depth, operations) => play(new World(options, depth), operations, totals),
+        operations,
+        (options, depth, steps) => play(new World(options, depth), steps, totals),
       ),
       { numRuns: runs(2000), seed: seed(20261121) },
     );
@@ -194,15 +189,10 @@ describe('any schedule', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
-        fc.record({
-          maxSequences: fc.integer({ min: 1, max: 6 }),
-          maxStepTokens: fc.integer({ min: 6, max: 80 }),
-          kvBlocks: fc.integer({ min: 10, max: 40 }),
-          prefixCache: fc.boolean(),
-        }),
+        fc.record({ ...worldLimits(80), prefixCache: fc.boolean() }),
         fc.integer({ min: 1, max: 2 }),
-        fc.array(operation, { minLength: 30, maxLength: 150 }),
-        (options, depth, operations) => play(new World({ ...options, isRecurrent: true }, depth), operations, totals),
+        operations,
+        (options, depth, steps) => play(new World({ ...options, isRecurrent: true }, depth), steps, totals),
       ),
       { numRuns: runs(1000), seed: seed(20261123) },
     );
@@ -217,22 +207,17 @@ describe('any schedule', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
-        fc.record({
-          maxSequences: fc.integer({ min: 1, max: 6 }),
-          maxStepTokens: fc.integer({ min: 6, max: 40 }),
-          kvBlocks: fc.integer({ min: 10, max: 40 }),
-          prefixCache: fc.boolean(),
-        }),
+        fc.record({ ...worldLimits(40), prefixCache: fc.boolean() }),
         fc.record({ window: fc.integer({ min: 1, max: 50 }), spare: fc.integer({ min: 0, max: 12 }) }),
         fc.integer({ min: 1, max: 3 }),
-        fc.array(operation, { minLength: 30, maxLength: 150 }),
-        (options, { window, spare }, depth, operations) => {
+        operations,
+        (options, { window, spare }, depth, steps) => {
           // The least that an executor may have: one sequence's window and the largest step.
           const least = Math.ceil((window + options.maxStepTokens - 2) / 16) + 1;
           const windowed = { window, blocks: 1 + least + spare };
           const world = new World({ ...options, windowed }, depth);
           // The model of windows takes each position for certain.
-          const certain = operations.map((each) => (each.kind === 'add' ? { ...each, guesses: false } : each));
+          const certain = steps.map((each) => (each.kind === 'add' ? { ...each, guesses: false } : each));
           play(world, certain, totals);
           expect(world.scheduler.windows.freeCount).toBe(world.scheduler.windows.capacity);
         },

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { SchedulerOptions } from '../../../../src/gateway/replica/scheduler/scheduler.js';
 import { Sequence } from '../../../../src/gateway/request/sequence.js';
-import { operation, play, ScheduleTotals } from '../../../support/any-schedule.js';
+import { operations, play, ScheduleTotals, worldLimits } from '../../../support/any-schedule.js';
 import { runs, scaled, seed } from '../../../support/run-size.js';
 import { expectedTokens, sequenceOf, VOCABULARY, World } from '../../../support/scheduler-world.js';
 
@@ -175,18 +175,13 @@ describe('any schedule with states and snapshots of them', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
-        fc.record({
-          maxSequences: fc.integer({ min: 1, max: 6 }),
-          maxStepTokens: fc.integer({ min: 6, max: 80 }),
-          kvBlocks: fc.integer({ min: 10, max: 40 }),
-          snapshots: fc.integer({ min: 1, max: 12 }),
-        }),
+        fc.record({ ...worldLimits(80), snapshots: fc.integer({ min: 1, max: 12 }) }),
         fc.integer({ min: 1, max: 2 }),
-        fc.array(operation, { minLength: 30, maxLength: 150 }),
-        (options, depth, operations) => {
+        operations,
+        (options, depth, steps) => {
           const snapshotRule = { least: 16, every: 32, ending: 2 };
           const world = new World({ ...options, isRecurrent: true, snapshotRule }, depth);
-          play(world, operations, totals);
+          play(world, steps, totals);
         },
       ),
       { numRuns: runs(1500), seed: seed(20261124) },

@@ -40,7 +40,10 @@ function readMessages(fields: Fields): JsonGeneration {
   fields.only('service_tier', 'auto', 'standard_only');
   // What only sorts requests for whoever pays for them; prompts' beginnings are kept without being asked to.
   fields.passOver('metadata', 'cache_control');
-  fields.notBuilt('container', 'context_management', 'mcp_servers');
+  // Clients manage their contexts themselves where a server does not.
+  fields.passOver('context_management');
+  outputOf(fields);
+  fields.notBuilt('container', 'mcp_servers');
   const isStream = fields.boolean('stream') ?? false;
   fields.end();
   const form = { kind: 'messages', isStream, includeUsage: true, includeTokens: false } as const;
@@ -52,7 +55,7 @@ function readMessages(fields: Fields): JsonGeneration {
 
 function conversationOf(fields: Fields): ChatInput {
   const given = fields.objects('messages') ?? fields.refuse('messages', 'is missing');
-  const system = fields.any('system') === undefined ? '' : textOf(fields, 'system');
+  const system = fields.any('system') === undefined ? '' : systemOf(fields);
   const messages = given.flatMap(turnsOf);
   const last = messages.at(-1);
   const isBegun = last?.role === 'assistant' && last.toolCalls.length === 0 && last.reasoning === '';
@@ -64,6 +67,16 @@ function conversationOf(fields: Fields): ChatInput {
     continueFinalMessage: isBegun,
     templateVariablesJson: thinkingOf(fields),
   };
+}
+
+/** The first line of a block of Claude Code's that changes with each request and says nothing to the model. */
+const BILLING_HEADER = /^x-anthropic-billing-header:/i;
+
+/** The system text, without what would give each request a prefix of its own. */
+function systemOf(fields: Fields): string {
+  if (typeof fields.any('system') === 'string') return fields.string('system') as string;
+  const texts = (fields.objects('system') ?? []).map(textBlock);
+  return texts.filter((text) => !BILLING_HEADER.test(text)).join('');
 }
 
 /** A text, or blocks that are texts. */
@@ -108,10 +121,12 @@ function readBlock(block: Fields, turn: ChatMessage, results: ChatMessage[]): vo
   const isOf = (role: string): boolean => turn.role === role;
   if (type === 'text') turn.content += textBlock(block);
   else if (type === 'tool_use' && isOf('assistant')) {
+    // What a model wrote in place of an object is answered as it is, and of a call that was cut as text.
+    const input = block.any('input') ?? {};
     turn.toolCalls.push({
       id: block.string('id') ?? block.refuse('id', 'is missing'),
       name: block.string('name') ?? block.refuse('name', 'is missing'),
-      argumentsJson: block.objectText('input') ?? block.refuse('input', 'is not a JSON object'),
+      argumentsJson: typeof input === 'string' ? input : jsonText(input),
     });
     endBlock(block);
   } else if (type === 'thinking' && isOf('assistant')) {
@@ -167,15 +182,23 @@ function choiceOf(fields: Fields): Pick<ChatInput, 'toolChoice' | 'parallelToolC
   return { toolChoice, parallelToolCalls };
 }
 
+/** How much effort an answer is worth, which no template is told. */
+function outputOf(fields: Fields): void {
+  const output = fields.object('output_config');
+  output?.passOver('effort');
+  output?.end();
+}
+
 /** Whether the model thinks, as the variable that templates know. */
 function thinkingOf(fields: Fields): string {
   const thinking = fields.object('thinking');
   if (thinking === undefined) return '';
   const type = thinking.string('type');
   // How long it thinks is bounded by all that it may write alone.
-  thinking.notBuilt('budget_tokens');
-  if (type !== 'adaptive' && type !== 'disabled')
-    thinking.refuse('type', 'is taken with "adaptive" or "disabled" alone');
+  thinking.integer('budget_tokens', 0, Number.MAX_SAFE_INTEGER);
+  thinking.passOver('display');
+  if (type !== 'adaptive' && type !== 'enabled' && type !== 'disabled')
+    thinking.refuse('type', 'is taken with "adaptive", "enabled" or "disabled" alone');
   thinking.end();
-  return JSON.stringify({ enable_thinking: type === 'adaptive' });
+  return JSON.stringify({ enable_thinking: type !== 'disabled' });
 }

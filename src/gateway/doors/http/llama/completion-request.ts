@@ -82,7 +82,8 @@ export function llamaCompletionRequest(body: unknown): JsonGeneration {
   const includeTokens = fields.boolean('return_tokens') ?? false;
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
-  const messages = perPrompt(message, inputs, { fields, isStream });
+  if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
+  const messages = perPrompt(message, inputs, fields);
   fields.end();
   const form = { kind: 'llama', isStream, includeUsage: false, includeTokens, logprobs, echo: false } as const;
   const settings = settingsOf(message, { n_predict: most ?? -1, n_probs: likeliest, stream: isStream });

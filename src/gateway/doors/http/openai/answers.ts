@@ -63,6 +63,9 @@ export class OpenAiAnswer implements AnswerWriter {
   private readonly timings = new Timings();
   /** Of all completions that have ended. */
   private counts = countsOf(undefined);
+  /** Of all prompts that have begun, and found computed of those before the last. */
+  private promptTokens = 0;
+  private cachedBefore = 0;
   /** Tokens of all completions that have come so far. */
   private streamed = 0;
 
@@ -75,6 +78,11 @@ export class OpenAiAnswer implements AnswerWriter {
 
   begin(): void {
     this.timings.begin();
+  }
+
+  prompt(tokens: number): void {
+    this.promptTokens += tokens;
+    this.cachedBefore = this.counts.cachedTokens;
   }
 
   whole(responses: readonly GenerateResponse[]): unknown {
@@ -159,8 +167,8 @@ export class OpenAiAnswer implements AnswerWriter {
     const { counts } = this;
     const ended = countsOf(usage);
     this.counts = {
-      promptTokens: ended.promptTokens,
-      cachedTokens: Math.max(counts.cachedTokens, ended.cachedTokens),
+      promptTokens: this.promptTokens,
+      cachedTokens: Math.max(counts.cachedTokens, this.cachedBefore + ended.cachedTokens),
       tokens: counts.tokens + ended.tokens,
       proposed: counts.proposed + ended.proposed,
       accepted: counts.accepted + ended.accepted,

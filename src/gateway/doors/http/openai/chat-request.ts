@@ -1,3 +1,4 @@
+import { isJsonObject, jsonText } from '../../../../shared/exact-json.js';
 import type { ChatInput, ChatMessage, ToolCall } from '../../../../shared/generated/rocmforge/v1/inference.js';
 import { Fields } from '../fields.js';
 import type { FormDefaults, JsonGeneration } from '../request.js';
@@ -94,10 +95,12 @@ function messagesOf(fields: Fields): ChatMessage[] {
       name: message.string('name') ?? '',
       toolCalls: (message.objects('tool_calls') ?? []).map(toolCallOf),
       toolCallId: message.string('tool_call_id') ?? '',
-      reasoning: message.string('reasoning_content') ?? '',
+      // vLLM's name for it comes second.
+      reasoning: message.string('reasoning_content') ?? message.string('reasoning') ?? '',
     };
     message.notBuilt('audio', 'function_call');
-    message.passOver('refusal', 'annotations');
+    // What other servers and their clients add to a turn.
+    message.passOver('refusal', 'annotations', 'reasoning', 'reasoning_details', 'extra_content', 'cache_control');
     message.end();
     return turn;
   });
@@ -115,6 +118,7 @@ function contentOf(message: Fields): string {
         return part.refuse('type', `is ${JSON.stringify(type)}: only "text" is taken`);
       }
       const text = part.string(type) ?? part.refuse(type, 'is missing');
+      part.passOver('cache_control');
       part.end();
       return text;
     })
@@ -127,12 +131,21 @@ function toolCallOf(call: Fields): ToolCall {
   const toolCall = {
     id: call.string('id') ?? '',
     name: called.string('name') ?? called.refuse('name', 'is missing'),
-    argumentsJson: called.string('arguments') ?? called.refuse('arguments', 'is missing'),
+    argumentsJson: argumentsOf(called),
   };
-  call.passOver('index');
+  call.passOver('index', 'extra_content');
   called.end();
   call.end();
   return toolCall;
+}
+
+/** The arguments of an earlier call: their JSON as OpenAI has it, an object as other servers have it, or nothing. */
+function argumentsOf(called: Fields): string {
+  const given = called.any('arguments');
+  if (given === undefined || typeof given === 'string') return given ?? '';
+  if (!isJsonObject(given) && !Array.isArray(given))
+    called.refuse('arguments', 'is neither a string nor a JSON object');
+  return jsonText(given);
 }
 
 function textAlone(fields: Fields): void {

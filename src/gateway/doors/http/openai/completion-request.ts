@@ -33,7 +33,7 @@ export function completionRequest(body: unknown): JsonGeneration {
   const returnProgress = fields.boolean('return_progress') ?? false;
   const timingsPerToken = fields.boolean('timings_per_token') ?? false;
   fields.passOver('cache_prompt', 'id_slot');
-  const messages = perPrompt(message, inputs, { fields, isStream });
+  const messages = perPrompt(message, inputs, fields);
   fields.end();
   const form = { kind: 'completion', isStream, includeUsage, includeTokens: false, logprobs, echo } as const;
   return { messages, form: { ...form, timingsPerToken, returnProgress } };
@@ -98,9 +98,8 @@ function mixedOf(
 export function perPrompt(
   message: GenerateStreamRequest,
   inputs: readonly Input[],
-  { fields, isStream }: { readonly fields: Fields; readonly isStream: boolean },
+  fields: Fields,
 ): readonly GenerateStreamRequest[] {
-  if (isStream && inputs.length > 1) fields.refuse('stream', 'is not taken with several prompts');
   checkLogprobsOfAll(message, inputs.length, fields);
   return inputs.map((input, i) => ({
     ...message,

@@ -40,6 +40,7 @@ function toolOf(fields: Fields): Tool {
     strict: called.boolean('strict') ?? false,
   };
   called.end();
+  fields.passOver('cache_control');
   fields.end();
   return tool;
 }

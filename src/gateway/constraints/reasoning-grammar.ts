@@ -1,0 +1,91 @@
+import { alphabetOf, classAt, explore } from './automaton.js';
+import { automatonExpression } from './automaton-grammar.js';
+import { EVERYTHING, only } from './code-points.js';
+import {
+  characters,
+  choice,
+  type Expression,
+  type Grammar,
+  optional,
+  repeat,
+  type Surroundings,
+  sequence,
+  special,
+  text,
+} from './grammar.js';
+import { markupExpression } from './markup.js';
+import type { SpecialTokenNames } from './special-token-names.js';
+
+export interface HeldReasoning {
+  readonly begin: string;
+  readonly end: string;
+  /** What stands between its end and what follows; default: a blank line, or less. */
+  readonly between?: string | undefined;
+  /** Whether the prompt has begun it. */
+  readonly isBegun: boolean;
+}
+
+/** What a constrained answer has before what the constraint says. */
+export interface BeforeAnswer {
+  /** Absent: the model does not reason, or the prompt has ended its reasoning. */
+  readonly reasoning?: HeldReasoning | undefined;
+  /** Markup that begins the answer itself; empty: none. */
+  readonly opener: string;
+}
+
+const FIELD = 'constraint';
+const MOST = Number.POSITIVE_INFINITY;
+/** What may stand between the end of the reasoning and what follows: a blank line. */
+const LINES_BEHIND_REASONING = 2;
+
+/** A constrained answer behind its reasoning and its opener. */
+export function behindAnswerOpener({ reasoning, opener }: BeforeAnswer, names: SpecialTokenNames): Surroundings {
+  return (constrained, grammar) => {
+    const answer = grammar.add('answer', sequence(markupExpression(opener, names, FIELD), constrained));
+    return reasoning === undefined ? answer : behindReasoning(answer, reasoning, names, grammar);
+  };
+}
+
+/** A turn behind its reasoning, which the prompt has begun, or the model may begin. Its text is free up to the end's markup. */
+export function behindReasoning(
+  turn: Expression,
+  { begin, end, between, isBegun }: HeldReasoning,
+  names: SpecialTokenNames,
+  grammar: Grammar,
+): Expression {
+  const isSpecial = names.special.includes(end);
+  const thought = isSpecial
+    ? sequence(repeat(characters(EVERYTHING), 0, MOST), special(end))
+    : grammar.add('reasoning', textUpTo(end, grammar));
+  const apart =
+    between === undefined ? repeat(text('\n'), 0, LINES_BEHIND_REASONING) : markupExpression(between, names, FIELD);
+  const behind = sequence(thought, apart, turn);
+  // Some models begin again what the prompt has begun.
+  const start = markupExpression(begin, names, FIELD);
+  return isBegun ? sequence(optional(start), behind) : choice(turn, sequence(start, behind));
+}
+
+/** Any text that ends where another stands in it for the first time (Knuth, Morris, Pratt). */
+function textUpTo(end: string, grammar: Grammar): Expression {
+  const letters = [...new Set(end)];
+  const alphabet = alphabetOf(letters.map(only));
+  const letterOf = new Map(letters.map((letter) => [classAt(alphabet, letter.codePointAt(0)!), letter]));
+  const dead = end.length + 1;
+  const automaton = explore(
+    alphabet,
+    0,
+    {
+      key: (read) => read,
+      next: (read, of) => {
+        if (read >= end.length) return dead;
+        const seen = end.slice(0, read) + (letterOf.get(of) ?? '\0');
+        let length = seen.length;
+        while (!end.startsWith(seen.slice(seen.length - length))) length--;
+        return length;
+      },
+      accepts: (read) => read === end.length,
+    },
+    grammar.work,
+  );
+  return automatonExpression(automaton, characters, 'reasoning', grammar);
+}

@@ -1,0 +1,42 @@
+import type { RocmForgeError } from '../../shared/errors.js';
+import type { Logger } from '../../shared/log.js';
+import { cut } from '../../shared/quoted.js';
+import { TokenBucket } from '../../shared/token-bucket.js';
+
+/** Lines at once, and a second: whoever is rejected without end must not fill the log. */
+const LINES = { burst: 20, perSecond: 1 };
+const MOST_CHARACTERS = 128;
+
+/** The log of requests that are rejected: why, for which field, and of whom; never what they say. */
+export class Rejections {
+  private readonly lines: TokenBucket;
+  private suppressed = 0;
+
+  constructor(
+    private readonly log: Pick<Logger, 'info'>,
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {
+    this.lines = new TokenBucket(LINES.burst, nowMs());
+  }
+
+  /** @param client its principal, or its address where it was not identified */
+  note(door: 'grpc' | 'http', client: string, { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>): void {
+    if (this.lines.level(LINES.burst, LINES.perSecond, this.nowMs()) < 1) {
+      this.suppressed += 1;
+      return;
+    }
+    this.lines.take(1);
+    const { field } = metadata;
+    const { suppressed } = this;
+    this.suppressed = 0;
+    this.log.info(
+      {
+        ...{ door, reason, client: cut(client, MOST_CHARACTERS) },
+        // Names of unknown fields are the client's words.
+        ...(field !== undefined && { field: cut(field.replace(/[^\w.[\]/:-]/g, '_'), MOST_CHARACTERS) }),
+        ...(suppressed > 0 && { suppressed }),
+      },
+      'request rejected',
+    );
+  }
+}

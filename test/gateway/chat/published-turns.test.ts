@@ -1,0 +1,93 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type ChatMessage, ChatTemplate, type ChatTool } from '../../../src/gateway/chat/chat-template.js';
+import type { RocmForgeError } from '../../../src/shared/errors.js';
+import { smallSpm, tokenizerOf } from '../tokenizer/vocabularies.js';
+import { hasJinja, NOW, type Rendered, renderWithJinja } from './jinja-oracle.js';
+
+const folder = process.env.ROCMFORGE_CHAT_TEMPLATES ?? '';
+const isThere = existsSync(folder);
+const tokenizer = tokenizerOf(smallSpm());
+const names = isThere
+  ? readdirSync(folder)
+      .filter((name) => name.endsWith('.jinja'))
+      .sort()
+  : [];
+const templates = names.map((name) => {
+  const source = readFileSync(join(folder, name), 'utf8');
+  const { metadata } = smallSpm({ 'tokenizer.chat_template': source }).read();
+  return { name, source, template: new ChatTemplate(metadata, tokenizer, { now: () => new Date(NOW) }) };
+});
+
+const turn = (role: string, content: string): ChatMessage => ({ role, content });
+const user = turn('user', 'Capital?');
+const yes = turn('assistant', 'Yes.');
+const [first, second] = [turn('system', 'FIRST-RULE'), turn('system', 'SECOND-RULE')];
+const developer = turn('developer', 'DEVELOPER-RULE');
+const tools: readonly ChatTool[] = [{ name: 'look', description: 'Looks.', parametersJson: '{"type": "object"}' }];
+
+describe.skipIf(!isThere)('templates of published models', () => {
+  it('drop no developer or second system turn: it is in the prompt, or refused', () => {
+    const conversations = [
+      [developer, user],
+      [first, developer, user],
+      [developer, first, user],
+      [first, second, user],
+      [first, second, developer, user, yes, user],
+      [first, user, yes, second, user],
+      [user, yes, user, developer],
+    ];
+    const refusals = new Set<string>();
+    const dropped: string[] = [];
+    for (const { name, template } of templates) {
+      for (const messages of conversations) {
+        for (const offered of [[], tools]) {
+          try {
+            const { text } = template.render({ messages, tools: offered });
+            const lost = messages.filter(({ content }) => content.endsWith('-RULE') && !text.includes(content));
+            if (lost.length > 0) dropped.push(`${name}: ${messages.map(({ role }) => role)}`);
+          } catch (error) {
+            expect(['INVALID_FIELD', 'CHAT_TEMPLATE_FAILED']).toContain((error as RocmForgeError).reason);
+            refusals.add(name);
+          }
+        }
+      }
+    }
+    console.log(`instructions: ${names.length} templates, ${refusals.size} refuse some: ${[...refusals].join(', ')}`);
+    expect(dropped).toEqual([]);
+  });
+
+  it.skipIf(!hasJinja)('continue a final turn as transformers does', () => {
+    const contents = ['The capital is', 'The capital is ', 'Yes', '1. **Rome**\n2. **', '{"answer": '];
+    const cases = templates.flatMap(({ name, source, template }) =>
+      contents.flatMap((final) =>
+        [[user], [first, user], [user, yes, user]].map((before) => ({ name, source, template, final, before })),
+      ),
+    );
+    const json = ({ role, content }: ChatMessage) =>
+      `{"role": ${JSON.stringify(role)}, "content": ${JSON.stringify(content)}}`;
+    const expected = renderWithJinja(
+      cases.map(({ source, final, before }) => {
+        const messages = [...before, turn('assistant', final)].map(json).join(', ');
+        const variables = `{"bos_token": "<s>", "eos_token": "</s>", "documents": null, "tools": null, "messages": [${messages}], "add_generation_prompt": false}`;
+        return { source, final, variables };
+      }),
+    );
+    const differing = new Map<string, unknown>();
+    cases.forEach(({ name, template, final, before }, i) => {
+      const messages = [...before, turn('assistant', final)];
+      let here: Rendered;
+      try {
+        here = { text: template.render({ messages, continueFinalMessage: true }).text };
+      } catch (error) {
+        here = { error: (error as Error).message };
+      }
+      const there = expected[i]!;
+      const isEqual = 'text' in there ? 'text' in here && here.text === there.text : 'error' in here;
+      if (!isEqual) differing.set(name, { final, before: before.map(({ role }) => role), here, there });
+    });
+    console.log(`prefill: ${names.length - differing.size} of ${names.length} templates equal transformers' rule`);
+    expect([...differing]).toEqual([]);
+  });
+});
