@@ -4,10 +4,12 @@ import type { AnswerFormat, ToolParser } from '../../../src/gateway/chat/answer/
 import { type ChatMessage, ChatTemplate } from '../../../src/gateway/chat/chat-template.js';
 import { MessagesAnswer } from '../../../src/gateway/doors/http/anthropic/messages-answer.js';
 import { messagesRequest } from '../../../src/gateway/doors/http/anthropic/messages-request.js';
+import { jsonOf } from '../../../src/gateway/doors/http/json-slices.js';
 import { chatRequest } from '../../../src/gateway/doors/http/openai/chat-request.js';
 import { messageOf } from '../../../src/gateway/doors/http/openai/chat-turn.js';
 import type { AnswerFacts } from '../../../src/gateway/doors/http/request.js';
 import { checkGeneration } from '../../../src/gateway/request/validate.js';
+import { parseJson } from '../../../src/shared/exact-json.js';
 import {
   Completion,
   GenerateResponse,
@@ -118,8 +120,7 @@ function openAi(turns: readonly Completion[]): GenerateStreamRequest {
     messageOf(turn),
     ...turn.toolCalls.map(({ id }) => ({ role: 'tool', tool_call_id: id, content: 'noon' })),
   ]);
-  return chatRequest(JSON.parse(JSON.stringify({ messages: [...messages, question] })), { verbose: false })
-    .messages[0]!;
+  return chatRequest(parseJson(jsonOf({ messages: [...messages, question] })), { verbose: false }).messages[0]!;
 }
 
 function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
@@ -130,7 +131,7 @@ function anthropic(turns: readonly Completion[]): GenerateStreamRequest {
     const more = { role: 'user', content: [...results, { type: 'text', text: 'And?' }] };
     return [question, { role: 'assistant', content: (whole as { content: unknown }).content }, more];
   });
-  return messagesRequest(JSON.parse(JSON.stringify({ max_tokens: 5, messages }))).messages[0]!;
+  return messagesRequest(parseJson(jsonOf({ max_tokens: 5, messages }))).messages[0]!;
 }
 
 it('takes back each turn that it has answered, of any format and cut anywhere, by both APIs', () => {
