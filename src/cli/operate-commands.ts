@@ -25,7 +25,9 @@ export function addOperateCommands(program: Command): void {
 
   program
     .command('admin')
-    .description('operate a running gateway: tell the settings that may change, change them, replace its executors')
+    .description(
+      'operate a running gateway: tell the settings that may change, change them, load and unload its models, replace its executors',
+    )
     .requiredOption('--address <address>', 'unix:PATH of its --admin-listen')
     .addOption(
       new Option('--log-level <level>', 'of the gateway at once, of executors that it starts from then on').choices(
@@ -40,6 +42,9 @@ export function addOperateCommands(program: Command): void {
       'end one executor after the other and start another in its place; streams go on',
       false,
     )
+    .option('--unload-model <names...>', 'refuse a model’s new requests, wait for those under way, end its executors')
+    .option('--load-model <names...>', 'load a model that is unloaded and admit its requests')
+    .option('--models', 'tell the models and their states instead of the settings', false)
     .option('--json', 'as JSON', false)
     .action(async (options) => {
       const { admin } = await import('./admin.js');

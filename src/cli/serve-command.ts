@@ -5,6 +5,7 @@ import type { HostedModel } from '../gateway/hosted-model.js';
 import type { ModelOptions } from '../gateway/options.js';
 import { watchNpm } from './npm-parent.js';
 import { DEFAULT_LISTEN, integer, milliseconds, positive, seed, texts, wholeNumber } from './options.js';
+import { writeText } from './output.js';
 import { tellReady, tellStopping } from './service-manager.js';
 import { checkSystemLimits } from './system-limits.js';
 
@@ -34,6 +35,10 @@ export function addServeCommand(serve: Command): void {
       'requests may call it, or the first of several, as they like: for clients whose name for it is fixed',
     )
     .option('--model-alias <names...>', 'other names by which requests may call it; of several models ALIAS=NAME')
+    .option(
+      '--model-option <name:option=value...>',
+      'an option for one of several models in place of what holds for all, such as small:kv-memory=2G or small:gpu=1',
+    )
     .addOption(
       new Option('--load <when>', 'on-demand: a model is loaded when a request for it comes')
         .choices(['at-start', 'on-demand'])
@@ -198,14 +203,17 @@ export function addServeCommand(serve: Command): void {
       ]);
       const { defaultStateFolder } = await import('../shared/fault-log.js');
       const stateFolder = options.stateDir ?? defaultStateFolder();
-      const [{ localModel }, { servedModels }] = await Promise.all([
+      const [{ localModel }, { servedModels }, { withOwnOptions }] = await Promise.all([
         import('./hub/pull.js'),
         import('./served-models.js'),
+        import('./model-options.js'),
       ]);
+      const named = withOwnOptions(servedModels(options), options, serve.options);
       const models: ModelOptions[] = [];
-      for (const model of servedModels(options)) models.push({ ...model, model: await localModel(model.model) });
+      for (const model of named) models.push({ ...model, model: await localModel(model.model) });
       const [first, ...moreModels] = models;
-      const gateway = await startGateway({ ...gatewayOptions({ ...options, ...first, moreModels }), stateFolder });
+      const all = gatewayOptions({ ...options, ...first, moreModels });
+      const gateway = await startGateway({ ...all, own: first?.own, stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
       const address = addressOf(options.listen, gateway.port);
@@ -222,15 +230,15 @@ export function addServeCommand(serve: Command): void {
       replace = () => void gateway.replaceExecutors();
       watchNpm(() => stop());
       // Last: who reads this may signal at once.
-      const told = ({ served, router }: HostedModel) =>
+      const told = ({ served, router, kvCacheType }: HostedModel) =>
         `serving ${served.name} on ${address}: ` +
         (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
-        ` ${served.contextLength} tokens, ${options.kvCacheType} KV cache${devicesOf(router.devices)}`;
+        ` ${served.contextLength} tokens, ${kvCacheType} KV cache${devicesOf(router.devices)}`;
       const serving = gateway.models.map(told);
-      process.stdout.write(`${serving.join('\n')}\n`);
+      writeText(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
-        process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
       tellReady(serving.join('; '));
     });
