@@ -16,6 +16,7 @@ import {
 import { connect, stream } from './client.js';
 import { EXIT_OUTPUT_CLOSED, outputClosed } from './closed-output.js';
 import type { ModelOptionValues } from './options.js';
+import { unreachable } from './unreachable.js';
 
 export interface GenerateOptions extends ModelOptionValues {
   readonly model?: string;
@@ -50,10 +51,10 @@ const STDIN = 0;
  */
 export async function generate(options: GenerateOptions): Promise<void> {
   if (options.system !== undefined && !options.chat) {
-    throw new RocmForgeError('INVALID_OPTION', '--system is of a conversation; give --chat too');
+    throw new RocmForgeError('INVALID_OPTION', '--system requires --chat');
   }
   if (options.logprobs !== undefined && !options.json) {
-    throw new RocmForgeError('INVALID_OPTION', '--logprobs are written as JSON; give --json too');
+    throw new RocmForgeError('INVALID_OPTION', '--logprobs requires --json');
   }
   const prompt = options.prompt === '-' ? readFileSync(STDIN, 'utf8') : options.prompt;
   const connection = await connect(options);
@@ -94,7 +95,7 @@ export async function generate(options: GenerateOptions): Promise<void> {
       );
     }
   } catch (error) {
-    if (!outputClosed.aborted) throw error;
+    if (!outputClosed.aborted) throw options.address === undefined ? error : unreachable(error, options.address);
     process.exitCode = EXIT_OUTPUT_CLOSED;
   } finally {
     await connection.close();
