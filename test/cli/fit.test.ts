@@ -250,7 +250,7 @@ describe('inspect --fit', () => {
   );
 
   it.each([
-    [['--fit', small, '--context', '513'], "INVALID_OPTION: --context 513 is more than the model's 512"],
+    [['--fit', small, '--context', '513'], 'INVALID_OPTION: --context 513 is more than the model’s 512'],
     [['--fit', small, '--sequences', '5000'], 'INVALID_OPTION: --sequences is 5000; it must be from 1 to 4096'],
     [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
     [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'mamba' } })], 'MODEL_UNSUPPORTED'],
