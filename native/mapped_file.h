@@ -17,7 +17,7 @@ class MappedFile : public Napi::ObjectWrap<MappedFile> {
  private:
   Napi::Value address(const Napi::CallbackInfo& info);
   Napi::Value size(const Napi::CallbackInfo& info);
-  Napi::Value touch(const Napi::CallbackInfo& info);
+  Napi::Value read_range(const Napi::CallbackInfo& info);
   Napi::Value is_changed(const Napi::CallbackInfo& info);
   void close_file(const Napi::CallbackInfo& info);
   void unmap();

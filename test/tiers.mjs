@@ -19,9 +19,9 @@ export const TIER_NAMES = /** @type {const} */ (['unit', 'quick', 'default', 'fu
  */
 export const TIERS = {
   unit: [
-    'test/cli/{inspect-rope,npm-parent,plot,printable,served-models,system-limits,turn-printer,verify-speed}.test.ts',
+    'test/cli/{inspect-rope,model-options,npm-parent,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/errors.test.ts',
-    'test/executor/{block-budget,door,gpu-order,graph-buckets,known-files,lease,processors,slots}.test.ts',
+    'test/executor/{block-budget,door,gpu-order,graph-buckets,known-files,lease,processors,slots,tensor-reader}.test.ts',
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/constraints/**',
@@ -31,7 +31,7 @@ export const TIERS = {
     'test/gateway/doors/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',
     'test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,mask-time,mask-turns,matcher-threads,turns}.test.ts',
-    'test/gateway/replica/{engine,queue-limits}.test.ts',
+    'test/gateway/replica/{client-error,engine,queue-limits}.test.ts',
     'test/gateway/replica/link/{line-splitter,loss,step-encoding,supervision}.test.ts',
     'test/gateway/replica/scheduler/**',
     'test/gateway/request/**',
@@ -63,7 +63,7 @@ export const TIERS = {
   ],
   default: [
     'test/cli/**',
-    '!test/cli/{inspect-rope,npm-parent,plot,printable,served-models,system-limits,turn-printer,verify-speed}.test.ts',
+    '!test/cli/{inspect-rope,model-options,npm-parent,plot,served-models,system-limits,turn-printer,verify-speed}.test.ts',
     'test/client/**',
     '!test/client/errors.test.ts',
     'test/device/**',
@@ -84,8 +84,8 @@ export const TIERS = {
     'test/gateway/doors/protocols/*.test.ts',
     '!test/gateway/doors/protocols/answer-limits.test.ts',
     'test/gateway/matching/compiling.test.ts',
-    'test/gateway/replica/{masking,prefix-routing,put-away-replica,two-replicas}.test.ts',
-    'test/gateway/replica/link/private-folder.test.ts',
+    'test/gateway/replica/{masking,prefix-routing,put-away-replica,two-replicas,unusable-executors}.test.ts',
+    'test/gateway/replica/link/{connection-problem,private-folder}.test.ts',
     'test/gateway/request/numbers.test.ts',
     'test/kernels/{build,lanes}.test.ts',
     'test/tools/{census,check-breaking,monitoring,mutations}.test.ts',

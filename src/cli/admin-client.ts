@@ -3,6 +3,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import {
   AdminServiceClient,
   type GetReportResponse,
+  type ModelStatus,
   type Settings,
 } from '../shared/generated/rocmforge/admin/v1/admin.js';
 import { fromServiceError } from '../shared/grpc/status.js';
@@ -50,6 +51,23 @@ export class AdminClient {
     return this.ask<{ executors: number }>((done) => this.client.replaceExecutors({}, done)).then(
       ({ executors }) => executors,
     );
+  }
+
+  /** @throws RocmForgeError as {@link settings} */
+  models(): Promise<readonly ModelStatus[]> {
+    return this.ask<{ models: readonly ModelStatus[] }>((done) => this.client.listModels({}, done)).then(
+      ({ models }) => models,
+    );
+  }
+
+  /** Waits until the model is loaded. @throws RocmForgeError as {@link settings}; `MODEL_NOT_FOUND`, or why it cannot be loaded */
+  async loadModel(model: string): Promise<void> {
+    await this.ask((done) => this.client.loadModel({ model }, done));
+  }
+
+  /** Waits until the model is unloaded. @throws RocmForgeError as {@link loadModel} */
+  async unloadModel(model: string): Promise<void> {
+    await this.ask((done) => this.client.unloadModel({ model }, done));
   }
 
   /** @throws RocmForgeError as {@link settings} */

@@ -1,6 +1,7 @@
-import type { Settings } from '../shared/generated/rocmforge/admin/v1/admin.js';
+import type { ModelStatus, Settings } from '../shared/generated/rocmforge/admin/v1/admin.js';
 import { AdminClient } from './admin-client.js';
 import { alignColumns } from './inspect.js';
+import { writeJson, writeNotice, writeText } from './output.js';
 
 export interface AdminOptions extends Settings {
   /** Of a gateway's `--admin-listen`. */
@@ -8,22 +9,52 @@ export interface AdminOptions extends Settings {
   readonly json: boolean;
   /** Before settings are told. */
   readonly replaceExecutors: boolean;
+  /** Models to unload, then models to load: what the first hold may be what the others need. */
+  readonly unloadModel?: readonly string[];
+  readonly loadModel?: readonly string[];
+  /** The models instead of the settings. */
+  readonly models: boolean;
 }
 
-/** `rocmforge admin`: changes the settings that are given, and tells all of them. */
-export async function admin({ address, json, replaceExecutors, ...given }: AdminOptions): Promise<void> {
+/** `rocmforge admin`: loads and unloads models, changes the settings that are given, and tells all of them or the models. */
+export async function admin(options: AdminOptions): Promise<void> {
+  const { address, json, replaceExecutors, models, loadModel = [], unloadModel = [], ...given } = options;
   const client = new AdminClient(address);
   try {
-    if (replaceExecutors)
-      process.stderr.write(`replaced; executors started so far: ${await client.replaceExecutors()}\n`);
+    for (const name of unloadModel) {
+      await client.unloadModel(name);
+      writeNotice(`unloaded ${name}\n`);
+    }
+    for (const name of loadModel) {
+      await client.loadModel(name);
+      writeNotice(`loaded ${name}\n`);
+    }
+    if (replaceExecutors) writeNotice(`replaced; executors started so far: ${await client.replaceExecutors()}\n`);
     const isChange = Object.values(given).some((value) => value !== undefined);
     const settings = isChange ? await client.update(given) : await client.settings();
+    if (models) {
+      showModels(await client.models(), json);
+      return;
+    }
     const rows = Object.entries(settings).map(([name, value]): [string, string] => [
       name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
       String(value),
     ]);
-    process.stdout.write(json ? `${JSON.stringify(settings, null, 2)}\n` : `${alignColumns(rows).join('\n')}\n`);
+    if (json) writeJson(settings, 2);
+    else writeText(`${alignColumns(rows).join('\n')}\n`);
   } finally {
     client.close();
   }
+}
+
+function showModels(models: readonly ModelStatus[], json: boolean): void {
+  if (json) {
+    writeJson(models, 2);
+    return;
+  }
+  const head = ['model', 'state', 'requests', 'active', 'executors', 'problem'];
+  const rows = models.map(({ name, state, admits, active, executors, problem }) => [
+    ...[name, state, admits ? 'admitted' : 'refused', String(active), String(executors), problem],
+  ]);
+  writeText(`${alignColumns([head, ...rows]).join('\n')}\n`);
 }

@@ -9,6 +9,7 @@ import {
   wholeNumber,
   wholeNumbers,
 } from './options.js';
+import { writeJson, writeText } from './output.js';
 import { REQUIRED } from './usage.js';
 
 /** `bench serve` and `bench kernels`. */
@@ -97,16 +98,16 @@ export function addBenchCommands(bench: Command): void {
         }
         const report = { device: device.description, products };
         const table = formatProductTimes(products);
-        process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : `${device.description}\n${table}`);
+        if (options.json) writeJson(report, 2);
+        else writeText(`${device.description}\n${table}`);
         return;
       }
       const pairs = [];
       for (const rows of options.rows ?? (device.isHost ? [1, 8] : [1, 8, 512]))
         pairs.push(...(await benchKernels(device, Math.min(rows, 512))));
       const report = { device: device.description, pairs };
-      process.stdout.write(
-        options.json ? `${JSON.stringify(report, null, 2)}\n` : `${device.description}\n${formatKernelPairs(pairs)}`,
-      );
+      if (options.json) writeJson(report, 2);
+      else writeText(`${device.description}\n${formatKernelPairs(pairs)}`);
     });
   for (const option of deviceOptions) if (option.long !== '--attention') kernelBench.addOption(option);
 }

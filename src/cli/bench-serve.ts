@@ -14,7 +14,7 @@ import { formatLoadReport, loadReport } from './bench/load-report.js';
 import { MetricsSnapshot } from './bench/prometheus.js';
 import { Workload } from './bench/workload.js';
 import { type ClientOptions, gatewayClient } from './gateway-client.js';
-import { printable } from './printable.js';
+import { writeJson, writeText } from './output.js';
 import { unreachable } from './unreachable.js';
 
 export interface BenchServeOptions extends ClientOptions {
@@ -106,8 +106,12 @@ export async function benchServe(options: BenchServeOptions): Promise<void> {
   // First what cannot be had again.
   if (options.save !== undefined) writeFileSync(options.save, `${JSON.stringify(run)}\n`);
   if (options.plot !== undefined) writeFileSync(options.plot, loadPlot(before === undefined ? [run] : [run, before]));
-  process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatLoadReport(report));
-  if (before !== undefined && !options.json) process.stdout.write(printable(formatComparison(report, before)));
+  if (options.json) {
+    writeJson(report, 2);
+    return;
+  }
+  writeText(formatLoadReport(report));
+  if (before !== undefined) writeText(formatComparison(report, before));
 }
 
 /** What was offered, for who sees the plot alone. */

@@ -3,6 +3,7 @@ import { type ClientRun, runClient } from './bench/client-run.js';
 import { ExecutorLoop, type LoopRun } from './bench/executor-loop.js';
 import { connectToProcess } from './bench/gateway-process.js';
 import type { ModelOptionValues } from './options.js';
+import { writeJson, writeText } from './output.js';
 
 export interface BenchOptions extends ModelOptionValues {
   readonly model: string;
@@ -52,7 +53,8 @@ export interface BenchReport {
  */
 export async function bench(options: BenchOptions): Promise<void> {
   const report = await measure(options);
-  process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatBenchReport(report));
+  if (options.json) writeJson(report, 2);
+  else writeText(formatBenchReport(report));
 }
 
 export async function measure(options: BenchOptions): Promise<BenchReport> {

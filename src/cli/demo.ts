@@ -1,5 +1,6 @@
 import { generate } from './generate.js';
 import type { ModelOptionValues } from './options.js';
+import { writeNotice } from './output.js';
 import { DEMO_MODEL } from './package-files.js';
 
 /** Enough for a whole story. */
@@ -11,7 +12,7 @@ export interface DemoOptions extends ModelOptionValues {
 
 /** `rocmforge demo`: a story by the package's own model, token by token, through a gateway and an executor process. */
 export async function demo(options: DemoOptions): Promise<void> {
-  process.stderr.write(`prompt: ${options.prompt}\n\n`);
+  writeNotice(`prompt: ${options.prompt}\n\n`);
   await generate({
     ...options,
     model: DEMO_MODEL,

@@ -16,6 +16,7 @@ import {
 import { connect, stream } from './client.js';
 import { EXIT_OUTPUT_CLOSED, outputClosed } from './closed-output.js';
 import type { ModelOptionValues } from './options.js';
+import { writeJson, writeModelText, writeNotice } from './output.js';
 import { unreachable } from './unreachable.js';
 
 export interface GenerateOptions extends ModelOptionValues {
@@ -67,9 +68,9 @@ export async function generate(options: GenerateOptions): Promise<void> {
       requestOf(prompt, options),
       (chunk) => {
         if (firstTokenMs === 0) firstTokenMs = performance.now() - started;
-        if (options.json) process.stdout.write(`${JSON.stringify(chunkLine(chunk, options))}\n`);
+        if (options.json) writeJson(chunkLine(chunk, options));
         // Several come at once; a terminal has one place to write.
-        else if (options.n === 1) process.stdout.write(chunk.text);
+        else if (options.n === 1) writeModelText(chunk.text);
         else texts[chunk.index] += chunk.text;
       },
       outputClosed,
@@ -82,15 +83,15 @@ export async function generate(options: GenerateOptions): Promise<void> {
     if (options.json) {
       for (const complete of completes) {
         const end = { ...(options.n > 1 && { index: complete.index }), ...endLine(complete), ...rates };
-        process.stdout.write(`${JSON.stringify(end)}\n`);
+        writeJson(end);
       }
     } else if (options.n === 1) {
-      process.stdout.write('\n');
+      writeModelText('\n');
     } else {
-      for (const [i, text] of texts.entries()) process.stdout.write(`[${i + 1} of ${options.n}]\n${text}\n`);
+      for (const [i, text] of texts.entries()) writeModelText(`[${i + 1} of ${options.n}]\n${text}\n`);
     }
     if (options.stats) {
-      process.stderr.write(
+      writeNotice(
         `\n${tokens} tokens, ${tokensPerSecond.toFixed(1)} tokens/s, first token after ${firstTokenMs.toFixed(0)} ms\n`,
       );
     }

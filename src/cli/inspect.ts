@@ -12,6 +12,7 @@ import { type ModelParameters, readModelParameters } from '../shared/gguf/model-
 import type { GgufModel, GgufTensor } from '../shared/gguf/reader.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { type TensorTypeName, tensorElements } from '../shared/gguf/tensor-types.js';
+import { printableLine } from '../shared/printable.js';
 import { describeRopes, type RopeReport, ropeReports } from './rope-report.js';
 
 /** What `rocmforge inspect` tells about a model file; plain data that survives JSON. */
@@ -294,7 +295,7 @@ function describeTokenizer({ model, preTokenizer, tokens, merges, bosTokenId, eo
 
 /** Rows as lines, each column as wide as its widest cell; a file's names must not be able to steer the terminal. */
 export function alignColumns(cells: readonly (readonly string[])[]): string[] {
-  const rows = cells.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '\ufffd')));
+  const rows = cells.map((row) => row.map(printableLine));
   const widths: number[] = [];
   for (const row of rows) {
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);

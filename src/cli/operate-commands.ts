@@ -27,7 +27,9 @@ export function addOperateCommands(program: Command): void {
 
   program
     .command('admin')
-    .description('operate a running gateway: print and change its settings, replace its executors')
+    .description(
+      'operate a running gateway: print and change its settings, load and unload its models, replace its executors',
+    )
     .addOption(
       new Option('--address <address>', 'unix:PATH of its --admin-listen').argParser(address).helpGroup(REQUIRED),
     )
@@ -42,6 +44,12 @@ export function addOperateCommands(program: Command): void {
       new Option('--max-queued-requests-per-peer <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)),
     )
     .option('--replace-executors', 'replace one executor after the other; streams continue', false)
+    .option(
+      '--unload-model <names...>',
+      'reject a model’s new requests, finish those in progress, and end its executors',
+    )
+    .option('--load-model <names...>', 'load an unloaded model and accept its requests')
+    .option('--models', 'print the models and their states instead of the settings', false)
     .option('--json', 'print JSON', false)
     .action(async (options) => {
       const { admin } = await import('./admin.js');

@@ -20,7 +20,7 @@ import {
   wholeNumber,
   wholeNumbers,
 } from './options.js';
-import { printable } from './printable.js';
+import { writeJson, writeNotice, writeText } from './output.js';
 import { addServeCommand, ignoreInspectorSignal } from './serve-command.js';
 import { limitError } from './system-limits.js';
 import { addTextCommands, requireTarget } from './text-commands.js';
@@ -114,8 +114,8 @@ program
     const { newToken } = await import('../gateway/trust/tokens.js');
     const { token, line } = newToken(name);
     // Apart, so that `token NAME >> FILE` makes a file for serve.
-    process.stderr.write(`${token}\n`);
-    process.stdout.write(`${line}\n`);
+    writeNotice(`${token}\n`);
+    writeText(`${line}\n`);
   });
 
 command('demo', [...deviceOptions, kvCacheTypeOption])
@@ -171,7 +171,8 @@ command('verify', deviceOptions)
     if (options.speed) {
       const { formatSpeed, speedBesidePrediction } = await import('./verify/speed-beside.js');
       const report = await speedBesidePrediction(options);
-      process.stdout.write(options.json ? `${JSON.stringify(report, null, 2)}\n` : formatSpeed(report));
+      if (options.json) writeJson(report, 2);
+      else writeText(formatSpeed(report));
       return;
     }
     // An executor is killed on purpose; what is logged of that is nobody's news.
@@ -190,7 +191,7 @@ program
   .action(async (options) => {
     const { synth } = await import('./synth.js');
     const bytes = synth(options);
-    process.stdout.write(`${options.output}: ${bytes} bytes\n`);
+    writeText(`${options.output}: ${bytes} bytes\n`);
   });
 
 command('inspect', splitOptions)
@@ -224,7 +225,8 @@ command('inspect', splitOptions)
     if (options.fit) {
       const { fitReport, formatFitReport } = await import('./fit.js');
       const report = await fitReport(file, options);
-      process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatFitReport(report)}\n`);
+      if (options.json) writeJson(report, 2);
+      else writeText(`${formatFitReport(report)}\n`);
       return;
     }
     for (const [name, flag] of [
@@ -240,7 +242,8 @@ command('inspect', splitOptions)
     }
     const { inspectModel, formatInspectReport } = await import('./inspect.js');
     const report = inspectModel(file);
-    process.stdout.write(`${options.json ? JSON.stringify(report, null, 2) : formatInspectReport(report)}\n`);
+    if (options.json) writeJson(report, 2);
+    else writeText(`${formatInspectReport(report)}\n`);
   });
 
 program
@@ -257,7 +260,8 @@ program
     ]);
     const findings = await examine(options.stateDir);
     const text = options.report ? formatReport(findings, thisIdentity()) : formatFindings(findings);
-    process.stdout.write(`${options.json ? JSON.stringify(findings, null, 2) : text}\n`);
+    if (options.json) writeJson(findings, 2);
+    else writeText(`${text}\n`);
     if (findings.some(({ state }) => state === 'failed')) process.exitCode = 1;
   });
 
@@ -268,7 +272,7 @@ program
   .description('print a completion script: source <(rocmforge completion bash)')
   .addArgument(new Argument('<shell>', 'shell to complete in').choices(SHELLS))
   .action((shell) => {
-    process.stdout.write(completionScript(shell, program));
+    writeText(completionScript(shell, program));
   });
 
 checkUsage(program);
@@ -279,8 +283,8 @@ try {
 } catch (error) {
   if (!(error instanceof CommanderError)) {
     const known = limitError(error) ?? asRocmForgeError(error);
-    process.stderr.write(`rocmforge: ${known.reason}: ${printable(known.message)}\n`);
-    if (known.reason === 'INTERNAL') process.stderr.write(`${(known.cause as Error)?.stack ?? ''}\n`);
+    writeNotice(`rocmforge: ${known.reason}: ${known.message}\n`);
+    if (known.reason === 'INTERNAL') writeNotice(`${(known.cause as Error)?.stack ?? ''}\n`);
     process.exit(1);
   }
   throw error;

@@ -2,9 +2,11 @@ import { writeFileSync } from 'node:fs';
 import { RocmForgeError } from '../shared/errors.js';
 import { type Fault, readFaults } from '../shared/fault-log.js';
 import { packageVersion } from '../shared/package.js';
+import { printableJson } from '../shared/printable.js';
 import { AdminClient } from './admin-client.js';
 import { examine } from './doctor/doctor.js';
 import { anonymous, thisIdentity } from './doctor/report.js';
+import { writeNotice, writeText } from './output.js';
 
 export interface ReportOptions {
   /** Of a gateway's `--admin-listen`; absent: only what is on this machine is told of. */
@@ -39,7 +41,7 @@ export async function report({ admin, stateDir, output }: ReportOptions): Promis
   };
   const identity = thisIdentity();
   // Line by line, each a JSON text: what is replaced in one cannot break another.
-  const text = JSON.stringify(document, (_, value) => (typeof value === 'string' ? cleaned(value) : value), 2);
+  const text = printableJson(document, 2, (_, value) => (typeof value === 'string' ? cleaned(value) : value));
   function cleaned(value: string): string {
     return value
       .split('\n')
@@ -47,7 +49,7 @@ export async function report({ admin, stateDir, output }: ReportOptions): Promis
       .join('\n');
   }
   if (output === '-') {
-    process.stdout.write(`${text}\n`);
+    writeText(`${text}\n`);
     return;
   }
   try {
@@ -55,7 +57,7 @@ export async function report({ admin, stateDir, output }: ReportOptions): Promis
   } catch (error) {
     throw new RocmForgeError('INVALID_OPTION', `--output ${output}: ${(error as Error).message}`);
   }
-  process.stderr.write(`${output} is written; look it through before you send it\n`);
+  writeNotice(`${output} is written; look it through before you send it\n`);
 }
 
 async function gatewayReport(address: string) {

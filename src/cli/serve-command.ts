@@ -15,6 +15,7 @@ import {
   texts,
   wholeNumber,
 } from './options.js';
+import { writeText } from './output.js';
 import { tellReady, tellStopping } from './service-manager.js';
 import { checkSystemLimits } from './system-limits.js';
 import { REQUIRED } from './usage.js';
@@ -64,6 +65,10 @@ export function addServeCommand(serve: Command): void {
     .option('--model-name <name>', 'model name in requests (default: the name of the file)')
     .option('--any-model-name', 'accept any model name in requests, as a name of the first model')
     .option('--model-alias <names...>', 'further model names; with several models ALIAS=NAME')
+    .option(
+      '--model-option <name:option=value...>',
+      'an option for one of several models, such as small:kv-memory=2G or small:gpu=1',
+    )
     .option('--model-tag <tags...>', 'tags of the model in the HTTP API')
     .optionsGroup('Chat and sampling:')
     .option('--chat-template <file>', 'Jinja template to use instead of the one in the model file')
@@ -238,14 +243,17 @@ export function addServeCommand(serve: Command): void {
       ]);
       const { defaultStateFolder } = await import('../shared/fault-log.js');
       const stateFolder = options.stateDir ?? defaultStateFolder();
-      const [{ localModel }, { servedModels }] = await Promise.all([
+      const [{ localModel }, { servedModels }, { withOwnOptions }] = await Promise.all([
         import('./hub/pull.js'),
         import('./served-models.js'),
+        import('./model-options.js'),
       ]);
+      const named = withOwnOptions(servedModels(options), options, serve.options);
       const models: ModelOptions[] = [];
-      for (const model of servedModels(options)) models.push({ ...model, model: await localModel(model.model) });
+      for (const model of named) models.push({ ...model, model: await localModel(model.model) });
       const [first, ...moreModels] = models;
-      const gateway = await startGateway({ ...gatewayOptions({ ...options, ...first, moreModels }), stateFolder });
+      const all = gatewayOptions({ ...options, ...first, moreModels });
+      const gateway = await startGateway({ ...all, own: first?.own, stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
       const bound = addressOf(options.listen, gateway.port);
@@ -262,15 +270,15 @@ export function addServeCommand(serve: Command): void {
       replace = () => void gateway.replaceExecutors();
       watchNpm(() => stop());
       // Last: who reads this may signal at once.
-      const told = ({ served, router }: HostedModel) =>
+      const described = ({ served, router, kvCacheType }: HostedModel) =>
         `serving ${served.name} on ${bound}: ` +
         (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
-        ` ${served.contextLength} tokens, ${options.kvCacheType} KV cache${devicesOf(router.devices)}`;
-      const serving = gateway.models.map(told);
-      process.stdout.write(`${serving.join('\n')}\n`);
+        ` ${served.contextLength} tokens, ${kvCacheType} KV cache${devicesOf(router.devices)}`;
+      const serving = gateway.models.map(described);
+      writeText(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
-        process.stdout.write(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
+        writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
       tellReady(serving.join('; '));
     });

@@ -18,6 +18,8 @@ export interface NamedModels {
 
 /** Options that say how one model's texts are made and read, by which no other model's would be. */
 const OF_ONE_MODEL = ['modelName', 'modelTag', 'chatTemplate', 'toolParser', 'reasoningParser'] as const;
+/** Of these options those that `--model-option` does not take. */
+const OF_GATEWAYS: ReadonlySet<string> = new Set(['modelName', 'modelTag']);
 
 /**
  * The models that a command line names, in its order; where each file lies is another's to find.
@@ -40,10 +42,10 @@ export function servedModels(options: NamedModels): readonly ModelOptions[] {
   const ofOne = OF_ONE_MODEL.find((name) => options[name] !== undefined);
   if (ofOne !== undefined) {
     const option = ofOne.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-    throw invalid(
-      option,
-      `--${option} is of one model; name several as --model NAME=FILE, or start a gateway for each`,
-    );
+    const help = OF_GATEWAYS.has(ofOne)
+      ? 'name several as --model NAME=FILE, or start a gateway for each'
+      : `of several give --model-option NAME:${option}=VALUE`;
+    throw invalid(option, `--${option} applies to one model; ${help}`);
   }
   const aliases = new Map<string, string[]>();
   for (const alias of modelAlias) {

@@ -4,6 +4,7 @@ import { type LoadedModel, loadModel } from '../executor/loaded-model.js';
 import { openDevice } from '../executor/open-device.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { ModelOptionValues } from './options.js';
+import { writeJson, writeText } from './output.js';
 import { DEMO_MODEL, DEMO_PARITY } from './package-files.js';
 import { besideHost } from './verify/beside-host.js';
 import { survivesKill } from './verify/faults.js';
@@ -52,12 +53,12 @@ export async function verify(options: VerifyCommandOptions): Promise<void> {
   const { description } = openDevice(deviceOptions(options));
   const verified = verdicts.every(({ passed }) => passed);
   if (options.json) {
-    process.stdout.write(`${JSON.stringify({ device: description, verified, verdicts }, null, 2)}\n`);
+    writeJson({ device: description, verified, verdicts }, 2);
   } else {
     for (const { model, check, measured, passed } of verdicts) {
-      process.stdout.write(`${passed ? 'ok    ' : 'FAILED'}  ${model.padEnd(28)} ${check.padEnd(38)} ${measured}\n`);
+      writeText(`${passed ? 'ok    ' : 'FAILED'}  ${model.padEnd(28)} ${check.padEnd(38)} ${measured}\n`);
     }
-    process.stdout.write(`${conclusion(verdicts, description)}\n`);
+    writeText(`${conclusion(verdicts, description)}\n`);
   }
   if (!verified) process.exitCode = 1;
 }

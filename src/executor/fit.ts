@@ -99,7 +99,7 @@ export interface Fit {
 /** Weights that take their room and are never read. */
 const UNREAD: ModelContent = {
   address: () => 0,
-  touch: async () => undefined,
+  read: async () => 0n,
   largest: { address: 0, bytes: 0 },
   check: () => undefined,
   close: () => undefined,

@@ -19,6 +19,8 @@ export interface LoadedModel {
   readonly architecture: string;
   /** The model's content identity. */
   readonly fingerprint: string;
+  /** 64 bits, of all bytes of tensors that were read for it; see `TensorReader.checksum`. */
+  readonly contentChecksum: bigint;
   readonly parameters: number;
   readonly weightBytes: number;
   /** Of recurrent states, those of snapshots included. */

@@ -26,6 +26,7 @@ export function describeModel(model: LoadedModel, device: Device): LoadedModelMe
     kvBytes: BigInt(model.kvBytes),
     parameters: BigInt(model.parameters),
     fingerprint: model.fingerprint,
+    contentChecksum: model.contentChecksum,
     arithmetic: arithmeticOf(device, model),
   });
 }

@@ -121,6 +121,7 @@ export class ModelLoader {
       options,
       architecture: parameters.architecture,
       fingerprint,
+      contentChecksum: checksumOf([...brought.values()]),
       parameters: parameterCount(file),
       weightBytes: tensorBytes(file),
       stateBytes: stages.reduce((total, { perState }) => total + perState, 0) * stateCopies(limits),
@@ -247,6 +248,14 @@ export class ModelLoader {
       }),
     };
   }
+}
+
+/** Summed, as those of its tensors are: stages are loaded in an order of their own. */
+function checksumOf(brought: readonly Brought[]): bigint {
+  return BigInt.asUintN(
+    64,
+    brought.reduce((sum, { weights }) => sum + weights.checksum, 0n),
+  );
 }
 
 /** Bytes that a stage's device has left. */

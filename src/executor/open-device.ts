@@ -60,22 +60,41 @@ export type OnRefused = (platform: GpuPlatform, reason: string) => void;
  * @throws RocmForgeError `DEVICE_UNAVAILABLE` or `KERNELS_INVALID`, each naming what is missing and what to run
  */
 export function openDevice(options: DeviceOptions, onRefused: OnRefused = () => undefined): Device {
-  if (options.kind === 'host') return openHost(options);
-  if (options.kind !== 'auto') return openGpu(options.kind, options, onRefused);
-  const reasons: string[] = [];
-  for (const platform of ['hip', 'cuda'] as const) {
+  const { kind, gpu } = options;
+  if (kind === 'host') return openHost(options);
+  // The one that was asked for: its refusal is thrown as it is.
+  const isNamed = kind !== 'auto' && gpu !== undefined;
+  const refusals: RocmForgeError[] = [];
+  const refuse = (platform: GpuPlatform, error: RocmForgeError): void => {
+    refusals.push(error);
+    if (!isNamed) onRefused(platform, error.message);
+  };
+  const found = (platform: GpuPlatform): readonly FoundGpu[] => {
     try {
-      return openGpu(platform, options, onRefused);
+      return gpusOf(platform, gpu);
     } catch (error) {
-      const { message } = error as Error;
-      reasons.push(message);
-      onRefused(platform, message);
+      refuse(platform, asRocmForgeError(error));
+      return [];
+    }
+  };
+  for (const candidate of gpuCandidates(kind === 'auto' ? ['hip', 'cuda'] : [kind], found)) {
+    const { platform, ordinal, architecture } = candidate;
+    try {
+      return openOneGpu(candidate, options);
+    } catch (error) {
+      const { reason, message } = asRocmForgeError(error);
+      const why = isNamed ? message : `${platform} GPU ${ordinal} (${architecture}): ${message}`;
+      refuse(platform, new RocmForgeError(reason, why, {}, { cause: error }));
     }
   }
-  if (options.gpu === undefined) return openHost(options);
+  if (kind === 'auto' && gpu === undefined) return openHost(options);
+  const [only] = refusals;
+  if (refusals.length === 1 && only !== undefined) throw only;
+  const which = gpu === undefined ? 'no GPU can' : `GPU ${gpu} cannot`;
+  const help = kind === 'auto' ? '; name no GPU to compute on the host' : '';
   throw new RocmForgeError(
     'DEVICE_UNAVAILABLE',
-    `GPU ${options.gpu} cannot be used: ${reasons.join('; ')}; name no GPU to compute on the host`,
+    `${which} be used: ${refusals.map(({ message }) => message).join('; ')}${help}`,
   );
 }
 
@@ -108,49 +127,52 @@ export function openDevices(options: DevicesOptions, onRefused?: OnRefused): rea
 }
 
 /** Parts of AMD's processors, which share the host's memory. */
-const INTEGRATED = /^gfx(90[29c]|1013|103[3-6]|1103|115[0-3])$/;
+const INTEGRATED = /^gfx(90[29c]|1013|103[356]|1103|115[0-3])$/;
 
-/** Numbers of GPUs in the order in which they are tried: a card before a processor's own GPU. */
-export function gpuOrder(architectures: readonly string[]): readonly number[] {
-  const isIntegrated = (ordinal: number) => Number(INTEGRATED.test(architectures[ordinal] as string));
-  return architectures.map((_, ordinal) => ordinal).sort((a, b) => isIntegrated(a) - isIntegrated(b) || a - b);
+/** A GPU that a platform's driver finds. */
+interface FoundGpu extends GpuProperties {
+  readonly platform: GpuPlatform;
 }
 
-/** @throws RocmForgeError as {@link openDevice}: of the only GPU its own error, of several what is wrong with each */
-function openGpu(platform: GpuPlatform, options: DeviceOptions, onRefused: OnRefused): Device {
+/**
+ * GPUs in the order in which they are tried: the cards of each platform, then processors' own GPUs. A platform's driver is not loaded
+ * before its cards are needed.
+ */
+export function* gpuCandidates<Platform extends string, Gpu extends { readonly architecture: string }>(
+  platforms: readonly Platform[],
+  found: (platform: Platform) => readonly Gpu[],
+): Generator<Gpu> {
+  const integrated: Gpu[] = [];
+  for (const platform of platforms) {
+    for (const gpu of found(platform)) {
+      if (INTEGRATED.test(gpu.architecture)) integrated.push(gpu);
+      else yield gpu;
+    }
+  }
+  yield* integrated;
+}
+
+/**
+ * The GPUs of a platform that may be used.
+ *
+ * @param wanted the only one
+ * @throws RocmForgeError `DEVICE_UNAVAILABLE` where there is none
+ */
+function gpusOf(platform: GpuPlatform, wanted: number | undefined): readonly FoundGpu[] {
   let devices: readonly GpuProperties[];
   try {
     devices = loadAddon().probeGpu(platform).devices;
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }
-  const wanted = options.gpu ?? 0;
-  if (devices[wanted] === undefined) {
-    const found = devices.length === 0 ? 'none' : devices.map(({ name }, i) => `${i}: ${name}`).join(', ');
-    throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: there is no GPU ${wanted}; found: ${found}`);
-  }
-  const ordinals = options.gpu === undefined ? gpuOrder(devices.map(({ architecture }) => architecture)) : [wanted];
-  const refusals: RocmForgeError[] = [];
-  for (const ordinal of ordinals) {
-    const properties = devices[ordinal] as GpuProperties;
-    try {
-      return openOneGpu(platform, ordinal, properties, options);
-    } catch (error) {
-      const { reason, message } = asRocmForgeError(error);
-      const why = ordinals.length === 1 ? message : `GPU ${ordinal} (${properties.architecture}): ${message}`;
-      refusals.push(new RocmForgeError(reason, why, {}, { cause: error }));
-      if (ordinals.length > 1) onRefused(platform, why);
-    }
-  }
-  const [only] = refusals;
-  if (refusals.length === 1 && only !== undefined) throw only;
-  throw new RocmForgeError(
-    'DEVICE_UNAVAILABLE',
-    `${platform}: no GPU can be used: ${refusals.map(({ message }) => message).join('; ')}`,
-  );
+  const usable = wanted === undefined ? devices : devices.slice(wanted, wanted + 1);
+  if (usable.length > 0) return usable.map((gpu) => ({ ...gpu, platform }));
+  const found = devices.length === 0 ? 'none' : devices.map(({ name }, i) => `${i}: ${name}`).join(', ');
+  throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: there is no GPU ${wanted ?? 0}; found: ${found}`);
 }
 
-function openOneGpu(platform: GpuPlatform, ordinal: number, properties: GpuProperties, options: DeviceOptions): Device {
+/** @throws RocmForgeError as {@link openDevice} */
+function openOneGpu({ platform, ordinal, ...properties }: FoundGpu, options: DeviceOptions): Device {
   const addon = loadAddon();
   const root = kernelsRoot(options);
   const target = targetFor(properties.architecture, root);
@@ -185,7 +207,7 @@ function openOneGpu(platform: GpuPlatform, ordinal: number, properties: GpuPrope
   const wave = files.flatMap((file) => file.kernels ?? [])[0]?.wave ?? 0;
   try {
     const native = new addon.Device({ platform, ordinal, wave, block: GPU_BLOCK, kernels, ...numbered(options) });
-    return new Device(native, platform, target, properties, digestOf(files));
+    return new Device(native, platform, target, { ordinal, ...properties }, digestOf(files));
   } catch (error) {
     throw new RocmForgeError('DEVICE_UNAVAILABLE', `${platform}: ${(error as Error).message}`, {}, { cause: error });
   }

@@ -1,8 +1,11 @@
+import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { packageVersion } from '../shared/package.js';
 import type { Administered } from './doors/admin/admin-server.js';
+import type { HostedModel } from './hosted-model.js';
 import type { HostedModels } from './hosted-models.js';
 import type { Metrics } from './metrics.js';
+import { modelStatus } from './model-status.js';
 import type { GatewayOptions } from './options.js';
 import { toldOptions } from './told-options.js';
 
@@ -23,12 +26,24 @@ export function administrationOf(parts: AdministeredParts): Administered {
       await models.replaceExecutors();
       return models.counts.executors;
     },
+    models: () => models.all.map(modelStatus),
+    loadModel: async (name) => {
+      const model = operated(models, name);
+      await model.router.load();
+      return modelStatus(model);
+    },
+    unloadModel: async (name) => {
+      const model = operated(models, name);
+      await model.router.unload();
+      return modelStatus(model);
+    },
     report: async () => ({
       version: packageVersion,
       nodeVersion: process.version,
       model: models.all.map(({ served }) => served.name).join(', '),
       device: models.device,
       executorStates: models.replicas.map(({ state }) => state),
+      executorProblems: models.replicas.map(({ problem }) => (problem ? `${problem.reason}: ${problem.message}` : '')),
       executors: models.counts.executors,
       uptimeSeconds: process.uptime(),
       optionsJson: JSON.stringify(toldOptions(options)),
@@ -36,4 +51,17 @@ export function administrationOf(parts: AdministeredParts): Administered {
       metrics: await metrics.registry.metrics(),
     }),
   };
+}
+
+/** @throws RocmForgeError `MODEL_NOT_FOUND`; `INVALID_FIELD` for a model whose executors this gateway did not start */
+function operated({ all }: HostedModels, name: string): HostedModel {
+  const found = all.find(({ served: { facts } }) => [facts.modelName, ...(facts.modelAliases ?? [])].includes(name));
+  const field = { field: 'model' };
+  if (found === undefined) {
+    const names = all.map(({ served }) => `"${served.name}"`).join(', ');
+    throw new RocmForgeError('MODEL_NOT_FOUND', `there is no model "${name}" here, only ${names}`, field);
+  }
+  if (found.ownsExecutors) return found;
+  const why = 'the executors of this model were not started by this gateway; end them where they run';
+  throw new RocmForgeError('INVALID_FIELD', `model: ${why}`, field);
 }

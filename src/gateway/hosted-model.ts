@@ -15,6 +15,7 @@ import type { SupervisorOptions } from './replica/link/supervisor.js';
 import { loadOf } from './replica/load.js';
 import { Replica, type ReplicaOptions } from './replica/replica.js';
 import { EncodeService } from './request/encoding/encode-service.js';
+import { contentChanged, LoadedContent } from './request/model-file.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
 import { Residency } from './residency.js';
@@ -30,6 +31,11 @@ export interface HostedModel extends OfferedModel {
   /** Of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
   readonly residency: Residency;
+  /** Whether it is loaded when a request comes. */
+  readonly isOnDemand: boolean;
+  readonly kvCacheType: GatewayOptions['kvCacheType'];
+  /** Whether this gateway starts and ends its executors. */
+  readonly ownsExecutors: boolean;
   readonly observer: ModelObserver;
   readonly grammars: () => GrammarCounts;
   /** Ends the executors and the threads, and closes the model file. */
@@ -117,10 +123,16 @@ export function hostModel(
     );
     return replica;
   });
-  const router: Router = new Router(replicas, { standby, allowOtherArithmetic });
-  const onDemand = options.load === 'on-demand';
-  const { idleUnloadMs } = options;
-  const residency: Residency = new Residency(router, { replicas: replicas.length, onDemand, idleUnloadMs }, log);
+  // Processes elsewhere are updated and restarted one by one: one of them does not keep the others from serving.
+  const ownsExecutors = executors.every((executor) => 'spawn' in executor);
+  const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome: !ownsExecutors });
+  const isOnDemand = options.load === 'on-demand';
+  const { idleUnloadMs, kvCacheType } = options;
+  const residency: Residency = new Residency(
+    router,
+    { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs },
+    log,
+  );
   const readiness = () => ({ ready: router.isReady, device: router.device, loaded: router.isLoaded });
   const audit = createLogger('audit');
   const runner = new RequestRunner(served.name, tokenizer, router, observer, trust.limiter, audit);
@@ -130,7 +142,19 @@ export function hostModel(
     speculates: options.speculate !== 'off',
   });
   return {
-    ...{ served, inference, encoder, router, replicas, queueLimits, residency, observer },
+    ...{
+      served,
+      inference,
+      encoder,
+      router,
+      replicas,
+      queueLimits,
+      residency,
+      ownsExecutors,
+      observer,
+      isOnDemand,
+      kvCacheType,
+    },
     load: () => loadOf(router.counts),
     grammars: () => matchers.counts,
     close: async () => {
@@ -157,12 +181,21 @@ function templateText(file: string): string {
   }
 }
 
+/** An executor elsewhere has a file of its own, and may split the model in its own way: it is compared with itself alone. */
+function confirmedElsewhere({ file: { path } }: ServedModel): SupervisorOptions['confirmContent'] {
+  const loaded = new LoadedContent();
+  return (checksum) => {
+    if (!loaded.isSame(checksum)) throw contentChanged(path);
+  };
+}
+
 function supervisorOptions(options: GatewayOptions, model: ServedModel): SupervisorOptions {
   const { executor } = options;
   return {
     executor:
       'spawn' in executor ? { spawn: { ...executor.spawn, modelDescriptors: model.file.descriptors } } : executor,
     checkModelFile: () => model.file.check(),
+    confirmContent: 'spawn' in executor ? (checksum) => model.file.confirm(checksum) : confirmedElsewhere(model),
     vocabularySize: model.vocabularySize,
     stepTimeoutMs: options.stepTimeoutMs,
     loadTimeoutMs: options.loadTimeoutMs ?? LOAD_TIMEOUT_MS,

@@ -2,8 +2,9 @@ import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import { Models } from './doors/models.js';
 import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
 import type { ModelObserver } from './model-metrics.js';
-import type { GatewayOptions } from './options.js';
-import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
+import type { GatewayOptions, ModelOptions } from './options.js';
+import type { Replica } from './replica/replica.js';
+import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import { inlineBudget } from './request/encoding/encode-service.js';
 import type { ServedModel } from './request/served-model.js';
 
@@ -13,16 +14,23 @@ import type { ServedModel } from './request/served-model.js';
  * @throws RocmForgeError of the first that cannot be served; then none is left open
  */
 export function openModels(options: GatewayOptions): readonly ServedModel[] {
-  const template = templateOf(options);
   const opened: ServedModel[] = [];
   try {
-    for (const model of [options, ...(options.moreModels ?? [])]) opened.push(openModel(model, options, template));
+    for (const model of modelsOf(options)) {
+      const own = optionsFor(model, options);
+      opened.push(openModel(model, own, templateOf(own)));
+    }
   } catch (error) {
     for (const { file } of opened) file.close();
     throw error;
   }
   return opened;
 }
+
+const modelsOf = (options: GatewayOptions): readonly ModelOptions[] => [options, ...(options.moreModels ?? [])];
+
+/** The options of a gateway as they hold for one of its models. */
+const optionsFor = ({ own }: ModelOptions, options: GatewayOptions): GatewayOptions => ({ ...options, ...own });
 
 /** All models of a gateway, each with executors, a queue and a tokenizer of its own. */
 export class HostedModels {
@@ -40,13 +48,15 @@ export class HostedModels {
     observers: readonly ModelObserver[],
     { log, ...shared }: Omit<SharedParts, 'template' | 'budget'>,
   ) {
-    const template = templateOf(options);
     const budget = inlineBudget();
-    this.all = served.map((model, i) =>
-      hostModel(model, options, observers[i] as ModelObserver, {
-        ...{ ...shared, template, budget, log: served.length > 1 ? log.child({ model: model.name }) : log },
-      }),
-    );
+    const models = modelsOf(options);
+    this.all = served.map((model, i) => {
+      const own = optionsFor(models[i] as ModelOptions, options);
+      return hostModel(model, own, observers[i] as ModelObserver, {
+        ...{ ...shared, template: templateOf(own), budget },
+        log: served.length > 1 ? log.child({ model: model.name }) : log,
+      });
+    });
     this.offered = new Models(this.all);
   }
 
@@ -70,6 +80,14 @@ export class HostedModels {
     return this.all.some(({ router }) => router.isReady);
   }
 
+  /** Whether only a restart helps: no model is loaded, and of one the file holds other content than when it was opened. */
+  get needsRestart(): boolean {
+    return (
+      !this.all.some(({ router }) => router.isLoaded) &&
+      this.all.some(({ replicas }) => replicas.every(({ needsRestart }) => needsRestart))
+    );
+  }
+
   /** Generations under way. */
   get active(): number {
     return this.all.reduce((sum, { router }) => sum + router.active, 0);
@@ -82,13 +100,14 @@ export class HostedModels {
 
   /**
    * Starts the executors, those of one model after those of the other: what each finds of its device's memory does not depend on
-   * which was faster.
+   * which was faster. Those of models that are loaded on demand are left.
    *
    * @throws RocmForgeError why the first one that cannot serve could not
    */
   async start(): Promise<void> {
-    for (const { encoder } of this.all) encoder.warm();
-    for (const { router, served } of this.all) {
+    const atStart = this.all.filter(({ isOnDemand }) => !isOnDemand);
+    for (const { encoder } of atStart) encoder.warm();
+    for (const { router, served } of atStart) {
       await router.start().catch((error: unknown) => {
         throw this.all.length > 1 ? namingRoom(asRocmForgeError(error), served.name) : error;
       });

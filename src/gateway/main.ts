@@ -14,6 +14,7 @@ import type { HttpFacts } from './doors/http/context.js';
 import type { HttpServer } from './doors/http/http-server.js';
 import type { OfferedModel } from './doors/models.js';
 import { drain } from './drain.js';
+import { watchExecutors } from './executor-metrics.js';
 import type { HostedModel } from './hosted-model.js';
 import { HostedModels, openModels } from './hosted-models.js';
 import { Metrics } from './metrics.js';
@@ -113,11 +114,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   // Who restarts what is not alive is not to restart a gateway whose executor loads: it would lose every stream.
   const health = new Health(
     services.map(({ name }) => name),
-    [LIVENESS],
-    models.all.length > 1 ? models.all.map(healthNameOf) : [],
+    [LIVENESS, ...(models.all.length > 1 ? models.all.map(healthNameOf) : [])],
   );
   const showHealth = (): void => {
     health.setServing(models.isReady);
+    health.setServing(!models.needsRestart, LIVENESS);
     if (models.all.length === 1) return;
     for (const model of models.all) health.setServing(model.router.isReady, healthNameOf(model));
   };
@@ -132,6 +133,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     floods: server.floods.counters,
     failedHandshakes: server.failedHandshakes,
   });
+  const labels = models.all.flatMap(replicaLabels);
+  watchExecutors(metrics.registry, models.replicas, labels);
   metrics.watchLosses(
     () => logSink.dropped,
     () => faultCounters.notKept,
@@ -158,8 +161,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     if (options.metricsListen) {
       const stateOf = async (one: Replica) => deviceState(await one.deviceStats(DEVICE_STATS_TIMEOUT_MS));
       const statesOfAll = () => Promise.all(models.replicas.map(stateOf));
-      watchDevices(metrics.registry, statesOfAll, models.all.flatMap(replicaLabels));
-      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, () => models.isReady);
+      watchDevices(metrics.registry, statesOfAll, labels);
+      metricsServer = await serveMetrics(metrics.registry, options.metricsListen, {
+        isAlive: () => !models.needsRestart,
+        isReady: () => models.isReady,
+      });
     }
     if (options.adminListen) {
       const administered = administrationOf({ options, models, faults, metrics });
@@ -200,7 +206,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       metrics.total('spans_total', 'Spans of requests', () => spans.ended);
       metrics.total('spans_exported_total', 'Spans that the collector took', () => spans.exported);
     }
-    if (options.load !== 'on-demand') await models.start();
+    await models.start();
   } catch (error) {
     await stop();
     throw error;

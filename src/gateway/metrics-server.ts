@@ -14,6 +14,14 @@ export interface MetricsSource {
   metrics(): Promise<string>;
 }
 
+/** What the probes say. */
+export interface Probes {
+  /** Whether a restart would not help: `/healthz`. */
+  isAlive(): boolean;
+  /** Whether requests are served: `/readyz`. */
+  isReady(): boolean;
+}
+
 export interface MetricsLimits {
   /** From the first byte of a request to the last one of its answer. */
   readonly timeoutMs: number;
@@ -59,13 +67,12 @@ class SharedRendering {
  * each.
  *
  * @param address `HOST:PORT`
- * @param isReady whether requests are served, for `/readyz`
  * @throws RocmForgeError `INVALID_OPTION`, `ADDRESS_IN_USE`
  */
 export async function serveMetrics(
   source: MetricsSource,
   address: string,
-  isReady: () => boolean,
+  probes: Probes,
   { timeoutMs, sharedMs }: MetricsLimits = DEFAULT_LIMITS,
 ): Promise<MetricsServer> {
   const match = /^(.+):(\d{1,5})$/.exec(address);
@@ -97,7 +104,7 @@ export async function serveMetrics(
     readHead(socket, (head) => {
       silent.delete(socket);
       socket.resume();
-      answerTo(head, rendering, isReady).then((bytes) => {
+      answerTo(head, rendering, probes).then((bytes) => {
         if (socket.destroyed) return;
         socket.end(bytes);
         socket.once('finish', () => socket.destroy());
@@ -134,18 +141,20 @@ function readHead(socket: Socket, heard: (line: string) => void): void {
   socket.on('data', read);
 }
 
-async function answerTo(line: string, rendering: SharedRendering, isReady: () => boolean): Promise<Buffer> {
+async function answerTo(line: string, rendering: SharedRendering, probes: Probes): Promise<Buffer> {
   const [, method, path] = /^([A-Z]+) ([^ ?]+)(?:\?[^ ]*)? HTTP\/1\.[01]$/.exec(line) ?? [];
   if (method === undefined) return answer('400 Bad Request', '');
-  if (method === 'HEAD') return headOf(await answerTo(line.replace('HEAD', 'GET'), rendering, isReady));
+  if (method === 'HEAD') return headOf(await answerTo(line.replace('HEAD', 'GET'), rendering, probes));
   if (method !== 'GET') return answer('405 Method Not Allowed', '');
-  // That this process answers is all that liveness asks: who restarts a gateway whose executor loads loses every stream.
-  if (path === '/healthz') return answer('200 OK', 'ok\n');
-  if (path === '/readyz')
-    return isReady() ? answer('200 OK', 'ok\n') : answer('503 Service Unavailable', 'not ready\n');
+  // Not whether an executor serves: who restarts a gateway whose executor loads loses every stream.
+  if (path === '/healthz') return probed(probes.isAlive(), 'restart: the model file was written to');
+  if (path === '/readyz') return probed(probes.isReady(), 'not ready');
   if (path !== '/metrics') return answer('404 Not Found', '');
   return rendering.get();
 }
+
+const probed = (isWell: boolean, why: string): Buffer =>
+  isWell ? answer('200 OK', 'ok\n') : answer('503 Service Unavailable', `${why}\n`);
 
 const headOf = (bytes: Buffer): Buffer => bytes.subarray(0, bytes.indexOf('\r\n\r\n') + 4);
 

@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { GrammarCounts } from './matching/matcher-threads.js';
 import { loadOf } from './replica/load.js';
-import type { ReplicaCounts } from './replica/replica.js';
+import type { ReplicaCounts } from './replica/replica-counts.js';
 import type { CompletionTotals } from './request/completion-totals.js';
 import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';
@@ -144,13 +144,15 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
     'Constrained answers moved to a thread of their own because their token masks were slow',
     (model) => model.grammars().movedAnswers,
   );
-  gaugeOf('model_unloaded', '1 while the model is put away: the next request loads it, or has begun to', (model) =>
-    Number(model.residency().isAway),
+  gaugeOf(
+    'model_unloaded',
+    '1 while the model is unloaded: until the next request, or until an operator loads it',
+    (model) => Number(model.residency().isAway),
   );
   totalOf('model_loads_total', 'Executors that loaded the model because a request came', (model) => {
     return model.residency().counters.loads;
   });
-  totalOf('model_unloads_total', 'Executors ended because nobody asked for the model', (model) => {
+  totalOf('model_unloads_total', 'Executors ended because the model was idle, or by an operator', (model) => {
     return model.residency().counters.unloads;
   });
 }

@@ -7,6 +7,13 @@ import type { TrustOptions } from './trust/trust.js';
 /** Element types of a KV cache, as options and as the protocol name them. */
 export const KV_CACHE_TYPES = { f32: KvCacheType.F32, f16: KvCacheType.F16, q8_0: KvCacheType.Q8_0 } as const;
 
+/** Options that each of several models may have for itself. */
+export const OWN_OPTIONS = [
+  ...(['executor', 'moreExecutors', 'standby', 'load', 'idleUnloadMs'] as const),
+  ...(['maxContext', 'maxSequences', 'maxStepTokens', 'kvMemoryBytes', 'kvCacheType', 'stateSnapshots'] as const),
+  ...(['chatTemplate', 'chatTemplateKwargs', 'templateDate', 'toolParser', 'reasoningParser', 'seed'] as const),
+] as const;
+
 /** A model that a gateway serves. */
 export interface ModelOptions {
   /** Its file. */
@@ -15,9 +22,11 @@ export interface ModelOptions {
   readonly modelName?: string | undefined;
   /** Other names by which requests may call it. */
   readonly modelAlias?: readonly string[] | undefined;
+  /** What holds for this model in place of the gateway's options. */
+  readonly own?: Partial<Pick<GatewayOptions, (typeof OWN_OPTIONS)[number]>> | undefined;
 }
 
-/** How a gateway is started. What it says of executors, memory and limits holds for each of its models. */
+/** How a gateway is started. What it says of executors, memory and limits holds for each of its models that has no such option of its own. */
 export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions {
   /** Models beside the first, which is that of requests that name none. */
   readonly moreModels?: readonly ModelOptions[] | undefined;

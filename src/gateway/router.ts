@@ -1,6 +1,7 @@
-import type { RocmForgeError } from '../shared/errors.js';
+import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
 import type { Handover } from './replica/engine.js';
-import { addUp, type Replica, type ReplicaCounts } from './replica/replica.js';
+import type { Replica } from './replica/replica.js';
+import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
 import type { Backend, PausedBy } from './request/runner.js';
 
@@ -10,6 +11,7 @@ export type RoutedReplica = Backend &
     Replica,
     | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace' | 'loadModel' | 'unloadModel')
     | ('active' | 'load' | 'state' | 'canServe' | 'device' | 'counts' | 'arithmetic')
+    | 'problem'
     | ('movable' | 'release' | 'adopt' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
   >;
 
@@ -18,6 +20,8 @@ export interface RouterOptions {
   readonly standby?: number;
   /** Whether streams may go on where other bits are computed; default false. */
   readonly allowOtherArithmetic?: boolean | undefined;
+  /** Whether it starts where only some of the replicas can serve: those that cannot are tried again. Default false. */
+  readonly startsWithSome?: boolean | undefined;
 }
 
 /** What a sequence under way costs a newcomer, in prompt tokens: it shares each step's rows and memory traffic with it. */
@@ -34,7 +38,8 @@ export function placementCost(waitingTokens: number, findable: number, load: num
 
 /** How long a replacement may take before the next replica's turn; it goes on all the same. */
 const REPLACE_LIMIT_MS = 120_000;
-const REPLACE_POLL_MS = 20;
+/** How often replicas are looked at that are being replaced, loaded or unloaded. */
+const POLL_MS = 20;
 
 /**
  * Picks a replica for each request, and stands for all of them before whoever sends requests: doors know no replica.
@@ -44,6 +49,8 @@ const REPLACE_POLL_MS = 20;
 export class Router implements Backend {
   private readonly placed = new WeakMap<Generation, RoutedReplica>();
   private isDraining = false;
+  /** An operator has unloaded the model. */
+  private isUnloaded = false;
   private submitted = 0;
   /** In the order in which they are given requests; whose executor was lost last is the last. */
   private order: readonly RoutedReplica[];
@@ -60,10 +67,22 @@ export class Router implements Backend {
   /**
    * Starts all replicas.
    *
-   * @throws RocmForgeError why the first one that cannot serve could not
+   * @throws RocmForgeError why the first one that cannot serve could not; with {@link RouterOptions.startsWithSome} only where none
+   *   can, or an option is wrong, and then rather what an executor said than that one does not answer
    */
   async start(): Promise<void> {
-    await Promise.all(this.replicas.map((replica) => replica.start()));
+    const refusals: RocmForgeError[] = [];
+    await Promise.all(
+      this.replicas.map((replica) =>
+        replica.start().catch((thrown: unknown) => {
+          const error = asRocmForgeError(thrown);
+          if (!this.options.startsWithSome || error.reason === 'INVALID_OPTION') throw error;
+          refusals.push(error);
+        }),
+      ),
+    );
+    if (refusals.length < this.replicas.length) return;
+    throw refusals.find(({ reason }) => reason !== 'EXECUTOR_UNAVAILABLE') ?? refusals[0];
   }
 
   async stop(): Promise<void> {
@@ -93,7 +112,42 @@ export class Router implements Backend {
     for (const replica of this.replicas) replica.unloadModel();
   }
 
+  /**
+   * Refuses new generations, waits for those under way, and ends the executors of all replicas; none follows before {@link load}.
+   *
+   * @throws RocmForgeError `MODEL_LOADING` when the model is loaded before it was unloaded
+   */
+  async unload(): Promise<void> {
+    this.isUnloaded = true;
+    for (;;) {
+      this.unloadModel();
+      if (this.replicas.every(({ state }) => state === 'unloaded' || state === 'stopped')) return;
+      await polled();
+      if (!this.isUnloaded) throw new RocmForgeError('MODEL_LOADING', 'the model was loaded before it was unloaded');
+    }
+  }
+
+  /**
+   * Starts executors where there are none, and takes generations again. Resolves when all replicas serve.
+   *
+   * @throws RocmForgeError why one cannot; `MODEL_UNLOADED` when it is unloaded meanwhile
+   */
+  async load(): Promise<void> {
+    this.isUnloaded = false;
+    for (const replica of this.replicas) replica.loadModel();
+    while (this.replicas.some(({ state }) => state !== 'serving')) {
+      const ended = this.replicas.find(
+        ({ state }) => state === 'failed' || state === 'unloaded' || state === 'stopped',
+      );
+      if (ended !== undefined) throw ended.problem ?? unloaded('the model could not be loaded');
+      await polled();
+      if (this.isUnloaded) throw unloaded('the model was unloaded before it was loaded');
+    }
+  }
+
+  /** @throws RocmForgeError `MODEL_UNLOADED` */
   submit(generation: Generation): void {
+    if (this.isUnloaded) throw unloaded('an operator has unloaded the model; try again once it is loaded');
     this.submitted += 1;
     // All of them, so that those who come next need not wait as long; of one that is there nothing changes.
     for (const replica of this.replicas) replica.loadModel();
@@ -122,6 +176,8 @@ export class Router implements Backend {
 
   /** A replica has slots that nobody there waits for: what waits elsewhere comes to it, first what nobody serves. */
   hasRoom(replica: RoutedReplica): void {
+    // One that was being started when the model was unloaded.
+    if (this.isUnloaded) replica.unloadModel();
     if (this.replicas.length === 1 || !this.serving.includes(replica)) return;
     const others = this.replicas.filter((other) => other !== replica);
     // With slots free, what waits does so for a prompt that another computes.
@@ -153,7 +209,12 @@ export class Router implements Backend {
 
   /** Whether requests are taken, and will be, and some executor serves them or is started for them. */
   get isReady(): boolean {
-    return !this.isDraining && this.canServe;
+    return !this.isDraining && this.admits && this.canServe;
+  }
+
+  /** Whether generations are taken: no operator has unloaded the model. */
+  get admits(): boolean {
+    return !this.isUnloaded;
   }
 
   /** Whether a request has reason to wait for an executor. */
@@ -193,9 +254,7 @@ export class Router implements Backend {
     for (const replica of this.replicas) {
       if (!replica.replace()) continue;
       const until = performance.now() + REPLACE_LIMIT_MS;
-      while (replica.state !== 'serving' && performance.now() < until) {
-        await new Promise((resolve) => setTimeout(resolve, REPLACE_POLL_MS));
-      }
+      while (replica.state !== 'serving' && performance.now() < until) await polled();
     }
   }
 
@@ -257,6 +316,9 @@ export class Router implements Backend {
     for (const [heir, given] of handovers) heir.adopt(given);
   }
 }
+
+const polled = () => new Promise<void>((resolve) => setTimeout(resolve, POLL_MS));
+const unloaded = (message: string) => new RocmForgeError('MODEL_UNLOADED', message);
 
 function cheapest(replicas: readonly RoutedReplica[], costOf: (replica: RoutedReplica) => number): RoutedReplica {
   const costs = new Map(replicas.map((replica) => [replica, costOf(replica)]));

@@ -74,6 +74,7 @@ export const ERRORS = {
   QUEUE_FULL: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   OUT_OF_MEMORY: { code: 'RESOURCE_EXHAUSTED', retryable: true },
   MODEL_LOADING: { code: 'UNAVAILABLE', retryable: true },
+  MODEL_UNLOADED: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_UNAVAILABLE: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_BUSY: { code: 'UNAVAILABLE', retryable: true },
   EXECUTOR_PROTOCOL: { code: 'INTERNAL', retryable: false },

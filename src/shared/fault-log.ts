@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
-import { mkdir, open, rename, writeFile } from 'node:fs/promises';
+import { link, mkdir, open, rename, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import type { FaultRecord, RecordedLaunch } from './fault-record.js';
@@ -40,6 +40,8 @@ const NOTHING_KEPT: KeptFaults = { faults: [], unreadable: 0 };
 const WITHOUT_WAITING = constants.O_RDONLY | constants.O_NONBLOCK;
 /** Many times what a gateway writes. */
 const MAX_FILE_BYTES = 16 << 20;
+/** Files put aside in one folder; two versions that take turns would put aside more and more. */
+const MOST_PUT_ASIDE = 16;
 
 /** The faults kept in a state folder; none when there is no such folder. */
 export function readFaults(folder: string): KeptFaults {
@@ -57,29 +59,52 @@ export function readFaults(folder: string): KeptFaults {
   }
 }
 
-let keeping: Promise<void> = Promise.resolve();
+let keeping: Promise<unknown> = Promise.resolve();
 
 /**
  * Adds a fault to those kept in a state folder, of which the oldest goes when there are too many. One at a time, and never
  * waited for by who serves: a folder may lie on a disk that does not answer.
+ *
+ * A file of another version, or one that is damaged, is put aside as `faults.json.1` to `.16` before another is written in its
+ * place; entries of it that can be read are kept in both.
+ *
+ * @returns where a file was put aside; undefined where none was
+ * @throws Error when the folder or the file cannot be written, or too many files were put aside
  */
-export function keepFault(folder: string, fault: Fault): Promise<void> {
+export function keepFault(folder: string, fault: Fault): Promise<string | undefined> {
   const kept = keeping.then(() => addFault(folder, fault));
   keeping = kept.catch(() => undefined);
   return kept;
 }
 
-async function addFault(folder: string, fault: Fault): Promise<void> {
+async function addFault(folder: string, fault: Fault): Promise<string | undefined> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const file = path.join(folder, FILE);
-  const faults = [...(await readForAdding(file)).faults, fault].slice(-FAULTS_KEPT);
+  const kept = await readForAdding(file);
+  const aside = kept.unreadable > 0 ? await putAside(file) : undefined;
+  const faults = [...kept.faults, fault].slice(-FAULTS_KEPT);
   // Whole or not at all: another gateway of this user may read it now.
-  const written = `${file}.${process.pid}`;
+  const written = `${file}.${process.pid}.new`;
   await writeFile(written, `${JSON.stringify(faults, null, 2)}\n`, {
     mode: 0o600,
     flag: constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NONBLOCK,
   });
   await rename(written, file);
+  return aside;
+}
+
+/** Gives a file a second name. Unlike a rename it never replaces what another gateway puts aside at the same time. */
+async function putAside(file: string): Promise<string> {
+  for (let n = 1; n <= MOST_PUT_ASIDE; n++) {
+    const aside = `${file}.${n}`;
+    try {
+      await link(file, aside);
+      return aside;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
+  throw new Error(`${file} cannot be read, and ${MOST_PUT_ASIDE} files were put aside already; remove some`);
 }
 
 async function readForAdding(file: string): Promise<KeptFaults> {
@@ -91,8 +116,9 @@ async function readForAdding(file: string): Promise<KeptFaults> {
     throw error;
   }
   try {
-    checkFile(await opened.stat(), file);
-    return parseFaults(await opened.readFile('utf8'));
+    const stats = await opened.stat();
+    checkKind(stats, file);
+    return stats.size > MAX_FILE_BYTES ? { faults: [], unreadable: 1 } : parseFaults(await opened.readFile('utf8'));
   } finally {
     await opened.close();
   }
@@ -101,8 +127,12 @@ async function readForAdding(file: string): Promise<KeptFaults> {
 const isMissing = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '');
 
-function checkFile(stats: { isFile(): boolean; readonly size: number }, file: string): void {
+function checkKind(stats: { isFile(): boolean }, file: string): void {
   if (!stats.isFile()) throw new Error(`${file} is no regular file`);
+}
+
+function checkFile(stats: { isFile(): boolean; readonly size: number }, file: string): void {
+  checkKind(stats, file);
   if (stats.size > MAX_FILE_BYTES) throw new Error(`${file} has ${stats.size} bytes, more than a gateway writes`);
 }
 

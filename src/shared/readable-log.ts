@@ -1,3 +1,5 @@
+import { printableLine } from './printable.js';
+
 /** pino's numbers, with the colours of a terminal. */
 const LEVELS: Readonly<Record<number, readonly [name: string, colour: number]>> = {
   10: ['TRACE', 2],
@@ -16,7 +18,7 @@ const LEVELS: Readonly<Record<number, readonly [name: string, colour: number]>> 
  */
 export function readableLine(line: string, hasColours: boolean): string {
   const entry = entryOf(line);
-  if (entry === undefined) return `${printable(line.trimEnd())}\n`;
+  if (entry === undefined) return `${printableLine(line.trimEnd())}\n`;
   const { level, time, name, pid, msg, err, ...rest } = entry;
   const [word, colour] = LEVELS[Number(level)] ?? [String(level), 0];
   const styled = (text: string, code: number): string => (hasColours ? `\x1b[${code}m${text}\x1b[0m` : text);
@@ -25,12 +27,13 @@ export function readableLine(line: string, hasColours: boolean): string {
   const told = Object.entries(rest).map(
     ([key, value]) => `${key}=${typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value)}`,
   );
-  const head = `${styled(clock, 2)} ${styled(word.padEnd(5), colour)} ${printable(String(name ?? ''))}[${pid}]`;
-  const text = [printable(String(msg ?? '')), ...(told.length > 0 ? [styled(printable(told.join(' ')), 2)] : [])].join(
-    '  ',
-  );
+  const head = `${styled(clock, 2)} ${styled(word.padEnd(5), colour)} ${printableLine(String(name ?? ''))}[${pid}]`;
+  const text = [
+    printableLine(String(msg ?? '')),
+    ...(told.length > 0 ? [styled(printableLine(told.join(' ')), 2)] : []),
+  ].join('  ');
   const stack = (err as { readonly stack?: unknown } | undefined)?.stack;
-  const below = typeof stack === 'string' ? `\n${stack.split('\n').map(printable).join('\n')}` : '';
+  const below = typeof stack === 'string' ? `\n${stack.split('\n').map(printableLine).join('\n')}` : '';
   return `${head} ${text}${below}\n`;
 }
 
@@ -43,9 +46,4 @@ function entryOf(line: string): Readonly<Record<string, unknown>> | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** What came from a client or a file may not move the cursor or set a title. */
-function printable(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
 }

@@ -55,9 +55,21 @@ describe('the models of a command line', () => {
 
   it.each([
     [{ model: ['chat=a'], modelName: 'b' }, 'model-name', 'the model is called "chat" by --model, and "b"'],
-    [{ model: ['chat=a', 'b=b'], modelName: 'c' }, 'model-name', '--model-name is of one model'],
-    [{ model: ['chat=a', 'b=b'], chatTemplate: 'c' }, 'chat-template', '--chat-template is of one model'],
-    [{ model: ['chat=a', 'b=b'], toolParser: 'c' }, 'tool-parser', 'start a gateway for each'],
+    [
+      { model: ['chat=a', 'b=b'], modelName: 'c' },
+      'model-name',
+      '--model-name applies to one model; name several as --model NAME=FILE, or start a gateway for each',
+    ],
+    [
+      { model: ['chat=a', 'b=b'], chatTemplate: 'c' },
+      'chat-template',
+      '--chat-template applies to one model; of several give --model-option NAME:chat-template=VALUE',
+    ],
+    [
+      { model: ['chat=a', 'b=b'], toolParser: 'c' },
+      'tool-parser',
+      'of several give --model-option NAME:tool-parser=VALUE',
+    ],
     [{ model: ['chat=a', 'b=b'], modelAlias: ['c'] }, 'model-alias', 'is not ALIAS=NAME of one of the models'],
     [{ model: ['chat=a', 'b=b'], modelAlias: ['c=d'] }, 'model-alias', 'named: chat, b'],
   ])('are refused as %j, by the option', (options, option, message) => {

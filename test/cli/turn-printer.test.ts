@@ -26,6 +26,16 @@ describe('a turn in the terminal', () => {
     expect(printed(false, CHUNKS)).toBe('Hm.\nI look.\n→ clock({})\n→ weather({"a": 1})');
   });
 
+  it('steers a terminal by nothing that the model wrote, and leaves a program all of it', () => {
+    const chunk = GenerateChunk.fromPartial({
+      reasoning: '\x1b[2J',
+      text: 'a\x9b2J\n\tb',
+      toolCalls: [{ index: 0, id: 'a', name: '\x1b]0;t\x07', argumentsJson: '"\u202e"' }],
+    });
+    expect(printed(true, [chunk])).toBe('\x1b[2m\\x1b[2J\x1b[22m\na\\x9b2J\n\tb\n→ \\x1b]0;t\\x07("\\u202e")');
+    expect(printed(false, [chunk])).toBe('\x1b[2J\na\x9b2J\n\tb\n→ \x1b]0;t\x07("\u202e")');
+  });
+
   it('ends its dimming where it ends in reasoning', () => {
     expect(printed(true, CHUNKS.slice(0, 1))).toBe('\x1b[2mH\x1b[22m');
   });

@@ -4,7 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
-import { runProgram } from '../support/command-line.js';
+import { rocmforge, runProgram } from '../support/command-line.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
 import { writeRandomModel } from '../support/random-model.js';
 
@@ -91,6 +91,13 @@ describe('where there is no GPU', () => {
     const { code, stderr } = await generate({}, '--device', 'auto', ...args);
     expect(code).not.toBe(0);
     expect(stderr).toMatch(/GPU 0 cannot be used: hip: .*; cuda: .*; name no GPU to compute on the host/);
+  });
+
+  it('serve --gpus 0,1: nothing is served from the host', async () => {
+    const listen = `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'gateway.sock')}`;
+    const { code, stdout, stderr } = await rocmforge('serve', '--model', model, '--gpus', '0,1', '--listen', listen);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/DEVICE_UNAVAILABLE.*GPU [01] cannot be used: hip: .*; cuda: /);
   });
 
   const header = '/usr/include/hip/hip_runtime_api.h';

@@ -12,6 +12,7 @@ import {
 } from '../../src/shared/generated/rocmforge/executor/v1/executor.js';
 import { bind, type GrpcListener, SERVER_OPTIONS } from '../../src/shared/grpc/server.js';
 import { packageVersion } from '../../src/shared/package.js';
+import type { TlsMaterial } from '../../src/shared/tls.js';
 import { FakeDevice, type FakeVocabulary } from './fake-device.js';
 import { StepClock } from './step-clock.js';
 
@@ -69,9 +70,10 @@ export class FakeExecutor {
     });
   }
 
-  /** Starts to listen. */
-  async listen(address: string): Promise<void> {
-    this.listener = await bind(this.server, address);
+  /** Starts to listen. @returns the port; 0 for a socket file */
+  async listen(address: string, tls?: TlsMaterial): Promise<number> {
+    this.listener = await bind(this.server, address, { tls });
+    return this.listener.port;
   }
 
   /** From now on no step is answered, until the function that is returned is called. */

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
@@ -66,7 +66,48 @@ it('serve --load on-demand starts nothing, and says so', async () => {
   expect(await endProcess(child)).toBe(0);
 });
 
+it('each of several models may have options of its own', async () => {
+  const template = path.join(folder, 'template.jinja');
+  writeFileSync(template, '{% for m in messages %}{{ m.content }}{% endfor %}');
+  const own = [
+    'small:max-context=128',
+    'small:load=on-demand',
+    'small:kv-cache-type=f32',
+    `small:chat-template=${template}`,
+  ];
+  const { child, line } = await startRocmforge(
+    /^serving small on /,
+    ...['serve', ...two, '--listen', socket('own.sock'), '--model-option', ...own],
+  );
+  expect(line).toMatch(/: loaded on demand, sequences of 128 tokens, f32 KV cache$/);
+  const client = new RocmForgeClient(socket('own.sock'));
+  try {
+    const models = async () =>
+      (await client.listModels({})).models.map(({ name, loaded, contextLength }) => [name, loaded, contextLength]);
+    expect(await models()).toEqual([
+      ['chat', true, 512],
+      ['small', false, 128],
+    ]);
+    expect(childrenOf(child.pid as number)).toHaveLength(1);
+    const chatted = (model: string) =>
+      client.generate({
+        ...{ model, input: { $case: 'chat', value: { messages: [{ role: 'user', content: 'the fox' }] } } },
+        stop: { maxTokens: 4, ignoreEos: true },
+      });
+    expect((await chatted('small')).completions[0]?.tokenIds).toHaveLength(4);
+    await expect(chatted('chat')).rejects.toMatchObject({ reason: 'CHAT_TEMPLATE_MISSING' });
+  } finally {
+    client.close();
+  }
+  expect(await endProcess(child)).toBe(0);
+});
+
 it.each([
+  [
+    'an option of a model that there is not',
+    [...two, '--model-option', 'tiny:gpu=1'],
+    'INVALID_OPTION: --model-option tiny:gpu=1: it names none of the models; use NAME:OPTION=VALUE with one of chat, small',
+  ],
   [
     'two models of one name',
     ['--model', `a=${chat}`, '--model', `a=${small}`],
@@ -80,7 +121,7 @@ it.each([
   [
     'one template for several models',
     [...two, '--chat-template', 'x'],
-    'INVALID_OPTION: --chat-template is of one model',
+    'INVALID_OPTION: --chat-template applies to one model',
   ],
   [
     'several models on executors elsewhere',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { chunksOf } from '../../src/executor/model/tensor-reader.js';
 import type { ColumnPart } from '../../src/executor/model/tensors.js';
-import { chunksOf } from '../../src/executor/model/weights.js';
 import type { GgufTensor } from '../../src/shared/gguf/reader.js';
 
 const ROWS = 7;

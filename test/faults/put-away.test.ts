@@ -234,6 +234,7 @@ describe('a model that is loaded on demand', () => {
     expect(reasons).toEqual(['EXECUTOR_UNAVAILABLE', 'EXECUTOR_UNAVAILABLE']);
     // Who comes too soon is told the same, and nothing is started.
     await expect(short('small')).rejects.toThrow(/exit code 1: .*KERNELS_INVALID/);
+    await expect(short('small')).rejects.not.toThrow(path.dirname(kernels));
     expect(executors()).toBe(1);
     cpSync(path.join(packageRoot, 'build', 'kernels'), kernels, { recursive: true });
     await whenever(() => stateOf('small') === 'unloaded');

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { type DeviceState, watchDevices } from '../../src/gateway/device-metrics.js';
 import { Metrics } from '../../src/gateway/metrics.js';
-import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
+import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
 import { packageVersion } from '../../src/shared/package.js';
 
 /** Of an engine that never ran. */

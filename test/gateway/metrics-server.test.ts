@@ -10,6 +10,7 @@ let server: MetricsServer;
 let sockets: Socket[] = [];
 let renderings = 0;
 let isReady = true;
+let isAlive = true;
 afterEach(() => {
   for (const socket of sockets) socket.destroy();
   sockets = [];
@@ -24,7 +25,7 @@ async function start(
   server = await serveMetrics(
     { contentType: 'text/plain; version=0.0.4', metrics },
     '127.0.0.1:0',
-    () => isReady,
+    { isAlive: () => isAlive, isReady: () => isReady },
     limits,
   );
 }
@@ -52,12 +53,15 @@ it('answers GET /metrics and ends the connection, whatever the client would like
   expect(await ask('GET /metrics HTTP/1.0\n\n').heard).toMatch(/^HTTP\/1\.1 200 OK\r\n.*rendered 1\n$/s);
 });
 
-it('answers probes: /healthz while it lives, /readyz while it serves', async () => {
+it('answers probes: /healthz unless a restart would help, /readyz while it serves', async () => {
   await start(FOR_EVER);
   const probe = async (path: string) => (await fetch(`http://127.0.0.1:${server.port}${path}`)).status;
   expect([await probe('/healthz'), await probe('/readyz')]).toEqual([200, 200]);
   isReady = false;
   expect([await probe('/healthz'), await probe('/readyz')]).toEqual([200, 503]);
+  isAlive = false;
+  expect([await probe('/healthz'), await probe('/readyz')]).toEqual([503, 503]);
+  isAlive = true;
   isReady = true;
   expect(renderings).toBe(0);
 });
@@ -139,5 +143,7 @@ it('ends a connection that says nothing, or half of it, or too much', async () =
 it.each(['9464', '127.0.0.1', '127.0.0.1:99999'])('refuses %s for an address', async (address) => {
   await start(FOR_EVER);
   const source = { contentType: '', metrics: () => Promise.resolve('') };
-  await expect(serveMetrics(source, address, () => true)).rejects.toMatchObject({ reason: 'INVALID_OPTION' });
+  await expect(serveMetrics(source, address, { isAlive: () => true, isReady: () => true })).rejects.toMatchObject({
+    reason: 'INVALID_OPTION',
+  });
 });

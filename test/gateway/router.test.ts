@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Handover } from '../../src/gateway/replica/engine.js';
 import type { SupervisorState } from '../../src/gateway/replica/link/supervision.js';
-import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
+import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
 import type { Generation } from '../../src/gateway/request/generation.js';
 import type { PausedBy } from '../../src/gateway/request/runner.js';
 import { type RoutedReplica, Router, type RouterOptions } from '../../src/gateway/router.js';
@@ -53,6 +53,9 @@ class NotingReplica implements RoutedReplica {
   found = 0;
   fits = true;
   refusal: Error | undefined;
+  problem: RocmForgeError | undefined;
+  /** Why it does not start. */
+  unusable: RocmForgeError | undefined;
 
   /** As told, else as its state says. */
   private waitable: boolean | undefined;
@@ -112,6 +115,7 @@ class NotingReplica implements RoutedReplica {
   }
   async start(): Promise<void> {
     this.told.push('start');
+    if (this.unusable) throw this.unusable;
   }
   async stop(): Promise<void> {
     this.told.push('stop');
@@ -233,6 +237,27 @@ describe('a router', () => {
     await router.start();
     await router.stop();
     for (const { told } of replicas) expect(told).toEqual(['start', 'stop']);
+  });
+
+  describe('whose replicas cannot all serve', () => {
+    const silent = { unusable: new RocmForgeError('EXECUTOR_UNAVAILABLE', 'silent') };
+    const other = { unusable: new RocmForgeError('EXECUTOR_PROTOCOL', 'another version') };
+
+    it('does not start, unless it may with some of them', async () => {
+      await expect(routed({}, other).router.start()).rejects.toThrow('another version');
+      await routedWith({ startsWithSome: true }, silent, {}, other).router.start();
+    });
+
+    it('does not start with none of them, and says rather what an executor said', async () => {
+      const { router } = routedWith({ startsWithSome: true }, silent, other);
+      await expect(router.start()).rejects.toMatchObject({ reason: 'EXECUTOR_PROTOCOL' });
+      await expect(routedWith({ startsWithSome: true }, silent, silent).router.start()).rejects.toThrow('silent');
+    });
+
+    it('does not start with an option that is wrong', async () => {
+      const wrong = { unusable: new RocmForgeError('INVALID_OPTION', 'no such file') };
+      await expect(routedWith({ startsWithSome: true }, {}, wrong).router.start()).rejects.toThrow('no such file');
+    });
   });
 
   it('adds up what its replicas hold', () => {

@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { pino } from 'pino';
 import { beforeEach, expect, it } from 'vitest';
 import { examine } from '../../src/cli/doctor/doctor.js';
+import { reportFault } from '../../src/gateway/replica/link/fault-reports.js';
 import { type Fault, keepFault, readFaults } from '../../src/shared/fault-log.js';
 
 let folder: string;
@@ -29,6 +31,48 @@ it('keeps the last 32 faults, however many come at once', async () => {
   const { faults, unreadable } = readFaults(folder);
   expect(faults.map(({ generation }) => generation)).toEqual(Array.from({ length: 32 }, (_, i) => i + 8));
   expect(unreadable).toBe(0);
+});
+
+it.each<[string, string]>([
+  ['a newer version', '{"version": 9, "faults": [{"code": "hang"}]}'],
+  [
+    'an entry with a signal of another type',
+    JSON.stringify([faultAt(1), { ...faultAt(2), signal: { name: 'SIGKILL' } }]),
+  ],
+  ['half a file', JSON.stringify([faultAt(1), faultAt(2)]).slice(0, -20)],
+  ['more than a gateway writes', `[${' '.repeat(17 << 20)}]`],
+])('puts a file of %s aside before it writes another', async (_, text) => {
+  const earlier = `${file}.1`;
+  writeFileSync(earlier, 'put aside before');
+  writeFileSync(file, text);
+  expect(await keepFault(folder, faultAt(3))).toBe(`${file}.2`);
+  expect(readFileSync(`${file}.2`, 'utf8')).toBe(text);
+  expect(readFileSync(earlier, 'utf8')).toBe('put aside before');
+  expect(readFaults(folder)).toMatchObject({ unreadable: 0 });
+  expect(readFaults(folder).faults.at(-1)).toEqual(JSON.parse(JSON.stringify(faultAt(3))));
+  expect(await keepFault(folder, faultAt(4))).toBeUndefined();
+  expect(readdirSync(folder).sort()).toEqual(['faults.json', 'faults.json.1', 'faults.json.2']);
+});
+
+it('keeps the entries that it can read of a file that it puts aside', async () => {
+  writeFileSync(file, JSON.stringify([faultAt(1), { at: 5 }, faultAt(2)]));
+  await keepFault(folder, faultAt(3));
+  expect(readFaults(folder).faults.map(({ generation }) => generation)).toEqual([1, 2, 3]);
+});
+
+it('puts at most 16 files aside, and then fails rather than lose the one that is there', async () => {
+  for (let n = 1; n <= 16; n++) writeFileSync(`${file}.${n}`, '');
+  writeFileSync(file, '{}');
+  await expect(keepFault(folder, faultAt(1))).rejects.toThrow(/16 files were put aside already; remove some$/);
+  expect(readFileSync(file, 'utf8')).toBe('{}');
+});
+
+it('a file that is put aside leaves a line in the log', async () => {
+  writeFileSync(file, '{"version": 9}');
+  const lines: string[] = [];
+  reportFault(faultAt(1), folder, pino({ level: 'warn' }, { write: (line: string) => lines.push(line) }));
+  await expect.poll(() => lines.length).toBe(2);
+  expect(JSON.parse(lines[1] as string)).toMatchObject({ file: `${file}.1`, msg: expect.stringMatching(/put aside/) });
 });
 
 it.each([

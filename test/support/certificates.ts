@@ -19,10 +19,17 @@ export interface IssuedCertificate {
 export interface TestAuthority {
   readonly ca: string;
   readonly caPem: Buffer;
-  /** @param dates when it is valid, default: now and for a day; addresses: of its holder, beside this machine's */
+  /**
+   * @param dates when it is valid, default: now and for a day; addresses: of its holder, beside this machine's; holders: all
+   *   alternative names, in place of those
+   */
   issue(
     name: string,
-    dates?: { readonly expired?: boolean; readonly addresses?: readonly string[] },
+    dates?: {
+      readonly expired?: boolean;
+      readonly addresses?: readonly string[];
+      readonly holders?: readonly string[];
+    },
   ): IssuedCertificate;
 }
 
@@ -37,11 +44,11 @@ export function makeAuthority(name: string): TestAuthority {
   return {
     ca: at('ca.pem'),
     caPem: readFileSync(at('ca.pem')),
-    issue: (commonName, { expired = false, addresses = [] } = {}) => {
+    issue: (commonName, { expired = false, addresses = [], holders } = {}) => {
       const file = `${issued++}`;
       openssl('req', ...newKey, '-subj', `/CN=${commonName}`, '-keyout', `${file}.key`, '-out', `${file}.csr`);
-      const holders = ['DNS:localhost', ...['127.0.0.1', ...addresses].map((address) => `IP:${address}`)];
-      writeFileSync(at('names'), `subjectAltName=${holders.join(',')}\n`);
+      const here = ['DNS:localhost', ...['127.0.0.1', ...addresses].map((address) => `IP:${address}`)];
+      writeFileSync(at('names'), `subjectAltName=${(holders ?? here).join(',')}\n`);
       const days = expired ? '-1' : '1';
       const by = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-extfile', 'names', '-days', days];
       openssl('x509', '-req', '-in', `${file}.csr`, ...by, '-out', `${file}.pem`);

@@ -1,7 +1,8 @@
 import { mkdtempSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
+import type { RemoteExecutor } from '../../src/gateway/replica/link/remote-executor.js';
 import { Replica, type ReplicaListener } from '../../src/gateway/replica/replica.js';
 import { RequestRunner } from '../../src/gateway/request/runner.js';
 import { readServedModel } from '../../src/gateway/request/served-model.js';
@@ -29,7 +30,8 @@ const NOBODY: ReplicaListener = {
 
 const addressOf = () => `unix:${path.join(mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-')), 'executor.sock')}`;
 
-function replicaAt(address: string, maxSequences: number): Replica {
+/** A replica before an executor elsewhere, with limits of its own. */
+export function replicaAt(executor: RemoteExecutor, maxSequences: number, log: Logger = LOG): Replica {
   const load = {
     path: 'model.gguf',
     kvCacheType: KvCacheType.F32,
@@ -40,16 +42,17 @@ function replicaAt(address: string, maxSequences: number): Replica {
     fingerprint: 'model',
   };
   const supervisor = {
-    executor: { address },
+    executor,
     load,
     vocabularySize: FAKE_VOCABULARY.size,
     checkModelFile: () => undefined,
+    confirmContent: () => undefined,
     stepTimeoutMs: 60_000,
     loadTimeoutMs: 60_000,
     maxRestarts: 100,
   };
   const queue = { maxQueuedRequests: 64, maxQueuedTokens: 1 << 16 };
-  return new Replica({ ...queue, supervisor, pipelineDepth: 2, prefixCache: true, checkEveryStep: true }, NOBODY, LOG);
+  return new Replica({ ...queue, supervisor, pipelineDepth: 2, prefixCache: true, checkEveryStep: true }, NOBODY, log);
 }
 
 export interface FleetSize {
@@ -67,7 +70,9 @@ export class FakeFleet {
 
   constructor(private readonly sizes: readonly FleetSize[]) {
     this.addresses = sizes.map(addressOf);
-    this.replicas = sizes.map(({ maxSequences }, i) => replicaAt(this.addresses[i] as string, maxSequences));
+    this.replicas = sizes.map(({ maxSequences }, i) =>
+      replicaAt({ address: this.addresses[i] as string }, maxSequences),
+    );
     this.router = new Router(this.replicas);
     const { tokenizer, file } = readServedModel(writeRandomModel({ contextLength: CONTEXT }), {});
     file.close();

@@ -3,8 +3,9 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDevices } from '../../src/gateway/device-metrics.js';
+import { watchExecutors } from '../../src/gateway/executor-metrics.js';
 import { Metrics } from '../../src/gateway/metrics.js';
-import type { ReplicaCounts } from '../../src/gateway/replica/replica.js';
+import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
 import { packageRoot } from '../../src/shared/package.js';
 import { runProgram } from '../support/command-line.js';
 
@@ -35,6 +36,7 @@ async function names(): Promise<Set<string>> {
     () => 0,
   );
   watchDevices(metrics.registry, async () => []);
+  watchExecutors(metrics.registry, [], []);
   const all = new Set((await metrics.registry.getMetricsAsJSON()).map(({ name }) => name));
   // Of --otlp-endpoint alone.
   return all.add('rocmforge_spans_total').add('rocmforge_spans_exported_total');

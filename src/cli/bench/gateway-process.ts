@@ -9,6 +9,7 @@ import { packageRoot } from '../../shared/package.js';
 import type { Connection } from '../client.js';
 import { gatewayOptions } from '../gateway-options.js';
 import type { ModelOptionValues } from '../options.js';
+import { writeNotice } from '../output.js';
 
 type Options = ModelOptionValues & { readonly model: string };
 
@@ -43,7 +44,7 @@ function run(): void {
       process.once('disconnect', () => gateway.stop().then(() => process.exit(0)));
       process.send?.('ready');
     } catch (error) {
-      process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+      writeNotice(`${error instanceof Error ? error.message : error}\n`);
       process.exit(1);
     }
   });

@@ -15,9 +15,11 @@ import {
   StopConditions,
   type Tool,
 } from '../../shared/generated/rocmforge/v1/inference.js';
+import { printableLine } from '../../shared/printable.js';
 import { type Connection, connect, stream } from '../client.js';
 import { outputClosed } from '../closed-output.js';
 import type { ModelOptionValues } from '../options.js';
+import { writeText } from '../output.js';
 import { whyUnreachable } from '../unreachable.js';
 import { Conversation } from './conversation.js';
 import { History } from './history.js';
@@ -123,7 +125,7 @@ class Chat {
 
   private ask(): void {
     const call = this.conversation.openCall;
-    this.lines.setPrompt(call === undefined ? '> ' : `${call.name}> `);
+    this.lines.setPrompt(call === undefined ? '> ' : `${printableLine(call.name)}> `);
     this.lines.prompt();
   }
 
@@ -154,7 +156,7 @@ class Chat {
 
   private async commanded(name: string, argument: string): Promise<boolean> {
     const { conversation } = this;
-    const say = (text: string): void => void process.stdout.write(`(${text})\n`);
+    const say = (text: string): void => writeText(`(${text})\n`);
     switch (name) {
       case 'exit':
       case 'quit':
@@ -212,7 +214,7 @@ class Chat {
       if (refused.reason !== 'PROMPT_TOO_LONG' || !this.conversation.dropOldest()) {
         // The turn failed, the conversation goes on: what was asked is taken back, and what came since.
         this.conversation.takeBack();
-        process.stdout.write(`\n(${refused.reason}: ${refused.message})\n`);
+        writeText(`\n(${refused.reason}: ${refused.message})\n`);
         return;
       }
       dropped += 1;

@@ -1,4 +1,5 @@
 import type { GenerateChunk } from '../../shared/generated/rocmforge/v1/inference.js';
+import { printable } from '../../shared/printable.js';
 
 const DIM = '\x1b[2m';
 const NOT_DIM = '\x1b[22m';
@@ -7,16 +8,16 @@ const NOT_DIM = '\x1b[22m';
 export class TurnPrinter {
   private state: 'reasoning' | 'content' | 'call' | undefined;
 
-  /** @param hasStyles whether the terminal knows of dimmed text */
-  constructor(private readonly hasStyles: boolean) {}
+  /** @param isTerminal whether text may be dimmed, and nothing that the model writes may steer what shows it */
+  constructor(private readonly isTerminal: boolean) {}
 
   /** What a chunk adds. */
   chunk({ reasoning, text, toolCalls }: Pick<GenerateChunk, 'reasoning' | 'text' | 'toolCalls'>): string {
-    let shown = reasoning === '' ? '' : this.enter('reasoning') + reasoning;
-    if (text !== '') shown += this.enter('content') + text;
+    let shown = reasoning === '' ? '' : this.enter('reasoning') + this.written(reasoning);
+    if (text !== '') shown += this.enter('content') + this.written(text);
     for (const { id, name, argumentsJson } of toolCalls) {
-      if (id !== '') shown += `${this.enter('call', true)}→ ${name}(`;
-      shown += argumentsJson;
+      if (id !== '') shown += `${this.enter('call', true)}→ ${this.written(name)}(`;
+      shown += this.written(argumentsJson);
     }
     return shown;
   }
@@ -26,16 +27,20 @@ export class TurnPrinter {
     return this.leave();
   }
 
+  private written(text: string): string {
+    return this.isTerminal ? printable(text) : text;
+  }
+
   private enter(state: NonNullable<TurnPrinter['state']>, isNew = false): string {
     if (this.state === state && !isNew) return '';
     const before = this.leave();
     const isFirst = this.state === undefined;
     this.state = state;
-    return `${before}${isFirst ? '' : '\n'}${state === 'reasoning' && this.hasStyles ? DIM : ''}`;
+    return `${before}${isFirst ? '' : '\n'}${state === 'reasoning' && this.isTerminal ? DIM : ''}`;
   }
 
   private leave(): string {
-    if (this.state === 'reasoning' && this.hasStyles) return NOT_DIM;
+    if (this.state === 'reasoning' && this.isTerminal) return NOT_DIM;
     return this.state === 'call' ? ')' : '';
   }
 }

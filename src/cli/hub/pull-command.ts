@@ -2,6 +2,7 @@ import os from 'node:os';
 import { RocmForgeError } from '../../shared/errors.js';
 import { roomOnGpus } from '../fit.js';
 import { formatBytes } from '../inspect.js';
+import { writeJson, writeText } from '../output.js';
 import { formatModels, listModels, pullModel, type Room } from './pull.js';
 
 export interface PullCommandOptions {
@@ -16,8 +17,8 @@ export async function pull(name: string, options: PullCommandOptions): Promise<v
   if (options.list) return tellModels(name, options);
   try {
     const model = await pullModel(name);
-    if (options.json) process.stdout.write(`${JSON.stringify(model, null, 2)}\n`);
-    else process.stdout.write(`${model.path}\n`);
+    if (options.json) writeJson(model, 2);
+    else writeText(`${model.path}\n`);
   } catch (error) {
     // Who has to choose is told between what.
     if (error instanceof RocmForgeError && error.metadata.models !== undefined) await tellModels(name, options);
@@ -28,12 +29,12 @@ export async function pull(name: string, options: PullCommandOptions): Promise<v
 async function tellModels(name: string, options: PullCommandOptions): Promise<void> {
   const models = await listModels(name);
   const rooms = options.memory === undefined ? roomHere() : [{ description: 'a GPU', freeBytes: options.memory }];
-  process.stdout.write(options.json ? `${JSON.stringify({ models, rooms }, null, 2)}\n` : formatModels(models, rooms));
-  if (!options.json) {
-    process.stdout.write(
-      '\nSizes are of weights; once pulled, rocmforge inspect --fit tells of contexts and sequences.\n',
-    );
+  if (options.json) {
+    writeJson({ models, rooms }, 2);
+    return;
   }
+  writeText(formatModels(models, rooms));
+  writeText('\nSizes are of weights; once pulled, rocmforge inspect --fit tells of contexts and sequences.\n');
 }
 
 /** The GPUs that can be used, else the memory that programs may have. */

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../../shared/errors.js';
 import { alignColumns, formatBytes } from '../inspect.js';
-import { printable } from '../printable.js';
+import { writeNotice } from '../output.js';
 import { diskError, downloadBlob } from './blob-download.js';
 import { CachedRepository } from './hub-cache.js';
 import { type HubListing, listRepository } from './hub-listing.js';
@@ -125,7 +125,7 @@ export async function localModel(model: string): Promise<string> {
 
 function opened(options: PullOptions) {
   const settings = options.settings ?? hubSettings();
-  const notice = options.notice ?? ((text: string) => void process.stderr.write(`${printable(text)}\n`));
+  const notice = options.notice ?? ((text: string) => writeNotice(`${text}\n`));
   return { settings, notice, requests: new HubRequests(settings, options.patience ?? HUB_PATIENCE, notice) };
 }
 

@@ -223,8 +223,12 @@ export interface NativeStep {
 export interface MappedFile {
   readonly address: number;
   readonly size: number;
-  /** Brings a range into memory. */
-  touch(offset: number, bytes: number): Promise<void>;
+  /**
+   * Brings a range of bytes into memory, in a thread of the pool. The file must stay mapped until it has.
+   *
+   * @returns a 64-bit checksum of the range and its offset; not cryptographic
+   */
+  read(offset: number, bytes: number): Promise<bigint>;
   /** Whether somebody has written to the file or changed its length since it was mapped. Under a microsecond. */
   isChanged(): boolean;
   /** Unmaps it. Nothing may read from it any more. */

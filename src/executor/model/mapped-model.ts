@@ -10,7 +10,7 @@ interface MappedPart {
 }
 
 /** Where the tensors of a model are. */
-export type ModelContent = Pick<MappedModel, 'address' | 'touch' | 'largest' | 'check' | 'close'>;
+export type ModelContent = Pick<MappedModel, 'address' | 'read' | 'largest' | 'check' | 'close'>;
 
 /** A model's files, mapped read-only until it is closed: where tensors lie in the host's memory. */
 export class MappedModel {
@@ -41,9 +41,13 @@ export class MappedModel {
     return this.at(part).mapping.address + offset;
   }
 
-  /** Brings bytes `from` to `from + bytes` of a tensor into memory. */
-  async touch({ part, offset }: GgufTensor, from: number, bytes: number): Promise<void> {
-    await this.at(part).mapping.touch(offset + from, bytes);
+  /**
+   * Brings bytes `from` to `from + bytes` of a tensor into memory. It must not be closed before that is done.
+   *
+   * @returns a checksum of these bytes and of their place in the model
+   */
+  async read({ part, offset }: GgufTensor, from: number, bytes: number): Promise<bigint> {
+    return BigInt(2 * part + 1) * (await this.at(part).mapping.read(offset + from, bytes));
   }
 
   /** The largest of its files. */

@@ -5,10 +5,10 @@ import type { ModelContent } from './mapped-model.js';
 import { firstRows, type Matrix } from './matrix.js';
 import { type Packing, packingOf } from './packing.js';
 import { stageTensors } from './stages.js';
+import { type Chunk, type OnChunk, TensorReader } from './tensor-reader.js';
 import { type MatrixRef, pitchOf, type VectorRef } from './tensors.js';
 import { type Experts, expertMatrices, type StageGraph, valuesOf } from './values.js';
 
-const CHUNK_BYTES = 64 << 20;
 /** Where a tensor may begin in a GPU's memory. */
 const ALIGNMENT = 256;
 
@@ -23,6 +23,7 @@ export class Weights {
   private readonly packed = new Map<string, DeviceBuffer>();
   /** Of experts whose gates and ups are one matrix each, by the gate's name. */
   private readonly gateUps = new Map<string, DeviceBuffer>();
+  private sum = 0n;
 
   private constructor(
     private readonly tensors: readonly GgufTensor[],
@@ -50,26 +51,31 @@ export class Weights {
     const { device } = memory;
     const weights = new Weights(stageTensors(file, graph), content, graph, new Places(device, graph));
     const total = weights.bytes;
+    const groups = weights.groups();
+    const reader = new TensorReader(content, device.isHost ? weights.tensors : groups.flat());
     let done = 0;
-    const bring = async (tensor: GgufTensor, onChunk: OnChunk) => {
-      for (const chunk of chunksOf(tensor)) {
-        const { from, span, bytes } = chunk;
-        await content.touch(tensor, from, span);
+    const bring = (tensor: GgufTensor, onChunk: OnChunk) =>
+      reader.read(tensor, (chunk) => {
         onChunk(chunk);
-        done += bytes;
+        done += chunk.bytes;
         onProgress(done, total);
+      });
+    try {
+      if (device.isHost) {
+        for (const tensor of weights.tensors) {
+          const address = content.address(tensor);
+          const own = pitchOf(tensor) === undefined ? undefined : memory.allocate('u8', tensor.bytes).address;
+          weights.addresses.set(tensor.name, own ?? address);
+          await bring(tensor, (chunk) => own !== undefined && copyChunk(device, chunk, own, address));
+        }
+      } else {
+        await weights.upload(memory, groups, bring);
       }
-    };
-    if (device.isHost) {
-      for (const tensor of weights.tensors) {
-        const address = content.address(tensor);
-        const own = pitchOf(tensor) === undefined ? undefined : memory.allocate('u8', tensor.bytes).address;
-        weights.addresses.set(tensor.name, own ?? address);
-        await bring(tensor, (chunk) => own !== undefined && copyChunk(device, chunk, own, address));
-      }
-    } else {
-      await weights.upload(memory, bring);
+    } finally {
+      // Who ends the load closes the mapping.
+      await reader.settled();
     }
+    weights.sum = reader.checksum;
     content.check();
     return weights;
   }
@@ -77,6 +83,7 @@ export class Weights {
   /** Copies each tensor to the GPU; tensors that are multiplied together lie side by side. */
   private async upload(
     memory: DeviceScope,
+    groups: readonly (readonly GgufTensor[])[],
     bring: (tensor: GgufTensor, onChunk: OnChunk) => Promise<void>,
   ): Promise<void> {
     const { device } = memory;
@@ -84,7 +91,7 @@ export class Weights {
     const { places } = this;
     const packable = this.tensors.filter((tensor) => places.packedBytes(tensor) !== undefined);
     const raw = scratch.allocate('u8', Math.max(0, ...packable.map(({ bytes }) => bytes)));
-    for (const group of this.groups()) {
+    for (const group of groups) {
       const sizes = group.map((tensor) => places.bytes(tensor));
       const buffer = memory.allocate(
         'u8',
@@ -161,6 +168,11 @@ export class Weights {
     return this.bytes - embedding.tensor.bytes * (1 - 1 / embedding.rows);
   }
 
+  /** {@link TensorReader.checksum} of all of them. */
+  get checksum(): bigint {
+    return this.sum;
+  }
+
   /** See `MappedModel.check`. */
   checkFiles(): void {
     this.content.check();
@@ -199,43 +211,6 @@ export class Weights {
 
   vector({ tensor, length }: VectorRef): DeviceBuffer {
     return { address: this.addresses.get(tensor.name) as number, dtype: 'f32', elements: length };
-  }
-}
-
-/** Bytes of a tensor that are brought at once. */
-export interface Chunk {
-  /** Where they begin in the tensor as it is brought, and in the file from its beginning on; there they span more where rows lie apart. */
-  readonly at: number;
-  readonly from: number;
-  readonly bytes: number;
-  readonly span: number;
-  /** Of rows that lie apart, the bytes of each and those to the next one. */
-  readonly rows?: { readonly bytes: number; readonly pitch: number };
-}
-type OnChunk = (chunk: Chunk) => void;
-
-/**
- * A tensor in the pieces in which it is brought to the device, in their order.
- *
- * @param most bytes of a piece, and of what it spans in the file where it has several rows
- */
-export function* chunksOf(tensor: GgufTensor, most = CHUNK_BYTES): Generator<Chunk> {
-  const pitch = pitchOf(tensor);
-  if (pitch === undefined) {
-    for (let at = 0; at < tensor.bytes; at += most) {
-      const bytes = Math.min(most, tensor.bytes - at);
-      yield { at, from: at, bytes, span: bytes };
-    }
-    return;
-  }
-  const count = tensor.dims[1] as number;
-  const rowBytes = tensor.bytes / count;
-  const rowsAtOnce = Math.max(1, Math.floor(most / pitch));
-  for (let row = 0; row < count; row += rowsAtOnce) {
-    const rows = Math.min(rowsAtOnce, count - row);
-    const span = (rows - 1) * pitch + rowBytes;
-    const apart = { bytes: rowBytes, pitch };
-    yield { at: row * rowBytes, from: row * pitch, bytes: rows * rowBytes, span, rows: apart };
   }
 }
 

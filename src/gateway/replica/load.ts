@@ -1,4 +1,4 @@
-import type { ReplicaCounts } from './replica.js';
+import type { ReplicaCounts } from './replica-counts.js';
 import { BLOCK_TOKENS } from './scheduler/block-manager.js';
 
 /** How much there is to do, and room for how much: what those who spread requests over gateways ask. */

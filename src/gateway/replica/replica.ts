@@ -4,11 +4,13 @@ import type { GetDeviceStatsResponse } from '../../shared/generated/rocmforge/ex
 import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend, PausedBy } from '../request/runner.js';
+import { clientError } from './client-error.js';
 import { Engine, type Handover } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
 import { Supervisor, type SupervisorOptions } from './link/supervisor.js';
+import { NOTHING_SCHEDULED, type ReplicaCounts } from './replica-counts.js';
 import type { Scheduler } from './scheduler/scheduler.js';
 
 export interface ReplicaOptions extends EngineOptions {
@@ -32,49 +34,6 @@ export interface ReplicaListener {
   orphaned(): void;
   /** It has slots that nobody here waits for. */
   hasRoom(): void;
-}
-
-/** What a replica holds and has done. All of it adds up over replicas but the age of the last step. */
-export interface ReplicaCounts {
-  /** Sequences with a slot, and sequences that wait for one. */
-  readonly running: number;
-  readonly waiting: number;
-  readonly kvBlocks: number;
-  readonly freeKvBlocks: number;
-  /** Of layers with a window; 0 where there are none. */
-  readonly windowKvBlocks: number;
-  readonly freeWindowKvBlocks: number;
-  /** Snapshots of recurrent states: those there are, and those of them that can be found. */
-  readonly stateSnapshots: number;
-  readonly keptStateSnapshots: number;
-  readonly preemptions: number;
-  readonly slotsYielded: number;
-  readonly cachedTokens: number;
-  readonly discardedTokens: number;
-  /** Tokens that were computed again because their mask had not come in time. */
-  readonly lateMasks: number;
-  /** Steps that were planned, and sequences in all of them together. */
-  readonly steps: number;
-  readonly slices: number;
-  /** Times that next tokens were guessed at and computed. */
-  readonly drafts: number;
-  /** Tokens that were guessed at and computed, and those of them that were right. */
-  readonly guesses: number;
-  readonly acceptedGuesses: number;
-  readonly replayed: number;
-  readonly quarantined: number;
-  readonly nonFinite: number;
-  /** Activations that f16’s largest number stood for. */
-  readonly saturatedActivations: number;
-  /** 1 while its executor serves. */
-  readonly serving: number;
-  /** The most sequences that run at once, and the most rows of one step. */
-  readonly slots: number;
-  readonly stepTokens: number;
-  /** Executors started so far. */
-  readonly executors: number;
-  /** Milliseconds the step under way has taken; 0 when there is none. */
-  readonly stepAgeMs: number;
 }
 
 /**
@@ -127,7 +86,8 @@ export class Replica implements Backend {
           this.engine.serve(session);
           listener.hasRoom();
         },
-        unservable: (error) => {
+        unservable: (cause) => {
+          const error = clientError(cause, options.supervisor.load.path);
           this.unservable = error;
           // A load that was asked for is refused here, and may not be elsewhere.
           if (this.supervisor.state === 'failed') listener.orphaned();
@@ -263,6 +223,16 @@ export class Replica implements Backend {
     return this.supervisor.state;
   }
 
+  /** Why no executor serves, once one could not; undefined while one serves. */
+  get problem(): RocmForgeError | undefined {
+    return this.supervisor.problem;
+  }
+
+  /** Whether only a restart of the gateway helps; see {@link Supervisor.needsRestart}. */
+  get needsRestart(): boolean {
+    return this.supervisor.needsRestart;
+  }
+
   /** Whether a request has reason to wait here: an executor serves, or one is started for it. */
   get canServe(): boolean {
     return this.supervisor.canServe;
@@ -319,26 +289,6 @@ export class Replica implements Backend {
     };
   }
 }
-
-/** What several replicas hold and have done together. */
-export function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts {
-  const added = (Object.keys(sum) as (keyof ReplicaCounts)[]).map((name) => [name, sum[name] + counts[name]]);
-  const stepAgeMs = Math.max(sum.stepAgeMs, counts.stepAgeMs);
-  return { ...(Object.fromEntries(added) as Record<keyof ReplicaCounts, number>), stepAgeMs };
-}
-
-const NOTHING_SCHEDULED = {
-  preemptions: 0,
-  slotsYielded: 0,
-  cachedTokens: 0,
-  discardedTokens: 0,
-  lateMasks: 0,
-  steps: 0,
-  slices: 0,
-  drafts: 0,
-  guesses: 0,
-  acceptedGuesses: 0,
-};
 
 /** What requests are told while no executor can be had. */
 function withoutExecutor(cause: RocmForgeError | undefined): RocmForgeError {

@@ -17,6 +17,9 @@ export class ModelFile {
   private readonly files: ModelFiles;
   /** Of the content that was last found to be the model's; one a part. */
   private stamps: readonly string[];
+  private readonly loaded = new LoadedContent();
+  /** Of content that an executor found to be another, though what {@link check} looks at is the same. */
+  private otherStamps: readonly string[] | undefined;
 
   /**
    * @param path of the model, or of the first part of a split one
@@ -51,18 +54,19 @@ export class ModelFile {
    * @throws RocmForgeError `MODEL_FILE_CHANGED`
    */
   checkStamp(): void {
-    const now = this.currentStamps();
-    if (now.some((stamp, part) => stamp !== this.stamps[part])) this.check();
+    if (this.otherStamps !== undefined || !areEqual(this.currentStamps(), this.stamps)) this.check();
   }
 
   /**
-   * Compares the content with what it was when the file was opened, which takes some milliseconds a part.
+   * Compares the content with what it was when the file was opened: all of the header, which is what a gateway reads, and samples of
+   * the tensors, whose every byte executors compare; see {@link confirm}. Some milliseconds a part.
    *
    * @throws RocmForgeError `MODEL_FILE_CHANGED`
    */
   check(): void {
     // Before the content: of a write that comes meanwhile the next check hears.
     const stamps = this.currentStamps();
+    if (this.otherStamps !== undefined && areEqual(stamps, this.otherStamps)) throw contentChanged(this.path);
     // Other readers: the buffers of the first ones hold what was there.
     const again: ModelPart[] = [];
     try {
@@ -76,6 +80,18 @@ export class ModelFile {
     }
   }
 
+  /**
+   * Compares all bytes of the tensors that an executor has loaded with those that the first one has.
+   *
+   * @param checksum its `LoadedModel.content_checksum`
+   * @throws RocmForgeError `MODEL_FILE_CHANGED`; {@link check} throws it, too, until the file is written to again
+   */
+  confirm(checksum: bigint): void {
+    if (this.loaded.isSame(checksum)) return;
+    this.otherStamps = this.currentStamps();
+    throw contentChanged(this.path);
+  }
+
   close(): void {
     this.files.close();
   }
@@ -85,12 +101,26 @@ export class ModelFile {
   }
 }
 
+/** The content that executors which are started in the same way have loaded. */
+export class LoadedContent {
+  private first: bigint | undefined;
+
+  /** @param checksum `LoadedModel.content_checksum` of one of them. @returns whether it is that of the first one */
+  isSame(checksum: bigint): boolean {
+    this.first ??= checksum;
+    return checksum === this.first;
+  }
+}
+
+const areEqual = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((stamp, part) => stamp === other[part]);
+
 function openPathOf({ source }: ModelPart): string {
   return `/proc/self/fd/${source.descriptor}`;
 }
 
-/** Clients read it: where the file lies is not theirs to know. */
-function contentChanged(file: string): RocmForgeError {
+/** The error of a model whose content is another. Clients read it: where the file lies is not theirs to know. */
+export function contentChanged(file: string): RocmForgeError {
   return new RocmForgeError(
     'MODEL_FILE_CHANGED',
     `the model file ${path.basename(file)} was written to while it was served: what it holds now is another model; start the gateway anew`,

@@ -16,7 +16,7 @@ import {
 /** The full name of the health protocol's service. */
 export const HEALTH_SERVICE = 'grpc.health.v1.Health';
 /**
- * Of a gateway: SERVING while it answers at all, whatever it can serve. Not of an executor, which answers while a launch hangs.
+ * Of a gateway: SERVING unless a restart is what helps, whatever it can serve. Not of an executor, which answers while a launch hangs.
  */
 export const LIVENESS = 'liveness';
 
@@ -37,15 +37,13 @@ export class Health {
 
   /**
    * @param services full names; `""`, the server as a whole, is always among them
-   * @param alwaysServing names that are SERVING whatever the services are
    * @param apart names that are ready by themselves
    */
   constructor(
     services: readonly string[],
-    private readonly alwaysServing: readonly string[] = [],
     private readonly apart: readonly string[] = [],
   ) {
-    this.names = ['', ...services, ...alwaysServing, ...apart];
+    this.names = ['', ...services, ...apart];
   }
 
   /**
@@ -80,8 +78,7 @@ export class Health {
         }
         const { service } = call.request;
         const tell = () => call.write({ status: this.statusOf(service) });
-        // Those who watch hear of changes alone, and of these there are none.
-        if (!this.alwaysServing.includes(service)) this.watchers.set(tell, service);
+        this.watchers.set(tell, service);
         call.on('close', () => this.watchers.delete(tell));
         call.on('cancelled', () => this.watchers.delete(tell));
         tell();
@@ -94,6 +91,6 @@ export class Health {
 
   private statusOf(name: string): ServingStatus {
     const isServing = this.apart.includes(name) ? this.serving.has(name) : this.isServing;
-    return isServing || this.alwaysServing.includes(name) ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+    return isServing ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
   }
 }

@@ -1,9 +1,11 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { formatFindings } from '../../../src/cli/doctor/finding.js';
 import { formatReport } from '../../../src/cli/doctor/report.js';
 import { packageRoot } from '../../../src/shared/package.js';
-import { runProgram } from '../../support/command-line.js';
+import { rocmforge, runProgram } from '../../support/command-line.js';
 
 const whose = { userName: 'ada', hostName: 'engine.example.org', home: '/home/Ada Lovelace' };
 
@@ -45,4 +47,15 @@ it('rocmforge doctor --report prints one such block of this machine', async () =
   expect(stdout).toMatch(/^```\n(?:(?:ok|missing|failed|noted) +[^\n]+\n)+```\n$/);
   expect(stdout).not.toContain(packageRoot);
   expect(stdout.match(/(?<![\w.<])\/(?!dev\b|sys\b)\w+/g)).toBeNull();
+});
+
+it('doctor shows what a fault file says without letting it steer the terminal', async () => {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-test-'));
+  const fault = { at: '2026-11-25T00:00:00.000Z', cause: 'hung \u001b[2J\u009b2J', exitCode: null, signal: 'SIGKILL' };
+  writeFileSync(path.join(folder, 'faults.json'), JSON.stringify([{ ...fault, lastLine: 'driver: \u001b]0;x\u0007' }]));
+  for (const format of [[], ['--json'], ['--report']]) {
+    const { stdout } = await rocmforge('doctor', '--state-dir', folder, ...format);
+    expect(stdout).toContain('driver: ');
+    expect(stdout.replaceAll('\n', '')).not.toMatch(/\p{Cc}/u);
+  }
 });

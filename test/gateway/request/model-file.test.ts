@@ -56,4 +56,17 @@ describe('the model file of a gateway', () => {
     writeFileSync(path, original);
     expect(() => opened.checkStamp()).not.toThrow();
   });
+
+  it('is another one once an executor has loaded other bytes, until it is written to again', () => {
+    const opened = open();
+    opened.confirm(5n);
+    opened.confirm(5n);
+    const changed = expect.objectContaining({ reason: 'MODEL_FILE_CHANGED' });
+    expect(() => opened.confirm(6n)).toThrow(changed);
+    expect(() => opened.check()).toThrow(changed);
+    expect(() => opened.checkStamp()).toThrow(changed);
+    utimesSync(path, new Date(2), new Date(2));
+    opened.checkStamp();
+    opened.confirm(5n);
+  });
 });

@@ -47,8 +47,9 @@ test('tells of the server, of each service, and of no other', async () => {
   expect(listed).toEqual({ '': { status: ServingStatus.SERVING }, 'a.A': { status: ServingStatus.SERVING } });
 });
 
-test('a name that is always serving is, whatever the services are', async () => {
+test('liveness is told apart from the services', async () => {
   const health = new Health(['a.A'], [LIVENESS]);
+  health.setServing(true, LIVENESS);
   const client = await serve(health);
   for (const serving of [false, true, false]) {
     health.setServing(serving);
@@ -91,7 +92,7 @@ test('tells those who watch at once, and of changes alone', async () => {
 });
 
 test('tells of names that are told apart by themselves, and those who watch one of nothing else', async () => {
-  const health = new Health(['a.A'], [LIVENESS], ['a.A/x', 'a.A/y']);
+  const health = new Health(['a.A'], ['a.A/x', 'a.A/y']);
   const client = await serve(health);
   const { SERVING, NOT_SERVING } = ServingStatus;
   const heard: Record<string, ServingStatus[]> = { 'a.A': [], 'a.A/x': [], 'a.A/y': [] };

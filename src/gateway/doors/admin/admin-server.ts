@@ -5,6 +5,7 @@ import {
   type AdminServiceServer,
   AdminServiceService,
   type GetReportResponse,
+  type ModelStatus,
   type Settings,
 } from '../../../shared/generated/rocmforge/admin/v1/admin.js';
 import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
@@ -23,6 +24,11 @@ export interface Administered {
   readonly limits: readonly ChangeableLimits[];
   /** Ends one executor after the other and starts another in its place. @returns executors started so far */
   replaceExecutors(): Promise<number>;
+  models(): readonly ModelStatus[];
+  /** Resolves when it is loaded. @throws RocmForgeError `MODEL_NOT_FOUND`, or why it cannot be */
+  loadModel(name: string): Promise<ModelStatus>;
+  /** Resolves when it is unloaded. @throws RocmForgeError as {@link loadModel} */
+  unloadModel(name: string): Promise<ModelStatus>;
   /** All of a report but the settings. */
   report(): Promise<Omit<GetReportResponse, 'settings'>>;
 }
@@ -64,7 +70,8 @@ export async function openAdminServer(address: string, administered: Administere
   };
 }
 
-function adminHandlers({ limits, replaceExecutors, report }: Administered, log: Logger): AdminServiceServer {
+function adminHandlers(administered: Administered, log: Logger): AdminServiceServer {
+  const { limits, replaceExecutors, report } = administered;
   return {
     getSettings: (_call, callback) => callback(null, { settings: settingsOf(limits) }),
     updateSettings: (call, callback) =>
@@ -84,6 +91,17 @@ function adminHandlers({ limits, replaceExecutors, report }: Administered, log: 
       answer(callback, async () => {
         log.warn('an operator has executors replaced');
         return { executors: await replaceExecutors() };
+      }),
+    listModels: (_call, callback) => callback(null, { models: [...administered.models()] }),
+    loadModel: ({ request: { model } }, callback) =>
+      answer(callback, async () => {
+        log.warn({ model }, 'an operator loads a model');
+        return { model: await administered.loadModel(model) };
+      }),
+    unloadModel: ({ request: { model } }, callback) =>
+      answer(callback, async () => {
+        log.warn({ model }, 'an operator unloads a model');
+        return { model: await administered.unloadModel(model) };
       }),
     getReport: (_call, callback) =>
       answer(callback, async () => ({ ...(await report()), settings: settingsOf(limits) })),

@@ -34,8 +34,17 @@ export const faultCounters = { notKept: 0 };
 export function reportFault(fault: Fault, stateFolder: string | undefined, log: Logger): void {
   log.error({ fault }, `executor fault: ${describeFault(fault)}`);
   if (stateFolder === undefined) return;
-  keepFault(stateFolder, fault).catch((error: unknown) => {
-    faultCounters.notKept += 1;
-    log.warn({ err: error }, `the fault could not be kept in ${stateFolder}`);
-  });
+  keepFault(stateFolder, fault).then(
+    (file) => {
+      if (file === undefined) return;
+      log.warn(
+        { file },
+        'the kept faults are damaged or of another version: they were put aside, and a new file begun',
+      );
+    },
+    (error: unknown) => {
+      faultCounters.notKept += 1;
+      log.warn({ err: error }, `the fault could not be kept in ${stateFolder}`);
+    },
+  );
 }

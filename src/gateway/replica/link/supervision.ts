@@ -179,7 +179,7 @@ export function decide(
       if (event === 'due') return to('starting', { do: 'spawn' });
       break;
     case 'failed':
-      if (event === 'due' && before.demanded) {
+      if (event === 'unload' || (event === 'due' && before.demanded)) {
         return { after: { ...before, state: 'unloaded', demanded: undefined }, actions: [] };
       }
       if (event === 'due') return to('starting', { do: 'spawn' });

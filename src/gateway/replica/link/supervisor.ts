@@ -7,11 +7,12 @@ import type { Logger } from '../../../shared/log.js';
 import { Pace } from '../../../shared/pace.js';
 import { packageVersion } from '../../../shared/package.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
-import { ExecutorSession, type SessionTerms } from './executor-session.js';
+import { ExecutorSession } from './executor-session.js';
 import { faultOf, reportFault } from './fault-reports.js';
 import { judgeLoss, outOfMemoryKills } from './loss.js';
 import { LOCAL_LINK, linkCredentials, type RemoteExecutor } from './remote-executor.js';
-import { tellSilence } from './silence.js';
+import type { SessionTerms } from './session-terms.js';
+import { type Silence, watchSilence } from './silence.js';
 import {
   BEGINNING,
   canServe,
@@ -32,6 +33,8 @@ export interface SupervisorOptions {
   readonly vocabularySize: number;
   /** Throws `MODEL_FILE_CHANGED` when the file is not the one any more that requests were read with. */
   readonly checkModelFile: () => void;
+  /** Throws `MODEL_FILE_CHANGED` when an executor has loaded other content than the first one; with its `content_checksum`. */
+  readonly confirmContent: (checksum: bigint) => void;
   /** The least time a step gets before the executor counts as hung, in milliseconds. */
   readonly stepTimeoutMs: number;
   /** How long a load may go without progress. */
@@ -73,6 +76,10 @@ export class Supervisor {
   private isHung = false;
   /** The executor itself said what the matter is, or what it said was the matter. */
   private isAnswer = false;
+  /** The last {@link cause}, kept while the next executor is tried. */
+  private lastProblem: RocmForgeError | undefined;
+  /** No executor can be started, since the gateway's own model file holds other content. */
+  private isFileChanged = false;
   /** A session has been lost, and why is not known yet. */
   private isUnjudged = false;
   /** The executor's end was asked for. */
@@ -89,6 +96,8 @@ export class Supervisor {
   /** Of the first start, until it has served or failed. */
   private first: { resolve(): void; reject(error: RocmForgeError): void } | undefined;
   private ended: Promise<unknown> = Promise.resolve();
+  /** Of the address of an executor elsewhere, while none answers there. */
+  private silence: Silence | undefined;
 
   constructor(
     private readonly options: SupervisorOptions,
@@ -108,9 +117,19 @@ export class Supervisor {
     return this.supervision.state;
   }
 
+  /** Why no executor serves, once one could not; undefined while one serves. */
+  get problem(): RocmForgeError | undefined {
+    return this.lastProblem;
+  }
+
   /** Whether a request has reason to wait, see {@link canServe}. */
   get canServe(): boolean {
     return canServe(this.supervision);
+  }
+
+  /** Whether only a restart of the gateway helps: it has read the model file before other content was written to it. */
+  get needsRestart(): boolean {
+    return this.isFileChanged;
   }
 
   /** Executors started so far. */
@@ -135,7 +154,7 @@ export class Supervisor {
   }
 
   /**
-   * Starts the first executor. One that crashes is tried again as later ones are.
+   * Starts the first executor. One that crashes is tried again as later ones are, and so is one elsewhere that could not serve.
    *
    * @throws RocmForgeError why it could not serve: at the start a wrong model file is the caller's to hear of
    */
@@ -179,13 +198,14 @@ export class Supervisor {
   }
 
   /**
-   * Ends the executor that serves, and with it all that it holds of its device. None follows before {@link load}.
+   * Ends the executor that serves, and with it all that it holds of its device, or stops trying to have one. None follows before
+   * {@link load}.
    *
-   * @returns false where none serves
+   * @returns false where none serves, or is tried again after a while
    */
   unload(): boolean {
-    if (this.state !== 'serving') return false;
-    this.isReplaced = true;
+    if (this.state !== 'serving' && this.state !== 'failed') return false;
+    this.isReplaced = this.state === 'serving';
     this.happen('unload');
     return true;
   }
@@ -199,6 +219,7 @@ export class Supervisor {
   async stop(): Promise<void> {
     clearInterval(this.watch);
     clearTimeout(this.timer);
+    this.silence?.end();
     this.happen('stop');
     await this.ended;
   }
@@ -214,13 +235,20 @@ export class Supervisor {
       // The first cause is what counts: what comes after follows from it.
       if (cause !== undefined) {
         this.cause ??= cause;
+        this.lastProblem = this.cause;
         // Of a first start that fails the caller hears: one line is enough.
         this.log[this.first === undefined ? 'warn' : 'info']({ reason: cause.reason }, cause.message);
       }
     }
     for (const action of actions) this.perform(action);
     if (after.state !== state) this.listener.state(after.state, this.cause);
-    if (after.state === 'failed') this.first?.reject(this.cause ?? unavailable('the executor ends again and again'));
+    if (after.state === 'failed') this.startFailed(this.cause ?? unavailable('the executor ends again and again'));
+  }
+
+  /** The caller of {@link start} hears of it. An executor elsewhere is tried again, since others may serve meanwhile. */
+  private startFailed(error: RocmForgeError): void {
+    this.first?.reject(error);
+    if (!('spawn' in this.options.executor)) this.first = undefined;
   }
 
   private perform(action: SupervisorAction): void {
@@ -236,6 +264,8 @@ export class Supervisor {
       case 'serve':
         this.first?.resolve();
         this.first = undefined;
+        this.lastProblem = undefined;
+        this.isFileChanged = false;
         break;
       case 'lose':
         if (this.state !== 'unloading') this.lostAt ??= performance.now();
@@ -262,13 +292,18 @@ export class Supervisor {
     const { load, loadTimeoutMs, vocabularySize } = this.options;
     const abandoned = new AbortController();
     let process: ExecutorProcess | undefined;
-    let heard = (): void => undefined;
     try {
       const address = this.startOrFind(abandoned);
       process = this.process;
-      const { pace, clock, device, options } = this;
-      if (!('spawn' in options.executor)) heard = tellSilence(address, CONNECT_TIMEOUT_MS, this.log);
-      const link = 'spawn' in options.executor ? LOCAL_LINK : linkCredentials(options.executor);
+      const { pace, clock, device } = this;
+      const { executor } = this.options;
+      const link = 'spawn' in executor ? LOCAL_LINK : linkCredentials(executor);
+      if (!('spawn' in executor)) {
+        this.silence = watchSilence(executor, CONNECT_TIMEOUT_MS, this.log, (why) => {
+          // In service certificates are replaced while streams wait; at the start the options are wrong.
+          if (this.first !== undefined) abandoned.abort(why);
+        });
+      }
       const terms = {
         load: { ...load, epoch, gateway: this.identity, version: packageVersion },
         vocabularySize,
@@ -281,8 +316,9 @@ export class Supervisor {
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         loadTimeoutMs,
         abandoned: abandoned.signal,
+        whySilent: () => this.silence?.why,
         onAnswer: () => {
-          heard();
+          this.silence?.end();
           if (this.isCurrent(epoch, process)) this.happen('answered');
         },
         onProgress: (done, total) => this.listener.progress(done, total),
@@ -291,6 +327,12 @@ export class Supervisor {
         session.close();
         return;
       }
+      try {
+        this.options.confirmContent(session.model.contentChecksum);
+      } catch (error) {
+        session.close();
+        throw error;
+      }
       this.session = session;
       this.device ??= session.info;
       this.arithmetic = session.model.arithmetic;
@@ -298,7 +340,7 @@ export class Supervisor {
       this.log.info({ generation: this.started, pid: this.pid, device: session.info.device }, 'executor serving');
       this.listener.serving(session);
     } catch (thrown) {
-      heard();
+      this.silence?.end();
       if (!this.isCurrent(epoch, process)) return;
       const error = this.judgeFileChange(asRocmForgeError(thrown));
       if (error.reason === 'EXECUTOR_BUSY') {
@@ -310,11 +352,12 @@ export class Supervisor {
       // A process that told why, one that could not be started, or one at an address that nobody started: at the first
       // start the caller hears of it.
       if (error.reason !== 'EXECUTOR_UNAVAILABLE' || process === undefined) {
-        this.first?.reject(error);
+        this.startFailed(error);
         this.happen('refused');
       }
       if (error.reason === 'MODEL_FILE_CHANGED') {
-        this.first?.reject(error);
+        this.isFileChanged = !this.isFileTheSame();
+        this.startFailed(error);
         this.listener.unservable(error);
       }
       this.happen('spawn' in this.options.executor && process === undefined ? 'gone' : 'broken', error);
@@ -337,20 +380,24 @@ export class Supervisor {
     this.process = child;
     void child.exited.then((exit) => {
       this.processEnded(child, exit);
-      abandoned.abort();
+      abandoned.abort('it has ended');
     });
     return child.address;
   }
 
   /** An executor of this gateway has its file: where the content is what it was, somebody only touched it during the load. */
   private judgeFileChange(error: RocmForgeError): RocmForgeError {
-    if (error.reason !== 'MODEL_FILE_CHANGED' || !('spawn' in this.options.executor)) return error;
+    const isOwn = error.reason === 'MODEL_FILE_CHANGED' && 'spawn' in this.options.executor;
+    return isOwn && this.isFileTheSame() ? unavailable(`the model is loaded again: ${error.message}`) : error;
+  }
+
+  private isFileTheSame(): boolean {
     try {
       this.options.checkModelFile();
+      return true;
     } catch {
-      return error;
+      return false;
     }
-    return unavailable(`the model is loaded again: ${error.message}`);
   }
 
   private get epoch(): bigint {

@@ -47,7 +47,7 @@ const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, st
   unloaded: { load: 'starting: spawn', stop: 'stopped: terminate' },
   suspect: { gone: 'restarting: wait', stop: 'stopped: terminate' },
   restarting: { due: 'starting: spawn', ill: 'failed: wait', stop: 'stopped: terminate' },
-  failed: { due: 'starting: spawn', stop: 'stopped: terminate' },
+  failed: { due: 'starting: spawn', unload: 'unloaded', stop: 'stopped: terminate' },
   stopped: {},
 };
 

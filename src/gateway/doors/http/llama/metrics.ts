@@ -1,6 +1,6 @@
 import { Counter, Gauge, Registry } from 'prom-client';
 import { RocmForgeError } from '../../../../shared/errors.js';
-import type { ReplicaCounts } from '../../../replica/replica.js';
+import type { ReplicaCounts } from '../../../replica/replica-counts.js';
 import type { CompletionTotals } from '../../../request/completion-totals.js';
 import type { HttpContext } from '../context.js';
 import type { Exchange } from '../exchange.js';

@@ -1,0 +1,23 @@
+import type { ModelStatus } from '../shared/generated/rocmforge/admin/v1/admin.js';
+import type { HostedModel } from './hosted-model.js';
+
+/** A model as its operators see it. */
+export function modelStatus({ served, router, replicas }: HostedModel): ModelStatus {
+  const problem = replicas.find((replica) => replica.problem !== undefined)?.problem;
+  return {
+    name: served.name,
+    state: stateOf({ router, replicas }),
+    admits: router.admits,
+    active: router.active,
+    executors: router.counts.serving,
+    problem: problem === undefined ? '' : `${problem.reason}: ${problem.message}`,
+  };
+}
+
+function stateOf({ router, replicas }: Pick<HostedModel, 'router' | 'replicas'>): string {
+  const states = replicas.map(({ state }) => state);
+  if (states.includes('serving')) return router.admits ? 'loaded' : 'unloading';
+  if (states.every((state) => state === 'unloaded')) return 'unloaded';
+  if (states.includes('unloading')) return 'unloading';
+  return states.includes('failed') ? 'failed' : 'loading';
+}

@@ -1,0 +1,63 @@
+/** What a replica holds and has done. All of it adds up over replicas but the age of the last step. */
+export interface ReplicaCounts {
+  /** Sequences with a slot, and sequences that wait for one. */
+  readonly running: number;
+  readonly waiting: number;
+  readonly kvBlocks: number;
+  readonly freeKvBlocks: number;
+  /** Of layers with a window; 0 where there are none. */
+  readonly windowKvBlocks: number;
+  readonly freeWindowKvBlocks: number;
+  /** Snapshots of recurrent states: those there are, and those of them that can be found. */
+  readonly stateSnapshots: number;
+  readonly keptStateSnapshots: number;
+  readonly preemptions: number;
+  readonly slotsYielded: number;
+  readonly cachedTokens: number;
+  readonly discardedTokens: number;
+  /** Tokens that were computed again because their mask had not come in time. */
+  readonly lateMasks: number;
+  /** Steps that were planned, and sequences in all of them together. */
+  readonly steps: number;
+  readonly slices: number;
+  /** Times that next tokens were guessed at and computed. */
+  readonly drafts: number;
+  /** Tokens that were guessed at and computed, and those of them that were right. */
+  readonly guesses: number;
+  readonly acceptedGuesses: number;
+  readonly replayed: number;
+  readonly quarantined: number;
+  readonly nonFinite: number;
+  /** Activations that f16’s largest number stood for. */
+  readonly saturatedActivations: number;
+  /** 1 while its executor serves. */
+  readonly serving: number;
+  /** The most sequences that run at once, and the most rows of one step. */
+  readonly slots: number;
+  readonly stepTokens: number;
+  /** Executors started so far. */
+  readonly executors: number;
+  /** Milliseconds the step under way has taken; 0 when there is none. */
+  readonly stepAgeMs: number;
+}
+
+/** What several replicas hold and have done together. */
+export function addUp(sum: ReplicaCounts, counts: ReplicaCounts): ReplicaCounts {
+  const added = (Object.keys(sum) as (keyof ReplicaCounts)[]).map((name) => [name, sum[name] + counts[name]]);
+  const stepAgeMs = Math.max(sum.stepAgeMs, counts.stepAgeMs);
+  return { ...(Object.fromEntries(added) as Record<keyof ReplicaCounts, number>), stepAgeMs };
+}
+
+/** The counts of a scheduler that does not exist yet. */
+export const NOTHING_SCHEDULED = {
+  preemptions: 0,
+  slotsYielded: 0,
+  cachedTokens: 0,
+  discardedTokens: 0,
+  lateMasks: 0,
+  steps: 0,
+  slices: 0,
+  drafts: 0,
+  guesses: 0,
+  acceptedGuesses: 0,
+};

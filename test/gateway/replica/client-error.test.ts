@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import { clientError } from '../../../src/gateway/replica/client-error.js';
+import { RocmForgeError } from '../../../src/shared/errors.js';
+
+const told = (message: string, model = '/srv/m/a.gguf') =>
+  clientError(new RocmForgeError('OUT_OF_MEMORY', message, { retry_delay_ms: '5' }), model);
+
+it.each([
+  ['/srv/m/a.gguf does not fit: 8 GB of weights', 'a.gguf does not fit: 8 GB of weights'],
+  ['no host kernels for v3 in /opt/k/host; run "npm run build"', 'no host kernels for v3 in host; run "npm run build"'],
+  ['"/srv/m/a.gguf" (part of /srv/m/b.gguf), 1/2 of 3/4', '"a.gguf" (part of b.gguf), 1/2 of 3/4'],
+  ['see https://example.org/a/b/c or a/b/c', 'see https://example.org/a/b/c or a/b/c'],
+  ['exit code 1: rocmforge: X: /a/b: cannot be read', 'exit code 1: rocmforge: X: b: cannot be read'],
+])('of %s clients read no folder of this machine', (message, shown) => {
+  expect(told(message)).toMatchObject({ reason: 'OUT_OF_MEMORY', message: shown, metadata: { retry_delay_ms: '5' } });
+});
+
+it('knows the folder of the model, whatever its name', () => {
+  expect(told('/home/Ada Lovelace/m.gguf: no', '/home/Ada Lovelace/m.gguf').message).toBe('m.gguf: no');
+  expect(told('m.gguf: no', 'm.gguf').message).toBe('m.gguf: no');
+});
