@@ -77,7 +77,7 @@ async function apiPage() {
     '',
     'Written by `npm run docs` from the comments in `proto/rocmforge/v1/inference.proto`.',
     '',
-    '## Not built yet',
+    '## Not supported',
     '',
     'A request that uses one of these is refused with UNIMPLEMENTED and an `ErrorInfo` that names the field:',
     '',
