@@ -216,7 +216,7 @@ export const ERROR_HELP: Readonly<Record<ErrorReason, ErrorHelp>> = {
     remedy: 'Raise the limit that the message names.',
   },
   ADDRESS_IN_USE: {
-    meaning: 'Another process listens on the address, or the system does not allow to listen there.',
+    meaning: 'Another process listens on the address, or another file has the path of the socket.',
     remedy: 'Stop the other process, or use another address.',
   },
   INVALID_OPTION: {
