@@ -3,6 +3,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import {
   ChatInput,
   ChatMessage,
+  FinishReason,
   finishReasonToJSON,
   type GenerateChunk,
   type GenerateComplete,
@@ -87,6 +88,7 @@ export async function generate(options: GenerateOptions): Promise<void> {
       }
     } else if (options.n === 1) {
       writeModelText('\n');
+      if (process.stderr.isTTY) writeNotice(cutNotice(completes[0] as GenerateComplete, options.maxTokens));
     } else {
       for (const [i, text] of texts.entries()) writeModelText(`[${i + 1} of ${options.n}]\n${text}\n`);
     }
@@ -101,6 +103,15 @@ export async function generate(options: GenerateOptions): Promise<void> {
   } finally {
     await connection.close();
   }
+}
+
+/** A line on why a text ends in the middle; empty for one that is complete. */
+function cutNotice({ finishReason, usage }: GenerateComplete, maxTokens: number): string {
+  if (finishReason !== FinishReason.LENGTH) return '';
+  const isLimit = (usage?.completionTokens ?? 0) >= maxTokens;
+  return isLimit
+    ? `(stopped after --max-tokens ${maxTokens}; raise it for a longer text)\n`
+    : '(stopped because the context is full)\n';
 }
 
 function requestOf(prompt: string, options: GenerateOptions): GenerateStreamRequest {

@@ -5,6 +5,8 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { packageRoot } from '../../src/shared/package.js';
 import { rocmforge } from '../support/command-line.js';
+import { spelled, startFakeGateway } from '../support/fake-gateway.js';
+import { Terminal, terminalIsMissing } from '../support/terminal.js';
 
 const DEMO = 'models/demo.gguf';
 
@@ -172,4 +174,22 @@ it.each(['/exit', '/quit', '/bye'])('chat leaves with %s', async (word) => {
   child.stdin.end(`${word}\n/help\n`);
   expect(await new Promise((resolve) => child.once('close', resolve))).toBe(0);
   expect(output).not.toContain('/regenerate');
+});
+
+it('generate says at a terminal why a text ends early', async (context) => {
+  const missing = terminalIsMissing();
+  if (missing !== undefined) context.skip(missing);
+  const gateway = await startFakeGateway({ script: spelled('So it is.') });
+  const generate = (tokens: string) =>
+    Terminal.rocmforge(['generate', '--address', gateway.address, '--max-tokens', tokens, 'x']);
+  try {
+    const cut = generate('3');
+    expect(await cut.code).toBe(0);
+    expect(cut.shown).toMatch(/^So \r?\n\(stopped after --max-tokens 3; raise it for a longer text\)/);
+    const whole = generate('64');
+    expect(await whole.code).toBe(0);
+    expect(whole.shown).toMatch(/^So it is\.\r?\n$/);
+  } finally {
+    await gateway.stop();
+  }
 });
