@@ -63,7 +63,9 @@ function messageTable(message, comment, place) {
 
 async function apiPage() {
   const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/request/unimplemented.js');
-  const { ERRORS } = await fromDist('shared/errors.js');
+  const { ERRORS, RocmForgeError } = await fromDist('shared/errors.js');
+  const { ERROR_HELP } = await fromDist('shared/error-help.js');
+  const { statusOf } = await fromDist('gateway/doors/http/errors.js');
   const { describeLimits, MAX_ANSWER_TEXT_BYTES, MAX_LOGPROBS_OF_MESSAGE } =
     await fromDist('gateway/request/limits.js');
   const { describeMethodBytes } = await fromDist('gateway/doors/method-bytes.js');
@@ -75,7 +77,7 @@ async function apiPage() {
     '',
     'Written by `npm run docs` from the comments in `proto/rocmforge/v1/inference.proto`.',
     '',
-    '## Not built yet',
+    '## Not supported',
     '',
     'A request that uses one of these is refused with UNIMPLEMENTED and an `ErrorInfo` that names the field:',
     '',
@@ -120,11 +122,15 @@ async function apiPage() {
     'Every error carries `google.rpc.Status` in `grpc-status-details-bin`: an `ErrorInfo` (domain `rocmforge`, the reason',
     'below, metadata), a `BadRequest` where a field is wrong, a `RetryInfo` where trying again later helps.',
     '',
-    '| reason | code | retryable |',
-    '| --- | --- | --- |',
-    ...Object.entries(ERRORS).map(
-      ([reason, { code, retryable }]) => `| ${reason} | ${code} | ${retryable ? 'yes' : 'no'} |`,
-    ),
+    'HTTP is the status of the HTTP API. Retryable: the same request may succeed later without a change.',
+    '',
+    '| reason | gRPC code | HTTP | retryable | meaning | what to do |',
+    '| --- | --- | --- | --- | --- | --- |',
+    ...Object.entries(ERRORS).map(([reason, { code, retryable }]) => {
+      const { meaning, remedy } = ERROR_HELP[reason];
+      const status = statusOf(new RocmForgeError(reason, meaning));
+      return `| ${reason} | ${code} | ${status} | ${retryable ? 'yes' : 'no'} | ${meaning} | ${remedy} |`;
+    }),
     '',
   ];
   (file.service ?? []).forEach((service, s) => {

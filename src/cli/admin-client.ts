@@ -7,6 +7,7 @@ import {
   type Settings,
 } from '../shared/generated/rocmforge/admin/v1/admin.js';
 import { fromServiceError } from '../shared/grpc/status.js';
+import { unreachable } from './unreachable.js';
 
 /** Gateways' answers with metrics and faults are larger than gRPC takes by default. */
 const MOST_REPORT_BYTES = 32 << 20;
@@ -19,11 +20,11 @@ export class AdminClient {
    * @param address of a gateway's `--admin-listen`, `unix:PATH`
    * @throws RocmForgeError `INVALID_OPTION`
    */
-  constructor(address: string) {
+  constructor(private readonly address: string) {
     if (!address.startsWith('unix:')) {
       throw new RocmForgeError(
         'INVALID_OPTION',
-        `"${address}" is no address of a gateway's --admin-listen; use unix:PATH`,
+        `"${address}" is not the address of a gateway's --admin-listen; use unix:PATH`,
       );
     }
     this.client = new AdminServiceClient(address, credentials.createInsecure(), {
@@ -84,7 +85,7 @@ export class AdminClient {
     return new Promise((resolve, reject) => {
       call((error, response) => {
         if (error === null) resolve(response);
-        else reject(fromServiceError(error));
+        else reject(unreachable(fromServiceError(error), this.address));
       });
     });
   }

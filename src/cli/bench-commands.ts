@@ -1,45 +1,65 @@
 import { type Command, Option } from 'commander';
-import { clientOptions, deviceOptions, positive, range, wholeNumber, wholeNumbers } from './options.js';
+import {
+  address,
+  clientOptions,
+  deviceOptions,
+  positive,
+  range,
+  TOKEN_HELP,
+  wholeNumber,
+  wholeNumbers,
+} from './options.js';
 import { writeJson, writeText } from './output.js';
+import { REQUIRED } from './usage.js';
 
 /** `bench serve` and `bench kernels`. */
 export function addBenchCommands(bench: Command): void {
   const serve = bench.enablePositionalOptions().command('serve');
   for (const option of clientOptions) serve.addOption(option);
   serve
-    .description('offer a load to a running gateway and measure what its clients see')
-    .requiredOption('--address <address>', 'the gateway’s')
-    .option('--metrics <address>', 'HOST:PORT of its metrics, for queue time, preemptions and processor time')
+    .description('load-test a running gateway')
+    .addHelpText('after', TOKEN_HELP)
     .addOption(
-      new Option(
-        '--rate <requests/s>',
-        'open loop: requests arrive at random at this rate, whatever happens',
-      ).argParser(positive),
+      new Option('--address <address>', 'HOST:PORT or unix:PATH of its gRPC API')
+        .argParser(address)
+        .helpGroup(REQUIRED),
+    )
+    .optionsGroup('Load:')
+    .addOption(
+      new Option('--rate <requests/s>', 'open loop: requests per second, at random times (Poisson)').argParser(
+        positive,
+      ),
     )
     .addOption(
-      new Option('--clients <count>', 'closed loop: each sends its next request when its last has ended')
+      new Option('--clients <count>', 'closed loop: concurrent clients, each with one request at a time')
         .argParser(wholeNumber(1))
         .default(8),
     )
-    .addOption(new Option('--seconds <seconds>', 'how long requests are sent').argParser(positive).default(30))
-    .addOption(new Option('--requests <count>', 'closed loop: how many, instead of how long').argParser(wholeNumber(1)))
-    .addOption(new Option('--prompt-tokens <least:most>').argParser(range).default([64, 512], '64:512'))
+    .addOption(new Option('--seconds <seconds>', 'duration of the load').argParser(positive).default(30))
+    .addOption(
+      new Option('--requests <count>', 'closed loop: number of requests, instead of --seconds').argParser(
+        wholeNumber(1),
+      ),
+    )
+    .addOption(
+      new Option('--prompt-tokens <least:most>', 'tokens per prompt').argParser(range).default([64, 512], '64:512'),
+    )
     .addOption(new Option('--tokens <least:most>', 'tokens to generate').argParser(range).default([16, 128], '16:128'))
     .addOption(
-      new Option('--shared-prefix <tokens>', 'that a prompt has in common with others')
+      new Option('--shared-prefix <tokens>', 'tokens of a prefix that prompts share')
         .argParser(wholeNumber(0))
         .default(0),
     )
     .addOption(new Option('--prefixes <count>', 'different shared prefixes').argParser(wholeNumber(1)).default(1))
-    .addOption(
-      new Option('--first-token <id>', 'prompts have only ids from here on').argParser(wholeNumber(0)).default(3),
-    )
-    .addOption(new Option('--connections <count>').argParser(wholeNumber(1)).default(4))
-    .addOption(new Option('--seed <number>', 'same seed, same requests').argParser(wholeNumber(0)).default(1))
-    .option('--plot <file>', 'write an SVG of the run, of --compare beside the other one')
-    .option('--save <file>', 'write the run as JSON, for --compare of later ones')
-    .option('--compare <file>', 'a run that was saved: tell how many times as fast this one is')
-    .option('--json', 'as JSON', false)
+    .addOption(new Option('--first-token <id>', 'smallest token id in prompts').argParser(wholeNumber(0)).default(3))
+    .addOption(new Option('--connections <count>', 'gRPC connections').argParser(wholeNumber(1)).default(4))
+    .addOption(new Option('--seed <number>', 'seed of the requests').argParser(wholeNumber(0)).default(1))
+    .optionsGroup('Output:')
+    .option('--metrics <address>', 'HOST:PORT of its metrics, to report queue time, preemptions and processor time')
+    .option('--plot <file>', 'write an SVG plot of the run, and of the run of --compare')
+    .option('--save <file>', 'write the run as JSON, for --compare')
+    .option('--compare <file>', 'saved run to compare this run with')
+    .option('--json', 'print JSON', false)
     .action(async (options) => {
       const { benchServe } = await import('./bench-serve.js');
       await benchServe(options);
@@ -48,16 +68,19 @@ export function addBenchCommands(bench: Command): void {
   const kernelBench = bench
     .command('kernels')
     .description(
-      'time fused kernels against the plain ones they replace, in the shapes of an 8B llama, each many times in one graph, ' +
-        'so that what fits a cache lies in it; what --kernels does not hold is left out (build:kernels --twins builds all)',
+      'benchmark fused kernels against the reference kernels they replace, in the shapes of Llama 8B, with warm caches; kernels ' +
+        'missing from --kernels are skipped (build:kernels --twins builds all)',
     )
     .addOption(
-      new Option('--rows <count...>', 'rows of a step, at most 512 (default: 1, 8 and on a GPU 512)').argParser(
+      new Option('--rows <count...>', 'batched tokens, at most 512 (default: 1, 8 and on a GPU 512)').argParser(
         wholeNumbers(1),
       ),
     )
-    .option('--blas [library]', 'f16 products beside cuBLAS or rocBLAS instead, found by the loader or in this file')
-    .option('--json', 'as JSON', false)
+    .option(
+      '--blas [library]',
+      'compare f16 matrix products with cuBLAS or rocBLAS instead (default: the installed library)',
+    )
+    .option('--json', 'print JSON', false)
     .action(async (options) => {
       const [{ openDevice }, { benchKernels, formatKernelPairs }, { benchProducts, formatProductTimes }] =
         await Promise.all([

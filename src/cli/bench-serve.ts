@@ -15,6 +15,7 @@ import { MetricsSnapshot } from './bench/prometheus.js';
 import { Workload } from './bench/workload.js';
 import { type ClientOptions, gatewayClient } from './gateway-client.js';
 import { writeJson, writeText } from './output.js';
+import { unreachable } from './unreachable.js';
 
 export interface BenchServeOptions extends ClientOptions {
   /** Of the gateway. */
@@ -48,7 +49,7 @@ const MOST_ARRIVALS = 1e6;
 function checkArrivals({ rate, seconds, requests }: BenchServeOptions): void {
   if (rate === undefined) return;
   if (requests !== undefined) {
-    throw new RocmForgeError('INVALID_OPTION', '--requests is of a closed loop; with --rate say --seconds');
+    throw new RocmForgeError('INVALID_OPTION', '--requests cannot be combined with --rate; give --seconds');
   }
   if (rate * seconds > MOST_ARRIVALS) {
     throw new RocmForgeError('INVALID_OPTION', `--rate and --seconds make more than ${MOST_ARRIVALS} requests`);
@@ -73,7 +74,7 @@ export async function benchServe(options: BenchServeOptions): Promise<void> {
     // Each client has a connection of its own.
     gatewayClient(options.address, options, { 'grpc.use_local_subchannel_pool': 1 }),
   );
-  const model = await servedModel(clients[0] as InferenceServiceClient);
+  const model = await servedModel(clients[0] as InferenceServiceClient, options.address);
   const workload = new Workload({
     seed: options.seed,
     promptTokens: options.promptTokens,
@@ -135,10 +136,11 @@ function arrivalOf({ rate, clients, seconds, requests }: BenchServeOptions): Arr
   return { kind: 'closed', clients, durationMs };
 }
 
-function servedModel(client: InferenceServiceClient): Promise<Model> {
+/** @throws RocmForgeError the gateway's, or why none answers at the address */
+function servedModel(client: InferenceServiceClient, address: string): Promise<Model> {
   return new Promise((resolve, reject) => {
     client.getModel(GetModelRequest.create(), (error, response) => {
-      if (error) reject(fromServiceError(error));
+      if (error) reject(unreachable(fromServiceError(error), address));
       else if (response.model) resolve(response.model);
     });
   });

@@ -34,7 +34,7 @@ export async function connect(
     return { client, close: async () => client.close() };
   }
   if (options.ca !== undefined) {
-    throw new RocmForgeError('INVALID_OPTION', '--ca is of a gateway elsewhere; name it with --address');
+    throw new RocmForgeError('INVALID_OPTION', '--ca requires --address');
   }
   const folder = mkdtempSync(path.join(os.tmpdir(), 'rocmforge-'));
   const listen = `unix:${path.join(folder, 'gateway.sock')}`;

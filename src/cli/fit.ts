@@ -13,6 +13,7 @@ import {
 } from '../executor/fit.js';
 import type { LoadOptions } from '../executor/load-options.js';
 import { openDevice } from '../executor/open-device.js';
+import { RocmForgeError } from '../shared/errors.js';
 import { ModelFiles } from '../shared/gguf/model-files.js';
 import { readServableModel } from '../shared/gguf/servable-model.js';
 import { DEFAULT_CONTEXT } from '../shared/step-limits.js';
@@ -46,6 +47,13 @@ export interface FitReport {
   readonly unusable: readonly string[];
 }
 
+/** An error with the loader's options under their names here: `--max-context` is `--context` of `--fit`. */
+function inTermsOfFit(error: unknown): unknown {
+  if (!(error instanceof RocmForgeError)) return error;
+  const message = error.message.replaceAll(/--max-(context|sequences)/g, '--$1');
+  return new RocmForgeError(error.reason, message, error.metadata, { cause: error });
+}
+
 /**
  * What fits of a model, by loading it without its weights: on the GPUs that are here, or where memory is only counted.
  *
@@ -68,6 +76,8 @@ export async function fitReport(file: string, options: FitOptions): Promise<FitR
       devices.push(await fitModel(gpu, { ...question, split, shares }));
     }
     return { path: file, context, kvCacheType, withoutLimit, devices, unusable };
+  } catch (error) {
+    throw inTermsOfFit(error);
   } finally {
     files.close();
   }

@@ -33,7 +33,7 @@ export function shown({
   key,
 }: ClientOptions): RocmForgeClientOptions & { readonly credentials: ChannelCredentials } {
   if (ca === undefined && (cert !== undefined || key !== undefined)) {
-    throw new RocmForgeError('INVALID_OPTION', '--cert and --key are of TLS, which --ca asks for');
+    throw new RocmForgeError('INVALID_OPTION', '--cert and --key require --ca');
   }
   const token = process.env[TOKEN_VARIABLE];
   return { credentials: channel(ca, key, cert), ...(token !== undefined && { token }) };

@@ -70,10 +70,13 @@ export function gatewayOptions(
     (name) => options.executor === undefined && options[name] !== undefined,
   );
   if (unreachable !== undefined) {
-    throw new RocmForgeError('INVALID_OPTION', `${unreachable} is of an executor elsewhere; name it with --executor`);
+    throw new RocmForgeError('INVALID_OPTION', `${flagOf(unreachable)} requires --executor`);
   }
   if (options.prefixCache === false && (options.stateSnapshots ?? 0) > 0) {
-    throw new RocmForgeError('INVALID_OPTION', 'stateSnapshots is of the prefix cache, which prefixCache turns off');
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      '--state-snapshots requires the prefix cache, which --no-prefix-cache turns off',
+    );
   }
   checkSplit(options, 'replicas');
   checkElsewhere(options);
@@ -144,8 +147,11 @@ export function gatewayOptions(
 
 type Executor = GatewayOptions['executor'];
 
+/** The flag of an option: `executorCa` is `--executor-ca`. */
+const flagOf = (name: string): string => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
 /**
- * An executor that nobody started here has one model, and its process is not this gateway's to end.
+ * A gateway does not own an executor at another address: it serves one model there and cannot end its process.
  *
  * @throws RocmForgeError `INVALID_OPTION`
  */
@@ -156,12 +162,12 @@ function checkElsewhere(options: {
   readonly idleUnload?: number;
 }): void {
   if (options.executor === undefined) return;
-  const refuse = (option: string, why: string): never => {
-    throw new RocmForgeError('INVALID_OPTION', `${why}, not of those of --executor`, { option });
+  const refuse = (option: string, what: string): never => {
+    throw new RocmForgeError('INVALID_OPTION', `${what} cannot be combined with --executor`, { option });
   };
-  if ((options.moreModels ?? []).length > 0) refuse('model', 'several models are of executors that are started here');
-  if (options.idleUnload !== undefined) refuse('idle-unload', '--idle-unload ends executors that are started here');
-  if (options.load === 'on-demand') refuse('load', '--load on-demand is of executors that are started here');
+  if ((options.moreModels ?? []).length > 0) refuse('model', 'several --model');
+  if (options.idleUnload !== undefined) refuse('idle-unload', '--idle-unload');
+  if (options.load === 'on-demand') refuse('load', '--load on-demand');
 }
 
 /**
@@ -188,11 +194,11 @@ function executorsOf(
     throw new RocmForgeError('INVALID_OPTION', why);
   };
   if (options.executor !== undefined) {
-    if (replicas > 1 || gpus) refuse('replicas and gpus are of executors that are started here, not of --executor');
+    if (replicas > 1 || gpus) refuse('--replicas and --gpus cannot be combined with --executor');
     if (standby >= options.executor.length)
-      refuse(`${standby} of ${options.executor.length} executors stand by: none serves`);
+      refuse(`--standby is ${standby}; it must be less than the ${options.executor.length} of --executor`);
     if (new Set(options.executor).size < options.executor.length)
-      refuse('an executor is one replica: name each address once');
+      refuse('--executor names an address twice; give each address once');
     return options.executor.map((address) => ({
       address,
       secretFile: options.executorSecretFile,
@@ -201,15 +207,16 @@ function executorsOf(
       key: options.executorKey,
     }));
   }
-  if (gpus && gpu !== undefined) refuse('gpu is of one replica, gpus of several');
+  if (gpus && gpu !== undefined) refuse('--gpu cannot be combined with --gpus');
   if (split !== undefined) {
-    if (replicas > 1) refuse('a model that is split over GPUs has one replica');
+    if (replicas > 1) refuse('--replicas cannot be combined with --split');
     const { threads } = options;
     const spawn = { device, gpus, split, tensorSplit, threads, kernels, attention, stepDelayMs, plantFault };
     return Array.from({ length: 1 + standby }, () => ({ spawn }));
   }
-  if (gpus && replicas > 1 && replicas !== gpus.length) refuse(`${replicas} replicas on ${gpus.length} GPUs`);
-  if (gpus && device === 'host') refuse('the host device has no gpus');
+  if (gpus && replicas > 1 && replicas !== gpus.length)
+    refuse(`--replicas is ${replicas}, but --gpus names ${gpus.length}; leave --replicas out`);
+  if (gpus && device === 'host') refuse('--gpus cannot be combined with --device host');
   const serving = gpus?.length ?? replicas;
   // Threads of several that each took all processors would wait for one another.
   const onHost = gpus ? 1 : serving * (1 + (options.moreModels ?? []).length);

@@ -3,6 +3,7 @@ import { RocmForgeError } from '../shared/errors.js';
 import {
   ChatInput,
   ChatMessage,
+  FinishReason,
   finishReasonToJSON,
   type GenerateChunk,
   type GenerateComplete,
@@ -17,6 +18,7 @@ import { connect, stream } from './client.js';
 import { EXIT_OUTPUT_CLOSED, outputClosed } from './closed-output.js';
 import type { ModelOptionValues } from './options.js';
 import { writeJson, writeModelText, writeNotice } from './output.js';
+import { unreachable } from './unreachable.js';
 
 export interface GenerateOptions extends ModelOptionValues {
   readonly model?: string;
@@ -51,10 +53,10 @@ const STDIN = 0;
  */
 export async function generate(options: GenerateOptions): Promise<void> {
   if (options.system !== undefined && !options.chat) {
-    throw new RocmForgeError('INVALID_OPTION', '--system is of a conversation; give --chat too');
+    throw new RocmForgeError('INVALID_OPTION', '--system requires --chat');
   }
   if (options.logprobs !== undefined && !options.json) {
-    throw new RocmForgeError('INVALID_OPTION', '--logprobs are written as JSON; give --json too');
+    throw new RocmForgeError('INVALID_OPTION', '--logprobs requires --json');
   }
   const prompt = options.prompt === '-' ? readFileSync(STDIN, 'utf8') : options.prompt;
   const connection = await connect(options);
@@ -86,6 +88,7 @@ export async function generate(options: GenerateOptions): Promise<void> {
       }
     } else if (options.n === 1) {
       writeModelText('\n');
+      if (process.stderr.isTTY) writeNotice(cutNotice(completes[0] as GenerateComplete, options.maxTokens));
     } else {
       for (const [i, text] of texts.entries()) writeModelText(`[${i + 1} of ${options.n}]\n${text}\n`);
     }
@@ -95,11 +98,20 @@ export async function generate(options: GenerateOptions): Promise<void> {
       );
     }
   } catch (error) {
-    if (!outputClosed.aborted) throw error;
+    if (!outputClosed.aborted) throw options.address === undefined ? error : unreachable(error, options.address);
     process.exitCode = EXIT_OUTPUT_CLOSED;
   } finally {
     await connection.close();
   }
+}
+
+/** A line on why a text ends in the middle; empty for one that is complete. */
+function cutNotice({ finishReason, usage }: GenerateComplete, maxTokens: number): string {
+  if (finishReason !== FinishReason.LENGTH) return '';
+  const isLimit = (usage?.completionTokens ?? 0) >= maxTokens;
+  return isLimit
+    ? `(stopped after --max-tokens ${maxTokens}; raise it for a longer text)\n`
+    : '(stopped because the context is full)\n';
 }
 
 function requestOf(prompt: string, options: GenerateOptions): GenerateStreamRequest {

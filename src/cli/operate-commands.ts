@@ -1,23 +1,25 @@
 import { type Command, Option } from 'commander';
 import { LOG_LEVELS } from '../shared/log-levels.js';
-import { byteCount, wholeNumber } from './options.js';
+import { address, byteCount, wholeNumber } from './options.js';
+import { REQUIRED } from './usage.js';
 
 /** `pull`, `admin` and `report`. */
 export function addOperateCommands(program: Command): void {
   program
     .command('pull')
-    .description('bring a model from Hugging Face’s hub into the cache that Python shares, and write its path')
+    .description('download a model from Hugging Face’s hub into its shared cache, and print its path')
     .argument(
       '<model>',
-      'hf.co/OWNER/REPOSITORY[@REVISION][:QUANTIZATION]; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE hold',
+      'hf.co/OWNER/REPOSITORY[@REVISION][:QUANTIZATION]; HF_TOKEN, HF_ENDPOINT, HF_HOME and HF_HUB_OFFLINE apply',
     )
-    .option('--list', 'tell what there is, of which size, and what it leaves of each GPU', false)
+    .option('--list', 'list the quantizations, their sizes and the memory they leave on each GPU', false)
     .addOption(
-      new Option('--memory <bytes>', 'such as 24GiB: as if a GPU had so much free (default: each GPU here)').argParser(
-        byteCount,
-      ),
+      new Option(
+        '--memory <bytes>',
+        'with --list: free memory of an assumed GPU, such as 24GiB (default: each GPU of this machine)',
+      ).argParser(byteCount),
     )
-    .option('--json', 'as JSON', false)
+    .option('--json', 'print JSON', false)
     .action(async (model, options) => {
       const { pull } = await import('./hub/pull-command.js');
       await pull(model, options);
@@ -26,26 +28,29 @@ export function addOperateCommands(program: Command): void {
   program
     .command('admin')
     .description(
-      'operate a running gateway: tell the settings that may change, change them, load and unload its models, replace its executors',
+      'operate a running gateway: print and change its settings, load and unload its models, replace its executors',
     )
-    .requiredOption('--address <address>', 'unix:PATH of its --admin-listen')
     .addOption(
-      new Option('--log-level <level>', 'of the gateway at once, of executors that it starts from then on').choices(
+      new Option('--address <address>', 'unix:PATH of its --admin-listen').argParser(address).helpGroup(REQUIRED),
+    )
+    .addOption(
+      new Option('--log-level <level>', 'log level of the gateway, and of executors started from now on').choices(
         LOG_LEVELS,
       ),
     )
-    .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
-    .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
-    .addOption(new Option('--max-queued-requests-per-peer <count>').argParser(wholeNumber(1, 2 ** 32 - 1)))
-    .option(
-      '--replace-executors',
-      'end one executor after the other and start another in its place; streams go on',
-      false,
+    .addOption(new Option('--max-queued-requests <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)))
+    .addOption(new Option('--max-queued-tokens <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)))
+    .addOption(
+      new Option('--max-queued-requests-per-peer <count>', 'as of serve').argParser(wholeNumber(1, 2 ** 32 - 1)),
     )
-    .option('--unload-model <names...>', 'refuse a model’s new requests, wait for those under way, end its executors')
-    .option('--load-model <names...>', 'load a model that is unloaded and admit its requests')
-    .option('--models', 'tell the models and their states instead of the settings', false)
-    .option('--json', 'as JSON', false)
+    .option('--replace-executors', 'replace one executor after the other; streams continue', false)
+    .option(
+      '--unload-model <names...>',
+      'reject a model’s new requests, finish those in progress, and end its executors',
+    )
+    .option('--load-model <names...>', 'load an unloaded model and accept its requests')
+    .option('--models', 'print the models and their states instead of the settings', false)
+    .option('--json', 'print JSON', false)
     .action(async (options) => {
       const { admin } = await import('./admin.js');
       await admin(options);
@@ -53,13 +58,13 @@ export function addOperateCommands(program: Command): void {
 
   program
     .command('report')
-    .description('write what somebody needs who is to find out what is wrong: no prompts, no secrets')
+    .description('write a diagnostic report without prompts and secrets')
     .option(
       '--admin <address>',
-      'unix:PATH of a running gateway’s --admin-listen, for its options, settings and metrics',
+      'unix:PATH of the --admin-listen of a running gateway, to include its options, settings and metrics',
     )
-    .option('--state-dir <folder>', 'where gateways keep the last faults (default: ~/.local/state/rocmforge)')
-    .option('-o, --output <file>', 'a file that is not there yet; - is stdout', '-')
+    .option('--state-dir <folder>', 'folder of the latest faults (default: ~/.local/state/rocmforge)')
+    .option('-o, --output <file>', 'file to create; - is stdout', '-')
     .action(async (options) => {
       const [{ report }, { defaultStateFolder }] = await Promise.all([
         import('./report.js'),

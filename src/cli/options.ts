@@ -3,13 +3,35 @@ import type { KvCacheType } from '../executor/kernels/index.js';
 import { RocmForgeError } from '../shared/errors.js';
 import { SPLIT_KINDS, type SplitKind } from '../shared/split.js';
 
+/**
+ * `HOST:PORT` or `unix:PATH`, as it is; what is obviously another form of address is refused with the form that is meant.
+ */
+export function address(text: string): string {
+  const scheme = /^(?:https?|grpcs?|tcp):\/\//i.exec(text)?.[0];
+  if (scheme !== undefined) {
+    const rest = text.slice(scheme.length).replace(/\/.*$/s, '');
+    throw new InvalidArgumentError(`Leave "${scheme}" out: give ${rest}.`);
+  }
+  if (/^:?\d+$/.test(text)) {
+    throw new InvalidArgumentError(
+      `Give the host too, as 127.0.0.1:${text.replace(':', '')}, or a socket as unix:PATH.`,
+    );
+  }
+  return text;
+}
+
+/** {@link address}, of an option that may be given several times. */
+export function addresses(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, address(text)];
+}
+
 /** A whole number from `least` on, up to `most`. */
 export function wholeNumber(least: number, most = Number.POSITIVE_INFINITY): (text: string) => number {
   const where = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} up`;
   return (text) => {
     const value = Number(text);
     if (!Number.isInteger(value) || value < least || value > most)
-      throw new InvalidArgumentError(`not a whole number ${where}`);
+      throw new InvalidArgumentError(`Give a whole number ${where}.`);
     return value;
   };
 }
@@ -27,14 +49,14 @@ export function texts(text: string, before: readonly string[] = []): readonly st
 /** A whole number of either sign that 32 bits hold. */
 export function integer(text: string): number {
   const value = Number(text);
-  if (text.trim() === '' || (value | 0) !== value) throw new InvalidArgumentError('not a whole number of 32 bits');
+  if (text.trim() === '' || (value | 0) !== value) throw new InvalidArgumentError('Give a whole number of 32 bits.');
   return value;
 }
 
 /** Milliseconds from 1 up, as many as a timer can wait. */
 export function milliseconds(text: string): number {
   const value = wholeNumber(1)(text);
-  if (value >= 2 ** 31) throw new InvalidArgumentError('more than the 2147483647 ms that a timer can wait');
+  if (value >= 2 ** 31) throw new InvalidArgumentError('Give at most 2147483647 ms.');
   return value;
 }
 
@@ -46,35 +68,36 @@ export function listOf<T>(parse: (text: string) => T): (text: string) => readonl
 /** A number above 0. */
 export function positive(text: string): number {
   const value = decimal(text);
-  if (value <= 0) throw new InvalidArgumentError('not a number above 0');
+  if (value <= 0) throw new InvalidArgumentError('Give a number above 0.');
   return value;
 }
 
 /** A finite number. */
 export function decimal(text: string): number {
   const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('not a number');
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('Give a number.');
   return value;
 }
 
 /** `LEAST:MOST`, or one number for both; whole numbers from 1 up. */
 export function range(text: string): readonly [least: number, most: number] {
   const [least, most] = text.split(':').map(wholeNumber(1));
-  if (least === undefined || (most ?? least) < least) throw new InvalidArgumentError('not a range such as 16:128');
+  if (least === undefined || (most ?? least) < least) throw new InvalidArgumentError('Give a range such as 16:128.');
   return [least, most ?? least];
 }
 
 /** Bytes, with an optional K, M or G, which are powers of 1,024: 512M, 24GiB. */
 export function byteCount(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(?:([KMG])i?)?B?$/i.exec(text);
-  if (!match) throw new InvalidArgumentError('not a size such as 512M or 24GiB');
+  if (!match) throw new InvalidArgumentError('Give a size such as 512M or 24GiB.');
   const power = ['', 'K', 'M', 'G'].indexOf((match[2] ?? '').toUpperCase());
   return Math.floor(Number(match[1]) * 1024 ** power);
 }
 
 /** An unsigned 64-bit number. */
 export function seed(text: string): bigint {
-  if (!/^\d+$/.test(text) || BigInt(text) >= 1n << 64n) throw new InvalidArgumentError('not an unsigned 64-bit number');
+  if (!/^\d+$/.test(text) || BigInt(text) >= 1n << 64n)
+    throw new InvalidArgumentError('Give an unsigned 64-bit number.');
   return BigInt(text);
 }
 
@@ -82,93 +105,114 @@ export const DEFAULT_LISTEN = '127.0.0.1:50051';
 
 const KV_CACHE_TYPES: readonly KvCacheType[] = ['f16', 'f32', 'q8_0'];
 
-/** @param otherwise where nobody says which */
+/** The help group of options that decide how much memory a model takes. */
+const MEMORY_GROUP = 'Memory and batching:';
+
+/** @param otherwise the default */
 export const kvCacheTypeOptionOf = (otherwise: KvCacheType): Option =>
-  new Option('--kv-cache-type <type>', 'element type of the KV cache; q8_0 takes half of f16’s memory')
+  new Option('--kv-cache-type <type>', 'element type of the KV cache; q8_0 takes half the memory of f16')
     .choices(KV_CACHE_TYPES)
-    .default(otherwise);
+    .default(otherwise)
+    .helpGroup(MEMORY_GROUP);
 
 export const kvCacheTypeOption = kvCacheTypeOptionOf('f16');
 
 export const stateSnapshotsOption = new Option(
   '--state-snapshots <count>',
-  'states that the prefix cache keeps of a recurrent model, 0: none (default: two a sequence; on a GPU at most a quarter of what is left)',
-).argParser(wholeNumber(0));
+  'snapshots of recurrent state that the prefix cache keeps; 0 disables them (default: two per sequence; on a GPU at most a ' +
+    'quarter of the memory left)',
+)
+  .argParser(wholeNumber(0))
+  .helpGroup(MEMORY_GROUP);
+
+/** The options, all in one group of a command's help. */
+const grouped = (heading: string, options: readonly Option[]): readonly Option[] =>
+  options.map((option) => option.helpGroup(heading));
 
 /** Options of every command that serves a model itself. */
 export const modelOptions = [
-  new Option('--max-context <tokens>', 'most tokens of one sequence (default: the model’s, at most 8192)').argParser(
-    wholeNumber(1),
-  ),
-  new Option(
-    '--max-sequences <count>',
-    'most sequences that run at once (default: 4 on the host; on a GPU up to 256, each with room for 2048 tokens)',
-  ).argParser(wholeNumber(1)),
-  new Option(
-    '--max-step-tokens <count>',
-    'most token positions of one step (default: 512, or one a sequence where that is more)',
-  ).argParser(wholeNumber(1)),
-  new Option('--kv-memory <bytes>', 'memory for the KV cache, such as 2G (default: context × sequences)').argParser(
-    byteCount,
-  ),
+  ...grouped(MEMORY_GROUP, [
+    new Option('--max-context <tokens>', 'context length (default: the model’s, at most 8192)').argParser(
+      wholeNumber(1),
+    ),
+    new Option(
+      '--max-sequences <count>',
+      'sequences that run at once (default: 4 on the CPU; on a GPU up to 256, each with room for 2048 tokens)',
+    ).argParser(wholeNumber(1)),
+    new Option(
+      '--max-step-tokens <count>',
+      'batched tokens per step (default: 512, or one per sequence if that is more)',
+    ).argParser(wholeNumber(1)),
+    new Option(
+      '--kv-memory <bytes>',
+      'memory for the KV cache, such as 2G (default: context length × sequences)',
+    ).argParser(byteCount),
+  ]),
   kvCacheTypeOption,
   stateSnapshotsOption,
 ];
 
 /** Options of every command that opens a device or starts an executor that does. */
-export const deviceOptions = [
-  new Option('--device <kind>', 'where the model runs; auto prefers a GPU that can be used')
+export const deviceOptions = grouped('Device:', [
+  new Option('--device <kind>', 'hip: AMD GPU; cuda: NVIDIA GPU; host: CPU; auto: a usable GPU, otherwise the CPU')
     .choices(['auto', 'hip', 'cuda', 'host'])
     .default('auto'),
-  new Option('--gpu <number>', 'which of the platform’s GPUs (default: 0)').argParser(wholeNumber(0)),
+  new Option('--gpu <number>', 'index of the GPU on its platform (default: 0)').argParser(wholeNumber(0)),
   new Option(
     '--threads <count>',
-    'threads of the host device (default: all processors, as far as CPU quotas allow)',
+    'threads of the CPU backend (default: all processors that CPU quotas allow)',
   ).argParser(wholeNumber(1)),
-  new Option('--kernels <folder>', 'built kernels (default: the package’s own)'),
-  new Option('--attention <form>', 'unfused: one kernel an operation, slow, to compare with')
+  new Option('--kernels <folder>', 'built kernels (default: those of the package)'),
+  new Option('--attention <kind>', 'fused, or one kernel per operation: slow, for comparison')
     .choices(['fused', 'unfused'])
     .default('fused'),
-];
+]);
 
-/** Of commands that start an executor which may have a model split over several devices. */
-export const splitOptions = [
+/** Options of commands that start an executor which may split a model over several devices. */
+export const splitOptions = grouped('Several GPUs:', [
   new Option(
     '--gpus <numbers>',
-    'several of the platform’s GPUs, such as 0,1: a replica on each, or with --split a model over all of them',
+    'indices of several GPUs, such as 0,1: a replica on each, or with --split one model over all of them',
   ).argParser(listOf(wholeNumber(0))),
   new Option(
     '--split <kind>',
-    'layer: each of the GPUs computes some of the model’s layers; tensor: each of 2, 4 or 8 computes a part of every layer',
+    'layer: pipeline parallel, for memory; tensor: tensor parallel over 2, 4 or 8 GPUs, for speed',
   ).choices(SPLIT_KINDS),
   new Option(
     '--tensor-split <shares>',
-    'of --split layer, the parts of the model that each GPU gets, such as 3,1 (default: by their free memory)',
+    'with --split layer: share of the model on each GPU, such as 3,1 (default: by free memory)',
   ).argParser(listOf(positive)),
-];
+]);
 
-/** Who may call a gateway, how much, and over what. */
-export const trustOptions = [
-  new Option('--token-file <file>', 'bearer tokens, lines of NAME sha256:HEX as rocmforge token NAME writes them'),
-  new Option('--jwks-file <file>', 'public keys of those whose JWTs are taken'),
-  new Option('--jwt-issuer <issuer>', 'that a JWT must name'),
-  new Option('--jwt-audience <audience>', 'that a JWT must name'),
-  new Option('--limits-file <file>', 'how much each principal may, as JSON'),
-  new Option('--tls-cert <file>', 'speak TLS with this certificate, in PEM'),
-  new Option('--tls-key <file>', 'its private key, in PEM'),
-  new Option('--tls-client-ca <file>', 'demand client certificates of these authorities'),
+/** Authentication, limits and TLS of a gateway. */
+export const trustOptions = grouped('Access:', [
+  new Option(
+    '--token-file <file>',
+    'bearer tokens (API keys): lines of NAME sha256:HEX, as rocmforge token writes them',
+  ),
+  new Option('--jwks-file <file>', 'public keys (JWKS) that verify JWTs'),
+  new Option('--jwt-issuer <issuer>', 'issuer (iss) that a JWT must have'),
+  new Option('--jwt-audience <audience>', 'audience (aud) that a JWT must have'),
+  new Option('--limits-file <file>', 'rate and concurrency limits per client, in JSON'),
+  new Option('--tls-cert <file>', 'serve TLS with this certificate (PEM)'),
+  new Option('--tls-key <file>', 'private key of --tls-cert (PEM)'),
+  new Option('--tls-client-ca <file>', 'require client certificates signed by these authorities (PEM)'),
   new Option(
     '--trusted-proxies <addresses...>',
-    'proxies whose X-Forwarded-For or Forwarded is believed: IP addresses, networks such as 10.0.0.0/8, or unix for the socket file',
+    'proxies whose X-Forwarded-For or Forwarded is accepted: IP addresses, networks such as 10.0.0.0/8, or unix for the socket file',
   ),
-];
+]);
 
-/** How a command that calls a gateway shows who it is; a bearer token comes in `ROCMFORGE_TOKEN`. */
-export const clientOptions = [
-  new Option('--ca <file>', 'speak TLS with the gateway at --address; its certificate is of these authorities'),
-  new Option('--cert <file>', 'a certificate of one’s own, where the gateway demands one'),
-  new Option('--key <file>', 'its private key'),
-];
+/** Options by which a command authenticates to a gateway; a bearer token comes in `ROCMFORGE_TOKEN`. */
+export const clientOptions = grouped('Gateway:', [
+  new Option('--ca <file>', 'use TLS; authorities that sign the certificate of the gateway (PEM)'),
+  new Option('--cert <file>', 'client certificate (PEM), if the gateway requires one'),
+  new Option('--key <file>', 'private key of --cert (PEM)'),
+]);
+
+/** Help that follows the options of a command which calls a gateway. */
+export const TOKEN_HELP =
+  '\nThe environment variable ROCMFORGE_TOKEN holds the bearer token that is sent to the gateway at --address.';
 
 /** For tests: slows the executor down, or makes it fault. */
 export const testOptions = [
@@ -197,11 +241,11 @@ export function checkSplit(
   const refuse = (option: string, message: string): never => {
     throw new RocmForgeError('INVALID_OPTION', message, { option });
   };
-  if (split !== 'layer' && tensorSplit !== undefined) refuse('tensor-split', '--tensor-split is of --split layer');
+  if (split !== 'layer' && tensorSplit !== undefined) refuse('tensor-split', '--tensor-split requires --split layer');
   if (split === undefined && gpus.length > 1 && otherwise === 'nothing')
-    refuse('gpus', 'a model is on several GPUs where it is split: --split layer or --split tensor');
+    refuse('gpus', '--gpus with several GPUs requires --split layer or --split tensor');
   if (split !== undefined && gpus.length < 2)
-    refuse('split', `--split ${split} needs several devices, such as --gpus 0,1`);
+    refuse('split', `--split ${split} requires several GPUs, such as --gpus 0,1`);
   if (tensorSplit !== undefined && tensorSplit.length !== gpus.length) {
     refuse('tensor-split', `--tensor-split has ${tensorSplit.length} shares for ${gpus.length} GPUs`);
   }

@@ -6,19 +6,16 @@ import { watchOutput } from './closed-output.js';
 import { completionScript, SHELLS } from './completion.js';
 import { addOperateCommands } from './operate-commands.js';
 import {
+  address,
   byteCount,
   checkSplit,
-  clientOptions,
-  decimal,
   deviceOptions,
   kvCacheTypeOption,
   kvCacheTypeOptionOf,
   modelOptions,
-  seed,
   splitOptions,
   stateSnapshotsOption,
   testOptions,
-  texts,
   trustOptions,
   wholeNumber,
   wholeNumbers,
@@ -26,6 +23,8 @@ import {
 import { writeJson, writeNotice, writeText } from './output.js';
 import { addServeCommand, ignoreInspectorSignal } from './serve-command.js';
 import { limitError } from './system-limits.js';
+import { addTextCommands, requireTarget } from './text-commands.js';
+import { checkUsage, REQUIRED } from './usage.js';
 
 // Each command imports its own code: `inspect` needs no gRPC, and an executor no tokenizer.
 
@@ -33,8 +32,7 @@ const program = new Command('rocmforge')
   .description('LLM inference as a gRPC microservice for AMD GPUs')
   .version(packageVersion)
   // `bench serve` has options of the same names as `bench`; each command takes those that follow it.
-  .enablePositionalOptions()
-  .showHelpAfterError('(rocmforge --help lists the commands)');
+  .enablePositionalOptions();
 
 /** A command with options that several share. */
 function command(name: string, options: readonly Option[]): Command {
@@ -48,23 +46,27 @@ addServeCommand(
 );
 
 command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
-  .description('run an executor alone, for a gateway elsewhere (serve --executor)')
-  .requiredOption('--listen <address>', 'unix:PATH or HOST:PORT')
+  .description('run an executor without a gateway, for serve --executor on this or another machine')
   .addOption(
-    new Option('--step-timeout-ms <ms>', 'the least time a step gets before health tells that it hangs')
+    new Option('--listen <address>', 'HOST:PORT or unix:PATH for the gateway').argParser(address).helpGroup(REQUIRED),
+  )
+  .optionsGroup('Access:')
+  .option('--secret-file <file>', 'secret that gateways must present')
+  .option('--tls-cert <file>', 'serve TLS with this certificate (PEM)')
+  .option('--tls-key <file>', 'private key of --tls-cert (PEM)')
+  .option('--tls-client-ca <file>', 'require gateway certificates signed by these authorities (PEM)')
+  .option('--insecure', 'on a loopback address: accept any gateway, without a secret or TLS', false)
+  .optionsGroup('Operation:')
+  .addOption(
+    new Option('--step-timeout-ms <ms>', 'least time (ms) before a step counts as hung in health checks')
       .argParser(wholeNumber(1))
       .default(2000),
   )
   .addOption(
-    new Option('--lease-ms <ms>', 'how long a gateway that is not heard of keeps the executor from others')
+    new Option('--lease-ms <ms>', 'time (ms) without a sign of its gateway after which another gateway may connect')
       .argParser(wholeNumber(1000))
       .default(10_000),
   )
-  .option('--secret-file <file>', 'a secret that gateways must know')
-  .option('--tls-cert <file>', 'speak TLS with this certificate, in PEM')
-  .option('--tls-key <file>', 'its private key, in PEM')
-  .option('--tls-client-ca <file>', 'demand certificates of these authorities from gateways')
-  .option('--insecure', 'on a loopback address: serve whoever reaches it', false)
   .addOption(new Option('--die-with-parent').hideHelp())
   .addOption(new Option('--fault-record <file>').hideHelp())
   .addOption(new Option('--model-fd <number>').argParser(wholeNumbers(0)).hideHelp())
@@ -106,8 +108,8 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
 
 program
   .command('token')
-  .description('make a bearer token, on stderr, and its line for serve --token-file, on stdout')
-  .argument('<name>', 'whom it stands for')
+  .description('create a bearer token (API key): the token goes to stderr, its line for serve --token-file to stdout')
+  .argument('<name>', 'client name')
   .action(async (name) => {
     const { newToken } = await import('../gateway/trust/tokens.js');
     const { token, line } = newToken(name);
@@ -117,73 +119,27 @@ program
   });
 
 command('demo', [...deviceOptions, kvCacheTypeOption])
-  .description('have the package’s own small model tell a story')
-  .option('--prompt <text>', 'what to ask for', 'Tell me a story about a brave fox.')
+  .description('generate a story with the small model of the package')
+  .option('--prompt <text>', 'prompt', 'Tell me a story about a brave fox.')
   .action(async (options) => {
     process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
     const { demo } = await import('./demo.js');
     await demo(options);
   });
 
-command('generate', [...clientOptions, ...modelOptions, ...deviceOptions, ...splitOptions, ...testOptions])
-  .description('generate text and end')
-  .option('--model <file>', 'GGUF file to serve for this one generation; hf.co/… is pulled first')
-  .option('--address <address>', 'use the gateway at this address')
-  .argument('[prompt]', 'what to continue; - reads it from stdin')
-  .option('--prompt <text>', 'the same')
-  .option('--chat', 'send the prompt as a user’s turn through the chat template', false)
-  .option('--system <text>', 'with --chat: the system message')
-  .addOption(new Option('--max-tokens <count>').argParser(wholeNumber(1)).default(128))
-  .addOption(new Option('--temperature <t>', '0 chooses the likeliest token').argParser(decimal))
-  .addOption(new Option('--top-k <count>').argParser(wholeNumber(0)))
-  .addOption(new Option('--top-p <p>').argParser(decimal))
-  .addOption(new Option('--min-p <p>').argParser(decimal))
-  .addOption(new Option('--seed <number>').argParser(seed))
-  .addOption(new Option('--repetition-penalty <factor>', 'of tokens that are in the text; 1: none').argParser(decimal))
-  .addOption(new Option('--frequency-penalty <logit>', 'for each time a token was generated').argParser(decimal))
-  .addOption(new Option('--presence-penalty <logit>', 'once for each token that was generated').argParser(decimal))
-  .addOption(
-    new Option('--stop <text>', 'where the text ends, before this; may be given several times').argParser(texts),
-  )
-  .addOption(new Option('-n, --n <count>', 'completions of the one prompt').argParser(wholeNumber(1)).default(1))
-  .addOption(
-    new Option('--logprobs <count>', 'with --json: of each token, and of so many of the likeliest').argParser(
-      wholeNumber(0),
-    ),
-  )
-  .option('--json', 'one JSON object a line, token ids included', false)
-  .option('--stats', 'tokens/s and time to first token on stderr', false)
-  .action(async (prompt, options) => {
-    requireTarget(options);
-    await pullFirst(options);
-    const { generate } = await import('./generate.js');
-    await generate({ ...options, prompt: promptOf(prompt, options.prompt) });
-  });
-
-command('chat', [...clientOptions, ...modelOptions, ...deviceOptions])
-  .description('talk with a model in the terminal')
-  .option('--model <file>', 'GGUF file to serve for this conversation; hf.co/… is pulled first')
-  .option('--address <address>', 'use the gateway at this address')
-  .option('--system <text>', 'the system message')
-  .option('--tools <file>', 'functions that the model may call: a JSON list, as OpenAI writes them')
-  .addOption(new Option('--max-tokens <count>', 'of each answer').argParser(wholeNumber(1)))
-  .addOption(new Option('--temperature <t>').argParser(decimal))
-  .addOption(new Option('--seed <number>').argParser(seed))
-  .action(async (options) => {
-    requireTarget(options);
-    await pullFirst(options);
-    const { chat } = await import('./chat/chat.js');
-    await chat(options);
-  });
+addTextCommands(command);
 
 const benchCommand = command('bench', [...modelOptions, ...deviceOptions])
-  .description('measure a model on this machine: in the executor, and as a gRPC client sees it')
-  .option('--model <file>', 'GGUF file')
-  .addOption(new Option('--prompt-tokens <count>').argParser(wholeNumber(1)).default(128))
+  .description('benchmark a model on this machine: in the executor, and as a gRPC client sees it')
+  .optionsGroup('Benchmark:')
+  .option('--model <file>', 'GGUF file (required)')
+  .addOption(new Option('--prompt-tokens <count>', 'tokens of the prompt').argParser(wholeNumber(1)).default(128))
   .addOption(new Option('--tokens <count>', 'tokens to generate').argParser(wholeNumber(1)).default(64))
-  .addOption(new Option('--repeats <count>', 'runs, of which the median counts').argParser(wholeNumber(1)).default(3))
-  .option('--profile', 'the time of each kernel in one token’s step', false)
-  .option('--json', 'as JSON', false)
+  .addOption(
+    new Option('--repeats <count>', 'runs, of which the median is reported').argParser(wholeNumber(1)).default(3),
+  )
+  .option('--profile', 'print the time of each kernel in one decode step', false)
+  .option('--json', 'print JSON', false)
   .action(async (options) => {
     requireTarget(options);
     const { bench } = await import('./bench.js');
@@ -193,20 +149,24 @@ const benchCommand = command('bench', [...modelOptions, ...deviceOptions])
 addBenchCommands(benchCommand);
 
 command('verify', deviceOptions)
-  .description('run models on a device and hold what it computes against llama.cpp and against itself')
-  .option('--model <file...>', 'GGUF files (default: the package’s own, with its parity file)')
-  .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities for each model, in their order', [])
+  .description('verify a device: its results against llama.cpp’s, and that they repeat')
+  .option('--model <file...>', 'GGUF files (default: the model of the package, with its parity file)')
+  .option('--parity <file...>', 'llama.cpp’s tokens and log probabilities, one file per --model in the same order', [])
   .addOption(kvCacheTypeOptionOf('f32'))
-  .option('--beside-host', 'compare logits with those of the host device', false)
+  .option('--beside-host', 'compare logits with those of the CPU backend', false)
   .addOption(
-    new Option('--tokens <count>', 'generate so many and see that memory does not grow')
+    new Option('--tokens <count>', 'tokens to generate for the check that memory does not grow')
       .argParser(wholeNumber(0))
       .default(0),
   )
-  .option('--speed', 'only how fast one sequence is, of a model with random weights, beside what was predicted', false)
-  .option('--shape <name>', 'with --speed: as of synth', 'llama-3.1-8b')
-  .option('--type <type>', 'with --speed: as of synth', 'Q4_K_M')
-  .option('--json', 'as JSON', false)
+  .option(
+    '--speed',
+    'measure only the decode speed of one sequence, with random weights, and compare it with the prediction',
+    false,
+  )
+  .option('--shape <name>', 'with --speed: a shape of synth', 'llama-3.1-8b')
+  .option('--type <type>', 'with --speed: a type of synth', 'Q4_K_M')
+  .option('--json', 'print JSON', false)
   .action(async (options) => {
     if (options.speed) {
       const { formatSpeed, speedBesidePrediction } = await import('./verify/speed-beside.js');
@@ -223,10 +183,11 @@ command('verify', deviceOptions)
 
 program
   .command('synth')
-  .description('write a GGUF file of a real model’s shape with random weights')
-  .requiredOption('--shape <name>', 'such as llama-3.2-1b, llama-3.1-8b, qwen2.5-0.5b or tiny')
-  .requiredOption('--type <type>', 'such as F16, Q8_0, Q4_0 or Q4_K_M')
-  .requiredOption('-o, --output <file>')
+  .description('write a GGUF file with the shape of a real model and random weights')
+  .optionsGroup(REQUIRED)
+  .option('--shape <name>', 'model shape, such as llama-3.2-1b, llama-3.1-8b or tiny; an unknown name lists all')
+  .option('--type <type>', 'quantization, such as F16, Q8_0, Q4_0 or Q4_K_M; an unknown name lists all')
+  .option('-o, --output <file>', 'file to write')
   .action(async (options) => {
     const { synth } = await import('./synth.js');
     const bytes = synth(options);
@@ -234,25 +195,32 @@ program
   });
 
 command('inspect', splitOptions)
-  .description('describe a GGUF file, or with --fit what of it fits on a GPU')
-  .argument('<file>', 'of a split model, its first part')
+  .description('describe a GGUF file, or with --fit how much of its context fits on a GPU')
+  .argument('<file>', 'GGUF file; of a split model, the first part')
   .option(
     '--fit',
-    'which contexts and how many sequences fit; takes the memory of a load on each GPU for a moment',
+    'report the context lengths and numbers of sequences that fit; allocates the memory of a load on each GPU for a moment',
     false,
   )
   .addOption(
-    new Option('--context <tokens>', 'of one sequence (default: the model’s, at most 8192)').argParser(wholeNumber(1)),
-  )
-  .addOption(new Option('--sequences <count>', 'at once (default: as the loader chooses)').argParser(wholeNumber(1)))
-  .addOption(
-    new Option('--memory <bytes>', 'such as 24GiB: as if a GPU had so much free (default: each GPU here)').argParser(
-      byteCount,
+    new Option('--context <tokens>', 'with --fit: context length (default: the model’s, at most 8192)').argParser(
+      wholeNumber(1),
     ),
+  )
+  .addOption(
+    new Option('--sequences <count>', 'with --fit: sequences that run at once (default: as serve chooses)').argParser(
+      wholeNumber(1),
+    ),
+  )
+  .addOption(
+    new Option(
+      '--memory <bytes>',
+      'with --fit: free memory of an assumed GPU, such as 24GiB (default: each GPU of this machine)',
+    ).argParser(byteCount),
   )
   .addOption(kvCacheTypeOption)
   .addOption(stateSnapshotsOption)
-  .option('--json', 'as JSON', false)
+  .option('--json', 'print JSON', false)
   .action(async (file, options) => {
     if (options.fit) {
       const { fitReport, formatFitReport } = await import('./fit.js');
@@ -270,7 +238,7 @@ command('inspect', splitOptions)
       ['gpus', 'gpus'],
       ['tensorSplit', 'tensor-split'],
     ] as const) {
-      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} is a question of --fit`);
+      if (options[name] !== undefined) throw new RocmForgeError('INVALID_OPTION', `--${flag} requires --fit`);
     }
     const { inspectModel, formatInspectReport } = await import('./inspect.js');
     const report = inspectModel(file);
@@ -280,10 +248,10 @@ command('inspect', splitOptions)
 
 program
   .command('doctor')
-  .description('tell what of this installation works on this machine')
-  .option('--state-dir <folder>', 'where gateways keep the last faults (default: ~/.local/state/rocmforge)')
-  .option('--report', 'one block to paste: no names, no paths but those of devices', false)
-  .option('--json', 'as JSON', false)
+  .description('check this installation: GPU, driver, kernels and the latest faults')
+  .option('--state-dir <folder>', 'folder of the latest faults (default: ~/.local/state/rocmforge)')
+  .option('--report', 'print one block to paste, without names and paths except those of devices', false)
+  .option('--json', 'print JSON', false)
   .action(async (options) => {
     const [{ examine }, { formatFindings }, { formatReport, thisIdentity }] = await Promise.all([
       import('./doctor/doctor.js'),
@@ -301,45 +269,22 @@ addOperateCommands(program);
 
 program
   .command('completion')
-  .description('print what completes these commands in a shell: source <(rocmforge completion bash)')
-  .addArgument(new Argument('<shell>').choices(SHELLS))
+  .description('print a completion script: source <(rocmforge completion bash)')
+  .addArgument(new Argument('<shell>', 'shell to complete in').choices(SHELLS))
   .action((shell) => {
     writeText(completionScript(shell, program));
   });
 
-/** @throws RocmForgeError `INVALID_OPTION` for none, and for two */
-function promptOf(argument: string | undefined, option: string | undefined): string {
-  const prompt = argument ?? option;
-  if (prompt === undefined || (argument !== undefined && option !== undefined)) {
-    throw new RocmForgeError('INVALID_OPTION', 'give one prompt, as an argument or by --prompt; - is stdin');
-  }
-  return prompt;
-}
-
-function requireTarget(options: { model?: string; address?: string }): void {
-  if ((options.model === undefined) === (options.address === undefined)) {
-    throw new RocmForgeError('INVALID_OPTION', 'give either --model or --address');
-  }
-  // A command that writes text to a terminal logs only what went wrong.
-  process.env.ROCMFORGE_LOG_LEVEL ??= 'warn';
-}
-
-/** Where `--model` names one on a hub: brings it here, and has the option say where. */
-async function pullFirst(options: { model?: string }): Promise<void> {
-  if (options.model === undefined) return;
-  const { localModel } = await import('./hub/pull.js');
-  options.model = await localModel(options.model);
-}
-
+checkUsage(program);
 watchOutput();
 
 try {
   await program.parseAsync();
 } catch (error) {
   if (!(error instanceof CommanderError)) {
-    const told = limitError(error) ?? asRocmForgeError(error);
-    writeNotice(`rocmforge: ${told.reason}: ${told.message}\n`);
-    if (told.reason === 'INTERNAL') writeNotice(`${(told.cause as Error)?.stack ?? ''}\n`);
+    const known = limitError(error) ?? asRocmForgeError(error);
+    writeNotice(`rocmforge: ${known.reason}: ${known.message}\n`);
+    if (known.reason === 'INTERNAL') writeNotice(`${(known.cause as Error)?.stack ?? ''}\n`);
     process.exit(1);
   }
   throw error;

@@ -4,10 +4,21 @@ import { REASONING_PARSERS, TOOL_PARSERS } from '../gateway/chat/answer/answer-f
 import type { HostedModel } from '../gateway/hosted-model.js';
 import type { ModelOptions } from '../gateway/options.js';
 import { watchNpm } from './npm-parent.js';
-import { DEFAULT_LISTEN, integer, milliseconds, positive, seed, texts, wholeNumber } from './options.js';
+import {
+  address,
+  addresses,
+  DEFAULT_LISTEN,
+  integer,
+  milliseconds,
+  positive,
+  seed,
+  texts,
+  wholeNumber,
+} from './options.js';
 import { writeText } from './output.js';
 import { tellReady, tellStopping } from './service-manager.js';
 import { checkSystemLimits } from './system-limits.js';
+import { REQUIRED } from './usage.js';
 
 /** Exit codes of `serve`: 0 after a drain that finished, these two otherwise; 1 is an error that is told. */
 const MOST_REPLICAS = 64;
@@ -19,175 +30,204 @@ export function ignoreInspectorSignal(): void {
   process.on('SIGUSR1', () => undefined);
 }
 
-/** Says what `serve` takes and does. */
+/** Defines the options of `serve` and what it does. */
 export function addServeCommand(serve: Command): void {
   serve
-    .description('serve a model over gRPC')
-    .requiredOption(
-      '--model <[name=]file>',
-      'GGUF file, of a split model its first part; hf.co/… is pulled first; given several times, each is a model that ' +
-        'requests choose by its name, and the first that of those who name none',
-      texts,
-    )
-    .option('--model-name <name>', 'what requests call it (default: the file’s name)')
-    .option(
-      '--any-model-name',
-      'requests may call it, or the first of several, as they like: for clients whose name for it is fixed',
-    )
-    .option('--model-alias <names...>', 'other names by which requests may call it; of several models ALIAS=NAME')
-    .option(
-      '--model-option <name:option=value...>',
-      'an option for one of several models in place of what holds for all, such as small:kv-memory=2G or small:gpu=1',
-    )
+    .description('serve models over gRPC, and over HTTP with --http-listen')
+    .optionsGroup(REQUIRED)
     .addOption(
-      new Option('--load <when>', 'on-demand: a model is loaded when a request for it comes')
-        .choices(['at-start', 'on-demand'])
-        .default('at-start'),
+      new Option(
+        '--model <[name=]file>',
+        'GGUF file (the first part of a split one), or hf.co/OWNER/REPOSITORY to download; repeat it to serve several models, ' +
+          'the first of which is the default',
+      ).argParser(texts),
+    )
+    .optionsGroup('Addresses:')
+    .addOption(
+      new Option('--listen <address>', 'HOST:PORT or unix:PATH of the gRPC API')
+        .argParser(address)
+        .default(DEFAULT_LISTEN),
     )
     .addOption(
       new Option(
-        '--idle-unload <seconds>',
-        'end the executors of a model that nobody has asked for that long, so that its memory and power are free; the next ' +
-          'request waits for its load (default: never)',
-      ).argParser(positive),
+        '--http-listen <address>',
+        'HOST:PORT or unix:PATH of the HTTP API: OpenAI, Anthropic and llama.cpp compatible, and a chat page',
+      ).argParser(address),
     )
-    .option('--model-tag <tags...>', 'what the HTTP door tells the model’s tags to be')
     .addOption(
-      new Option('--seed <number>', 'the seed of requests that give none (default: one is drawn for each)').argParser(
-        seed,
-      ),
+      new Option(
+        '--metrics-listen <address>',
+        'HOST:PORT of Prometheus metrics and the probes /healthz and /readyz, over HTTP',
+      ).argParser(address),
     )
-    .option('--chat-template <file>', 'a Jinja template in place of the model file’s')
-    .option('--chat-template-kwargs <json>', 'variables for it, of requests that give none of the name')
-    .option('--template-date', 'tell it the date, as date_string and datetime')
+    .option('--admin-listen <address>', 'unix:PATH for rocmforge admin and rocmforge report')
+    .optionsGroup('Model names:')
+    .option('--model-name <name>', 'model name in requests (default: the name of the file)')
+    .option('--any-model-name', 'accept any model name in requests, as a name of the first model')
+    .option('--model-alias <names...>', 'further model names; with several models ALIAS=NAME')
+    .option(
+      '--model-option <name:option=value...>',
+      'an option for one of several models, such as small:kv-memory=2G or small:gpu=1',
+    )
+    .option('--model-tag <tags...>', 'tags of the model in the HTTP API')
+    .optionsGroup('Chat and sampling:')
+    .option('--chat-template <file>', 'Jinja template to use instead of the one in the model file')
+    .option('--chat-template-kwargs <json>', 'default variables of the chat template, as a JSON object')
+    .option('--template-date', 'give the chat template the current date, as date_string and datetime')
     .addOption(
-      new Option('--tool-parser <format>', 'how the model writes calls (default: as its chat template does)').choices(
+      new Option('--tool-parser <format>', 'format of tool calls (default: detected from the chat template)').choices(
         TOOL_PARSERS,
       ),
     )
     .addOption(
       new Option(
         '--reasoning-parser <format>',
-        'how it writes reasoning; none: reasoning stays in the text (default: as its chat template does)',
+        'format of reasoning; none leaves it in the text (default: detected from the chat template)',
       ).choices([...REASONING_PARSERS, 'none']),
     )
-    .option('--listen <address>', 'HOST:PORT or unix:PATH', DEFAULT_LISTEN)
     .addOption(
-      new Option(
-        '--executor <address>',
-        'use the executor at this address instead of starting one; given several times, each is a replica',
-      ).argParser((address: string, before: readonly string[] = []) => [...before, address]),
+      new Option('--seed <number>', 'seed of requests without one (default: random per request)').argParser(seed),
+    )
+    .optionsGroup('Loading:')
+    .addOption(
+      new Option('--load <when>', 'on-demand loads a model with its first request')
+        .choices(['at-start', 'on-demand'])
+        .default('at-start'),
     )
     .addOption(
-      new Option('--replicas <count>', 'executors, each with the whole model; requests are shared out among them')
+      new Option(
+        '--idle-unload <seconds>',
+        'unload a model after this many seconds without a request, to free its memory; the next request loads it again ' +
+          '(default: never)',
+      ).argParser(positive),
+    )
+    .optionsGroup('Performance:')
+    .addOption(
+      new Option('--speculate <how>', 'lookup: speculative decoding by prompt lookup (n-gram)')
+        .choices(['lookup', 'off'])
+        .default('lookup'),
+    )
+    .option('--no-prefix-cache', 'disable prefix caching')
+    .addOption(
+      new Option('--pipeline-depth <steps>', 'steps in flight, 1 or 2').argParser(wholeNumber(1, 2)).default(2),
+    )
+    .addOption(
+      new Option('--stream-interval <tokens>', 'tokens per streamed chunk').argParser(wholeNumber(1)).default(1),
+    )
+    .optionsGroup('Executors:')
+    .addOption(
+      new Option('--replicas <count>', 'executors, each with the whole model; requests are balanced among them')
         .argParser(wholeNumber(1, MOST_REPLICAS))
         .default(1),
     )
     .addOption(
       new Option(
         '--standby <count>',
-        'executors that have the model loaded and compute nothing until another is lost; of several --executor, the last',
+        'executors on standby: the model is loaded, and they take over when another is lost (of several --executor, the last)',
       )
         .argParser(wholeNumber(0, MOST_REPLICAS))
         .default(0),
     )
     .option(
       '--allow-other-arithmetic',
-      'streams whose executor is lost may go on with one that computes other bits, where no other serves',
+      'allow failover of a stream to an executor whose results may differ in the last bits',
     )
-    .option('--executor-secret-file <file>', 'the secret that it demands')
-    .option('--executor-ca <file>', 'speak TLS with it; its certificate is of these authorities')
-    .option('--executor-cert <file>', 'the gateway’s own certificate, where the executor demands one')
-    .option('--executor-key <file>', 'its private key')
     .addOption(
-      new Option('--pipeline-depth <steps>', 'steps under way at once, 1 or 2').argParser(wholeNumber(1, 2)).default(2),
-    )
-    .option('--no-prefix-cache', 'compute every prompt from its start')
-    .addOption(
-      new Option('--speculate <how>', 'guess at next tokens by what was said before, and compute several at once')
-        .choices(['lookup', 'off'])
-        .default('lookup'),
-    )
-    .addOption(new Option('--stream-interval <tokens>', 'that come together').argParser(wholeNumber(1)).default(1))
-    .addOption(
-      new Option('--step-timeout-ms <ms>', 'the least time a step gets before the executor counts as hung')
+      new Option('--step-timeout-ms <ms>', 'least time (ms) before a step counts as hung')
         .argParser(wholeNumber(1))
         .default(2000),
     )
-    .addOption(new Option('--max-queued-requests <count>').argParser(wholeNumber(1)).default(1024))
-    .addOption(new Option('--max-queued-tokens <count>').argParser(wholeNumber(1)).default(1 << 20))
+    .addOption(
+      new Option('--max-restarts <count>', 'executor restarts per minute before restarts slow down')
+        .argParser(wholeNumber(0))
+        .default(10),
+    )
+    .addOption(
+      new Option(
+        '--executor <address>',
+        'HOST:PORT or unix:PATH of a running executor to use instead of starting one; repeat it for replicas',
+      ).argParser(addresses),
+    )
+    .option('--executor-secret-file <file>', 'secret that the executor at --executor requires')
+    .option('--executor-ca <file>', 'use TLS with --executor; authorities that sign its certificate (PEM)')
+    .option('--executor-cert <file>', 'client certificate for --executor (PEM), if it requires one')
+    .option('--executor-key <file>', 'private key of --executor-cert (PEM)')
+    .optionsGroup('Queue and connections:')
+    .addOption(
+      new Option('--max-queued-requests <count>', 'requests in the queue, above which new ones are rejected')
+        .argParser(wholeNumber(1))
+        .default(1024),
+    )
+    .addOption(
+      new Option('--max-queued-tokens <count>', 'prompt tokens in the queue, above which new requests are rejected')
+        .argParser(wholeNumber(1))
+        .default(1 << 20),
+    )
     .addOption(
       new Option(
         '--max-queued-requests-per-peer <count>',
-        'of one client address, and of the queued tokens the same part; behind a proxy all clients are one but with --trusted-proxies',
+        'queued requests per client address, and the same share of the queued tokens; behind a proxy set --trusted-proxies',
       )
         .argParser(wholeNumber(1))
         .default(256),
     )
     .addOption(
-      new Option('--max-priority <number>', 'the highest priority that a request may have')
-        .argParser(integer)
-        .default(0),
+      new Option('--max-priority <number>', 'highest priority that a request may have').argParser(integer).default(0),
     )
-    .addOption(new Option('--max-connections <count>').argParser(wholeNumber(1)).default(1024))
-    .addOption(new Option('--max-streams-per-connection <count>').argParser(wholeNumber(1)).default(100))
+    .addOption(
+      new Option('--max-connections <count>', 'open connections per API').argParser(wholeNumber(1)).default(1024),
+    )
+    .addOption(
+      new Option('--max-streams-per-connection <count>', 'concurrent calls per gRPC connection')
+        .argParser(wholeNumber(1))
+        .default(100),
+    )
     .addOption(
       new Option(
         '--max-connection-age-ms <ms>',
-        'how long a connection takes calls, a tenth more or less; lets a load balancer spread its clients anew',
+        'age (ms, ±10 %) at which a connection takes no more calls, so that load balancers spread clients again',
       )
         .argParser(milliseconds)
         .default(3_600_000),
     )
     .addOption(
-      new Option('--max-connection-idle-ms <ms>', 'how long a connection stays without a call')
+      new Option('--max-connection-idle-ms <ms>', 'time (ms) without a call after which a connection is closed')
         .argParser(milliseconds)
         .default(600_000),
     )
     .addOption(
-      new Option('--keepalive-ms <ms>', 'how often a connection is asked whether it lives')
-        .argParser(milliseconds)
-        .default(60_000),
+      new Option('--keepalive-ms <ms>', 'interval (ms) of keepalive pings').argParser(milliseconds).default(60_000),
     )
+    .optionsGroup('HTTP API:')
+    .option('--no-http-page', 'disable the chat page')
+    .option('--http-slots', 'enable llama.cpp’s /slots')
+    .option('--http-metrics', 'enable /metrics with the names of llama.cpp’s server')
+    .option('--http-verbose', 'include the rendered prompt in chat responses by default (__verbose)')
+    .option(
+      '--allowed-hosts <names...>',
+      'host names accepted on a loopback address besides localhost, such as those that a proxy forwards',
+    )
+    .option(
+      '--cors-origins <origins...>',
+      'origins of web pages that may call the HTTP API (CORS), such as https://chat.example; localhost for pages of this machine, ' +
+        '* for all (default: * if a token is required, else none)',
+    )
+    .optionsGroup('Operation:')
     .addOption(
-      new Option('--drain-timeout-ms <ms>', 'how long streams may go on after SIGTERM, SIGINT or SIGHUP')
+      new Option('--drain-timeout-ms <ms>', 'time (ms) that streams get to finish after SIGTERM, SIGINT or SIGHUP')
         .argParser(wholeNumber(0))
         .default(30_000),
     )
     .addOption(
       new Option(
         '--drain-delay-ms <ms>',
-        'how long requests are still taken after that, while probes say not ready: longer than a load balancer takes to notice',
+        'time (ms) after the signal in which requests are accepted but probes report not ready; longer than a load balancer’s interval',
       )
         .argParser(wholeNumber(0))
         .default(0),
     )
-    .option('--state-dir <folder>', 'keeps the last faults for doctor (default: ~/.local/state/rocmforge)')
-    .option('--http-listen <address>', 'HOST:PORT or unix:PATH of the HTTP door: OpenAI’s API, llama.cpp’s, and a page')
-    .option('--no-http-page', 'the HTTP door has no page')
-    .option('--http-slots', 'the HTTP door tells at /slots how many sequences run')
-    .option('--http-metrics', 'the HTTP door tells at /metrics what llama.cpp’s server does, by its names')
-    .option('--http-verbose', 'the HTTP door’s chats tell the prompt as it was rendered, where requests do not say')
-    .option(
-      '--allowed-hosts <names...>',
-      'names by which the HTTP door is asked on a loopback address, beside localhost: those that a proxy passes on',
-    )
-    .option(
-      '--cors-origins <origins...>',
-      'origins whose pages may read the HTTP door’s answers, such as https://chat.example; localhost for pages of this machine, ' +
-        '* for all (default: all where a token is demanded, else none)',
-    )
-    .option('--otlp-endpoint <url>', 'collector that gets spans of requests, such as http://127.0.0.1:4318')
-    .option(
-      '--metrics-listen <address>',
-      'HOST:PORT for Prometheus metrics over HTTP, and the probes /healthz and /readyz',
-    )
-    .option('--admin-listen <address>', 'unix:PATH for who operates it: rocmforge admin and rocmforge report')
-    .addOption(
-      new Option('--max-restarts <count>', 'executor deaths in a minute before it is tried more slowly')
-        .argParser(wholeNumber(0))
-        .default(10),
-    )
+    .option('--state-dir <folder>', 'folder of the latest faults, for doctor (default: ~/.local/state/rocmforge)')
+    .option('--otlp-endpoint <url>', 'OpenTelemetry collector of request spans, such as http://127.0.0.1:4318')
     .action(async (options) => {
       ignoreInspectorSignal();
       checkSystemLimits(executorThreads(options));
@@ -216,7 +256,7 @@ export function addServeCommand(serve: Command): void {
       const gateway = await startGateway({ ...all, own: first?.own, stateFolder });
       const addressOf = (given: string, port: number): string =>
         given.startsWith('unix:') ? given : given.replace(/\d+$/, String(port));
-      const address = addressOf(options.listen, gateway.port);
+      const bound = addressOf(options.listen, gateway.port);
       let stopping = false;
       stop = () => {
         // The second signal means now.
@@ -230,11 +270,11 @@ export function addServeCommand(serve: Command): void {
       replace = () => void gateway.replaceExecutors();
       watchNpm(() => stop());
       // Last: who reads this may signal at once.
-      const told = ({ served, router, kvCacheType }: HostedModel) =>
-        `serving ${served.name} on ${address}: ` +
+      const described = ({ served, router, kvCacheType }: HostedModel) =>
+        `serving ${served.name} on ${bound}: ` +
         (router.isLoaded ? `${router.counts.slots} sequences of` : 'loaded on demand, sequences of') +
         ` ${served.contextLength} tokens, ${kvCacheType} KV cache${devicesOf(router.devices)}`;
-      const serving = gateway.models.map(told);
+      const serving = gateway.models.map(described);
       writeText(`${serving.join('\n')}\n`);
       if (gateway.httpServer !== undefined) {
         const at = addressOf(options.httpListen, gateway.httpServer.port);

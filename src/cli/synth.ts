@@ -27,12 +27,12 @@ export function synth(options: SynthOptions): number {
   if (shape === undefined) {
     throw new RocmForgeError(
       'INVALID_OPTION',
-      `no shape ${options.shape}; there are ${Object.keys(SHAPES).join(', ')}`,
+      `--shape ${options.shape} is unknown; give one of ${Object.keys(SHAPES).join(', ')}`,
     );
   }
   const types: readonly string[] = [...UNIFORM_TYPES, ...Object.keys(MIXTURES)];
   if (!types.includes(options.type)) {
-    throw new RocmForgeError('INVALID_OPTION', `no type ${options.type}; there are ${types.join(', ')}`);
+    throw new RocmForgeError('INVALID_OPTION', `--type ${options.type} is unknown; give one of ${types.join(', ')}`);
   }
   const type = options.type as WeightType;
   const name = `${typeof options.shape === 'string' ? options.shape : shape.architecture} ${type}, random weights`;

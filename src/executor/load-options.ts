@@ -57,24 +57,28 @@ export type OwnLimits = Omit<Limits, keyof BlockCounts | 'stateSnapshots'>;
 /** KV blocks of each kind of layer. */
 export type BlockCounts = Pick<Limits, 'kvBlocks' | 'windowed'>;
 
-/** What may be asked for: the blocks of a grid, and tables that JavaScript can hold. */
-const MOST = { maxContext: 2 ** 24, maxSequences: MOST_SEQUENCES, maxStepTokens: MOST_STEP_TOKENS } as const;
+/** Upper limits, by the option of the command line: the blocks of a grid, and tables that JavaScript can hold. */
+const MOST = {
+  '--max-context': 2 ** 24,
+  '--max-sequences': MOST_SEQUENCES,
+  '--max-step-tokens': MOST_STEP_TOKENS,
+} as const;
 
 /** @param sequences where none are asked for */
 export function limitsFor(options: LoadOptions, sequences: number): OwnLimits {
   const { maxContext, kvCacheType, attention = 'fused' } = options;
   const maxSequences = options.maxSequences || Math.min(sequences, options.maxStepTokens || sequences);
   const maxStepTokens = options.maxStepTokens || Math.max(maxSequences, STEP_TOKENS);
-  for (const [name, value] of Object.entries({ maxContext, maxSequences, maxStepTokens })) {
-    const most = MOST[name as keyof typeof MOST];
-    if (value < 1) throw new RocmForgeError('INVALID_OPTION', `${name} must be at least 1`);
-    if (value > most)
-      throw new RocmForgeError('INVALID_OPTION', `${name} is ${value}; the most that is granted is ${most}`);
+  const given = { '--max-context': maxContext, '--max-sequences': maxSequences, '--max-step-tokens': maxStepTokens };
+  for (const [option, most] of Object.entries(MOST)) {
+    const value = given[option as keyof typeof MOST];
+    if (value >= 1 && value <= most) continue;
+    throw new RocmForgeError('INVALID_OPTION', `${option} is ${value}; it must be from 1 to ${most}`);
   }
   if (maxStepTokens < maxSequences) {
     throw new RocmForgeError(
       'INVALID_OPTION',
-      `a step of ${maxStepTokens} tokens cannot hold one token of each of ${maxSequences} sequences`,
+      `--max-step-tokens is ${maxStepTokens}; it must be at least --max-sequences, ${maxSequences}`,
     );
   }
   return { maxContext, maxSequences, maxStepTokens, kvCacheType, attention };
@@ -91,11 +95,14 @@ export function snapshotsFor(
 ): number {
   if (stateSnapshots === undefined) return isRecurrent ? 2 * maxSequences : 0;
   if (stateSnapshots > 0 && !isRecurrent) {
-    throw new RocmForgeError('INVALID_OPTION', `stateSnapshots is ${stateSnapshots}; the model has no states to keep`);
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `--state-snapshots is ${stateSnapshots}; it applies only to models with recurrent state`,
+    );
   }
   if (stateSnapshots > MOST_STATE_SNAPSHOTS) {
-    const most = `the most that is granted is ${MOST_STATE_SNAPSHOTS}`;
-    throw new RocmForgeError('INVALID_OPTION', `stateSnapshots is ${stateSnapshots}; ${most}`);
+    const most = `it must be at most ${MOST_STATE_SNAPSHOTS}`;
+    throw new RocmForgeError('INVALID_OPTION', `--state-snapshots is ${stateSnapshots}; ${most}`);
   }
   return stateSnapshots;
 }
@@ -103,5 +110,5 @@ export function snapshotsFor(
 /** Beyond the context it was trained for a model says nothing of use, whatever it costs. */
 export function checkContext({ contextLength }: ModelParameters, maxContext: number): void {
   if (maxContext <= contextLength) return;
-  throw new RocmForgeError('INVALID_OPTION', `maxContext is ${maxContext}; the model's context is ${contextLength}`);
+  throw new RocmForgeError('INVALID_OPTION', `--max-context ${maxContext} is more than the model's ${contextLength}`);
 }

@@ -77,7 +77,10 @@ export async function serveMetrics(
 ): Promise<MetricsServer> {
   const match = /^(.+):(\d{1,5})$/.exec(address);
   if (!match || Number(match[2]) > MAX_PORT) {
-    throw new RocmForgeError('INVALID_OPTION', `"${address}" is no address for metrics; use HOST:PORT`);
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `"${address}" is not an address for metrics; use HOST:PORT, such as 127.0.0.1:9090`,
+    );
   }
   const rendering = new SharedRendering(source, sharedMs);
   const open = new Set<Socket>();

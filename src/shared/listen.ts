@@ -49,7 +49,10 @@ export async function listenOn(
   const { admit = () => true, tls } = options;
   const isUnix = address.startsWith('unix:');
   if (isUnix && tls !== undefined) {
-    throw new RocmForgeError('INVALID_OPTION', `TLS is for HOST:PORT; ${address} is guarded by its file's permissions`);
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `TLS requires HOST:PORT; ${address} is protected by its file's permissions`,
+    );
   }
   let failedHandshakes = 0;
   const tlsServer = tls && tlsServerOf(tls, options, hand);
@@ -78,7 +81,7 @@ export async function listenOn(
   } catch (error) {
     for (const listening of servers) listening.close();
     if (error instanceof RocmForgeError) throw error;
-    throw inUse(address, (error as Error).message, error);
+    throw notListening(address, error as Error);
   }
   return {
     port: boundPort(servers),
@@ -125,7 +128,7 @@ function listen(
 ): Promise<NetServer> {
   return new Promise((resolve, reject) => {
     const server = createServer({ noDelay: true }, take);
-    server.once('error', (error) => reject(inUse(address, error.message, error)));
+    server.once('error', (error) => reject(notListening(address, error)));
     server.listen(where, () => resolve(server));
   });
 }
@@ -139,7 +142,10 @@ function parseHostPort(address: string): { readonly host: string; readonly port:
   const match = /^(.+):(\d{1,5})$/.exec(address);
   const port = Number(match?.[2]);
   if (match === null || port > MAX_PORT) {
-    throw new RocmForgeError('INVALID_OPTION', `"${address}" is no address; use HOST:PORT or unix:PATH`);
+    throw new RocmForgeError(
+      'INVALID_OPTION',
+      `"${address}" is not an address; use HOST:PORT, such as 127.0.0.1:50051, or unix:PATH`,
+    );
   }
   return { host: (match[1] as string).replace(/^\[(.*)\]$/, '$1'), port };
 }
@@ -167,5 +173,22 @@ async function removeDeadSocket(file: string): Promise<void> {
   unlinkSync(file);
 }
 
-const inUse = (address: string, message: string, cause: unknown) =>
-  new RocmForgeError('ADDRESS_IN_USE', `cannot listen on ${address}: ${message}`, {}, { cause });
+/** Causes that are not another process, and what to do about each. */
+const UNUSABLE: Readonly<Record<string, string>> = {
+  EADDRNOTAVAIL:
+    'this machine does not have that address; use 127.0.0.1 for this machine only, or 0.0.0.0 for all of its addresses',
+  ENOTFOUND: 'the host name cannot be resolved; use an IP address of this machine',
+  EAI_AGAIN: 'the host name cannot be resolved at present; use an IP address of this machine',
+  EACCES: 'this user may not listen there; use a port from 1024 up, or a folder that this user may write to',
+  ENOENT: 'the folder of the socket file does not exist; create it first',
+};
+
+function notListening(address: string, cause: Error): RocmForgeError {
+  const { code = '' } = cause as NodeJS.ErrnoException;
+  const why = UNUSABLE[code];
+  if (why !== undefined) {
+    return new RocmForgeError('INVALID_OPTION', `cannot listen on ${address}: ${why}`, {}, { cause });
+  }
+  const known = code === 'EADDRINUSE' ? 'another process listens there; stop it, or use another port' : cause.message;
+  return new RocmForgeError('ADDRESS_IN_USE', `cannot listen on ${address}: ${known}`, {}, { cause });
+}

@@ -189,13 +189,13 @@ describe('inspect --fit', () => {
   });
 
   it.each([
-    [['--split', 'layer'], '--split layer needs several devices'],
-    [['--split', 'tensor'], '--split tensor needs several devices'],
-    [['--split', 'tensor', '--gpus', '0,1', '--tensor-split', '1,1'], '--tensor-split is of --split layer'],
-    [['--tensor-split', '1,2', '--gpus', '0,1'], '--tensor-split is of --split layer'],
+    [['--split', 'layer'], '--split layer requires several GPUs'],
+    [['--split', 'tensor'], '--split tensor requires several GPUs'],
+    [['--split', 'tensor', '--gpus', '0,1', '--tensor-split', '1,1'], '--tensor-split requires --split layer'],
+    [['--tensor-split', '1,2', '--gpus', '0,1'], '--tensor-split requires --split layer'],
     [['--split', 'layer', '--gpus', '0,1', '--tensor-split', '1'], '--tensor-split has 1 shares for 2 GPUs'],
-    [['--gpus', '0,1'], 'a model is on several GPUs where it is split'],
-    [['--split', 'layer', '--gpus', '0,1', '--tensor-split', '1,0'], 'not a number above 0'],
+    [['--gpus', '0,1'], '--gpus with several GPUs requires --split'],
+    [['--split', 'layer', '--gpus', '0,1', '--tensor-split', '1,0'], 'Give a number above 0.'],
   ])('refuses %j', async (args, message) => {
     const { code, stderr } = await rocmforge('inspect', '--fit', small, '--memory', '300M', ...args);
     expect(code).not.toBe(0);
@@ -250,17 +250,17 @@ describe('inspect --fit', () => {
   );
 
   it.each([
-    [['--fit', small, '--context', '513'], 'INVALID_OPTION: maxContext is 513; the model’s context is 512'],
-    [['--fit', small, '--sequences', '5000'], 'INVALID_OPTION: maxSequences is 5000; the most that is granted is 4096'],
+    [['--fit', small, '--context', '513'], 'INVALID_OPTION: --context 513 is more than the model’s 512'],
+    [['--fit', small, '--sequences', '5000'], 'INVALID_OPTION: --sequences is 5000; it must be from 1 to 4096'],
     [['--fit', `${path}.missing`], 'MODEL_FILE_UNREADABLE'],
     [['--fit', writeRandomModel({ metadata: { 'general.architecture': 'mamba' } })], 'MODEL_UNSUPPORTED'],
-    [[path, '--memory', '1G'], 'INVALID_OPTION: --memory is a question of --fit'],
-    [[path, '--state-snapshots', '1'], 'INVALID_OPTION: --state-snapshots is a question of --fit'],
+    [[path, '--memory', '1G'], 'INVALID_OPTION: --memory requires --fit'],
+    [[path, '--state-snapshots', '1'], 'INVALID_OPTION: --state-snapshots requires --fit'],
     [
       ['--fit', small, '--state-snapshots', '1'],
-      'INVALID_OPTION: stateSnapshots is 1; the model has no states to keep',
+      'INVALID_OPTION: --state-snapshots is 1; it applies only to models with recurrent state',
     ],
-    [['--fit', path, '--memory', 'much'], 'not a size such as 512M or 24GiB'],
+    [['--fit', path, '--memory', 'much'], 'Give a size such as 512M or 24GiB.'],
   ])('refuses %j: %s', async (args, message) => {
     const { code, stderr } = await rocmforge('inspect', ...args);
     expect(code).toBe(1);
@@ -276,7 +276,7 @@ describe('inspect --fit', () => {
     ['1iB', undefined],
     ['1T', undefined],
   ])('reads the size %s as %s', (text, bytes) => {
-    if (bytes === undefined) expect(() => byteCount(text)).toThrow('not a size');
+    if (bytes === undefined) expect(() => byteCount(text)).toThrow('Give a size');
     else expect(byteCount(text)).toBe(bytes);
   });
 });

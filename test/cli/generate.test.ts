@@ -83,8 +83,8 @@ describe('generate', () => {
   });
 
   it.each([
-    [['--system', 'x', PROMPT], '--system is of a conversation'],
-    [['--logprobs', '1', PROMPT], '--logprobs are written as JSON'],
+    [['--system', 'x', PROMPT], '--system requires --chat'],
+    [['--logprobs', '1', PROMPT], '--logprobs requires --json'],
     [['--prompt', 'x', PROMPT], 'give one prompt'],
     [[], 'give one prompt'],
   ])('refuses %j', async (args, message) => {
@@ -134,7 +134,7 @@ describe('the command line', () => {
   it('refuses more steps under way than the executor and its late masks are built for', async () => {
     const { code, stderr } = await rocmforge('serve', '--model', model, '--pipeline-depth', '3');
     expect(code).toBe(1);
-    expect(stderr).toContain('not a whole number from 1 to 2');
+    expect(stderr).toContain('Give a whole number from 1 to 2.');
   });
 
   it.each([

@@ -140,22 +140,22 @@ describe('rocmforge pull', () => {
   });
 
   it.each([
-    ['hf.co/acme', 'it is not of the form'],
-    ['hf.co/../../etc/passwd', 'it is not of the form'],
-    ['hf.co/../etc', '".." is no name'],
-    ['hf.co/acme/a--b', '"a--b" is no name'],
-    ['hf.co/acme/fox@../../x', 'is no branch'],
+    ['hf.co/acme', 'give hf.co/OWNER/REPOSITORY'],
+    ['hf.co/../../etc/passwd', 'give hf.co/OWNER/REPOSITORY'],
+    ['hf.co/../etc', '".." is not a valid owner or repository name'],
+    ['hf.co/acme/a--b', '"a--b" is not a valid'],
+    ['hf.co/acme/fox@../../x', 'is not a branch'],
     ['hf.co/acme/fox:../../../etc/passwd', 'is neither a quantization'],
-    ['models/demo.gguf', 'it is not of the form'],
-    ['hf.co/acme/fo x', '"fo x" is no name'],
-    ['hf.co/acme/fox?x', '"fox?x" is no name'],
-    ['hf.co/acme%2f/fox', '"acme%2f" is no name'],
+    ['models/demo.gguf', 'give hf.co/OWNER/REPOSITORY'],
+    ['hf.co/acme/fo x', '"fo x" is not a valid'],
+    ['hf.co/acme/fox?x', '"fox?x" is not a valid'],
+    ['hf.co/acme%2f/fox', '"acme%2f" is not a valid'],
   ])('takes no name that is none: %s', async (name, why) => {
     hub = await FakeHub.start([]);
     const { code, stderr } = await pull(name);
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: expect.stringMatching(/^rocmforge: INVALID_OPTION: ".*" names no model on a hub: /),
+      stderr: expect.stringMatching(/^rocmforge: INVALID_OPTION: ".*" is not a model on a hub: /),
     });
     expect(stderr).toContain(why);
     expect(hub.requests).toEqual([]);

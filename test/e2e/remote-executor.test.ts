@@ -136,5 +136,5 @@ it.each<[string, Partial<RemoteExecutor>, RegExp]>([
 
 it('options of an executor elsewhere are refused without one', async () => {
   const { code, stderr } = await rocmforge('serve', '--model', model, '--executor-secret-file', fileOf('s', 'x'));
-  expect([code, stderr]).toEqual([1, expect.stringContaining('name it with --executor')]);
+  expect([code, stderr]).toEqual([1, expect.stringContaining('--executor-secret-file requires --executor')]);
 });

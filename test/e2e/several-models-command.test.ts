@@ -126,12 +126,12 @@ it.each([
   [
     'several models on executors elsewhere',
     [...two, '--executor', 'unix:/nowhere'],
-    'INVALID_OPTION: several models are',
+    'INVALID_OPTION: several --model cannot be combined with --executor',
   ],
   [
     'putting away executors elsewhere',
     ['--model', chat, '--executor', 'unix:/nowhere', '--idle-unload', '5'],
-    'INVALID_OPTION: --idle-unload ends executors that are started here',
+    'INVALID_OPTION: --idle-unload cannot be combined with --executor',
   ],
   ['a second file that is not there', ['--model', chat, '--model', 'b=none.gguf'], 'MODEL_FILE_UNREADABLE'],
   [

@@ -121,11 +121,11 @@ describe('snapshots of recurrent states', () => {
     await expect(granted(300, { stateSnapshots: 2000 })).rejects.toMatchObject({ reason: 'OUT_OF_MEMORY' });
     await expect(host({ stateSnapshots: 1 }, path)).rejects.toMatchObject({
       reason: 'INVALID_OPTION',
-      message: 'stateSnapshots is 1; the model has no states to keep',
+      message: '--state-snapshots is 1; it applies only to models with recurrent state',
     });
     await expect(host({ stateSnapshots: 16_385 })).rejects.toMatchObject({
       reason: 'INVALID_OPTION',
-      message: 'stateSnapshots is 16385; the most that is granted is 16384',
+      message: '--state-snapshots is 16385; it must be at most 16384',
     });
   });
 });

@@ -33,7 +33,7 @@ describe('a model that cannot run is refused', () => {
     const builder = randomModel({ metadata: { 'general.architecture': architecture } });
     const refusal = {
       reason: 'MODEL_UNSUPPORTED',
-      message: expect.stringContaining(`architecture ${architecture} is not built yet`),
+      message: expect.stringContaining(`architecture ${architecture} is not supported`),
     };
     await expect(load(builder)).rejects.toMatchObject(refusal);
     expect(() => serve(builder)).toThrow(expect.objectContaining(refusal));
@@ -52,7 +52,7 @@ describe('a model that cannot run is refused', () => {
     const builder = randomModel({ layers: 1, hidden: 256 }).retype('blk.0.attn_q.weight', type);
     await expect(load(builder)).rejects.toMatchObject({
       reason: 'MODEL_UNSUPPORTED',
-      message: expect.stringContaining(`tensor blk.0.attn_q.weight is ${type}, which is not built yet`),
+      message: expect.stringContaining(`tensor blk.0.attn_q.weight is ${type}, which is not supported`),
       metadata: { tensor: 'blk.0.attn_q.weight' },
     });
   });
@@ -133,7 +133,7 @@ describe('a model that cannot run is refused', () => {
     const heads = { 'llama.attention.head_count': 16, 'llama.attention.head_count_kv': 8 };
     await expect(load(randomModel({ metadata: { ...odd, ...heads } }))).rejects.toMatchObject({
       reason: 'MODEL_UNSUPPORTED',
-      message: expect.stringContaining('head_dim 4 is not built'),
+      message: expect.stringContaining('head_dim 4 is not supported'),
     });
   });
 });

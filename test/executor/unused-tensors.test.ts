@@ -134,7 +134,7 @@ describe('what only looks like it is refused by name', () => {
   it.each(['eagle3', 'dflash', 'gemma4_assistant'])('a draft model, by its architecture: %s', async (architecture) => {
     await expect(load(randomModel({ metadata: { 'general.architecture': architecture } }))).rejects.toMatchObject({
       reason: 'MODEL_UNSUPPORTED',
-      message: expect.stringContaining(`architecture ${architecture} is not built yet`),
+      message: expect.stringContaining(`architecture ${architecture} is not supported`),
     });
   });
 });

@@ -35,7 +35,7 @@ const YARN = (factor: number, original: number) => ({
 });
 const otherArchitecture = (architecture: string) => ({
   architecture,
-  refused: `architecture ${architecture} is not built yet`,
+  refused: `architecture ${architecture} is not supported`,
 });
 const dense = { types: Q4_K_M, headDim: 128 } as const;
 

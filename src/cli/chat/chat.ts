@@ -20,6 +20,7 @@ import { type Connection, connect, stream } from '../client.js';
 import { outputClosed } from '../closed-output.js';
 import type { ModelOptionValues } from '../options.js';
 import { writeText } from '../output.js';
+import { whyUnreachable } from '../unreachable.js';
 import { Conversation } from './conversation.js';
 import { History } from './history.js';
 import { Keys, messageOf, PASTE_OFF, PASTE_ON } from './keys.js';
@@ -36,12 +37,12 @@ export interface ChatOptions extends ModelOptionValues {
   readonly seed?: bigint;
 }
 
-const HELP = `/regenerate     another answer to the last turn
-/system [TEXT]  set the system message; without a text, none
-/save FILE      keep the conversation
-/load FILE      go on with one that was kept
-/reset          forget the conversation
-/exit           leave; Ctrl-D too
+const HELP = `/regenerate     generate another answer to the last message
+/system [TEXT]  set the system message; without a text, remove it
+/save FILE      save the conversation
+/load FILE      continue a saved conversation
+/reset          start a new conversation
+/exit           leave (also /quit, /bye or Ctrl-D)
 Alt-Enter or Ctrl-J begins another line, Ctrl-C stops an answer, twice leaves. //TEXT sends /TEXT.
 `;
 /** How long the gateway at an address may take to say what it serves. */
@@ -71,7 +72,7 @@ async function greet({ client }: Connection, address: string): Promise<void> {
     const { reason, message } = error as { readonly reason?: string; readonly message: string };
     // Who may not call is told by the gateway itself, in its words.
     if (reason !== undefined) throw new RocmForgeError('INVALID_OPTION', `${address}: ${reason}: ${message}`);
-    throw new RocmForgeError('EXECUTOR_UNAVAILABLE', `no gateway answers at ${address}: ${message}`);
+    throw new RocmForgeError('EXECUTOR_UNAVAILABLE', whyUnreachable(message, address));
   }
 }
 
@@ -158,6 +159,8 @@ class Chat {
     const say = (text: string): void => writeText(`(${text})\n`);
     switch (name) {
       case 'exit':
+      case 'quit':
+      case 'bye':
         return false;
       case 'help':
         process.stdout.write(HELP);

@@ -50,7 +50,7 @@ export async function downloadBlob(download: BlobDownload, requests: HubRequests
       await rm(incomplete, { force: true });
       throw new RocmForgeError(
         'CHECKSUM_MISMATCH',
-        `${file.path} came with another ${file.digest.kind} than the hub tells; what came is deleted, pull it again`,
+        `${file.path} has another ${file.digest.kind} than the hub lists; the download is deleted, pull it again`,
       );
     }
     await handle.sync();
@@ -112,7 +112,7 @@ class Transfer {
       if (fruitless >= attempts) {
         throw new RocmForgeError(
           'HUB_UNAVAILABLE',
-          `${this.download.file.path} broke off after ${this.have} of ${bytes} bytes: ${why}; pull again to go on from there`,
+          `${this.download.file.path} broke off after ${this.have} of ${bytes} bytes: ${why}; pull again to resume`,
         );
       }
       await sleep(firstWaitMs * 2 ** fruitless);

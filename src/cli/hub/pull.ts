@@ -6,7 +6,13 @@ import { CachedRepository } from './hub-cache.js';
 import { type HubListing, listRepository } from './hub-listing.js';
 import { HUB_PATIENCE, type HubPatience, HubRequests } from './hub-requests.js';
 import { type HubSettings, hubSettings } from './hub-settings.js';
-import { isModelReference, type ModelReference, parseModelReference, repositoryOf } from './model-reference.js';
+import {
+  hubNameFor,
+  isModelReference,
+  type ModelReference,
+  parseModelReference,
+  repositoryOf,
+} from './model-reference.js';
 import { chosen, type HubFile, type Quantization, quantizationsOf } from './quantizations.js';
 import { transferProgress } from './transfer-progress.js';
 
@@ -101,8 +107,19 @@ export interface Room {
   readonly freeBytes: number;
 }
 
-/** The path of a model that a command names: as it is, or where it lies once it is pulled. @throws RocmForgeError of {@link pullModel} */
+/**
+ * The path of a model that a command names; one on a hub is downloaded first.
+ *
+ * @throws RocmForgeError of {@link pullModel}; `MODEL_FILE_UNREADABLE` for a repository's name without `hf.co/`
+ */
 export async function localModel(model: string): Promise<string> {
+  const meant = hubNameFor(model);
+  if (meant !== undefined) {
+    throw new RocmForgeError(
+      'MODEL_FILE_UNREADABLE',
+      `there is no file ${model}; for a model of Hugging Face’s hub give --model ${meant}`,
+    );
+  }
   return isModelReference(model) ? (await pullModel(model)).path : model;
 }
 

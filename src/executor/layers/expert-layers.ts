@@ -212,7 +212,7 @@ export class ExpertLayers {
     if (this.placed.columns === undefined || !layouts.has('fragments')) return undefined;
     if (layouts.size === 1) return this.placed.columns;
     const { name } = value.gate.tensor;
-    throw new RocmForgeError('MODEL_UNSUPPORTED', `${name}: experts of which some matrices are F32 are not built yet`, {
+    throw new RocmForgeError('MODEL_UNSUPPORTED', `${name}: experts with some F32 matrices are not supported`, {
       tensor: name,
     });
   }

@@ -25,7 +25,7 @@ export function checkKvCache(
   if (!HEAD_DIMS.includes(headDim)) {
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
-      `head_dim ${headDim} is not built; built are ${HEAD_DIMS.join(', ')}`,
+      `head_dim ${headDim} is not supported; supported are ${HEAD_DIMS.join(', ')}`,
     );
   }
   if (kvCacheType !== 'q8_0') return;

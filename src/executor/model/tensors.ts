@@ -81,7 +81,7 @@ export class TensorCatalog {
     if (type !== undefined) return { tensor, type, rows, columns };
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
-      `tensor ${name} is ${tensor.type}, which is not built yet; built are ${MATRIX_TYPES.join(', ')}`,
+      `tensor ${name} is ${tensor.type}, which is not supported; supported are ${MATRIX_TYPES.join(', ')}`,
       { tensor: name },
     );
   }

@@ -122,7 +122,7 @@ export class Layers {
     const { keyHeads, valueHeads, dim } = this.recurrent;
     if (!DELTA_DIMS.includes(dim)) {
       const built = DELTA_DIMS.join(', ');
-      throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not built; built are ${built}`);
+      throw new RocmForgeError('MODEL_UNSUPPORTED', `states of ${dim} rows are not supported; supported are ${built}`);
     }
     const [values, channels] = [valueHeads * dim, (2 * keyHeads + valueHeads) * dim];
     const projected = [

@@ -33,6 +33,6 @@ export function refuseUnimplemented(request: GenerateStreamRequest, facts: Limit
   for (const { field, what, isUsed } of UNIMPLEMENTED_FIELDS) {
     const of = what === undefined ? '' : ` (${what})`;
     if (isUsed(request, facts))
-      throw new RocmForgeError('NOT_IMPLEMENTED', `${field}${of} is not built yet`, { field });
+      throw new RocmForgeError('NOT_IMPLEMENTED', `${field}${of} is not supported`, { field });
   }
 }

@@ -139,7 +139,7 @@ export class Trust {
     if (name !== undefined) return `token:${name}`;
     const jwts = this.jwts?.current();
     if (jwts !== undefined && JWT.test(bearer)) return `jwt:${await jwts.subjectOf(bearer)}`;
-    throw new RocmForgeError('CREDENTIAL_INVALID', 'the token is not known here; ask for a new one');
+    throw new RocmForgeError('CREDENTIAL_INVALID', 'the token is unknown; get a new one');
   }
 }
 

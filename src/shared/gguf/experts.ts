@@ -66,7 +66,7 @@ export function readExperts(
   // One group of which one is used is what a model without groups is; files of glm4moe say so.
   for (const key of ['expert_group_count', 'expert_group_used_count']) {
     const groups = keys.countOrNone(key);
-    if (groups > 1) keys.unsupported(key, `is ${groups}: choices by groups are not built yet`);
+    if (groups > 1) keys.unsupported(key, `is ${groups}: expert groups are not supported`);
   }
   const own = keys.optionalCount('expert_feed_forward_length') ?? ffnSize;
   const all = { count, usedPerToken, ...form, ffnSize: own, sharedFfnSize: 0, denseLayers: 0, scale: 1 };

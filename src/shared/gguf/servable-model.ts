@@ -22,7 +22,7 @@ export function readServableModel(file: GgufModel): ServableModel {
   if (architecture === undefined) {
     throw new RocmForgeError(
       'MODEL_UNSUPPORTED',
-      `architecture ${keys.architecture} is not built yet; built are ${ARCHITECTURES.join(', ')}`,
+      `architecture ${keys.architecture} is not supported; supported are ${ARCHITECTURES.join(', ')}`,
       { architecture: keys.architecture },
     );
   }

@@ -54,7 +54,7 @@ export function partPaths(first: GgufFile): readonly string[] {
     throw new RocmForgeError(
       'GGUF_INVALID',
       `${first.name} is the first of ${count} parts of a split model but is not named ${part(0)}: ` +
-        'where the others are cannot be told',
+        'the others cannot be found',
     );
   }
   return Array.from({ length: count }, (_, i) => path.join(path.dirname(first.name), part(i)));

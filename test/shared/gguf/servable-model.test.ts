@@ -145,7 +145,7 @@ test.each(MIXTURES)('one group of experts is none, and nothing else about groups
   expect(() => ofMixture(family, { expert_group_count: 1, expert_group_used_count: 1 })).not.toThrow();
   for (const key of ['expert_group_count', 'expert_group_used_count']) {
     expect(() => ofMixture(family, { [key]: 2 })).toThrow(
-      refused('MODEL_UNSUPPORTED', `${key}" is 2: choices by groups`),
+      refused('MODEL_UNSUPPORTED', `${key}" is 2: expert groups`),
     );
     expect(() => ofMixture(family, { [key]: typed.f32(0.5) })).toThrow(
       refused('GGUF_INVALID', `${key}" is 0.5 instead of a positive integer`),

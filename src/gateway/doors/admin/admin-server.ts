@@ -141,7 +141,7 @@ function limitsOf(given: Settings): Partial<ChangeableLimits> {
   ] as const) {
     const value = given[name];
     if (value === undefined) continue;
-    if (value < 1) throw refused(field, `${value} would let nobody in; use 1 or more`);
+    if (value < 1) throw refused(field, `${value} would reject every request; use 1 or more`);
     changed[name] = value;
   }
   return changed;

@@ -38,7 +38,7 @@ export function withRefused(service: GrpcService, methods: readonly string[]): G
   const requestBytes = new Map(service.requestBytes);
   for (const method of methods) {
     const path = `/${service.name}/${method}`;
-    const refusal = new RocmForgeError('NOT_IMPLEMENTED', `the method ${service.name}.${method} is not built here`, {
+    const refusal = new RocmForgeError('NOT_IMPLEMENTED', `the method ${service.name}.${method} is not supported`, {
       method,
     });
     definition[method] = {

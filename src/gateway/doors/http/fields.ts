@@ -131,7 +131,7 @@ export class Fields {
       this.known.add(name);
       if (!this.has(name)) continue;
       const field = this.nameOf(name);
-      throw new RocmForgeError('NOT_IMPLEMENTED', `${field} is not built yet`, { field });
+      throw new RocmForgeError('NOT_IMPLEMENTED', `${field} is not supported`, { field });
     }
   }
 

@@ -44,7 +44,7 @@ export function translate<Request extends object, Options>(
 ): Translation<Options> {
   refuseUnknown(request);
   for (const { field, refusedIf } of protocol.fields) {
-    if (refusedIf?.(request)) throw notImplemented(field, 'asks for what is not built here; leave it out');
+    if (refusedIf?.(request)) throw notImplemented(field, 'requests what is not supported; leave it out');
   }
   return protocol.translate(request);
 }

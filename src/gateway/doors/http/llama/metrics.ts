@@ -78,7 +78,7 @@ export function llamaRegistry({ completions, replicas }: LlamaCounts): Registry 
  */
 export async function metrics(exchange: Exchange, { llamaMetrics, started }: HttpContext): Promise<void> {
   if (llamaMetrics === undefined) {
-    throw new RocmForgeError('SWITCHED_OFF', 'metrics are told where the gateway is started with --http-metrics', {
+    throw new RocmForgeError('SWITCHED_OFF', '/metrics is disabled; start the gateway with --http-metrics', {
       field: 'path',
     });
   }

@@ -46,7 +46,7 @@ export async function props(exchange: Exchange, context: HttpContext): Promise<v
  */
 export async function slots(exchange: Exchange, context: HttpContext): Promise<void> {
   if (!context.shows.slots) {
-    throw new RocmForgeError('SWITCHED_OFF', 'slots are told where the gateway is started with --http-slots', {
+    throw new RocmForgeError('SWITCHED_OFF', '/slots is disabled; start the gateway with --http-slots', {
       field: 'path',
     });
   }
