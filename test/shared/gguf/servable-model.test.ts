@@ -123,7 +123,7 @@ test.each([
   ['llama', { expert_count: 513, expert_used_count: 2 }, 'MODEL_UNSUPPORTED', 'kernels hold at most 512'],
   ['llama', { expert_count: 64, expert_used_count: 33 }, 'MODEL_UNSUPPORTED', 'kernels hold 32'],
   ['llama', { expert_count: 8, expert_used_count: 9 }, 'GGUF_INVALID', 'more than the 8 experts there are'],
-  ['llama', { expert_count: 8, expert_used_count: 2, expert_group_count: 2 }, 'MODEL_UNSUPPORTED', 'by groups'],
+  ['llama', { expert_count: 8, expert_used_count: 2, expert_group_count: 2 }, 'MODEL_UNSUPPORTED', 'expert groups'],
   [
     'llama',
     { expert_count: 8, expert_used_count: 2 },
@@ -144,9 +144,7 @@ const ofMixture = (family: RandomFamilyName, keys: Readonly<Record<string, Build
 test.each(MIXTURES)('one group of experts is none, and nothing else about groups is passed over: %s', (family) => {
   expect(() => ofMixture(family, { expert_group_count: 1, expert_group_used_count: 1 })).not.toThrow();
   for (const key of ['expert_group_count', 'expert_group_used_count']) {
-    expect(() => ofMixture(family, { [key]: 2 })).toThrow(
-      refused('MODEL_UNSUPPORTED', `${key}" is 2: expert groups`),
-    );
+    expect(() => ofMixture(family, { [key]: 2 })).toThrow(refused('MODEL_UNSUPPORTED', `${key}" is 2: expert groups`));
     expect(() => ofMixture(family, { [key]: typed.f32(0.5) })).toThrow(
       refused('GGUF_INVALID', `${key}" is 0.5 instead of a positive integer`),
     );
