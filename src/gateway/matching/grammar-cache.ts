@@ -1,12 +1,22 @@
+const MIB = 1024 * 1024;
+/** Bytes by which a heap may grow for each token of the vocabulary: masks of a compiled grammar take a part of it for each state. */
+const BYTES_A_TOKEN = 512;
+
 /** What one grammar thread may keep. */
-export const GRAMMAR_MEMORY = {
+export interface GrammarMemory {
   /** Bytes of compiled grammars that a thread keeps for the next answer of the same form. */
-  cachedBytes: 64 * 1024 * 1024,
+  readonly cachedBytes: number;
   /** Compiled grammars that a thread keeps. */
-  cachedGrammars: 32,
+  readonly cachedGrammars: number;
   /** Bytes that a thread's heap may grow by; beyond them it is replaced. */
-  heapGrowthBytes: 128 * 1024 * 1024,
-} as const;
+  readonly heapGrowthBytes: number;
+}
+
+/** @param vocabulary tokens: the same grammar takes more of a larger one */
+export function grammarMemory(vocabulary: number): GrammarMemory {
+  const heapGrowthBytes = 80 * MIB + BYTES_A_TOKEN * vocabulary;
+  return { cachedBytes: heapGrowthBytes / 2, cachedGrammars: 32, heapGrowthBytes };
+}
 
 /** A compiled grammar, of whatever engine. */
 export interface Disposable {

@@ -3,7 +3,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
 import { fieldOf } from './constraint-field.js';
-import { GRAMMAR_MEMORY } from './grammar-cache.js';
+import { grammarMemory } from './grammar-cache.js';
 import { HeapShares } from './heap-shares.js';
 import { MaskProgress } from './mask-progress.js';
 import { MASK_TIME, type MaskTime } from './mask-time.js';
@@ -63,6 +63,7 @@ export class MatcherThread implements AnswerThread {
   private looking: NodeJS.Timeout | undefined;
   private seen = { begun: 0, sinceMs: 0 };
   private heapAtStart = 0;
+  private readonly heapGrowthBytes: number;
   memory: ThreadMemory = { heapBytes: 0, grammarBytes: 0, grammars: 0 };
   /** Grammars evicted so far. */
   evictions = 0;
@@ -74,6 +75,8 @@ export class MatcherThread implements AnswerThread {
   constructor(private readonly options: MatcherThreadOptions) {
     const progress = new SharedArrayBuffer(MaskProgress.BYTES);
     this.progress = new MaskProgress(progress);
+    const { offsets } = options.vocabulary;
+    this.heapGrowthBytes = grammarMemory(offsets.byteLength / Uint32Array.BYTES_PER_ELEMENT - 1).heapGrowthBytes;
     this.worker = new Worker(options.file, { workerData: { ...options.vocabulary, progress } });
     this.worker.unref();
     this.worker.on('message', (message: MatcherMessage) => this.hear(message));
@@ -307,12 +310,12 @@ export class MatcherThread implements AnswerThread {
   private grownForAnswers(heapBytes: number): void {
     this.shares.grow(heapBytes - this.memory.heapBytes);
     this.grown({ ...this.memory, heapBytes });
-    if (this.shares.bytes > GRAMMAR_MEMORY.heapGrowthBytes) this.endLargest();
+    if (this.shares.bytes > this.heapGrowthBytes) this.endLargest();
   }
 
   private grown(memory: ThreadMemory): void {
     this.memory = memory;
-    this.isOutgrown = memory.heapBytes - this.heapAtStart > GRAMMAR_MEMORY.heapGrowthBytes;
+    this.isOutgrown = memory.heapBytes - this.heapAtStart > this.heapGrowthBytes;
     this.isWorn ||= this.isOutgrown;
   }
 

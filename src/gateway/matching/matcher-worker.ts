@@ -5,7 +5,7 @@ import { RocmForgeError } from '../../shared/errors.js';
 import { type GivenConstraint, grammarOf } from '../constraints/grammar-of.js';
 import type { SpecialTokenNames } from '../constraints/special-token-names.js';
 import { fieldOf } from './constraint-field.js';
-import { GRAMMAR_MEMORY, GrammarCache } from './grammar-cache.js';
+import { GrammarCache, grammarMemory } from './grammar-cache.js';
 import { MaskProgress } from './mask-progress.js';
 import { MaskTurns } from './mask-turns.js';
 import type {
@@ -57,7 +57,7 @@ console.error = (...words: unknown[]) => {
 };
 
 class Matchers {
-  private readonly grammars = new GrammarCache<CompiledGrammar>(GRAMMAR_MEMORY);
+  private readonly grammars: GrammarCache<CompiledGrammar>;
   private readonly matchers = new Map<number, GrammarMatcher>();
   /** Masks by a hash of their content, or what follows it where another has that; the one used last at the end. */
   private readonly masks = new Map<number, { readonly words: Int32Array; readonly mask: ThreadMask }>();
@@ -72,7 +72,9 @@ class Matchers {
     endIds: readonly number[],
     private readonly names: SpecialTokenNames,
     private readonly wellFormed: WellFormed,
+    vocabulary: number,
   ) {
+    this.grammars = new GrammarCache(grammarMemory(vocabulary));
     this.ends = new Set(endIds);
     for (const id of endIds) this.endWords.set(id >> 5, (this.endWords.get(id >> 5) ?? 0) | (1 << (id & 31)));
   }
@@ -313,7 +315,8 @@ async function serve(data: MatcherWorkerData): Promise<void> {
   const { endIds, names } = data;
   const info = await TokenizerInfo.createTokenizerInfo(words, 'byte_level', false, words.length, [...endIds]);
   const wellFormed = new WellFormed(data.bytes, data.offsets);
-  const matchers = new Matchers(await GrammarCompiler.createGrammarCompiler(info, false), endIds, names, wellFormed);
+  const compiler = await GrammarCompiler.createGrammarCompiler(info, false);
+  const matchers = new Matchers(compiler, endIds, names, wellFormed, words.length);
   const worker = new Worker(matchers, new MaskProgress(data.progress));
   port.on('message', (job: MatcherJob) => worker.take(job));
   tell({ kind: 'ready', memory: matchers.memory });

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
 import type { HeldCalls } from '../../../src/gateway/constraints/tool-calls-grammar.js';
-import { GRAMMAR_MEMORY } from '../../../src/gateway/matching/grammar-cache.js';
+import { grammarMemory } from '../../../src/gateway/matching/grammar-cache.js';
 import { MaskTime } from '../../../src/gateway/matching/mask-time.js';
 import { MatcherThread } from '../../../src/gateway/matching/matcher-thread.js';
 import { MatcherThreads } from '../../../src/gateway/matching/matcher-threads.js';
@@ -248,7 +248,7 @@ it('an answer that takes too much memory ends, and another’s goes on where it 
       reason: 'CONSTRAINT_TOO_SLOW',
       message: expect.stringMatching(/takes \d+ MiB/),
     });
-    expect(most - heapBytes).toBeLessThan(2 * GRAMMAR_MEMORY.heapGrowthBytes);
+    expect(most - heapBytes).toBeLessThan(2 * grammarMemory(tokenizer.vocabularySize).heapGrowthBytes);
     victim.accept(FIRST_BYTE + 98);
     expect(bytesOf((await maskOf(victim)).bits)).toEqual([99]);
     expect(threads.counts.heapBytes).toBeLessThanOrEqual(heapBytes);
