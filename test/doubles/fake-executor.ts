@@ -134,8 +134,9 @@ export class FakeExecutor {
     let before: Promise<unknown> = Promise.resolve();
     call.on('data', (step: ExecuteRequest) => {
       this.heard(step);
+      // Now, as a real executor does: masks that come meanwhile for the step before may be among these.
+      device.learn(step.masks);
       if (step.slotMasks.length > 0) {
-        device.learn(step.masks);
         const stepId = hasStep(step) ? step.stepId - 1n : step.stepId;
         const came = this.came.get(stepId) ?? new Map<number, number>();
         for (const { slot, mask } of step.slotMasks) came.set(slot, mask);
