@@ -1,5 +1,6 @@
 import { ASCII, type CodePointSet, complement, intersection, NOT_ASCII, pairs } from './code-points.js';
 import { CONSTRAINT_LIMITS } from './limits.js';
+import { withSeparateAlternatives } from './separate-alternatives.js';
 import { SPECIAL_TOKEN_BYTE } from './special-token-names.js';
 import { utf8Sequences } from './utf8.js';
 import type { Work } from './work.js';
@@ -132,8 +133,13 @@ export class Grammar {
     let length = 0;
     let elements = 0;
     const reached = new Set(['root']);
+    const alternative = (content: Expression): Expression => {
+      const made = this.add('alternative', content) as Expression & { readonly kind: 'rule' };
+      finishable.add(made.name);
+      return made;
+    };
     for (const name of reached) {
-      const content = pruned(this.#rules.get(name)!, finishable);
+      const content = withSeparateAlternatives(pruned(this.#rules.get(name)!, finishable), alternative);
       for (const other of rulesIn(content)) reached.add(other);
       elements += unrolled(content);
       if (elements > CONSTRAINT_LIMITS.elements) {

@@ -1,8 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { RocmForgeError } from '../../shared/errors.js';
-import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { AnswerThread, ConstrainedAnswer } from './constrained-answer.js';
-import { fieldOf } from './constraint-field.js';
+import { refused, tooLarge, tooSlow } from './constraint-errors.js';
 import { grammarMemory } from './grammar-cache.js';
 import { HeapShares } from './heap-shares.js';
 import { MaskProgress } from './mask-progress.js';
@@ -333,21 +332,4 @@ export class MatcherThread implements AnswerThread {
     for (const answer of answers) answer.thread = undefined;
     this.options.onEnd(answers);
   }
-}
-
-function refused(constraint: GivenConstraint, why: string): RocmForgeError {
-  const field = fieldOf(constraint);
-  return new RocmForgeError('INVALID_FIELD', `${field} ${why}`, { field });
-}
-
-function tooSlow(constraint: GivenConstraint, ms: number): RocmForgeError {
-  const field = fieldOf(constraint);
-  const message = `${field} takes ${Math.ceil(ms)} ms for one token, too long beside other requests; make it less ambiguous`;
-  return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
-}
-
-function tooLarge(constraint: GivenConstraint, bytes: number): RocmForgeError {
-  const field = fieldOf(constraint);
-  const message = `${field} takes ${Math.ceil(bytes / (1 << 20))} MiB for one answer; make it less ambiguous`;
-  return new RocmForgeError('CONSTRAINT_TOO_SLOW', message, { field });
 }

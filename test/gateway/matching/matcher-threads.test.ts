@@ -165,6 +165,21 @@ it('an answer whose masks are slow ends, once its client has used up its time, a
   }
 });
 
+it('alternatives that begin and end alike are not mixed', async () => {
+  const items = { enum: [7, 8] };
+  const lists = { anyOf: [{ type: 'array', items, minItems: 1, maxItems: 2 }, { enum: [[]] }] };
+  const answer = await matchers.open({ $case: 'jsonSchema', value: JSON.stringify(lists) }, { principal: 'a' });
+  for (const id of spelled('[7')) {
+    await maskOf(answer);
+    answer.accept(id);
+  }
+  // No second number without a comma: `[7 7]` was accepted.
+  expect(Buffer.from(bytesOf((await maskOf(answer)).bits)).toString()).toBe('\n ,]');
+  answer.accept(FIRST_BYTE + 32);
+  expect(Buffer.from(bytesOf((await maskOf(answer)).bits)).toString()).toBe(']');
+  answer.close();
+});
+
 /** Masks take longer with each token: a text of n letters has exponentially many derivations. */
 const AMBIGUOUS: GivenConstraint = {
   $case: 'grammar',
