@@ -1,3 +1,4 @@
+// One file because its tests share one vocabulary of bytes and special tokens, and how its masks are read.
 import { afterAll, describe, expect, it, vi } from 'vitest';
 import { toolGrammar } from '../../../src/gateway/chat/answer/tool-grammar.js';
 import type { GivenConstraint } from '../../../src/gateway/constraints/grammar-of.js';
