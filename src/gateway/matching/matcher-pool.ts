@@ -121,12 +121,13 @@ export class MatcherPool {
     const thread = new MatcherThread({
       ...options,
       file: workerFile(),
-      onEnd: (lost) => {
+      onEnd: (lost, opening) => {
         this.threads.splice(this.threads.indexOf(thread), 1);
         this.endedEvictions += thread.evictions;
         this.replacedThreads += Number(thread.isOutgrown);
         // They go on where they were, with another thread.
         for (const answer of lost) this.place(answer).catch((error: Error) => answer.fail(error));
+        if (opening !== undefined) this.place(opening.answer).then(opening.resolve, opening.reject);
       },
     });
     this.threads.push(thread);

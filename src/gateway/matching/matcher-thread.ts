@@ -33,11 +33,12 @@ export interface MatcherThreadOptions {
   readonly onSlow?: ((answer: ConstrainedAnswer) => void) | undefined;
   /** Whether it ends with its last answer. */
   readonly endsIdle: boolean;
-  /** The thread has ended with these answers, which are to go on elsewhere. */
-  readonly onEnd: (lost: readonly ConstrainedAnswer[]) => void;
+  /** The thread has ended with these answers, which are to continue elsewhere; with `opening` where one was not open yet. */
+  readonly onEnd: (lost: readonly ConstrainedAnswer[], opening?: Opening) => void;
 }
 
-interface Opening {
+/** An answer that is being opened, and who waits for that. */
+export interface Opening {
   readonly answer: ConstrainedAnswer;
   /** How many tokens the thread was told to catch up with. */
   readonly tokens: number;
@@ -68,6 +69,8 @@ export class MatcherThread implements AnswerThread {
   evictions = 0;
   /** It takes no more answers: it ends now, or, where the library gave up or its heap has grown, with its last one. */
   isWorn = false;
+  /** Whether an answer that is being opened when it ends is opened elsewhere. */
+  private reopens = false;
   /** Whether its heap has grown beyond its bound. */
   isOutgrown = false;
 
@@ -172,6 +175,8 @@ export class MatcherThread implements AnswerThread {
   private endWith(answer: ConstrainedAnswer | undefined, error: RocmForgeError | undefined): void {
     this.stopLooking();
     this.isWorn = true;
+    // It is not to blame, so that it is opened elsewhere.
+    this.reopens = this.opening?.answer !== answer;
     if (answer !== undefined && error !== undefined) {
       this.forget(answer);
       answer.thread = undefined;
@@ -327,9 +332,14 @@ export class MatcherThread implements AnswerThread {
 
   private lost(error: Error): void {
     this.stopLooking();
-    this.settle(error);
+    const opening = this.reopens ? this.opening : undefined;
+    if (opening === undefined) this.settle(error);
+    clearTimeout(this.timer);
     const answers = [...this.answers.values()];
     for (const answer of answers) answer.thread = undefined;
-    this.options.onEnd(answers);
+    this.options.onEnd(
+      answers.filter((answer) => answer !== opening?.answer),
+      opening,
+    );
   }
 }

@@ -229,6 +229,10 @@ it('a mask that takes too long ends its answer and its thread, and another’s g
     await maskOf(victim);
     // Many tokens at once: together they take longer than one mask may.
     for (let i = 0; i < 4000; i++) hostile.accept(FIRST_BYTE + 97);
+    // The thread is told of them before it is told to open another.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const opening = threads.open({ $case: 'regex', value: 'xyz' }, { principal: 'bob' });
+    opening.catch(() => undefined);
     await expect(maskOf(hostile)).rejects.toMatchObject({
       reason: 'CONSTRAINT_TOO_SLOW',
       metadata: { field: 'constraint' },
@@ -236,6 +240,8 @@ it('a mask that takes too long ends its answer and its thread, and another’s g
     victim.accept(FIRST_BYTE + 98);
     const { bits } = await maskOf(victim);
     expect(bytesOf(bits)).toEqual([99]);
+    expect(bytesOf((await maskOf(await opening)).bits)).toEqual([120]);
+    (await opening).close();
     hostile.close();
     victim.close();
   } finally {
