@@ -10,7 +10,7 @@ export const MASK_TIME = {
   perSecondMs: 50,
   /** Milliseconds of one mask in a thread that works for several clients; what is beyond them counts towards {@link apartMs}. */
   sharedMs: 5,
-  /** Milliseconds that the masks of one answer may take beyond {@link sharedMs} before it goes on in a thread for slow ones. */
+  /** Milliseconds that the masks of one answer may take beyond {@link sharedMs} before it continues in a thread for slow ones. */
   apartMs: 50,
   /** Milliseconds of one mask behind which the thread is terminated, and the answer ends. */
   mostMs: 2000,

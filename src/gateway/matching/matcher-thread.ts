@@ -325,7 +325,7 @@ export class MatcherThread implements AnswerThread {
 
   private endIfWorn(): void {
     const isIdle = this.load === 0 && !this.isOpening;
-    // Nobody is to come to a thread that ends.
+    // A thread that ends takes no more answers.
     this.isWorn ||= isIdle && this.options.endsIdle;
     if (this.isWorn && this.load === 0) void this.worker.terminate();
   }

@@ -240,7 +240,7 @@ function onlyOf(words: Int32Array): number | undefined {
 /** One answer's part of a job. */
 type Work = Extract<MatcherJob, { kind: 'open' | 'close' }> | ({ readonly kind: 'accept' } & AcceptedTokens);
 
-/** Does what it is told, by turns of the clients whose answers it is for. */
+/** Runs jobs, by turns of the clients whose answers they are for. */
 class Worker {
   private readonly turns = new MaskTurns<Work>();
   private readonly clients = new Map<number, string>();

@@ -19,7 +19,7 @@ export interface Backend {
   submit(generation: Generation): void;
   /** Ends a generation nobody listens to any more. */
   cancel(generation: Generation): void;
-  /** Stops computing for a generation, or goes on where nothing holds it up. */
+  /** Stops computing for a generation, or resumes it where nothing holds it up. */
   pause(generation: Generation, by: PausedBy | undefined): void;
   /** Ends a generation whose time is over: what it has is its answer. */
   expire(generation: Generation): void;
