@@ -65,11 +65,11 @@ async function apiPage() {
   const { UNIMPLEMENTED_FIELDS } = await fromDist('gateway/request/unimplemented.js');
   const { ERRORS, RocmForgeError } = await fromDist('shared/errors.js');
   const { ERROR_HELP } = await fromDist('shared/error-help.js');
-  const { statusOf } = await fromDist('gateway/doors/http/errors.js');
+  const { statusOf } = await fromDist('gateway/api/http/errors.js');
   const { describeLimits, MAX_ANSWER_TEXT_BYTES, MAX_LOGPROBS_OF_MESSAGE } =
     await fromDist('gateway/request/limits.js');
-  const { describeMethodBytes } = await fromDist('gateway/doors/method-bytes.js');
-  const { MOST_CALL_BYTES, MOST_QUESTION_BYTES } = await fromDist('gateway/doors/grpc/reflection.js');
+  const { describeMethodBytes } = await fromDist('gateway/api/method-bytes.js');
+  const { MOST_CALL_BYTES, MOST_QUESTION_BYTES } = await fromDist('gateway/api/grpc/reflection.js');
   const file = descriptors().find(({ name }) => name === 'rocmforge/v1/inference.proto');
   const comment = commentsOf(file);
   const lines = [
@@ -167,9 +167,9 @@ const check = process.argv.includes('--check');
 const { allContracts, operations } = await fromDist('executor/kernels/index.js');
 const { SEED_NAMES } = await fromDist('executor/kernels/seed-names.js');
 const { INDEX_RULE } = await fromDist('executor/device/contract.js');
-const { PROTOCOLS } = await fromDist('gateway/doors/protocols/index.js');
-const { REFUSED_CONTROL_METHODS: control } = await fromDist('gateway/doors/grpc/vllm-service.js');
-const { REFUSED_ENGINE_METHODS: engine } = await fromDist('gateway/doors/grpc/engine-service.js');
+const { PROTOCOLS } = await fromDist('gateway/api/protocols/index.js');
+const { REFUSED_CONTROL_METHODS: control } = await fromDist('gateway/api/grpc/vllm-service.js');
+const { REFUSED_ENGINE_METHODS: engine } = await fromDist('gateway/api/grpc/engine-service.js');
 const pages = [
   ['docs/api.md', await apiPage()],
   ['docs/kernels.md', kernelsPage(operations, SEED_NAMES)],

@@ -12,7 +12,7 @@ const GATEWAY_ORDER = [
   'request',
   'replica',
   'router',
-  'doors',
+  'api',
 ];
 
 /** Folders of `src/` beside itself that each may import. */
@@ -92,7 +92,7 @@ function complaintsOf({ file, target, isPackage, names }) {
   const complaint = (why) => [`${file} imports ${target}: ${why}`];
   if (!(from.area in MAY_IMPORT)) return complaint(`no rule says what src/${from.area} may import`);
   const isServer = target === 'src/shared/grpc/server.js' || (target === '@grpc/grpc-js' && mayBeServer(names));
-  if (from.area === 'gateway' && from.folder !== undefined && from.folder !== 'doors') {
+  if (from.area === 'gateway' && from.folder !== undefined && from.folder !== 'api') {
     if (isServer) return complaint('only doors know gRPC’s server');
     const isGrpc = target.startsWith('@grpc/') || target.startsWith('src/shared/grpc/');
     if (isGrpc && from.folder !== 'replica') return complaint('of gRPC only doors know, and replicas of its client');

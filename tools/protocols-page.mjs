@@ -1,6 +1,6 @@
 // Text of docs/protocols.md: what of other projects' protocols is served, from the tables that the gateway goes by.
 
-/** @typedef {typeof import('../src/gateway/doors/protocols/index.js').PROTOCOLS} Protocols */
+/** @typedef {typeof import('../src/gateway/api/protocols/index.js').PROTOCOLS} Protocols */
 
 /** A row for each field of a request. */
 const fieldRows = (fields) =>
@@ -15,7 +15,7 @@ const list = (names) => names.map((name) => `\`${name}\``).join(', ');
 /** @param {string} name @param {Protocols} protocols */
 function fieldsOf(name, protocols) {
   const protocol = protocols.get(name);
-  if (protocol === undefined) throw new Error(`src/gateway/doors/protocols has no ${name}`);
+  if (protocol === undefined) throw new Error(`src/gateway/api/protocols has no ${name}`);
   return protocol.fields;
 }
 
@@ -28,7 +28,7 @@ export function protocolsPage(protocols, refusedMethods) {
   return [
     '# Other projects’ protocols',
     '',
-    'Written by `npm run docs` from the tables in `src/gateway/doors/protocols/`.',
+    'Written by `npm run docs` from the tables in `src/gateway/api/protocols/`.',
     '',
     'Beside its own API the gateway’s port serves the gRPC services by which routers and sidecars speak to vLLM. Each call is',
     'turned into a `GenerateStreamRequest` and its answer’s messages back, so limits, sampling, errors and what happens when an',

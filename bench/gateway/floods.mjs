@@ -1,4 +1,4 @@
-// What floods at the doors cost the gateway and others' streams: a table of the gateway's memory and of the gaps between a
+// What floods at the servers cost the gateway and others' streams: a table of the gateway's memory and of the gaps between a
 // stream's tokens, quiet and during each flood.
 //
 //   npm run build && node bench/gateway/floods.mjs [--seconds 8] [--rounds 3] [--apart] [--only http-pipelined,grpc-ping]
@@ -286,7 +286,7 @@ async function measureOne(ms, name, apart, stepMs) {
       const [command, ...rest] = apart ? ['taskset', '-c', '1', ...flooder] : flooder;
       return spawn(command, rest, { stdio: 'ignore' });
     };
-    // A gateway that has served both doors' clients for a while: what it does for the first time is slow.
+    // A gateway that has served both servers' clients for a while: what it does for the first time is slow.
     for (const warmUp of ['streams-read', 'grpc-streams-read']) {
       const clients = begin(warmUp);
       await gapsFor(WARM_UP_MS);

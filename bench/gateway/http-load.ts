@@ -19,7 +19,7 @@ export async function httpCostPerToken(
   metrics: string,
   streams: number,
   tokens: number,
-  /** The authority of the door's certificate, where it speaks TLS. */
+  /** The authority of the server's certificate, where it speaks TLS. */
   ca?: Buffer,
 ): Promise<HttpCost> {
   await offer(port, streams, Math.ceil(tokens / 4), ca);

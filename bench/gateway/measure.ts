@@ -3,7 +3,7 @@
  * process of its own; processor time is the gateway's alone, from its own metrics.
  *
  *     npm run build:ts && npx tsc -p tsconfig.json --noEmit false --outDir build/bench --rootDir .
- *     node build/bench/bench/gateway/measure.js [cpu] [doors] [tls] [pipeline] [prefix] [memory]
+ *     node build/bench/bench/gateway/measure.js [cpu] [servers] [tls] [pipeline] [prefix] [memory]
  *
  * Run it from the repository root; `memory` takes ten minutes and runs only when it is named. Ends with code 1 when a
  * bound does not hold.
@@ -88,7 +88,7 @@ async function cpu(): Promise<void> {
   }
 }
 
-async function doors(): Promise<void> {
+async function servers(): Promise<void> {
   await withStack({ stepMs: 50, maxSequences: 256 }, async (stack) => {
     const grpc = await cpuPerToken(stack, 256, 200);
     const http = await httpCostPerToken(stack.httpPort, stack.metrics, 256, 200);
@@ -120,10 +120,10 @@ async function tls(): Promise<void> {
     ratios.gRPC.push(told(plain.grpc, secured.grpc));
     ratios.HTTP.push(told(plain.http, secured.http));
   }
-  for (const [door, all] of Object.entries(ratios)) {
+  for (const [server, all] of Object.entries(ratios)) {
     all.sort((a, b) => Number.parseFloat(a) - Number.parseFloat(b));
     record(
-      `CPU a token, 256 streams, 50 ms steps, ${door} over TLS, of ${door} in clear, lowest / median / highest of 3`,
+      `CPU a token, 256 streams, 50 ms steps, ${server} over TLS, of ${server} in clear, lowest / median / highest of 3`,
       all.join(' / '),
       'median ≤ 1.5',
       Number.parseFloat(all[1] ?? '') <= 1.5,
@@ -223,9 +223,9 @@ async function memory(): Promise<void> {
   });
 }
 
-const sections = { cpu, doors, tls, pipeline, prefix, memory };
+const sections = { cpu, servers, tls, pipeline, prefix, memory };
 const named = process.argv.slice(2);
-const chosen = named.length > 0 ? named : ['cpu', 'doors', 'tls', 'pipeline', 'prefix'];
+const chosen = named.length > 0 ? named : ['cpu', 'api', 'tls', 'pipeline', 'prefix'];
 process.stdout.write('| what | measured | bound | |\n| --- | --- | --- | --- |\n');
 for (const name of chosen) await sections[name as keyof typeof sections]();
 process.exit(rows.every(({ holds }) => holds) ? 0 : 1);

@@ -34,7 +34,7 @@ export interface StackOptions {
 export interface Stack {
   readonly address: string;
   readonly metrics: string;
-  /** Port of the HTTP door, on loopback. */
+  /** Port of the HTTP server, on loopback. */
   readonly httpPort: number;
   /** Steps and rows that the fake executor ran. */
   counts(): Promise<{ readonly steps: number; readonly rows: number }>;

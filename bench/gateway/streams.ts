@@ -59,7 +59,7 @@ const PARTS: readonly (readonly [part: string, of: RegExp])[] = [
   ['scheduler', /replica\/scheduler|request\/sequence/],
   ['engine, executor link', /replica\//],
   ['tokens to text', /tokenizer\/|request\/completion/],
-  ['stream writer, door', /doors\//],
+  ['stream writer, server', /api\//],
   ['requests', /gateway\/request\//],
   ['metrics', /prom-client|gateway\/metrics/],
   ['http2', /node:internal\/http2/],

@@ -6,14 +6,14 @@ import { strictService } from '../shared/grpc/strict.js';
 import { createLogger, type Logger } from '../shared/log.js';
 import { loadAddon } from './device/addon.js';
 import { describeDevices } from './device/device-group.js';
-import { type DoorOptions, openDoor } from './door.js';
+import { type ExecutorServerOptions, openExecutorServer } from './executor-server.js';
 import { FaultInjector, type PlantedFault } from './fault-injection.js';
 import type { LoadOptions } from './load-options.js';
 import { type DevicesOptions, openDevices } from './open-device.js';
 import { ExecutorService } from './service.js';
 
 /** How an executor process is started. */
-export interface ExecutorOptions extends DoorOptions {
+export interface ExecutorOptions extends ExecutorServerOptions {
   readonly device: DevicesOptions;
   /** How a model is split over several devices, and between layers the parts that each gets; see {@link LoadOptions}. */
   readonly split?: LoadOptions['split'];
@@ -42,7 +42,7 @@ export interface ExecutorOptions extends DoorOptions {
  */
 export async function runExecutor(options: ExecutorOptions): Promise<void> {
   const log = createLogger('executor');
-  const { interceptors, tls } = openDoor(options, log);
+  const { interceptors, tls } = openExecutorServer(options, log);
   let stop = (): void => process.exit(0);
   if (options.faultRecord !== undefined) openFaultRecord(options.faultRecord, log);
   if (options.dieWithParent) {

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { Fault } from '../shared/fault-log.js';
 import { packageVersion } from '../shared/package.js';
-import type { Administered } from './doors/admin/admin-server.js';
+import type { Administered } from './api/admin/admin-server.js';
 import type { HostedModel } from './hosted-model.js';
 import type { HostedModels } from './hosted-models.js';
 import type { Metrics } from './metrics.js';

@@ -1,6 +1,6 @@
 import { RocmForgeError } from '../shared/errors.js';
-import type { PublicServer } from './doors/grpc/public-server.js';
-import type { HttpServer } from './doors/http/http-server.js';
+import type { PublicServer } from './api/grpc/public-server.js';
+import type { HttpServer } from './api/http/http-server.js';
 import type { HostedModels } from './hosted-models.js';
 
 const POLL_MS = 50;

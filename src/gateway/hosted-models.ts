@@ -1,5 +1,5 @@
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
-import { Models } from './doors/models.js';
+import { Models } from './api/models.js';
 import { type HostedModel, hostModel, openModel, type SharedParts, templateOf } from './hosted-model.js';
 import type { ModelObserver } from './model-metrics.js';
 import type { GatewayOptions, ModelOptions } from './options.js';
@@ -35,7 +35,7 @@ const optionsFor = ({ own }: ModelOptions, options: GatewayOptions): GatewayOpti
 /** All models of a gateway, each with executors, a queue and a tokenizer of its own. */
 export class HostedModels {
   readonly all: readonly HostedModel[];
-  /** As doors have them. */
+  /** As servers have them. */
   readonly offered: Models;
 
   /**

@@ -5,14 +5,14 @@ import { Health, LIVENESS } from '../shared/grpc/health.js';
 import { createLogger, logSink } from '../shared/log.js';
 import { administrationOf } from './administration.js';
 import { deviceState, watchDevices } from './device-metrics.js';
-import { type AdminServer, openAdminServer } from './doors/admin/admin-server.js';
-import { INFERENCE_SERVICE } from './doors/grpc/inference-service.js';
-import { OpenFiles } from './doors/grpc/open-files.js';
-import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './doors/grpc/public-server.js';
-import { publicServices } from './doors/grpc/public-services.js';
-import type { HttpFacts } from './doors/http/context.js';
-import type { HttpServer } from './doors/http/http-server.js';
-import type { OfferedModel } from './doors/models.js';
+import { type AdminServer, openAdminServer } from './api/admin/admin-server.js';
+import { INFERENCE_SERVICE } from './api/grpc/inference-service.js';
+import { OpenFiles } from './api/grpc/open-files.js';
+import { DEFAULT_CONNECTIONS, openPublicServer, type PublicServer } from './api/grpc/public-server.js';
+import { publicServices } from './api/grpc/public-services.js';
+import type { HttpFacts } from './api/http/context.js';
+import type { HttpServer } from './api/http/http-server.js';
+import type { OfferedModel } from './api/models.js';
 import { drain } from './drain.js';
 import { watchExecutors } from './executor-metrics.js';
 import type { HostedModel } from './hosted-model.js';
@@ -124,10 +124,10 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   // A model that is loaded on demand is served before anything happens to it.
   showHealth();
-  const doors = options.httpListen ? 2 : 1;
-  const files = new OpenFiles(doors * (options.maxConnections ?? DEFAULT_CONNECTIONS));
+  const servers = options.httpListen ? 2 : 1;
+  const files = new OpenFiles(servers * (options.maxConnections ?? DEFAULT_CONNECTIONS));
   const server = await openPublicServer(options.listen, services, health, trust, { ...options, files }, log);
-  metrics.watchDoor('grpc', {
+  metrics.watchApi('grpc', {
     connections: server.connections.counters,
     calls: [server.calls.counters, server.headers.counters],
     floods: server.floods.counters,
@@ -172,11 +172,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       adminServer = await openAdminServer(options.adminListen, administered, log);
     }
     if (options.httpListen) {
-      // Whoever wants no such door starts without what it is made of.
+      // Whoever wants no such server starts without what it is made of.
       const [{ openHttpServer }, { httpFacts }, { llamaRegistry }] = await Promise.all([
-        import('./doors/http/http-server.js'),
-        import('./doors/http/facts.js'),
-        import('./doors/http/llama/metrics.js'),
+        import('./api/http/http-server.js'),
+        import('./api/http/facts.js'),
+        import('./api/http/llama/metrics.js'),
       ]);
       const counted = { completions: () => metrics.completions, replicas: () => models.counts };
       const facts = new Map(
@@ -193,7 +193,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         started,
       };
       httpServer = await openHttpServer(options.httpListen, context, { ...options, files });
-      metrics.watchDoor('http', {
+      metrics.watchApi('http', {
         connections: httpServer.connections.counters,
         calls: [httpServer.bodies.counters, httpServer.unread.counters],
         failedHandshakes: httpServer.failedHandshakes,

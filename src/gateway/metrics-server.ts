@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { RocmForgeError } from '../shared/errors.js';
-import { METRICS_CONNECTIONS } from './doors/grpc/open-files.js';
+import { METRICS_CONNECTIONS } from './api/grpc/open-files.js';
 
 /** Metrics that are served over HTTP. */
 export interface MetricsServer {

@@ -10,7 +10,7 @@ import type { TrustObserver } from './trust/trust.js';
 /** prom-client's own timer, which its metric of the event loop needs; that metric is replaced, so it never has to fire. */
 const NO_LOOP_SAMPLES_MS = 2 ** 31 - 1;
 
-type Door = 'grpc' | 'http';
+type Api = 'grpc' | 'http';
 
 interface CallCounts {
   readonly refused?: number;
@@ -18,7 +18,7 @@ interface CallCounts {
   readonly slowReaders?: number;
 }
 
-/** What a door's guards have counted. */
+/** What a server's guards have counted. */
 export interface GuardCounts {
   readonly connections: { readonly refused: number; readonly closed: number; readonly held: number };
   /** Each guard's of what it bounds. */
@@ -35,7 +35,7 @@ export class Metrics implements TrustObserver {
   private readonly credentials: Counter<'reason'>;
   private readonly rateLimits: Counter<'limit'>;
   private readonly httpErrors: Counter<'reason'>;
-  private readonly doors: (readonly [Door, GuardCounts])[] = [];
+  private readonly apis: (readonly [Api, GuardCounts])[] = [];
 
   /** Of each model, in their order. */
   readonly models: readonly ModelObserver[];
@@ -67,7 +67,7 @@ export class Metrics implements TrustObserver {
     });
     this.httpErrors = new Counter({
       name: 'rocmforge_http_errors_total',
-      help: 'Requests that the HTTP door answered with an error, by why',
+      help: 'Requests that the HTTP server answered with an error, by why',
       labelNames: ['reason'],
       registers,
     });
@@ -115,19 +115,19 @@ export class Metrics implements TrustObserver {
     });
   }
 
-  /** Tells of what a door turns away before a request knows of it. */
-  watchDoor(door: Door, guards: GuardCounts): void {
-    if (this.doors.push([door, guards]) > 1) return;
+  /** Tells of what a server turns away before a request knows of it. */
+  watchApi(api: Api, guards: GuardCounts): void {
+    if (this.apis.push([api, guards]) > 1) return;
     const total = (name: string, help: string, read: (guards: GuardCounts) => number): void => {
-      const { doors, registry } = this;
+      const { apis, registry } = this;
       new Counter({
         name: `rocmforge_${name}`,
         help,
-        labelNames: ['door'],
+        labelNames: ['api'],
         registers: [registry],
         collect() {
           this.reset();
-          for (const [each, counted] of doors) this.inc({ door: each }, read(counted));
+          for (const [each, counted] of apis) this.inc({ api: each }, read(counted));
         },
       });
     };
@@ -161,7 +161,7 @@ export class Metrics implements TrustObserver {
     this.total('faults_not_kept_total', 'Executor faults that the state folder did not take', lostFaults);
   }
 
-  /** The HTTP door has answered with an error. */
+  /** The HTTP server has answered with an error. */
   httpRefused(reason: ErrorReason): void {
     this.httpErrors.inc({ reason });
   }

@@ -1,6 +1,6 @@
 import { KvCacheType } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import type { ReasoningParser, ToolParser } from './chat/answer/answer-format.js';
-import type { HttpOptions } from './doors/http/http-server.js';
+import type { HttpOptions } from './api/http/http-server.js';
 import type { SupervisorOptions } from './replica/link/supervisor.js';
 import type { TrustOptions } from './trust/trust.js';
 
@@ -87,11 +87,11 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly loadTimeoutMs?: number | undefined;
   /** Folder that keeps the last faults; absent: they are logged alone. */
   readonly stateFolder?: string | undefined;
-  /** `HOST:PORT` or `unix:PATH` of the HTTP door; absent: there is none. */
+  /** `HOST:PORT` or `unix:PATH` of the HTTP server; absent: there is none. */
   readonly httpListen?: string | undefined;
-  /** What the HTTP door tells the model's tags to be. */
+  /** What the HTTP server tells the model's tags to be. */
   readonly modelTag?: readonly string[] | undefined;
-  /** Whether the HTTP door serves its page; default true. */
+  /** Whether the HTTP server serves its page; default true. */
   readonly httpPage?: boolean | undefined;
   /** Whether it serves `/slots`, which tell anybody who may call how many are served; default false. */
   readonly httpSlots?: boolean | undefined;

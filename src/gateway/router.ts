@@ -42,7 +42,7 @@ const REPLACE_LIMIT_MS = 120_000;
 const POLL_MS = 20;
 
 /**
- * Picks a replica for each request, and stands for all of them before whoever sends requests: doors know no replica.
+ * Picks a replica for each request, and stands for all of them before whoever sends requests: servers know no replica.
  * All completions of a request run on one replica, where they share their prompt. What a replica loses with its executor
  * goes on with others that compute the same bits, where there are any.
  */

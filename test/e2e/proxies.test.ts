@@ -17,14 +17,14 @@ const GRPC_CLIENTS = 8;
 const HTTP_CLIENTS = 2;
 
 const PROXIES = {
-  // It asks no probes: a call that connects at the very moment at which the door closes has been sent, and is not sent again.
+  // It asks no probes: a call that connects at the very moment at which the server closes has been sent, and is not sent again.
   nginx: {
-    atTheDoor: 3,
+    atConnect: 3,
     config: 'nginx.conf',
     version: '-v',
     args: (file: string) => ['-c', file, '-g', nginxGlobals(file)],
   },
-  haproxy: { atTheDoor: 0, config: 'haproxy.cfg', version: '-v', args: (file: string) => ['-db', '-f', file] },
+  haproxy: { atConnect: 0, config: 'haproxy.cfg', version: '-v', args: (file: string) => ['-db', '-f', file] },
 };
 const nginxGlobals = (file: string) => `daemon off; pid ${file}.pid; error_log ${file}.log;`;
 
@@ -100,7 +100,7 @@ class Load {
 
 const later = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-describe.each(Object.entries(PROXIES))('%s before two gateways', (program, { atTheDoor, config, version, args }) => {
+describe.each(Object.entries(PROXIES))('%s before two gateways', (program, { atConnect, config, version, args }) => {
   const isMissing = spawnSync(program, [version]).status !== 0;
   if (isMissing) console.log(`skipped: ${program} is not installed`);
 
@@ -141,7 +141,7 @@ describe.each(Object.entries(PROXIES))('%s before two gateways', (program, { atT
         await later(1000);
         const closing = load.failedCalls.filter(({ ended }) => ended >= drained + Number(DRAIN_DELAY) && ended <= gone);
         expect(load.failed.slice(closing.length)).toEqual([]);
-        expect(closing.length).toBeLessThanOrEqual(atTheDoor);
+        expect(closing.length).toBeLessThanOrEqual(atConnect);
         expect(load.calls.filter(({ ended }) => ended > drained && ended < gone).length).toBeGreaterThan(20);
 
         a = await gateway(1);
@@ -160,7 +160,7 @@ describe.each(Object.entries(PROXIES))('%s before two gateways', (program, { atT
         expect(after.flatMap(({ error }) => (error === undefined ? [] : [String(error)]))).toEqual([]);
         const cut = load.failedCalls.filter((call) => call.began <= killed && !closing.includes(call));
         console.log(
-          `${program}: ${load.calls.length} calls, ${closing.length} failed at the door, ${cut.length} of ${GRPC_CLIENTS + HTTP_CLIENTS} under way ended with the gateway that was killed`,
+          `${program}: ${load.calls.length} calls, ${closing.length} failed at the server, ${cut.length} of ${GRPC_CLIENTS + HTTP_CLIENTS} under way ended with the gateway that was killed`,
         );
         expect(cut.length).toBeLessThan(GRPC_CLIENTS + HTTP_CLIENTS);
         expect(cut.every(({ ended }) => ended >= told)).toBe(true);

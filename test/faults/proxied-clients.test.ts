@@ -107,16 +107,16 @@ describe.each([
     });
 
   it('over HTTP: connections that were given up are held against nobody, and their client is refused', async () => {
-    const door = server.gateway.httpServer;
+    const httpServer = server.gateway.httpServer;
     for (let round = 0; round < 5; round++) {
       const given = Array.from({ length: 50 }, () => send(hostile));
       for (const sent of given) sent.end(bodyOf(TOKENS));
-      await expect.poll(() => door?.unanswered, { interval: 5 }).toBe(50);
+      await expect.poll(() => httpServer?.unanswered, { interval: 5 }).toBe(50);
       for (const sent of given) sent.destroy();
-      await expect.poll(() => door?.unanswered, { interval: 5 }).toBe(0);
+      await expect.poll(() => httpServer?.unanswered, { interval: 5 }).toBe(0);
     }
     expect(await statusOf(hostile)).toBe(429);
     expect(await statusOf(victim)).toBe(200);
-    expect(door?.connections.counters.held).toBe(0);
+    expect(httpServer?.connections.counters.held).toBe(0);
   });
 });

@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { afterEach, expect, it } from 'vitest';
-import { METRICS_CONNECTIONS } from '../../src/gateway/doors/grpc/open-files.js';
+import { METRICS_CONNECTIONS } from '../../src/gateway/api/grpc/open-files.js';
 import { type MetricsLimits, type MetricsServer, serveMetrics } from '../../src/gateway/metrics-server.js';
 
 const GET = 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n';

@@ -89,13 +89,13 @@ it.each([
   'calls_refused',
   'slow_senders',
   'slow_readers',
-])('tells of what the door turned away: %s', async (name) => {
-  expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(0);
+])('tells of what the server turned away: %s', async (name) => {
+  expect(await metric(`rocmforge_${name}_total{api="grpc"}`)).toBe(0);
   const { connections, calls } = server.gateway.server;
   for (const counters of [connections.counters, calls.counters]) {
     for (const key of Object.keys(counters)) Object.assign(counters, { [key]: 3 });
   }
-  expect(await metric(`rocmforge_${name}_total{door="grpc"}`)).toBe(3);
+  expect(await metric(`rocmforge_${name}_total{api="grpc"}`)).toBe(3);
 });
 
 it('tells of lines that the log dropped and faults that were not kept', async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { statusOf } from '../../src/gateway/doors/http/errors.js';
+import { statusOf } from '../../src/gateway/api/http/errors.js';
 import { ERROR_HELP } from '../../src/shared/error-help.js';
 import { ERRORS, type ErrorReason, RocmForgeError } from '../../src/shared/errors.js';
 import { packageRoot } from '../../src/shared/package.js';

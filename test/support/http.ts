@@ -13,7 +13,7 @@ export interface HttpAnswer {
   readonly json: any;
 }
 
-/** Asks a gateway's HTTP door; an object is sent as JSON. */
+/** Asks a gateway's HTTP server; an object is sent as JSON. */
 export async function ask(
   gateway: Gateway,
   path: string,
@@ -32,9 +32,9 @@ export async function ask(
   return { status: answer.status, headers: answer.headers, text, json: isJson ? JSON.parse(text) : undefined };
 }
 
-/** The address of a gateway's HTTP door. */
+/** The address of a gateway's HTTP server. */
 export function baseOf({ httpServer }: Gateway): string {
-  if (httpServer === undefined) throw new Error('the gateway has no HTTP door');
+  if (httpServer === undefined) throw new Error('the gateway has no HTTP server');
   return `http://127.0.0.1:${httpServer.port}`;
 }
 

@@ -17,9 +17,9 @@ describe('imports', () => {
       'src/gateway/replica/link/executor-session.ts':
         "import { credentials } from '@grpc/grpc-js';\nimport { Generation } from '../../request/generation.js';",
       'src/gateway/router.ts': "import { Replica } from './replica/replica.js';",
-      'src/gateway/doors/grpc/public-server.ts':
+      'src/gateway/api/grpc/public-server.ts':
         "import { Server } from '@grpc/grpc-js';\nimport { Router } from '../../router.js';",
-      'src/gateway/main.ts': "import './doors/grpc/public-server.js';\nimport './metrics.js';",
+      'src/gateway/main.ts': "import './api/grpc/public-server.js';\nimport './metrics.js';",
       'src/cli/main.ts': "const both = [import('../gateway/main.js'), import('../executor/main.js')];",
     };
     expect(complaints(files)).toEqual([]);
@@ -38,9 +38,9 @@ describe('imports', () => {
     ['from the tokenizer to chats', 'src/gateway/tokenizer/a.ts', "import '../chat/chat-template.js';"],
     ['from requests to replicas', 'src/gateway/request/a.ts', "import '../replica/replica.js';"],
     ['from replicas to the router', 'src/gateway/replica/a.ts', "import '../router.js';"],
-    ['from the router to doors', 'src/gateway/router.ts', "import './doors/grpc/public-server.js';"],
+    ['from the router to servers', 'src/gateway/router.ts', "import './api/grpc/public-server.js';"],
     ['from the client to the gateway', 'src/client/a.ts', "import '../gateway/main.js';"],
-    ['from doors to the root', 'src/gateway/doors/grpc/a.ts', "import '../../main.js';"],
+    ['from servers to the root', 'src/gateway/api/grpc/a.ts', "import '../../main.js';"],
     ['from a folder that has no place in the order', 'src/gateway/other/a.ts', "import '../request/limits.js';"],
     ['from a part that has no rule', 'src/other/a.ts', "import '../shared/log.js';"],
     ['to what is no source', 'src/shared/a.ts', "import '../support/gateway.js';"],

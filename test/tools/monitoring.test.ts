@@ -30,7 +30,7 @@ async function names(): Promise<Set<string>> {
     },
   ]);
   const guards = { connections: { refused: 0, closed: 0, held: 0 }, calls: [], failedHandshakes: () => 0 };
-  metrics.watchDoor('grpc', guards);
+  metrics.watchApi('grpc', guards);
   metrics.watchLosses(
     () => 0,
     () => 0,

@@ -1,4 +1,4 @@
-// Runs the tests of llama.cpp's server against the HTTP door, and counts by file: passed, failed, not applicable.
+// Runs the tests of llama.cpp's server against the HTTP server, and counts by file: passed, failed, not applicable.
 //
 //   npm run build && node bench/peers/llama-server-tests/run.mjs --tests LLAMA_CPP/tools/server/tests --model stories260K.gguf
 //     [--python /usr/bin/python3] [--only completion,tokenize] [--failures]

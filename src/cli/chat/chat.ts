@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
-import { Fields } from '../../gateway/doors/http/fields.js';
-import { toolsOf } from '../../gateway/doors/http/openai/tool-fields.js';
+import { Fields } from '../../gateway/api/http/fields.js';
+import { toolsOf } from '../../gateway/api/http/openai/tool-fields.js';
 import { asRocmForgeError, RocmForgeError } from '../../shared/errors.js';
 import { parseJson } from '../../shared/exact-json.js';
 import {

@@ -1,7 +1,7 @@
 import type { RequestSpans } from './spans.js';
 import type { Trace } from './trace.js';
 
-/** Who asks, known before the request itself is read. Made by the door. */
+/** Who asks, known before the request itself is read. Made by the server. */
 export interface Caller {
   /** Whom it counts for: what many send is shared out among principals. The peer, where no credential is demanded. */
   readonly principal: string;

@@ -43,7 +43,7 @@ export interface RunningRequest {
   pause(paused: boolean): void;
 }
 
-/** Runs requests, whatever door they came by. */
+/** Runs requests, from any API. */
 export class RequestRunner {
   /** @param audit gets one line a generation, at its end: who, how much and how it ended, never what was said */
   constructor(

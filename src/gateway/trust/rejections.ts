@@ -20,7 +20,7 @@ export class Rejections {
   }
 
   /** @param client its principal, or its address where it was not identified */
-  note(door: 'grpc' | 'http', client: string, { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>): void {
+  note(api: 'grpc' | 'http', client: string, { reason, metadata }: Pick<RocmForgeError, 'reason' | 'metadata'>): void {
     if (this.lines.level(LINES.burst, LINES.perSecond, this.nowMs()) < 1) {
       this.suppressed += 1;
       return;
@@ -31,7 +31,7 @@ export class Rejections {
     this.suppressed = 0;
     this.log.info(
       {
-        ...{ door, reason, client: cut(client, MOST_CHARACTERS) },
+        ...{ api, reason, client: cut(client, MOST_CHARACTERS) },
         // Names of unknown fields are the client's words.
         ...(field !== undefined && { field: cut(field.replace(/[^\w.[\]/:-]/g, '_'), MOST_CHARACTERS) }),
         ...(suppressed > 0 && { suppressed }),

@@ -21,7 +21,7 @@ export interface TrustOptions {
   readonly jwtAudience?: string | undefined;
   /** See {@link readLimits}. */
   readonly limitsFile?: string | undefined;
-  /** The doors speak TLS with this certificate. */
+  /** The servers speak TLS with this certificate. */
   readonly tlsCert?: string | undefined;
   readonly tlsKey?: string | undefined;
   /** Authorities of certificates, one of which every client must have. */
@@ -50,10 +50,10 @@ const MAX_NAME_CHARACTERS = 256;
 /** Three parts in base64url, the last of which is empty in a token that nobody signed. */
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]*$/;
 
-/** Who may call and how much, whatever door they come by. */
+/** Who may call and how much, whatever server they come by. */
 export class Trust {
   readonly limiter: Limiter;
-  /** The doors' certificate; absent: they speak no TLS. */
+  /** The servers' certificate; absent: they speak no TLS. */
   readonly tls: TlsMaterial | undefined;
   readonly proxied: ProxiedClients;
   readonly rejections: Rejections;

@@ -16,8 +16,8 @@ it('a line has the reason, the field and the client', () => {
   rejections.note('http', 'token:alice', error);
   rejections.note('grpc', '203.0.113.7', new RocmForgeError('RATE_LIMITED', 'wait'));
   expect(lines).toEqual([
-    { door: 'http', reason: 'INVALID_FIELD', client: 'token:alice', field: 'sampling.top_p' },
-    { door: 'grpc', reason: 'RATE_LIMITED', client: '203.0.113.7' },
+    { api: 'http', reason: 'INVALID_FIELD', client: 'token:alice', field: 'sampling.top_p' },
+    { api: 'grpc', reason: 'RATE_LIMITED', client: '203.0.113.7' },
   ]);
 });
 

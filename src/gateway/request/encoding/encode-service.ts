@@ -43,7 +43,7 @@ export interface EncodeServiceOptions {
   readonly budget?: LoopBudget;
   /** The most jobs that wait for a thread; default 256. */
   readonly maxJobs?: number;
-  /** The program of the threads, compiled: the door's, whose messages it decodes. */
+  /** The program of the threads, compiled: the server's, whose messages it decodes. */
   readonly workerFile: string;
 }
 

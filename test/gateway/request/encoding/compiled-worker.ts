@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
 
 const REPOSITORY = fileURLToPath(new URL('../../../../', import.meta.url));
-const SOURCES = ['src/shared', 'src/gateway/tokenizer', 'src/gateway/chat', 'src/gateway/request', 'src/gateway/doors'];
+const SOURCES = ['src/shared', 'src/gateway/tokenizer', 'src/gateway/chat', 'src/gateway/request', 'src/gateway/api'];
 
 /**
  * Compiles what the encode worker imports into a folder of its own, so that a test needs no build and cannot meet an old
@@ -26,7 +26,7 @@ export function compileWorker(): { readonly file: string; readonly remove: () =>
     }
   }
   return {
-    file: join(root, 'gateway/doors/encode-worker.js'),
+    file: join(root, 'gateway/api/encode-worker.js'),
     remove: () => rmSync(root, { recursive: true, force: true }),
   };
 }

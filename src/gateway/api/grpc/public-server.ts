@@ -1,0 +1,143 @@
+import type { Socket } from 'node:net';
+import { Server } from '@grpc/grpc-js';
+import { HEALTH_SERVICE, type Health } from '../../../shared/grpc/health.js';
+import { bind, SERVER_OPTIONS } from '../../../shared/grpc/server.js';
+import type { Logger } from '../../../shared/log.js';
+import type { Trust } from '../../trust/trust.js';
+import { CallGuard } from './call-guard.js';
+import { ConnectionGuard } from './connection-guard.js';
+import { FLOOD_LIMITS, FloodGuard } from './flood-guard.js';
+import type { GrpcService } from './grpc-service.js';
+import { HeaderWatch } from './header-watch.js';
+import type { OpenFiles } from './open-files.js';
+import { addReflection, REFLECTION_BYTES } from './reflection.js';
+import { StreamTurns } from './stream-turns.js';
+import { trustInterceptor } from './trust-interceptor.js';
+
+/** What connections and calls may take. Absent: the default. */
+export interface ConnectionOptions {
+  /** Default 1024, fewer where the process may open few files. */
+  readonly maxConnections?: number | undefined;
+  /** The files that all servers of the process share; default: this server has them to itself. */
+  readonly files?: OpenFiles | undefined;
+  /** Calls of one connection at a time; default 100. */
+  readonly maxStreamsPerConnection?: number | undefined;
+  /** After this, a tenth more or less, a connection takes no more calls; default 1 h. */
+  readonly maxConnectionAgeMs?: number | undefined;
+  /** How long a connection stays without a call; default 10 min. */
+  readonly maxConnectionIdleMs?: number | undefined;
+  /** How often a connection is asked whether it lives; default 1 min. */
+  readonly keepaliveMs?: number | undefined;
+  /** How long a connection may take to say that it speaks HTTP/2, a TLS handshake included; default 10 s. */
+  readonly handshakeTimeoutMs?: number | undefined;
+  /** How long a request may take to arrive; default 30 s. */
+  readonly requestTimeoutMs?: number | undefined;
+  /**
+   * How long an answer may make no progress to its reader; default 1 min. A generation under way is given up by the engine
+   * before that, which can say why; here a stream is only cut off.
+   */
+  readonly unreadTimeoutMs?: number | undefined;
+}
+
+/** A server that serves clients. */
+export interface PublicServer {
+  /** The bound port; 0 for a socket file. */
+  readonly port: number;
+  readonly calls: CallGuard;
+  readonly connections: ConnectionGuard;
+  readonly floods: FloodGuard;
+  readonly headers: HeaderWatch;
+  /** TLS handshakes that failed so far. */
+  failedHandshakes(): number;
+  /** Takes no more connections and calls; resolves when those that are open have ended. */
+  shutDown(): Promise<void>;
+  /** Ends at once. */
+  stop(): void;
+}
+
+/** Connections of a server. */
+export const DEFAULT_CONNECTIONS = 1024;
+/** Methods that generate, of whatever service. */
+const GENERATION = /\/Generate(Stream)?$/;
+const MIB = 1 << 20;
+const MAX_OPEN_CALLS = 4096;
+const MAX_UNFINISHED_BYTES = 32 * MIB;
+const MAX_UNREAD_BYTES = 32 * MIB;
+const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** How long calls go on that were under way when their connection came to its age. */
+const AGE_GRACE_MS = 3_600_000;
+
+/**
+ * Serves services, health and reflection.
+ *
+ * @param trust says who may call, how much, and over what
+ * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
+ */
+export async function openPublicServer(
+  address: string,
+  services: readonly GrpcService[],
+  health: Health,
+  trust: Trust,
+  options: ConnectionOptions,
+  log: Logger,
+): Promise<PublicServer> {
+  const requestBytes = new Map([...services.flatMap((service) => [...service.requestBytes]), ...REFLECTION_BYTES]);
+  const generations = new Set([...requestBytes.keys()].filter((path) => GENERATION.test(path)));
+  const server = new Server({
+    ...SERVER_OPTIONS,
+    'grpc.max_receive_message_length': Math.max(...requestBytes.values()),
+    'grpc.max_concurrent_streams': options.maxStreamsPerConnection ?? 100,
+    'grpc.max_connection_idle_ms': options.maxConnectionIdleMs ?? 600_000,
+    'grpc.keepalive_time_ms': options.keepaliveMs ?? 60_000,
+    'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    // Not grpc-node.max_session_memory: in Node 20 a connection that has once reached it ends every later call, too.
+    'grpc.max_connection_age_ms': options.maxConnectionAgeMs ?? 3_600_000,
+    'grpc.max_connection_age_grace_ms': AGE_GRACE_MS,
+    interceptors: [trustInterceptor(trust, generations)],
+  });
+  for (const { definition, handlers } of services) server.addService(definition, handlers);
+  health.addTo(server);
+  addReflection(server, [...services.map(({ name }) => name), HEALTH_SERVICE]);
+  const calls = new CallGuard(
+    {
+      maxOpenCalls: MAX_OPEN_CALLS,
+      requestTimeoutMs: options.requestTimeoutMs ?? 30_000,
+      maxUnfinishedBytes: MAX_UNFINISHED_BYTES,
+      unreadTimeoutMs: options.unreadTimeoutMs ?? 60_000,
+      maxUnreadBytes: MAX_UNREAD_BYTES,
+      requestBytes,
+    },
+    log,
+    (connection) => connections.offended(connection),
+    trust.proxied,
+    trust.rejections,
+  );
+  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = 10_000, files } = options;
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files, trust.proxied);
+  const floods = new FloodGuard(
+    FLOOD_LIMITS,
+    (connection) => connections.offended(connection),
+    undefined,
+    trust.proxied,
+  );
+  const admit = (socket: Socket) => connections.admit(socket);
+  const headers = new HeaderWatch((connection) => connections.offended(connection));
+  const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
+  for (const guard of [connections, calls, floods, headers, new StreamTurns()]) guard.watch(listener.http2Server);
+  return {
+    port: listener.port,
+    calls,
+    connections,
+    floods,
+    headers,
+    failedHandshakes: listener.failedHandshakes,
+    shutDown: () => {
+      listener.close();
+      return new Promise((resolve) => server.tryShutdown(() => resolve()));
+    },
+    stop: () => {
+      listener.close();
+      server.forceShutdown();
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import type { Registry } from 'prom-client';
+import type { ErrorReason } from '../../../shared/errors.js';
+import type { Trust } from '../../trust/trust.js';
+import type { Models, OfferedModel } from '../models.js';
+import type { AnswerFacts, FormDefaults } from './request.js';
+
+/** What is told of the model, beside what answers are written with. */
+export interface HttpFacts extends AnswerFacts {
+  /** Its name, without its folder. */
+  readonly modelFile: string;
+  readonly chatTemplate: string | undefined;
+  readonly bosToken: string;
+  readonly eosToken: string;
+  readonly version: string;
+  /** Other names by which requests may call it, and what is said of it. */
+  readonly aliases: readonly string[];
+  readonly tags: readonly string[];
+  /** The seed of requests that give none; absent: one is drawn for each. */
+  readonly seed: bigint | undefined;
+}
+
+/** What the routes of the HTTP server serve from. */
+export interface HttpContext {
+  readonly models: Models;
+  /** What is told of each of them. */
+  readonly factsOf: (model: OfferedModel) => HttpFacts;
+  readonly trust: Trust;
+  /** What may be switched off. */
+  readonly shows: { readonly page: boolean; readonly slots: boolean };
+  /** llama.cpp's metrics; absent: they are switched off. */
+  readonly llamaMetrics: Registry | undefined;
+  readonly defaults: FormDefaults;
+  /** Told of each error that is answered. */
+  readonly onRefused: (reason: ErrorReason) => void;
+  /** Seconds since 1970. */
+  readonly started: number;
+}

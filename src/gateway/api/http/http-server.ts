@@ -1,0 +1,204 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { RocmForgeError } from '../../../shared/errors.js';
+import { listenOn } from '../../../shared/listen.js';
+import { ConnectionGuard } from '../grpc/connection-guard.js';
+import { type ConnectionOptions, DEFAULT_CONNECTIONS } from '../grpc/public-server.js';
+import { Bodies } from './bodies.js';
+import { CONNECT_PREFIX, connectErrorForm, connectHandler } from './connect.js';
+import type { HttpContext } from './context.js';
+import { corsOf } from './cors.js';
+import { connectionOf, Exchange } from './exchange.js';
+import { hostCheck } from './hosts.js';
+import { OpenRequests } from './open-requests.js';
+import type { ErrorForm } from './request.js';
+import { DEFAULT_ERROR_FORM, type Found, routeOf, serve } from './routes.js';
+import { UnreadAnswers } from './unread-answers.js';
+
+/** How an HTTP server is opened. */
+export interface HttpOptions extends ConnectionOptions {
+  /** Names by which it is asked on a loopback address, beside the machine's own. */
+  readonly allowedHosts?: readonly string[] | undefined;
+  /** Origins whose pages may read answers; default: all where a token is demanded, else none. See {@link corsOf}. */
+  readonly corsOrigins?: readonly string[] | undefined;
+}
+
+/** A server that speaks HTTP/1.1 to clients. */
+export interface HttpServer {
+  /** The bound port; 0 for a socket file. */
+  readonly port: number;
+  readonly connections: ConnectionGuard;
+  readonly bodies: Bodies;
+  readonly unread: UnreadAnswers;
+  /** Requests that were there as a whole, and whose answers are still on their way. */
+  readonly unanswered: number;
+  /** TLS handshakes that failed so far. */
+  failedHandshakes(): number;
+  /** Asks clients to take their next request elsewhere. */
+  announceEnd(): void;
+  /** Takes no more connections and requests; resolves when those that are open have ended. */
+  shutDown(): Promise<void>;
+  /** Ends at once. */
+  stop(): void;
+}
+
+const MIB = 1 << 20;
+/** JSON is longer than what it stands for: escapes take six characters a letter, ids eight a token. */
+const mostBodyBytes = (contextLength: number): number => Math.max(4 * MIB, 16 * contextLength);
+const MOST_UNFINISHED_BYTES = 32 * MIB;
+const MOST_UNREAD_BYTES = 32 * MIB;
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+const UNREAD_TIMEOUT_MS = 60_000;
+/** Longer than what balancers in front wait before they use a connection again (60 s by custom). */
+const KEEP_ALIVE_MS = 65_000;
+const MOST_HEADER_BYTES = 16 << 10;
+const CHECK_INTERVAL_MS = 1000;
+
+/**
+ * Serves HTTP/1.1.
+ *
+ * @throws RocmForgeError `ADDRESS_IN_USE`, `INVALID_OPTION`
+ */
+export async function openHttpServer(address: string, context: HttpContext, options: HttpOptions): Promise<HttpServer> {
+  const { maxConnections = DEFAULT_CONNECTIONS, handshakeTimeoutMs = HEADERS_TIMEOUT_MS, files } = options;
+  const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+  const { trust } = context;
+  const requests = new OpenRequests();
+  const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, requests, files, trust.proxied);
+  const most = mostBodyBytes(Math.max(...context.models.all.map(({ served }) => served.contextLength)));
+  const bodies = new Bodies({ most, mostUnfinished: MOST_UNFINISHED_BYTES });
+  const unread = new UnreadAnswers({
+    timeoutMs: options.unreadTimeoutMs ?? UNREAD_TIMEOUT_MS,
+    most: MOST_UNREAD_BYTES,
+  });
+  const checkHost = hostCheck(address, { allowed: options.allowedHosts ?? [], demandsToken: trust.demandsBearer });
+  const answerCors = corsOf(options.corsOrigins, trust.demandsBearer);
+  const connect = connectHandler(context.models);
+  let isEnding = false;
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
+    if (requests.isBusy(request)) {
+      if (!request.socket.destroyed) connections.offended(connectionOf(request));
+      request.socket.destroy();
+      return;
+    }
+    response.on('error', () => undefined);
+    if (isEnding) response.setHeader('connection', 'close');
+    const path = pathOf(request.url ?? '');
+    const isConnect = path.startsWith(CONNECT_PREFIX);
+    const found = isConnect ? undefined : routeOf(request.method ?? '', path);
+    const client = trust.proxied.clientOf(connectionOf(request), request.headers);
+    const exchange = new Exchange(request, response, {
+      bodies,
+      trust,
+      errorForm: errorFormOf(found),
+      onRefused: (error) => {
+        context.onRefused(error.reason);
+        trust.rejections.note('http', exchange.sender, error);
+      },
+      onOffence: () => {
+        if (client === undefined) connections.offended(connectionOf(request));
+        else trust.proxied.offended(client);
+      },
+    });
+    requests.add(exchange);
+    unread.watch(request, response, client);
+    connections.heard(connectionOf(request));
+    if (client !== undefined) {
+      response.once('close', () => {
+        if (!response.headersSent) trust.proxied.cancelled(client);
+      });
+      const refusal = trust.proxied.refusalOf(client);
+      if (refusal !== undefined) {
+        exchange.fail(refusal);
+        return;
+      }
+    }
+    if (answerCors(request, response)) return;
+    try {
+      checkHost(request.headers.host);
+      if (found instanceof RocmForgeError) throw found;
+    } catch (error) {
+      exchange.fail(error);
+      return;
+    }
+    if (found === undefined) void connect(exchange, path);
+    else void serve(found, exchange, context);
+  };
+  const server = createServer(
+    {
+      headersTimeout: Math.min(handshakeTimeoutMs, requestTimeout),
+      requestTimeout,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      maxHeaderSize: MOST_HEADER_BYTES,
+      noDelay: true,
+    },
+    answer,
+  );
+  server.on('checkContinue', answer);
+  refuseWhatIsNone(server, requests, bodies);
+  // It listens nowhere itself, and looks at its timeouts only once it does.
+  server.emit('listening');
+  const sockets = new Set<Socket>();
+  const admit = (socket: Socket): boolean => connections.admit(socket);
+  const { tls } = trust;
+  const listener = await listenOn(address, { protocol: 'http/1.1', admit, tls, handshakeTimeoutMs }, (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+    server.emit('connection', socket);
+  });
+  return {
+    port: listener.port,
+    connections,
+    bodies,
+    unread,
+    get unanswered() {
+      return requests.unanswered;
+    },
+    failedHandshakes: listener.failedHandshakes,
+    announceEnd: () => {
+      isEnding = true;
+    },
+    shutDown: async () => {
+      listener.close();
+      server.closeIdleConnections();
+      while (requests.unanswered > 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    },
+    stop: () => {
+      listener.close();
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** The path of a request's target, which proxies write with scheme and host (RFC 9112, 3.2.2), without its query. */
+const pathOf = (target: string): string => target.replace(/^https?:\/\/[^/?]*/i, '').replace(/\?.*$/s, '') || '/';
+
+function errorFormOf(found: Found | RocmForgeError | undefined): ErrorForm {
+  if (found === undefined) return connectErrorForm;
+  return found instanceof RocmForgeError ? DEFAULT_ERROR_FORM : found.route.errorForm;
+}
+
+/** What is no HTTP, or does not arrive, is told so, where its sender still listens. */
+function refuseWhatIsNone(server: Server, requests: OpenRequests, bodies: Bodies): void {
+  server.on('clientError', (error: NodeJS.ErrnoException, duplex) => {
+    const socket = duplex as Socket;
+    const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+    if (isLate) bodies.counters.slowSenders += 1;
+    const open = requests.on(socket);
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy();
+    else if (open === undefined) {
+      socket.end(`HTTP/1.1 ${isLate ? '408 Request Timeout' : '400 Bad Request'}\r\nConnection: close\r\n\r\n`);
+    } else if (open.hasArrived || open.response.headersSent) socket.destroy();
+    else {
+      open.fail(
+        isLate
+          ? new RocmForgeError('SLOW_SENDER', 'the request did not arrive in time; send it again')
+          : new RocmForgeError('MALFORMED_MESSAGE', `the request is no HTTP: ${error.message}`),
+      );
+    }
+  });
+}

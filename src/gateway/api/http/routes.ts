@@ -1,0 +1,177 @@
+import { readFileSync } from 'node:fs';
+import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
+import type { GenerateStreamRequest } from '../../../shared/generated/rocmforge/v1/inference.js';
+import { LargeRequest } from '../../../shared/grpc/strict.js';
+import type { WaitingClient } from '../inference.js';
+import { INLINE_MESSAGE_BYTES } from '../method-bytes.js';
+import type { OfferedModel } from '../models.js';
+import { MessagesAnswer } from './anthropic/messages-answer.js';
+import type { HttpContext, HttpFacts } from './context.js';
+import { anthropicError, inTermsOf, llamaError, openAiError } from './errors.js';
+import { EventStream } from './event-stream.js';
+import type { Exchange } from './exchange.js';
+import { parseJson, readGeneration } from './json-forms.js';
+import { LlamaAnswer } from './llama/answer.js';
+import { metrics } from './llama/metrics.js';
+import { health, props, slots } from './llama/routes.js';
+import { OpenAiAnswer } from './openai/answers.js';
+import { getModel, listModels } from './openai/routes.js';
+import { streamEach } from './prompt-streams.js';
+import type { AnswerForm, AnswerKind, AnswerWriter, ErrorForm } from './request.js';
+import { FIELD_NAMES } from './sampling-fields.js';
+import type { TextForm } from './text-answers.js';
+
+/** What is served under a path. */
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  readonly path: string | RegExp;
+  readonly errorForm: ErrorForm;
+  /** What of trust is asked before. */
+  readonly access: 'open' | 'call' | 'generation';
+  /** @param matched the parts of the path that an expression's groups matched, decoded */
+  handle(exchange: Exchange, context: HttpContext, ...matched: readonly string[]): Promise<void>;
+}
+
+const openAiForm: ErrorForm = (error) => openAiError(inTermsOf(error, FIELD_NAMES));
+const LLAMA_NAMES = new Map([...FIELD_NAMES, ['stop.max_tokens', 'n_predict'], ['output.logprobs', 'n_probs']]);
+const llamaForm: ErrorForm = (error) => llamaError(inTermsOf(error, LLAMA_NAMES));
+const ANTHROPIC_NAMES = new Map([...FIELD_NAMES, ['stop.strings', 'stop_sequences']]);
+const anthropicForm: ErrorForm = (error) => anthropicError(inTermsOf(error, ANTHROPIC_NAMES));
+
+const PAGE = readFileSync(new URL('page.html', import.meta.url), 'utf8');
+
+const get = (path: Route['path'], errorForm: ErrorForm, handle: Route['handle'], access: Route['access'] = 'call') =>
+  ({ method: 'GET', path, errorForm, handle, access }) as const;
+const aboutText = (path: Route['path'], errorForm: ErrorForm, form: TextForm) =>
+  ({
+    method: 'POST',
+    path,
+    errorForm,
+    access: 'call',
+    handle: async (exchange: Exchange, { models }: HttpContext) => {
+      const bytes = await exchange.body();
+      const { encoder } = await models.ofJson(bytes, exchange.client);
+      exchange.jsonBytes(await encoder.answerText(form, bytes, exchange.client));
+    },
+  }) as const;
+const generating = (path: Route['path'], errorForm: ErrorForm, kind: AnswerKind) =>
+  ({
+    method: 'POST',
+    path,
+    errorForm,
+    access: 'generation',
+    handle: (exchange: Exchange, context: HttpContext) => generate(kind, exchange, context),
+  }) as const;
+
+/** All that the HTTP server serves; Connect's methods come beside it. `docs/http.md` describes them. */
+export const ROUTES: readonly Route[] = [
+  // The page shows nothing by itself, and those who balance load have no credential.
+  get('/', openAiForm, page, 'open'),
+  get(/^(?:\/v1)?\/models$/, openAiForm, listModels),
+  get(/^(?:\/v1)?\/models\/(.+)$/, openAiForm, getModel),
+  generating(/^(?:\/v1)?\/chat\/completions$/, openAiForm, 'chat'),
+  generating('/v1/completions', openAiForm, 'completion'),
+  generating(/^\/completions?$/, llamaForm, 'llama'),
+  generating('/v1/messages', anthropicForm, 'messages'),
+  aboutText('/v1/messages/count_tokens', anthropicForm, 'messagesTokens'),
+  aboutText('/tokenize', llamaForm, 'tokenize'),
+  aboutText('/detokenize', llamaForm, 'detokenize'),
+  aboutText('/apply-template', llamaForm, 'template'),
+  get('/props', llamaForm, props),
+  get('/slots', llamaForm, slots),
+  get('/metrics', llamaForm, metrics),
+  get(/^(?:\/v1)?\/health$/, llamaForm, health, 'open'),
+  aboutText(/^(?:\/v1)?\/chat\/completions\/input_tokens$/, openAiForm, 'inputTokens'),
+];
+
+/** The form in which errors of a request are told that no route takes. */
+export const DEFAULT_ERROR_FORM: ErrorForm = openAiForm;
+
+async function page(exchange: Exchange, { shows }: HttpContext): Promise<void> {
+  if (!shows.page) throw new RocmForgeError('PATH_NOT_FOUND', 'there is no page here', { field: 'path' });
+  exchange.text(PAGE, 'text/html; charset=utf-8');
+}
+
+/** @throws RocmForgeError why it cannot run; nothing was written then */
+async function generate(kind: AnswerKind, exchange: Exchange, context: HttpContext): Promise<void> {
+  const { client } = exchange;
+  const bytes = await exchange.body();
+  const model = await context.models.ofJson(bytes, client);
+  const { inference } = model;
+  const { messages, form } = await read(kind, bytes, model, context, client);
+  const writer = writerOf(form, context.factsOf(model));
+  if (form.isStream) {
+    const stream = new EventStream(exchange, writer);
+    await streamEach(messages, stream, client.signal, (message, part) =>
+      inference.generateStream(message, client, part),
+    );
+    return;
+  }
+  const responses = await inference.generateAll(messages, client, () => writer.begin());
+  // None, and nobody waits for it any more.
+  if (responses !== undefined) await exchange.largeJson(writer.whole(responses));
+}
+
+/** Small requests are read at once, large ones in a thread, as those of gRPC are. */
+async function read(
+  kind: AnswerKind,
+  bytes: Buffer,
+  { encoder }: OfferedModel,
+  { defaults }: HttpContext,
+  client: WaitingClient,
+): Promise<{ readonly messages: readonly (GenerateStreamRequest | LargeRequest)[]; readonly form: AnswerForm }> {
+  if (bytes.length <= INLINE_MESSAGE_BYTES && !encoder.budget.isSpent) {
+    return encoder.budget.spend(() => readGeneration(kind, parseJson(bytes), defaults));
+  }
+  const { messages, form } = await encoder.readJson(kind, bytes, defaults, client);
+  return { messages: messages.map((message) => new LargeRequest(message)), form: form as AnswerForm };
+}
+
+function writerOf(form: AnswerForm, facts: HttpFacts): AnswerWriter {
+  if (form.kind === 'messages') return new MessagesAnswer(facts);
+  return form.kind === 'llama' ? new LlamaAnswer(form, facts) : new OpenAiAnswer({ ...form, kind: form.kind }, facts);
+}
+
+/** The route of a request, and what its path matched. */
+export interface Found {
+  readonly route: Route;
+  readonly matched: readonly string[];
+}
+
+/** The route of a request, or why there is none. */
+export function routeOf(method: string, path: string): Found | RocmForgeError {
+  const there: string[] = [];
+  for (const route of ROUTES) {
+    const match = typeof route.path === 'string' ? (route.path === path ? [path] : null) : route.path.exec(path);
+    if (match === null) continue;
+    if (route.method === method || (route.method === 'GET' && method === 'HEAD')) {
+      return { route, matched: match.slice(1).map(decoded) };
+    }
+    there.push(route.method);
+  }
+  const field = 'path';
+  if (there.length > 0) {
+    return new RocmForgeError('METHOD_NOT_ALLOWED', `"${path}" is asked with ${there.join(' or ')}, not ${method}`, {
+      field,
+    });
+  }
+  return new RocmForgeError('PATH_NOT_FOUND', `nothing is served under "${path}"`, { field });
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Serves one request. What goes wrong is told in the route's form. */
+export async function serve({ route, matched }: Found, exchange: Exchange, context: HttpContext): Promise<void> {
+  try {
+    if (route.access !== 'open') await exchange.identify(route.access === 'generation');
+    await route.handle(exchange, context, ...matched);
+  } catch (error) {
+    exchange.fail(asRocmForgeError(error));
+  }
+}

@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { logLevel, logSink, setLogLevel } from '../../../src/shared/log.js';
+import type { LogLevel } from '../../../src/shared/log-levels.js';
+import { type FakeGateway, startFakeGateway } from '../../support/fake-gateway.js';
+import { generate, request } from '../../support/gateway.js';
+
+const SECRET = 'the words of a prompt';
+const levelBefore = logLevel();
+let server: FakeGateway;
+let lines: string[];
+beforeEach(async () => {
+  setLogLevel('info');
+  lines = [];
+  vi.spyOn(logSink, 'write').mockImplementation((line) => void lines.push(String(line)));
+  server = await startFakeGateway({ httpListen: '127.0.0.1:0' });
+});
+afterEach(async () => {
+  await server.stop();
+  vi.restoreAllMocks();
+  setLogLevel(levelBefore as LogLevel);
+});
+const rejected = () => lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request rejected');
+const post = async (path: string, body: unknown): Promise<number> => {
+  const response = await fetch(`http://127.0.0.1:${server.gateway.httpServer?.port}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return response.status;
+};
+
+it('a rejected request leaves a line with reason, field and client over every API, and nothing of what it says', async () => {
+  const wrong = request({ text: SECRET, sampling: { topP: 7 } });
+  await expect(generate(server.client, wrong)).rejects.toThrow('top_p');
+  expect(await post('/v1/completions', { prompt: SECRET, top_p: 7 })).toBe(400);
+  expect(await post('/v1/chat/completions', { messages: SECRET })).toBe(400);
+  expect(await post('/rocmforge.v1.InferenceService/Generate', { text: { text: SECRET }, sampling: { topP: 7 } })).toBe(
+    400,
+  );
+  expect(await post('/rocmforge.v1.InferenceService/Generate', { [SECRET]: 1 })).toBe(400);
+  expect(rejected()).toEqual([
+    expect.objectContaining({ level: 30, api: 'grpc', reason: 'INVALID_FIELD', field: 'sampling.top_p' }),
+    expect.objectContaining({ level: 30, api: 'http', reason: 'INVALID_FIELD', field: 'sampling.top_p' }),
+    expect.objectContaining({ level: 30, api: 'http', reason: 'INVALID_FIELD', field: 'messages' }),
+    expect.objectContaining({ level: 30, api: 'http', reason: 'INVALID_FIELD', field: 'sampling.top_p' }),
+    expect.objectContaining({ level: 30, api: 'http', reason: 'MALFORMED_MESSAGE' }),
+  ]);
+  for (const { client } of rejected().slice(1)) expect(client).toBe('127.0.0.1');
+  expect(lines.join('')).not.toContain(SECRET);
+});
+
+it('what is served, and what its client cancels, leaves none', async () => {
+  await generate(server.client, request({ text: SECRET, stop: { maxTokens: 3 } }));
+  const call = server.client.generateStream(request({ text: SECRET, stop: { maxTokens: 900, ignoreEos: true } }));
+  call.on('error', () => undefined);
+  await new Promise((resolve) => call.once('data', resolve));
+  call.cancel();
+  expect(await post('/v1/completions', { prompt: SECRET, max_tokens: 3 })).toBe(200);
+  await expect.poll(() => server.gateway.replica.active).toBe(0);
+  expect(rejected()).toEqual([]);
+});
+
+it('a thousand rejected requests leave twenty lines and some, the others are counted', async () => {
+  const wrong = request({ text: SECRET, sampling: { topP: 7 } });
+  for (let round = 0; round < 10; round++) {
+    await Promise.allSettled(Array.from({ length: 100 }, () => generate(server.client, wrong)));
+  }
+  const told = rejected();
+  expect(told.length).toBeGreaterThanOrEqual(20);
+  expect(told.length).toBeLessThan(100);
+});
