@@ -19,7 +19,7 @@ DEVICE void norm_rope_kv_append(Dim3 block, float* qkv, const float* query_weigh
   if (head >= all_heads) return;
   const bool is_normed = head < heads + kv_heads;
   const float* weight = head < heads ? query_weight : key_weight;
-  TurnedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
+  RotatedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
                    cosine,
                    sine,
                    k_cache,

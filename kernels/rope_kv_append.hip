@@ -1,6 +1,6 @@
 // rope_kv_append: rotates q and k by their position, in place for q, into the cache for k; stores v as it is
 //
-// rope and kv_append in one launch. Pair j is turned by the angle of table row `position`, column j.
+// rope and kv_append in one launch. Pair j is rotated by the angle of table row `position`, column j.
 #include "forge/rope_append.h"
 
 namespace {
@@ -14,7 +14,7 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
   const int index = block.y, position = row_position[index], all_heads = heads + 2 * kv_heads;
   const int first_head = block.x * ROPE_HEADS, end_head = min_of(first_head + ROPE_HEADS, all_heads);
   const size_t angles = static_cast<size_t>(position) * (rotary / 2);
-  const TurnedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
+  const RotatedRow<T> row{qkv + static_cast<size_t>(index) * all_heads * head_dim,
                          cosine + angles,
                          sine + angles,
                          k_cache,
@@ -29,11 +29,11 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
   if (rotary % TURN_UNIT != 0) {
     for (int head = first_head; head < end_head; head++) {
       float* vector = row.vectors + head * head_dim;
-      const int turned = head < heads + kv_heads ? rotary : 0;
+      const int rotated = head < heads + kv_heads ? rotary : 0;
       if (head < heads) {
-        rotate(vector, vector, row.cosine, row.sine, head_dim, turned, adjacent);
+        rotate(vector, vector, row.cosine, row.sine, head_dim, rotated, adjacent);
       } else {
-        rotate(vector, cached(row, head), row.cosine, row.sine, head_dim, turned, adjacent);
+        rotate(vector, cached(row, head), row.cosine, row.sine, head_dim, rotated, adjacent);
       }
     }
     return;
@@ -42,7 +42,7 @@ DEVICE void rope_kv_append(Dim3 block, float* qkv, T* k_cache, T* v_cache, const
   for (int i = thread_id(); i < (end_head - first_head) * units; i += BLOCK) {
     const int head = first_head + i / units, unit = i % units;
     auto own = unit_of(row, head, unit);
-    if (head < heads && !own.turned) continue;
+    if (head < heads && !own.rotated) continue;
     load_unit(row, head, unit, own);
     turn_and_store(row, head, own);
   }

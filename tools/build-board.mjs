@@ -73,7 +73,7 @@ const ROWS = [
         ],
       ],
       [
-        'Turned away, a second',
+        'Rotated away, a second',
         'short',
         [
           [rate('calls_refused_total'), 'calls, as too many or too large'],

@@ -52,8 +52,8 @@ const FAMILIES = {
 };
 /** Contexts of one split and of two, of eight, and over the edge between. */
 const BEHIND = [0, 126, 254, 1022];
-const { ONE_ROW, TURNED_PRODUCT, FUSIONS } = fusions;
-const WAYS = [[], [TURNED_PRODUCT], [ONE_ROW], FUSIONS];
+const { ONE_ROW, ROTATED_PRODUCT, FUSIONS } = fusions;
+const WAYS = [[], [ROTATED_PRODUCT], [ONE_ROW], FUSIONS];
 const device = openDevice({ kind: options.device });
 
 /** Logits of three rows, one a step, behind each number of positions. */
@@ -101,7 +101,7 @@ for (const { name, file } of models()) {
   const [first, ...others] = all;
   const equal = others.map(({ bits }) => bits.equals(first.bits));
   isEqual &&= equal.every(Boolean);
-  const turned = new Set(first.kernels.filter((kernel) => kernel.startsWith('linear_turned')));
-  console.log(JSON.stringify({ name, equal, launches: all.map(({ kernels }) => kernels.length), turned: [...turned] }));
+  const rotated = new Set(first.kernels.filter((kernel) => kernel.startsWith('linear_rotated')));
+  console.log(JSON.stringify({ name, equal, launches: all.map(({ kernels }) => kernels.length), rotated: [...rotated] }));
 }
 process.exit(isEqual ? 0 : 1);

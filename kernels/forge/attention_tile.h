@@ -129,8 +129,8 @@ DEVICE void store_elements(float* const (&to)[QUERIES_HELD], int count, int elem
 constexpr int SHARE = SPLIT * STRIP_PIECES / BLOCK;
 static_assert(SHARE * BLOCK == SPLIT * STRIP_PIECES, "whole shares");
 // Pieces that it takes in LDS.
-constexpr int TURNED_PITCH = SPLIT / PIECE + 1;
-constexpr int KEY_STRIP = SPLIT * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TURNED_PITCH : KEY_STRIP;
+constexpr int TRANSPOSED_PITCH = SPLIT / PIECE + 1;
+constexpr int KEY_STRIP = SPLIT * STRIP_PITCH, VALUE_STRIP = TURNS_VALUES ? STRIP * TRANSPOSED_PITCH : KEY_STRIP;
 constexpr int CHUNK_STRIP = KEY_STRIP > VALUE_STRIP ? KEY_STRIP : VALUE_STRIP;
 
 template <class T>
@@ -184,16 +184,16 @@ DEVICE void finish_strip(const StripOnItsWay<KvQ8>& way, Lds strip) {
 
 // Values on their way to where load_value_tile finds them.
 template <class T>
-struct TurnedOnTheirWay {
+struct RotatedOnTheirWay {
   ValueCorner<KvQ8Four> corners[SHARE / 4];
 };
 template <>
-struct TurnedOnTheirWay<half_t> {
+struct RotatedOnTheirWay<half_t> {
   ValueCorner<Words2> corners[SHARE / 4];
 };
 template <class T>
 struct ValuesOnTheirWay {
-  typename Choose<TURNS_VALUES, TurnedOnTheirWay<T>, StripOnItsWay<T>>::Type way;
+  typename Choose<TURNS_VALUES, RotatedOnTheirWay<T>, StripOnItsWay<T>>::Type way;
 };
 template <int HEAD_DIM, class T, class Lds>
 DEVICE void start_values(ValuesOnTheirWay<T>& values, Lds strip, const TileCache<T>& cache, int start, int element) {
@@ -216,9 +216,9 @@ DEVICE void finish_values(const ValuesOnTheirWay<T>& values, Lds strip) {
     for (int i = 0; i < SHARE / 4; i++) {
       const int at = i * BLOCK + thread, p = at / (STRIP / 4), e = at % (STRIP / 4) * 4;
       Piece pieces[4];
-      turn(pieces, values.way.corners[i]);
+      transpose(pieces, values.way.corners[i]);
       UNROLL
-      for (int j = 0; j < 4; j++) strip[(e + j) * TURNED_PITCH + p] = pieces[j];
+      for (int j = 0; j < 4; j++) strip[(e + j) * TRANSPOSED_PITCH + p] = pieces[j];
     }
   } else {
     finish_strip(values.way, strip);

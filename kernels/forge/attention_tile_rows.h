@@ -125,7 +125,7 @@ DEVICE void fold_strip(Item<HEAD_DIM>& item, const WeightTile (&weights)[KEY_TIL
     for (int g = 0; g < GROUP; g++) {
       ValueTile value[COLUMNS];
       UNROLL
-      for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, TURNED_PITCH, (c + g) * TILE, e * TILE);
+      for (int e = 0; e < COLUMNS; e++) value[e] = load_value_tile(values, TRANSPOSED_PITCH, (c + g) * TILE, e * TILE);
       multiply_values(sums, weights[c + g], value);
     }
   }

@@ -19,7 +19,7 @@ struct SplitHeads {
   const float *queries, *key, *value;
   int count, position, split;
 };
-// Heads as they are multiplied: queries turned, key and value in the cache. What else they may be says so by a
+// Heads as they are multiplied: queries rotated, key and value in the cache. What else they may be says so by a
 // `begin_row`, which all threads of a block call before they read the cache, and a `query_piece` of its own.
 struct Prepared {};
 template <int HEAD_DIM, class T>
@@ -175,7 +175,7 @@ DEVICE void attention_tile_split(Dim3 block, const Row& prepared, const Out& out
     clear(sums[0]);
     UNROLL
     for (int c = 0; c < KEY_TILES; c++) {
-      const ValueTile value[1] = {load_value_tile(strip, TURNED_PITCH, c * TILE, e % (STRIP / TILE) * TILE)};
+      const ValueTile value[1] = {load_value_tile(strip, TRANSPOSED_PITCH, c * TILE, e % (STRIP / TILE) * TILE)};
       multiply_values(sums, weights[c * WAVE + lane_id()], value);
     }
     if constexpr (Out::IS_WHOLE) {

@@ -169,7 +169,7 @@ DEVICE void attention_wide(Dim3 block, const float* __restrict qkv, const half_t
     wide_fence();
     UNROLL
     for (int k = 0; k < KEY_TILES; k++) {
-      multiply_turned(sums, weights[k].words, values_at(values + k * TILE * STRIP_PIECES), k > 0);
+      multiply_rotated(sums, weights[k].words, values_at(values + k * TILE * STRIP_PIECES), k > 0);
     }
     wide_commit();
     FoldFactors factors[QUERIES_HELD];

@@ -96,8 +96,8 @@ struct Floats {
 // bit TURN, in odd ones, of row g + 8, at bit TURN + 4.
 template <int TURN>
 DEVICE uint32_t quants_of(uint32_t word, int a) {
-  const uint32_t turned = a < 2 ? word : word >> 8 | word << 24;
-  return turned & 0x000f000fu << (TURN + a % 2 * 4);
+  const uint32_t rotated = a < 2 ? word : word >> 8 | word << 24;
+  return rotated & 0x000f000fu << (TURN + a % 2 * 4);
 }
 // BITS bits of each half, moved from one place to another.
 template <int BITS>

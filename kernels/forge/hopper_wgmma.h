@@ -1,4 +1,4 @@
-// m64nNk16 with 64 rows in registers: one overload of multiply_wide for each N and element type; multiply_turned where
+// m64nNk16 with 64 rows in registers: one overload of multiply_wide for each N and element type; multiply_rotated where
 // the columns in LDS lie side by side, as rows of one element of each.
 #define FORGE_WGMMA_16(type)                                                                                     \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %13, 0; wgmma.mma_async.sync.aligned.m64n16k16.f32." type "." type \
@@ -31,11 +31,11 @@ DEVICE void multiply_wide(WideSum<32>& sum, const uint32_t (&parts)[4], uint64_t
     FORGE_WGMMA_32("bf16");
   }
 }
-#define FORGE_WGMMA_64(type, turned)                                                                                  \
+#define FORGE_WGMMA_64(type, transposed)                                                                                  \
   asm volatile(                                                                                                       \
       "{.reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type               \
       " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, "             \
-      "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, " turned ";}"      \
+      "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, {%32, %33, %34, %35}, %36, p, 1, 1, " transposed ";}"      \
       : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3]), "+f"(sum.values[4]),      \
         "+f"(sum.values[5]), "+f"(sum.values[6]), "+f"(sum.values[7]), "+f"(sum.values[8]), "+f"(sum.values[9]),      \
         "+f"(sum.values[10]), "+f"(sum.values[11]), "+f"(sum.values[12]), "+f"(sum.values[13]), "+f"(sum.values[14]), \
@@ -52,13 +52,13 @@ DEVICE void multiply_wide(WideSum<64>& sum, const uint32_t (&parts)[4], uint64_t
     FORGE_WGMMA_64("bf16", "0");
   }
 }
-#define FORGE_WGMMA_128(type, turned)                                                                                  \
+#define FORGE_WGMMA_128(type, transposed)                                                                                  \
   asm volatile(                                                                                                        \
       "{.reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type               \
       " {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, "    \
       "%23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, " \
       "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, {%64, %65, "    \
-      "%66, %67}, %68, p, 1, 1, " turned ";}"                                                                          \
+      "%66, %67}, %68, p, 1, 1, " transposed ";}"                                                                          \
       : "+f"(sum.values[0]), "+f"(sum.values[1]), "+f"(sum.values[2]), "+f"(sum.values[3]), "+f"(sum.values[4]),       \
         "+f"(sum.values[5]), "+f"(sum.values[6]), "+f"(sum.values[7]), "+f"(sum.values[8]), "+f"(sum.values[9]),       \
         "+f"(sum.values[10]), "+f"(sum.values[11]), "+f"(sum.values[12]), "+f"(sum.values[13]), "+f"(sum.values[14]),  \
@@ -81,9 +81,9 @@ DEVICE void multiply_wide(WideSum<128>& sum, const uint32_t (&parts)[4], uint64_
     FORGE_WGMMA_128("bf16", "0");
   }
 }
-DEVICE void multiply_turned(WideSum<64>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
+DEVICE void multiply_rotated(WideSum<64>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
   FORGE_WGMMA_64("f16", "1");
 }
-DEVICE void multiply_turned(WideSum<128>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
+DEVICE void multiply_rotated(WideSum<128>& sum, const uint32_t (&parts)[4], uint64_t columns, int keep) {
   FORGE_WGMMA_128("f16", "1");
 }

@@ -7,7 +7,7 @@
 // to multiply it with, and what becomes of the sums:
 //   weight, out, in                           rows and elements of a row
 //   prepare(job)                              asks for what it needs of the step, once inputs are there
-//   held_of(job, n)                           a Held: what output n is added to, or turned by, asked for early
+//   held_of(job, n)                           a Held: what output n is added to, or rotated by, asked for early
 //   finish_group(job, group, held, sums)      takes sixteen outputs, sums(i) of row i: all lanes of one wave together
 //   IS_PAIR                                   two such matrices lie below each other, and a block takes a group of each
 //                                             in turn: finish_group(job, group, of_first, of_second)

@@ -1,4 +1,4 @@
-// Turned heads on their way: queries in place, keys and values into the cache. For rotations of whole units.
+// Rotated heads on their way: queries in place, keys and values into the cache. For rotations of whole units.
 #pragma once
 
 #include "forge/rope.h"
@@ -18,7 +18,7 @@ DEVICE void store_four(half_t* p, const Floats4& values) {
 }
 
 // Turns the pairs of which four elements are `a` and four are `b`: neighbours in each, or one in either.
-DEVICE void turn(Floats4& a, Floats4& b, const Floats4& c, const Floats4& s, int adjacent) {
+DEVICE void rotate_pairs(Floats4& a, Floats4& b, const Floats4& c, const Floats4& s, int adjacent) {
   UNROLL
   for (int i = 0; i < 4; i++) {
     Floats4& pair = i < 2 ? a : b;
@@ -31,7 +31,7 @@ DEVICE void turn(Floats4& a, Floats4& b, const Floats4& c, const Floats4& s, int
 
 // One row of q, k and v, and where its keys and values go.
 template <class T>
-struct TurnedRow {
+struct RotatedRow {
   float* vectors;
   const float *cosine, *sine;  // of the row's position
   T *k_cache, *v_cache;
@@ -43,48 +43,48 @@ struct TurnedRow {
 constexpr int TURN_UNIT = 8;
 
 template <class T>
-DEVICE T* cached(const TurnedRow<T>& row, int head) {
+DEVICE T* cached(const RotatedRow<T>& row, int head) {
   T* cache = head < row.heads + row.kv_heads ? row.k_cache : row.v_cache;
   return cache +
          kv_offset(row.block_table, row.position, row.kv_heads, (head - row.heads) % row.kv_heads, row.head_dim);
 }
 
 template <class T>
-DEVICE bool turns(const TurnedRow<T>& row, int head, int unit) {
+DEVICE bool rotates(const RotatedRow<T>& row, int head, int unit) {
   return head < row.heads + row.kv_heads && unit < row.rotary / TURN_UNIT;
 }
 
 // One unit of a head: eight elements, the first four from `a` on and the others from `b`, and what turns them.
-struct TurnedUnit {
-  bool turned;
+struct RotatedUnit {
+  bool rotated;
   int a, b;
   Floats4 first, second, cosine, sine;
 };
 
 // Which elements: known before the row is.
 template <class T>
-DEVICE TurnedUnit unit_of(const TurnedRow<T>& row, int head, int unit) {
-  TurnedUnit u;
-  u.turned = turns(row, head, unit);
-  const bool is_split = u.turned && !row.adjacent;
+DEVICE RotatedUnit unit_of(const RotatedRow<T>& row, int head, int unit) {
+  RotatedUnit u;
+  u.rotated = rotates(row, head, unit);
+  const bool is_split = u.rotated && !row.adjacent;
   u.a = is_split ? unit * 4 : unit * TURN_UNIT;
   u.b = is_split ? u.a + row.rotary / 2 : u.a + 4;
   return u;
 }
 
 template <class T>
-DEVICE void load_unit(const TurnedRow<T>& row, int head, int unit, TurnedUnit& u) {
+DEVICE void load_unit(const RotatedRow<T>& row, int head, int unit, RotatedUnit& u) {
   const float* from = row.vectors + head * row.head_dim;
   u.first = load_aligned<Floats4>(from + u.a);
   u.second = load_aligned<Floats4>(from + u.b);
-  if (!u.turned) return;
+  if (!u.rotated) return;
   u.cosine = load_aligned<Floats4>(row.cosine + unit * 4);
   u.sine = load_aligned<Floats4>(row.sine + unit * 4);
 }
 
 template <class T>
-DEVICE void turn_and_store(const TurnedRow<T>& row, int head, TurnedUnit& u) {
-  if (u.turned) turn(u.first, u.second, u.cosine, u.sine, row.adjacent);
+DEVICE void turn_and_store(const RotatedRow<T>& row, int head, RotatedUnit& u) {
+  if (u.rotated) rotate_pairs(u.first, u.second, u.cosine, u.sine, row.adjacent);
   if (head < row.heads) {
     float* to = row.vectors + head * row.head_dim;
     store_four(to + u.a, u.first);

@@ -55,7 +55,7 @@ struct alignas(16) Piece {
 };
 constexpr int PIECE = TILE_INPUT_MULTIPLE, ROW_PIECES = TILE_DEPTH / PIECE;
 
-// Keys and values lie in LDS as strips of STRIP elements of some positions, and values turned, as rows of positions,
+// Keys and values lie in LDS as strips of STRIP elements of some positions, and values transposed, as rows of positions,
 // where units of a product take neighbouring positions of one element. Rows are padded by a piece, or else, where
 // asynchronous copies fill LDS to its last byte, pieces change places: eight neighbouring rows meet no bank twice.
 constexpr int STRIP = 64, STRIP_PIECES = STRIP / PIECE;

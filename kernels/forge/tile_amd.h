@@ -202,7 +202,7 @@ DEVICE void multiply_scores(TileSum (&scores)[N], int first, const Fragment<half
 }
 
 template <class Lds>
-DEVICE ValueTile load_value_tile(Lds turned, int turned_pitch, int key, int element) {
+DEVICE ValueTile load_value_tile(Lds transposed, int transposed_pitch, int key, int element) {
   const int row = element + thread_id_anew() % 16, group = WAVE == 64              ? lane_id() / 32
                                                            : PRODUCT_ELEMENTS == 8 ? lane_id() / 16
                                                                                    : 0;
@@ -210,9 +210,9 @@ DEVICE ValueTile load_value_tile(Lds turned, int turned_pitch, int key, int elem
   UNROLL
   for (int p = 0; p < (PRODUCT_ELEMENTS + PIECE - 1) / PIECE; p++) {
 #if defined(__HIP__)
-    const auto* from = reinterpret_cast<const char*>(&turned[row * turned_pitch + key / PIECE + group + p]);
+    const auto* from = reinterpret_cast<const char*>(&transposed[row * transposed_pitch + key / PIECE + group + p]);
 #else
-    const Piece piece = turned[row * turned_pitch + key / PIECE + group + p];
+    const Piece piece = transposed[row * transposed_pitch + key / PIECE + group + p];
     const auto* from = reinterpret_cast<const char*>(&piece);
 #endif
     if (WAVE == 64) from += lane_id() / 16 % 2 * sizeof(tile);

@@ -9,7 +9,7 @@
 
 namespace forge {
 
-// Four elements of a value vector at each of eight positions, as a cache holds them; and the same as f16, turned: eight
+// Four elements of a value vector at each of eight positions, as a cache holds them; and the same as f16, transposed: eight
 // positions of each element.
 DEVICE Words2 unpack(const Words2& halves) { return halves; }
 template <class Four>
@@ -17,7 +17,7 @@ struct ValueCorner {
   Four positions[PIECE];
 };
 template <class Four>
-DEVICE void turn(Piece (&pieces)[4], const ValueCorner<Four>& corner) {
+DEVICE void transpose(Piece (&pieces)[4], const ValueCorner<Four>& corner) {
   UNROLL
   for (int word = 0; word < 4; word++) {
     const Words2 even_position = unpack(corner.positions[2 * word]),

@@ -139,11 +139,11 @@ DEVICE WeightTile to_weights(const TileSum& scores) {
   return weights;
 }
 template <class Lds>
-DEVICE ValueTile load_value_tile(Lds strip, int turned_pitch, int key, int element) {
+DEVICE ValueTile load_value_tile(Lds strip, int transposed_pitch, int key, int element) {
   ValueTile tile;
   for (int i = 0; i < TILE_VALUES; i++) {
     const int k = key + score_key(i), e = element + score_query(i);
-    const Piece piece = TURNS_VALUES ? strip[e * turned_pitch + k / PIECE] : strip[strip_slot(k, e / PIECE)];
+    const Piece piece = TURNS_VALUES ? strip[e * transposed_pitch + k / PIECE] : strip[strip_slot(k, e / PIECE)];
     std::memcpy(&tile.elements[i], reinterpret_cast<const half_t*>(&piece) + (TURNS_VALUES ? k : e) % PIECE,
                 sizeof(half_t));
   }

@@ -10,9 +10,9 @@ export interface RopeReport {
   readonly layers: readonly number[];
   /** Positions that they see; `null`: all. */
   readonly window: number | null;
-  /** `unturned`: these layers leave positions out; `factors`: frequencies are divided by a table, as Llama 3.1's are. */
-  readonly scaling: 'none' | 'unturned' | 'linear' | 'yarn' | 'longrope' | 'factors';
-  /** Elements of a head that are turned, and which of them together. */
+  /** `unrotated`: these layers leave positions out; `factors`: frequencies are divided by a table, as Llama 3.1's are. */
+  readonly scaling: 'none' | 'unrotated' | 'linear' | 'yarn' | 'longrope' | 'factors';
+  /** Elements of a head that are rotated, and which of them together. */
   readonly dimensions: number;
   readonly pairing: Rope['pairing'];
   readonly base: number;
@@ -70,7 +70,7 @@ export function ropeReports(
 }
 
 function scalingOf({ factor, yarn, divisors }: Rope): RopeReport['scaling'] {
-  if (factor === Number.POSITIVE_INFINITY) return 'unturned';
+  if (factor === Number.POSITIVE_INFINITY) return 'unrotated';
   if (divisors !== undefined) return 'short' in divisors ? 'longrope' : 'factors';
   if (yarn !== undefined) return 'yarn';
   return factor === 1 ? 'none' : 'linear';
@@ -107,7 +107,7 @@ export function describeRopes(reports: readonly RopeReport[]): [string, string][
 function describeRope(report: RopeReport): string {
   const { scaling, dimensions, pairing, base, factor, magnitude, yarn, temperature, window } = report;
   const pairs = pairing === 'halves' ? 'pairs of halves' : 'adjacent pairs';
-  const parts = scaling === 'unturned' ? ['not turned'] : [`${dimensions} dims in ${pairs}`, `base ${base}`];
+  const parts = scaling === 'unrotated' ? ['no RoPE'] : [`${dimensions} dims in ${pairs}`, `base ${base}`];
   if (scaling === 'linear' || scaling === 'yarn') parts.push(`${scaling} × ${factor}`);
   if (scaling === 'longrope') parts.push('longrope');
   if (yarn) {
@@ -115,7 +115,7 @@ function describeRope(report: RopeReport): string {
     parts.push(`beta_fast ${betaFast}`, `beta_slow ${betaSlow}`, `ext_factor ${extrapolation}`);
     parts.push(`log_mul ${rounded(yarn.logMultiplier)}`, `original context ${originalContextLength}`);
   }
-  if (scaling !== 'unturned' && magnitude !== 1) parts.push(`attention factor ${rounded(magnitude)}`);
+  if (scaling !== 'unrotated' && magnitude !== 1) parts.push(`attention factor ${rounded(magnitude)}`);
   if (temperature) parts.push(`queries × 1 + ${rounded(temperature.scale)} ln(1 + ⌊position / ${temperature.length}⌋)`);
   if (window !== null) parts.push(`window ${window}`);
   return parts.join(', ');

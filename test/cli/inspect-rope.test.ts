@@ -102,7 +102,7 @@ describe('inspect tells how each kind of layers turns queries and keys', () => {
 
   it('granite that was trained without positions', () => {
     const metadata = { 'granite.rope.scaling.finetuned': false };
-    expect(ropeLines({ family: 'granite', metadata })).toEqual(['not turned']);
+    expect(ropeLines({ family: 'granite', metadata })).toEqual(['no RoPE']);
   });
 
   it('what the keys say, where the model cannot run', () => {

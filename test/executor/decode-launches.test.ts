@@ -141,7 +141,7 @@ describe.each(AMD_TARGETS.map(({ target }) => target))(
   },
 );
 
-it('over a cache in q8_0 a layer takes one more: keys are turned and stored by themselves', async () => {
+it('over a cache in q8_0 a layer takes one more: keys are rotated and stored by themselves', async () => {
   const steps = [1, FOLDED_SPLITS, FOLDED_SPLITS + 1].map(alone);
   for (const type of ['F16', 'Q4_K_M']) {
     const plans = await plansOf('qwen2', type, GPU, 4, steps, 256, 'q8_0');
@@ -149,7 +149,7 @@ it('over a cache in q8_0 a layer takes one more: keys are turned and stored by t
   }
 });
 
-// What a layer more costs. There a launch folds what is split: the last block's fold was slower. Heads are turned where they are
+// What a layer more costs. There a launch folds what is split: the last block's fold was slower. Heads are rotated where they are
 // computed if pairs are neighbours, as llama's are.
 it.each([
   ['llama', 'Q8_0', 1024, 5, 6, 6],

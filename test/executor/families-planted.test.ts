@@ -103,7 +103,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   },
   gemma3: {
     'norms after attention and MLP left out': noPostNorms,
-    'windowed layers turned as the others are': (graph, model) => {
+    'windowed layers rotated as the others are': (graph, model) => {
       const [global] = [...attentionsOf(graph)].filter(({ window }) => window === undefined);
       return attentions(() => ({ rope: global!.rope }))(graph, model);
     },
@@ -120,10 +120,10 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
   },
   glm4: {
     'norms after attention and MLP left out': noPostNorms,
-    'whole heads turned': wholeHeads,
+    'whole heads rotated': wholeHeads,
     'pairs of halves': otherPairs,
   },
-  chatglm: { 'whole heads turned': wholeHeads, 'pairs of halves': otherPairs },
+  chatglm: { 'whole heads rotated': wholeHeads, 'pairs of halves': otherPairs },
   granite: {
     'the embedding as it is': (graph) => ({ ...graph, embeddingScale: undefined }),
     'what is added as it is': unscaled,
@@ -147,7 +147,7 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     },
   },
   smollm3: {
-    'every layer turned': (graph, model) => {
+    'every layer rotated': (graph, model) => {
       const [first] = attentionsOf(graph);
       return attentions(() => ({ rope: first!.rope }))(graph, model);
     },
@@ -200,11 +200,11 @@ const MISTAKES: Partial<Record<RandomFamilyName, Readonly<Record<string, Mistake
     'a choice without its bias': routers(() => ({ choiceBias: undefined })),
     'no shared expert': noSharedExpert,
     'adjacent pairs': otherPairs,
-    'whole heads turned': wholeHeads,
+    'whole heads rotated': wholeHeads,
   },
   qwen35: {
     'adjacent pairs': otherPairs,
-    'whole heads turned': wholeHeads,
+    'whole heads rotated': wholeHeads,
     'no norms of heads': attentions(() => ({ headNorms: undefined })),
     'alpha and beta taken for one another': nets(({ of }) => {
       const [qkv, gate, beta, alpha] = of.weights as [MatrixRef, MatrixRef, MatrixRef, MatrixRef];

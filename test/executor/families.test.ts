@@ -79,7 +79,7 @@ describe('a random model of each family, fed llama.cpp’s tokens, gives its log
     expect(deviation.max).toBeLessThanOrEqual(BOUND);
   });
 
-  it('gemma3 with a window that no context outgrows: its layers are turned as windowed ones are', async () => {
+  it('gemma3 with a window that no context outgrows: its layers are rotated as windowed ones are', async () => {
     const file = writeRandomFamily('gemma3', { metadata: { 'gemma3.attention.sliding_window': 600 } });
     const cases = float64Cases(file, llamaCases('gemma3'));
     expect((await teacherForced(file, cases)).max).toBeLessThanOrEqual(BOUND);

@@ -6,7 +6,7 @@ import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
 import { FLOAT_TYPES, type FloatType } from '../../src/executor/kernels/index.js';
-import { FUSIONS, type Fusion, NORMED_APPEND, TURNED_APPEND } from '../../src/executor/layers/fusions.js';
+import { FUSIONS, type Fusion, NORMED_APPEND, ROTATED_APPEND } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
@@ -77,7 +77,7 @@ const architectureFor = (rule: Fusion) => (rule === NORMED_APPEND ? 'qwen3' : 'q
 const typeFor = ({ replaces }: Fusion) => (replaces.includes('quantize_q8') ? 'Q8_0' : 'F16');
 
 it.each(
-  [TURNED_APPEND, NORMED_APPEND].flatMap((rule) => FLOAT_TYPES.map((cache) => [rule.replaces, cache, rule] as const)),
+  [ROTATED_APPEND, NORMED_APPEND].flatMap((rule) => FLOAT_TYPES.map((cache) => [rule.replaces, cache, rule] as const)),
 )('on the host, %s in one launch gives the bits of the launches it replaces, %s', async (_name, cache, rule) => {
   const architecture = architectureFor(rule);
   const [fused, plain] = [

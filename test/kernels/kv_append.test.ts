@@ -72,14 +72,14 @@ onEachTarget('kv_append', (target) => {
           { ...placement, ...turn, ...caches, qkv },
           { ...dimensions, ...angles },
         );
-        const turned = await target.launch(
+        const rotated = await target.launch(
           rope,
           { ...turn, x: qkv, row_position: placement.row_position, row_heads: heads + 2 * kvHeads },
           { ...dimensions, ...angles, heads: heads + kvHeads },
         );
         const stored = await target.launch(
           contractOf(type),
-          { ...placement, ...caches, qkv: turned.x as Float32Array, head_dim: headDim },
+          { ...placement, ...caches, qkv: rotated.x as Float32Array, head_dim: headDim },
           dimensions,
         );
         expect(stored.k_cache).toEqual(fused.k_cache);
@@ -130,17 +130,17 @@ onEachTarget('kv_append', (target) => {
             { ...placement, ...turn, ...caches, qkv },
             { ...dimensions, ...angles },
           );
-          const turned = await target.launch(
+          const rotated = await target.launch(
             rope,
             { ...turn, x: qkv, row_position: placement.row_position, row_heads: heads + 2 * kvHeads },
             { ...dimensions, ...angles, heads: heads + kvHeads },
           );
           const appended = await target.launch(
             contractOf('q8_0'),
-            { ...placement, ...caches, qkv: turned.x as Float32Array, head_dim: headDim },
+            { ...placement, ...caches, qkv: rotated.x as Float32Array, head_dim: headDim },
             dimensions,
           );
-          expect(fused.qkv).toEqual(turned.x);
+          expect(fused.qkv).toEqual(rotated.x);
           expect(fused.k_cache).toEqual(appended.k_cache);
           expect(fused.v_cache).toEqual(appended.v_cache);
         },

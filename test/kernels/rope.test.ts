@@ -38,13 +38,13 @@ onEachTarget('rope', (target) => {
           for (let head = 0; head < heads; head++) {
             const at = (row * row_heads + head) * headDim;
             const vector = x.subarray(at, at + headDim);
-            const turned = rotate(vector, tables.cosine, tables.sine, row_position[row]!, {
+            const rotated = rotate(vector, tables.cosine, tables.sine, row_position[row]!, {
               headDim,
               rotary,
               adjacent,
             });
-            values.set(turned.values, at);
-            magnitudes.set(turned.magnitudes, at);
+            values.set(rotated.values, at);
+            magnitudes.set(rotated.magnitudes, at);
           }
         }
         expectClose(contract, result.x!, { values, magnitudes }, {});

@@ -143,7 +143,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
   const attend = (layer: number, xs: readonly Row[]): Row[] => {
     const block = `blk.${layer}`;
     const rope = ropeOf(windowed(layer));
-    const isTurned = !(is('smollm3') && (layer + 1) % 4 === 0);
+    const isRotated = !(is('smollm3') && (layer + 1) % 4 === 0);
     const wide = heads * headDim;
     const narrow = kvHeads * headDim;
     const rows = xs.map((x, position) => {
@@ -160,7 +160,7 @@ export function float64Forward(path: string, tokens: readonly number[], options:
         queries = queries.map((head) => norm(`${block}.attn_q_norm`, head));
         keys = keys.map((head) => norm(`${block}.attn_k_norm`, head));
       }
-      const turned = (head: Row) => (isTurned ? turn(head, position, rope) : head);
+      const turned = (head: Row) => (isRotated ? turn(head, position, rope) : head);
       return { queries: queries.map(turned), keys: keys.map(turned), values: headsOf(v!), gates };
     });
     return rows.map(({ queries, gates }, position) => {

@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
-import { type TurnedAlone, turnedForm, turnedInputs, turnedSizes } from './attention-turned.js';
+import { type RotatedAlone, rotatedForm, rotatedInputs, rotatedSizes } from './attention-rotated.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
@@ -34,31 +34,31 @@ const foldedOut = (form: FoldedForm, headDim: number) =>
 
 const foldedBits = 'attention_combine_quantize or _convert';
 
-/** {@link attentionTileSplitTurned}, and what folds its parts. */
-export const attentionTileFoldTurned = (form: FoldedForm, headDim: number) =>
+/** {@link attentionTileSplitRotated}, and what folds its parts. */
+export const attentionTileFoldRotated = (form: FoldedForm, headDim: number) =>
   defineKernel({
-    ...turnedForm,
-    name: `attention_tile_fold_turned_${form}_d${headDim}`,
-    source: 'attention_tile_fold_turned.hip',
+    ...rotatedForm,
+    name: `attention_tile_fold_rotated_${form}_d${headDim}`,
+    source: 'attention_tile_fold_rotated.hip',
     summary: 'rope_kv_append, attention_tile_split and what folds its parts, of one row',
-    arguments: [...turnedInputs(headDim), ...shared(headDim), foldedOut(form, headDim), ...turnedSizes, f32('scale')],
+    arguments: [...rotatedInputs(headDim), ...shared(headDim), foldedOut(form, headDim), ...rotatedSizes, f32('scale')],
     tolerance: exact(`the very bits of rope_kv_append, attention_tile_split and ${foldedBits}`),
   });
 
-/** {@link attentionTileFoldTurned} of heads that are normalized first. */
+/** {@link attentionTileFoldRotated} of heads that are normalized first. */
 export const attentionTileFoldNormed = (form: FoldedForm, headDim: number) =>
   defineKernel({
-    ...turnedForm,
+    ...rotatedForm,
     name: `attention_tile_fold_normed_${form}_d${headDim}`,
-    source: 'attention_tile_fold_turned.hip',
+    source: 'attention_tile_fold_rotated.hip',
     summary: 'norm_rope_kv_append, attention_tile_split and what folds its parts, of one row',
     arguments: [
-      ...turnedInputs(headDim),
+      ...rotatedInputs(headDim),
       input('query_weight', 'f32', `${headDim}`),
       input('key_weight', 'f32', `${headDim}`),
       ...shared(headDim),
       foldedOut(form, headDim),
-      ...turnedSizes,
+      ...rotatedSizes,
       f32('eps'),
       f32('scale'),
     ],
@@ -104,28 +104,28 @@ export interface Folding {
 /**
  * Attention of one row, folded by its last blocks, in the form that a product takes.
  *
- * @param turned how it is turned where it attends, over a cache in f16; undefined: the cache is in q8_0, and the row's key in it
+ * @param rotated how it is rotated where it attends, over a cache in f16; undefined: the cache is in q8_0, and the row's key in it
  */
 export function launchFolded(
   launch: Launch,
   { form, y: out }: { readonly form: FoldedForm; readonly y: DeviceBuffer },
   headDim: number,
   values: Omit<ValuesOf<ReturnType<typeof attentionTileFoldQ8>>, 'out'>,
-  turned: TurnedAlone | undefined,
+  rotated: RotatedAlone | undefined,
   dims: Readonly<Record<string, number | StepCount>>,
 ): void {
   const own = { ...values, out };
-  if (turned === undefined) {
+  if (rotated === undefined) {
     launch(attentionTileFoldQ8(form, headDim), own, dims);
     return;
   }
-  const { values: angles, norms, dims: tables } = turned;
+  const { values: angles, norms, dims: tables } = rotated;
   const all = { ...dims, ...tables };
-  if (norms === undefined) launch(attentionTileFoldTurned(form, headDim), { ...own, ...angles }, all);
+  if (norms === undefined) launch(attentionTileFoldRotated(form, headDim), { ...own, ...angles }, all);
   else launch(attentionTileFoldNormed(form, headDim), { ...own, ...angles, ...norms }, all);
 }
 
 export const attentionFoldContracts: readonly KernelContract[] = TILE_HEAD_DIMS.flatMap((headDim) => [
-  ...FOLDED_FORMS.flatMap((form) => [attentionTileFoldTurned(form, headDim), attentionTileFoldNormed(form, headDim)]),
+  ...FOLDED_FORMS.flatMap((form) => [attentionTileFoldRotated(form, headDim), attentionTileFoldNormed(form, headDim)]),
   ...FOLDED_FORMS.map((form) => attentionTileFoldQ8(form, headDim)),
 ]);

@@ -13,7 +13,7 @@ import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
 import { type Folding, launchFolded } from './attention-fold.js';
-import { attentionTileSplitNormed, attentionTileSplitTurned, type TurnedAlone } from './attention-turned.js';
+import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedAlone } from './attention-rotated.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf } from './fragments.js';
@@ -266,7 +266,7 @@ export interface AttentionCounts {
 /** What attention on matrix units may do besides. */
 export interface TileExtras {
   readonly attended?: AttendedForm | undefined;
-  readonly turned?: TurnedAlone | undefined;
+  readonly rotated?: RotatedAlone | undefined;
   readonly folding?: Folding | undefined;
 }
 
@@ -282,14 +282,14 @@ export function launchAttentionTile(
   counts: AttentionCounts,
   values: ValuesOf<ReturnType<typeof attentionTile>>,
   dims: { readonly slot_count: number; readonly blocks: number },
-  { attended, turned, folding }: TileExtras,
+  { attended, rotated, folding }: TileExtras,
 ): void {
   const { rows, splits, buffer } = parts;
   const { out, tiles: _tiles, ...both } = values;
   const columns = type === 'f16' ? attended?.columns : undefined;
   const isQuantized = type === 'q8_0' && device === 'portable';
   // On Hopper's, where launches overlap, the last block's fold was slower than a launch's (docs/amd-speed.md).
-  const fold = attended !== undefined && (turned !== undefined || isQuantized) ? folding : undefined;
+  const fold = attended !== undefined && (rotated !== undefined || isQuantized) ? folding : undefined;
   const tokens = { ...(fold?.parted ?? counts.splitRows), max: rows };
   const split = { ...both, parts: buffer, head_tiles: headTiles(heads / kvHeads), splits };
   const sizes = { ...dims, tokens, splits: counts.splits };
@@ -307,16 +307,16 @@ export function launchAttentionTile(
   }
   if (attended !== undefined && fold !== undefined) {
     const own = { ...split, arrivals: fold.arrivals };
-    launchFolded(launch, attended, headDim, own, turned, { ...sizes, tokens: fold.folded });
+    launchFolded(launch, attended, headDim, own, rotated, { ...sizes, tokens: fold.folded });
   }
-  launch(attentionTileSplit(type, headDim), split, sizes, several ?? turned?.others);
-  if (turned !== undefined) {
-    const { values: angles, norms, dims: tables, alone } = turned;
+  launch(attentionTileSplit(type, headDim), split, sizes, several ?? rotated?.others);
+  if (rotated !== undefined) {
+    const { values: angles, norms, dims: tables, alone } = rotated;
     const [own, all] = [
       { ...split, ...angles },
       { ...sizes, ...tables },
     ];
-    if (norms === undefined) launch(attentionTileSplitTurned(headDim), own, all, alone);
+    if (norms === undefined) launch(attentionTileSplitRotated(headDim), own, all, alone);
     else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, alone);
   }
   launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits }, several);
@@ -333,7 +333,7 @@ export const attentionContracts: readonly KernelContract[] = [
   ...KV_Q8_HEAD_DIMS.map((headDim) => attentionPaged('q8_0', headDim)),
   ...TILE_HEAD_DIMS.map(attentionWide),
   ...TILE_HEAD_DIMS.flatMap((headDim) => TILE_TYPES.map((type) => attentionTileColumns(type, headDim))),
-  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitTurned(headDim), attentionTileSplitNormed(headDim)]),
+  ...TILE_HEAD_DIMS.flatMap((headDim) => [attentionTileSplitRotated(headDim), attentionTileSplitNormed(headDim)]),
   ...TILE_HEAD_DIMS.flatMap((headDim) =>
     (['f16', 'q8_0'] as const).flatMap((type) => [attentionTileSplit(type, headDim), attentionTile(type, headDim)]),
   ),

@@ -23,7 +23,7 @@ import { kvAppendContracts } from './kv-append.js';
 import { layerNormContracts } from './layer-norm.js';
 import { linearContracts } from './linear.js';
 import { linearOneContracts } from './linear-one.js';
-import { linearTurnedContracts } from './linear-turned.js';
+import { linearRotatedContracts } from './linear-rotated.js';
 import { logSoftmaxOperations } from './log-softmax.js';
 import { matmulContracts } from './matmul.js';
 import { matmulPackedContracts } from './matmul-packed.js';
@@ -51,7 +51,7 @@ export * from './attention.js';
 export * from './attention-combine.js';
 export * from './attention-fold.js';
 export * from './attention-sinks.js';
-export * from './attention-turned.js';
+export * from './attention-rotated.js';
 export * from './bias-add.js';
 export * from './columns.js';
 export * from './convert.js';
@@ -72,7 +72,7 @@ export * from './kv-append.js';
 export * from './layer-norm.js';
 export * from './linear.js';
 export * from './linear-one.js';
-export * from './linear-turned.js';
+export * from './linear-rotated.js';
 export * from './log-softmax.js';
 export * from './matmul.js';
 export * from './matmul-packed.js';
@@ -115,7 +115,7 @@ export const operations: Readonly<Record<string, readonly KernelContract[]>> = {
   columns: columnsContracts,
   linear: linearContracts,
   linearOne: linearOneContracts,
-  linearTurned: linearTurnedContracts,
+  linearRotated: linearRotatedContracts,
   experts: [...expertsContracts, ...expertProductContracts, ...expertsOneContracts],
   'delta-net': deltaNetContracts,
   'quantize-q8': quantizeQ8Contracts,

@@ -9,8 +9,8 @@ export const QUANTIZED = exact('one rounding an operation, the same as the refer
 /** Heads of a row that a block of rope_kv_append takes, but for a q8_0 cache: there it is one. */
 export const ROPE_HEADS = 16;
 
-/** Where keys and values go, what heads are turned by, and which heads there are. */
-export const turnedAppend = (type: KvCacheType) =>
+/** Where keys and values go, what heads are rotated by, and which heads there are. */
+export const rotatedAppend = (type: KvCacheType) =>
   [
     pagedCache('k_cache', type, 'head_dim', 16),
     pagedCache('v_cache', type, 'head_dim', 16),
@@ -31,7 +31,7 @@ export const ropeKvAppend = (type: KvCacheType) =>
     summary: 'rotates q in place and k into the cache by their position; stores v as it is',
     arguments: [
       aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
-      ...turnedAppend(type),
+      ...rotatedAppend(type),
       i32('adjacent'),
     ],
     grid: [{ of: 'heads + 2 * kv_heads', per: type === 'q8_0' ? 1 : ROPE_HEADS }, { of: 'tokens' }],
@@ -60,7 +60,7 @@ export const normRopeKvAppend = (type: FloatType) =>
       aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
       aligned(16, input('query_weight', 'f32', 'head_dim')),
       aligned(16, input('key_weight', 'f32', 'head_dim')),
-      ...turnedAppend(type),
+      ...rotatedAppend(type),
       i32('adjacent'),
       f32('eps'),
     ],

@@ -61,7 +61,7 @@ export class AttentionLayers {
   }
 
   /** What a product of one row turns its q and k with, and stores k and v; undefined where it is not to. */
-  turning(value: Attention): kernels.TurnedHeads | undefined {
+  rotating(value: Attention): kernels.RotatedHeads | undefined {
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (isApart || tables.queryFactors !== undefined) return undefined;
     return form.turning?.(this.site.cache.layer(value.layer), value.rope, tables, norms);
@@ -70,9 +70,9 @@ export class AttentionLayers {
   /**
    * What the rows attend to, in the form that is asked for where it can be written so, else in f32; changes qkv.
    *
-   * @param unturned in which steps q and k are not turned yet; default: all
+   * @param unrotated in which steps q and k are not rotated yet; default: all
    */
-  record(value: Attention, qkv: DeviceBuffer, wanted: InputForm, unturned?: LaunchCondition): Activation['forms'] {
+  record(value: Attention, qkv: DeviceBuffer, wanted: InputForm, unrotated?: LaunchCondition): Activation['forms'] {
     const { headNorms, rope, layer } = value;
     const { form, tables, norms, isApart } = this.partsOf(value);
     if (norms !== undefined && isApart) {
@@ -83,7 +83,7 @@ export class AttentionLayers {
     if (tables.queryFactors !== undefined) this.scaleQueries(value, tables.queryFactors, qkv);
     const attended = form.writesForms ? this.products.attendedAs(this.formed, wanted) : undefined;
     const sinks = value.sinks && this.recorded.weights.vector(value.sinks);
-    const extras = { norms: isApart ? undefined : norms, attended, sinks, unturned };
+    const extras = { norms: isApart ? undefined : norms, attended, sinks, unrotated };
     form.record(this.site.cache.layer(layer), rope, tables, qkv, this.out, extras);
     return attended === undefined ? { f32: this.out } : { [wanted]: attended.y };
   }

@@ -510,8 +510,8 @@ export class ForwardPass {
 
   private attend(value: Attention, form: InputForm, stream: Stream): Activation['forms'] {
     if (!value.isGated) {
-      const unturned = this.product(value.qkv, this.qkv, stream, this.attentions.turning(value));
-      return this.attentions.record(value, this.qkv, form, unturned);
+      const unrotated = this.product(value.qkv, this.qkv, stream, this.attentions.rotating(value));
+      return this.attentions.record(value, this.qkv, form, unrotated);
     }
     const gates = this.queryGates as QueryGates;
     this.product(value.qkv, gates.gatedQkv, stream);
@@ -529,25 +529,25 @@ export class ForwardPass {
    * The products side by side in y, with their biases.
    *
    * @param heads y is q, k and v, and steps of one row may turn and store them
-   * @returns the steps in which they are not turned; undefined: all
+   * @returns the steps in which they are not rotated; undefined: all
    */
   private product(
     value: Linear,
     y: DeviceBuffer,
     stream: Stream,
-    heads?: kernels.TurnedHeads,
+    heads?: kernels.RotatedHeads,
   ): LaunchCondition | undefined {
     const matrices = this.matricesOf(value);
     const row = this.oneRowOf(value, matrices, stream);
     const bias = this.biasOf(value);
     const parts = this.partsOf(matrices);
-    const turns = heads !== undefined && row?.canTurn(parts) === true;
-    if (turns) row.multiplyHeads(parts, this.normedRow(value), y, bias, heads);
-    const isBiased = turns || row?.multiply(parts, this.normedRow(value), y, bias) === true;
+    const rotates = heads !== undefined && row?.canRotate(parts) === true;
+    if (rotates) row.multiplyHeads(parts, this.normedRow(value), y, bias, heads);
+    const isBiased = rotates || row?.multiply(parts, this.normedRow(value), y, bias) === true;
     const input = this.activation(value.of, matrices, stream, row?.others);
     this.products.multiplyEach(matrices, input, y, row?.others);
     if (bias !== undefined) this.addBias(bias, y, stream, isBiased ? row?.others : undefined);
-    return turns ? row.others : undefined;
+    return rotates ? row.others : undefined;
   }
 
   /** Undefined where a step of one row multiplies as all others do. */

@@ -146,9 +146,9 @@ export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): bo
 export const ONE_ROW: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };
 
 /** Keys are turned on their way into the cache. */
-export const TURNED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
+export const ROTATED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
 
-/** Heads of q and k are normalized where they are turned. */
+/** Heads of q and k are normalized where they are rotated. */
 export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
   replaces: 'head_norm, rope_kv_append',
   on: 'anywhere',
@@ -156,10 +156,10 @@ export const NORMED_APPEND: Fusion & { when(rope: Rope): boolean } = {
 };
 
 /**
- * Steps of one row: pairs of q and k are turned where they are computed, if they are neighbours, and keys and values stored. Heads
- * that are normalized are not: the wave that ended a head's last outputs turned it, and an 8B took 7 % longer.
+ * Steps of one row: pairs of q and k are rotated where they are computed, if they are neighbours, and keys and values stored. Heads
+ * that are normalized are not: the wave that ended a head's last outputs rotated it, and an 8B took 7 % longer.
  */
-export const TURNED_PRODUCT: Fusion = { replaces: 'linear_normed, rope_kv_append of one row', on: 'hopper' };
+export const ROTATED_PRODUCT: Fusion = { replaces: 'linear_normed, rope_kv_append of one row', on: 'hopper' };
 
 /** What attention folds of few rows is written in the form that products take. */
 export const COMBINED_FORM: Fusion = { replaces: 'attention_combine, quantize_q8 or convert', on: 'gpu' };
@@ -174,9 +174,9 @@ export const FUSIONS: readonly Fusion[] = [
   GATED_PRODUCT,
   ADDED_PRODUCT,
   ONE_ROW,
-  TURNED_APPEND,
+  ROTATED_APPEND,
   NORMED_APPEND,
-  TURNED_PRODUCT,
+  ROTATED_PRODUCT,
   COMBINED_FORM,
   FOLDED_SPLIT,
 ];

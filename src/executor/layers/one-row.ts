@@ -162,24 +162,24 @@ export class OneRow {
   }
 
   /** Whether {@link multiplyHeads} takes the matrices of q, k and v. */
-  canTurn(parts: readonly ProductPart[]): boolean {
+  canRotate(parts: readonly ProductPart[]): boolean {
     return parts.every(({ matrix, column }) => fitsRow(matrix) && [matrix.rows, column].every(isWholeGroups));
   }
 
-  /** q, k and v of one row, their biases added, turned and stored. */
+  /** q, k and v of one row, their biases added, rotated and stored. */
   multiplyHeads(
     parts: readonly ProductPart[],
     row: NormedRow,
     qkv: DeviceBuffer,
     bias: DeviceBuffer | undefined,
-    { values, dims }: kernels.TurnedHeads,
+    { values, dims }: kernels.RotatedHeads,
   ): void {
     const own = { ...values, qkv, ...this.sharedOf(row, bias) };
     const pair = pairOf(parts);
     if (pair !== undefined) {
       const { formats, values: both, dims: sizes } = pair;
       this.plan.launch(
-        kernels.linearTurnedPair(formats),
+        kernels.linearRotatedPair(formats),
         { ...own, ...both },
         { ...dims, ...sizes, biases: bias?.elements ?? 0 },
         this.alone,
@@ -189,7 +189,7 @@ export class OneRow {
     for (const { matrix, column: first } of parts) {
       const { buffer: weight, rows: out, columns } = matrix;
       const sizes = { ...fragmentSizes(matrix), biases: bias?.elements ?? 0 };
-      const kernel = kernels.linearTurned(formatOf(matrix));
+      const kernel = kernels.linearRotated(formatOf(matrix));
       this.plan.launch(kernel, { ...own, weight, first, out, in: columns }, { ...dims, ...sizes }, this.alone);
     }
   }

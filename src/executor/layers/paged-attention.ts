@@ -14,7 +14,7 @@ import {
 } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ONE_ROW, TURNED_APPEND, TURNED_PRODUCT } from './fusions.js';
+import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ONE_ROW, ROTATED_APPEND, ROTATED_PRODUCT } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -62,8 +62,8 @@ export interface AttentionExtras {
   readonly attended?: kernels.AttendedForm | undefined;
   /** `[heads]` f32: a score more of each head's softmax, which nothing is added for. */
   readonly sinks?: DeviceBuffer | undefined;
-  /** Steps whose rows are not turned and stored yet; undefined: all. */
-  readonly unturned?: LaunchCondition | undefined;
+  /** Steps whose rows are not rotated and stored yet; undefined: all. */
+  readonly unrotated?: LaunchCondition | undefined;
 }
 
 /** A way to attend. */
@@ -80,7 +80,7 @@ export interface AttentionForm {
     rope: Rope,
     tables: RopeTables,
     norms: HeadNormValues | undefined,
-  ): kernels.TurnedHeads | undefined;
+  ): kernels.RotatedHeads | undefined;
   /** Turns q and k, appends k and v to the layer's cache, and attends: qkv → out. */
   record(
     layer: LayerCache,
@@ -124,7 +124,7 @@ export class PagedAttention implements AttentionForm {
 
   get normalizes(): boolean {
     const { fusions, cache } = this.site;
-    return cache.type !== 'q8_0' && fusions.has(TURNED_APPEND) && fusions.has(NORMED_APPEND);
+    return cache.type !== 'q8_0' && fusions.has(ROTATED_APPEND) && fusions.has(NORMED_APPEND);
   }
 
   get writesForms(): boolean {
@@ -137,23 +137,23 @@ export class PagedAttention implements AttentionForm {
     ropes: RopeTables,
     qkv: DeviceBuffer,
     out: DeviceBuffer,
-    { norms, attended, sinks, unturned }: AttentionExtras = {},
+    { norms, attended, sinks, unrotated }: AttentionExtras = {},
   ): void {
     const { tables, plan, shape, limits, cache } = this.site;
     const { headDim, scale, window = 0, softcap = 0 } = shape;
     const { tokens } = this;
     const common = { qkv, ...this.rowsOf(layer) };
     const dims = this.dimsOf(layer);
-    const alone = sinks === undefined ? this.turnedAlone(rope, ropes, norms) : undefined;
-    if (this.site.fusions.has(TURNED_APPEND)) {
-      const turned = { ...common, ...anglesOf(rope, ropes), head_dim: headDim };
+    const alone = sinks === undefined ? this.rotatedAlone(rope, ropes, norms) : undefined;
+    if (this.site.fusions.has(ROTATED_APPEND)) {
+      const rotated = { ...common, ...anglesOf(rope, ropes), head_dim: headDim };
       const sizes = { ...dims, tokens, ...this.tableDims(rope) };
-      const when = alone?.others ?? unturned;
+      const when = alone?.others ?? unrotated;
       if (norms === undefined || cache.type === 'q8_0')
-        plan.launch(kernels.ropeKvAppend(cache.type), turned, sizes, when);
-      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...turned, ...norms }, sizes, when);
+        plan.launch(kernels.ropeKvAppend(cache.type), rotated, sizes, when);
+      else plan.launch(kernels.normRopeKvAppend(cache.type), { ...rotated, ...norms }, sizes, when);
     } else {
-      turnAndAppend(this.site, layer, rope, ropes, qkv);
+      rotateAndAppend(this.site, layer, rope, ropes, qkv);
     }
     const values = { ...common, scale, out };
     if (sinks !== undefined) {
@@ -175,22 +175,22 @@ export class PagedAttention implements AttentionForm {
     const tileValues = { ...values, tiles: tables.at('tiles') };
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
-      turned: alone,
+      rotated: alone,
       folding: this.folding,
     });
   }
 
-  turning(
+  rotating(
     layer: LayerCache,
     rope: Rope,
     ropes: RopeTables,
     norms: HeadNormValues | undefined,
-  ): kernels.TurnedHeads | undefined {
+  ): kernels.RotatedHeads | undefined {
     const { fusions, cache, shape } = this.site;
     const { headDim: head_dim } = shape;
-    if (!fusions.has(TURNED_PRODUCT) || !fusions.has(TURNED_APPEND) || cache.type !== 'f16') return undefined;
+    if (!fusions.has(ROTATED_PRODUCT) || !fusions.has(ROTATED_APPEND) || cache.type !== 'f16') return undefined;
     // A wave of a product has sixteen outputs: all of a head's, or both of a pair that are far apart, are of several.
-    if (norms !== undefined || rope.pairing !== 'adjacent' || !kernels.canTurnHeads(head_dim, rope.dimensions))
+    if (norms !== undefined || rope.pairing !== 'adjacent' || !kernels.canRotateHeads(head_dim, rope.dimensions))
       return undefined;
     const { adjacent, ...angles } = anglesOf(rope, ropes);
     return {
@@ -223,13 +223,13 @@ export class PagedAttention implements AttentionForm {
   }
 
   /** How a step of one row turns q and k where it attends; undefined where it does so as all others. */
-  private turnedAlone(
+  private rotatedAlone(
     rope: Rope,
     ropes: RopeTables,
     norms: HeadNormValues | undefined,
-  ): kernels.TurnedAlone | undefined {
+  ): kernels.RotatedAlone | undefined {
     const { fusions, cache, device } = this.site;
-    const isFused = fusions.has(ONE_ROW) && fusions.has(TURNED_APPEND);
+    const isFused = fusions.has(ONE_ROW) && fusions.has(ROTATED_APPEND);
     if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
       return undefined;
     }
@@ -243,7 +243,7 @@ export class PagedAttention implements AttentionForm {
   }
 }
 
-/** What heads are turned by. */
+/** What heads are rotated by. */
 const anglesOf = ({ dimensions: rotary, pairing }: Rope, { cosine, sine }: RopeTables) => ({
   cosine,
   sine,
@@ -257,7 +257,7 @@ function slotsOf({ buffer, arena }: Slots, { isWindowed }: LayerCache): DeviceBu
 }
 
 /** RoPE and the append to the cache, a launch each. */
-export function turnAndAppend(
+export function rotateAndAppend(
   { tables, plan, shape, limits, cache, slots }: AttentionSite,
   layer: LayerCache,
   rope: Rope,

@@ -29,7 +29,7 @@ export function uploadRopes(
   return tables;
 }
 
-/** One vector for all of a served context: keys that were turned by the one would not fit queries turned by the other. */
+/** One vector for all of a served context: keys that were rotated by the one would not fit queries rotated by the other. */
 export const divisorsFor = ({ short, long, originalContextLength }: RopeDivisors, positions: number): VectorRef =>
   positions > originalContextLength ? long : short;
 

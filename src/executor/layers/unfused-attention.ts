@@ -3,7 +3,7 @@ import * as kernels from '../kernels/index.js';
 import type { LayerCache } from '../model/kv-cache.js';
 import { COUNT_TOKENS } from '../model/step-counts.js';
 import type { Rope } from '../model/values.js';
-import { type AttentionForm, type AttentionSite, type RopeTables, turnAndAppend } from './paged-attention.js';
+import { type AttentionForm, type AttentionSite, type RopeTables, rotateAndAppend } from './paged-attention.js';
 
 /** Memory for the scores of a group of rows; groups take their turns in it. */
 const SCORE_BYTES = 64 << 20;
@@ -39,7 +39,7 @@ export class UnfusedAttention implements AttentionForm {
     const { k, v, blocks } = layer;
     const dims = { slot_count: arena.slots, blocks };
     const shape = { heads, kv_heads: kvHeads, head_dim: headDim };
-    turnAndAppend(this.site, layer, rope, ropes, qkv);
+    rotateAndAppend(this.site, layer, rope, ropes, qkv);
     const { scores } = this;
     for (let first = 0; first < limits.maxStepTokens; first += this.groupRows) {
       const max = Math.min(this.groupRows, limits.maxStepTokens - first);

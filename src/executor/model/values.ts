@@ -34,12 +34,12 @@ export interface Linear {
 
 /** Which angle turns a position: position · base^(-2j / dimensions) / divisors[j], scaled; Su et al. (2021). */
 export interface Rope {
-  /** Elements of a head that are turned, from its first on. */
+  /** Elements of a head that are rotated, from its first on. */
   readonly dimensions: number;
   /** Which of them turn together: (2j, 2j + 1) or (j, j + dimensions / 2). */
   readonly pairing: 'adjacent' | 'halves';
   readonly base: number;
-  /** Positions are divided by it; infinite: nothing is turned. */
+  /** Positions are divided by it; infinite: nothing is rotated. */
   readonly factor: number;
   /** Frequencies that turn often enough within the original context are not divided. */
   readonly yarn?: YarnRamp | undefined;
@@ -83,7 +83,7 @@ export interface Attention {
   readonly softcap?: number | undefined;
   /** A score more of each head's softmax, `[heads]`, which nothing is added for; Xiao et al. (2024). */
   readonly sinks?: VectorRef | undefined;
-  /** q and k are normalized before they are turned. */
+  /** q and k are normalized before they are rotated. */
   readonly headNorms: HeadNorms | undefined;
   readonly rope: Rope;
 }

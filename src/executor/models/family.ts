@@ -274,7 +274,7 @@ export class Layers {
    */
   rope(pairing: Rope['pairing']): Rope {
     const { ropeDimensions, ropeFreqBase, ropeScaling, originalContextLength, traits } = this.model;
-    if (traits.isUnturned) return this.unturned(pairing);
+    if (traits.isUnrotated) return this.unrotated(pairing);
     const { factor = 1, yarn } = ropeScaling ?? {};
     const grown = (multiplier: number): number => (factor <= 1 ? 1 : 1 + 0.1 * multiplier * Math.log(factor));
     const mixes = yarn !== undefined && yarn.extrapolation !== 0;
@@ -298,7 +298,7 @@ export class Layers {
   }
 
   /** No rotation: all angles are 0. */
-  unturned(pairing: Rope['pairing']): Rope {
+  unrotated(pairing: Rope['pairing']): Rope {
     return { ...this.windowRope(pairing), factor: Number.POSITIVE_INFINITY };
   }
 

@@ -1,7 +1,7 @@
 import { type Family, Layers } from './family.js';
 
 /**
- * glm4moe: pre-norm blocks (`post_attention_norm` is the norm before the FFN here), a part of each head turned, experts behind
+ * glm4moe: pre-norm blocks (`post_attention_norm` is the norm before the FFN here), a part of each head rotated, experts behind
  * a few dense blocks and one expert more for every row. Weights are sigmoids; `exp_probs_b` decides the choice alone. Some
  * files norm q's and k's heads. GLM-4.5 and GLM-4.6, GLM-4.5-Air.
  */

@@ -7,13 +7,13 @@ export const smollm3: Family = {
   build(model, tensors) {
     const l = new Layers(model, tensors);
     const rope = l.rope('adjacent');
-    const unturned = l.unturned('adjacent');
+    const unrotated = l.unrotated('adjacent');
     return {
       embedding: l.embedding(),
       additions: l.eachBlock((block, index) => {
         const qkv = l.qkv(block, l.rmsNorm(`${block}.attn_norm`));
         return [
-          l.attended(block, l.attention(index, qkv, (index + 1) % 4 === 0 ? unturned : rope)),
+          l.attended(block, l.attention(index, qkv, (index + 1) % 4 === 0 ? unrotated : rope)),
           l.mlp(block, l.rmsNorm(`${block}.ffn_norm`)),
         ];
       }),

@@ -49,7 +49,7 @@ export interface Traits {
   /** Queries at position p are multiplied by 1 + scale · ln(1 + ⌊p / length⌋). */
   readonly temperature?: { readonly scale: number; readonly length: number };
   /** No layer turns its queries and keys. */
-  readonly isUnturned?: true;
+  readonly isUnrotated?: true;
   /** Layers that have a state instead of keys and values. */
   readonly recurrent?: Recurrent;
 }
@@ -154,7 +154,7 @@ function readGranite(keys: ArchitectureKeys): Traits {
     ...optional('residualScale', positiveOrNone(keys, 'residual_scale', SCALE)),
     ...optional('embeddingScale', positiveOrNone(keys, 'embedding_scale', SCALE)),
     ...optional('attentionScale', positiveOrNone(keys, 'attention.scale', SCALE)),
-    ...(keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnturned: true }),
+    ...(keys.optionalBoolean('rope.scaling.finetuned') === false && { isUnrotated: true }),
   };
 }
 

@@ -22,7 +22,7 @@ export function ropeTables(
   return { cosine, sine };
 }
 
-/** One head's vector, turned by the angles of `position`. Magnitudes: |a| + |b| of a pair (a, b). */
+/** One head's vector, rotated by the angles of `position`. Magnitudes: |a| + |b| of a pair (a, b). */
 export function rotate(
   vector: ArrayLike<number>,
   cosine: ArrayLike<number>,

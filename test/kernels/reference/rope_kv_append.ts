@@ -25,10 +25,10 @@ export function ropeKvAppend(
   const k = { values: new Float64Array(kvHeads * headDim), magnitudes: new Float64Array(kvHeads * headDim) };
   for (let head = 0; head < heads + kvHeads; head++) {
     const at = head * headDim;
-    const turned = rotate(row.subarray(at, at + headDim), tables.cosine, tables.sine, position, rotation);
+    const rotated = rotate(row.subarray(at, at + headDim), tables.cosine, tables.sine, position, rotation);
     const [target, offset] = head < heads ? [{ values, magnitudes }, at] : [k, at - heads * headDim];
-    target.values.set(turned.values, offset);
-    target.magnitudes.set(turned.magnitudes, offset);
+    target.values.set(rotated.values, offset);
+    target.magnitudes.set(rotated.magnitudes, offset);
   }
   return { qkv: { values, magnitudes }, k, v: row.slice((heads + kvHeads) * headDim) };
 }

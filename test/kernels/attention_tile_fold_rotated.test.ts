@@ -7,16 +7,16 @@ import {
   attentionCombineQuantize,
   attentionTile,
   attentionTileFoldNormed,
-  attentionTileFoldTurned,
+  attentionTileFoldRotated,
   attentionTileSplitNormed,
-  attentionTileSplitTurned,
+  attentionTileSplitRotated,
   FOLDED_FORMS,
   type FoldedForm,
   headTiles,
   Q8_BLOCK,
   ropeKvAppend,
 } from '../../src/executor/kernels/index.js';
-import { attentionTileFoldTurned as reference } from './reference/attention_tile_fold_turned.js';
+import { attentionTileFoldRotated as reference } from './reference/attention_tile_fold_rotated.js';
 import { ropeTables } from './reference/rope.js';
 import { expectClose } from './support/compare.js';
 import { decode, type FloatArray } from './support/half.js';
@@ -46,10 +46,10 @@ async function both(target: Target, shape: PagedCase, form: FoldedForm, isNormed
   const arrivals = new Int32Array(cache.kvHeads * headTiles(group));
   const together = isNormed
     ? await target.launch(attentionTileFoldNormed(form, headDim), { ...own(), ...norms, arrivals }, turning)
-    : await target.launch(attentionTileFoldTurned(form, headDim), { ...own(), arrivals }, turning);
+    : await target.launch(attentionTileFoldRotated(form, headDim), { ...own(), arrivals }, turning);
   const split = isNormed
     ? await target.launch(attentionTileSplitNormed(headDim), { ...own(), ...norms }, turning)
-    : await target.launch(attentionTileSplitTurned(headDim), own(), turning);
+    : await target.launch(attentionTileSplitRotated(headDim), own(), turning);
   const combined = {
     ...{ parts: split.parts as Float32Array, row_position: placement.row_position },
     ...{ heads, head_dim: headDim, splits },
@@ -58,8 +58,8 @@ async function both(target: Target, shape: PagedCase, form: FoldedForm, isNormed
     form === 'q8'
       ? await target.launch(attentionCombineQuantize, combined, { tokens: 1, blocks: (heads * headDim) / Q8_BLOCK })
       : await target.launch(attentionCombineConvert(form), combined, { tokens: 1 });
-  const turned = await target.launch(ropeKvAppend('f16'), { ...own(), head_dim: headDim, qkv: qkv.slice() }, turning);
-  return { step, together, split, apart, turned };
+  const rotated = await target.launch(ropeKvAppend('f16'), { ...own(), head_dim: headDim, qkv: qkv.slice() }, turning);
+  return { step, together, split, apart, rotated };
 }
 
 /** The same bits, and counters as they were. */
@@ -69,8 +69,8 @@ function expectSame({ together, split, apart }: Awaited<ReturnType<typeof both>>
   expect(together.arrivals).toEqual(new Int32Array(together.arrivals!.length));
 }
 
-onEachTileTarget('attention_tile_fold_turned', (target) => {
-  it('is attention_tile_split_turned or _normed and what folds its parts in one, to the bit', () =>
+onEachTileTarget('attention_tile_fold_rotated', (target) => {
+  it('is attention_tile_split_rotated or _normed and what folds its parts in one, to the bit', () =>
     target.check(
       fc.tuple(tileCases(target.simulated ? 280 : 600), fc.constantFrom(...FOLDED_FORMS), fc.boolean()),
       async ([shape, form, isNormed]) => expectSame(await both(target, shape, form, isNormed)),
@@ -95,17 +95,17 @@ onEachTileTarget('attention_tile_fold_turned', (target) => {
     target.check(
       tileCases(280),
       async (shape) => {
-        const { step, together, turned } = await both(target, shape, 'f16', false);
+        const { step, together, rotated } = await both(target, shape, 'f16', false);
         const { cache, heads, scale, rows } = step;
         const { headDim } = shape;
-        cache.k.set(turned.k_cache as never);
-        cache.v.set(turned.v_cache as never);
+        cache.k.set(rotated.k_cache as never);
+        cache.v.set(rotated.v_cache as never);
         const { tolerance } = attentionTile('f16', headDim);
-        const contract = { ...attentionTileFoldTurned('f16', headDim), tolerance: stored('f16', tolerance) };
+        const contract = { ...attentionTileFoldRotated('f16', headDim), tolerance: stored('f16', tolerance) };
         const out = decode('f16', together.out as FloatArray);
         for (let head = 0; head < heads; head++) {
           const [from, to] = [head * headDim, (head + 1) * headDim];
-          const query = (turned.qkv as Float32Array).subarray(from, to);
+          const query = (rotated.qkv as Float32Array).subarray(from, to);
           const expected = reference(query, cache, 0, step.kvHead(head), [0, rows[0]!.position + 1], scale);
           expectClose(contract, out.subarray(from, to), expected, {});
         }

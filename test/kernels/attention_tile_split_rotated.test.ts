@@ -4,19 +4,19 @@ import {
   ATTENTION_SPLIT,
   attentionTileSplit,
   attentionTileSplitNormed,
-  attentionTileSplitTurned,
+  attentionTileSplitRotated,
   headTiles,
   normRopeKvAppend,
   ropeKvAppend,
 } from '../../src/executor/kernels/index.js';
-import { attentionTileSplitTurned as reference } from './reference/attention_tile_split_turned.js';
+import { attentionTileSplitRotated as reference } from './reference/attention_tile_split_rotated.js';
 import { ropeTables } from './reference/rope.js';
 import { PagedStep, tileCases } from './support/paged-cases.js';
 import { expectParts, UNTOUCHED } from './support/split-parts.js';
 import { onEachTileTarget } from './support/targets.js';
 import { fill, Random } from './support/values.js';
 
-onEachTileTarget('attention_tile_split_turned', (target) => {
+onEachTileTarget('attention_tile_split_rotated', (target) => {
   it('is rope_kv_append or norm_rope_kv_append and attention_tile_split in one, to the bit', () =>
     target.check(
       fc.tuple(tileCases(target.simulated ? 280 : 300), fc.constantFrom(1, 0.5, 0.25), fc.boolean(), fc.boolean()),
@@ -37,16 +37,16 @@ onEachTileTarget('attention_tile_split_turned', (target) => {
         const own = { ...attended, ...angles, ...caches(), qkv, parts: parts() };
         const together = isNormed
           ? await target.launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, turning)
-          : await target.launch(attentionTileSplitTurned(headDim), own, turning);
+          : await target.launch(attentionTileSplitRotated(headDim), own, turning);
         const row = { ...placement, ...angles, ...caches(), head_dim: headDim, qkv: qkv.slice() };
         const appended = isNormed
           ? await target.launch(normRopeKvAppend('f16'), { ...row, ...norms }, turning)
           : await target.launch(ropeKvAppend('f16'), row, turning);
-        const turned = appended.qkv as Float32Array;
+        const rotated = appended.qkv as Float32Array;
         const [k, v] = [appended.k_cache as typeof cache.k, appended.v_cache as typeof cache.v];
         const apart = await target.launch(
           attentionTileSplit('f16', headDim),
-          { ...attended, qkv: turned, k_cache: k, v_cache: v, parts: parts() },
+          { ...attended, qkv: rotated, k_cache: k, v_cache: v, parts: parts() },
           dimensions,
         );
         expect(together.k_cache).toEqual(k);
@@ -60,7 +60,7 @@ onEachTileTarget('attention_tile_split_turned', (target) => {
           step,
           splits,
           (_row, head, range) => {
-            const query = turned.subarray(head * headDim, (head + 1) * headDim);
+            const query = rotated.subarray(head * headDim, (head + 1) * headDim);
             return reference(query, cache, 0, step.kvHead(head), range, scale);
           },
         );

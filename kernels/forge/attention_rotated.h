@@ -1,4 +1,4 @@
-// Heads of one row that are turned, and normalized before that, where they are attended to: rope_kv_append or
+// Heads of one row that are rotated, and normalized before that, where they are attended to: rope_kv_append or
 // norm_rope_kv_append, to the bit. Each block turns the query heads that it takes; those of the split that the row's
 // position is in turn its key and store it with its value first.
 #pragma once
@@ -8,40 +8,40 @@
 #include "slot.h"
 
 namespace forge {
-struct Turned {
+struct Rotated {
   half_t *k_cache, *v_cache;
   const float *cosine, *sine;  // [max_position, rotary / 2]
   int rotary, adjacent;
 };
 
-// Eight elements of a head, the first of them element 8 p, turned as rope.h does; `element(e)` is one before.
+// Eight elements of a head, the first of them element 8 p, rotated as rope.h does; `element(e)` is one before.
 template <class ElementOf>
-DEVICE Piece turned_piece(const Turned& row, int p, int position, ElementOf element) {
+DEVICE Piece turned_piece(const Rotated& row, int p, int position, ElementOf element) {
   const int half = row.rotary / 2;
   const size_t angles = static_cast<size_t>(position) * half;
   alignas(16) float values[PIECE];
   UNROLL
   for (int i = 0; i < PIECE; i++) {
     const int e = p * PIECE + i, k = e < row.rotary ? e : 0;
-    // The pair that the element is of, and which of the two it is; of what is not turned, any.
+    // The pair that the element is of, and which of the two it is; of what is not rotated, any.
     const int j = row.adjacent ? k / 2 : k < half ? k : k - half;
     const bool is_second = row.adjacent ? k % 2 == 1 : k >= half;
     const int first = row.adjacent ? 2 * j : j, second = row.adjacent ? first + 1 : j + half;
     const float x = element(e < row.rotary ? first : e), y = element(second);
     const float c = row.cosine[angles + j], s = row.sine[angles + j];
-    const float turned = is_second ? multiply_add(x, s, y * c) : multiply_add(x, c, -(y * s));
-    values[i] = e < row.rotary ? turned : x;
+    const float rotated = is_second ? multiply_add(x, s, y * c) : multiply_add(x, c, -(y * s));
+    values[i] = e < row.rotary ? rotated : x;
   }
   return to_piece(values);
 }
 template <int HEAD_DIM>
-DEVICE Piece query_piece(const Turned& row, const SplitHeads& own, int query, int p) {
+DEVICE Piece query_piece(const Rotated& row, const SplitHeads& own, int query, int p) {
   const float* head = own.queries + query * HEAD_DIM;
   return turned_piece(row, p, own.position, [&](int e) { return head[e]; });
 }
 // Stores the row's key and value, in the split that it is in.
 template <int HEAD_DIM, class KeyOf>
-DEVICE void append(const Turned& row, const SplitHeads& own, const TileCache<half_t>& cache, KeyOf key) {
+DEVICE void append(const Rotated& row, const SplitHeads& own, const TileCache<half_t>& cache, KeyOf key) {
   if (own.position / SPLIT != own.split) return;
   constexpr int PIECES = HEAD_DIM / PIECE;
   const size_t place = kv_offset(cache.block_table, own.position, cache.kv_heads, cache.kv_head, HEAD_DIM);
@@ -55,14 +55,14 @@ DEVICE void append(const Turned& row, const SplitHeads& own, const TileCache<hal
   block_sync();
 }
 template <int HEAD_DIM>
-DEVICE void begin_row(const Turned& row, const SplitHeads& own, const TileCache<half_t>& cache) {
+DEVICE void begin_row(const Rotated& row, const SplitHeads& own, const TileCache<half_t>& cache) {
   append<HEAD_DIM>(row, own, cache, [&](int e) { return own.key[e]; });
 }
 
 // The same of heads that are normalized first; a scale for each query of the block, then the key's.
 template <class Scales>
 struct Normed {
-  Turned turned;
+  Rotated rotated;
   const float *query_weight, *key_weight;
   float eps;
   Scales scales;
@@ -70,7 +70,7 @@ struct Normed {
 template <int HEAD_DIM, class Scales>
 DEVICE Piece query_piece(const Normed<Scales>& row, const SplitHeads& own, int query, int p) {
   const float *head = own.queries + query * HEAD_DIM, scale = row.scales[query];
-  return turned_piece(row.turned, p, own.position, [&](int e) { return head[e] * scale * row.query_weight[e]; });
+  return turned_piece(row.rotated, p, own.position, [&](int e) { return head[e] * scale * row.query_weight[e]; });
 }
 template <int HEAD_DIM, class Scales>
 DEVICE void begin_row(const Normed<Scales>& row, const SplitHeads& own, const TileCache<half_t>& cache) {
@@ -81,10 +81,10 @@ DEVICE void begin_row(const Normed<Scales>& row, const SplitHeads& own, const Ti
   }
   block_sync();
   const float scale = row.scales[own.count];
-  append<HEAD_DIM>(row.turned, own, cache, [&](int e) { return own.key[e] * scale * row.key_weight[e]; });
+  append<HEAD_DIM>(row.rotated, own, cache, [&](int e) { return own.key[e] * scale * row.key_weight[e]; });
 }
 template <class Scales>
-DEVICE Normed<Scales> normed(const Turned& row, const float* query_weight, const float* key_weight, float eps,
+DEVICE Normed<Scales> normed(const Rotated& row, const float* query_weight, const float* key_weight, float eps,
                              Scales scales) {
   return {row, query_weight, key_weight, eps, scales};
 }

@@ -13,7 +13,7 @@ import {
   pairSizes,
   pairWeights,
 } from './linear-one.js';
-import { turnedAppend } from './rope-kv-append.js';
+import { rotatedAppend } from './rope-kv-append.js';
 
 /** Elements that RoPE of whole units turns at a time. */
 const TURN_UNIT = 8;
@@ -27,7 +27,7 @@ const inputs = [
   ...normedInputs,
   aligned(16, inout('qkv', 'f32', 'tokens', 'heads + 2 * kv_heads', 'head_dim')),
   saturatedCount,
-  ...turnedAppend('f16'),
+  ...rotatedAppend('f16'),
 ] as const;
 const bits = exact('the very bits of linear_normed and rope_kv_append');
 
@@ -35,11 +35,11 @@ const bits = exact('the very bits of linear_normed and rope_kv_append');
  * Dimensions as of {@link linearNormed}; `biases`: of all of q, k and v. `first`: the column of q, k and v side by side at which
  * the matrix's outputs begin.
  */
-export const linearTurned = (format: FragmentFormat) =>
+export const linearRotated = (format: FragmentFormat) =>
   defineKernel({
     ...oneRow,
-    name: `linear_turned_${format}`,
-    source: 'linear_turned.hip',
+    name: `linear_rotated_${format}`,
+    source: 'linear_rotated.hip',
     summary: 'linear_normed of q, k and v of one row, and rope_kv_append of pairs of neighbours',
     arguments: [
       fragmentWeight(format, 'tiles'),
@@ -60,21 +60,21 @@ export const linearTurned = (format: FragmentFormat) =>
   });
 
 /** The same of q and k, and of v, in formats of their own. */
-export const linearTurnedPair = (pair: FormatPair) =>
+export const linearRotatedPair = (pair: FormatPair) =>
   defineKernel({
     ...onePair,
-    name: `linear_turned_${pair.join('_')}`,
-    source: 'linear_turned.hip',
+    name: `linear_rotated_${pair.join('_')}`,
+    source: 'linear_rotated.hip',
     summary: 'linear_normed of q, k and v of one row in two formats, and rope_kv_append of pairs of neighbours',
     arguments: [...pairWeights(pair), ...inputs, ...pairSizes],
     multiples: [...onePair.multiples, ...headMultiples],
     tolerance: bits,
   });
 
-/** What q, k and v of one row are turned with where they are computed, and where they go. */
-export interface TurnedHeads {
+/** What q, k and v of one row are rotated with where they are computed, and where they go. */
+export interface RotatedHeads {
   readonly values: Pick<
-    ValuesOf<ReturnType<typeof linearTurned>>,
+    ValuesOf<ReturnType<typeof linearRotated>>,
     | 'k_cache'
     | 'v_cache'
     | 'cosine'
@@ -91,11 +91,11 @@ export interface TurnedHeads {
   readonly dims: Readonly<Record<string, number>>;
 }
 
-/** Whether heads of such a size are computed by whole groups, and turned by whole units. */
-export const canTurnHeads = (headDim: number, rotary: number): boolean =>
+/** Whether heads of such a size are computed by whole groups, and rotated by whole units. */
+export const canRotateHeads = (headDim: number, rotary: number): boolean =>
   headDim % LINEAR_ONE_ROWS === 0 && rotary % TURN_UNIT === 0;
 
-export const linearTurnedContracts: readonly KernelContract[] = [
-  ...FRAGMENT_FORMATS.map(linearTurned),
-  ...FORMAT_PAIRS.map(linearTurnedPair),
+export const linearRotatedContracts: readonly KernelContract[] = [
+  ...FRAGMENT_FORMATS.map(linearRotated),
+  ...FORMAT_PAIRS.map(linearRotatedPair),
 ];

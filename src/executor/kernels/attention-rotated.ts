@@ -4,7 +4,7 @@ import type { LaunchCondition, ValuesOf } from './launch-plan.js';
 import { pagedCache, qkvOf, rowArguments } from './paged-cache.js';
 import { ORDER } from './reduction-order.js';
 
-export const turnedInputs = (headDim: number) =>
+export const rotatedInputs = (headDim: number) =>
   [
     aligned(16, qkvOf(`${headDim}`)),
     pagedCache('k_cache', 'f16', `${headDim}`, 16),
@@ -12,7 +12,7 @@ export const turnedInputs = (headDim: number) =>
     input('cosine', 'f32', 'max_position', 'half_rotary'),
     input('sine', 'f32', 'max_position', 'half_rotary'),
   ] as const;
-export const turnedSizes = [
+export const rotatedSizes = [
   ...rowArguments,
   i32('heads'),
   i32('kv_heads'),
@@ -22,8 +22,8 @@ export const turnedSizes = [
   i32('adjacent'),
 ] as const;
 const partsOf = (headDim: number) => inout('parts', 'f32', 'tokens', 'heads', 'splits', `${headDim} + 2`);
-export const turnedForm = {
-  source: 'attention_tile_split_turned.hip',
+export const rotatedForm = {
+  source: 'attention_tile_split_rotated.hip',
   on: 'portable',
   grid: [{ of: 'kv_heads * head_tiles' }, { of: 'tokens' }, { of: 'splits' }],
   multiples: [
@@ -33,38 +33,38 @@ export const turnedForm = {
   order: ORDER.chunks,
 } as const;
 
-/** {@link attentionTileSplit} of one row whose q is not turned yet, and whose key and value are not in the cache. */
-export const attentionTileSplitTurned = (headDim: number) =>
+/** {@link attentionTileSplit} of one row whose q is not rotated yet, and whose key and value are not in the cache. */
+export const attentionTileSplitRotated = (headDim: number) =>
   defineKernel({
-    name: `attention_tile_split_turned_f16_d${headDim}`,
-    ...turnedForm,
+    name: `attention_tile_split_rotated_f16_d${headDim}`,
+    ...rotatedForm,
     summary: 'rope_kv_append, then attention_tile_split, of one row',
-    arguments: [...turnedInputs(headDim), partsOf(headDim), ...turnedSizes, f32('scale')],
+    arguments: [...rotatedInputs(headDim), partsOf(headDim), ...rotatedSizes, f32('scale')],
     tolerance: exact('the very bits of rope_kv_append and attention_tile_split'),
   });
 
-/** {@link attentionTileSplitTurned} of heads that are normalized first. */
+/** {@link attentionTileSplitRotated} of heads that are normalized first. */
 export const attentionTileSplitNormed = (headDim: number) =>
   defineKernel({
     name: `attention_tile_split_normed_f16_d${headDim}`,
-    ...turnedForm,
+    ...rotatedForm,
     summary: 'norm_rope_kv_append, then attention_tile_split, of one row',
     arguments: [
-      ...turnedInputs(headDim),
+      ...rotatedInputs(headDim),
       input('query_weight', 'f32', `${headDim}`),
       input('key_weight', 'f32', `${headDim}`),
       partsOf(headDim),
-      ...turnedSizes,
+      ...rotatedSizes,
       f32('eps'),
       f32('scale'),
     ],
     tolerance: exact('the very bits of norm_rope_kv_append and attention_tile_split'),
   });
 
-/** How a row's q and k are turned where it is attended to, in steps of one row. */
-export interface TurnedAlone {
+/** How a row's q and k are rotated where it is attended to, in steps of one row. */
+export interface RotatedAlone {
   readonly values: Pick<
-    ValuesOf<ReturnType<typeof attentionTileSplitTurned>>,
+    ValuesOf<ReturnType<typeof attentionTileSplitRotated>>,
     'cosine' | 'sine' | 'rotary' | 'adjacent'
   >;
   readonly norms:

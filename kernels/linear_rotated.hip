@@ -1,7 +1,7 @@
 // linear_normed of q, k and v of one row, which leaves no launch to turn them: queries in place, keys and values into
 // the cache, with the bits of linear_normed and rope_kv_append
 //
-// Pairs that are turned are neighbours, so both are of one group of sixteen outputs.
+// Pairs that are rotated are neighbours, so both are of one group of sixteen outputs.
 #include "forge/linear_one.h"
 #include "forge/rope_append.h"
 
@@ -9,11 +9,11 @@ namespace {
 using namespace forge;
 
 // Outputs of a matrix, the first of which is output `first` of the row.
-struct Turned {
+struct Rotated {
   static constexpr bool IS_PAIR = false;
-  // What an output is turned by, and where it goes if it is no query.
+  // What an output is rotated by, and where it goes if it is no query.
   struct Held {
-    bool turned;
+    bool rotated;
     float cosine, sine;
     half_t* cached;
   };
@@ -22,17 +22,17 @@ struct Turned {
   int out, in, first;
   const int32_t *row_position, *row_slot, *slots;
   int slot_words;
-  TurnedRow<half_t> row;
+  RotatedRow<half_t> row;
 };
-DEVICE void prepare(Turned& job) {
+DEVICE void prepare(Rotated& job) {
   job.row.position = *job.row_position;
   job.row.block_table = block_table_of(job.slots, *job.row_slot, job.slot_words);
 }
-DEVICE Turned::Held held_of(const Turned& job, int own) {
+DEVICE Rotated::Held held_of(const Rotated& job, int own) {
   const auto& row = job.row;
   const int n = job.first + own, head = n / row.head_dim, e = n % row.head_dim;
-  Turned::Held held{head < row.heads + row.kv_heads && e < row.rotary, 0.0f, 0.0f, nullptr};
-  if (held.turned) {
+  Rotated::Held held{head < row.heads + row.kv_heads && e < row.rotary, 0.0f, 0.0f, nullptr};
+  if (held.rotated) {
     const size_t at = static_cast<size_t>(row.position) * (row.rotary / 2) + e / 2;
     held.cosine = row.cosine[at];
     held.sine = row.sine[at];
@@ -41,7 +41,7 @@ DEVICE Turned::Held held_of(const Turned& job, int own) {
   return held;
 }
 template <class Sums>
-DEVICE void finish_group(const Turned& job, int group, const Turned::Held& held, Sums sums) {
+DEVICE void finish_group(const Rotated& job, int group, const Rotated::Held& held, Sums sums) {
   const int i = lane_id(), own = group * GROUP_ROWS + i;
   const bool is_output = i < GROUP_ROWS && own < job.out;
   float value = is_output ? sums(i) : 0.0f;
@@ -49,7 +49,7 @@ DEVICE void finish_group(const Turned& job, int group, const Turned::Held& held,
   const float other = shuffle_xor(value, 1);
   if (!is_output) return;
   // As rope.h does it.
-  if (held.turned) {
+  if (held.rotated) {
     value = i % 2 == 0 ? multiply_add(value, held.cosine, -(other * held.sine))
                        : multiply_add(other, held.sine, value * held.cosine);
   }
@@ -61,7 +61,7 @@ DEVICE void finish_group(const Turned& job, int group, const Turned::Held& held,
 }
 }  // namespace
 
-#define TURNED_INPUTS                                                                                              \
+#define ROTATED_INPUTS                                                                                              \
   const float *__restrict x,         /* [in] */                                                                    \
       const float *__restrict norm,  /* [in] */                                                                    \
       const float *__restrict parts, /* [in / NORM_PART], see norm.h */                                            \
@@ -74,43 +74,43 @@ DEVICE void finish_group(const Turned& job, int group, const Turned::Held& held,
       const int32_t *__restrict row_position, const int32_t *__restrict row_slot, /* [1] */                        \
       const int32_t *__restrict slots,                                            /* [slots, slot_words] */        \
       int slot_words, int heads, int kv_heads, int head_dim, int rotary
-#define TURNED_ROW \
-  const TurnedRow<half_t> turned { qkv, cosine, sine, k_cache, v_cache, slots, 0, heads, kv_heads, head_dim, rotary, 1 }
-#define TURNED_PART(weight, out, first) \
-  Turned { weight, biased ? bias : nullptr, out, in, first, row_position, row_slot, slots, slot_words, turned }
+#define ROTATED_ROW \
+  const RotatedRow<half_t> rotated { qkv, cosine, sine, k_cache, v_cache, slots, 0, heads, kv_heads, head_dim, rotary, 1 }
+#define ROTATED_PART(weight, out, first) \
+  Rotated { weight, biased ? bias : nullptr, out, in, first, row_position, row_slot, slots, slot_words, rotated }
 
 // Grid: x = ceil(out / 16), at most LINEAR_ONE_BLOCKS.
-#define LINEAR_TURNED(suffix, Format, type, batch)                                                              \
-  KERNEL_OF(BLOCK, 2, linear_turned_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
-            TURNED_INPUTS, int first, int out, int in, int biased, float eps) {                                 \
+#define LINEAR_ROTATED(suffix, Format, type, batch)                                                              \
+  KERNEL_OF(BLOCK, 2, linear_rotated_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
+            ROTATED_INPUTS, int first, int out, int in, int biased, float eps) {                                 \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                      \
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                       \
-    TURNED_ROW;                                                                                                 \
-    linear_one<Format, batch>(row, TURNED_PART(weight, out, first), block, grid_width());                       \
+    ROTATED_ROW;                                                                                                 \
+    linear_one<Format, batch>(row, ROTATED_PART(weight, out, first), block, grid_width());                       \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
-#define LINEAR_TURNED_PAIR(suffix, First, first_batch, Second, second_batch)                                           \
-  KERNEL_OF(BLOCK, 2, linear_turned_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */    \
-            const uint8_t* __restrict weight_1, TURNED_INPUTS, int out_0, int out_1, int in, int blocks_0, int biased, \
+#define LINEAR_ROTATED_PAIR(suffix, First, first_batch, Second, second_batch)                                           \
+  KERNEL_OF(BLOCK, 2, linear_rotated_##suffix, const uint8_t* __restrict weight_0, /* [tiles_0, chunks, 4, bytes] */    \
+            const uint8_t* __restrict weight_1, ROTATED_INPUTS, int out_0, int out_1, int in, int blocks_0, int biased, \
             float eps) {                                                                                               \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                             \
     const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                            \
-    TURNED_ROW;                                                                                                        \
+    ROTATED_ROW;                                                                                                        \
     linear_one_pair<First, first_batch, Second, second_batch>(                                                         \
-        row, TURNED_PART(weight_0, out_0, 0), TURNED_PART(weight_1, out_1, out_0), block, blocks_0, grid_width());     \
+        row, ROTATED_PART(weight_0, out_0, 0), ROTATED_PART(weight_1, out_1, out_0), block, blocks_0, grid_width());     \
   }
 
-LINEAR_TURNED(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)
-LINEAR_TURNED(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH)
-LINEAR_TURNED(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH)
-LINEAR_TURNED(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH)
-LINEAR_TURNED(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH)
-LINEAR_TURNED(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
-LINEAR_TURNED(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
-LINEAR_TURNED(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
-LINEAR_TURNED(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
+LINEAR_ROTATED(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)
+LINEAR_ROTATED(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH)
+LINEAR_ROTATED(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH)
+LINEAR_ROTATED(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH)
+LINEAR_ROTATED(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH)
+LINEAR_ROTATED(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
+LINEAR_ROTATED(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
+LINEAR_ROTATED(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
+LINEAR_ROTATED(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
 
-LINEAR_TURNED_PAIR(q3_q4, Quant3, LINEAR_ONE_Q3_BATCH, Quant4, LINEAR_ONE_Q4_BATCH)
-LINEAR_TURNED_PAIR(q3_q5, Quant3, LINEAR_ONE_Q3_BATCH, Quant5, LINEAR_ONE_Q5_BATCH)
-LINEAR_TURNED_PAIR(q4_q6, Quant4, LINEAR_ONE_Q4_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
-LINEAR_TURNED_PAIR(q5_q6, Quant5, LINEAR_ONE_Q5_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
+LINEAR_ROTATED_PAIR(q3_q4, Quant3, LINEAR_ONE_Q3_BATCH, Quant4, LINEAR_ONE_Q4_BATCH)
+LINEAR_ROTATED_PAIR(q3_q5, Quant3, LINEAR_ONE_Q3_BATCH, Quant5, LINEAR_ONE_Q5_BATCH)
+LINEAR_ROTATED_PAIR(q4_q6, Quant4, LINEAR_ONE_Q4_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
+LINEAR_ROTATED_PAIR(q5_q6, Quant5, LINEAR_ONE_Q5_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)

@@ -1,0 +1,1 @@
+export { attentionTile as attentionTileFoldRotated } from './attention_tile.js';

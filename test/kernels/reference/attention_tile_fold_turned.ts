@@ -1,1 +1,0 @@
-export { attentionTile as attentionTileFoldTurned } from './attention_tile.js';

@@ -1,0 +1,1 @@
+export { attentionTileSplit as attentionTileSplitRotated } from './attention_tile_split.js';

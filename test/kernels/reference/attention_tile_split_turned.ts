@@ -1,1 +1,0 @@
-export { attentionTileSplit as attentionTileSplitTurned } from './attention_tile_split.js';
