@@ -15,7 +15,7 @@ const isKernel = (file: string): boolean =>
 /** In-process models on the host: what loads a test device or starts a process changes its own process for good. */
 const isModel = (file: string): boolean =>
   file.startsWith('test/executor/') &&
-  !/\/(fusions|kv-cache-q8|launch-plan|memory|one-row|parity-mutations)\.test\.ts$/.test(file);
+  !/\/(fusions|kv-cache-q8|launch-plan|memory|single-token|parity-mutations)\.test\.ts$/.test(file);
 
 export default defineConfig({
   test: {

@@ -2,7 +2,7 @@
 // the cache, with the bits of linear_normed and rope_kv_append
 //
 // Pairs that are rotated are neighbours, so both are of one group of sixteen outputs.
-#include "forge/linear_one.h"
+#include "forge/linear_decode.h"
 #include "forge/rope_append.h"
 
 namespace {
@@ -79,14 +79,14 @@ DEVICE void finish_group(const Rotated& job, int group, const Rotated::Held& hel
 #define ROTATED_PART(weight, out, first) \
   Rotated { weight, biased ? bias : nullptr, out, in, first, row_position, row_slot, slots, slot_words, rotated }
 
-// Grid: x = ceil(out / 16), at most LINEAR_ONE_BLOCKS.
+// Grid: x = ceil(out / 16), at most LINEAR_DECODE_BLOCKS.
 #define LINEAR_ROTATED(suffix, Format, type, batch)                                                              \
   KERNEL_OF(BLOCK, 2, linear_rotated_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
             ROTATED_INPUTS, int first, int out, int in, int biased, float eps) {                                 \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                      \
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                       \
     ROTATED_ROW;                                                                                                 \
-    linear_one<Format, batch>(row, ROTATED_PART(weight, out, first), block, grid_width());                       \
+    linear_decode<Format, batch>(row, ROTATED_PART(weight, out, first), block, grid_width());                       \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
 #define LINEAR_ROTATED_PAIR(suffix, First, first_batch, Second, second_batch)                                           \
@@ -96,21 +96,21 @@ DEVICE void finish_group(const Rotated& job, int group, const Rotated::Held& hel
     const int block = BLOCK_INDEX_AHEAD.x;                                                                             \
     const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                            \
     ROTATED_ROW;                                                                                                        \
-    linear_one_pair<First, first_batch, Second, second_batch>(                                                         \
+    linear_decode_pair<First, first_batch, Second, second_batch>(                                                         \
         row, ROTATED_PART(weight_0, out_0, 0), ROTATED_PART(weight_1, out_1, out_0), block, blocks_0, grid_width());     \
   }
 
-LINEAR_ROTATED(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)
-LINEAR_ROTATED(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH)
-LINEAR_ROTATED(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH)
-LINEAR_ROTATED(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH)
-LINEAR_ROTATED(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH)
-LINEAR_ROTATED(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
-LINEAR_ROTATED(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
-LINEAR_ROTATED(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
-LINEAR_ROTATED(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
+LINEAR_ROTATED(f16, Floats<half_t>, half_t, LINEAR_DECODE_F16_BATCH)
+LINEAR_ROTATED(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_DECODE_BF16_BATCH)
+LINEAR_ROTATED(q2, Quant2, half_t, LINEAR_DECODE_Q2_BATCH)
+LINEAR_ROTATED(q3, Quant3, half_t, LINEAR_DECODE_Q3_BATCH)
+LINEAR_ROTATED(q4, Quant4, half_t, LINEAR_DECODE_Q4_BATCH)
+LINEAR_ROTATED(q5, Quant5, half_t, LINEAR_DECODE_Q5_BATCH)
+LINEAR_ROTATED(q6, Quant6, half_t, LINEAR_DECODE_Q6_BATCH)
+LINEAR_ROTATED(q8, Quant8, half_t, LINEAR_DECODE_Q8_BATCH)
+LINEAR_ROTATED(iq4, Levels4, half_t, LINEAR_DECODE_IQ4_BATCH)
 
-LINEAR_ROTATED_PAIR(q3_q4, Quant3, LINEAR_ONE_Q3_BATCH, Quant4, LINEAR_ONE_Q4_BATCH)
-LINEAR_ROTATED_PAIR(q3_q5, Quant3, LINEAR_ONE_Q3_BATCH, Quant5, LINEAR_ONE_Q5_BATCH)
-LINEAR_ROTATED_PAIR(q4_q6, Quant4, LINEAR_ONE_Q4_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
-LINEAR_ROTATED_PAIR(q5_q6, Quant5, LINEAR_ONE_Q5_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
+LINEAR_ROTATED_PAIR(q3_q4, Quant3, LINEAR_DECODE_Q3_BATCH, Quant4, LINEAR_DECODE_Q4_BATCH)
+LINEAR_ROTATED_PAIR(q3_q5, Quant3, LINEAR_DECODE_Q3_BATCH, Quant5, LINEAR_DECODE_Q5_BATCH)
+LINEAR_ROTATED_PAIR(q4_q6, Quant4, LINEAR_DECODE_Q4_BATCH, Quant6, LINEAR_DECODE_Q6_BATCH)
+LINEAR_ROTATED_PAIR(q5_q6, Quant5, LINEAR_DECODE_Q5_BATCH, Quant6, LINEAR_DECODE_Q6_BATCH)

@@ -44,9 +44,9 @@ const NUMBERS = [
   ['rows of a tile of weights in fragments', 'FRAGMENT_TILE_ROWS'],
   [
     'blocks that share a product of one row on Hopper, the most chunks of a segment, and LDS asked for',
-    'LINEAR_ONE_BLOCKS',
-    'LINEAR_ONE_CHUNKS',
-    'LINEAR_ONE_LDS',
+    'LINEAR_DECODE_BLOCKS',
+    'LINEAR_DECODE_CHUNKS',
+    'LINEAR_DECODE_LDS',
   ],
   ['threads and bytes of LDS of a block of the wide linear forms', 'LINEAR_WIDE_THREADS', 'LINEAR_WIDE_LDS'],
   ['how a score becomes the weight of an expert', 'ROUTE_SOFTMAX', 'ROUTE_SIGMOID', 'ROUTE_CHOSEN'],
@@ -98,8 +98,8 @@ export function contractHeader(kernels, slotWords) {
       constant(`FRAGMENT_${format.toUpperCase()}_BYTES`, bytes),
     ),
     '// Chunks that a wave multiplies while as many are on their way, of a product of one row.',
-    ...Object.entries(kernels.LINEAR_ONE_BATCH).map(([format, chunks]) =>
-      constant(`LINEAR_ONE_${format.toUpperCase()}_BATCH`, chunks),
+    ...Object.entries(kernels.LINEAR_DECODE_BATCH).map(([format, chunks]) =>
+      constant(`LINEAR_DECODE_${format.toUpperCase()}_BATCH`, chunks),
     ),
     '// Rows of the weight and of x that a block of each form of linear computes.',
     ...Object.entries(kernels.LINEAR_FORMS).flatMap(([form, { rows, columns }]) => [

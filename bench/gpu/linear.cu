@@ -9,7 +9,7 @@
 // One file because it is compiled by one command. Ends with 1 where a form differs or an error is too large. `check`:
 // without the times.
 #include "linear.hip"
-#include "linear_one.hip"
+#include "linear_decode.hip"
 #include "pack_fragments.hip"
 #include "rms_norm_columns.hip"
 #include "swiglu_columns.hip"
@@ -52,9 +52,9 @@ std::vector<Form> forms(Kern one, Kern few, Kern a, Kern b, Kern c, Kern d, Kern
   return v;
 }
 #define FORMS(s, F)                                                                              \
-  forms<F>(K_(linear_one_##s), K_(linear_few_##s), K_(linear_wide16_##s), K_(linear_wide32_##s), \
+  forms<F>(K_(linear_decode_##s), K_(linear_few_##s), K_(linear_wide16_##s), K_(linear_wide32_##s), \
            K_(linear_wide64_##s), K_(linear_wide128_##s), K_(linear_many_##s))
-// The kernels of linear_one.hip, and the norm that linear_normed takes along.
+// The kernels of linear_decode.hip, and the norm that linear_normed takes along.
 typedef void (*Row)(const uint8_t*, const void*, float*, const int32_t*, int, int, int, int, int, int);
 typedef void (*NormedK)(const uint8_t*, const float*, const float*, const float*, const float*, float*, int32_t*, int,
                         int, int, float);
@@ -302,10 +302,10 @@ int main(int argc, char** argv) {
       for (size_t i = 0; i < a.size(); i++) differ += memcmp(&a[i], &b[i], 4) != 0;
     };
     CK(cudaMemsetAsync(y, 0xff, out * 4, st));
-    go(one.row, blocks, LINEAR_ONE_LDS, pool, xc, y, tok_dev + 1, tiles, out, K, 128, out, 0);
+    go(one.row, blocks, LINEAR_DECODE_LDS, pool, xc, y, tok_dev + 1, tiles, out, K, 128, out, 0);
     compare(read(y, out), base);
     CK(cudaMemsetAsync(y, 0, out * 4, st));
-    go(one.summed, blocks, LINEAR_ONE_LDS, pool, xc, y, parts, out, K, 128);
+    go(one.summed, blocks, LINEAR_DECODE_LDS, pool, xc, y, parts, out, K, 128);
     const auto summed = read(y, out), sums = read(parts, (out + 15) / 16);
     compare(summed, base);
     std::vector<float> expected(sums.size());
@@ -336,7 +336,7 @@ int main(int argc, char** argv) {
     launch(ty.forms[0], pool, xc, y, tok_dev + 1, 1, out, K, 128);
     const auto normed = read(y, out);
     CK(cudaMemsetAsync(y, 0xff, out * 4, st));
-    go(one.normed, blocks, LINEAR_ONE_LDS, pool, f32, ones, parts, f32, y, saturated, out, K, 0, 1e-5f);
+    go(one.normed, blocks, LINEAR_DECODE_LDS, pool, f32, ones, parts, f32, y, saturated, out, K, 0, 1e-5f);
     compare(read(y, out), normed);
     // The first half of the rows as gate, the second as up.
     const int ffn = out / 128 * 64;
@@ -350,7 +350,7 @@ int main(int argc, char** argv) {
         if (i == 0) {
           go(one.activation, (ffn + COLUMNS_PART - 1) / COLUMNS_PART, 0, y, (void*)xc, saturated, ffn, 128);
         } else {
-          go(one.swiglu, std::min(ffn / 16, grid), LINEAR_ONE_LDS, pool, f32, ones, parts, (void*)xc, saturated, ffn, K,
+          go(one.swiglu, std::min(ffn / 16, grid), LINEAR_DECODE_LDS, pool, f32, ones, parts, (void*)xc, saturated, ffn, K,
              128, 1e-5f);
         }
         at[i] = read((const float*)xc, words);

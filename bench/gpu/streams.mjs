@@ -3,7 +3,7 @@
 //
 //   node bench/gpu/streams.mjs MODEL.gguf [--prefill 512,2048,8192] [--streams 1,8,32,64,128] [--depth 4096,16384]
 //       [--prompts 128:512] [--tokens 128] [--step-tokens 512] [--profile] [--repeats 3]
-//       [--gpus 0,1] [--split tensor] [--tensor-split 3,1] [--through-host] [--layers 80] [--without ROTATED_PRODUCT,ONE_ROW]
+//       [--gpus 0,1] [--split tensor] [--tensor-split 3,1] [--through-host] [--layers 80] [--without ROTATED_PRODUCT,SINGLE_TOKEN]
 //
 // --gpus: the model is split over them, between layers or into shards; --through-host: what crosses goes through the host's
 // memory. --layers: the model's layers in turn, so many. --without: rules of src/executor/layers/fusions.ts that are left out.

@@ -4,7 +4,7 @@ import { countsOf, GraphBuckets, wayOf } from '../../src/executor/graph-buckets.
 import { FOLDED_SPLITS } from '../../src/executor/kernels/index.js';
 import {
   COUNT_ADJUSTED,
-  COUNT_ALONE,
+  COUNT_SINGLE_TOKEN,
   COUNT_DRAWN,
   COUNT_DRAWS,
   COUNT_FILTERED,
@@ -137,7 +137,7 @@ describe('the sizes of captured graphs', () => {
       [2, 0, 2],
     ] as const) {
       const counts = countsOf({ rows, splits: 0, way: 'any' });
-      expect([counts[COUNT_ALONE], counts[COUNT_GATHERED]]).toEqual([alone, gathered]);
+      expect([counts[COUNT_SINGLE_TOKEN], counts[COUNT_GATHERED]]).toEqual([alone, gathered]);
     }
   });
 });

@@ -6,7 +6,7 @@ import type { ModelShape } from '../../src/cli/synth/shapes.js';
 import { synth } from '../../src/cli/synth.js';
 import { promptOf } from '../../src/cli/verify/invariance.js';
 import { StepDriver } from '../../src/cli/verify/step-driver.js';
-import { FOLDED_SPLIT, FUSIONS, type Fusion, ONE_ROW, ROTATED_APPEND } from '../../src/executor/layers/fusions.js';
+import { FOLDED_SPLIT, FUSIONS, type Fusion, SINGLE_TOKEN, ROTATED_APPEND } from '../../src/executor/layers/fusions.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevice } from '../../src/executor/open-device.js';
 import { doubleIsMissing, HipDouble } from '../support/hip-double.js';
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined)('steps of one row', () => {
     expect(together.kernels.filter((name) => name.startsWith('attention_tile_fold'))).not.toEqual([]);
     // Rows are stored in q8_0 by what turns them, and by no other kernel of a package.
     const all = cache === 'q8_0' ? FUSIONS.filter((rule) => rule !== ROTATED_APPEND) : FUSIONS;
-    for (const without of [[FOLDED_SPLIT], [FOLDED_SPLIT, ONE_ROW], all]) {
+    for (const without of [[FOLDED_SPLIT], [FOLDED_SPLIT, SINGLE_TOKEN], all]) {
       const apart = await logitsOf(file, cache, without);
       expect(apart.kernels.filter((name) => name.startsWith('attention_tile_fold'))).toEqual([]);
       expect(apart.logits).toEqual(together.logits);

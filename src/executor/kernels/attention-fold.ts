@@ -1,7 +1,7 @@
 import { aligned, defineKernel, f32, i32, inout, input, type KernelContract, output } from '../device/contract.js';
 import type { DeviceBuffer } from '../device/device.js';
 import { exact } from '../device/tolerance.js';
-import { type RotatedAlone, rotatedForm, rotatedInputs, rotatedSizes } from './attention-rotated.js';
+import { type RotatedSingleToken, rotatedForm, rotatedInputs, rotatedSizes } from './attention-rotated.js';
 import { Q8_BLOCK, Q8_BLOCK_BYTES, TILE_TYPES, type TileType } from './formats.js';
 import type { Launch, StepCount, ValuesOf } from './launch-plan.js';
 import { qkvOf, readCache, rowArguments, TILE_HEAD_DIMS } from './paged-cache.js';
@@ -111,7 +111,7 @@ export function launchFolded(
   { form, y: out }: { readonly form: FoldedForm; readonly y: DeviceBuffer },
   headDim: number,
   values: Omit<ValuesOf<ReturnType<typeof attentionTileFoldQ8>>, 'out'>,
-  rotated: RotatedAlone | undefined,
+  rotated: RotatedSingleToken | undefined,
   dims: Readonly<Record<string, number | StepCount>>,
 ): void {
   const own = { ...values, out };

@@ -62,7 +62,7 @@ export const attentionTileSplitNormed = (headDim: number) =>
   });
 
 /** How a row's q and k are rotated where it is attended to, in steps of one row. */
-export interface RotatedAlone {
+export interface RotatedSingleToken {
   readonly values: Pick<
     ValuesOf<ReturnType<typeof attentionTileSplitRotated>>,
     'cosine' | 'sine' | 'rotary' | 'adjacent'
@@ -71,6 +71,6 @@ export interface RotatedAlone {
     | Pick<ValuesOf<ReturnType<typeof attentionTileSplitNormed>>, 'query_weight' | 'key_weight' | 'eps'>
     | undefined;
   readonly dims: { readonly max_position: number; readonly half_rotary: number };
-  readonly alone: LaunchCondition;
-  readonly others: LaunchCondition;
+  readonly singleToken: LaunchCondition;
+  readonly multiToken: LaunchCondition;
 }

@@ -13,7 +13,7 @@ import type { DeviceBuffer } from '../device/device.js';
 import { exact, roundings, type Tolerance } from '../device/tolerance.js';
 import { type AttendedForm, launchAttended, launchCombine } from './attention-combine.js';
 import { type Folding, launchFolded } from './attention-fold.js';
-import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedAlone } from './attention-rotated.js';
+import { attentionTileSplitNormed, attentionTileSplitRotated, type RotatedSingleToken } from './attention-rotated.js';
 import { COLUMNS_MULTIPLE, columnsOf } from './columns.js';
 import { FLOAT_TYPES, type FloatType, TILE_TYPES, type TileType } from './formats.js';
 import { chunksOf } from './fragments.js';
@@ -266,7 +266,7 @@ export interface AttentionCounts {
 /** What attention on matrix units may do besides. */
 export interface TileExtras {
   readonly attended?: AttendedForm | undefined;
-  readonly rotated?: RotatedAlone | undefined;
+  readonly rotated?: RotatedSingleToken | undefined;
   readonly folding?: Folding | undefined;
 }
 
@@ -309,15 +309,15 @@ export function launchAttentionTile(
     const own = { ...split, arrivals: fold.arrivals };
     launchFolded(launch, attended, headDim, own, rotated, { ...sizes, tokens: fold.folded });
   }
-  launch(attentionTileSplit(type, headDim), split, sizes, several ?? rotated?.others);
+  launch(attentionTileSplit(type, headDim), split, sizes, several ?? rotated?.multiToken);
   if (rotated !== undefined) {
-    const { values: angles, norms, dims: tables, alone } = rotated;
+    const { values: angles, norms, dims: tables, singleToken } = rotated;
     const [own, all] = [
       { ...split, ...angles },
       { ...sizes, ...tables },
     ];
-    if (norms === undefined) launch(attentionTileSplitRotated(headDim), own, all, alone);
-    else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, alone);
+    if (norms === undefined) launch(attentionTileSplitRotated(headDim), own, all, singleToken);
+    else launch(attentionTileSplitNormed(headDim), { ...own, ...norms }, all, singleToken);
   }
   launchCombine(launch, combined, out, attended, { tokens, splits: counts.splits }, several);
   const isWide = device === 'hopper' && type === 'f16';

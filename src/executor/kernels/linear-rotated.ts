@@ -6,20 +6,20 @@ import type { ValuesOf } from './launch-plan.js';
 import {
   FORMAT_PAIRS,
   type FormatPair,
-  LINEAR_ONE_ROWS,
+  LINEAR_DECODE_ROWS,
   normedInputs,
   onePair,
-  oneRow,
+  singleTokenShape,
   pairSizes,
   pairWeights,
-} from './linear-one.js';
+} from './linear-decode.js';
 import { rotatedAppend } from './rope-kv-append.js';
 
 /** Elements that RoPE of whole units turns at a time. */
 const TURN_UNIT = 8;
 
 const headMultiples = [
-  ['head_dim', `${LINEAR_ONE_ROWS}`],
+  ['head_dim', `${LINEAR_DECODE_ROWS}`],
   ['rotary', `${TURN_UNIT}`],
 ] as const;
 
@@ -37,7 +37,7 @@ const bits = exact('the very bits of linear_normed and rope_kv_append');
  */
 export const linearRotated = (format: FragmentFormat) =>
   defineKernel({
-    ...oneRow,
+    ...singleTokenShape,
     name: `linear_rotated_${format}`,
     source: 'linear_rotated.hip',
     summary: 'linear_normed of q, k and v of one row, and rope_kv_append of pairs of neighbours',
@@ -52,8 +52,8 @@ export const linearRotated = (format: FragmentFormat) =>
     ],
     multiples: [
       ['in', `${FRAGMENT_CHUNK}`],
-      ['first', `${LINEAR_ONE_ROWS}`],
-      ['out', `${LINEAR_ONE_ROWS}`],
+      ['first', `${LINEAR_DECODE_ROWS}`],
+      ['out', `${LINEAR_DECODE_ROWS}`],
       ...headMultiples,
     ],
     tolerance: bits,
@@ -93,7 +93,7 @@ export interface RotatedHeads {
 
 /** Whether heads of such a size are computed by whole groups, and rotated by whole units. */
 export const canRotateHeads = (headDim: number, rotary: number): boolean =>
-  headDim % LINEAR_ONE_ROWS === 0 && rotary % TURN_UNIT === 0;
+  headDim % LINEAR_DECODE_ROWS === 0 && rotary % TURN_UNIT === 0;
 
 export const linearRotatedContracts: readonly KernelContract[] = [
   ...FRAGMENT_FORMATS.map(linearRotated),

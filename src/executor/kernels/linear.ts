@@ -13,7 +13,7 @@ import {
   tilesOf,
 } from './fragments.js';
 import type { Launch, LaunchCondition, Rows, ValuesOf } from './launch-plan.js';
-import { fitsRow, linearRow } from './linear-one.js';
+import { fitsRow, linearRow } from './linear-decode.js';
 import { ORDER } from './reduction-order.js';
 
 /** Threads of a block of the wide forms, and LDS that it asks for when it is launched. */

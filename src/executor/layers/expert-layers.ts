@@ -9,7 +9,7 @@ import type { VectorRef } from '../model/tensors.js';
 import type { Experts } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import { type ColumnsSite, type Fusion, GATED_FUSIONS } from './fusions.js';
-import type { NormedRow, OneRow } from './one-row.js';
+import type { NormedRow, SingleToken } from './single-token.js';
 import { type Activation, asForm, Products, type SentRows, type Target } from './products.js';
 
 /** What expert layers are recorded with. */
@@ -94,7 +94,7 @@ export class ExpertLayers {
   }
 
   /** How a step of one row takes a layer; undefined: as all others do. @param by what steps of one row are launched by */
-  alone(value: Experts, by: OneRow | undefined): OneRow | undefined {
+  singleToken(value: Experts, by: SingleToken | undefined): SingleToken | undefined {
     if (by === undefined || this.columnsOf(value) === undefined) return undefined;
     const { gateUp, down } = this.site.weights.experts(value);
     return by.canRoute(value, gateUp, down) ? by : undefined;
@@ -111,7 +111,7 @@ export class ExpertLayers {
     input: Activation,
     y: DeviceBuffer,
     accumulate = false,
-    alone?: { readonly by: OneRow; readonly row: NormedRow },
+    singleToken?: { readonly by: SingleToken; readonly row: NormedRow },
   ): void {
     const { plan, weights } = this.site;
     const { router } = value;
@@ -119,13 +119,13 @@ export class ExpertLayers {
     const experts = router.weight.rows;
     const { count, present: tokens } = this.tokens;
     const columns = this.columnsOf(value);
-    const others = alone?.by.others;
+    const multiToken = singleToken?.by.multiToken;
 
     const weight = weights.matrix(router.weight);
     if (this.site.device.isHost) this.products.multiply(weight, input, { y: this.scores, stride: experts });
     else {
       const scored = { weight: weight.buffer, x: input.forms.f32 as DeviceBuffer, y: this.scores };
-      plan.launch(kernels.routerScores, { ...scored, experts, in: input.columns }, { rows: count }, others);
+      plan.launch(kernels.routerScores, { ...scored, experts, in: input.columns }, { rows: count }, multiToken);
     }
     if (router.bias !== undefined) {
       const bias = weights.vector(router.bias);
@@ -137,11 +137,11 @@ export class ExpertLayers {
       ...{ normalizes: Number(router.isNormalized), scale: router.scale },
     };
     const chosen = { ids: this.ids, weights: this.shares };
-    plan.launch(kernels.routeExperts, { scores: this.scores, ...chosen, ...routing, experts }, { rows: count }, others);
-    if (alone !== undefined) {
+    plan.launch(kernels.routeExperts, { scores: this.scores, ...chosen, ...routing, experts }, { rows: count }, multiToken);
+    if (singleToken !== undefined) {
       const { gateUp, down } = weights.experts(value);
       const room = { scores: this.scores, gated: asForm(this.gated.other, this.placed.formOf(down)) };
-      alone.by.addExperts(weight, gateUp[0] as Matrix, down, routing, alone.row, room);
+      singleToken.by.addExperts(weight, gateUp[0] as Matrix, down, routing, singleToken.row, room);
     }
     const places = { row_of: this.rowOf, place_of: this.placeOf };
     plan.launch(
@@ -151,7 +151,7 @@ export class ExpertLayers {
         align: columns === undefined ? 1 : COLUMNS_ALIGN,
       },
       { rows: count, places: this.places },
-      others,
+      multiToken,
     );
     const sent = {
       experts,
@@ -162,7 +162,7 @@ export class ExpertLayers {
     };
     const x = input.forms.f32 as DeviceBuffer;
     if (columns === undefined) this.multiplyRows(value, x, sent);
-    else this.multiplyColumns(value, x, sent, columns, others);
+    else this.multiplyColumns(value, x, sent, columns, multiToken);
     const hidden = value.down.rows;
     if (value.biases !== undefined) this.addBias(value, value.biases.down, hidden, { y: this.made, stride: hidden });
     plan.launch(
@@ -178,7 +178,7 @@ export class ExpertLayers {
         accumulate: Number(accumulate),
       },
       { rows: count, places: this.places },
-      others,
+      multiToken,
     );
   }
 

@@ -10,7 +10,7 @@ import { joined, type Matrix } from '../model/matrix.js';
 import { Sampling } from '../model/sampling.js';
 import { emptySlots, type SlotArena, SlotWord, slotArena } from '../model/slot-layout.js';
 import {
-  COUNT_ALONE,
+  COUNT_SINGLE_TOKEN,
   COUNT_GATHERED,
   COUNT_SAMPLES,
   COUNT_TOKENS,
@@ -45,10 +45,10 @@ import {
   GATED_FUSIONS,
   GATED_PRODUCT,
   NORM_FUSIONS,
-  ONE_ROW,
+  SINGLE_TOKEN,
 } from './fusions.js';
-import { type NormedRow, OneRow } from './one-row.js';
-import type { ProductPart } from './one-row-matrices.js';
+import { type NormedRow, SingleToken } from './single-token.js';
+import type { ProductPart } from './single-token-matrices.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
 import { RankMeetings } from './rank-meetings.js';
@@ -104,7 +104,7 @@ export class ForwardPass {
   private readonly samples: Rows;
   private readonly fusions: ReadonlySet<Fusion>;
   /** Undefined where steps of one row are launched as all others. */
-  private readonly oneRow: OneRow | undefined;
+  private readonly singleToken: SingleToken | undefined;
   private readonly attentions: AttentionLayers;
   /** Undefined where the model has no experts. */
   private readonly experts: ExpertLayers | undefined;
@@ -160,8 +160,8 @@ export class ForwardPass {
     this.slots = this.memory.upload(emptySlots(this.arena));
     this.tokens = { count: { index: COUNT_TOKENS, max: rows }, present: this.tables.at('tokens') };
     this.samples = { count: { index: COUNT_SAMPLES, max: maxSequences }, present: this.tables.at('samples') };
-    if (this.fusions.has(ONE_ROW))
-      this.oneRow = new OneRow(this.plan, this.memory, all, hiddenSize, this.tokens, this.products.columns);
+    if (this.fusions.has(SINGLE_TOKEN))
+      this.singleToken = new SingleToken(this.plan, this.memory, all, hiddenSize, this.tokens, this.products.columns);
     const slots = { buffer: this.slots, arena: this.arena };
     const { device, memory, plan, tables, fusions } = this;
     const site = { device, memory, plan, tables, slots, limits, cache, fusions };
@@ -254,7 +254,7 @@ export class ForwardPass {
   /** x += value */
   private add(value: Value, stream: Stream): void {
     const isSummed = this.added(value, stream);
-    this.oneRow?.written(isSummed);
+    this.singleToken?.written(isSummed);
   }
 
   /** @returns whether a step of one row leaves the sums of squares of what x became */
@@ -264,7 +264,7 @@ export class ForwardPass {
       return this.routed(value, stream.x, stream, true);
     }
     if (value.kind === 'rank-sum') {
-      const row = this.oneRow?.canSumRanks ? this.oneRow : undefined;
+      const row = this.singleToken?.canSumRanks ? this.singleToken : undefined;
       this.summed(value, stream.x, stream, true, row);
       return row !== undefined;
     }
@@ -274,9 +274,9 @@ export class ForwardPass {
       const form = this.products.formOf(weight);
       if (this.fusions.has(ADDED_PRODUCT) && ADDED_PRODUCT.when(weight, form)) {
         const target = { y: stream.x, stride: hidden, accumulate: true };
-        const row = this.oneRow?.canSum(weight) ? this.oneRow : undefined;
+        const row = this.singleToken?.canSum(weight) ? this.singleToken : undefined;
         row?.add(weight, this.products.inForm(input, form), stream.x);
-        this.products.multiply(weight, input, target, row?.others);
+        this.products.multiply(weight, input, target, row?.multiToken);
         return row !== undefined;
       }
       this.products.multiply(weight, input, { y: this.delta, stride: hidden });
@@ -292,7 +292,7 @@ export class ForwardPass {
     const { x, rows } = stream;
     this.inF32(first, this.delta, stream);
     this.inF32(second, this.branch, stream);
-    this.oneRow?.written(false);
+    this.singleToken?.written(false);
     const dims = { rows: rows.count };
     for (const y of [this.delta, this.branch])
       this.plan.launch(kernels.residualAdd, { x, y, hidden: this.model.hiddenSize }, dims);
@@ -303,7 +303,7 @@ export class ForwardPass {
     const { hiddenSize, vocabularySize: columns } = this.model;
     const matrices = this.matricesOf(logits);
     const own = this.ranks?.logits ?? this.logits;
-    const row = this.oneRowOf(logits, matrices, { x: this.x, rows: this.tokens });
+    const row = this.singleTokenOf(logits, matrices, { x: this.x, rows: this.tokens });
     row?.multiply(this.partsOf(matrices), this.normedRow(logits), own, undefined, ALONE);
     const rows =
       row === undefined ? this.samples : { ...this.samples, count: { ...this.samples.count, index: COUNT_GATHERED } };
@@ -386,14 +386,14 @@ export class ForwardPass {
    */
   private routed(value: Experts, y: DeviceBuffer, stream: Stream, accumulate = false): boolean {
     const layers = this.experts as ExpertLayers;
-    const by = accumulate ? layers.alone(value, this.oneRow) : undefined;
-    const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream, by?.others);
+    const by = accumulate ? layers.singleToken(value, this.singleToken) : undefined;
+    const input = this.activation(value.of, [this.recorded.weights.matrix(value.router.weight)], stream, by?.multiToken);
     layers.record(value, input, y, accumulate, by && { by, row: this.normedRow(value) });
     return by !== undefined;
   }
 
   /** y = what all ranks compute of the product, or that is added to it. */
-  private summed(value: RankSum, y: DeviceBuffer, stream: Stream, accumulate = false, row?: OneRow): void {
+  private summed(value: RankSum, y: DeviceBuffer, stream: Stream, accumulate = false, row?: SingleToken): void {
     const ranks = this.ranks as RankMeetings;
     this.product(value.of, ranks.part, stream);
     ranks.sum(y, this.model.hiddenSize, stream.rows, accumulate, row);
@@ -476,13 +476,13 @@ export class ForwardPass {
       activation === 'silu'
         ? GATED_FUSIONS.find((candidate) => this.fusions.has(candidate) && candidate.into.includes(form))
         : undefined;
-    const row = this.oneRowOf(of, matrices, stream);
+    const row = this.singleTokenOf(of, matrices, stream);
     // What gates writes the form that such weights take; the value's consumer may be of others.
     const isInForm = this.products.commonForm(matrices) === form;
     const isGatedAlone = rule !== undefined && of.biases === undefined && isInForm && row?.canGate(matrices) === true;
     if (isGatedAlone) row?.gate(matrices, this.normedRow(of), y);
     else row?.multiply(this.partsOf(matrices), this.normedRow(of), this.gateUp);
-    const input = this.activation(of.of, matrices, stream, row?.others);
+    const input = this.activation(of.of, matrices, stream, row?.multiToken);
     const dims = { rows: stream.rows.count };
     const isOne =
       rule !== undefined &&
@@ -494,7 +494,7 @@ export class ForwardPass {
       this.products.formOf(both) === form;
     // One launch for all of it where that is the faster, two for fewer rows.
     const few = isOne ? gatedApart(both, stream.rows) : undefined;
-    this.products.multiplyEach(matrices, input, this.gateUp, bothOf(few, row?.others));
+    this.products.multiplyEach(matrices, input, this.gateUp, bothOf(few, row?.multiToken));
     const bias = this.biasOf(of);
     if (bias !== undefined) this.addBias(bias, this.gateUp, stream);
     if (rule === undefined) {
@@ -502,7 +502,7 @@ export class ForwardPass {
       this.plan.launch(kernel, { gate_up: this.gateUp, y: this.gated.f32, ffn }, dims);
       return { f32: this.gated.f32 };
     }
-    const activated = isGatedAlone ? bothOf(few, row?.others) : few;
+    const activated = isGatedAlone ? bothOf(few, row?.multiToken) : few;
     rule.launch(this.site(stream), { gateUp: this.gateUp, ffn }, form, y, activated);
     if (isOne) this.products.multiplyGated(both, input, form as kernels.TileType, y);
     return { [form]: y };
@@ -538,21 +538,21 @@ export class ForwardPass {
     heads?: kernels.RotatedHeads,
   ): LaunchCondition | undefined {
     const matrices = this.matricesOf(value);
-    const row = this.oneRowOf(value, matrices, stream);
+    const row = this.singleTokenOf(value, matrices, stream);
     const bias = this.biasOf(value);
     const parts = this.partsOf(matrices);
     const rotates = heads !== undefined && row?.canRotate(parts) === true;
     if (rotates) row.multiplyHeads(parts, this.normedRow(value), y, bias, heads);
     const isBiased = rotates || row?.multiply(parts, this.normedRow(value), y, bias) === true;
-    const input = this.activation(value.of, matrices, stream, row?.others);
-    this.products.multiplyEach(matrices, input, y, row?.others);
-    if (bias !== undefined) this.addBias(bias, y, stream, isBiased ? row?.others : undefined);
-    return rotates ? row.others : undefined;
+    const input = this.activation(value.of, matrices, stream, row?.multiToken);
+    this.products.multiplyEach(matrices, input, y, row?.multiToken);
+    if (bias !== undefined) this.addBias(bias, y, stream, isBiased ? row?.multiToken : undefined);
+    return rotates ? row.multiToken : undefined;
   }
 
   /** Undefined where a step of one row multiplies as all others do. */
-  private oneRowOf(value: Linear, matrices: readonly Matrix[], stream: Stream): OneRow | undefined {
-    return stream.x === this.x && this.oneRow?.canNormalize(value, matrices) ? this.oneRow : undefined;
+  private singleTokenOf(value: Linear, matrices: readonly Matrix[], stream: Stream): SingleToken | undefined {
+    return stream.x === this.x && this.singleToken?.canNormalize(value, matrices) ? this.singleToken : undefined;
   }
 
   /** What one launch multiplies each. */
@@ -585,7 +585,7 @@ export class ForwardPass {
 }
 
 /** Steps whose only row is sampled. */
-const ALONE: LaunchCondition = { count: { index: COUNT_ALONE, max: 1 }, atLeast: 1 };
+const ALONE: LaunchCondition = { count: { index: COUNT_SINGLE_TOKEN, max: 1 }, atLeast: 1 };
 
 /** Words that are moved, whatever they hold. */
 const asF32 = (words: DeviceBuffer): DeviceBuffer => ({ ...words, dtype: 'f32' });

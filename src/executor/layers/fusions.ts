@@ -143,7 +143,7 @@ export const ADDED_PRODUCT: Fusion & { when(weight: Matrix, form: InputForm): bo
 };
 
 /** Steps of one row: norms in the products of packed weights that are computed of them, SwiGLU where gate and up are. */
-export const ONE_ROW: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };
+export const SINGLE_TOKEN: Fusion = { replaces: 'rms_norm, quantize_q8, matmul_packed, swiglu of one row', on: 'gpu' };
 
 /** Keys are turned on their way into the cache. */
 export const ROTATED_APPEND: Fusion = { replaces: 'rope, kv_append', on: 'anywhere' };
@@ -173,7 +173,7 @@ export const FUSIONS: readonly Fusion[] = [
   ...GATED_FUSIONS,
   GATED_PRODUCT,
   ADDED_PRODUCT,
-  ONE_ROW,
+  SINGLE_TOKEN,
   ROTATED_APPEND,
   NORMED_APPEND,
   ROTATED_PRODUCT,

@@ -14,7 +14,7 @@ import {
 } from '../model/step-counts.js';
 import type { StepTables } from '../model/step-tables.js';
 import type { Attention, Rope } from '../model/values.js';
-import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, ONE_ROW, ROTATED_APPEND, ROTATED_PRODUCT } from './fusions.js';
+import { FOLDED_SPLIT, type Fusion, NORMED_APPEND, SINGLE_TOKEN, ROTATED_APPEND, ROTATED_PRODUCT } from './fusions.js';
 
 /** What attention records its launches with, and for. */
 export interface AttentionSite {
@@ -144,11 +144,11 @@ export class PagedAttention implements AttentionForm {
     const { tokens } = this;
     const common = { qkv, ...this.rowsOf(layer) };
     const dims = this.dimsOf(layer);
-    const alone = sinks === undefined ? this.rotatedAlone(rope, ropes, norms) : undefined;
+    const singleToken = sinks === undefined ? this.rotatedSingleToken(rope, ropes, norms) : undefined;
     if (this.site.fusions.has(ROTATED_APPEND)) {
       const rotated = { ...common, ...anglesOf(rope, ropes), head_dim: headDim };
       const sizes = { ...dims, tokens, ...this.tableDims(rope) };
-      const when = alone?.others ?? unrotated;
+      const when = singleToken?.multiToken ?? unrotated;
       if (norms === undefined || cache.type === 'q8_0')
         plan.launch(kernels.ropeKvAppend(cache.type), rotated, sizes, when);
       else plan.launch(kernels.normRopeKvAppend(cache.type), { ...rotated, ...norms }, sizes, when);
@@ -175,7 +175,7 @@ export class PagedAttention implements AttentionForm {
     const tileValues = { ...values, tiles: tables.at('tiles') };
     kernels.launchAttentionTile(on, cache.type, shape, this.parts, counts, tileValues, dims, {
       attended,
-      rotated: alone,
+      rotated: singleToken,
       folding: this.folding,
     });
   }
@@ -223,13 +223,13 @@ export class PagedAttention implements AttentionForm {
   }
 
   /** How a step of one row turns q and k where it attends; undefined where it does so as all others. */
-  private rotatedAlone(
+  private rotatedSingleToken(
     rope: Rope,
     ropes: RopeTables,
     norms: HeadNormValues | undefined,
-  ): kernels.RotatedAlone | undefined {
+  ): kernels.RotatedSingleToken | undefined {
     const { fusions, cache, device } = this.site;
-    const isFused = fusions.has(ONE_ROW) && fusions.has(ROTATED_APPEND);
+    const isFused = fusions.has(SINGLE_TOKEN) && fusions.has(ROTATED_APPEND);
     if (!isFused || this.parts === undefined || cache.type !== 'f16' || device.deviceClass !== 'portable') {
       return undefined;
     }
@@ -237,8 +237,8 @@ export class PagedAttention implements AttentionForm {
       values: anglesOf(rope, ropes),
       norms,
       dims: this.tableDims(rope),
-      alone: { count: this.tokens, atLeast: 1, atMost: 1 },
-      others: { count: this.tokens, atLeast: 2 },
+      singleToken: { count: this.tokens, atLeast: 1, atMost: 1 },
+      multiToken: { count: this.tokens, atLeast: 2 },
     };
   }
 }

@@ -5,7 +5,7 @@ import type { Limits } from '../model/limits.js';
 import { type Rank, vocabularyPart } from '../model/shards.js';
 import type { StepTables } from '../model/step-tables.js';
 import { type StageGraph, valuesOf } from '../model/values.js';
-import type { OneRow, RankValues } from './one-row.js';
+import type { SingleToken, RankValues } from './single-token.js';
 
 /** Milliseconds that a rank waits for another one in a meeting: a step takes less, whatever it is of. */
 export const PATIENCE_MS = 10_000;
@@ -80,13 +80,13 @@ export class RankMeetings {
    *
    * @param row where steps of one row leave the sums of squares of what y becomes
    */
-  sum(y: DeviceBuffer, columns: number, rows: Rows, accumulate: boolean, row?: OneRow): void {
+  sum(y: DeviceBuffer, columns: number, rows: Rows, accumulate: boolean, row?: SingleToken): void {
     const { ranks, memories } = this.place;
     const meeting = this.meet(memories.map((memory) => memory.parts[this.buffer] as DeviceBuffer));
     const values = { ...meeting, y, columns };
     const dims = this.dims(rows);
     row?.addRanks(ranks, values, { ...dims, rows: 1 });
-    this.plan.launch(kernels.sumRanks(ranks), { ...values, accumulate: Number(accumulate) }, dims, row?.others);
+    this.plan.launch(kernels.sumRanks(ranks), { ...values, accumulate: Number(accumulate) }, dims, row?.multiToken);
   }
 
   /** y = all ranks' logits side by side. */

@@ -18,7 +18,7 @@ export const COUNT_MASKED = 8;
 /** Slices, of a model whose layers have states. */
 export const COUNT_SLICES = 9;
 /** Whether the step's only row is sampled: 1, or 0. */
-export const COUNT_ALONE = 10;
+export const COUNT_SINGLE_TOKEN = 10;
 /** Rows of logits of all other steps. */
 export const COUNT_GATHERED = 11;
 /** Whether some of the sampled rows have penalties, biases or a mask; noise; filters beside that; log probabilities: 1 each, or 0. */
@@ -51,7 +51,7 @@ export function needs(counts: Int32Array, { isAdjusted, isDrawn, isFiltered, isT
 /** Sets what follows from how many rows there are, of splits and of logits. */
 export function settle(counts: Int32Array): void {
   const isAlone = counts[COUNT_TOKENS] === 1 && counts[COUNT_SAMPLES] === 1;
-  counts[COUNT_ALONE] = Number(isAlone);
+  counts[COUNT_SINGLE_TOKEN] = Number(isAlone);
   counts[COUNT_GATHERED] = isAlone ? 0 : (counts[COUNT_SAMPLES] as number);
   const splitRows = counts[COUNT_SPLIT_ROWS] as number;
   const isFolded = foldsSplits(splitRows, counts[COUNT_SPLITS] as number);

@@ -5,7 +5,7 @@
 //                          sent to: send_columns, linear_experts and swiglu_sent_columns in one
 //   experts_summed         y[n] += sum_i share[i] * (down of the i-th)[n] · x[i], and the sums of the squares of y
 //                          with which the row's next norm begins: linear_experts and combine_experts in one
-#include "forge/linear_one.h"
+#include "forge/linear_decode.h"
 #include "forge/route_wave.h"
 #include "forge/swiglu.h"
 
@@ -47,8 +47,8 @@ DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint
                            const float* scores, typename F::Element* y, int32_t* saturated, int ffn, int group,
                            int slot) {
   using T = typename F::Element;
-  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
-  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
+  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = DECODE_PIECES * sizeof(Piece);
+  SHARED(Piece, columns, (SEGMENTS * LINEAR_DECODE_CHUNKS * DECODE_PIECES));
   SHARED(float, parts, (2 * SEGMENTS * GROUP_ROWS));
   SHARED(Sent, sent, 1);
   const int lane = lane_id(), segment = wave_id(), chunks = row.in / CHUNK;
@@ -56,7 +56,7 @@ DEVICE void experts_swiglu(const NormedRow<typename F::Element>& row, const uint
   const size_t matrix = static_cast<size_t>(ffn / TILE_ROWS) * chunks * APART;
 
   // router_scores_normed, which this follows, let it begin when the row was there.
-  Piece* const own = columns + segment * LINEAR_ONE_CHUNKS * ONE_PIECES;
+  Piece* const own = columns + segment * LINEAR_DECODE_CHUNKS * DECODE_PIECES;
   bring_row(row, own, first, count);
   wait_for_inputs();
   send(by, scores, sent[0]);
@@ -125,8 +125,8 @@ template <class F, int BATCH>
 DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, const Routing& by, const float* scores,
                            float* y, float* parts, int out, int in, int group) {
   using T = typename F::Element;
-  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
-  SHARED(Piece, columns, (WAVES * LINEAR_ONE_CHUNKS * ONE_PIECES));
+  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = DECODE_PIECES * sizeof(Piece);
+  SHARED(Piece, columns, (WAVES * LINEAR_DECODE_CHUNKS * DECODE_PIECES));
   SHARED(float, made, MOST_USED_EXPERTS* GROUP_ROWS);
   SHARED(Sent, sent, 1);
   const int lane = lane_id(), chunks = in / CHUNK, used = by.used;
@@ -153,7 +153,7 @@ DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, 
   const int n = group * GROUP_ROWS + lane;
   const bool finishes = wave_id() == 0 && lane < GROUP_ROWS && n < out;
   const float held = finishes ? y[n] : 0.0f;
-  Piece* const own = columns + wave_id() * LINEAR_ONE_CHUNKS * ONE_PIECES;
+  Piece* const own = columns + wave_id() * LINEAR_DECODE_CHUNKS * DECODE_PIECES;
   const uint32_t low = lds_address(own + lane / 8), high = lds_address(own + lane / 8 + 4);
   ROLLED
   for (int slot = wave_id(); slot < used; slot += WAVES) {
@@ -163,7 +163,7 @@ DEVICE void experts_summed(const uint8_t* weight, const typename F::Element* x, 
       fetch(raw[1], unit, BATCH);
       __syncwarp();
     }
-    for (int p = lane; p < chunks * ONE_PIECES; p += WAVE) {
+    for (int p = lane; p < chunks * DECODE_PIECES; p += WAVE) {
       fetch_piece(lds_address(own + p), x + static_cast<size_t>(slot) * in + p * PIECE);
     }
     fetch_group();
@@ -280,18 +280,18 @@ KERNEL_OF(BLOCK, 2, router_scores_normed, const float* __restrict weight,  // [e
   }
 // Chunks that a wave multiplies while as many are on their way: of experts_swiglu so few that three blocks find room,
 // of experts_summed, of which a multiprocessor has one, as many as there is room for.
-// `whole`: of which rows are whole multiples, in chunks a segment (experts-one.ts).
+// `whole`: of which rows are whole multiples, in chunks a segment (experts-decode.ts).
 #define EXPERTS_ONE(suffix, Format, type, whole, batch, all)                      \
   static_assert(whole % batch == 0, "rows that are let in are of whole batches"); \
   EXPERTS_SWIGLU(suffix, Format, type, batch)                                     \
   EXPERTS_SUMMED(suffix, Format, type, all)
 
-EXPERTS_ONE(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH, 1, 3)
-EXPERTS_ONE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH, 1, 3)
-EXPERTS_ONE(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH, 2, 6)
-EXPERTS_ONE(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH, 2, 6)
-EXPERTS_ONE(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH, 2, 6)
-EXPERTS_ONE(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH, 2, 6)
-EXPERTS_ONE(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH, 2, 6)
-EXPERTS_ONE(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH, 2, 6)
-EXPERTS_ONE(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH, 2, 6)
+EXPERTS_ONE(f16, Floats<half_t>, half_t, LINEAR_DECODE_F16_BATCH, 1, 3)
+EXPERTS_ONE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_DECODE_BF16_BATCH, 1, 3)
+EXPERTS_ONE(q2, Quant2, half_t, LINEAR_DECODE_Q2_BATCH, 2, 6)
+EXPERTS_ONE(q3, Quant3, half_t, LINEAR_DECODE_Q3_BATCH, 2, 6)
+EXPERTS_ONE(q4, Quant4, half_t, LINEAR_DECODE_Q4_BATCH, 2, 6)
+EXPERTS_ONE(q5, Quant5, half_t, LINEAR_DECODE_Q5_BATCH, 2, 6)
+EXPERTS_ONE(q6, Quant6, half_t, LINEAR_DECODE_Q6_BATCH, 2, 6)
+EXPERTS_ONE(q8, Quant8, half_t, LINEAR_DECODE_Q8_BATCH, 2, 6)
+EXPERTS_ONE(iq4, Levels4, half_t, LINEAR_DECODE_IQ4_BATCH, 2, 6)

@@ -19,8 +19,8 @@
 
 namespace forge {
 
-constexpr int ONE_PIECES = CHUNK / PIECE;
-static_assert(LINEAR_ONE_BLOCKS % TILE_GROUPS == 0, "a block's groups lie at one place of their tiles");
+constexpr int DECODE_PIECES = CHUNK / PIECE;
+static_assert(LINEAR_DECODE_BLOCKS % TILE_GROUPS == 0, "a block's groups lie at one place of their tiles");
 
 // A row of columns.h.
 template <class T>
@@ -32,9 +32,9 @@ template <class T>
 DEVICE void bring_row(const ColumnRow<T>& row, Piece* to, int first, int count) {
   const int lane = lane_id();
   const size_t apart = static_cast<size_t>(row.rows) * CHUNK;
-  const T* from = row.x + first * apart + lane % ONE_PIECES * PIECE;
-  for (int c = lane / ONE_PIECES; c < count; c += WAVE / ONE_PIECES) {
-    fetch_piece(lds_address(to + c * ONE_PIECES + lane % ONE_PIECES), from + c * apart);
+  const T* from = row.x + first * apart + lane % DECODE_PIECES * PIECE;
+  for (int c = lane / DECODE_PIECES; c < count; c += WAVE / DECODE_PIECES) {
+    fetch_piece(lds_address(to + c * DECODE_PIECES + lane % DECODE_PIECES), from + c * apart);
   }
   fetch_group();
   fetch_wait<0>();
@@ -56,7 +56,7 @@ DEVICE void bring_row(const NormedRow<T>& row, Piece* to, int first, int count) 
   struct Eight {
     T elements[PIECE];
   };
-  for (int p = lane_id(); p < count * ONE_PIECES; p += WAVE) {
+  for (int p = lane_id(); p < count * DECODE_PIECES; p += WAVE) {
     const int k = first * CHUNK + p * PIECE;
     Eight eight;
     UNROLL
@@ -79,8 +79,8 @@ constexpr int ONE_SETS = Job::IS_PAIR ? 4 : 2;
 // What a block of a grid of `stride` blocks does; the segments of a row stay in LDS. IS_WHOLE: they are of whole
 // batches, which takes fewer instructions; else of any number of chunks.
 template <class F, int BATCH, bool IS_WHOLE, class Row, class Job>
-DEVICE void linear_one_of(const Row& row, Job job, int block, int stride, Piece* columns, float* parts) {
-  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = ONE_PIECES * sizeof(Piece);
+DEVICE void linear_decode_of(const Row& row, Job job, int block, int stride, Piece* columns, float* parts) {
+  constexpr int APART = TILE_GROUPS * F::BYTES, ROW_BYTES = DECODE_PIECES * sizeof(Piece);
   constexpr int SETS = ONE_SETS<Job>;
   const int lane = lane_id(), segment = wave_id();
   const int groups = (job.out + GROUP_ROWS - 1) / GROUP_ROWS, chunks = job.in / CHUNK;
@@ -120,7 +120,7 @@ DEVICE void linear_one_of(const Row& row, Job job, int block, int stride, Piece*
 
   wait_for_inputs();
   prepare(job);
-  Piece* const own = columns + segment * LINEAR_ONE_CHUNKS * ONE_PIECES;
+  Piece* const own = columns + segment * LINEAR_DECODE_CHUNKS * DECODE_PIECES;
   bring_row(row, own, first, count);
   // A lane names piece lane / 8, and lane / 8 + 4: the row stands for all eight columns.
   const uint32_t low = lds_address(own + lane / 8), high = lds_address(own + lane / 8 + 4);
@@ -191,31 +191,31 @@ DEVICE void linear_one_of(const Row& row, Job job, int block, int stride, Piece*
 }
 
 template <class F, int BATCH, class Row, class Job>
-DEVICE void linear_one_in(const Row& row, const Job& job, int block, int stride, Piece* columns, float* parts) {
+DEVICE void linear_decode_in(const Row& row, const Job& job, int block, int stride, Piece* columns, float* parts) {
   if (job.in % (SEGMENTS * BATCH * CHUNK) == 0) {
-    linear_one_of<F, BATCH, true>(row, job, block, stride, columns, parts);
+    linear_decode_of<F, BATCH, true>(row, job, block, stride, columns, parts);
   } else {
-    linear_one_of<F, BATCH, false>(row, job, block, stride, columns, parts);
+    linear_decode_of<F, BATCH, false>(row, job, block, stride, columns, parts);
   }
 }
 
 template <class F, int BATCH, class Row, class Job>
-DEVICE void linear_one(const Row& row, const Job& job, int block, int stride) {
-  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
+DEVICE void linear_decode(const Row& row, const Job& job, int block, int stride) {
+  SHARED(Piece, columns, (SEGMENTS * LINEAR_DECODE_CHUNKS * DECODE_PIECES));
   SHARED(float, parts, (ONE_SETS<Job> * SEGMENTS * GROUP_ROWS));
-  linear_one_in<F, BATCH>(row, job, block, stride, columns, parts);
+  linear_decode_in<F, BATCH>(row, job, block, stride, columns, parts);
 }
 
 // Two matrices of formats of their own, in a grid of `stride` blocks: the first `blocks` of them share one, the others
 // the other, of which there may be more than it has groups.
 template <class F, int FIRST_BATCH, class G, int SECOND_BATCH, class Row, class Job>
-DEVICE void linear_one_pair(const Row& row, const Job& first, const Job& second, int block, int blocks, int stride) {
-  SHARED(Piece, columns, (SEGMENTS * LINEAR_ONE_CHUNKS * ONE_PIECES));
+DEVICE void linear_decode_pair(const Row& row, const Job& first, const Job& second, int block, int blocks, int stride) {
+  SHARED(Piece, columns, (SEGMENTS * LINEAR_DECODE_CHUNKS * DECODE_PIECES));
   SHARED(float, parts, (ONE_SETS<Job> * SEGMENTS * GROUP_ROWS));
   if (block < blocks) {
-    linear_one_in<F, FIRST_BATCH>(row, first, block, blocks, columns, parts);
+    linear_decode_in<F, FIRST_BATCH>(row, first, block, blocks, columns, parts);
   } else if ((block - blocks) * GROUP_ROWS < second.out) {
-    linear_one_in<G, SECOND_BATCH>(row, second, block - blocks, stride - blocks, columns, parts);
+    linear_decode_in<G, SECOND_BATCH>(row, second, block - blocks, stride - blocks, columns, parts);
   }
 }
 

@@ -24,21 +24,21 @@ import {
 import { ORDER } from './reduction-order.js';
 
 /** Rows of the weight that a block has at a time. */
-export const LINEAR_ONE_ROWS = 16;
+export const LINEAR_DECODE_ROWS = 16;
 
 /**
  * Blocks that share a product of one row: two for each multiprocessor of an H200. The LDS that they ask for beside their own
  * leaves no room for a third, with which some multiprocessors would have three and others one.
  */
-export const LINEAR_ONE_BLOCKS = 264;
-export const LINEAR_ONE_LDS = 49_152;
+export const LINEAR_DECODE_BLOCKS = 264;
+export const LINEAR_DECODE_LDS = 49_152;
 
 /** Parts of a row that are summed apart, a wave each; the most chunks of one. */
 export const LINEAR_SEGMENTS = 8;
-export const LINEAR_ONE_CHUNKS = 32;
+export const LINEAR_DECODE_CHUNKS = 32;
 
 /** Chunks that a wave multiplies while as many are on their way: what its registers hold of both. */
-export const LINEAR_ONE_BATCH: Readonly<Record<FragmentFormat, number>> = {
+export const LINEAR_DECODE_BATCH: Readonly<Record<FragmentFormat, number>> = {
   f16: 2,
   bf16: 2,
   q2: 2,
@@ -54,18 +54,18 @@ export const LINEAR_ONE_BATCH: Readonly<Record<FragmentFormat, number>> = {
 export const fitsRow = (elements: number): boolean =>
   elements % FRAGMENT_CHUNK === 0 &&
   elements >= LINEAR_SEGMENTS * FRAGMENT_CHUNK &&
-  elements <= LINEAR_SEGMENTS * LINEAR_ONE_CHUNKS * FRAGMENT_CHUNK;
+  elements <= LINEAR_SEGMENTS * LINEAR_DECODE_CHUNKS * FRAGMENT_CHUNK;
 
 /** What contracts of one row's products have in common. */
-export const oneRow = {
+export const singleTokenShape = {
   on: 'hopper',
-  dynamicSharedBytes: LINEAR_ONE_LDS,
-  grid: [{ of: 'out', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
+  dynamicSharedBytes: LINEAR_DECODE_LDS,
+  grid: [{ of: 'out', per: LINEAR_DECODE_ROWS, most: LINEAR_DECODE_BLOCKS }],
   order: ORDER.halves,
 } as const;
 const shared = {
-  ...oneRow,
-  source: 'linear_one.hip',
+  ...singleTokenShape,
+  source: 'linear_decode.hip',
   multiples: [['in', `${FRAGMENT_CHUNK}`]],
 } as const;
 
@@ -135,12 +135,12 @@ export const formatPair = (first: FragmentFormat, second: FragmentFormat): Forma
 
 /** What contracts of such products have in common. Dimensions `tiles_0`, `tiles_1` and `chunks`: of the weights. */
 export const onePair = {
-  ...oneRow,
-  grid: [{ of: 'out_0 + out_1', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
+  ...singleTokenShape,
+  grid: [{ of: 'out_0 + out_1', per: LINEAR_DECODE_ROWS, most: LINEAR_DECODE_BLOCKS }],
   multiples: [
     ['in', `${FRAGMENT_CHUNK}`],
-    ['out_0', `${LINEAR_ONE_ROWS}`],
-    ['out_1', `${LINEAR_ONE_ROWS}`],
+    ['out_0', `${LINEAR_DECODE_ROWS}`],
+    ['out_1', `${LINEAR_DECODE_ROWS}`],
   ],
 } as const;
 export const pairWeights = ([first, second]: FormatPair) =>
@@ -153,17 +153,17 @@ export const pairSizes = [i32('out_0'), i32('out_1'), i32('in'), i32('blocks_0')
 
 /** How many of the blocks share the first matrix: the most with which the one that ends last ends earliest. */
 export function pairBlocks([first, second]: FormatPair, outFirst: number, outSecond: number): number {
-  const groups = [outFirst, outSecond].map((out) => out / LINEAR_ONE_ROWS) as [number, number];
-  if (groups[0] + groups[1] <= LINEAR_ONE_BLOCKS) return groups[0];
+  const groups = [outFirst, outSecond].map((out) => out / LINEAR_DECODE_ROWS) as [number, number];
+  if (groups[0] + groups[1] <= LINEAR_DECODE_BLOCKS) return groups[0];
   const longest = (blocks: number) =>
     Math.max(
       Math.ceil(groups[0] / blocks) * tileBytes(first),
-      Math.ceil(groups[1] / (LINEAR_ONE_BLOCKS - blocks)) * tileBytes(second),
+      Math.ceil(groups[1] / (LINEAR_DECODE_BLOCKS - blocks)) * tileBytes(second),
     );
   // A block's groups lie at one place of their tiles.
-  const groupsOfTile = FRAGMENT_TILE_ROWS / LINEAR_ONE_ROWS;
+  const groupsOfTile = FRAGMENT_TILE_ROWS / LINEAR_DECODE_ROWS;
   let best = groupsOfTile;
-  for (let blocks = best; blocks < LINEAR_ONE_BLOCKS && blocks <= groups[0]; blocks += groupsOfTile)
+  for (let blocks = best; blocks < LINEAR_DECODE_BLOCKS && blocks <= groups[0]; blocks += groupsOfTile)
     if (longest(blocks) <= longest(best)) best = blocks;
   return best;
 }
@@ -173,7 +173,7 @@ export const linearNormedPair = (pair: FormatPair) =>
   defineKernel({
     ...onePair,
     name: `linear_normed_${pair.join('_')}`,
-    source: 'linear_one.hip',
+    source: 'linear_decode.hip',
     summary: 'y[n] = sum_k weight[n][k] * norm(x)[k] of one row, and its bias, of two matrices',
     arguments: [
       ...pairWeights(pair),
@@ -190,18 +190,18 @@ export const linearNormedPair = (pair: FormatPair) =>
  * than a launch.
  */
 export function canShareSwiglu(ffn: number): boolean {
-  const groups = ffn / LINEAR_ONE_ROWS;
+  const groups = ffn / LINEAR_DECODE_ROWS;
   return (
     ffn % FRAGMENT_TILE_ROWS === 0 &&
-    2 * Math.ceil(groups / LINEAR_ONE_BLOCKS) <= Math.ceil((2 * groups) / LINEAR_ONE_BLOCKS)
+    2 * Math.ceil(groups / LINEAR_DECODE_BLOCKS) <= Math.ceil((2 * groups) / LINEAR_DECODE_BLOCKS)
   );
 }
 
 /** Dimensions `tiles`, `chunks` and `ffn_chunks`: of the weight, of a row of x and of y; `parts`: {@link normParts} of `hidden`. */
 export const linearSwiglu = (format: FragmentFormat) =>
   defineKernel({
-    ...oneRow,
-    source: 'linear_one.hip',
+    ...singleTokenShape,
+    source: 'linear_decode.hip',
     name: `linear_swiglu_${format}`,
     summary: 'y[n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of one row, in columns',
     arguments: [
@@ -216,7 +216,7 @@ export const linearSwiglu = (format: FragmentFormat) =>
       i32('y_rows'),
       f32('eps'),
     ],
-    grid: [{ of: 'ffn', per: LINEAR_ONE_ROWS, most: LINEAR_ONE_BLOCKS }],
+    grid: [{ of: 'ffn', per: LINEAR_DECODE_ROWS, most: LINEAR_DECODE_BLOCKS }],
     multiples: [
       ['hidden', `${FRAGMENT_CHUNK}`],
       ['ffn', `${FRAGMENT_TILE_ROWS}`],

@@ -10,7 +10,7 @@ import {
   fragmentInput,
   fragmentWeight,
 } from './fragments.js';
-import { fitsRow, LINEAR_ONE_BATCH, LINEAR_ONE_CHUNKS, LINEAR_ONE_ROWS, LINEAR_SEGMENTS } from './linear-one.js';
+import { fitsRow, LINEAR_DECODE_BATCH, LINEAR_DECODE_CHUNKS, LINEAR_DECODE_ROWS, LINEAR_SEGMENTS } from './linear-decode.js';
 import { ORDER } from './reduction-order.js';
 
 /** Experts that a block scores, the most elements of a row that it has room for, and the most experts to choose of. */
@@ -36,18 +36,18 @@ export const fitsExperts = (
 ): boolean =>
   hidden <= ROUTER_MOST_HIDDEN &&
   experts <= ROUTER_MOST_EXPERTS &&
-  hidden % (LINEAR_SEGMENTS * LINEAR_ONE_BATCH[gateUp] * FRAGMENT_CHUNK) === 0 &&
+  hidden % (LINEAR_SEGMENTS * LINEAR_DECODE_BATCH[gateUp] * FRAGMENT_CHUNK) === 0 &&
   fitsRow(hidden) &&
   fragmentInput(gateUp) === fragmentInput(down) &&
   ffn % FRAGMENT_TILE_ROWS === 0 &&
-  ffn <= LINEAR_ONE_CHUNKS * FRAGMENT_CHUNK &&
+  ffn <= LINEAR_DECODE_CHUNKS * FRAGMENT_CHUNK &&
   used >= FEWEST_USED &&
   used <= MOST_USED_EXPERTS;
 
 /** Dimension `parts`: {@link normParts} of `in`. */
 export const routerScoresNormed = defineKernel({
   name: 'router_scores_normed',
-  source: 'experts_one.hip',
+  source: 'experts_decode.hip',
   on: 'hopper',
   summary: 'y[e] = sum_k weight[e][k] * norm(x)[k] of one row',
   arguments: [
@@ -74,7 +74,7 @@ const choice = [i32('experts'), i32('used'), i32('scoring'), i32('normalizes')] 
 export const expertsSwiglu = (format: FragmentFormat) =>
   defineKernel({
     name: `experts_swiglu_${format}`,
-    source: 'experts_one.hip',
+    source: 'experts_decode.hip',
     on: 'hopper',
     summary: 'y[i][n] = silu(gate[n] · norm(x)) * (up[n] · norm(x)) of each expert of the highest scores',
     arguments: [
@@ -91,9 +91,9 @@ export const expertsSwiglu = (format: FragmentFormat) =>
       f32('eps'),
       f32('scale'),
     ],
-    grid: [{ of: 'ffn', per: LINEAR_ONE_ROWS }, { of: 'used' }],
+    grid: [{ of: 'ffn', per: LINEAR_DECODE_ROWS }, { of: 'used' }],
     multiples: [
-      ['hidden', `${LINEAR_SEGMENTS * LINEAR_ONE_BATCH[format] * FRAGMENT_CHUNK}`],
+      ['hidden', `${LINEAR_SEGMENTS * LINEAR_DECODE_BATCH[format] * FRAGMENT_CHUNK}`],
       ['ffn', `${FRAGMENT_TILE_ROWS}`],
     ],
     order: ORDER.halves,
@@ -104,7 +104,7 @@ export const expertsSwiglu = (format: FragmentFormat) =>
 export const expertsSummed = (format: FragmentFormat) =>
   defineKernel({
     name: `experts_summed_${format}`,
-    source: 'experts_one.hip',
+    source: 'experts_decode.hip',
     on: 'hopper',
     summary:
       'y[n] += sum_i share[i] * (sum_k weight[n][k] * x[i][k]) over these experts, and the sums of the squares of y',
@@ -119,7 +119,7 @@ export const expertsSummed = (format: FragmentFormat) =>
       ...choice,
       f32('scale'),
     ],
-    grid: [{ of: 'out', per: LINEAR_ONE_ROWS }],
+    grid: [{ of: 'out', per: LINEAR_DECODE_ROWS }],
     multiples: [['in', `${FRAGMENT_CHUNK}`]],
     order: `${ORDER.halves}; over experts in rising order of ids`,
     tolerance: exact('the very bits of route_experts, linear_experts and combine_experts, and of the sums of rms_norm'),

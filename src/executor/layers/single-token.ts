@@ -16,7 +16,7 @@ import {
   packedSizes,
   pairOf,
   takesParts,
-} from './one-row-matrices.js';
+} from './single-token-matrices.js';
 
 /** A row whose norm is taken by what multiplies it. */
 export interface NormedRow {
@@ -36,9 +36,9 @@ export type Routing = Pick<ValuesOf<typeof kernels.routeExperts>, 'bias' | 'used
  * stream leave the sums of its squares; products of its norm begin with these, and normalize it in each of their blocks.
  * All with the bits of the launches that they take the place of, which steps of more rows keep.
  */
-export class OneRow {
-  readonly alone: LaunchCondition;
-  readonly others: LaunchCondition;
+export class SingleToken {
+  readonly singleToken: LaunchCondition;
+  readonly multiToken: LaunchCondition;
   /** Sums of the residual stream's squares. */
   private readonly parts: DeviceBuffer;
   /** Whether what wrote the residual stream last left them. */
@@ -59,8 +59,8 @@ export class OneRow {
     { count }: Rows,
     private readonly columns: ColumnsSite | undefined,
   ) {
-    this.alone = { count, atLeast: 1, atMost: 1 };
-    this.others = { count, atLeast: 2 };
+    this.singleToken = { count, atLeast: 1, atMost: 1 };
+    this.multiToken = { count, atLeast: 2 };
     this.parts = memory.allocate('f32', kernels.normParts(hidden));
     for (const value of values) if (value.kind === 'norm') this.uses.set(value, (this.uses.get(value) ?? 0) + 1);
   }
@@ -83,15 +83,15 @@ export class OneRow {
       const kernel = kernels.linearSummed(kernels.fragmentFormat(type as kernels.FragmentType));
       const sizes = { tiles: kernels.tilesOf(out), chunks: kernels.chunksOf(columns), parts };
       const { rows: x_rows } = this.columns as ColumnsSite;
-      this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.alone);
+      this.plan.launch(kernel, { ...values, in: columns, x_rows }, sizes, this.singleToken);
     } else if (layout === 'file') {
       const kernel = kernels.matmulTileSummed(type as kernels.TileType);
-      this.plan.launch(kernel, { ...values, in: columns }, { parts }, this.alone);
+      this.plan.launch(kernel, { ...values, in: columns }, { parts }, this.singleToken);
     } else {
       const packed = type as kernels.PackedType;
       const sizes = { row_bytes: kernels.packedRowBytes(packed, columns), parts };
       const blocks = columns / kernels.Q8_BLOCK;
-      this.plan.launch(kernels.matmulSummed(packed), { ...values, blocks }, sizes, this.alone);
+      this.plan.launch(kernels.matmulSummed(packed), { ...values, blocks }, sizes, this.singleToken);
     }
   }
 
@@ -103,7 +103,7 @@ export class OneRow {
   /** y += the parts of all ranks, of one row. @param values, dims of {@link kernels.sumRanksSummed}, but for `parts` */
   addRanks(ranks: kernels.RankCount, values: RankValues, dims: Readonly<Record<string, number>>): void {
     const sizes = { ...dims, parts: kernels.normParts(this.hidden) };
-    this.plan.launch(kernels.sumRanksSummed(ranks), { ...values, parts: this.parts }, sizes, this.alone);
+    this.plan.launch(kernels.sumRanksSummed(ranks), { ...values, parts: this.parts }, sizes, this.singleToken);
   }
 
   /** Whether products of the value's input may normalize it themselves. */
@@ -135,7 +135,7 @@ export class OneRow {
     row: NormedRow,
     y: DeviceBuffer,
     bias?: DeviceBuffer,
-    when: LaunchCondition = this.alone,
+    when: LaunchCondition = this.singleToken,
   ): boolean {
     const isOne = parts.length === 1 && bias === undefined;
     if (!isOne && takesParts(parts)) {
@@ -182,7 +182,7 @@ export class OneRow {
         kernels.linearRotatedPair(formats),
         { ...own, ...both },
         { ...dims, ...sizes, biases: bias?.elements ?? 0 },
-        this.alone,
+        this.singleToken,
       );
       return;
     }
@@ -190,7 +190,7 @@ export class OneRow {
       const { buffer: weight, rows: out, columns } = matrix;
       const sizes = { ...fragmentSizes(matrix), biases: bias?.elements ?? 0 };
       const kernel = kernels.linearRotated(formatOf(matrix));
-      this.plan.launch(kernel, { ...own, weight, first, out, in: columns }, { ...dims, ...sizes }, this.alone);
+      this.plan.launch(kernel, { ...own, weight, first, out, in: columns }, { ...dims, ...sizes }, this.singleToken);
     }
   }
 
@@ -274,7 +274,7 @@ export class OneRow {
         kernels.linearSwiglu(kernels.fragmentFormat(both.type as kernels.FragmentType)),
         { weight: both.buffer, ...this.inputOf(row), y, saturated, ffn, hidden: columns, y_rows },
         { ...sizes, tiles: kernels.tilesOf(ffn), ffn_chunks: kernels.chunksOf(ffn) },
-        this.alone,
+        this.singleToken,
       );
       return;
     }
@@ -282,14 +282,14 @@ export class OneRow {
       const ffn = both.rows / 2;
       const values = { weight: both.buffer, ...this.inputOf(row), y, ffn, in: columns };
       const kernel = kernels.gateUpTileNormed(both.type as kernels.TileType);
-      this.plan.launch(kernel, values, { parts: kernels.normParts(columns) }, this.alone);
+      this.plan.launch(kernel, values, { parts: kernels.normParts(columns) }, this.singleToken);
       return;
     }
     const ffn = gate.rows;
     const type = gate.type as kernels.PackedType;
     const values = { gate: gate.buffer, up: up.buffer, ...this.inputOf(row), y, ffn };
     const sizes = { ...packedSizes(type, columns), ffn_blocks: ffn / kernels.Q8_BLOCK };
-    this.plan.launch(kernels.gateUpNormed(type), { ...values, blocks: columns / kernels.Q8_BLOCK }, sizes, this.alone);
+    this.plan.launch(kernels.gateUpNormed(type), { ...values, blocks: columns / kernels.Q8_BLOCK }, sizes, this.singleToken);
   }
 
   /** Whether {@link addExperts} takes a layer of experts. */
@@ -317,19 +317,19 @@ export class OneRow {
     const parts = kernels.normParts(hidden);
     const input = this.inputOf(row);
     const scored = { weight: router.buffer, ...input, y: scores, experts, in: hidden };
-    this.plan.launch(kernels.routerScoresNormed, scored, { parts }, this.alone);
+    this.plan.launch(kernels.routerScoresNormed, scored, { parts }, this.singleToken);
     const choice = { ...by, scores, experts };
     this.plan.launch(
       kernels.expertsSwiglu(formatOf(gateUp)),
       { weight: gateUp.buffer, ...input, ...choice, y: gated, saturated, ffn, hidden },
       { tiles: kernels.tilesOf(ffn), chunks: kernels.chunksOf(hidden), parts },
-      this.alone,
+      this.singleToken,
     );
     this.plan.launch(
       kernels.expertsSummed(formatOf(down)),
       { weight: down.buffer, x: gated, ...choice, y: row.x, parts: this.parts, out: hidden, in: ffn },
       { tiles: kernels.tilesOf(hidden), chunks: kernels.chunksOf(ffn), parts },
-      this.alone,
+      this.singleToken,
     );
   }
 

@@ -47,7 +47,7 @@ export function pairOf(parts: readonly ProductPart[]) {
   };
 }
 
-export const isWholeGroups = (rows: number): boolean => rows % kernels.LINEAR_ONE_ROWS === 0;
+export const isWholeGroups = (rows: number): boolean => rows % kernels.LINEAR_DECODE_ROWS === 0;
 
 export const formatOf = ({ type }: Matrix): kernels.FragmentFormat =>
   kernels.fragmentFormat(type as kernels.FragmentType);

@@ -6,7 +6,7 @@
 //   linear_swiglu   y[n] = silu(sum_k gate[n][k] * norm(x)[k]) * sum_k up[n][k] * norm(x)[k], in columns
 //   linear_summed   y[n] += sum_k weight[n][k] * x[k], and the sums of the squares of y, which the row's norm begins
 //   with
-#include "forge/linear_one.h"
+#include "forge/linear_decode.h"
 #include "forge/swiglu.h"
 
 namespace {
@@ -77,14 +77,14 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
 }
 }  // namespace
 
-// Grid: x = ceil(out / 16), at most LINEAR_ONE_BLOCKS.
+// Grid: x = ceil(out / 16), at most LINEAR_DECODE_BLOCKS.
 #define LINEAR_PLAIN(suffix, Format, type, batch)                                                            \
   KERNEL_OF(BLOCK, 2, linear_row_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */ \
             const type* __restrict x,                                        /* [chunks, x_rows, CHUNK] */   \
             float* __restrict y,                                             /* [1, out] */                  \
             const int32_t* __restrict tokens,                                /* [1] */                       \
             int, int out, int in, int x_rows, int, int accumulate) {                                         \
-    linear_one<Format, batch>(ColumnRow<type>{x, x_rows}, Plain{weight, y, tokens, out, in, accumulate},     \
+    linear_decode<Format, batch>(ColumnRow<type>{x, x_rows}, Plain{weight, y, tokens, out, in, accumulate},     \
                               BLOCK_INDEX_AHEAD.x, grid_width());                                            \
   }
 #define LINEAR_NORMED(suffix, Format, type, batch)                                                                 \
@@ -98,7 +98,7 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             int out, int in, int biased, float eps) {                                                              \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
     const NormedRow<type> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                          \
-    linear_one<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());      \
+    linear_decode<Format, batch>(row, Normed{weight, biased ? bias : nullptr, y, out, in}, block, grid_width());      \
   }
 // Two matrices, below each other but for their formats: blocks_0 blocks share the first.
 #define LINEAR_NORMED_PAIR(suffix, First, first_batch, Second, second_batch)                                        \
@@ -108,7 +108,7 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             int32_t* __restrict saturated, int out_0, int out_1, int in, int blocks_0, int biased, float eps) {     \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                          \
     const NormedRow<half_t> row{x, norm, parts, in, eps, block == 0 ? saturated : nullptr};                         \
-    linear_one_pair<First, first_batch, Second, second_batch>(                                                      \
+    linear_decode_pair<First, first_batch, Second, second_batch>(                                                      \
         row, Normed{weight_0, biased ? bias : nullptr, y, out_0, in},                                               \
         Normed{weight_1, biased ? bias + out_0 : nullptr, y + out_0, out_1, in}, block, blocks_0, grid_width());    \
   }
@@ -122,7 +122,7 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             int ffn, int hidden, int y_rows, float eps) {                                                          \
     const int block = BLOCK_INDEX_AHEAD.x;                                                                         \
     const NormedRow<type> row{x, norm, parts, hidden, eps, block == 0 ? saturated : nullptr};                      \
-    linear_one<Format, batch>(row, Swiglu<type>{weight, y, saturated, ffn, hidden, y_rows}, block, grid_width());  \
+    linear_decode<Format, batch>(row, Swiglu<type>{weight, y, saturated, ffn, hidden, y_rows}, block, grid_width());  \
   }
 #define LINEAR_SUMMED(suffix, Format, type, batch)                                                                \
   KERNEL_OF(BLOCK, 2, linear_summed_##suffix, const uint8_t* __restrict weight, /* [tiles, chunks, 4, bytes] */   \
@@ -130,26 +130,26 @@ DEVICE void finish_group(const Summed& job, int group, float held, Sums sums) {
             float* __restrict y,                                                /* [out] */                       \
             float* __restrict parts,                                            /* [ceil(out / NORM_PART)] */     \
             int out, int in, int x_rows) {                                                                        \
-    linear_one<Format, batch>(ColumnRow<type>{x, x_rows}, Summed{weight, y, parts, out, in}, BLOCK_INDEX_AHEAD.x, \
+    linear_decode<Format, batch>(ColumnRow<type>{x, x_rows}, Summed{weight, y, parts, out, in}, BLOCK_INDEX_AHEAD.x, \
                               grid_width());                                                                      \
   }
-#define LINEAR_ONE(...)      \
+#define LINEAR_DECODE(...)      \
   LINEAR_PLAIN(__VA_ARGS__)  \
   LINEAR_NORMED(__VA_ARGS__) \
   LINEAR_SWIGLU(__VA_ARGS__) \
   LINEAR_SUMMED(__VA_ARGS__)
 
-LINEAR_ONE(f16, Floats<half_t>, half_t, LINEAR_ONE_F16_BATCH)
-LINEAR_ONE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_ONE_BF16_BATCH)
-LINEAR_ONE(q2, Quant2, half_t, LINEAR_ONE_Q2_BATCH)
-LINEAR_ONE(q3, Quant3, half_t, LINEAR_ONE_Q3_BATCH)
-LINEAR_ONE(q4, Quant4, half_t, LINEAR_ONE_Q4_BATCH)
-LINEAR_ONE(q5, Quant5, half_t, LINEAR_ONE_Q5_BATCH)
-LINEAR_ONE(q6, Quant6, half_t, LINEAR_ONE_Q6_BATCH)
-LINEAR_ONE(q8, Quant8, half_t, LINEAR_ONE_Q8_BATCH)
-LINEAR_ONE(iq4, Levels4, half_t, LINEAR_ONE_IQ4_BATCH)
+LINEAR_DECODE(f16, Floats<half_t>, half_t, LINEAR_DECODE_F16_BATCH)
+LINEAR_DECODE(bf16, Floats<bfloat_t>, bfloat_t, LINEAR_DECODE_BF16_BATCH)
+LINEAR_DECODE(q2, Quant2, half_t, LINEAR_DECODE_Q2_BATCH)
+LINEAR_DECODE(q3, Quant3, half_t, LINEAR_DECODE_Q3_BATCH)
+LINEAR_DECODE(q4, Quant4, half_t, LINEAR_DECODE_Q4_BATCH)
+LINEAR_DECODE(q5, Quant5, half_t, LINEAR_DECODE_Q5_BATCH)
+LINEAR_DECODE(q6, Quant6, half_t, LINEAR_DECODE_Q6_BATCH)
+LINEAR_DECODE(q8, Quant8, half_t, LINEAR_DECODE_Q8_BATCH)
+LINEAR_DECODE(iq4, Levels4, half_t, LINEAR_DECODE_IQ4_BATCH)
 
-LINEAR_NORMED_PAIR(q3_q4, Quant3, LINEAR_ONE_Q3_BATCH, Quant4, LINEAR_ONE_Q4_BATCH)
-LINEAR_NORMED_PAIR(q3_q5, Quant3, LINEAR_ONE_Q3_BATCH, Quant5, LINEAR_ONE_Q5_BATCH)
-LINEAR_NORMED_PAIR(q4_q6, Quant4, LINEAR_ONE_Q4_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
-LINEAR_NORMED_PAIR(q5_q6, Quant5, LINEAR_ONE_Q5_BATCH, Quant6, LINEAR_ONE_Q6_BATCH)
+LINEAR_NORMED_PAIR(q3_q4, Quant3, LINEAR_DECODE_Q3_BATCH, Quant4, LINEAR_DECODE_Q4_BATCH)
+LINEAR_NORMED_PAIR(q3_q5, Quant3, LINEAR_DECODE_Q3_BATCH, Quant5, LINEAR_DECODE_Q5_BATCH)
+LINEAR_NORMED_PAIR(q4_q6, Quant4, LINEAR_DECODE_Q4_BATCH, Quant6, LINEAR_DECODE_Q6_BATCH)
+LINEAR_NORMED_PAIR(q5_q6, Quant5, LINEAR_DECODE_Q5_BATCH, Quant6, LINEAR_DECODE_Q6_BATCH)

@@ -2,8 +2,8 @@
 // the same bits, behind contexts of one split and of several, in each family and type. One line a model; ends with 1 where
 // one differs.
 //
-//   node bench/gpu/one-row.mjs --files A.gguf,B.gguf [--device cuda]
-//   node bench/gpu/one-row.mjs --scratch FOLDER [--device cuda] [--families llama,qwen2,qwen3] [--types F16,Q8_0] [--hidden 2048]
+//   node bench/gpu/single-token.mjs --files A.gguf,B.gguf [--device cuda]
+//   node bench/gpu/single-token.mjs --scratch FOLDER [--device cuda] [--families llama,qwen2,qwen3] [--types F16,Q8_0] [--hidden 2048]
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { synth } from '../../dist/cli/synth.js';
@@ -52,8 +52,8 @@ const FAMILIES = {
 };
 /** Contexts of one split and of two, of eight, and over the edge between. */
 const BEHIND = [0, 126, 254, 1022];
-const { ONE_ROW, ROTATED_PRODUCT, FUSIONS } = fusions;
-const WAYS = [[], [ROTATED_PRODUCT], [ONE_ROW], FUSIONS];
+const { SINGLE_TOKEN, ROTATED_PRODUCT, FUSIONS } = fusions;
+const WAYS = [[], [ROTATED_PRODUCT], [SINGLE_TOKEN], FUSIONS];
 const device = openDevice({ kind: options.device });
 
 /** Logits of three rows, one a step, behind each number of positions. */
