@@ -2,8 +2,8 @@
 //
 // repetition r: a logit l > 0 becomes l / r, else l * r, for tokens of the prompt and generated ones (Keskar et al.,
 // "CTRL", 2019); frequency f: - f for each time the token was generated; presence p: - p if it was generated at all.
-// A row behind guesses holds them, too, as if they had been generated.
-#include "forge/guesses.h"
+// A row behind draft tokens holds them, too, as if they had been generated.
+#include "forge/drafts.h"
 
 namespace forge {
 
@@ -16,10 +16,10 @@ DEVICE float lowered(float value, int generated, const Penalties& by) {
   return value;
 }
 
-// How often a token is among the guesses first .. end - 1.
-DEVICE int times_guessed(const int32_t* sample_row, const int32_t* row_token, int first, int end, int token) {
+// How often a token is among the draft tokens first .. end - 1.
+DEVICE int times_drafted(const int32_t* sample_row, const int32_t* row_token, int first, int end, int token) {
   int times = 0;
-  for (int guess = first; guess < end; guess++) times += row_token[sample_row[guess]] == token ? 1 : 0;
+  for (int draft = first; draft < end; draft++) times += row_token[sample_row[draft]] == token ? 1 : 0;
   return times;
 }
 
@@ -46,13 +46,13 @@ KERNEL(penalties, float* __restrict logits,   // [samples, vocabulary]
   // A token is in the history once, so no two threads change the same logit.
   for (int i = thread_id(); i < held; i += BLOCK) {
     const int token = seen[1 + 2 * i];
-    const int generated = seen[2 + 2 * i] + times_guessed(sample_row, row_token, first, end, token);
+    const int generated = seen[2 + 2 * i] + times_drafted(sample_row, row_token, first, end, token);
     l[token] = lowered(l[token], generated, by);
   }
   SHARED(int, found, 1);
-  for (int guess = first; guess < end; guess++) {
-    const int token = row_token[sample_row[guess]];
-    if (times_guessed(sample_row, row_token, first, guess, token) > 0) continue;
+  for (int draft = first; draft < end; draft++) {
+    const int token = row_token[sample_row[draft]];
+    if (times_drafted(sample_row, row_token, first, draft, token) > 0) continue;
     if (thread_id() == 0) found[0] = 0;
     block_sync();
     for (int i = thread_id(); i < held; i += BLOCK) {
@@ -60,7 +60,7 @@ KERNEL(penalties, float* __restrict logits,   // [samples, vocabulary]
     }
     block_sync();
     if (thread_id() == 0 && found[0] == 0) {
-      l[token] = lowered(l[token], times_guessed(sample_row, row_token, first, end, token), by);
+      l[token] = lowered(l[token], times_drafted(sample_row, row_token, first, end, token), by);
     }
   }
 }

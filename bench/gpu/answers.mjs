@@ -1,4 +1,4 @@
-// What guesses at next tokens and constraints make of tokens a second, as gRPC clients see them; and that neither changes a
+// What draft tokens at next tokens and constraints make of tokens a second, as gRPC clients see them; and that neither changes a
 // token: mixed requests, greedy and drawn, with penalties, constrained, of prompts that repeat themselves.
 //
 //     npm run build && rocmforge synth --shape llama-3.2-1b --type Q8_0 -o build/1b.gguf
@@ -6,7 +6,7 @@
 //     node bench/gpu/answers.mjs --model build/0.5b.gguf --device host --tokens 48 --pairs 22 [--gateways off]
 //
 // Ends with code 1 when the tokens of two runs differ. With `--pairs` it is one stream of each kind, two gateways in turn, one with
-// guesses, or one of them alone, and quartiles of the ratios of neighbours: for a machine whose speed changes meanwhile.
+// draft tokens, or one of them alone, and quartiles of the ratios of neighbours: for a machine whose speed changes meanwhile.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import os from 'node:os';
@@ -131,8 +131,8 @@ async function inTurn(pairs) {
     process.stdout.write(`${name}: quartiles ${at(0.25)} / ${at(0.5)} / ${at(0.75)} of ${sorted.length}\n`);
   }
   for (const [name, { counter, stop }] of Object.entries(gateways)) {
-    const [guesses, right, late] = await Promise.all(COUNTS.map(counter));
-    process.stdout.write(`${name}: ${guesses} guesses, ${right} right, ${late} late masks\n`);
+    const [draftTokens, right, late] = await Promise.all(COUNTS.map(counter));
+    process.stdout.write(`${name}: ${draftTokens} draftTokens, ${right} right, ${late} late masks\n`);
     await stop();
   }
 }
@@ -149,7 +149,7 @@ const RUNS = {
   lookup: ['--speculate', 'lookup'],
 };
 process.stdout.write(
-  `| run | tokens | repeating 1 | ${streams / 4} | drawn 1 | ${streams} | constrained 1 | ${streams} | both, ${streams} each | guesses | right | late masks |\n`,
+  `| run | tokens | repeating 1 | ${streams / 4} | drawn 1 | ${streams} | constrained 1 | ${streams} | both, ${streams} each | draftTokens | right | late masks |\n`,
 );
 for (const [name, options] of Object.entries(RUNS)) {
   const { client, counter, stop } = await serve(options);

@@ -4,7 +4,7 @@ import { type Command, Help } from 'commander';
 export const REQUIRED = 'Required:';
 
 /**
- * Option names of llama.cpp's, vLLM's and Ollama's programs, and common guesses, with the options that do the same here. Of those
+ * Option names of llama.cpp's, vLLM's and Ollama's programs, and common draft tokens, with the options that do the same here. Of those
  * listed for a name the first that the command has is suggested.
  */
 const EQUIVALENTS: Readonly<Record<string, readonly string[]>> = {

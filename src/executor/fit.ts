@@ -183,19 +183,19 @@ interface Answers {
   readonly counts: Most;
 }
 
-async function answers(gpu: FitDevice, question: FitQuestion, sequences: number, guess?: Answers): Promise<Answers> {
+async function answers(gpu: FitDevice, question: FitQuestion, sequences: number, hint?: Answers): Promise<Answers> {
   const { contextLength } = readServableModel(question.model);
   const withBlocks = (blocks: number) =>
     attempt(gpu, question, Math.min(blocks * KV_BLOCK_TOKENS, contextLength), sequences);
   const withSequences = (count: number) => attempt(gpu, question, question.context, count);
   return {
-    contexts: await most(withBlocks, blocksFor(contextLength), guess?.contexts),
-    counts: await most(withSequences, MOST_SEQUENCES, guess?.counts),
+    contexts: await most(withBlocks, blocksFor(contextLength), hint?.contexts),
+    counts: await most(withSequences, MOST_SEQUENCES, hint?.counts),
   };
 }
 
-async function most(trial: (n: number) => Promise<Attempt>, limit: number, guess?: Most): Promise<Most> {
-  const shared = await largest(async (n) => (await trial(n)).granted !== null, limit, guess?.shared);
+async function most(trial: (n: number) => Promise<Attempt>, limit: number, hint?: Most): Promise<Most> {
+  const shared = await largest(async (n) => (await trial(n)).granted !== null, limit, hint?.shared);
   const isWhole = async (n: number): Promise<boolean> => {
     const { granted } = await trial(n);
     return (
@@ -203,18 +203,18 @@ async function most(trial: (n: number) => Promise<Attempt>, limit: number, guess
       granted.kvTokens >= granted.sequences * blocksFor(granted.context) * KV_BLOCK_TOKENS
     );
   };
-  return { shared, whole: await largest(isWhole, shared, guess?.whole) };
+  return { shared, whole: await largest(isWhole, shared, hint?.whole) };
 }
 
 /**
  * The largest number up to `limit` for which something holds, and does not hold for the next; 0 when there is none.
  *
- * @param guess where to begin: near the answer, few are tried
+ * @param hint where to begin: near the answer, few are tried
  */
-export async function largest(holds: (n: number) => Promise<boolean>, limit: number, guess?: number): Promise<number> {
+export async function largest(holds: (n: number) => Promise<boolean>, limit: number, hint?: number): Promise<number> {
   let [low, high] = [0, limit + 1];
-  let step = guess === undefined ? limit : 1;
-  let next = Math.max(1, Math.min(guess ?? limit, limit));
+  let step = hint === undefined ? limit : 1;
+  let next = Math.max(1, Math.min(hint ?? limit, limit));
   while (high - low > 1) {
     if (next <= low || next >= high) next = Math.floor((low + high) / 2);
     const holdsHere = await holds(next);

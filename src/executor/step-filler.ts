@@ -143,7 +143,7 @@ export class StepFiller {
         row += 1;
       });
       furthest = Math.max(furthest, slice.position + slice.count);
-      // A row with guesses is as one of another sequence: the same graphs hold it.
+      // A row with draft tokens is as one of another sequence: the same graphs hold it.
       const tileRows = slice.tokenIds === undefined ? this.tileRows : 1;
       for (let first = row - slice.count; first < row; first += tileRows) {
         words[offsets.tiles + 2 * tiles] = first;
@@ -151,14 +151,14 @@ export class StepFiller {
         tiles += 1;
       }
       if (!slice.sample) {
-        if (slice.mask !== undefined || slice.guessMasks !== undefined)
+        if (slice.mask !== undefined || slice.draftTokenMasks !== undefined)
           throw protocolError(`a mask of slot ${slice.slot}, which samples nothing`);
         continue;
       }
       const outputs = outputsOf(slice);
       if (!isVoid) this.slots.beforeSample(slice.slot, slice.position + slice.count - outputs + 1, write);
       needs(this.counts, this.slots.needsOf(slice.slot));
-      if (outputs > 1) this.slots.guessed(slice.slot);
+      if (outputs > 1) this.slots.drafted(slice.slot);
       this.mask(slice, samples, isVoid);
       for (let from = row - outputs; from < row; from++) {
         if (samples === limits.maxSequences) throw protocolError(`more than ${samples} rows of logits`);
@@ -196,19 +196,19 @@ export class StepFiller {
   /** Notes how a slice's rows are masked, for when they are sampled. */
   private mask(slice: Slice, sample: number, isVoid: boolean): void {
     const { slot, position, count, mask } = slice;
-    const guessMasks = words(slice.guessMasks ?? NO_BYTES);
+    const draftTokenMasks = words(slice.draftTokenMasks ?? NO_BYTES);
     const isConstrained = this.slots.isConstrained(slot);
-    if (isConstrained !== (mask !== undefined || slice.guessMasks !== undefined))
+    if (isConstrained !== (mask !== undefined || slice.draftTokenMasks !== undefined))
       throw protocolError(`slot ${slot} is ${isConstrained ? '' : 'not '}constrained`);
     const outputs = outputsOf(slice);
-    if (guessMasks.length !== (isConstrained && outputs > 1 ? outputs : 0))
-      throw protocolError(`${guessMasks.length} masks for ${outputs} outputs of slot ${slot}`);
-    for (const [i, id] of guessMasks.entries()) {
+    if (draftTokenMasks.length !== (isConstrained && outputs > 1 ? outputs : 0))
+      throw protocolError(`${draftTokenMasks.length} masks for ${outputs} outputs of slot ${slot}`);
+    for (const [i, id] of draftTokenMasks.entries()) {
       this.masks.get(id);
       this.masked.push({ slot, position: position + 1 + i, sample: sample + i, mask: id });
     }
     if (mask === undefined) return;
-    if (guessMasks.length > 0) throw protocolError(`two kinds of masks of slot ${slot}`);
+    if (draftTokenMasks.length > 0) throw protocolError(`two kinds of masks of slot ${slot}`);
     if (mask.id !== 0) this.masks.get(mask.id);
     this.masked.push({ slot, position: position + count, sample, mask: isVoid ? undefined : mask.id || PENDING });
   }

@@ -94,9 +94,9 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   );
   total('prefix_cache_hit_tokens_total', 'Prompt tokens found in the prefix cache', (counts) => counts.cachedTokens);
   total('steps_total', 'Steps planned', (counts) => counts.steps);
-  total('spec_decode_num_drafts_total', 'Times that tokens were guessed at', (counts) => counts.drafts);
-  total('spec_decode_num_draft_tokens_total', 'Tokens guessed at and computed', (counts) => counts.guesses);
-  total('spec_decode_num_accepted_tokens_total', 'Guesses that were right', (counts) => counts.acceptedGuesses);
+  total('spec_decode_num_drafts_total', 'Steps with draft tokens', (counts) => counts.drafts);
+  total('spec_decode_num_draft_tokens_total', 'Draft tokens computed', (counts) => counts.draftTokens);
+  total('spec_decode_num_accepted_tokens_total', 'Draft tokens that were right', (counts) => counts.acceptedDraftTokens);
   total(
     'late_masks_total',
     'Tokens computed again because their mask had not come in time',

@@ -69,7 +69,7 @@ export interface GatewayOptions extends ModelOptions, HttpOptions, TrustOptions 
   readonly kvCacheType: keyof typeof KV_CACHE_TYPES;
   readonly pipelineDepth: number;
   readonly prefixCache: boolean;
-  /** How next tokens are guessed at; default by what was said before. */
+  /** How next tokens are drafted at; default by what was said before. */
   readonly speculate?: 'lookup' | 'off' | undefined;
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;

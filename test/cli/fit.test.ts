@@ -19,7 +19,7 @@ const small = writeRandomModel();
 describe('the largest number for which something holds', () => {
   test.prop([fc.nat(5000), fc.integer({ min: 1, max: 5000 }), fc.option(fc.nat(5000), { nil: undefined })])(
     'is found wherever it is, wherever one begins',
-    async (threshold, limit, guess) => {
+    async (threshold, limit, draft) => {
       const tried = new Set<number>();
       const holds = async (n: number) => {
         expect(n).toBeGreaterThan(0);
@@ -28,10 +28,10 @@ describe('the largest number for which something holds', () => {
         tried.add(n);
         return n <= threshold;
       };
-      const found = await largest(holds, limit, guess);
+      const found = await largest(holds, limit, draft);
       expect(found).toBe(Math.min(threshold, limit));
       expect(tried.size).toBeLessThanOrEqual(2 * Math.ceil(Math.log2(limit + 1)) + 2);
-      if (guess === found && found > 0) expect(tried.size).toBeLessThanOrEqual(2);
+      if (draft === found && found > 0) expect(tried.size).toBeLessThanOrEqual(2);
     },
   );
 });

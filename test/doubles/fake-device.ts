@@ -36,8 +36,8 @@ interface Slot {
   position: number;
   chain: number;
   lastToken: number;
-  /** Positions from here on were computed of guesses. */
-  guessedFrom: number;
+  /** Positions from here on were computed of draft tokens. */
+  draftedFrom: number;
   readonly isConstrained: boolean;
   /** The position of the token whose mask came too late. */
   missing: number | undefined;
@@ -137,9 +137,9 @@ export class FakeDevice {
       if (slice.tokenIds !== undefined) {
         if (slot.missing !== undefined && slice.position + 1 !== slot.missing)
           throw new Error(`slot ${slice.slot} lacks token ${slot.missing}`);
-        if ((slice.guessMasks?.length ?? 0) !== (slot.isConstrained && slice.count > 1 ? 4 * slice.count : 0))
+        if ((slice.draftTokenMasks?.length ?? 0) !== (slot.isConstrained && slice.count > 1 ? 4 * slice.count : 0))
           throw new Error(
-            `${slice.guessMasks?.length} bytes of masks of slot ${slice.slot} for ${slice.count} guesses`,
+            `${slice.draftTokenMasks?.length} bytes of masks of slot ${slice.slot} for ${slice.count} draftTokens`,
           );
       }
       const mask = (slice.tokenIds?.length ?? 4) > 4 ? undefined : this.maskOf(slot, slice, came);
@@ -149,8 +149,8 @@ export class FakeDevice {
       }
       if (slice.tokenIds !== undefined) {
         slot.missing = undefined;
-        const masks = slice.guessMasks ? [...words(slice.guessMasks)].map((id) => this.known(id)) : [mask];
-        const sampled = this.guess(slot, slice, words(slice.tokenIds), masks);
+        const masks = slice.draftTokenMasks ? [...words(slice.draftTokenMasks)].map((id) => this.known(id)) : [mask];
+        const sampled = this.draft(slot, slice, words(slice.tokenIds), masks);
         outputs.push(...sampled.map((tokenId) => ({ ...output, tokenId })));
         continue;
       }
@@ -218,7 +218,7 @@ export class FakeDevice {
       position: 0,
       chain: EMPTY,
       lastToken: -1,
-      guessedFrom: 0,
+      draftedFrom: 0,
       isConstrained: constrained === 1,
       missing: undefined,
     };
@@ -252,7 +252,7 @@ export class FakeDevice {
       this.write(slot, p);
     }
     slot.position = position + count;
-    slot.guessedFrom = slot.position;
+    slot.draftedFrom = slot.position;
   }
 
   /** The token of a position, of what the chain holds before it. */
@@ -260,8 +260,8 @@ export class FakeDevice {
     return this.script[position - promptTokens] ?? tokenOf(chain, this.vocabulary);
   }
 
-  /** A slice that says its tokens: guesses of the last such slice that were wrong are forgotten. */
-  private guess(
+  /** A slice that says its tokens: draft tokens of the last such slice that were wrong are forgotten. */
+  private draft(
     slot: Slot,
     { slot: index, position, count, sample }: Slice,
     ids: Uint32Array,
@@ -269,9 +269,9 @@ export class FakeDevice {
   ): number[] {
     if (!sample || ids.length !== count)
       throw new Error(`${ids.length} tokens for ${count} positions of slot ${index}`);
-    if (position < slot.known.length || position > slot.position || position < slot.guessedFrom) {
+    if (position < slot.known.length || position > slot.position || position < slot.draftedFrom) {
       throw new Error(
-        `slot ${index} is at ${slot.position}, of which ${slot.guessedFrom} are certain, not ${position}`,
+        `slot ${index} is at ${slot.position}, of which ${slot.draftedFrom} are certain, not ${position}`,
       );
     }
     slot.chain = this.kv[this.place(slot, position - 1)] as number;
@@ -281,7 +281,7 @@ export class FakeDevice {
       return this.allowed(this.sampled(slot, position + i + 1), masks[i]);
     });
     slot.position = position + count;
-    slot.guessedFrom = position + 1;
+    slot.draftedFrom = position + 1;
     slot.lastToken = count === 1 ? (sampled[0] as number) : -1;
     return sampled;
   }

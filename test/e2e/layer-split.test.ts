@@ -11,7 +11,7 @@ describe('a model split between layers over two devices answers as on one', () =
     expect(two.all).toEqual(one.all);
     const killed = await runStreams(model, { ...split, tensorSplit: [3, 1] }, KILLS);
     console.log(
-      `${two.guesses} guesses, ${two.acceptedGuesses} of them right; ${killed.kills} kills, ${killed.inStep} in a step`,
+      `${two.draftTokens} draftTokens, ${two.acceptedDraftTokens} of them right; ${killed.kills} kills, ${killed.inStep} in a step`,
     );
     expect(killed.all).toEqual(one.all);
     expect(killed.kills).toBe(KILLS);
@@ -19,6 +19,6 @@ describe('a model split between layers over two devices answers as on one', () =
     const devices = killed.faults.map(({ record }) => record?.launch?.device);
     expect(devices).toHaveLength(KILLS);
     for (const device of devices) expect([0, 1]).toContain(device);
-    expect(two.acceptedGuesses).toBeGreaterThan(0);
+    expect(two.acceptedDraftTokens).toBeGreaterThan(0);
   });
 });

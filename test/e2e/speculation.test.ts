@@ -52,7 +52,7 @@ const WISHES: readonly Parameters<typeof request>[0][] = [
   { n: 3 },
 ];
 
-/** Prompts that repeat themselves, so that what follows is guessed often. */
+/** Prompts that repeat themselves, so that what follows is drafted often. */
 function requests(): GenerateStreamRequest[] {
   const random = new SeededRandom(SEED);
   return Array.from({ length: REQUESTS }, (_, i) => {
@@ -69,7 +69,7 @@ function requests(): GenerateStreamRequest[] {
 
 interface Run {
   readonly answers: readonly Generated[];
-  readonly guesses: number;
+  readonly draftTokens: number;
   readonly accepted: number;
   readonly preemptions: number;
   readonly executors: number;
@@ -100,24 +100,24 @@ async function run(options: Partial<GatewayOptions>, kills = 0): Promise<Run> {
       }
     };
     await Promise.all([killer(), ...Array.from({ length: CLIENTS }, client)]);
-    const { guesses, acceptedGuesses: accepted, preemptions, executors } = server.gateway.replica.counts;
-    return { answers, guesses, accepted, preemptions, executors };
+    const { draftTokens, acceptedDraftTokens: accepted, preemptions, executors } = server.gateway.replica.counts;
+    return { answers, draftTokens, accepted, preemptions, executors };
   } finally {
     await server.stop();
   }
 }
 
-// The second one says by its last token alone what comes next, nearly: it soon repeats itself, and guesses are right.
+// The second one says by its last token alone what comes next, nearly: it soon repeats itself, and draft tokens are right.
 const model = writeRandomModel(
   DEVICE === 'hip'
     ? { contextLength: 256, type: 'F16', scaled: { attn_output: 0.05, ffn_down: 0.05, output: 10 } }
     : { contextLength: 256 },
 );
 
-it('guessed, preempted, cached and killed runs give the tokens, probabilities and ends of the plain one', async () => {
+it('drafted, preempted, cached and killed runs give the tokens, probabilities and ends of the plain one', async () => {
   if (DEVICE === 'hip') new HipDouble().install();
   const plain = await run({ speculate: 'off', prefixCache: false });
-  expect([plain.guesses, plain.answers.length]).toEqual([0, REQUESTS]);
+  expect([plain.draftTokens, plain.answers.length]).toEqual([0, REQUESTS]);
   const answerOf = ({ completions, promptLogprobs }: Generated) => ({
     promptLogprobs,
     completions: completions.map(({ tokenIds, text, logprobs, end }) => ({
@@ -131,28 +131,28 @@ it('guessed, preempted, cached and killed runs give the tokens, probabilities an
     for (const [i, answer] of other.answers.entries()) {
       expect(answerOf(answer), `${name}, request ${i}`).toEqual(answerOf(plain.answers[i] as Generated));
     }
-    console.log(`${DEVICE}, ${name}: ${REQUESTS} requests, ${other.guesses} guesses, ${other.accepted} of them right`);
+    console.log(`${DEVICE}, ${name}: ${REQUESTS} requests, ${other.draftTokens} draftTokens, ${other.accepted} of them right`);
     return other;
   };
   const runs = {
-    guessed: await same('guessed', { speculate: 'lookup', prefixCache: false }),
+    drafted: await same('drafted', { speculate: 'lookup', prefixCache: false }),
     alone: await same('alone', { speculate: 'lookup', pipelineDepth: 1 }),
     preempted: await same('preempted', { speculate: 'lookup', kvMemoryBytes: 25 * BLOCK_BYTES }),
     killed: await same('killed', { speculate: 'lookup' }, 5),
   };
   const accepted = Object.values(runs).reduce((sum, each) => sum + each.accepted, 0);
-  const guesses = Object.values(runs).reduce((sum, each) => sum + each.guesses, 0);
-  console.log(`${DEVICE}: ${4 * REQUESTS} requests, ${guesses} guesses, ${accepted} of them right`);
+  const draftTokens = Object.values(runs).reduce((sum, each) => sum + each.draftTokens, 0);
+  console.log(`${DEVICE}: ${4 * REQUESTS} requests, ${draftTokens} draftTokens, ${accepted} of them right`);
   // What each answer says of itself adds up.
   for (const run of Object.values(runs)) {
     const usages = run.answers.flatMap(({ completions }) => completions.map(({ end }) => end?.usage));
     const sum = (count: 'proposedTokens' | 'acceptedTokens') =>
       usages.reduce((total, usage) => total + (usage?.[count] ?? 0), 0);
-    expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.guesses, run.accepted]);
+    expect([sum('proposedTokens'), sum('acceptedTokens')]).toEqual([run.draftTokens, run.accepted]);
   }
   // Each run did what it is there for.
   for (const { accepted } of Object.values(runs)) expect(accepted).toBeGreaterThan(2 * REQUESTS);
-  expect(guesses).toBeGreaterThan(accepted);
+  expect(draftTokens).toBeGreaterThan(accepted);
   expect(runs.preempted.preemptions).toBeGreaterThan(5);
   expect(runs.killed.executors).toBe(6);
 });

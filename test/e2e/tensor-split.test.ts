@@ -10,12 +10,12 @@ describe('a model in shards over two devices', () => {
     const undisturbed = await runStreams(model, split, 0);
     const killed = await runStreams(model, split, KILLS);
     console.log(
-      `${undisturbed.guesses} guesses, ${undisturbed.acceptedGuesses} of them right; ` +
+      `${undisturbed.draftTokens} draftTokens, ${undisturbed.acceptedDraftTokens} of them right; ` +
         `${killed.kills} kills, ${killed.inStep} in a step`,
     );
     expect(killed.all).toEqual(undisturbed.all);
     expect(killed.kills).toBe(KILLS);
-    expect(undisturbed.acceptedGuesses).toBeGreaterThan(0);
+    expect(undisturbed.acceptedDraftTokens).toBeGreaterThan(0);
     if (!isFull) return;
     const stopped = await runStreams(model, split, 1, 'SIGSTOP');
     expect(stopped.all).toEqual(undisturbed.all);

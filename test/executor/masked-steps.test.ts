@@ -172,28 +172,28 @@ describe.each(SAMPLINGS)('rows of a constrained slot, %s,', (_name, sampling) =>
     expect(tokens).toEqual(expected);
   });
 
-  it('have the same tokens when they are guessed, rightly and wrongly, with a mask for each', async () => {
+  it('have the same tokens when they are drafted, rightly and wrongly, with a mask for each', async () => {
     const expected = await oneByOne(sampling);
     const driver = new Driver(sampling);
     const known = driver.mask(PROMPT.at(-1)!);
     const opening = { opens: [driver.open(1, true)], masks: [known] };
     const tokens = [first(await driver.step([{ count: PROMPT.length, mask: { id: known.id } }], opening)).tokenId];
     for (let round = 0; tokens.length < TOKENS; round++) {
-      // As many rows as there are sequences; in each third round the last guess is wrong.
-      const guesses = expected.slice(tokens.length, tokens.length + SEQUENCES - 1);
-      if (round % 3 === 2) guesses.push((guesses.pop()! + 1) % vocabulary);
-      const ids = [tokens.at(-1)!, ...guesses];
+      // As many rows as there are sequences; in each third round the last draft token is wrong.
+      const draftTokens = expected.slice(tokens.length, tokens.length + SEQUENCES - 1);
+      if (round % 3 === 2) draftTokens.push((draftTokens.pop()! + 1) % vocabulary);
+      const ids = [tokens.at(-1)!, ...draftTokens];
       const masks = ids.map((token) => driver.mask(token));
       const words = (values: readonly number[]) => Buffer.from(Uint32Array.from(values).buffer);
       const slice = {
         ...{ position: PROMPT.length + tokens.length - 1, count: ids.length, tokenIds: words(ids) },
-        ...(ids.length > 1 ? { guessMasks: words(masks.map(({ id }) => id)) } : { mask: { id: masks[0]!.id } }),
+        ...(ids.length > 1 ? { draftTokenMasks: words(masks.map(({ id }) => id)) } : { mask: { id: masks[0]!.id } }),
       };
       const { outputs } = await driver.step([slice], { masks });
       const sampled = outputs.map(({ tokenId }) => tokenId);
       let right = 1;
-      while (right < sampled.length && guesses[right - 1] === sampled[right - 1]) right += 1;
-      expect(right).toBe(round % 3 === 2 && guesses.length > 0 ? guesses.length : ids.length);
+      while (right < sampled.length && draftTokens[right - 1] === sampled[right - 1]) right += 1;
+      expect(right).toBe(round % 3 === 2 && draftTokens.length > 0 ? draftTokens.length : ids.length);
       tokens.push(...sampled.slice(0, right));
     }
     expect(tokens.slice(0, TOKENS)).toEqual(expected);
@@ -337,22 +337,22 @@ describe('a frame is refused', () => {
     await expect(driver.step([{ position, mask: { id: 9 } }])).rejects.toThrow('mask 9, which is not there');
   });
 
-  it('whose guesses have not a mask each', async () => {
+  it('whose draftTokens have not a mask each', async () => {
     const words = (...values: number[]) => Buffer.from(Uint32Array.from(values).buffer);
-    const guesses = { position, count: 2, tokenIds: words(1, 2) };
+    const draftTokens = { position, count: 2, tokenIds: words(1, 2) };
     const refused = async (slice: Partial<Slice>) => {
       const driver = await opened();
       return expect(driver.step([slice])).rejects;
     };
-    await (await refused({ ...guesses, guessMasks: words(1) })).toThrow('1 masks for 2 outputs of slot 1');
-    await (await refused({ ...guesses, mask: { id: 1 } })).toThrow('0 masks for 2 outputs of slot 1');
-    await (await refused({ ...guesses, guessMasks: words(1, 9) })).toThrow('mask 9, which is not there');
-    await (await refused({ ...guesses, guessMasks: words(1, 0) })).toThrow('mask 0, which is not there');
-    await (await refused({ ...guesses, guessMasks: Buffer.alloc(7) })).toThrow('7 bytes are no whole number of words');
-    await (await refused({ ...guesses, slot: 0, guessMasks: words(1, 1) })).toThrow('slot 0 is not constrained');
-    const both = { mask: { id: 1 }, guessMasks: words(1, 1) };
-    await (await refused({ ...guesses, ...both })).toThrow('two kinds of masks of slot 1');
-    await (await refused({ position, mask: { id: 1 }, guessMasks: words(1) })).toThrow('1 masks for 1 outputs');
+    await (await refused({ ...draftTokens, draftTokenMasks: words(1) })).toThrow('1 masks for 2 outputs of slot 1');
+    await (await refused({ ...draftTokens, mask: { id: 1 } })).toThrow('0 masks for 2 outputs of slot 1');
+    await (await refused({ ...draftTokens, draftTokenMasks: words(1, 9) })).toThrow('mask 9, which is not there');
+    await (await refused({ ...draftTokens, draftTokenMasks: words(1, 0) })).toThrow('mask 0, which is not there');
+    await (await refused({ ...draftTokens, draftTokenMasks: Buffer.alloc(7) })).toThrow('7 bytes are no whole number of words');
+    await (await refused({ ...draftTokens, slot: 0, draftTokenMasks: words(1, 1) })).toThrow('slot 0 is not constrained');
+    const both = { mask: { id: 1 }, draftTokenMasks: words(1, 1) };
+    await (await refused({ ...draftTokens, ...both })).toThrow('two kinds of masks of slot 1');
+    await (await refused({ position, mask: { id: 1 }, draftTokenMasks: words(1) })).toThrow('1 masks for 1 outputs');
   });
 
   it('that brings a mask of another length, or under an id beyond those there are', async () => {

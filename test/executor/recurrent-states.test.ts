@@ -161,9 +161,9 @@ describe('a slice of a slot with states', () => {
     });
   });
 
-  it('has no guesses', () => {
-    const guessed = slice(40, 2, { sample: true, tokenIds: words(1, 2) });
-    expect(() => opened(0).rows(guessed, nothing)).toThrow(refusal(/guesses of slot 0, whose states cannot/));
+  it('has no draftTokens', () => {
+    const drafted = slice(40, 2, { sample: true, tokenIds: words(1, 2) });
+    expect(() => opened(0).rows(drafted, nothing)).toThrow(refusal(/draft tokens of slot 0, whose states cannot/));
   });
 });
 

@@ -108,7 +108,7 @@ describe('a slot is opened only with', () => {
   });
 });
 
-describe('guesses', () => {
+describe('draftTokens', () => {
   const rowsOf = (slots: SlotTable, position: number, ...tokens: number[]): number[] => {
     const rows: number[] = [];
     slots.rows({ ...slice(position, tokens.length), sample: true, tokenIds: words(...tokens) }, (tokenId) =>
@@ -121,7 +121,7 @@ describe('guesses', () => {
     const slots = table(open());
     slots.beforeSample(0, 4, nothing);
     expect(rowsOf(slots, 4, 7, 8, 9)).toEqual([7, 8, 9]);
-    slots.guessed(0);
+    slots.drafted(0);
     expect(() => slots.rows(slice(5, 1), nothing)).toThrow(broken('sampled that of none'));
     expect(rowsOf(slots, 5, 3)).toEqual([3]);
     slots.beforeSample(0, 6, nothing);

@@ -109,9 +109,9 @@ describe('one executor and two gateways', () => {
         stranger.getInfo({}, (_error, response) => resolve(response)),
       );
       expect(info?.model?.epoch).toBe(0n);
-      const guess = stranger.execute();
-      guess.write(ExecuteRequest.fromPartial({ stepId: 0n, epoch: info?.model?.epoch ?? 0n }));
-      expect(await reasonOf(guess)).toBe('EXECUTOR_UNAVAILABLE');
+      const draft = stranger.execute();
+      draft.write(ExecuteRequest.fromPartial({ stepId: 0n, epoch: info?.model?.epoch ?? 0n }));
+      expect(await reasonOf(draft)).toBe('EXECUTOR_UNAVAILABLE');
       expect((await running).tokenIds).toEqual(undisturbed.tokenIds);
       expect(server.gateway.executorGenerations()).toBe(1);
     } finally {

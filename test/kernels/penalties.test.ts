@@ -15,7 +15,7 @@ const penaltyOf = fc.record({
 });
 
 onEachTarget('penalties', (target) => {
-  it('lowers the logits of held tokens, and of guesses in rows behind them, and leaves the others alone', () =>
+  it('lowers the logits of held tokens, and of draftTokens in rows behind them, and leaves the others alone', () =>
     target.check(
       fc.tuple(
         size(1200),
@@ -29,13 +29,13 @@ onEachTarget('penalties', (target) => {
         const slot_words = SlotWord.blockTable;
         const slot_count = rows.length;
         // Slots are sampled in reverse; tokens of their rows from few, so that some are held, and some come twice.
-        const guessed = rows.map(() => Array.from({ length: random.below(4) }, () => random.below(vocabulary) % 9));
+        const drafted = rows.map(() => Array.from({ length: random.below(4) }, () => random.below(vocabulary) % 9));
         const order = rows
           .map((_, i) => slot_count - 1 - i)
-          .flatMap((slot) => [slot, ...guessed[slot]!.map(() => slot)]);
+          .flatMap((slot) => [slot, ...drafted[slot]!.map(() => slot)]);
         const samples = order.length;
         const row_token = Int32Array.from(
-          rows.flatMap((_, i) => [random.below(vocabulary) % 9, ...guessed[slot_count - 1 - i]!]),
+          rows.flatMap((_, i) => [random.below(vocabulary) % 9, ...drafted[slot_count - 1 - i]!]),
         );
         const logits = fill(kind, samples * vocabulary, random);
         const slots = new Int32Array(slot_count * slot_words);
@@ -70,7 +70,7 @@ onEachTarget('penalties', (target) => {
           const slot = order[i]!;
           const { repetition, frequency, presence } = rows[slot]!;
           const row = logits.subarray(i * vocabulary, (i + 1) * vocabulary);
-          const holds = withGenerated(held[slot]!, guessed[slot]!.slice(0, i - order.indexOf(slot)));
+          const holds = withGenerated(held[slot]!, drafted[slot]!.slice(0, i - order.indexOf(slot)));
           values.set(penalties(row, holds, repetition, frequency, presence), i * vocabulary);
         }
         expectClose(contract, result.logits!, { values }, {});

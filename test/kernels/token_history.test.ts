@@ -40,7 +40,7 @@ onEachTarget('token_history', (target) => {
       expect(result.history).toEqual(expected);
     }));
 
-  it('counts what is sampled behind guesses as long as they are what was sampled', () =>
+  it('counts what is sampled behind draftTokens as long as they are what was sampled', () =>
     target.check(fc.tuple(size(4), size(200), seed), async ([slot_count, entries, start]) => {
       const random = new Random(start);
       const width = 1 + 2 * entries;

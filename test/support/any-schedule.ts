@@ -16,7 +16,7 @@ const operation = fc.oneof(
       priority: fc.integer({ min: -1, max: 1 }),
       peer: fc.constantFrom('a', 'a', 'b', 'c'),
       promptLogprobs: fc.boolean(),
-      guesses: fc.boolean(),
+      draftTokens: fc.boolean(),
     }),
   },
   { weight: 10, arbitrary: fc.record({ kind: fc.constant('plan' as const) }) },
@@ -46,8 +46,8 @@ export class ScheduleTotals {
   finished = 0;
   mostPreempted = 0;
   yields = 0;
-  guesses = 0;
-  acceptedGuesses = 0;
+  draftTokens = 0;
+  acceptedDraftTokens = 0;
   lateMasks = 0;
   snapshotsRead = 0;
   snapshotsWritten = 0;
@@ -59,10 +59,10 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   const cancelled = new Set<Sequence>();
   for (const step of operations) {
     if (step.kind === 'add') {
-      const { priority, peer, guesses } = step;
-      // Where nothing can be guessed, tokens are constrained instead: some masks come late.
-      const isConstrained = guesses && world.options.isRecurrent === true;
-      const options = { priority, peer, guesses: guesses && !isConstrained, isConstrained, asks: step.promptLogprobs };
+      const { priority, peer, draftTokens } = step;
+      // Where nothing can be drafted, tokens are constrained instead: some masks come late.
+      const isConstrained = draftTokens && world.options.isRecurrent === true;
+      const options = { priority, peer, draftTokens: draftTokens && !isConstrained, isConstrained, asks: step.promptLogprobs };
       const ids = Array.from({ length: step.length }, (_, i) => (step.prefix + i) % VOCABULARY);
       const sequence = sequenceOf(ids, step.maxTokens, options);
       if (!world.scheduler.canEverRun(step.length + step.maxTokens)) continue;
@@ -94,13 +94,13 @@ export function play(world: World, operations: readonly Operation[], totals: Sch
   }
   expect(world.scheduler.blocks.freeCount).toBe(world.scheduler.blocks.capacity);
   expect(world.scheduler.snapshots.freeCount).toBe(world.scheduler.snapshots.count);
-  const { preemptions, slotsYielded, cachedTokens, discardedTokens, guesses, acceptedGuesses, lateMasks } =
+  const { preemptions, slotsYielded, cachedTokens, discardedTokens, draftTokens, acceptedDraftTokens, lateMasks } =
     world.scheduler.counters;
   totals.lateMasks += lateMasks;
   totals.snapshotsRead += world.executor.snapshotCounts.read;
   totals.snapshotsWritten += world.executor.snapshotCounts.written;
-  totals.guesses += guesses;
-  totals.acceptedGuesses += acceptedGuesses;
+  totals.draftTokens += draftTokens;
+  totals.acceptedDraftTokens += acceptedDraftTokens;
   totals.yields += slotsYielded;
   totals.preemptions += preemptions;
   totals.cachedTokens += cachedTokens;

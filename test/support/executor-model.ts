@@ -120,7 +120,7 @@ export class ExecutorModel {
       if (slot.sequence !== sequence) throw new Error(`slot ${index} belongs to another sequence`);
       if (seen.has(index)) throw new Error(`two slices of slot ${index}`);
       seen.add(index);
-      if (this.limits.isRecurrent && said !== undefined) throw new Error('states cannot forget a guess');
+      if (this.limits.isRecurrent && said !== undefined) throw new Error('states cannot forget a draft');
       const source = this.limits.isRecurrent ? this.stateBefore(slot, slice) : undefined;
       rows += count;
       logits += promptLogprobs || said !== undefined ? count : Number(sample);

@@ -53,7 +53,7 @@ export function mixedRequest(i: number) {
   });
 }
 
-/** What a client can tell a run from another by. How long it took, what the cache had and what was guessed is not of that. */
+/** What a client can tell a run from another by. How long it took, what the cache had and what was drafted is not of that. */
 export const seen = ({ completions, promptLogprobs }: Generated) => ({
   promptLogprobs,
   completions: completions.map(({ end, ...completion }) => ({

@@ -6,19 +6,19 @@ import { ExecutorModel, tokenAfter } from './executor-model.js';
 /** Token ids of the world. */
 export const VOCABULARY = 50;
 
-/** In place of a lookup: up to three guesses, of which the first ones are right; how many of each, the position decides. */
-class Guesser {
+/** In place of a lookup: up to three draft tokens, of which the first ones are right; how many of each, the position decides. */
+class Drafter {
   constructor(private readonly sequence: Sequence) {}
 
-  guesses(known: number, most: number): number[] {
+  draftTokens(known: number, most: number): number[] {
     const tokens = Array.from({ length: known }, (_, i) => this.sequence.token(i));
     const right = (known * 7) % 4;
-    const guesses: number[] = [];
-    while (guesses.length < Math.min(most, (known * 5) % 4)) {
-      const next = tokenAfter([...tokens, ...guesses], VOCABULARY);
-      guesses.push(guesses.length < right ? next : (next + 1) % VOCABULARY);
+    const draftTokens: number[] = [];
+    while (draftTokens.length < Math.min(most, (known * 5) % 4)) {
+      const next = tokenAfter([...tokens, ...draftTokens], VOCABULARY);
+      draftTokens.push(draftTokens.length < right ? next : (next + 1) % VOCABULARY);
     }
-    return guesses;
+    return draftTokens;
   }
 
   learn(): void {}
@@ -28,14 +28,14 @@ class Guesser {
 export function sequenceOf(
   promptIds: number[],
   maxTokens: number,
-  { priority = 0, asks = false, peer = '', guesses = false, isConstrained = false }: SequenceWishes = {},
+  { priority = 0, asks = false, peer = '', draftTokens = false, isConstrained = false }: SequenceWishes = {},
 ): Sequence {
   const sampling = asks ? { ...GREEDY, promptLogprobs: 1 } : GREEDY;
   const ids = Uint32Array.from(promptIds);
   const constraint = isConstrained ? (anything as TokenConstraint) : undefined;
   const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks, constraint };
-  const sequence = new Sequence({ ...options, speculates: guesses });
-  return guesses ? Object.assign(sequence, { lookup: new Guesser(sequence) }) : sequence;
+  const sequence = new Sequence({ ...options, speculates: draftTokens });
+  return draftTokens ? Object.assign(sequence, { lookup: new Drafter(sequence) }) : sequence;
 }
 
 const MASK = { onlyEnds: false } as TokenMask;
@@ -46,7 +46,7 @@ interface SequenceWishes {
   readonly priority?: number;
   readonly asks?: boolean;
   readonly peer?: string;
-  readonly guesses?: boolean;
+  readonly draftTokens?: boolean;
   readonly isConstrained?: boolean;
 }
 

@@ -34,7 +34,7 @@ function requestOf(i: number) {
   return mixedRequest(i);
 }
 
-/** One whose answers' words repeat themselves soon, so that what is guessed is right now and then. @returns the file's path */
+/** One whose answers' words repeat themselves soon, so that what is drafted is right now and then. @returns the file's path */
 export const writeSplitModel = (): string =>
   writeRandomModel({ layers: 3, contextLength: 1024, chatTemplate: CHAT_TEMPLATE });
 
@@ -67,8 +67,8 @@ export async function runStreams(
       signal,
     );
     const all = (await Promise.all(answers)).map(seen);
-    const { guesses, acceptedGuesses } = server.gateway.replica.counts;
-    return { all, ...(await killed), guesses, acceptedGuesses, faults: [...server.gateway.faults] };
+    const { draftTokens, acceptedDraftTokens } = server.gateway.replica.counts;
+    return { all, ...(await killed), draftTokens, acceptedDraftTokens, faults: [...server.gateway.faults] };
   } finally {
     await server.stop();
   }

@@ -222,7 +222,7 @@ export class SlotTable {
     }
     if (this.limits.windowed !== undefined) this.checkWindow(slot, slice, this.limits.windowed);
     if (slice.tokenIds !== undefined) {
-      this.guesses(slot, slice, slice.tokenIds).forEach((tokenId, i) => {
+      this.draftTokens(slot, slice, slice.tokenIds).forEach((tokenId, i) => {
         row(tokenId, slice.position + i);
       });
       return;
@@ -242,8 +242,8 @@ export class SlotTable {
   }
 
   /** The tokens that a slice brings itself. */
-  private guesses(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
-    if (this.limits.isRecurrent) throw protocolError(`guesses of slot ${index}, whose states cannot be taken back`);
+  private draftTokens(slot: Slot, { slot: index, position, count, sample }: Slice, tokenIds: Uint8Array): Uint32Array {
+    if (this.limits.isRecurrent) throw protocolError(`draft tokens of slot ${index}, whose states cannot be taken back`);
     const ids = words(tokenIds);
     if (!sample || ids.length !== count || position < slot.tokenIds.length) {
       throw protocolError(`${ids.length} tokens for ${count} positions from ${position} on of slot ${index}`);
@@ -252,13 +252,13 @@ export class SlotTable {
     // Suppressed tokens are biases of the slot: the same for all of its rows.
     const { isSuppressing, suppressBefore } = slot;
     if (isSuppressing && position + 1 < suppressBefore && position + count >= suppressBefore) {
-      throw protocolError(`guesses of slot ${index} beyond position ${suppressBefore}, where tokens are let go`);
+      throw protocolError(`draft tokens of slot ${index} beyond position ${suppressBefore}, where tokens are let go`);
     }
     return ids;
   }
 
   /** It is not known which of the tokens that a slot has sampled holds: its next slice says so itself. */
-  guessed(slot: number): void {
+  drafted(slot: number): void {
     this.get(slot).sampledPosition = undefined;
   }
 

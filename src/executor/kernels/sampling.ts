@@ -16,7 +16,7 @@ const logits = inout('logits', 'f32', 'samples', 'vocabulary');
 
 const sampled = [input('sample_row', 'i32', 'samples'), input('row_slot', 'i32', 'tokens')] as const;
 
-/** The token of each row of the step; of a slot's sampled rows all but the first are guesses. */
+/** The token of each row of the step; of a slot's sampled rows all but the first are draft tokens. */
 const rowToken = input('row_token', 'i32', 'tokens');
 
 const slots = input('slots', 'i32', 'slot_count', 'slot_words');

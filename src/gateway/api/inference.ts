@@ -55,7 +55,7 @@ export interface WaitingClient extends Requester {
 export interface InferenceOptions {
   /** Tokens of a completion that a stream gets together, after its first; default 1. */
   readonly streamInterval?: number | undefined;
-  /** Whether next tokens are guessed at; default: no. */
+  /** Whether next tokens are drafted at; default: no. */
   readonly speculates?: boolean;
 }
 

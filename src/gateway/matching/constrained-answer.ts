@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { GivenConstraint } from '../constraints/grammar-of.js';
-import type { ConstraintListener, GuessedToken, TokenConstraint, TokenMask } from './token-constraint.js';
+import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
 /** Who works out an answer's masks. */
 export interface AnswerThread {
@@ -11,7 +11,7 @@ export interface AnswerThread {
 /** An answer, as far as it has come. */
 export class ConstrainedAnswer implements TokenConstraint {
   mask: TokenMask | undefined;
-  ahead: readonly GuessedToken[] = [];
+  ahead: readonly MaskedDraftToken[] = [];
   /** What a thread that takes it over is told. */
   readonly tokenIds: number[] = [];
   thread: AnswerThread | undefined;
@@ -49,12 +49,12 @@ export class ConstrainedAnswer implements TokenConstraint {
     this.thread?.drop(this);
   }
 
-  /** Guesses at what follows; see {@link ConstraintListener}. */
-  guesses(): readonly number[] | undefined {
-    return this.listener?.guesses?.();
+  /** Draft tokens at what follows; see {@link ConstraintListener}. */
+  draftTokens(): readonly number[] | undefined {
+    return this.listener?.draftTokens?.();
   }
 
-  ready(mask: TokenMask, ahead: readonly GuessedToken[]): void {
+  ready(mask: TokenMask, ahead: readonly MaskedDraftToken[]): void {
     this.mask = mask;
     this.ahead = ahead;
     this.listener?.ready();

@@ -45,8 +45,8 @@ export type MatcherJob =
 export interface AcceptedTokens {
   readonly id: number;
   readonly tokenIds: readonly number[];
-  /** Guesses at what follows; absent where nothing beyond the next mask is asked for. */
-  readonly guesses: readonly number[] | undefined;
+  /** Draft tokens at what follows; absent where nothing beyond the next mask is asked for. */
+  readonly draftTokens: readonly number[] | undefined;
 }
 
 /** A mask of a thread's, which it may name again. */
@@ -57,7 +57,7 @@ export interface ThreadMask {
   readonly onlyEnds: boolean;
 }
 
-/** What an answer may go on with, and tokens that are guessed; see `TokenConstraint.ahead`. */
+/** What an answer may go on with, and tokens that are drafted; see `TokenConstraint.ahead`. */
 export interface NextMasks {
   readonly id: number;
   /** Milliseconds that they took. */

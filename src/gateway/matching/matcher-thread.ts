@@ -15,7 +15,7 @@ import type {
   ThreadMemory,
 } from './matcher-messages.js';
 import type { MatcherVocabulary } from './matcher-vocabulary.js';
-import type { GuessedToken, TokenMask } from './token-constraint.js';
+import type { MaskedDraftToken, TokenMask } from './token-constraint.js';
 
 /** Milliseconds between two looks at what a thread works on. */
 const LOOK_MS = 250;
@@ -143,7 +143,7 @@ export class MatcherThread implements AnswerThread {
 
   private flush(): void {
     const answers = [...this.outbox].map(([answer, tokenIds]): AcceptedTokens => {
-      return { id: answer.id, tokenIds, guesses: answer.guesses() };
+      return { id: answer.id, tokenIds, draftTokens: answer.draftTokens() };
     });
     this.outbox.clear();
     this.post({ kind: 'accept', answers });
@@ -293,9 +293,9 @@ export class MatcherThread implements AnswerThread {
 
   private ready({ id, mask, ahead }: Pick<NextMasks, 'id' | 'mask' | 'ahead'>, error?: RocmForgeError): void {
     const next = this.maskOf(mask);
-    const guessed = ahead.map((each): GuessedToken => ({ ...each, mask: this.maskOf(each.mask) }));
+    const drafted = ahead.map((each): MaskedDraftToken => ({ ...each, mask: this.maskOf(each.mask) }));
     const answer = this.answers.get(id);
-    if (error === undefined) answer?.ready(next, guessed);
+    if (error === undefined) answer?.ready(next, drafted);
     else answer?.fail(error);
   }
 

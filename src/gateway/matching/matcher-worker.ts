@@ -124,7 +124,7 @@ class Matchers {
     }
   }
 
-  async accept({ id, tokenIds, guesses }: AcceptedTokens): Promise<NextMasks | undefined> {
+  async accept({ id, tokenIds, draftTokens }: AcceptedTokens): Promise<NextMasks | undefined> {
     const matcher = this.matchers.get(id);
     // Closed meanwhile.
     if (matcher === undefined) return undefined;
@@ -135,7 +135,7 @@ class Matchers {
     }
     const words = await this.next(matcher, tokenIds.at(-1));
     const mask = this.maskOf(words);
-    const ahead = guesses === undefined ? [] : await this.ahead(matcher, words, guesses);
+    const ahead = draftTokens === undefined ? [] : await this.ahead(matcher, words, draftTokens);
     return { id, ms: performance.now() - started, mask, ahead };
   }
 
@@ -161,22 +161,22 @@ class Matchers {
     return this.wellFormed.after(last, await matcher.getNextTokenBitmask());
   }
 
-  /** Tokens that may follow, guessed or sure, each with the mask behind it; the matcher stays where it is. */
+  /** Tokens that may follow, drafted or sure, each with the mask behind it; the matcher stays where it is. */
   private async ahead(
     matcher: GrammarMatcher,
     next: Int32Array,
-    guesses: readonly number[],
+    draftTokens: readonly number[],
   ): Promise<NextMasks['ahead']> {
     const until = performance.now() + AHEAD_MS;
     const ahead: NextMasks['ahead'][number][] = [];
     let words = next;
     let accepted = 0;
-    let isGuessing = true;
+    let isDrafting = true;
     while (ahead.length < MOST_AHEAD && performance.now() < until) {
       const only = onlyOf(words);
-      const guess: number | undefined = isGuessing ? guesses[ahead.length] : undefined;
-      isGuessing = guess !== undefined && allows(words, guess);
-      const tokenId = isGuessing ? guess : only;
+      const draft: number | undefined = isDrafting ? draftTokens[ahead.length] : undefined;
+      isDrafting = draft !== undefined && allows(words, draft);
+      const tokenId = isDrafting ? draft : only;
       if (tokenId === undefined || this.ends.has(tokenId) || !matcher.acceptToken(tokenId)) break;
       accepted += 1;
       words = await this.next(matcher, tokenId);

@@ -1,7 +1,7 @@
 import type { GivenConstraint } from '../constraints/grammar-of.js';
 import type { HeldReasoning } from '../constraints/reasoning-grammar.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { ConstraintListener, GuessedToken, TokenConstraint, TokenMask } from './token-constraint.js';
+import type { ConstraintListener, MaskedDraftToken, TokenConstraint, TokenMask } from './token-constraint.js';
 
 /** How a model's reasoning begins and ends, as text, and the tokens that end it. */
 export class ReasoningMarks {
@@ -60,7 +60,7 @@ export class ReasoningBudget implements TokenConstraint {
     return isAllowed ? this.marks.masks[this.forced] : mask;
   }
 
-  get ahead(): readonly GuessedToken[] {
+  get ahead(): readonly MaskedDraftToken[] {
     const { ahead } = this.inner;
     if (this.phase === 'over') return ahead;
     return ahead.slice(0, Math.max(0, this.budget - this.tokens - 1));

@@ -7,7 +7,7 @@ export interface TokenMask {
 }
 
 /** A token that may follow those before it, and what may follow then. */
-export interface GuessedToken {
+export interface MaskedDraftToken {
   readonly tokenId: number;
   readonly mask: TokenMask;
   /** Whether no other is allowed. */
@@ -19,8 +19,8 @@ export interface ConstraintListener {
   /** The mask after all tokens that were accepted is known. */
   ready(): void;
   failed(error: Error): void;
-  /** Guesses at what follows those tokens. Absent: what follows does not matter, not even where it is sure. */
-  guesses?(): readonly number[];
+  /** Draft tokens at what follows those tokens. Absent: what follows does not matter, not even where it is sure. */
+  draftTokens?(): readonly number[];
 }
 
 /** What restricts the tokens of one answer, as far as it has come. */
@@ -28,10 +28,10 @@ export interface TokenConstraint {
   /** Of the next token; undefined while it is worked out. */
   readonly mask: TokenMask | undefined;
   /**
-   * Tokens that may follow one another, as far as they were guessed, or nothing else is allowed; none of them ends the text, and
+   * Tokens that may follow one another, as far as they were drafted, or nothing else is allowed; none of them ends the text, and
    * none is followed by the end alone. While the mask is worked out, those that were right so far have left.
    */
-  readonly ahead: readonly GuessedToken[];
+  readonly ahead: readonly MaskedDraftToken[];
   /** The answer went on by a token that the mask allowed, and that did not end it. */
   accept(tokenId: number): void;
   listen(listener: ConstraintListener): void;

@@ -28,8 +28,8 @@ export interface StepMasks {
   readonly masks: TokenMaskMessage[];
   /** Of each slice. */
   readonly slices: readonly (SliceMask | undefined)[];
-  /** Of each slice, of each of its guesses. */
-  readonly guesses: readonly (readonly number[])[];
+  /** Of each slice, of each of its draft tokens. */
+  readonly draftTokens: readonly (readonly number[])[];
   /** What the step before waits for. */
   readonly before: SlotMask[];
 }
@@ -60,9 +60,9 @@ export class Masking {
       step.pending.set(sequence, slot);
       return PENDING;
     });
-    const guesses = slices.map(({ guessMasks = [] }) => guessMasks.map((mask) => this.name(mask, step, masks)));
+    const draftTokens = slices.map(({ draftTokenMasks = [] }) => draftTokenMasks.map((mask) => this.name(mask, step, masks)));
     this.steps.push(step);
-    return { masks, slices: told, guesses, before };
+    return { masks, slices: told, draftTokens, before };
   }
 
   /** Whether a step under way waits for masks. */

@@ -20,11 +20,11 @@ export interface ReplicaCounts {
   /** Steps that were planned, and sequences in all of them together. */
   readonly steps: number;
   readonly slices: number;
-  /** Times that next tokens were guessed at and computed. */
+  /** Times that next tokens were drafted at and computed. */
   readonly drafts: number;
-  /** Tokens that were guessed at and computed, and those of them that were right. */
-  readonly guesses: number;
-  readonly acceptedGuesses: number;
+  /** Tokens that were drafted at and computed, and those of them that were right. */
+  readonly draftTokens: number;
+  readonly acceptedDraftTokens: number;
   readonly replayed: number;
   readonly quarantined: number;
   readonly nonFinite: number;
@@ -58,6 +58,6 @@ export const NOTHING_SCHEDULED = {
   steps: 0,
   slices: 0,
   drafts: 0,
-  guesses: 0,
-  acceptedGuesses: 0,
+  draftTokens: 0,
+  acceptedDraftTokens: 0,
 };

@@ -19,7 +19,7 @@ export interface GenerationParameters {
   readonly priority: number;
   /** Milliseconds; 0: no limit. */
   readonly timeLimitMs: number;
-  /** May guess at next tokens; default false. */
+  /** May draft token at next tokens; default false. */
   readonly speculates?: boolean;
   /** What restricts the tokens of each completion. */
   readonly constraints?: readonly TokenConstraint[] | undefined;
@@ -75,7 +75,7 @@ export interface CompletionCounts {
   readonly promptTokens: number;
   readonly cachedTokens: number;
   readonly completionTokens: number;
-  /** Guesses at its tokens, and those that were right. */
+  /** Draft tokens at its tokens, and those that were right. */
   readonly proposedTokens: number;
   readonly acceptedTokens: number;
   /** Until it first had a slot, from then until its first token, and from then until its end. */
@@ -238,7 +238,7 @@ export class Generation {
     const { placedAt = now, firstTokenAt = now } = this.milestones.get(sequence) ?? {};
     const us = (from: number, to: number) => Math.round(1000 * (to - from));
     this.sink.complete(sampling.sampleIndex, finish, {
-      proposedTokens: sequence.guessed,
+      proposedTokens: sequence.drafted,
       acceptedTokens: sequence.accepted,
       queuedUs: us(this.began, placedAt),
       prefillUs: us(placedAt, firstTokenAt),

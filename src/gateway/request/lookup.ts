@@ -1,15 +1,15 @@
-/** Tokens that must be the same for what followed them to be a guess. */
+/** Tokens that must be the same for what followed them to be a draft token. */
 const GRAM = 3;
-/** The most guesses at once, and how many at first. */
+/** The most draft tokens at once, and how many at first. */
 const MOST = 7;
 const FIRST = 3;
-/** After this many tries in a row of which no guess was right, none is made for a while, twice as long each time. */
+/** After this many tries in a row of which no draft token was right, none is made for a while, twice as long each time. */
 const MISSES = 3;
 const FIRST_REST = 16;
 const MOST_REST = 1024;
 
 /**
- * Guesses at the next tokens by looking for the last ones in what came before (Saxena, "Prompt lookup decoding", 2023): texts
+ * Draft tokens at the next tokens by looking for the last ones in what came before (Saxena, "Prompt lookup decoding", 2023): texts
  * repeat names, quotes and code. How many follows how many were right.
  */
 export class Lookup {
@@ -24,21 +24,21 @@ export class Lookup {
   /** @param token of a position below the known ones */
   constructor(private readonly token: (position: number) => number) {}
 
-  /** At most so many guesses at what follows the first `known` tokens. */
-  guesses(known: number, most: number): number[] {
+  /** At most so many draft tokens at what follows the first `known` tokens. */
+  draftTokens(known: number, most: number): number[] {
     const count = Math.min(most, this.most);
     if (count <= 0 || known < this.restsUntil) return [];
     const from = this.find(known);
     if (from === undefined) return [];
-    const guesses: number[] = [];
-    // Where it reaches what is being guessed, the text repeats itself, and goes on so.
-    for (let i = from; guesses.length < count; i++) {
-      guesses.push(i < known ? this.token(i) : (guesses[i - known] as number));
+    const draftTokens: number[] = [];
+    // Where it reaches what is being drafted, the text repeats itself, and goes on so.
+    for (let i = from; draftTokens.length < count; i++) {
+      draftTokens.push(i < known ? this.token(i) : (draftTokens[i - known] as number));
     }
-    return guesses;
+    return draftTokens;
   }
 
-  /** How many of the last guesses were right. */
+  /** How many of the last draft tokens were right. */
   learn(right: number, of: number): void {
     if (right > 0) {
       this.misses = 0;

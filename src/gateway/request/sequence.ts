@@ -27,7 +27,7 @@ export interface SequenceOptions {
   readonly peer?: string;
   /** The first completion of the same request: it computes the prompt for all. */
   readonly leader?: Sequence;
-  /** May guess at its next tokens; default false. What is computed is the same. */
+  /** May draft token at its next tokens; default false. What is computed is the same. */
   readonly speculates?: boolean;
   /** What restricts its tokens. */
   readonly constraint?: TokenConstraint | undefined;
@@ -36,7 +36,7 @@ export interface SequenceOptions {
 }
 
 /** A token that may follow; with a constraint also what may follow it then. */
-export type Guess = { readonly tokenId: number; readonly mask?: TokenMask; readonly isSure?: boolean };
+export type DraftToken = { readonly tokenId: number; readonly mask?: TokenMask; readonly isSure?: boolean };
 
 /**
  * `waiting` has no slot. `running` has one. `draining` keeps its slot until its last step has returned and then waits
@@ -91,12 +91,12 @@ export class Sequence {
   opened = 0;
   /** The slot does not know which token was sampled last: the next slice says so. */
   saysToken = false;
-  /** Absent where nothing is guessed. */
+  /** Absent where nothing is drafted. */
   readonly lookup: Lookup | undefined;
-  /** Guesses so far, and those that were right. */
-  guessed = 0;
+  /** Draft tokens so far, and those that were right. */
+  drafted = 0;
   accepted = 0;
-  /** Nothing is computed for it until guesses that the lookup expects can be made. */
+  /** Nothing is computed for it until draft tokens that the lookup expects can be made. */
   private isHeld = false;
 
   constructor(readonly options: SequenceOptions) {
@@ -134,10 +134,10 @@ export class Sequence {
   }
 
   /**
-   * Guesses at the tokens that follow, as many as a step may have: `coming` where they depend on a token under way, or on a
+   * Draft tokens at the tokens that follow, as many as a step may have: `coming` where they depend on a token under way, or on a
    * mask. None before everything that the slot was opened with is computed, and none beyond where suppressed tokens are let go.
    */
-  guesses(most: number): readonly Guess[] | 'coming' {
+  draftTokens(most: number): readonly DraftToken[] | 'coming' {
     const { lookup, known } = this;
     const { maxTokens, sampling, constraint } = this.options;
     const { length } = this.emitted;
@@ -145,32 +145,32 @@ export class Sequence {
     const left = Math.min(most, maxTokens - length - 1, alike - 1);
     if (lookup === undefined || this.scheduled < this.opened || left <= 0) return [];
     if (this.pending > 0) {
-      this.isHeld = lookup.guesses(known, left).length > 0;
+      this.isHeld = lookup.draftTokens(known, left).length > 0;
       return this.isHeld || (constraint !== undefined && constraint.ahead.length > 1) ? 'coming' : [];
     }
-    // Behind guesses nothing is under way: what the mask alone allows is worth the wait.
+    // Behind draft tokens nothing is under way: what the mask alone allows is worth the wait.
     if (constraint !== undefined && constraint.mask === undefined) {
-      this.isHeld ||= lookup.guesses(known, left).length > 0;
+      this.isHeld ||= lookup.draftTokens(known, left).length > 0;
       return this.isHeld || this.saysToken || constraint.ahead.length > 0 ? 'coming' : [];
     }
-    const guesses: readonly Guess[] =
+    const draftTokens: readonly DraftToken[] =
       constraint === undefined
-        ? lookup.guesses(known, left).map((tokenId) => ({ tokenId }))
+        ? lookup.draftTokens(known, left).map((tokenId) => ({ tokenId }))
         : constraint.ahead.slice(0, left);
-    // It was held up for nothing, which costs as much as a wrong guess.
-    if (this.isHeld && guesses.every(({ isSure }) => isSure)) lookup.learn(0, 1);
+    // It was held up for nothing, which costs as much as a wrong draft token.
+    if (this.isHeld && draftTokens.every(({ isSure }) => isSure)) lookup.learn(0, 1);
     this.isHeld = false;
-    return guesses;
+    return draftTokens;
   }
 
-  /** Guesses for whoever works out masks ahead; none while the token that they follow is under way. */
-  get guessedIds(): readonly number[] {
-    return this.pending > 0 ? [] : (this.lookup?.guesses(this.known, Number.POSITIVE_INFINITY) ?? []);
+  /** Draft tokens for whoever works out masks ahead; none while the token that they follow is under way. */
+  get draftIds(): readonly number[] {
+    return this.pending > 0 ? [] : (this.lookup?.draftTokens(this.known, Number.POSITIVE_INFINITY) ?? []);
   }
 
-  /** So many of the guesses of a slice were right; of these `looked` the lookup made the last. */
+  /** So many of the draft tokens of a slice were right; of these `looked` the lookup made the last. */
   learn(right: number, of: number, looked: number): void {
-    this.guessed += of;
+    this.drafted += of;
     this.accepted += right;
     if (looked > 0) this.lookup?.learn(Math.min(right, looked), looked);
   }

@@ -7,7 +7,7 @@ export interface TokenCounts {
   /** Of those, found computed. */
   readonly cachedTokens: number;
   readonly tokens: number;
-  /** Guesses at them, and those that were right. */
+  /** Draft tokens at them, and those that were right. */
   readonly proposed: number;
   readonly accepted: number;
 }

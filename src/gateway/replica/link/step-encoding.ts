@@ -34,7 +34,7 @@ export function encodeStep(plan: StepPlan, epoch: bigint, masks?: StepMasks): Ex
       promptLogprobs: slice.promptLogprobs,
       mask: masks?.slices[i],
       tokenIds: slice.tokens && bytesOf(Uint32Array.from(slice.tokens)),
-      guessMasks: slice.guessMasks && bytesOf(Uint32Array.from(masks?.guesses[i] ?? [])),
+      draftTokenMasks: slice.draftTokenMasks && bytesOf(Uint32Array.from(masks?.draftTokens[i] ?? [])),
       fromSnapshot: slice.fromSnapshot,
       toSnapshot: slice.toSnapshot,
     })),

@@ -1,7 +1,7 @@
 // One file because each rule here changes the same books: who runs, who ends, which steps are under way. What can be decided
 // without them lies beside it.
 import type { TokenMask } from '../../matching/token-constraint.js';
-import type { Guess, Sequence } from '../../request/sequence.js';
+import type { DraftToken, Sequence } from '../../request/sequence.js';
 import { BLOCK_TOKENS, BlockManager, blocksFor } from './block-manager.js';
 import { byUrgency, PeerQueue } from './peer-queue.js';
 import { holderOfTooMany, isProtected, unread, victimFor } from './preemption.js';
@@ -66,8 +66,8 @@ export class Scheduler {
     steps: 0,
     slices: 0,
     drafts: 0,
-    guesses: 0,
-    acceptedGuesses: 0,
+    draftTokens: 0,
+    acceptedDraftTokens: 0,
   };
   /** Who waits, and who holds how many slots. */
   readonly queue = new PeerQueue();
@@ -182,11 +182,11 @@ export class Scheduler {
     const rows = new StepRows(this.options.maxStepTokens, (priority) => this.demandsAt(priority));
     let extraLogits = 0;
     let pressed = false;
-    const add = (sequence: Sequence, count: number, guesses?: readonly Guess[]): void => {
-      const slice = this.slice(sequence, count, guesses);
+    const add = (sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): void => {
+      const slice = this.slice(sequence, count, draftTokens);
       slices.push(slice);
       rows.take(sequence, count);
-      if (slice.promptLogprobs || guesses !== undefined) extraLogits += count - 1;
+      if (slice.promptLogprobs || draftTokens !== undefined) extraLogits += count - 1;
     };
 
     this.makeSlot();
@@ -195,10 +195,10 @@ export class Scheduler {
       if (sequence.state !== 'running' || !this.mayRun(sequence)) continue;
       const budget = rows.leftFor(sequence);
       // The token that it says itself takes a row as well.
-      const guesses =
-        budget > 0 ? this.guessesOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits))) : undefined;
-      if (guesses === 'coming') continue;
-      const count = guesses ? 1 + guesses.length : this.countOf(sequence, budget, extraLogits);
+      const draftTokens =
+        budget > 0 ? this.draftsOf(sequence, Math.min(budget - 1, this.spareLogits(extraLogits))) : undefined;
+      if (draftTokens === 'coming') continue;
+      const count = draftTokens ? 1 + draftTokens.length : this.countOf(sequence, budget, extraLogits);
       if (count === 0) continue;
       const end = sequence.scheduled + count;
       const needed = Math.max(0, blocksFor(end) - sequence.blocks.length);
@@ -212,7 +212,7 @@ export class Scheduler {
         sequence.blocks.push(...blocks);
         appends.push({ slot: sequence.slot as number, blocks, windowBlocks: this.windows.extend(sequence, windowed) });
       }
-      add(sequence, count, guesses);
+      add(sequence, count, draftTokens);
     }
 
     // Sequences that drain wait for room themselves: admitting others now would take it from them.
@@ -304,15 +304,15 @@ export class Scheduler {
       sequence.computed = position + count;
       return sampled.length;
     }
-    // A token counts as long as what was guessed before it is what was sampled there.
+    // A token counts as long as what was drafted before it is what was sampled there.
     let right = 1;
     while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
     sequence.computed = position + right;
     sequence.scheduled = position + right;
     sequence.learn(right - 1, sampled.length - 1, looked);
     this.counters.drafts += 1;
-    this.counters.guesses += sampled.length - 1;
-    this.counters.acceptedGuesses += right - 1;
+    this.counters.draftTokens += sampled.length - 1;
+    this.counters.acceptedDraftTokens += right - 1;
     return right;
   }
 
@@ -369,33 +369,33 @@ export class Scheduler {
   }
 
   /**
-   * Guesses at what follows the last token, in a slice that says its tokens itself; undefined where it does not. While they are
+   * Draft tokens at what follows the last token, in a slice that says its tokens itself; undefined where it does not. While they are
    * `coming` the sequence has no slice at all: what they follow is waited for.
    */
-  private guessesOf(sequence: Sequence, most: number): readonly Guess[] | 'coming' | undefined {
+  private draftsOf(sequence: Sequence, most: number): readonly DraftToken[] | 'coming' | undefined {
     // States would have learnt wrong ones.
     if (this.options.isRecurrent) return undefined;
     if (sequence.behind !== 1 || (sequence.lookup === undefined && !sequence.saysToken)) return undefined;
-    const guesses = sequence.guesses(most);
-    if (guesses === 'coming') return guesses;
-    return guesses.length > 0 || (sequence.saysToken && sequence.pending === 0) ? guesses : undefined;
+    const draftTokens = sequence.draftTokens(most);
+    if (draftTokens === 'coming') return draftTokens;
+    return draftTokens.length > 0 || (sequence.saysToken && sequence.pending === 0) ? draftTokens : undefined;
   }
 
-  private slice(sequence: Sequence, count: number, guesses?: readonly Guess[]): PlannedSlice {
+  private slice(sequence: Sequence, count: number, draftTokens?: readonly DraftToken[]): PlannedSlice {
     const position = sequence.scheduled;
     const promptLogprobs = sequence.asksPromptLogprobs;
-    const sample = guesses !== undefined || position + count === sequence.length;
+    const sample = draftTokens !== undefined || position + count === sequence.length;
     const mask = sample ? sequence.mask : undefined;
     const { fromSnapshot, toSnapshot } = this.snapshots.take(sequence, position + count);
-    const tokens = guesses && [sequence.token(sequence.known - 1), ...guesses.map(({ tokenId }) => tokenId)];
+    const tokens = draftTokens && [sequence.token(sequence.known - 1), ...draftTokens.map(({ tokenId }) => tokenId)];
     sequence.scheduled += count;
     sequence.inFlight += 1;
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
-    const hasGuesses = guesses !== undefined && guesses.length > 0;
-    const looked = hasGuesses ? 1 + guesses.findLastIndex(({ isSure }) => !isSure) : undefined;
-    const guessMasks =
-      hasGuesses && mask !== undefined ? ([mask, ...guesses.map((guess) => guess.mask)] as TokenMask[]) : undefined;
+    const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
+    const looked = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const draftTokenMasks =
+      hasDrafts && mask !== undefined ? ([mask, ...draftTokens.map((draft) => draft.mask)] as TokenMask[]) : undefined;
     // One literal of one shape: there is a slice for each token, and spreads cost more than planning it.
     return {
       sequence,
@@ -405,9 +405,9 @@ export class Scheduler {
       sample,
       promptLogprobs,
       tokens,
-      mask: hasGuesses ? undefined : mask,
+      mask: hasDrafts ? undefined : mask,
       looked,
-      guessMasks,
+      draftTokenMasks,
       fromSnapshot,
       toSnapshot,
     };

@@ -36,13 +36,13 @@ export interface PlannedSlice {
   readonly sample: boolean;
   /** Whether each position whose next token is in the prompt returns that token's log probability. */
   readonly promptLogprobs: boolean;
-  /** Of a slice that says its tokens: the last that is known, and guesses at those after it. Each position is sampled then. */
+  /** Of a slice that says its tokens: the last that is known, and draft tokens at those after it. Each position is sampled then. */
   readonly tokens?: readonly number[] | undefined;
   /** Of a sample that is constrained: its mask, or that it depends on a token that is under way. */
   readonly mask?: TokenMask | 'pending' | undefined;
-  /** Of a slice with guesses that is constrained: each position's, instead. */
-  readonly guessMasks?: readonly TokenMask[] | undefined;
-  /** How far the guesses are those of a lookup: what follows is sure by its mask. */
+  /** Of a slice with draft tokens that is constrained: each position's, instead. */
+  readonly draftTokenMasks?: readonly TokenMask[] | undefined;
+  /** How far the draft tokens are those of a lookup: what follows is sure by its mask. */
   readonly looked?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
   readonly fromSnapshot?: number | undefined;

@@ -58,38 +58,38 @@ it.each([
   }
 });
 
-it('guesses are counted as each form has words for them, and on gRPC with the times', async () => {
+it('draftTokens are counted as each form has words for them, and on gRPC with the times', async () => {
   const repeating = Array.from({ length: 64 }, (_, i) => 262 + (i % 4));
-  const guessing = await startFakeGateway({ httpListen: '127.0.0.1:0', script: repeating });
+  const drafting = await startFakeGateway({ httpListen: '127.0.0.1:0', script: repeating });
   try {
     const tokens = 40;
     const prompt = [262, 263, 264, 265, 262, 263, 264, 265];
     const asked = { prompt, max_tokens: tokens, ignore_eos: true };
     const { draft_n, draft_n_accepted } = (
-      await ask(guessing.gateway, '/completion', { prompt, n_predict: tokens, ignore_eos: true })
+      await ask(drafting.gateway, '/completion', { prompt, n_predict: tokens, ignore_eos: true })
     ).json.timings;
     // All but the first of some steps' tokens.
     expect(draft_n_accepted).toBeGreaterThan(tokens / 2);
     expect(draft_n).toBeGreaterThanOrEqual(draft_n_accepted);
-    const { usage, timings } = (await ask(guessing.gateway, '/v1/completions', asked)).json;
+    const { usage, timings } = (await ask(drafting.gateway, '/v1/completions', asked)).json;
     expect(timings).toMatchObject({ draft_n, draft_n_accepted });
     expect(usage.completion_tokens_details).toEqual({
       accepted_prediction_tokens: draft_n_accepted,
       rejected_prediction_tokens: draft_n - draft_n_accepted,
     });
     const streamed = { ...asked, stream: true, stream_options: { include_usage: true } };
-    const events = eventsOf((await ask(guessing.gateway, '/v1/completions', streamed)).text);
+    const events = eventsOf((await ask(drafting.gateway, '/v1/completions', streamed)).text);
     expect(JSON.parse(events.at(-2)!).usage).toEqual(usage);
     const began = performance.now();
     const stop = { maxTokens: tokens, ignoreEos: true };
-    const { complete } = await generate(guessing.client, request({ tokens: prompt, stop }));
+    const { complete } = await generate(drafting.client, request({ tokens: prompt, stop }));
     const tookUs = 1000 * (performance.now() - began);
     expect(complete?.usage).toMatchObject({ proposedTokens: draft_n, acceptedTokens: draft_n_accepted });
     const { queuedUs, prefillUs, decodeUs } = complete!.usage!;
     for (const us of [queuedUs, prefillUs, decodeUs]) expect(us).toBeGreaterThan(0n);
     expect(Number(queuedUs + prefillUs + decodeUs)).toBeLessThan(tookUs);
   } finally {
-    await guessing.stop();
+    await drafting.stop();
   }
 });
 

@@ -180,12 +180,12 @@ describe('any schedule', () => {
     expect(totals.discardedTokens).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.mostPreempted).toBeGreaterThanOrEqual(byTier({ quick: 1, default: 3, full: 8 }));
-    expect(totals.acceptedGuesses).toBeGreaterThanOrEqual(scaled(1000));
-    expect(totals.guesses - totals.acceptedGuesses).toBeGreaterThanOrEqual(scaled(1000));
+    expect(totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(1000));
+    expect(totals.draftTokens - totals.acceptedDraftTokens).toBeGreaterThanOrEqual(scaled(1000));
     expect(totals.yields).toBeGreaterThanOrEqual(scaled(100));
   });
 
-  it('does so with states, from where one of a slot’s last two slices ended, without prefixes and guesses', () => {
+  it('does so with states, from where one of a slot’s last two slices ended, without prefixes and draftTokens', () => {
     const totals = new ScheduleTotals();
     fc.assert(
       fc.property(
@@ -200,7 +200,7 @@ describe('any schedule', () => {
     expect(totals.preemptions).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.crashes).toBeGreaterThanOrEqual(scaled(100));
     expect(totals.yields).toBeGreaterThanOrEqual(scaled(50));
-    expect([totals.cachedTokens, totals.guesses]).toEqual([0, 0]);
+    expect([totals.cachedTokens, totals.draftTokens]).toEqual([0, 0]);
   });
 
   it('does so with windows, whose blocks nobody writes to while a row can see them', () => {
@@ -217,7 +217,7 @@ describe('any schedule', () => {
           const windowed = { window, blocks: 1 + least + spare };
           const world = new World({ ...options, windowed }, depth);
           // The model of windows takes each position for certain.
-          const certain = steps.map((each) => (each.kind === 'add' ? { ...each, guesses: false } : each));
+          const certain = steps.map((each) => (each.kind === 'add' ? { ...each, draftTokens: false } : each));
           play(world, certain, totals);
           expect(world.scheduler.windows.freeCount).toBe(world.scheduler.windows.capacity);
         },

@@ -24,13 +24,13 @@ const METRICS: readonly (readonly [kind: typeof Counter | typeof Gauge, name: st
   [Counter, 'tokens_predicted_seconds_total', 'Time of generation', (all) => all.decodeUs / 1e6],
   [Counter, 'n_tokens_max', 'Tokens of the longest sequence', (all) => all.mostTokens],
   [Counter, 'n_decode_total', 'Steps', (_, { steps }) => steps],
-  [Counter, 'spec_decode_num_drafts_total', 'Times that tokens were guessed at', (_, { drafts }) => drafts],
-  [Counter, 'spec_decode_num_draft_tokens_total', 'Tokens guessed at', (_, { guesses }) => guesses],
+  [Counter, 'spec_decode_num_drafts_total', 'Steps with draft tokens', (_, { drafts }) => drafts],
+  [Counter, 'spec_decode_num_draft_tokens_total', 'Draft tokens', (_, { draftTokens }) => draftTokens],
   [
     Counter,
     'spec_decode_num_accepted_tokens_total',
-    'Guesses that were right',
-    (_, { acceptedGuesses }) => acceptedGuesses,
+    'Draft tokens that were right',
+    (_, { acceptedDraftTokens }) => acceptedDraftTokens,
   ],
   [
     Gauge,

@@ -95,12 +95,12 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
     ['free', 0, {}],
     ['penalized', 0, { frequencyPenalty: 0.5, presencePenalty: 0.3, repetitionPenalty: 1.2 }],
     ['constrained and penalized', 1, { frequencyPenalty: 0.5 }],
-  ])('guesses, right and wrong, leave the same tokens, %s', async (_what, constrained, penalties) => {
+  ])('draftTokens, right and wrong, leave the same tokens, %s', async (_what, constrained, penalties) => {
     /** What the tokens behind these are sampled by. */
-    const masked = (previous: readonly number[], isGuess: boolean): [Partial<Slice>, Partial<ExecuteRequest>] => {
+    const masked = (previous: readonly number[], isDraft: boolean): [Partial<Slice>, Partial<ExecuteRequest>] => {
       if (!constrained) return [{}, {}];
       const ids = previous.map((_, i) => 1 + i);
-      const named = isGuess ? { guessMasks: words(...ids) } : { mask: { id: 1 } };
+      const named = isDraft ? { draftTokenMasks: words(...ids) } : { mask: { id: 1 } };
       return [named, { masks: previous.map((token, i) => maskAfter(1 + i, token)) }];
     };
     const plain = drive(constrained, penalties);
@@ -109,19 +109,19 @@ describe.skipIf(missing !== undefined)('on a HIP device', { timeout: 300_000 }, 
       const [mask, masks] = masked([expected.at(-1) ?? 5], false);
       expected.push((await plain.step({ ...sliceAt(expected), ...mask }, masks))[0]!.tokenId);
     }
-    const guessing = drive(constrained, penalties);
+    const drafting = drive(constrained, penalties);
     const [mask, masks] = masked([5], false);
-    const tokens = [(await guessing.step({ ...sliceAt([]), ...mask }, masks))[0]!.tokenId];
+    const tokens = [(await drafting.step({ ...sliceAt([]), ...mask }, masks))[0]!.tokenId];
     while (tokens.length < TOKENS) {
       const right = expected.slice(tokens.length, tokens.length + 2);
-      const guesses = tokens.length === 3 ? [right[0]!, 299] : right;
-      const ids = [tokens.at(-1)!, ...guesses];
+      const draftTokens = tokens.length === 3 ? [right[0]!, 299] : right;
+      const ids = [tokens.at(-1)!, ...draftTokens];
       const [each, brought] = masked(ids, ids.length > 1);
-      const guess = { ...sliceAt(tokens), count: ids.length, tokenIds: words(...ids), ...each };
-      const outputs = await guessing.step(guess, brought);
+      const draft = { ...sliceAt(tokens), count: ids.length, tokenIds: words(...ids), ...each };
+      const outputs = await drafting.step(draft, brought);
       const sampled = outputs.map(({ tokenId }) => tokenId);
       let accepted = 1;
-      while (accepted < sampled.length && guesses[accepted - 1] === sampled[accepted - 1]) accepted += 1;
+      while (accepted < sampled.length && draftTokens[accepted - 1] === sampled[accepted - 1]) accepted += 1;
       tokens.push(...sampled.slice(0, accepted));
     }
     expect(tokens.slice(0, TOKENS)).toEqual(expected);

@@ -14,16 +14,16 @@ function sequenceOf(minTokens = 0): Sequence {
   });
 }
 
-/** Another token, under way when guesses are asked for, and then known. */
+/** Another token, under way when draft tokens are asked for, and then known. */
 function emit(sequence: Sequence, token: number): readonly unknown[] {
   sequence.pending = 1;
-  const held = sequence.guesses(7);
+  const held = sequence.draftTokens(7);
   sequence.pending = 0;
   sequence.emitted.push(token);
-  return [held, sequence.guesses(7)];
+  return [held, sequence.draftTokens(7)];
 }
 
-it('a sequence that was held up for guesses which did not come is held up no more after three times, for a while', () => {
+it('a sequence that was held up for draftTokens which did not come is held up no more after three times, for a while', () => {
   const sequence = sequenceOf();
   for (let i = 0; i < 3; i++) {
     // It ends as it did before: what follows is expected, and another token comes.
@@ -33,11 +33,11 @@ it('a sequence that was held up for guesses which did not come is held up no mor
   expect(emit(sequence, 60)).toEqual([[], []]);
 });
 
-it('guesses end before the token at which suppressed ones are let go', () => {
+it('draftTokens end before the token at which suppressed ones are let go', () => {
   const sequence = sequenceOf(3);
-  expect(sequence.guesses(7)).toHaveLength(2);
+  expect(sequence.draftTokens(7)).toHaveLength(2);
   sequence.emitted.push(4, 1);
-  expect(sequence.guesses(7)).toEqual([]);
+  expect(sequence.draftTokens(7)).toEqual([]);
   sequence.emitted.push(2);
-  expect(sequence.guesses(7)).toHaveLength(3);
+  expect(sequence.draftTokens(7)).toHaveLength(3);
 });
