@@ -18,7 +18,7 @@ import { EncodeService } from './request/encoding/encode-service.js';
 import { contentChanged, LoadedContent } from './request/model-file.js';
 import { RequestRunner } from './request/runner.js';
 import { readServedModel, type ServedModel } from './request/served-model.js';
-import { Residency } from './residency.js';
+import { IdleUnloader } from './idle-unloader.js';
 import { Router } from './router.js';
 import type { Trust } from './trust/trust.js';
 
@@ -30,7 +30,7 @@ export interface HostedModel extends OfferedModel {
   readonly replicas: readonly Replica[];
   /** Of each replica; operators may change them while it serves. */
   readonly queueLimits: readonly ChangeableLimits[];
-  readonly residency: Residency;
+  readonly idleUnloader: IdleUnloader;
   /** Whether it is loaded when a request comes. */
   readonly isOnDemand: boolean;
   readonly kvCacheType: GatewayOptions['kvCacheType'];
@@ -108,7 +108,7 @@ export function hostModel(
       replicaOptions,
       {
         state: (state) => {
-          residency.heard(i, state);
+          idleUnloader.heard(i, state);
           shared.onState();
         },
         progress: (done, total) => options.onProgress?.(done, total),
@@ -128,7 +128,7 @@ export function hostModel(
   const router: Router = new Router(replicas, { standby, allowOtherArithmetic, startsWithSome: !ownsExecutors });
   const isOnDemand = options.load === 'on-demand';
   const { idleUnloadMs, kvCacheType } = options;
-  const residency: Residency = new Residency(
+  const idleUnloader: IdleUnloader = new IdleUnloader(
     router,
     { replicas: replicas.length, onDemand: isOnDemand, idleUnloadMs },
     log,
@@ -149,7 +149,7 @@ export function hostModel(
       router,
       replicas,
       queueLimits,
-      residency,
+      idleUnloader,
       ownsExecutors,
       observer,
       isOnDemand,
@@ -158,7 +158,7 @@ export function hostModel(
     load: () => loadOf(router.counts),
     grammars: () => matchers.counts,
     close: async () => {
-      residency.stop();
+      idleUnloader.stop();
       await router.stop();
       await encoder.close();
       await matchers.close();

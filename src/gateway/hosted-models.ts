@@ -134,7 +134,7 @@ export class HostedModels {
     for (const { router } of this.all) router.endAll(error);
   }
 
-  /** Ends one executor after the other and starts another in its place. What is put away stays so. */
+  /** Ends one executor after the other and starts another in its place. What is unloaded stays so. */
   async replaceExecutors(): Promise<void> {
     for (const { router } of this.all) await router.replaceExecutors();
   }

@@ -88,7 +88,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       return {
         name,
         counts: () => hosted().router.counts,
-        residency: () => hosted().residency,
+        idleUnloader: () => hosted().idleUnloader,
         grammars: () => hosted().grammars(),
       };
     }),

@@ -5,7 +5,7 @@ import type { ReplicaCounts } from './replica/replica-counts.js';
 import type { CompletionTotals } from './request/completion-totals.js';
 import type { CompletionCounts } from './request/generation.js';
 import type { RequestObserver } from './request/runner.js';
-import type { Residency } from './residency.js';
+import type { IdleUnloader } from './idle-unloader.js';
 
 const LATENCY_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const TOKEN_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6, 1.2, 2.5];
@@ -20,7 +20,7 @@ export interface CountedModel {
   /** Read when metrics are asked for, rather than told of each change. */
   readonly counts: () => ReplicaCounts;
   readonly grammars: () => GrammarCounts;
-  readonly residency: () => Pick<Residency, 'isAway' | 'counters'>;
+  readonly idleUnloader: () => Pick<IdleUnloader, 'isUnloaded' | 'counters'>;
 }
 
 /** The label of what is told of executors: where there is one model alone, it is not told apart. */
@@ -147,13 +147,13 @@ export function watchModels(registry: Registry, models: readonly CountedModel[])
   gaugeOf(
     'model_unloaded',
     '1 while the model is unloaded: until the next request, or until an operator loads it',
-    (model) => Number(model.residency().isAway),
+    (model) => Number(model.idleUnloader().isUnloaded),
   );
   totalOf('model_loads_total', 'Executors that loaded the model because a request came', (model) => {
-    return model.residency().counters.loads;
+    return model.idleUnloader().counters.loads;
   });
   totalOf('model_unloads_total', 'Executors ended because the model was idle, or by an operator', (model) => {
-    return model.residency().counters.unloads;
+    return model.idleUnloader().counters.unloads;
   });
 }
 

@@ -37,7 +37,7 @@ it('serve tells of each model, puts away what nobody asks for, brings it back, a
       ['chat', false],
       ['small', false],
     ]);
-    // It is put away from when its process is told to end.
+    // It is unloaded from when its process is told to end.
     await expect.poll(() => childrenOf(child.pid as number), { interval: 10 }).toEqual([]);
     const { completions, model } = await client.generate({
       ...{ model: 'gpt-4o', input: { $case: 'text', value: { text: 'the fox' } } },

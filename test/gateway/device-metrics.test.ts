@@ -10,7 +10,7 @@ const NEVER_RUN = {
   name: 'm',
   counts: () => NOTHING,
   grammars: () => ({ heapBytes: 0, grammarBytes: 0, grammars: 0, evictions: 0, replacedThreads: 0, movedAnswers: 0 }),
-  residency: () => ({ isAway: false, counters: { loads: 0, unloads: 0 } }),
+  idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
 };
 
 async function linesOf(metrics: Metrics, pattern: RegExp): Promise<string[]> {

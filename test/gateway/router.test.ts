@@ -178,7 +178,7 @@ describe('a router', () => {
     expect(replicas.map(({ told }) => told)).toEqual([['submit', 'pause by reader', 'go on', 'expire', 'cancel'], []]);
   });
 
-  it('loads all replicas of a model that was put away, and none that is there', () => {
+  it('loads all replicas of a model that was unloaded, and none that is there', () => {
     const { router, replicas } = routed({ state: 'unloaded' }, { state: 'unloaded', load: 1 });
     expect([router.isReady, router.isLoaded]).toEqual([true, false]);
     router.submit(generation());

@@ -26,7 +26,7 @@ async function names(): Promise<Set<string>> {
         replacedThreads: 0,
         movedAnswers: 0,
       }),
-      residency: () => ({ isAway: false, counters: { loads: 0, unloads: 0 } }),
+      idleUnloader: () => ({ isUnloaded: false, counters: { loads: 0, unloads: 0 } }),
     },
   ]);
   const guards = { connections: { refused: 0, closed: 0, held: 0 }, calls: [], failedHandshakes: () => 0 };

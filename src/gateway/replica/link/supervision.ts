@@ -104,7 +104,7 @@ const FIRST_REFUSAL_MS = 1_000;
 
 export const BEGINNING: Supervision = { state: 'starting', deaths: [], probing: false };
 /** Of an executor that is started when it is asked for. */
-export const PUT_AWAY: Supervision = { state: 'unloaded', deaths: [], probing: false };
+export const UNLOADED: Supervision = { state: 'unloaded', deaths: [], probing: false };
 
 /** Whether a request has reason to wait: an executor serves, or one is started for it. */
 export function canServe({ state, demanded = false }: Supervision): boolean {

@@ -17,7 +17,7 @@ import {
   BEGINNING,
   canServe,
   decide,
-  PUT_AWAY,
+  UNLOADED,
   type Supervision,
   type SupervisorAction,
   type SupervisorEvent,
@@ -104,7 +104,7 @@ export class Supervisor {
     private readonly listener: SupervisorListener,
     private readonly log: Logger,
   ) {
-    this.supervision = options.onDemand ? PUT_AWAY : BEGINNING;
+    this.supervision = options.onDemand ? UNLOADED : BEGINNING;
     this.watch = setInterval(() => {
       this.clock.tick();
       // What has come while this process was held up is read first.

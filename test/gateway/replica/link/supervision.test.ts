@@ -5,7 +5,7 @@ import {
   canServe,
   decide,
   PROBE_INTERVAL_MS,
-  PUT_AWAY,
+  UNLOADED,
   RESTART_WINDOW_MS,
   type Supervision,
   type SupervisorEvent,
@@ -149,7 +149,7 @@ it('what happens late to an executor that is being ended, or was, changes nothin
 });
 
 it('a load that was asked for and refused is tried again when it is asked for again, each time after twice as long', () => {
-  let supervision = PUT_AWAY;
+  let supervision = UNLOADED;
   const waits: number[] = [];
   for (let i = 0; i < 7; i++) {
     const refused = after(supervision, 'load', 'answered', 'refused', 'broken', 'gone');
@@ -169,9 +169,9 @@ it('a load that was asked for and refused is tried again when it is asked for ag
 });
 
 it('an executor that dies while it loads what was asked for is followed by another, as one that served', () => {
-  const killed = after(PUT_AWAY, 'load', 'answered', 'gone', 'due');
+  const killed = after(UNLOADED, 'load', 'answered', 'gone', 'due');
   expect(killed.states).toEqual(['starting', 'warming', 'restarting', 'starting']);
-  let supervision: Supervision = { ...PUT_AWAY, state: 'starting', demanded: true };
+  let supervision: Supervision = { ...UNLOADED, state: 'starting', demanded: true };
   for (let i = 0; i < AT.maxRestarts; i++) supervision = after(supervision, 'gone', 'due').after;
   const given = after(supervision, 'gone');
   expect([given.after.state, given.actions]).toEqual(['failed', [{ do: 'wait', ms: PROBE_INTERVAL_MS }]]);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { Residency } from '../../src/gateway/residency.js';
+import { IdleUnloader } from '../../src/gateway/idle-unloader.js';
 import type { Logger } from '../../src/shared/log.js';
 
 const IDLE_MS = 1000;
@@ -20,14 +20,14 @@ class NotingRouter {
 }
 
 let router: NotingRouter;
-let residency: Residency;
+let idleUnloader: IdleUnloader;
 const start = (idleUnloadMs: number | undefined, onDemand = false, replicas = 1) => {
   router = new NotingRouter();
-  residency = new Residency(router, { replicas, onDemand, idleUnloadMs }, log);
+  idleUnloader = new IdleUnloader(router, { replicas, onDemand, idleUnloadMs }, log);
 };
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] }));
 afterEach(() => {
-  residency.stop();
+  idleUnloader.stop();
   vi.useRealTimers();
 });
 
@@ -69,7 +69,7 @@ it('gives a model that was loaded for somebody who has gone its time', () => {
   router.submissions += 1;
   vi.advanceTimersByTime(3 * IDLE_MS);
   router.isLoaded = true;
-  residency.heard(0, 'serving');
+  idleUnloader.heard(0, 'serving');
   vi.advanceTimersByTime(IDLE_MS - 1);
   expect(router.unloads).toBe(0);
   vi.advanceTimersByTime(IDLE_MS / 10 + 1);
@@ -82,23 +82,23 @@ it('never does where nobody said so', () => {
   expect(router.unloads).toBe(0);
 });
 
-it('counts executors that are put away and that come back, and no others', () => {
+it('counts executors that are unloaded and that come back, and no others', () => {
   start(undefined, false, 2);
-  for (const state of ['serving', 'suspect', 'restarting', 'starting', 'serving'] as const) residency.heard(0, state);
-  expect([residency.isAway, residency.counters]).toEqual([false, { unloads: 0, loads: 0 }]);
-  residency.heard(0, 'unloading');
-  expect(residency.isAway).toBe(false);
-  residency.heard(1, 'unloading');
-  expect(residency.isAway).toBe(true);
-  for (const state of ['unloaded', 'starting', 'warming'] as const) residency.heard(1, state);
-  expect(residency.isAway).toBe(true);
-  residency.heard(1, 'serving');
-  expect([residency.isAway, residency.counters]).toEqual([false, { unloads: 2, loads: 1 }]);
+  for (const state of ['serving', 'suspect', 'restarting', 'starting', 'serving'] as const) idleUnloader.heard(0, state);
+  expect([idleUnloader.isUnloaded, idleUnloader.counters]).toEqual([false, { unloads: 0, loads: 0 }]);
+  idleUnloader.heard(0, 'unloading');
+  expect(idleUnloader.isUnloaded).toBe(false);
+  idleUnloader.heard(1, 'unloading');
+  expect(idleUnloader.isUnloaded).toBe(true);
+  for (const state of ['unloaded', 'starting', 'warming'] as const) idleUnloader.heard(1, state);
+  expect(idleUnloader.isUnloaded).toBe(true);
+  idleUnloader.heard(1, 'serving');
+  expect([idleUnloader.isUnloaded, idleUnloader.counters]).toEqual([false, { unloads: 2, loads: 1 }]);
 });
 
 it('says of a model whose load was refused that it is not there for the asking', () => {
   start(undefined, true);
-  expect(residency.isAway).toBe(true);
+  expect(idleUnloader.isUnloaded).toBe(true);
   router.canServe = false;
-  expect(residency.isAway).toBe(false);
+  expect(idleUnloader.isUnloaded).toBe(false);
 });

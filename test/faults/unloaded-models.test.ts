@@ -47,7 +47,7 @@ const short = (model: string, maxTokens = 8) =>
     request({ text: 'the fox', model, sampling: { temperature: 0 }, stop: { maxTokens, ignoreEos: true } }),
   );
 
-async function putAway(name: 'chat' | 'small'): Promise<void> {
+async function unloaded(name: 'chat' | 'small'): Promise<void> {
   hosted(name).router.unloadModel();
   await whenever(() => stateOf(name) === 'unloaded');
 }
@@ -63,7 +63,7 @@ async function reasonOf(answer: Promise<unknown>): Promise<string> {
   }
 }
 
-describe('a model that was put away', () => {
+describe('a model that was unloaded', () => {
   it('has no process, while the other’s streams go on, and computes the same when it is back', async () => {
     await start({ stepDelayMs: 5 });
     const undisturbed = await runAll('chat');
@@ -72,7 +72,7 @@ describe('a model that was put away', () => {
     expect(isAlive(pid)).toBe(true);
     const others = runAll('chat');
     await whenever(() => hosted('chat').router.active > 0);
-    await putAway('small');
+    await unloaded('small');
     expect(isAlive(pid)).toBe(false);
     expect(hosted('chat').router.active).toBeGreaterThan(0);
     const after = await runAll('small');
@@ -97,7 +97,7 @@ describe('a model that was put away', () => {
       );
     try {
       const loaded = await short('small');
-      await putAway('small');
+      await unloaded('small');
       expect(await states()).toEqual([Status.SERVING, Status.SERVING]);
       const begun = performance.now();
       const answer = short('small');
@@ -119,7 +119,7 @@ describe('a model that was put away', () => {
     }
   });
 
-  it('serves what comes in the moment in which it is put away', async () => {
+  it('serves what comes in the moment in which it is unloaded', async () => {
     await start();
     const expected = (await short('small')).tokenIds;
     for (let i = 0; i < 16; i++) {
@@ -129,13 +129,13 @@ describe('a model that was put away', () => {
       const [first, second] = await Promise.all([short('small'), short('small')]);
       expect([first.tokenIds, second.tokenIds], `try ${i}`).toEqual([expected, expected]);
     }
-    expect(hosted('small').residency.counters).toEqual({ unloads: 16, loads: 16 });
-    expect(hosted('chat').residency.counters).toEqual({ unloads: 0, loads: 0 });
+    expect(hosted('small').idleUnloader.counters).toEqual({ unloads: 16, loads: 16 });
+    expect(hosted('chat').idleUnloader.counters).toEqual({ unloads: 0, loads: 0 });
   });
 
   it('is not replaced, and drained at once', async () => {
     await start();
-    await putAway('small');
+    await unloaded('small');
     const before = hosted('small').router.counts.executors;
     const pid = pidOf('chat');
     await server.gateway.replaceExecutors();
@@ -149,7 +149,7 @@ describe('a model that was put away', () => {
   it('is loaded for what came before a drain, and for nothing that comes after', async () => {
     await start();
     const expected = (await short('small')).tokenIds;
-    await putAway('small');
+    await unloaded('small');
     const waiting = short('small');
     await whenever(() => stateOf('small') === 'starting');
     const drained = server.gateway.drain(60_000);
@@ -163,7 +163,7 @@ describe('a model that was put away', () => {
     copyFileSync(models.small, file);
     await start({ moreModels: [{ model: file, modelName: 'small' }] });
     await short('small');
-    await putAway('small');
+    await unloaded('small');
     appendFileSync(file, 'more');
     expect(await reasonOf(short('small'))).toBe('MODEL_FILE_CHANGED');
     expect(await reasonOf(short('chat'))).toBe('none');
@@ -180,7 +180,7 @@ describe('--idle-unload', () => {
     await whenever(() => stateOf('chat') === 'unloaded');
     await small;
     expect([stateOf('small'), pidOf('small')]).toEqual(['serving', pid]);
-    expect(hosted('small').residency.counters.unloads).toBe(0);
+    expect(hosted('small').idleUnloader.counters.unloads).toBe(0);
     await whenever(() => stateOf('small') === 'unloaded');
     expect(isAlive(pid)).toBe(false);
     const metrics = await server.gateway.metrics.registry.metrics();
@@ -258,7 +258,7 @@ describe('a model without room for it', () => {
 describe('a model of two replicas', () => {
   const healthy = { spawn: { device: 'host' as const } };
 
-  it('is put away with both, and both come back for the first who asks', async () => {
+  it('is unloaded with both, and both come back for the first who asks', async () => {
     await start({ moreExecutors: [healthy], stepDelayMs: 5 });
     const before = await runAll('small');
     const pids = hosted('small').replicas.map(({ pid }) => pid);
@@ -267,7 +267,7 @@ describe('a model of two replicas', () => {
     expect(pids.filter(isAlive)).toEqual([]);
     expect((await runAll('small')).map(seen)).toEqual(before.map(seen));
     await whenever(() => hosted('small').replicas.every(({ state }) => state === 'serving'));
-    expect(hosted('small').residency.counters).toEqual({ unloads: 2, loads: 2 });
+    expect(hosted('small').idleUnloader.counters).toEqual({ unloads: 2, loads: 2 });
   });
 
   it('is served by the one that can be loaded, whoever was waiting for the other', async () => {

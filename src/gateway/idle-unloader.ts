@@ -6,12 +6,12 @@ import type { Router } from './router.js';
 const LEAST_LOOK_MS = 20;
 const MOST_LOOK_MS = 1000;
 
-export interface ResidencyOptions {
+export interface IdleUnloaderOptions {
   /** How many executors the model has. */
   readonly replicas: number;
   /** Whether they are started by requests alone. */
   readonly onDemand: boolean;
-  /** After how long without anything to do the model is put away; absent: never. */
+  /** After how long without anything to do the model is unloaded; absent: never. */
   readonly idleUnloadMs: number | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface ResidencyOptions {
  * Whether a model is in its device's memory: puts it away when nobody has asked for anything for a while, and counts how often it
  * went and came back. Who brings it back is the router, when a request comes.
  */
-export class Residency {
+export class IdleUnloader {
   /** Executors ended because the model was idle, and executors that have loaded it because a request came. */
   readonly counters = { unloads: 0, loads: 0 };
   private readonly away: Set<number>;
@@ -29,7 +29,7 @@ export class Residency {
 
   constructor(
     private readonly router: Pick<Router, 'active' | 'submissions' | 'canServe' | 'isLoaded' | 'unloadModel'>,
-    private readonly options: ResidencyOptions,
+    private readonly options: IdleUnloaderOptions,
     private readonly log: Logger,
   ) {
     const { replicas, onDemand, idleUnloadMs } = options;
@@ -40,8 +40,8 @@ export class Residency {
     this.timer.unref();
   }
 
-  /** Whether it is put away: the next request loads it, or has begun to. */
-  get isAway(): boolean {
+  /** Whether it is unloaded: the next request loads it, or has begun to. */
+  get isUnloaded(): boolean {
     return this.away.size === this.options.replicas && this.router.canServe;
   }
 
@@ -70,7 +70,7 @@ export class Residency {
       return;
     }
     if (!isLoaded || now - this.idleSince < idleUnloadMs) return;
-    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'nobody asks for the model: it is put away');
+    this.log.info({ idleMs: Math.round(now - this.idleSince) }, 'nobody asks for the model: it is unloaded');
     this.router.unloadModel();
   }
 }

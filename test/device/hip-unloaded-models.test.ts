@@ -15,7 +15,7 @@ const MIB = 1 << 20;
 const SLACK_BYTES = 64 * MIB;
 
 // Each process has a double of its own, so what an executor takes is seen, and what a card has left for others is not.
-describe.skipIf(missing !== undefined)('of two models on a GPU one is put away and brought back', () => {
+describe.skipIf(missing !== undefined)('of two models on a GPU one is unloaded and brought back', () => {
   const before = { ...process.env };
   const models = [1, 2].map((seed) => writeRandomModel({ type: 'F16', headDim: 64, seed }));
   let server: TestGateway;

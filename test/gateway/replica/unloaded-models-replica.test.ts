@@ -23,14 +23,14 @@ beforeEach(async () => {
 afterEach(() => fleet.stop());
 
 const generate = (seed = 0) => fleet.generate(promptOf(seed), 30);
-async function putAway(): Promise<void> {
+async function unloaded(): Promise<void> {
   await expect.poll(() => replica.unloadModel()).toBe(true);
   await expect.poll(() => replica.state).toBe('unloaded');
 }
 
 it('keeps its arithmetic, finds no blocks, and goes on where it was', async () => {
   expect(await generate()).toEqual(TOKENS);
-  await putAway();
+  await unloaded();
   expect([replica.arithmetic, replica.freeSlots, replica.canServe]).toEqual(['this', 0, true]);
   const before = replica.counts.cachedTokens;
   expect(await generate()).toEqual(TOKENS);
@@ -38,7 +38,7 @@ it('keeps its arithmetic, finds no blocks, and goes on where it was', async () =
   expect(replica.counts).toMatchObject({ replayed: 0, running: 0, freeKvBlocks: 199 });
 });
 
-it('is not put away while anything is under way, or waits', async () => {
+it('is not unloaded while anything is under way, or waits', async () => {
   const release = executor.stall();
   const answers = Array.from({ length: 6 }, (_, seed) => generate(seed));
   // Both steps that may be under way are the first one's.
@@ -46,11 +46,11 @@ it('is not put away while anything is under way, or waits', async () => {
   expect(replica.unloadModel()).toBe(false);
   release();
   for (const [seed, answer] of answers.entries()) expect(await answer).toEqual(tokensOf(seed));
-  await putAway();
+  await unloaded();
 });
 
 it('is not loaded where other bits are computed, until it is replaced on purpose', async () => {
-  await putAway();
+  await unloaded();
   executor.claims = { arithmetic: 'other' };
   await expect(generate()).rejects.toMatchObject({ reason: 'DEVICE_UNAVAILABLE' });
   expect([replica.state, replica.canServe]).toEqual(['failed', false]);
@@ -63,7 +63,7 @@ it('is not loaded where other bits are computed, until it is replaced on purpose
 });
 
 it('is loaded for nobody once it takes no more', async () => {
-  await putAway();
+  await unloaded();
   const { executors } = replica.counts;
   replica.stopAdmission();
   await expect(generate()).rejects.toMatchObject({ reason: 'SHUTTING_DOWN' });

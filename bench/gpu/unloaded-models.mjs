@@ -1,7 +1,7 @@
-// Two models on one GPU, of which one is put away and brought back: the card's memory each time, the tokens, how long the next
+// Two models on one GPU, of which one is unloaded and brought back: the card's memory each time, the tokens, how long the next
 // request waits for the load.
 //
-//   node bench/gpu/put-away.mjs --chat A.gguf --small B.gguf [--device cuda] [--cycles 3]
+//   node bench/gpu/unloaded-models.mjs --chat A.gguf --small B.gguf [--device cuda] [--cycles 3]
 //
 // Ends with code 1 when memory comes back with more than 64 MB of difference, or tokens are others.
 import { execFileSync, spawn } from 'node:child_process';
@@ -21,7 +21,7 @@ const { values } = parseArgs({
 });
 const SLACK_MB = 64;
 const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
-const address = `unix:${path.join(os.tmpdir(), `rocmforge-put-away-${process.pid}.sock`)}`;
+const address = `unix:${path.join(os.tmpdir(), `rocmforge-unloaded-models-${process.pid}.sock`)}`;
 const child = spawn(
   process.execPath,
   [
