@@ -25,7 +25,7 @@ export const TIERS = {
     'test/gateway/chat/**',
     '!test/gateway/chat/{jinja-constructs,published-templates,published-turns}.test.ts',
     'test/gateway/constraints/**',
-    'test/gateway/{device-metrics,metrics-server,idle-unloader,router,told-options}.test.ts',
+    'test/gateway/{device-metrics,metrics-server,idle-unloader,router,redacted-options}.test.ts',
     'test/gateway/api/{peer,running-requests,write-rounds}.test.ts',
     'test/gateway/api/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,message-frames,offenders,small-pieces,stream-turns}.test.ts',
     'test/gateway/api/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',

@@ -101,8 +101,8 @@ command('executor', [...deviceOptions, ...splitOptions, ...testOptions])
     });
     // One that a gateway started is the gateway's, which tells of both.
     if (!options.dieWithParent) {
-      const { tellReady } = await import('./service-manager.js');
-      tellReady(`executor listening on ${options.listen}`);
+      const { notifyReady } = await import('./service-manager.js');
+      notifyReady(`executor listening on ${options.listen}`);
     }
   });
 

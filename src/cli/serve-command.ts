@@ -16,7 +16,7 @@ import {
   wholeNumber,
 } from './options.js';
 import { writeText } from './output.js';
-import { tellReady, tellStopping } from './service-manager.js';
+import { notifyReady, notifyStopping } from './service-manager.js';
 import { checkSystemLimits } from './system-limits.js';
 import { REQUIRED } from './usage.js';
 
@@ -262,7 +262,7 @@ export function addServeCommand(serve: Command): void {
         // The second signal means now.
         if (stopping) process.exit(EXIT_STOPPED_AT_ONCE);
         stopping = true;
-        tellStopping('ending what is under way');
+        notifyStopping('ending what is under way');
         void gateway
           .drain(options.drainTimeoutMs, options.drainDelayMs)
           .then((finished) => process.exit(finished ? 0 : EXIT_STREAMS_CUT));
@@ -280,7 +280,7 @@ export function addServeCommand(serve: Command): void {
         const at = addressOf(options.httpListen, gateway.httpServer.port);
         writeText(`serving HTTP on ${at.startsWith('unix:') ? at : `http://${at}`}\n`);
       }
-      tellReady(serving.join('; '));
+      notifyReady(serving.join('; '));
     });
 }
 

@@ -7,7 +7,7 @@ import { createLogger } from '../shared/log.js';
  *
  * @param status one line for `systemctl status`
  */
-export function tellReady(status: string): void {
+export function notifyReady(status: string): void {
   if (!tell(`READY=1\nSTATUS=${oneLine(status)}`)) return;
   const { WATCHDOG_USEC, WATCHDOG_PID } = process.env;
   const microseconds = Number(WATCHDOG_USEC);
@@ -17,7 +17,7 @@ export function tellReady(status: string): void {
 }
 
 /** Tells it that this process ends, once what is under way has. */
-export function tellStopping(status: string): void {
+export function notifyStopping(status: string): void {
   tell(`STOPPING=1\nSTATUS=${oneLine(status)}`);
 }
 

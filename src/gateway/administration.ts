@@ -7,7 +7,7 @@ import type { HostedModels } from './hosted-models.js';
 import type { Metrics } from './metrics.js';
 import { modelStatus } from './model-status.js';
 import type { GatewayOptions } from './options.js';
-import { toldOptions } from './told-options.js';
+import { redactedOptions } from './redacted-options.js';
 
 /** The parts of a gateway that operators see and change. */
 export interface AdministeredParts {
@@ -46,7 +46,7 @@ export function administrationOf(parts: AdministeredParts): Administered {
       executorProblems: models.replicas.map(({ problem }) => (problem ? `${problem.reason}: ${problem.message}` : '')),
       executors: models.counts.executors,
       uptimeSeconds: process.uptime(),
-      optionsJson: JSON.stringify(toldOptions(options)),
+      optionsJson: JSON.stringify(redactedOptions(options)),
       faultsJson: JSON.stringify(faults),
       metrics: await metrics.registry.metrics(),
     }),

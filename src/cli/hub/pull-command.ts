@@ -14,19 +14,19 @@ export interface PullCommandOptions {
 
 /** `rocmforge pull`: tells what there is, or brings one model here and writes its path. */
 export async function pull(name: string, options: PullCommandOptions): Promise<void> {
-  if (options.list) return tellModels(name, options);
+  if (options.list) return printModels(name, options);
   try {
     const model = await pullModel(name);
     if (options.json) writeJson(model, 2);
     else writeText(`${model.path}\n`);
   } catch (error) {
     // Who has to choose is told between what.
-    if (error instanceof RocmForgeError && error.metadata.models !== undefined) await tellModels(name, options);
+    if (error instanceof RocmForgeError && error.metadata.models !== undefined) await printModels(name, options);
     throw error;
   }
 }
 
-async function tellModels(name: string, options: PullCommandOptions): Promise<void> {
+async function printModels(name: string, options: PullCommandOptions): Promise<void> {
   const models = await listModels(name);
   const rooms = options.memory === undefined ? roomHere() : [{ description: 'a GPU', freeBytes: options.memory }];
   if (options.json) {

@@ -113,11 +113,11 @@ export class StreamWriter implements DueWriter {
         this.draining = false;
         this.options.rounds.flush(this);
       });
-      this.tellSlow(this.heldTokens > this.options.maxHeldTokens);
+      this.setBackpressure(this.heldTokens > this.options.maxHeldTokens);
       return;
     }
     this.writeHeld();
-    this.tellSlow(false);
+    this.setBackpressure(false);
     if (!this.ended) return;
     this.isOver = true;
     this.stream.end();
@@ -146,13 +146,13 @@ export class StreamWriter implements DueWriter {
 
   private schedule(): void {
     if (this.draining) {
-      this.tellSlow(this.heldTokens > this.options.maxHeldTokens);
+      this.setBackpressure(this.heldTokens > this.options.maxHeldTokens);
       return;
     }
     this.options.rounds.add(this, !this.hasWritten || this.completes.length > 0 || this.ended);
   }
 
-  private tellSlow(slow: boolean): void {
+  private setBackpressure(slow: boolean): void {
     if (slow === this.slow) return;
     this.slow = slow;
     this.options.onSlow(slow);

@@ -389,11 +389,11 @@ export class Engine implements Backend {
       const plan = scheduler.plan();
       if (plan === undefined) return;
       session.submit(encodeStep(plan, session.epoch, masking.begin(plan)));
-      for (const { sequence } of plan.opens) this.tellPlaced(sequence);
+      for (const { sequence } of plan.opens) this.reportPlaced(sequence);
     }
   }
 
-  private tellPlaced(sequence: Sequence): void {
+  private reportPlaced(sequence: Sequence): void {
     this.generations.get(sequence)?.placed(sequence);
     const since = this.queuedAt.get(sequence);
     if (since === undefined) return;

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { GatewayOptions } from '../../src/gateway/options.js';
-import { toldOptions } from '../../src/gateway/told-options.js';
+import { redactedOptions } from '../../src/gateway/redacted-options.js';
 
 it('tells files of all models and executors by their names alone', () => {
   const options = {
@@ -13,7 +13,7 @@ it('tells files of all models and executors by their names alone', () => {
     seed: 5n,
     maxSequences: 4,
   } as unknown as GatewayOptions;
-  expect(toldOptions(options)).toEqual({
+  expect(redactedOptions(options)).toEqual({
     model: 'a.gguf',
     modelName: 'chat',
     moreModels: [{ model: 'b.gguf', modelName: 'small', modelAlias: ['x'] }],

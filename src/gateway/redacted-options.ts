@@ -6,7 +6,7 @@ import type { GatewayOptions } from './options.js';
  * machine it is; of the model's path and of secrets' files nothing is read. Values that are texts of their own, such as variables for
  * a template, are told by their length.
  */
-export function toldOptions(options: GatewayOptions): Record<string, unknown> {
+export function redactedOptions(options: GatewayOptions): Record<string, unknown> {
   return Object.fromEntries(Object.entries(options).flatMap(([name, value]) => told(name, value)));
 }
 
