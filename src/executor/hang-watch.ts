@@ -1,4 +1,4 @@
-import { AttendedClock } from '../shared/attended-clock.js';
+import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
 import { RocmForgeError } from '../shared/errors.js';
 import type { StepRunner } from './step-runner.js';
 
@@ -20,7 +20,7 @@ export interface HangListener {
 
 /** Watches the steps under way: a device that hangs leaves the event loop healthy. */
 export class HangWatch {
-  readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
+  readonly clock = new StallTolerantClock(WATCH_INTERVAL_MS);
   /** When a step was first seen to be overdue; absent while none is. */
   private sinceMs: number | undefined;
 

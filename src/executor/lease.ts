@@ -1,4 +1,4 @@
-import type { AttendedClock } from '../shared/attended-clock.js';
+import type { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
 import { RocmForgeError } from '../shared/errors.js';
 
 /**
@@ -15,7 +15,7 @@ export class Lease {
    */
   constructor(
     private readonly leaseMs: number,
-    private readonly clock: AttendedClock,
+    private readonly clock: StallTolerantClock,
   ) {}
 
   /**

@@ -1,8 +1,8 @@
 // One file because all of it is in which order the steps of an epoch, their parts and their masks are queued.
-import { AttendedClock } from '../shared/attended-clock.js';
+import { StallTolerantClock } from '../shared/stall-tolerant-clock.js';
 import type { ExecuteRequest, Slice } from '../shared/generated/rocmforge/executor/v1/executor.js';
 import { ExecuteResponse, SlotOutput } from '../shared/generated/rocmforge/executor/v1/executor.js';
-import { Pace } from '../shared/pace.js';
+import { StepDeadline } from '../shared/step-deadline.js';
 import { StepWatch } from '../shared/step-watch.js';
 import { protocolError } from './cache/protocol-error.js';
 import type { Device } from './device/device.js';
@@ -65,9 +65,9 @@ export class StepRunner {
     private readonly device: Device,
     private readonly model: LoadedModel,
     readonly epoch: bigint,
-    clock = new AttendedClock(Number.POSITIVE_INFINITY),
+    clock = new StallTolerantClock(Number.POSITIVE_INFINITY),
   ) {
-    this.watch = new StepWatch(new Pace(), clock);
+    this.watch = new StepWatch(new StepDeadline(), clock);
     const { limits, tables, masks } = model.forward;
     this.masks = new MaskTable(maskIdsFor(limits.maxSequences), masks.words);
     const writeAhead = (input: Int32Array, writes: number) => this.writeAhead(input, writes);

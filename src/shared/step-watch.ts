@@ -1,5 +1,5 @@
-import type { AttendedClock } from './attended-clock.js';
-import type { Pace } from './pace.js';
+import type { StallTolerantClock } from './stall-tolerant-clock.js';
+import type { StepDeadline } from './step-deadline.js';
 
 /** Knows since when the oldest step under way has been running, and when that is too long. */
 export class StepWatch {
@@ -13,8 +13,8 @@ export class StepWatch {
    * @param clock of the process that watches
    */
   constructor(
-    private readonly pace: Pace,
-    private readonly clock: AttendedClock,
+    private readonly deadline: StepDeadline,
+    private readonly clock: StallTolerantClock,
   ) {}
 
   /** A step of this many rows is sent. */
@@ -26,7 +26,7 @@ export class StepWatch {
   /** The oldest step came back. */
   end(): void {
     const now = this.clock.nowMs;
-    this.pace.observe(this.rowsInFlight.shift() ?? 1, now - this.oldestSince);
+    this.deadline.observe(this.rowsInFlight.shift() ?? 1, now - this.oldestSince);
     this.oldestSince = now;
   }
 
@@ -38,7 +38,7 @@ export class StepWatch {
   /** Milliseconds that the oldest step under way may take; undefined when there is none. */
   deadlineMs(floorMs: number): number | undefined {
     const [rows] = this.rowsInFlight;
-    return rows === undefined ? undefined : Math.max(floorMs, this.pace.deadlineMs(rows));
+    return rows === undefined ? undefined : Math.max(floorMs, this.deadline.deadlineMs(rows));
   }
 
   /**

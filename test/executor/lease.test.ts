@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
 import { Lease } from '../../src/executor/lease.js';
-import { AttendedClock } from '../../src/shared/attended-clock.js';
+import { StallTolerantClock } from '../../src/shared/stall-tolerant-clock.js';
 
 /** A lease of 10 s in a world whose time the test makes. */
 function leased() {
   let now = 0;
-  const clock = new AttendedClock(50, () => now);
+  const clock = new StallTolerantClock(50, () => now);
   const pass = (ms: number): void => {
     for (let left = ms; left > 0; left -= 50) {
       now += 50;

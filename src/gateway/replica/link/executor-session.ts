@@ -64,9 +64,9 @@ export class ExecutorSession {
     readonly info: GetInfoResponse,
     readonly model: LoadedModel,
     readonly epoch: bigint,
-    { pace, clock }: SessionTerms,
+    { deadline, clock }: SessionTerms,
   ) {
-    this.watch = new StepWatch(pace, clock);
+    this.watch = new StepWatch(deadline, clock);
   }
 
   /**

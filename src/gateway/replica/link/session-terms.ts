@@ -1,4 +1,4 @@
-import type { AttendedClock } from '../../../shared/attended-clock.js';
+import type { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
 import { RocmForgeError } from '../../../shared/errors.js';
 import type {
   GetInfoResponse,
@@ -6,7 +6,7 @@ import type {
   LoadModelRequest,
 } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import { mostSeenBlocks } from '../../../shared/kv-window.js';
-import type { Pace } from '../../../shared/pace.js';
+import type { StepDeadline } from '../../../shared/step-deadline.js';
 import { packageVersion } from '../../../shared/package.js';
 import { MOST_CHOSEN_SEQUENCES, MOST_STATE_SNAPSHOTS, MOST_STEP_TOKENS } from '../../../shared/step-limits.js';
 import { BLOCK_TOKENS, blocksFor } from '../scheduler/block-manager.js';
@@ -17,8 +17,8 @@ export interface SessionTerms {
   /** Token ids that the gateway can turn into text. */
   readonly vocabularySize: number;
   /** How long steps took so far; it outlives the session, so that a new executor is held to what the last one did. */
-  readonly pace: Pace;
-  readonly clock: AttendedClock;
+  readonly deadline: StepDeadline;
+  readonly clock: StallTolerantClock;
   /** The device of the first executor: streams do not go on with the arithmetic of another. */
   readonly device: Pick<GetInfoResponse, 'platform' | 'target'> | undefined;
   /** And its {@link LoadedModel.arithmetic}. */

@@ -1,10 +1,10 @@
 // One file because each event changes the same books: which process, which session, and why the one before was given up.
 import { randomBytes } from 'node:crypto';
-import { AttendedClock } from '../../../shared/attended-clock.js';
+import { StallTolerantClock } from '../../../shared/stall-tolerant-clock.js';
 import { asRocmForgeError, RocmForgeError } from '../../../shared/errors.js';
 import type { LoadModelRequest } from '../../../shared/generated/rocmforge/executor/v1/executor.js';
 import type { Logger } from '../../../shared/log.js';
-import { Pace } from '../../../shared/pace.js';
+import { StepDeadline } from '../../../shared/step-deadline.js';
 import { packageVersion } from '../../../shared/package.js';
 import { ExecutorProcess, type ExecutorProcessOptions, type Exit } from './executor-process.js';
 import { ExecutorSession } from './executor-session.js';
@@ -85,8 +85,8 @@ export class Supervisor {
   /** The executor's end was asked for. */
   private isReplaced = false;
   private lostAt: number | undefined;
-  private readonly pace = new Pace();
-  private readonly clock = new AttendedClock(WATCH_INTERVAL_MS);
+  private readonly deadline = new StepDeadline();
+  private readonly clock = new StallTolerantClock(WATCH_INTERVAL_MS);
   /** What this control group had been denied when the executor started. */
   private outOfMemoryKills = 0;
   private device: SessionTerms['device'];
@@ -295,7 +295,7 @@ export class Supervisor {
     try {
       const address = this.startOrFind(abandoned);
       process = this.process;
-      const { pace, clock, device } = this;
+      const { deadline, clock, device } = this;
       const { executor } = this.options;
       const link = 'spawn' in executor ? LOCAL_LINK : linkCredentials(executor);
       if (!('spawn' in executor)) {
@@ -307,7 +307,7 @@ export class Supervisor {
       const terms = {
         load: { ...load, epoch, gateway: this.identity, version: packageVersion },
         vocabularySize,
-        pace,
+        deadline,
         clock,
         device,
         arithmetic: this.options.allowOtherArithmetic ? undefined : this.arithmetic,

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { AttendedClock } from '../../src/shared/attended-clock.js';
-import { Pace } from '../../src/shared/pace.js';
+import { StallTolerantClock } from '../../src/shared/stall-tolerant-clock.js';
+import { StepDeadline } from '../../src/shared/step-deadline.js';
 import { StepWatch } from '../../src/shared/step-watch.js';
 
 /** A clock of 50 ms ticks in a world whose time the test makes. */
 function world() {
   let now = 1000;
-  const clock = new AttendedClock(50, () => now);
+  const clock = new StallTolerantClock(50, () => now);
   return {
     clock,
     /** The process runs for so long. */
@@ -40,10 +40,10 @@ it('stands still while it does not, whoever looks first afterwards', () => {
   expect(clock.nowMs).toBe(700);
 });
 
-it('so a stall makes no step overdue, and is nobody’s pace', () => {
+it('so a stall makes no step overdue, and is nobody’s deadline', () => {
   const { clock, run, stall } = world();
-  const pace = new Pace();
-  const watch = new StepWatch(pace, clock);
+  const deadline = new StepDeadline();
+  const watch = new StepWatch(deadline, clock);
   for (let step = 0; step < 40; step++) {
     watch.begin(1);
     run(10);
@@ -54,7 +54,7 @@ it('so a stall makes no step overdue, and is nobody’s pace', () => {
   stall(6000);
   expect(watch.overdueMs(2000)).toBeUndefined();
   // 20 × what the slowest took, and of the stall it took the 100 ms that cannot be told from work.
-  expect(pace.deadlineMs(1)).toBeLessThanOrEqual(20 * 110);
+  expect(deadline.deadlineMs(1)).toBeLessThanOrEqual(20 * 110);
   run(2300);
   expect(watch.overdueMs(2000)).toBeGreaterThan(2000);
 });

@@ -7,7 +7,7 @@ const WARM_UP_STEPS = 4;
 const WARM_UP_DEADLINE_MS = 60_000;
 
 /** How long a step may take, from the steps before it. Pure but for the durations it is told. */
-export class Pace {
+export class StepDeadline {
   private readonly window: { readonly rows: number; readonly ms: number }[] = [];
   private seen = 0;
 

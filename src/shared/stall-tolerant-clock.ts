@@ -8,7 +8,7 @@ const MOST_INTERVALS = 2;
  *
  * Its owner ticks it from a timer of `intervalMs`.
  */
-export class AttendedClock {
+export class StallTolerantClock {
   private attended = 0;
   private seen: number;
 
