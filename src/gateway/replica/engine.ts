@@ -275,7 +275,7 @@ export class Engine implements Backend {
   /**
    * It is known now why the executor was lost. Whoever is proven to make it fault is ended; all others go on with the next.
    *
-   * @returns whether the executor is ill: then everybody is ended, with when to try again
+   * @returns whether the executor is unhealthy: then everybody is ended, with when to try again
    */
   judge(loss: Loss): boolean {
     const suspicions = this.suspicions.filter(({ sequence }) => sequence.state !== 'ended');

@@ -98,9 +98,9 @@ export class Replica implements Backend {
           this.engine.lose();
         },
         judged: (loss) => {
-          const isIll = this.engine.judge(loss);
+          const isUnhealthy = this.engine.judge(loss);
           listener.orphaned();
-          return isIll;
+          return isUnhealthy;
         },
         fault: (fault) => listener.fault(fault),
         restarts: (reason) => listener.restarts(reason),

@@ -6,7 +6,7 @@
  * serving    it is given steps
  * suspect    it hangs, broke its stream or could not load; it is being ended
  * restarting it has ended, and the next begins soon
- * failed     too many ended in a short time, or it is ill, or somebody else's, or a load that was asked for was refused: the next
+ * failed     too many ended in a short time, or it is unhealthy, or somebody else's, or a load that was asked for was refused: the next
  *            is tried after a while, or may be asked for
  * unloading  its end was asked for, and none is to follow before it is asked for
  * unloaded   there is none, and one is started when it is asked for
@@ -39,7 +39,7 @@ export type SupervisorEvent =
   /** The executor at the address is another gateway's for now. */
   | 'busy'
   /** It faults whatever it is given. */
-  | 'ill'
+  | 'unhealthy'
   /** Somebody wants another executor in place of the one that serves. */
   | 'replace'
   /** Nobody has use for the executor that serves. */
@@ -170,7 +170,7 @@ export function decide(
       if (event === 'gone') return buried(before, [], circumstances);
       break;
     case 'restarting':
-      if (event === 'ill') {
+      if (event === 'unhealthy') {
         return {
           after: { ...before, state: 'failed', probing: true },
           actions: [{ do: 'wait', ms: PROBE_INTERVAL_MS }],

@@ -16,7 +16,7 @@ export interface SupervisorListener {
   /**
    * Why the executor that was lost ended; before another begins.
    *
-   * @returns whether it is ill: it would fault whatever it is given
+   * @returns whether it is unhealthy: it would fault whatever it is given
    */
   judged(loss: Loss): boolean;
   /** An executor process ended without being asked to, in whatever state. */

@@ -448,7 +448,7 @@ export class Supervisor {
     this.happen('gone', ending);
     if (!this.isUnjudged) return;
     this.isUnjudged = false;
-    if (this.listener.judged(loss)) this.happen('ill', unavailable('the executor faults whatever it is given'));
+    if (this.listener.judged(loss)) this.happen('unhealthy', unavailable('the executor faults whatever it is given'));
   }
 
   /** Ends the process, or gives it up. Its end makes `gone` happen. */

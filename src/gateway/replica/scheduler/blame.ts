@@ -13,7 +13,7 @@ export interface Suspicion {
  * where it happened clears a sequence. When sequences fault twice without that, they are suspects, and they run in
  * halves, alone: a half that gets through is cleared, a half that faults is halved again. Of the one that faults alone
  * only a control is missing: a step without it. If that lives, the suspect is guilty; if that faults too, nobody is, and
- * the executor is ill. Of s > 1 suspects that takes at most ⌈log2 s⌉ + 2 faults. Pure.
+ * the executor is unhealthy. Of s > 1 suspects that takes at most ⌈log2 s⌉ + 2 faults. Pure.
  */
 export class Blame {
   private readonly blamed = new Map<Sequence, number>();
@@ -54,7 +54,7 @@ export class Blame {
    *
    * @param step the sequences of the steps that did not come back, in order; while {@link isSearching} that must be one
    *             step at most. Which of several was running when the executor died cannot be told
-   * @returns whether it is the executor that is ill: it faulted in a step that had nothing but the control
+   * @returns whether it is the executor that is unhealthy: it faulted in a step that had nothing but the control
    */
   faulted(step: readonly Suspicion[]): boolean {
     if (this.controlling !== undefined && step.some(({ sequence }) => sequence === this.controlling)) {

@@ -15,7 +15,7 @@ import {
 const NOW = 1_000_000;
 const AT = { nowMs: NOW, random: 1, maxRestarts: 3 };
 const EVENTS = [
-  ...(['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'ill', 'stop'] as const),
+  ...(['answered', 'ready', 'step', 'overdue', 'broken', 'gone', 'due', 'busy', 'unhealthy', 'stop'] as const),
   ...(['load', 'unload', 'refused'] as const),
 ];
 
@@ -46,7 +46,7 @@ const TABLE: Readonly<Record<SupervisorState, Partial<Record<SupervisorEvent, st
   unloading: { gone: 'unloaded', stop: 'stopped: terminate' },
   unloaded: { load: 'starting: spawn', stop: 'stopped: terminate' },
   suspect: { gone: 'restarting: wait', stop: 'stopped: terminate' },
-  restarting: { due: 'starting: spawn', ill: 'failed: wait', stop: 'stopped: terminate' },
+  restarting: { due: 'starting: spawn', unhealthy: 'failed: wait', stop: 'stopped: terminate' },
   failed: { due: 'starting: spawn', unload: 'unloaded', stop: 'stopped: terminate' },
   stopped: {},
 };

@@ -87,7 +87,7 @@ describe('blame', () => {
     expect(blame.mayRun(other)).toBe(true);
   });
 
-  it('is nobody’s when the control faults too: the executor is ill', () => {
+  it('is nobody’s when the control faults too: the executor is unhealthy', () => {
     const blame = new Blame();
     const [one, control] = sequences(2) as [Sequence, Sequence];
     accuse(blame, one);
