@@ -79,7 +79,7 @@ class Replica {
     this.running = undefined;
     this.queued = [];
     this.scheduler.reset();
-    return this.scheduler.surrender();
+    return this.scheduler.takeOut();
   }
 }
 

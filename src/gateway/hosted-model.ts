@@ -116,7 +116,7 @@ export function hostModel(
         fault: (fault) => shared.onFault(fault),
         restarts: (reason) => observer.executorLost(reason),
         recovered: (seconds) => observer.executorRecovered(seconds),
-        orphaned: () => router.orphaned(replica),
+        executorLost: () => router.executorLost(replica),
         hasRoom: () => router.hasRoom(replica),
       },
       executors.length > 1 ? log.child({ replica: i }) : log,

@@ -1,5 +1,5 @@
 import { asRocmForgeError, RocmForgeError } from '../shared/errors.js';
-import type { Handover } from './replica/engine.js';
+import type { Migration } from './replica/engine.js';
 import type { Replica } from './replica/replica.js';
 import { addUp, type ReplicaCounts } from './replica/replica-counts.js';
 import type { Generation } from './request/generation.js';
@@ -12,7 +12,7 @@ export type RoutedReplica = Backend &
     | ('start' | 'stop' | 'stopAdmission' | 'endAll' | 'replace' | 'loadModel' | 'unloadModel')
     | ('active' | 'load' | 'state' | 'canServe' | 'device' | 'counts' | 'arithmetic')
     | 'problem'
-    | ('movable' | 'release' | 'adopt' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
+    | ('movable' | 'release' | 'takeOver' | 'canRun' | 'findable' | 'freeSlots' | 'waitingTokens')
   >;
 
 export interface RouterOptions {
@@ -169,9 +169,9 @@ export class Router implements Backend {
   }
 
   /** A replica's executor is gone: what it had goes on with others at once. What cannot waits for its next. */
-  orphaned(lost: RoutedReplica): void {
+  executorLost(lost: RoutedReplica): void {
     this.order = [...this.order.filter((replica) => replica !== lost), lost];
-    this.move(lost, lost.movable, (generation) => this.heirsOf(lost, generation));
+    this.move(lost, lost.movable, (generation) => this.failoverTargets(lost, generation));
   }
 
   /** A replica has slots that nobody there waits for: what waits elsewhere comes to it, first what nobody serves. */
@@ -277,7 +277,7 @@ export class Router implements Backend {
   }
 
   /** Who may go on with a generation of a replica. */
-  private heirsOf(lost: RoutedReplica, generation: Generation): readonly RoutedReplica[] {
+  private failoverTargets(lost: RoutedReplica, generation: Generation): readonly RoutedReplica[] {
     const able = (replicas: readonly RoutedReplica[]) =>
       replicas.filter((replica) => replica !== lost && this.mayMove(lost, replica, generation));
     const serving = able(this.serving);
@@ -301,19 +301,19 @@ export class Router implements Backend {
   private move(
     from: RoutedReplica,
     generations: readonly Generation[],
-    heirsOf: (generation: Generation) => readonly RoutedReplica[],
+    failoverTargets: (generation: Generation) => readonly RoutedReplica[],
   ): void {
-    const handovers = new Map<RoutedReplica, Handover[]>();
+    const migrations = new Map<RoutedReplica, Migration[]>();
     const coming = new Map<RoutedReplica, number>();
     for (const generation of generations) {
-      const heirs = heirsOf(generation);
-      if (heirs.length === 0) continue;
-      const heir = cheapest(heirs, (replica) => replica.load + (coming.get(replica) ?? 0));
+      const targets = failoverTargets(generation);
+      if (targets.length === 0) continue;
+      const heir = cheapest(targets, (replica) => replica.load + (coming.get(replica) ?? 0));
       coming.set(heir, (coming.get(heir) ?? 0) + generation.sequences.length);
-      handovers.set(heir, [...(handovers.get(heir) ?? []), from.release(generation)]);
+      migrations.set(heir, [...(migrations.get(heir) ?? []), from.release(generation)]);
       this.placed.set(generation, heir);
     }
-    for (const [heir, given] of handovers) heir.adopt(given);
+    for (const [heir, given] of migrations) heir.takeOver(given);
   }
 }
 

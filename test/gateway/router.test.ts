@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Handover } from '../../src/gateway/replica/engine.js';
+import type { Migration } from '../../src/gateway/replica/engine.js';
 import type { SupervisorState } from '../../src/gateway/replica/link/supervision.js';
 import type { ReplicaCounts } from '../../src/gateway/replica/replica-counts.js';
 import type { Generation } from '../../src/gateway/request/generation.js';
@@ -81,14 +81,14 @@ class NotingReplica implements RoutedReplica {
     this.state = 'unloaded';
     return true;
   }
-  release(moved: Generation): Handover {
+  release(moved: Generation): Migration {
     this.movable = this.movable.filter((other) => other !== moved);
     return { generation: moved, sequences: [] };
   }
-  adopt(handovers: readonly Handover[]): void {
-    this.told.push(`adopt ${handovers.length}`);
-    this.movable.push(...handovers.map(({ generation }) => generation));
-    this.freeSlots -= handovers.length;
+  takeOver(migrations: readonly Migration[]): void {
+    this.told.push(`takeOver ${migrations.length}`);
+    this.movable.push(...migrations.map(({ generation }) => generation));
+    this.freeSlots -= migrations.length;
   }
   endAll(): void {
     this.told.push('endAll');
@@ -203,18 +203,18 @@ describe('a router', () => {
       { state: 'unloaded', canServe: true },
       { state: 'warming', canServe: true },
     );
-    router.orphaned(replicas[0] as NotingReplica);
-    expect(replicas.map(({ told }) => told)).toEqual([[], [], ['adopt 2']]);
+    router.executorLost(replicas[0] as NotingReplica);
+    expect(replicas.map(({ told }) => told)).toEqual([[], [], ['takeOver 2']]);
   });
 
   it('gives what waits where no executor ever served to any that does, prompts that are to be told included', () => {
     const told = generation();
     Object.assign(told.parameters.sampling, { promptLogprobs: 2 });
     const { router, replicas } = routed({ state: 'failed', arithmetic: undefined, movable: [told] }, {});
-    router.orphaned(replicas[0] as NotingReplica);
-    expect(replicas[1]?.told).toEqual(['adopt 1']);
+    router.executorLost(replicas[0] as NotingReplica);
+    expect(replicas[1]?.told).toEqual(['takeOver 1']);
     const served = routed({ state: 'failed', arithmetic: 'other', movable: [told] }, {});
-    served.router.orphaned(served.replicas[0] as NotingReplica);
+    served.router.executorLost(served.replicas[0] as NotingReplica);
     expect(served.replicas[1]?.told).toEqual([]);
   });
 
@@ -280,28 +280,28 @@ describe('a router', () => {
   it('shares out among others what a replica has lost, and tells those that have it now', () => {
     const requests = [generation([1]), generation([2]), generation([3])];
     const { router, replicas } = routed({ state: 'restarting', movable: requests }, { load: 1 }, {});
-    router.orphaned(replicas[0] as NotingReplica);
-    expect(replicas.map(({ told }) => told)).toEqual([[], ['adopt 1'], ['adopt 2']]);
+    router.executorLost(replicas[0] as NotingReplica);
+    expect(replicas.map(({ told }) => told)).toEqual([[], ['takeOver 1'], ['takeOver 2']]);
     router.cancel(requests[0] as Generation);
-    expect(replicas[2]?.told).toEqual(['adopt 2', 'cancel']);
+    expect(replicas[2]?.told).toEqual(['takeOver 2', 'cancel']);
   });
 
   it('keeps a stream with the arithmetic that computed its tokens; one without any goes anywhere', () => {
     const [begun, fresh] = [generation([1]), generation()];
     const lost: Partial<NotingReplica> = { state: 'restarting', movable: [begun, fresh] };
     const { router, replicas } = routed(lost, { arithmetic: 'other' });
-    router.orphaned(replicas[0] as NotingReplica);
+    router.executorLost(replicas[0] as NotingReplica);
     expect([replicas[0]?.movable, replicas[1]?.movable]).toEqual([[begun], [fresh]]);
 
     const free = routedWith({ allowOtherArithmetic: true }, { ...lost, movable: [begun] }, { arithmetic: 'other' });
-    free.router.orphaned(free.replicas[0] as NotingReplica);
+    free.router.executorLost(free.replicas[0] as NotingReplica);
     expect(free.replicas[1]?.movable).toEqual([begun]);
   });
 
   it('leaves with a replica what no other could ever hold', () => {
     const request = generation();
     const { router, replicas } = routed({ state: 'suspect', movable: [request] }, { fits: false });
-    router.orphaned(replicas[0] as NotingReplica);
+    router.executorLost(replicas[0] as NotingReplica);
     expect(replicas[0]?.movable).toEqual([request]);
   });
 
@@ -325,7 +325,7 @@ describe('a router', () => {
     const { router, replicas, next } = routedWith({ standby: 1 }, { load: 9 }, {});
     expect(next()).toBe(0);
     Object.assign(replicas[0] as NotingReplica, { state: 'restarting', movable: [request] });
-    router.orphaned(replicas[0] as NotingReplica);
+    router.executorLost(replicas[0] as NotingReplica);
     expect(replicas[1]?.movable).toEqual([request]);
     Object.assign(replicas[0] as NotingReplica, { state: 'serving', load: 0 });
     expect(next()).toBe(1);

@@ -24,7 +24,7 @@ const NOBODY: ReplicaListener = {
   fault: () => undefined,
   restarts: () => undefined,
   recovered: () => undefined,
-  orphaned: () => undefined,
+  executorLost: () => undefined,
   hasRoom: () => undefined,
 };
 

@@ -27,7 +27,7 @@ const MASKS_MS = 2;
 const LONG_STEP_US = 8000;
 
 /** A generation on its way from one engine to another. */
-export interface Handover {
+export interface Migration {
   readonly generation: Generation;
   readonly sequences: readonly {
     readonly sequence: Sequence;
@@ -140,7 +140,7 @@ export class Engine implements Backend {
   }
 
   /** Gives one of {@link movable} up. */
-  release(generation: Generation): Handover {
+  release(generation: Generation): Migration {
     this.paused.delete(generation);
     const moved = generation.sequences.filter((sequence) => this.generations.delete(sequence));
     return {
@@ -150,17 +150,17 @@ export class Engine implements Backend {
         this.queuedAt.delete(sequence);
         if (this.scheduler) this.scheduler.withdraw(sequence);
         else this.early.remove(sequence);
-        return { sequence, queuedAt, blamedFor: this.blame.surrender(sequence) };
+        return { sequence, queuedAt, blamedFor: this.blame.takeOut(sequence) };
       }),
     };
   }
 
   /** Goes on with what other engines gave up. */
-  adopt(handovers: readonly Handover[]): void {
-    for (const { generation, sequences } of handovers) {
+  takeOver(migrations: readonly Migration[]): void {
+    for (const { generation, sequences } of migrations) {
       for (const { sequence, queuedAt, blamedFor } of sequences) {
         if (queuedAt !== undefined) this.queuedAt.set(sequence, queuedAt);
-        if (blamedFor !== undefined) this.blame.adopt(sequence, blamedFor);
+        if (blamedFor !== undefined) this.blame.takeOver(sequence, blamedFor);
         this.take(generation, sequence);
       }
       if (sequences.some(({ sequence }) => sequence.paused)) this.paused.add(generation);
@@ -303,7 +303,7 @@ export class Engine implements Backend {
     if (before === undefined) return scheduler;
     this.log.warn({ limits }, 'the executor came back with other limits');
     Object.assign(scheduler.counters, before.counters);
-    for (const sequence of before.surrender()) {
+    for (const sequence of before.takeOut()) {
       const { promptIds, maxTokens } = sequence.options;
       if (scheduler.canEverRun(promptIds.length + maxTokens)) {
         scheduler.add(sequence);

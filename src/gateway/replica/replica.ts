@@ -5,7 +5,7 @@ import type { Logger } from '../../shared/log.js';
 import type { Generation } from '../request/generation.js';
 import type { Backend, PausedBy } from '../request/runner.js';
 import { clientError } from './client-error.js';
-import { Engine, type Handover } from './engine.js';
+import { Engine, type Migration } from './engine.js';
 import type { EngineOptions } from './engine-options.js';
 import type { ExecutorSession } from './link/executor-session.js';
 import { PROBE_INTERVAL_MS, type SupervisorState } from './link/supervision.js';
@@ -31,7 +31,7 @@ export interface ReplicaListener {
   /** The first step of a new executor came back, this long after the old one was lost. */
   recovered(seconds: number): void;
   /** Its executor is gone, and why is known: others may go on with what it had. */
-  orphaned(): void;
+  executorLost(): void;
   /** It has slots that nobody here waits for. */
   hasRoom(): void;
 }
@@ -90,7 +90,7 @@ export class Replica implements Backend {
           const error = clientError(cause, options.supervisor.load.path);
           this.unservable = error;
           // A load that was asked for is refused here, and may not be elsewhere.
-          if (this.supervisor.state === 'failed') listener.orphaned();
+          if (this.supervisor.state === 'failed') listener.executorLost();
           this.engine.fail(error);
         },
         lost: () => {
@@ -99,7 +99,7 @@ export class Replica implements Backend {
         },
         judged: (loss) => {
           const isUnhealthy = this.engine.judge(loss);
-          listener.orphaned();
+          listener.executorLost();
           return isUnhealthy;
         },
         fault: (fault) => listener.fault(fault),
@@ -178,12 +178,12 @@ export class Replica implements Backend {
     return this.engine.movable;
   }
 
-  release(generation: Generation): Handover {
+  release(generation: Generation): Migration {
     return this.engine.release(generation);
   }
 
-  adopt(handovers: readonly Handover[]): void {
-    this.engine.adopt(handovers);
+  takeOver(migrations: readonly Migration[]): void {
+    this.engine.takeOver(migrations);
   }
 
   canRun(generation: Generation): boolean {

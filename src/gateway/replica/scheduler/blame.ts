@@ -98,14 +98,14 @@ export class Blame {
   }
 
   /** A sequence goes to another executor. @returns the position it is blamed for, which goes along */
-  surrender(sequence: Sequence): number | undefined {
+  takeOut(sequence: Sequence): number | undefined {
     const end = this.blamed.get(sequence);
     if (end !== undefined) this.clear(sequence);
     return end;
   }
 
   /** A sequence comes from another executor, blamed for a position. */
-  adopt(sequence: Sequence, end: number): void {
+  takeOver(sequence: Sequence, end: number): void {
     this.blamed.set(sequence, end);
   }
 

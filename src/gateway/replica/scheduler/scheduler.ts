@@ -127,7 +127,7 @@ export class Scheduler {
   }
 
   /** All sequences, most urgent first, for another scheduler to run. Nothing may be under way; see {@link reset}. */
-  surrender(): readonly Sequence[] {
+  takeOut(): readonly Sequence[] {
     return this.queue.takeAll();
   }
 
