@@ -109,7 +109,7 @@ it.each([
   ],
 ])('keeps whoever floods with %s again and again from coming again, and no other', async (_what, flood) => {
   const { connections } = server.gateway.server;
-  // At once: one offence a second is forgotten, and a busy machine takes longer than that for one after the other.
+  // At once: one violation a second is forgotten, and a busy machine takes longer than that for one after the other.
   const clients = Array.from({ length: 5 }, () => new RawClient(server.gateway.port));
   await expect.poll(() => clients.every((client) => client.count(FRAME.SETTINGS) > 0)).toBe(true);
   for (const client of clients) flood(client);

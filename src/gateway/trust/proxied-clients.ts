@@ -60,7 +60,7 @@ export class ProxiedClients {
   }
 
   /** A client did what no client does and what costs much more than its bytes. */
-  offended(client: string): void {
+  violated(client: string): void {
     this.cancelled(client, OFFENCE_CANCELS);
   }
 

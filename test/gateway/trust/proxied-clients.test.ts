@@ -44,8 +44,8 @@ it('lets nobody owe more than a second, and forgets who is refused last', () => 
 });
 
 it('counts what costs more than a cancel as 40 of them', () => {
-  for (let i = 0; i < 4; i++) clients.offended('mallory');
+  for (let i = 0; i < 4; i++) clients.violated('mallory');
   expect(clients.refusalOf('mallory')).toBeUndefined();
-  clients.offended('mallory');
+  clients.violated('mallory');
   expect(clients.refusalOf('mallory')?.reason).toBe('RATE_LIMITED');
 });

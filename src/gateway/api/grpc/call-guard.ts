@@ -87,7 +87,7 @@ export class CallGuard {
     private readonly limits: CallLimits,
     private readonly log: Logger,
     /** Told of a connection that sends what no client does. */
-    private readonly onOffence: (connection: string) => void = () => undefined,
+    private readonly onViolation: (connection: string) => void = () => undefined,
     private readonly proxied?: ProxiedClients,
     private readonly rejections?: Rejections,
   ) {
@@ -173,8 +173,8 @@ export class CallGuard {
     call.wasted += added - data.length;
     if (call.wasted > MOST_WASTED_BYTES) {
       this.counters.refused += 1;
-      if (call.isProxied) this.proxied?.offended(call.peer);
-      else this.onOffence(call.connection);
+      if (call.isProxied) this.proxied?.violated(call.peer);
+      else this.onViolation(call.connection);
       this.refuse(
         call,
         new RocmForgeError('MALFORMED_MESSAGE', 'the request comes in thousands of pieces of a few bytes each'),

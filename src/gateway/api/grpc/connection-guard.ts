@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import { peerOf } from '../peer.js';
 import type { CallGuard } from './call-guard.js';
-import { Offenders } from './offenders.js';
+import { AbuseTracker } from './abuse-tracker.js';
 import { FEWEST_CONNECTIONS, type Idle, lesser, OpenFiles, type SharingServer } from './open-files.js';
 
 export interface ConnectionLimits {
@@ -18,7 +18,7 @@ interface Connection {
   readonly name: string;
   readonly peer: string;
   readonly acceptedAt: number;
-  /** Tells the offenders' book how it ended. */
+  /** Tells the abusive peers' book how it ended. */
   readonly ended: (hadAnswer: boolean) => void;
   /** It has said that it speaks HTTP/2, under TLS where that is demanded. */
   speaks: boolean;
@@ -37,7 +37,7 @@ export class ConnectionGuard implements SharingServer {
   private readonly ofPeer = new Map<string, number>();
   private readonly most: number;
   private timer: NodeJS.Timeout | undefined;
-  private readonly offenders: Offenders;
+  private readonly abuse: AbuseTracker;
   readonly counters = { refused: 0, closed: 0, held: 0 };
 
   constructor(
@@ -47,7 +47,7 @@ export class ConnectionGuard implements SharingServer {
     private readonly proxied?: Pick<ProxiedClients, 'isProxy'>,
   ) {
     this.most = Math.max(FEWEST_CONNECTIONS, Math.min(limits.maxConnections, files.most));
-    this.offenders = new Offenders(files);
+    this.abuse = new AbuseTracker(files);
     files.join(this);
   }
 
@@ -75,9 +75,9 @@ export class ConnectionGuard implements SharingServer {
     const peer = peerOf({ getPeer: () => name });
     // What comes of a proxy's connections is its clients' doing.
     const isProxy = this.proxied?.isProxy(name) ?? false;
-    if (!isProxy && this.offenders.has(peer)) {
+    if (!isProxy && this.abuse.has(peer)) {
       this.counters.held += 1;
-      this.offenders.hold(socket);
+      this.abuse.hold(socket);
       return false;
     }
     if (!this.hasRoom(peer, isProxy ? this.most : this.most / 2)) {
@@ -85,7 +85,7 @@ export class ConnectionGuard implements SharingServer {
       socket.destroy();
       return false;
     }
-    const ended = isProxy ? () => undefined : this.offenders.begun(peer);
+    const ended = isProxy ? () => undefined : this.abuse.begun(peer);
     const connection = { socket, name, peer, acceptedAt: performance.now(), ended, speaks: false };
     this.connections.set(socket, connection);
     this.byName.set(name, connection);
@@ -95,9 +95,9 @@ export class ConnectionGuard implements SharingServer {
     return true;
   }
 
-  /** See {@link Offenders.offended}. */
-  offended(name: string): void {
-    if (!this.proxied?.isProxy(name)) this.offenders.offended(peerOf({ getPeer: () => name }));
+  /** See {@link AbuseTracker.violated}. */
+  violated(name: string): void {
+    if (!this.proxied?.isProxy(name)) this.abuse.violated(peerOf({ getPeer: () => name }));
   }
 
   countOf(peer: string): number {

@@ -52,7 +52,7 @@ export class FloodGuard {
   constructor(
     private readonly limits: FloodLimits,
     /** Told of a connection that floods, by its peer's address and port. */
-    private readonly onOffence: (connection: string) => void = () => undefined,
+    private readonly onViolation: (connection: string) => void = () => undefined,
     private readonly nowMs: () => number = () => performance.now(),
     private readonly proxied?: ProxiedClients,
   ) {}
@@ -81,7 +81,7 @@ export class FloodGuard {
     };
     // What nghttp2 ends by itself, such as CONTINUATION without end; who speaks no HTTP/2 at all costs nothing.
     session.once('error', ({ code, errno }: NodeJS.ErrnoException) => {
-      if (code === 'ERR_HTTP2_ERROR' && errno !== BAD_CLIENT_MAGIC) this.onOffence(connection);
+      if (code === 'ERR_HTTP2_ERROR' && errno !== BAD_CLIENT_MAGIC) this.onViolation(connection);
     });
     session.on('ping', heardControl);
     session.on('remoteSettings', heardControl);
@@ -109,6 +109,6 @@ export class FloodGuard {
 
   private noteFlood(connection: string): void {
     this.counters.floods += 1;
-    this.onOffence(connection);
+    this.onViolation(connection);
   }
 }

@@ -25,8 +25,8 @@ export class HeaderWatch {
   private timer: NodeJS.Timeout | undefined;
   readonly counters = { refused: 0 };
 
-  /** @param onOffence told of a connection that sends such headers, by its peer's address and port */
-  constructor(private readonly onOffence: (connection: string) => void = () => undefined) {}
+  /** @param onViolation told of a connection that sends such headers, by its peer's address and port */
+  constructor(private readonly onViolation: (connection: string) => void = () => undefined) {}
 
   /** Watches the connections of a server. */
   watch(server: Http2Server): void {
@@ -68,7 +68,7 @@ export class HeaderWatch {
     const name = nameOf(session.socket);
     this.forget(watched);
     this.counters.refused += 1;
-    this.onOffence(name);
+    this.onViolation(name);
     // Nothing can be written: not by nghttp2, nor beside it, which Node's own assertions end the process for.
     session.destroy();
   }

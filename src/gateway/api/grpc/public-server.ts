@@ -108,7 +108,7 @@ export async function openPublicServer(
       requestBytes,
     },
     log,
-    (connection) => connections.offended(connection),
+    (connection) => connections.violated(connection),
     trust.proxied,
     trust.rejections,
   );
@@ -116,12 +116,12 @@ export async function openPublicServer(
   const connections = new ConnectionGuard({ maxConnections, handshakeTimeoutMs }, calls, files, trust.proxied);
   const floods = new FloodGuard(
     FLOOD_LIMITS,
-    (connection) => connections.offended(connection),
+    (connection) => connections.violated(connection),
     undefined,
     trust.proxied,
   );
   const admit = (socket: Socket) => connections.admit(socket);
-  const headers = new HeaderWatch((connection) => connections.offended(connection));
+  const headers = new HeaderWatch((connection) => connections.violated(connection));
   const listener = await bind(server, address, { admit, tls: trust.tls, handshakeTimeoutMs });
   for (const guard of [connections, calls, floods, headers, new StreamTurns()]) guard.watch(listener.http2Server);
   return {

@@ -35,7 +35,7 @@ export interface ExchangeOptions {
   /** Told of each error that is answered. */
   readonly onRefused: (error: RocmForgeError) => void;
   /** Told where it sends what no client does. */
-  readonly onOffence: () => void;
+  readonly onViolation: () => void;
 }
 
 /** One request and its answer. */
@@ -205,7 +205,7 @@ export class Exchange {
       if (drained <= MOST_DRAINED_BYTES) return;
       // Once: the rest of the packet is still to come.
       request.off('data', count);
-      this.options.onOffence();
+      this.options.onViolation();
       request.socket.destroy();
     };
     const timer = setTimeout(end, DRAIN_MS);

@@ -79,7 +79,7 @@ export async function openHttpServer(address: string, context: HttpContext, opti
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     // Nobody's client sends a request before the answer to the last one, and a packet holds thousands of them.
     if (requests.isBusy(request)) {
-      if (!request.socket.destroyed) connections.offended(connectionOf(request));
+      if (!request.socket.destroyed) connections.violated(connectionOf(request));
       request.socket.destroy();
       return;
     }
@@ -97,9 +97,9 @@ export async function openHttpServer(address: string, context: HttpContext, opti
         context.onRefused(error.reason);
         trust.rejections.note('http', exchange.sender, error);
       },
-      onOffence: () => {
-        if (client === undefined) connections.offended(connectionOf(request));
-        else trust.proxied.offended(client);
+      onViolation: () => {
+        if (client === undefined) connections.violated(connectionOf(request));
+        else trust.proxied.violated(client);
       },
     });
     requests.add(exchange);

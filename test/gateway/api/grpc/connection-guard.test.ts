@@ -139,7 +139,7 @@ it('holds new connections of a peer that offends, for a second, and leaves its o
   const before = come('127.0.0.1', WORKS);
   for (let i = 0; i < 5; i++) {
     expect(come('127.0.0.1')?.isOpen).toBe(true);
-    guard.offended(`127.0.0.1:${port}`);
+    guard.violated(`127.0.0.1:${port}`);
   }
   const held = new FakeSocket('127.0.0.1', ++port);
   expect(guard.admit(held as unknown as Socket)).toBe(false);
@@ -149,7 +149,7 @@ it('holds new connections of a peer that offends, for a second, and leaves its o
   vi.advanceTimersByTime(1);
   expect(held.isOpen).toBe(false);
   expect(guard.counters.held).toBe(1);
-  // One offence is forgotten a second.
+  // One violation is forgotten a second.
   expect(come('127.0.0.1')?.isOpen).toBe(true);
 });
 
@@ -188,14 +188,14 @@ it('counts connections of a peer that ran out when they come, and no more when t
 });
 
 it('closes at once what is more than it holds', () => {
-  for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
+  for (let i = 0; i < 5; i++) guard.violated('127.0.0.1:1');
   const held = Array.from({ length: 300 }, () => isHeld('127.0.0.1'));
   expect(held.filter(Boolean)).toHaveLength(256);
 });
 
 it.each([100, 200, 500, 1024, 1200])('of %d files those that are held and taken leave the executor’s', (files) => {
   guard = guardOf(1024, new OpenFiles(1024, files));
-  for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
+  for (let i = 0; i < 5; i++) guard.violated('127.0.0.1:1');
   const held = Array.from({ length: 300 }, () => isHeld('127.0.0.1')).filter(Boolean).length;
   const taken = open(Array.from({ length: 1200 }, (_, i) => come(`127.0.1.${i % 100}`, WORKS)));
   expect(held + taken).toBe(Math.min(files - 80, 1024 + 256));
@@ -228,7 +228,7 @@ describe('two servers of one process', () => {
     serversOf(count);
     const held = [guard, other].map((server) =>
       at(server, () => {
-        for (let i = 0; i < 5; i++) guard.offended('127.0.0.1:1');
+        for (let i = 0; i < 5; i++) guard.violated('127.0.0.1:1');
         return Array.from({ length: 300 }, () => isHeld('127.0.0.1')).filter(Boolean).length;
       }),
     );

@@ -42,12 +42,12 @@ class FakeSession extends EventEmitter {
 
 let session: FakeSession;
 let watch: HeaderWatch;
-let offenders: string[];
+let abuse: string[];
 beforeEach(() => {
   vi.useFakeTimers();
-  offenders = [];
+  abuse = [];
   session = new FakeSession();
-  watch = new HeaderWatch((name) => offenders.push(name));
+  watch = new HeaderWatch((name) => abuse.push(name));
   const server = new EventEmitter();
   watch.watch(server as unknown as Http2Server);
   server.emit('session', session);
@@ -59,7 +59,7 @@ it('ends a connection on which headers never come and nghttp2 writes no more', (
   session.writes = false;
   session.begin(3);
   looks(2);
-  expect([session.destroyed, offenders, watch.counters.refused]).toEqual([true, [NAME], 1]);
+  expect([session.destroyed, abuse, watch.counters.refused]).toEqual([true, [NAME], 1]);
 });
 
 it('asks nothing while all headers come, nor of a connection that is quiet', () => {

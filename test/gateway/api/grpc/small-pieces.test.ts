@@ -16,9 +16,9 @@ const limits = {
 };
 
 it('a call that comes in thousands of frames that are all but empty is refused; others of its connection go on', async () => {
-  const offenders: string[] = [];
+  const abuse: string[] = [];
   const wide = { ...limits, maxUnfinishedBytes: 1 << 30 };
-  const guard = new CallGuard(wide, createLogger('test'), (connection) => offenders.push(connection));
+  const guard = new CallGuard(wide, createLogger('test'), (connection) => abuse.push(connection));
   const server = createServer();
   guard.watch(server);
   const served: ServerHttp2Stream[] = [];
@@ -38,7 +38,7 @@ it('a call that comes in thousands of frames that are all but empty is refused; 
     stream.write('x');
     await new Promise((resolve) => setImmediate(resolve));
   }
-  expect([status, offenders.length, session.destroyed]).toEqual(['3', 1, false]);
+  expect([status, abuse.length, session.destroyed]).toEqual(['3', 1, false]);
   const answer = new Promise<string>((resolve) => other.on('data', (data: Buffer) => resolve(String(data))));
   served[0]?.respond();
   served[0]?.end('answer');

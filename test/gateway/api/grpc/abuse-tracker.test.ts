@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { MOST_PEERS, Offenders } from '../../../../src/gateway/api/grpc/offenders.js';
+import { MOST_PEERS, AbuseTracker } from '../../../../src/gateway/api/grpc/abuse-tracker.js';
 
 /** Connections that bring nothing until a peer is refused. */
 const FRUITLESS = 50;
 
-let offenders: Offenders;
+let abuse: AbuseTracker;
 beforeEach(() => {
   // Buckets fill by the clock.
   vi.useFakeTimers({ toFake: ['performance'] });
-  offenders = new Offenders({ hold: () => true, letGo: () => undefined });
+  abuse = new AbuseTracker({ hold: () => true, letGo: () => undefined });
 });
 afterEach(() => vi.useRealTimers());
 
 /** Connections of a peer that end one after the other. */
 function come(peer: string, count: number, hadAnswer = false): void {
-  for (let i = 0; i < count; i++) offenders.begun(peer)(hadAnswer);
+  for (let i = 0; i < count; i++) abuse.begun(peer)(hadAnswer);
 }
 /** Addresses of one network, of which each comes once. */
 function othersCome(count: number, network = 'other'): void {
@@ -23,43 +23,43 @@ function othersCome(count: number, network = 'other'): void {
 
 it('refuses a peer whose connections brought nothing however many others come after it', () => {
   come('flooder', FRUITLESS);
-  expect(offenders.has('flooder')).toBe(true);
+  expect(abuse.has('flooder')).toBe(true);
   for (let round = 0; round < 4; round++) othersCome(MOST_PEERS, `round ${round}`);
-  expect(offenders.has('flooder')).toBe(true);
+  expect(abuse.has('flooder')).toBe(true);
 });
 
-it('refuses a peer that offended however many others come after it', () => {
-  for (let i = 0; i < 5; i++) offenders.offended('flooder');
+it('refuses a peer that violated however many others come after it', () => {
+  for (let i = 0; i < 5; i++) abuse.violated('flooder');
   othersCome(3 * MOST_PEERS);
-  expect(offenders.has('flooder')).toBe(true);
+  expect(abuse.has('flooder')).toBe(true);
 });
 
 it('writes down what was open while others came in between', () => {
-  const ends = Array.from({ length: FRUITLESS }, () => offenders.begun('flooder'));
+  const ends = Array.from({ length: FRUITLESS }, () => abuse.begun('flooder'));
   othersCome(2 * MOST_PEERS);
   for (const ended of ends) ended(false);
-  expect(offenders.has('flooder')).toBe(true);
+  expect(abuse.has('flooder')).toBe(true);
 });
 
 it('forgets the oldest of those that are not refused', () => {
   come('older', FRUITLESS - 1);
   come('later', FRUITLESS - 1);
   othersCome(MOST_PEERS - 2);
-  offenders.begun('newest')(true);
+  abuse.begun('newest')(true);
   for (const peer of ['later', 'older']) come(peer, 1);
-  expect(['older', 'later'].map((peer) => offenders.has(peer))).toEqual([false, true]);
+  expect(['older', 'later'].map((peer) => abuse.has(peer))).toEqual([false, true]);
 });
 
 it('where all are refused forgets the oldest and keeps those that came after', () => {
   for (let i = 0; i < MOST_PEERS + 1; i++) come(`flooder ${i}`, FRUITLESS);
-  expect(offenders.has('flooder 0')).toBe(false);
-  expect(offenders.has('flooder 1')).toBe(true);
-  expect(offenders.has(`flooder ${MOST_PEERS}`)).toBe(true);
+  expect(abuse.has('flooder 0')).toBe(false);
+  expect(abuse.has('flooder 1')).toBe(true);
+  expect(abuse.has(`flooder ${MOST_PEERS}`)).toBe(true);
 });
 
 it('lets a peer in again once its time is over, though nothing else made room', () => {
   come('flooder', FRUITLESS);
   othersCome(MOST_PEERS - 1);
   vi.advanceTimersByTime(1000);
-  expect(offenders.has('flooder')).toBe(false);
+  expect(abuse.has('flooder')).toBe(false);
 });

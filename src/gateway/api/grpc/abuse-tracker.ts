@@ -9,7 +9,7 @@ interface Rate {
 }
 
 /** Connections that were ended for what no client does. */
-const OFFENCES: Rate = { burst: 5, perSecond: 1 };
+const VIOLATIONS: Rate = { burst: 5, perSecond: 1 };
 /** Connections that ended before any answer had: probes of a port, clients that cancel, and floods of both. */
 const FRUITLESS: Rate = { burst: 50, perSecond: 20 };
 /** Peers of which something is known. */
@@ -18,7 +18,7 @@ export const MOST_PEERS = 4096;
 const HOLD_MS = 1000;
 
 interface Record {
-  readonly offences: TokenBucket;
+  readonly violations: TokenBucket;
   readonly fruitless: TokenBucket;
   /** Its connections count as fruitless from their start, until an answer has ended and the bucket is full again. */
   paysAhead: boolean;
@@ -28,15 +28,15 @@ interface Record {
  * Peers whose connections cost much and bring nothing. A new one of theirs is not closed at once, as whoever floods would only
  * open the next: it is held for a second with nothing made of it. Their other connections live on.
  */
-export class Offenders {
+export class AbuseTracker {
   /** By when they were last written to, oldest first; those that were spared once stand behind. */
   private readonly records = new Map<string, Record>();
 
   constructor(private readonly files: Pick<OpenFiles, 'hold' | 'letGo'>) {}
 
   /** A connection did what no client does and what cost much more than its bytes. It is for its owner to end. */
-  offended(peer: string): void {
-    spend(this.recordOf(peer).offences, OFFENCES);
+  violated(peer: string): void {
+    spend(this.recordOf(peer).violations, VIOLATIONS);
   }
 
   /**
@@ -87,7 +87,7 @@ export class Offenders {
     const known = this.records.get(peer);
     if (known === undefined && this.records.size >= MOST_PEERS) this.forgetOne();
     const record = known ?? {
-      offences: new TokenBucket(OFFENCES.burst, now),
+      violations: new TokenBucket(VIOLATIONS.burst, now),
       fruitless: new TokenBucket(FRUITLESS.burst, now),
       paysAhead: false,
     };
@@ -113,8 +113,8 @@ const level = (bucket: TokenBucket, { burst, perSecond }: Rate): number =>
 
 const isSpent = (bucket: TokenBucket, rate: Rate): boolean => level(bucket, rate) < 1;
 
-const isRefused = ({ offences, fruitless }: Record): boolean =>
-  isSpent(offences, OFFENCES) || isSpent(fruitless, FRUITLESS);
+const isRefused = ({ violations, fruitless }: Record): boolean =>
+  isSpent(violations, VIOLATIONS) || isSpent(fruitless, FRUITLESS);
 
 /** What is owed is bounded, so that whoever ends it is served again within seconds. */
 function spend(bucket: TokenBucket, rate: Rate): void {
