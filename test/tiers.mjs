@@ -27,7 +27,7 @@ export const TIERS = {
     'test/gateway/constraints/**',
     'test/gateway/{device-metrics,metrics-server,idle-unloader,router,redacted-options}.test.ts',
     'test/gateway/api/{peer,running-requests,write-rounds}.test.ts',
-    'test/gateway/api/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,abuse-tracker,message-frames,small-pieces,stream-turns}.test.ts',
+    'test/gateway/api/grpc/{caller,chunk-encoding,connection-guard,far-deadlines,header-watch,abuse-tracker,message-frames,small-frames,stream-turns}.test.ts',
     'test/gateway/api/http/{constraint-fields,lenient-fields,unread-answers}.test.ts',
     'test/gateway/api/protocols/answer-limits.test.ts',
     'test/gateway/matching/{grammar-cache,heap-shares,mask-time,mask-turns,matcher-threads,turns}.test.ts',

@@ -5,7 +5,7 @@ import type { Logger } from '../../../shared/log.js';
 import type { ProxiedClients } from '../../trust/proxied-clients.js';
 import type { Rejections } from '../../trust/rejections.js';
 import { peerOf } from '../peer.js';
-import { PIECE_BYTES } from '../pieces.js';
+import { MIN_FRAME_CHARGE } from '../frame-charge.js';
 import { nameOf } from './connection-guard.js';
 import { MessageFrames } from './message-frames.js';
 import { refuse, retryLater } from './refused-call.js';
@@ -169,7 +169,7 @@ export class CallGuard {
   private arrive(call: Call, data: Buffer): void {
     if (call.stream.closed) return;
     const most = this.limits.requestBytes.get(call.path);
-    let added = Math.max(data.length, PIECE_BYTES);
+    let added = Math.max(data.length, MIN_FRAME_CHARGE);
     call.wasted += added - data.length;
     if (call.wasted > MOST_WASTED_BYTES) {
       this.counters.refused += 1;

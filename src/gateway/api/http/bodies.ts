@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { RocmForgeError } from '../../../shared/errors.js';
 import { tooLarge } from '../../../shared/grpc/strict.js';
-import { PIECE_BYTES } from '../pieces.js';
+import { MIN_FRAME_CHARGE } from '../frame-charge.js';
 
 export interface BodyLimits {
   /** Bytes of one. */
@@ -77,8 +77,8 @@ export class Bodies {
       const take = (data: Buffer): void => {
         const at = bytes;
         bytes += data.length;
-        cost += Math.max(data.length, PIECE_BYTES);
-        if (bytes > most || cost > most + PIECE_BYTES) {
+        cost += Math.max(data.length, MIN_FRAME_CHARGE);
+        if (bytes > most || cost > most + MIN_FRAME_CHARGE) {
           refuseLarge(Math.max(bytes, cost));
           return;
         }

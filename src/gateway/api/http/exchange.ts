@@ -5,7 +5,7 @@ import { parseTraceparent } from '../../request/trace.js';
 import type { Trust } from '../../trust/trust.js';
 import { nameOf } from '../grpc/connection-guard.js';
 import type { WaitingClient } from '../inference.js';
-import { PIECE_BYTES } from '../pieces.js';
+import { MIN_FRAME_CHARGE } from '../frame-charge.js';
 import type { Bodies } from './bodies.js';
 import { statusOf } from './errors.js';
 import { jsonInSlices } from './json-slices.js';
@@ -201,7 +201,7 @@ export class Exchange {
       response.end();
     };
     const count = (data: Buffer): void => {
-      drained += Math.max(data.length, PIECE_BYTES);
+      drained += Math.max(data.length, MIN_FRAME_CHARGE);
       if (drained <= MOST_DRAINED_BYTES) return;
       // Once: the rest of the packet is still to come.
       request.off('data', count);

@@ -2,14 +2,14 @@ import { connect, createServer, type ServerHttp2Stream } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
 import { CallGuard } from '../../../../src/gateway/api/grpc/call-guard.js';
-import { PIECE_BYTES } from '../../../../src/gateway/api/pieces.js';
+import { MIN_FRAME_CHARGE } from '../../../../src/gateway/api/frame-charge.js';
 import { createLogger } from '../../../../src/shared/log.js';
 
 const PIECES = 64;
 const limits = {
   maxOpenCalls: 10,
   requestTimeoutMs: 60_000,
-  maxUnfinishedBytes: PIECES * PIECE_BYTES,
+  maxUnfinishedBytes: PIECES * MIN_FRAME_CHARGE,
   unreadTimeoutMs: 60_000,
   maxUnreadBytes: 1 << 20,
   requestBytes: new Map([['/a/B', 1 << 20]]),
