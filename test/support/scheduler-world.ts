@@ -35,7 +35,7 @@ export function sequenceOf(
   const constraint = isConstrained ? (anything as TokenConstraint) : undefined;
   const options = { promptIds: ids, sampling, maxTokens, priority, peer, takesPrefix: !asks, constraint };
   const sequence = new Sequence({ ...options, speculates: draftTokens });
-  return draftTokens ? Object.assign(sequence, { lookup: new Drafter(sequence) }) : sequence;
+  return draftTokens ? Object.assign(sequence, { drafter: new Drafter(sequence) }) : sequence;
 }
 
 const MASK = { onlyEnds: false } as TokenMask;

@@ -124,7 +124,7 @@ export class Engine implements Backend {
     sequence.options.constraint?.listen({
       ready: () => this.maskReady(generation, sequence),
       failed: (error) => this.failGeneration(generation, asRocmForgeError(error)),
-      ...(sequence.lookup && { draftTokens: () => sequence.draftIds }),
+      ...(sequence.drafter && { draftTokens: () => sequence.draftIds }),
     });
     if (this.scheduler) this.scheduler.add(sequence);
     else this.early.add(sequence);

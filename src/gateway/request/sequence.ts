@@ -1,6 +1,6 @@
 import { NEUTRAL_SAMPLING, type SamplingValues } from '../../shared/sampling-schema.js';
 import type { TokenConstraint, TokenMask } from '../matching/token-constraint.js';
-import { Lookup } from './lookup.js';
+import { PromptLookupDrafter } from './prompt-lookup-drafter.js';
 import { type HeldSnapshot, NO_PREFIX, type Promised } from './prefix.js';
 
 let arrivals = 0;
@@ -92,7 +92,7 @@ export class Sequence {
   /** The slot does not know which token was sampled last: the next slice says so. */
   saysToken = false;
   /** Absent where nothing is drafted. */
-  readonly lookup: Lookup | undefined;
+  readonly drafter: PromptLookupDrafter | undefined;
   /** Draft tokens so far, and those that were right. */
   drafted = 0;
   accepted = 0;
@@ -100,7 +100,7 @@ export class Sequence {
   private isHeld = false;
 
   constructor(readonly options: SequenceOptions) {
-    if (options.speculates) this.lookup = new Lookup((position) => this.token(position));
+    if (options.speculates) this.drafter = new PromptLookupDrafter((position) => this.token(position));
   }
 
   /** Tokens that are known: prompt and emitted. */
@@ -138,41 +138,41 @@ export class Sequence {
    * mask. None before everything that the slot was opened with is computed, and none beyond where suppressed tokens are let go.
    */
   draftTokens(most: number): readonly DraftToken[] | 'coming' {
-    const { lookup, known } = this;
+    const { drafter, known } = this;
     const { maxTokens, sampling, constraint } = this.options;
     const { length } = this.emitted;
     const alike = length < sampling.minTokens ? sampling.minTokens - length : Number.POSITIVE_INFINITY;
     const left = Math.min(most, maxTokens - length - 1, alike - 1);
-    if (lookup === undefined || this.scheduled < this.opened || left <= 0) return [];
+    if (drafter === undefined || this.scheduled < this.opened || left <= 0) return [];
     if (this.pending > 0) {
-      this.isHeld = lookup.draftTokens(known, left).length > 0;
+      this.isHeld = drafter.draftTokens(known, left).length > 0;
       return this.isHeld || (constraint !== undefined && constraint.ahead.length > 1) ? 'coming' : [];
     }
     // Behind draft tokens nothing is under way: what the mask alone allows is worth the wait.
     if (constraint !== undefined && constraint.mask === undefined) {
-      this.isHeld ||= lookup.draftTokens(known, left).length > 0;
+      this.isHeld ||= drafter.draftTokens(known, left).length > 0;
       return this.isHeld || this.saysToken || constraint.ahead.length > 0 ? 'coming' : [];
     }
     const draftTokens: readonly DraftToken[] =
       constraint === undefined
-        ? lookup.draftTokens(known, left).map((tokenId) => ({ tokenId }))
+        ? drafter.draftTokens(known, left).map((tokenId) => ({ tokenId }))
         : constraint.ahead.slice(0, left);
     // It was held up for nothing, which costs as much as a wrong draft token.
-    if (this.isHeld && draftTokens.every(({ isSure }) => isSure)) lookup.learn(0, 1);
+    if (this.isHeld && draftTokens.every(({ isSure }) => isSure)) drafter.learn(0, 1);
     this.isHeld = false;
     return draftTokens;
   }
 
   /** Draft tokens for whoever works out masks ahead; none while the token that they follow is under way. */
   get draftIds(): readonly number[] {
-    return this.pending > 0 ? [] : (this.lookup?.draftTokens(this.known, Number.POSITIVE_INFINITY) ?? []);
+    return this.pending > 0 ? [] : (this.drafter?.draftTokens(this.known, Number.POSITIVE_INFINITY) ?? []);
   }
 
   /** So many of the draft tokens of a slice were right; of these `looked` the lookup made the last. */
-  learn(right: number, of: number, looked: number): void {
+  learn(right: number, of: number, fromLookup: number): void {
     this.drafted += of;
     this.accepted += right;
-    if (looked > 0) this.lookup?.learn(Math.min(right, looked), looked);
+    if (fromLookup > 0) this.drafter?.learn(Math.min(right, fromLookup), fromLookup);
   }
 
   /** What restricts the token that would be sampled now; it may depend on one that is not known yet. */

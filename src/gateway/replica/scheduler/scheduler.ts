@@ -290,7 +290,7 @@ export class Scheduler {
 
   /** A slice has returned. @returns how many of its tokens are the sequence's */
   private advance(
-    { sequence, position, count, tokens, looked = 0 }: PlannedSlice,
+    { sequence, position, count, tokens, fromLookup = 0 }: PlannedSlice,
     sampled: readonly (number | undefined)[],
   ): number {
     if (isLate(sampled)) {
@@ -309,7 +309,7 @@ export class Scheduler {
     while (right < sampled.length && tokens[right] === sampled[right - 1]) right += 1;
     sequence.computed = position + right;
     sequence.scheduled = position + right;
-    sequence.learn(right - 1, sampled.length - 1, looked);
+    sequence.learn(right - 1, sampled.length - 1, fromLookup);
     this.counters.drafts += 1;
     this.counters.draftTokens += sampled.length - 1;
     this.counters.acceptedDraftTokens += right - 1;
@@ -375,7 +375,7 @@ export class Scheduler {
   private draftsOf(sequence: Sequence, most: number): readonly DraftToken[] | 'coming' | undefined {
     // States would have learnt wrong ones.
     if (this.options.isRecurrent) return undefined;
-    if (sequence.behind !== 1 || (sequence.lookup === undefined && !sequence.saysToken)) return undefined;
+    if (sequence.behind !== 1 || (sequence.drafter === undefined && !sequence.saysToken)) return undefined;
     const draftTokens = sequence.draftTokens(most);
     if (draftTokens === 'coming') return draftTokens;
     return draftTokens.length > 0 || (sequence.saysToken && sequence.pending === 0) ? draftTokens : undefined;
@@ -393,7 +393,7 @@ export class Scheduler {
     if (sample) sequence.pending += 1;
     const slot = sequence.slot as number;
     const hasDrafts = draftTokens !== undefined && draftTokens.length > 0;
-    const looked = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
+    const fromLookup = hasDrafts ? 1 + draftTokens.findLastIndex(({ isSure }) => !isSure) : undefined;
     const draftTokenMasks =
       hasDrafts && mask !== undefined ? ([mask, ...draftTokens.map((draft) => draft.mask)] as TokenMask[]) : undefined;
     // One literal of one shape: there is a slice for each token, and spreads cost more than planning it.
@@ -406,7 +406,7 @@ export class Scheduler {
       promptLogprobs,
       tokens,
       mask: hasDrafts ? undefined : mask,
-      looked,
+      fromLookup,
       draftTokenMasks,
       fromSnapshot,
       toSnapshot,

@@ -43,7 +43,7 @@ export interface PlannedSlice {
   /** Of a slice with draft tokens that is constrained: each position's, instead. */
   readonly draftTokenMasks?: readonly TokenMask[] | undefined;
   /** How far the draft tokens are those of a lookup: what follows is sure by its mask. */
-  readonly looked?: number | undefined;
+  readonly fromLookup?: number | undefined;
   /** Snapshots of recurrent states that it goes from and to, in place of its slot's own. */
   readonly fromSnapshot?: number | undefined;
   readonly toSnapshot?: number | undefined;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Lookup } from '../../../src/gateway/request/lookup.js';
+import { PromptLookupDrafter } from '../../../src/gateway/request/prompt-lookup-drafter.js';
 
-const over = (tokens: readonly number[]) => new Lookup((position) => tokens[position]!);
+const over = (tokens: readonly number[]) => new PromptLookupDrafter((position) => tokens[position]!);
 
 describe('a lookup', () => {
   it('draftTokens what followed the last three tokens when they came before', () => {

@@ -12,7 +12,7 @@ const MOST_REST = 1024;
  * Draft tokens at the next tokens by looking for the last ones in what came before (Saxena, "Prompt lookup decoding", 2023): texts
  * repeat names, quotes and code. How many follows how many were right.
  */
-export class Lookup {
+export class PromptLookupDrafter {
   /** What followed the tokens of a gram last: a position, by the gram's hash. */
   private readonly followers = new Map<number, number>();
   private indexed = GRAM - 1;
