@@ -30,25 +30,25 @@ DEVICE void sum_ranks_summed(int block, Parts<RANKS> of, float* y, float* parts,
 }  // namespace
 
 KERNEL(sum_ranks_summed_2, const float* p0, const float* p1, int32_t* w0, int32_t* w1, const int32_t* pass,
-       int32_t* ended, float* y, float* parts, int columns, int rank, int meeting, int patience_ms) {
+       int32_t* ended, float* y, float* parts, int columns, int rank, int barrier, int patience_ms) {
   const forge::Dim3 block = BLOCK_INDEX;
-  forge::meet<2>(block, {{w0, w1}}, pass, ended, rank, meeting, patience_ms);
+  forge::wait_at_barrier<2>(block, {{w0, w1}}, pass, ended, rank, barrier, patience_ms);
   sum_ranks_summed<2>(block.x, {{p0, p1}}, y, parts, columns);
 }
 
 KERNEL(sum_ranks_summed_4, const float* p0, const float* p1, const float* p2, const float* p3, int32_t* w0, int32_t* w1,
        int32_t* w2, int32_t* w3, const int32_t* pass, int32_t* ended, float* y, float* parts, int columns, int rank,
-       int meeting, int patience_ms) {
+       int barrier, int patience_ms) {
   const forge::Dim3 block = BLOCK_INDEX;
-  forge::meet<4>(block, {{w0, w1, w2, w3}}, pass, ended, rank, meeting, patience_ms);
+  forge::wait_at_barrier<4>(block, {{w0, w1, w2, w3}}, pass, ended, rank, barrier, patience_ms);
   sum_ranks_summed<4>(block.x, {{p0, p1, p2, p3}}, y, parts, columns);
 }
 
 KERNEL(sum_ranks_summed_8, const float* p0, const float* p1, const float* p2, const float* p3, const float* p4,
        const float* p5, const float* p6, const float* p7, int32_t* w0, int32_t* w1, int32_t* w2, int32_t* w3,
        int32_t* w4, int32_t* w5, int32_t* w6, int32_t* w7, const int32_t* pass, int32_t* ended, float* y, float* parts,
-       int columns, int rank, int meeting, int patience_ms) {
+       int columns, int rank, int barrier, int patience_ms) {
   const forge::Dim3 block = BLOCK_INDEX;
-  forge::meet<8>(block, {{w0, w1, w2, w3, w4, w5, w6, w7}}, pass, ended, rank, meeting, patience_ms);
+  forge::wait_at_barrier<8>(block, {{w0, w1, w2, w3, w4, w5, w6, w7}}, pass, ended, rank, barrier, patience_ms);
   sum_ranks_summed<8>(block.x, {{p0, p1, p2, p3, p4, p5, p6, p7}}, y, parts, columns);
 }

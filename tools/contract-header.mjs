@@ -29,7 +29,7 @@ const NUMBERS = [
   ['elements of quantized activations that share a scale, and their bytes', 'Q8_BLOCK', 'Q8_BLOCK_BYTES'],
   ['what a block computes: elements of a row', 'QUANTIZE_PART', 'CONVERT_PART', 'SWIGLU_PART', 'COMBINE_PART'],
   ['of what ranks computed', 'SUM_RANKS_PART', 'GATHER_RANKS_PART'],
-  ['words of a meeting of ranks', 'WORDS_A_MEETING'],
+  ['words of a meeting of ranks', 'WORDS_A_BARRIER'],
   ['elements whose squares are one part of a sum, and the most parts of a row', 'NORM_PART', 'NORM_PARTS'],
   ['the most elements of a row that each block that multiplies it normalizes', 'NORMED_MOST'],
   ['rows of x', 'MATMUL_TOKENS', 'PACKED_TOKENS'],

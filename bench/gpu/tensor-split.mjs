@@ -17,7 +17,7 @@ import { synth } from '../../dist/cli/synth.js';
 import { logitsHashes, promptOf } from '../../dist/cli/verify/invariance.js';
 import { StepDriver } from '../../dist/cli/verify/step-driver.js';
 import { DeviceScope } from '../../dist/executor/device/device.js';
-import { sumRanks, WORDS_A_MEETING } from '../../dist/executor/kernels/index.js';
+import { sumRanks, WORDS_A_BARRIER } from '../../dist/executor/kernels/index.js';
 import { LaunchPlanRecorder } from '../../dist/executor/kernels/launch-plan.js';
 import { openDevices } from '../../dist/executor/open-device.js';
 import { loadRepeated } from './repeated-model.mjs';
@@ -140,20 +140,20 @@ async function timeSums(devices, rows, columns) {
   const memory = devices.map((device) => new DeviceScope(device));
   const of = (rank) => Float32Array.from({ length: rows * columns }, (_, i) => Math.fround(Math.sin(i * (rank + 1))));
   const parts = memory.map((scope, rank) => [0, 1].map(() => scope.upload(of(rank))));
-  const words = memory.map((scope) => scope.upload(new Int32Array(REPEATS * WORDS_A_MEETING)));
+  const words = memory.map((scope) => scope.upload(new Int32Array(REPEATS * WORDS_A_BARRIER)));
   const passes = memory.map((scope) => scope.upload(Int32Array.of(0)));
   const results = memory.map((scope) => scope.allocate('f32', rows * columns));
   const ended = memory.map((scope) => scope.upload(Int32Array.of(-(2 ** 30))));
   const plans = devices.map((device, rank) => {
     const recorder = new LaunchPlanRecorder(device, 0);
-    for (let meeting = 0; meeting < REPEATS; meeting++) {
+    for (let barrier = 0; barrier < REPEATS; barrier++) {
       const values = {
-        ...Object.fromEntries(parts.map((own, i) => [`p${i}`, own[meeting % 2]])),
+        ...Object.fromEntries(parts.map((own, i) => [`p${i}`, own[barrier % 2]])),
         ...Object.fromEntries(words.map((own, i) => [`w${i}`, own])),
         ...{ pass: passes[rank], ended: ended[rank], y: results[rank], columns, accumulate: 0 },
-        ...{ rank, meeting, patience_ms: 10_000 },
+        ...{ rank, barrier, patience_ms: 10_000 },
       };
-      recorder.launch(sumRanks(devices.length), values, { rows, meetings: REPEATS });
+      recorder.launch(sumRanks(devices.length), values, { rows, barriers: REPEATS });
     }
     const plan = memory[rank].plan(recorder.finish());
     device.native.capture(plan, new Int32Array(0));

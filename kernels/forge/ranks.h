@@ -1,5 +1,5 @@
 // What devices that compute one model together say to each other: words in the memory of the one that waits for them.
-// Each launch of a pass in which ranks meet has a word a rank, and what it holds is the number of the pass.
+// Each launch of a pass in which ranks synchronize has a word a rank, and what it holds is the number of the pass.
 #pragma once
 
 #include "contract.h"
@@ -106,7 +106,7 @@ DEVICE void await_rank(const int32_t* word, int32_t pass, int32_t* ended, int pa
   }
 }
 
-// The words of all ranks, a row of WORDS_A_MEETING a meeting.
+// The words of all ranks, a row of WORDS_A_BARRIER a meeting.
 template <int RANKS>
 struct Words {
   int32_t* of[RANKS];
@@ -115,10 +115,10 @@ struct Words {
 // Tells all other ranks that this one has come to a meeting, and waits for them: what each of them wrote in launches
 // before may then be read, and what was read in the meeting before last be overwritten. For every block of the grid.
 template <int RANKS>
-DEVICE void meet(Dim3 block, Words<RANKS> words, const int32_t* pass, int32_t* ended, int rank, int meeting,
+DEVICE void wait_at_barrier(Dim3 block, Words<RANKS> words, const int32_t* pass, int32_t* ended, int rank, int barrier,
                  int patience_ms) {
   const int32_t number = *pass;
-  const int row = meeting * WORDS_A_MEETING;
+  const int row = barrier * WORDS_A_BARRIER;
   const bool tells = block.x == 0 && block.y == 0;
   int32_t* own = words.of[0];
   UNROLL

@@ -7,7 +7,7 @@ import type { Device, DeviceScope } from './device/device.js';
 import { countsOf, GraphBuckets } from './graph-buckets.js';
 import { ForwardPass } from './layers/forward-pass.js';
 import type { RopeTables } from './layers/paged-attention.js';
-import type { RankPlace } from './layers/rank-meetings.js';
+import type { RankPlace } from './layers/all-reduce.js';
 import { uploadRopes } from './layers/rope.js';
 import {
   type BlockCounts,
@@ -86,7 +86,7 @@ export class ModelLoader {
       const shape = { ...cached, kvHeads: stage.kvHeads };
       const cache = new KvCache(within, shape, options.kvCacheType, kvBlocks, windowedBlocks, stage.layers);
       const { without } = options;
-      const place = stage.landings === undefined ? undefined : { landings: stage.landings };
+      const place = stage.receiveBuffers === undefined ? undefined : { receiveBuffers: stage.receiveBuffers };
       const recorded = {
         graph: stage.graph,
         ...{ stage: place, rank },
@@ -296,7 +296,7 @@ const SNAPSHOT_SHARE = 1 / 4;
 const RESERVED_BYTES = 256 << 20;
 
 /** Refuses a model before anything of it is uploaded. */
-function refuseWhatCannotFit(file: GgufModel, { device, graph, blocks, landings }: StageLoad, own: OwnLimits): void {
+function refuseWhatCannotFit(file: GgufModel, { device, graph, blocks, receiveBuffers }: StageLoad, own: OwnLimits): void {
   const leastKvBytes = blocks.leastBytes(own);
   const { freeBytes, totalBytes } = device.native.memory();
   const weightBytes = bytesOnGpu(device, file, graph);
@@ -305,7 +305,7 @@ function refuseWhatCannotFit(file: GgufModel, { device, graph, blocks, landings 
   throw new RocmForgeError(
     'OUT_OF_MEMORY',
     `${file.name} does not fit: ${giga(weightBytes)} of weights and ${giga(leastKvBytes)} for the KV cache of one sequence, ` +
-      `${giga(freeBytes)} of ${giga(totalBytes)} free${landings === undefined ? '' : ` on ${device.description}`}; ` +
+      `${giga(freeBytes)} of ${giga(totalBytes)} free${receiveBuffers === undefined ? '' : ` on ${device.description}`}; ` +
       'lower the context or take a smaller model',
   );
 }

@@ -1,7 +1,7 @@
 import { RocmForgeError } from '../shared/errors.js';
 import type { NativeStep } from './device/addon.js';
 import { OUTPUT_WORDS } from './kernels/index.js';
-import { PATIENCE_MS } from './layers/rank-meetings.js';
+import { PATIENCE_MS } from './layers/all-reduce.js';
 import type { PlanParts } from './layers/recorded-model.js';
 import { COUNT_DRAWS } from './model/step-counts.js';
 import { HEADER_ENDED, OUTPUT_HEADER } from './model/step-tables.js';
@@ -131,7 +131,7 @@ export class Ranks implements ModelDevices {
     if ((ended - number) >>> 0 >= PASSES_ENDED) return;
     throw new RocmForgeError(
       'INTERNAL',
-      `device ${rank}: another one of a tensor split did not come to their meeting for ${PATIENCE_MS / 1000} s`,
+      `device ${rank}: another one of a tensor split did not come to their barrier for ${PATIENCE_MS / 1000} s`,
     );
   }
 

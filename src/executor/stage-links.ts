@@ -15,8 +15,8 @@ export const TOKEN_MESSAGES = 16;
 export function linkStages(stages: readonly Stage[], scopes: readonly DeviceScope[]): StageLinks {
   const link = (from: number, to: number, bytes: number, messages: number, inTurn: boolean): NativeLink => {
     const [sender, receiver] = [stages[from] as Stage, stages[to] as Stage];
-    const { landings } = receiver.forward;
-    const memory = landings.length > 0 ? landings.map(({ address }) => address) : Array<number>(messages).fill(0);
+    const { receiveBuffers } = receiver.forward;
+    const memory = receiveBuffers.length > 0 ? receiveBuffers.map(({ address }) => address) : Array<number>(messages).fill(0);
     const made = sender.device.native.linkTo(receiver.device.native, { memory, bytes, inTurn });
     return (scopes[to] as DeviceScope).link(made);
   };

@@ -3,7 +3,7 @@ import type { ServableModel } from '../shared/gguf/servable-model.js';
 import { BlockBudget } from './block-budget.js';
 import type { Device, DeviceScope } from './device/device.js';
 import { RANK_COUNTS, type RankCount } from './kernels/index.js';
-import { type RankPlace, rankMemory } from './layers/rank-meetings.js';
+import { type RankPlace, rankMemory } from './layers/all-reduce.js';
 import { stateBytes } from './layers/recurrent-layers.js';
 import type { LoadOptions } from './load-options.js';
 import type { Limits } from './model/limits.js';
@@ -26,7 +26,7 @@ export interface StageLoad {
   /** Bytes of one recurrent state, over its layers. */
   readonly perState: number;
   /** How many messages may be on their way to it in its memory; undefined where the model is not split between layers. */
-  readonly landings: number | undefined;
+  readonly receiveBuffers: number | undefined;
   /** Which shard it is; undefined where the model is not split into shards. */
   readonly rank: Rank | undefined;
 }
@@ -48,7 +48,7 @@ export function stageLoads(
   if (memory.length === 1) {
     const [scope] = memory as readonly [DeviceScope];
     const layers = attentionLayers(graph);
-    const rest = { perState: statesOf(graph), landings: undefined, rank: undefined };
+    const rest = { perState: statesOf(graph), receiveBuffers: undefined, rank: undefined };
     return [{ memory: scope, device: scope.device, graph, layers, kvHeads: model.kvHeads, blocks: whole, ...rest }];
   }
   const over = { memory, options, graph, model, windows };
@@ -90,7 +90,7 @@ function layerStages({ memory, options, graph, model, windows }: Split, whole: B
       kvHeads: model.kvHeads,
       blocks: budget({ ...options, kvMemoryBytes }),
       perState: statesOf(part),
-      landings: isReached ? (i === 0 ? TOKEN_MESSAGES : RESIDUAL_MESSAGES) : 0,
+      receiveBuffers: isReached ? (i === 0 ? TOKEN_MESSAGES : RESIDUAL_MESSAGES) : 0,
       rank: undefined,
     };
   });
@@ -125,7 +125,7 @@ function shards({ memory, options, graph, model, windows }: Split): readonly Sta
       kvHeads,
       blocks: new BlockBudget({ ...options, kvMemoryBytes }, cached, windows),
       perState: 0,
-      landings: undefined,
+      receiveBuffers: undefined,
       rank,
     };
   });

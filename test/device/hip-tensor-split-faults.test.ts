@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { logitsHashes } from '../../src/cli/verify/invariance.js';
-import { PATIENCE_MS } from '../../src/executor/layers/rank-meetings.js';
+import { PATIENCE_MS } from '../../src/executor/layers/all-reduce.js';
 import { loadModel } from '../../src/executor/loaded-model.js';
 import { openDevices } from '../../src/executor/open-device.js';
 import { generate, request, startTestGateway } from '../support/gateway.js';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { INVARIANCE_PROMPT, logitsHashes } from '../../src/cli/verify/invariance.js';
 import type { NativeDevice, NativeLaunch, NativeStep } from '../../src/executor/device/addon.js';
 import type { Device } from '../../src/executor/device/device.js';
-import { PATIENCE_MS } from '../../src/executor/layers/rank-meetings.js';
+import { PATIENCE_MS } from '../../src/executor/layers/all-reduce.js';
 import { OUTPUT_HEADER } from '../../src/executor/model/step-tables.js';
 import { openDevices } from '../../src/executor/open-device.js';
 import { writeRandomFamily, writeRandomModel } from '../support/random-model.js';
@@ -148,7 +148,7 @@ describe('a step of which one device', () => {
     const right = await hashes();
     // As if it had run: nobody is told.
     const other = (): Partial<NativeDevice> => ({ run: async () => 0 });
-    const message = /^device 1: another one of a tensor split did not come to their meeting for 10 s$/;
+    const message = /^device 1: another one of a tensor split did not come to their barrier for 10 s$/;
     await planted(first, other, () => expect(hashes()).rejects.toThrow(message));
     expect(await hashes()).toEqual(right);
     split.release();

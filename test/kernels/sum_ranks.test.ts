@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { sumRanks as contractOf, RANK_COUNTS, WORDS_A_MEETING } from '../../src/executor/kernels/index.js';
+import { sumRanks as contractOf, RANK_COUNTS, WORDS_A_BARRIER } from '../../src/executor/kernels/index.js';
 import { sumRanks } from './reference/sum_ranks.js';
 import { expectClose } from './support/compare.js';
-import { toldWords, wordsAfter } from './support/meetings.js';
+import { toldWords, wordsAfter } from './support/barriers.js';
 import { onEachTarget } from './support/targets.js';
 import { FINITE, fill, fills, Random, seed, size } from './support/values.js';
 
@@ -18,21 +18,21 @@ onEachTarget('sum_ranks', (target) => {
         const random = new Random(start);
         const columns = 4 * fours;
         const contract = contractOf(ranks);
-        const [rank, meeting] = [random.below(ranks), random.below(MEETINGS)];
+        const [rank, barrier] = [random.below(ranks), random.below(MEETINGS)];
         // Numbers of passes go round.
         const pass = random.below(2) === 0 ? 2 ** 31 - 1 : -(2 ** 31) + random.below(1000);
         const parts = Array.from({ length: ranks }, () => fill(kind, rows * columns, random));
         const y = fill(kind, rows * columns, random);
-        const words = toldWords(ranks, rank, MEETINGS, meeting, pass);
+        const words = toldWords(ranks, rank, MEETINGS, barrier, pass);
         const values = {
           ...Object.fromEntries(parts.map((part, i) => [`p${i}`, part])),
           ...words,
           ...{ pass: Int32Array.of(pass), ended: Int32Array.of(pass ^ NEVER), y, columns },
-          ...{ accumulate: Number(isAdded), rank, meeting, patience_ms: 1000 },
+          ...{ accumulate: Number(isAdded), rank, barrier, patience_ms: 1000 },
         };
-        const result = await target.launch(contract, values, { rows, meetings: MEETINGS });
+        const result = await target.launch(contract, values, { rows, barriers: MEETINGS });
         expectClose(contract, result.y!, { values: sumRanks(parts, isAdded ? y : undefined) }, { columns });
-        expect(result).toMatchObject(wordsAfter(words, rank, meeting, pass));
+        expect(result).toMatchObject(wordsAfter(words, rank, barrier, pass));
         expect(result.ended).toEqual(Int32Array.of(pass ^ NEVER));
       },
     ));
@@ -46,11 +46,11 @@ onEachTarget('sum_ranks', (target) => {
     ] as const) {
       const zeros = new Float32Array(64);
       const values = {
-        ...{ p0: zeros, p1: zeros, y: zeros, columns: 64, accumulate: 0, rank: 0, meeting: 0, patience_ms },
-        ...{ w0: new Int32Array(WORDS_A_MEETING), w1: new Int32Array(WORDS_A_MEETING) },
+        ...{ p0: zeros, p1: zeros, y: zeros, columns: 64, accumulate: 0, rank: 0, barrier: 0, patience_ms },
+        ...{ w0: new Int32Array(WORDS_A_BARRIER), w1: new Int32Array(WORDS_A_BARRIER) },
         ...{ pass: Int32Array.of(7), ended: Int32Array.of(ended) },
       };
-      const result = await target.launch(contract, values, { rows: 1, meetings: 1 });
+      const result = await target.launch(contract, values, { rows: 1, barriers: 1 });
       expect(result.ended).toEqual(Int32Array.of(ended === NEVER ? 7 : ended));
     }
   });

@@ -12,19 +12,19 @@ export const RANK_COUNTS = [2, 4, 8] as const;
 export type RankCount = (typeof RANK_COUNTS)[number];
 
 /** Words of one meeting of ranks: one for each that may come. */
-export const WORDS_A_MEETING = 8;
+export const WORDS_A_BARRIER = 8;
 
-/** What every kernel takes at which ranks meet: parts and words of each, in their order: `p0`, `p1`, ..., `w0`, ... */
+/** What every kernel takes at which ranks synchronize: parts and words of each, in their order: `p0`, `p1`, ..., `w0`, ... */
 function rankArguments(ranks: RankCount, part: string, ...own: readonly Argument[]): readonly Argument[] {
   const numbers = [...Array(ranks).keys()];
   return [
     ...numbers.map((rank) => input(`p${rank}`, 'f32', 'rows', part)),
-    ...numbers.map((rank) => inout(`w${rank}`, 'i32', 'meetings', String(WORDS_A_MEETING))),
+    ...numbers.map((rank) => inout(`w${rank}`, 'i32', 'barriers', String(WORDS_A_BARRIER))),
     input('pass', 'i32', '1'),
     inout('ended', 'i32', '1'),
     ...own,
     i32('rank'),
-    i32('meeting'),
+    i32('barrier'),
     i32('patience_ms'),
   ];
 }
@@ -33,7 +33,7 @@ const sums = forEachCount((ranks) =>
   defineKernel({
     name: `sum_ranks_${ranks}`,
     source: 'sum_ranks.hip',
-    summary: `y = p0 + ... + p${ranks - 1}, or y += it, when all ranks have come to the meeting; one order of additions`,
+    summary: `y = p0 + ... + p${ranks - 1}, or y += it, when all ranks have come to the barrier; one order of additions`,
     arguments: rankArguments(ranks, 'columns', inout('y', 'f32', 'rows', 'columns'), i32('columns'), i32('accumulate')),
     grid: [{ of: 'columns', per: SUM_RANKS_PART }, { of: 'rows' }],
     multiples: [['columns', '4']],
@@ -66,7 +66,7 @@ const gathers = forEachCount((ranks) =>
   defineKernel({
     name: `gather_ranks_${ranks}`,
     source: 'gather_ranks.hip',
-    summary: `y = p0, ..., p${ranks - 1} side by side, the last as wide as is left, when all ranks have come to the meeting`,
+    summary: `y = p0, ..., p${ranks - 1} side by side, the last as wide as is left, when all ranks have come to the barrier`,
     arguments: rankArguments(ranks, 'part', output('y', 'f32', 'rows', 'columns'), i32('columns'), i32('part')),
     grid: [{ of: 'columns', per: GATHER_RANKS_PART }, { of: 'rows' }],
     tolerance: moved,

@@ -51,7 +51,7 @@ import { type NormedRow, SingleToken } from './single-token.js';
 import type { ProductPart } from './single-token-matrices.js';
 import type { AttentionSplits } from './paged-attention.js';
 import { type Activation, asForm, bothOf, gatedApart, type InputForm, Products } from './products.js';
-import { RankMeetings } from './rank-meetings.js';
+import { AllReduce } from './all-reduce.js';
 import type { PlanParts, RecordedModel, Stream } from './recorded-model.js';
 import { QueryGates, RecurrentLayers } from './recurrent-layers.js';
 
@@ -86,7 +86,7 @@ export class ForwardPass {
   /** The token that each slot sampled last, `[slots]` i32: what the last stage of several sends to the first. */
   readonly lastTokens: DeviceBuffer | undefined;
   /** Memory in which a stage receives messages, each as large as what is received. */
-  readonly landings: readonly DeviceBuffer[];
+  readonly receiveBuffers: readonly DeviceBuffer[];
   /** The {@link SlotArena}; it begins with the slots, `[slots, slot_words]`. */
   readonly slots: DeviceBuffer;
   readonly tables: StepTables;
@@ -112,7 +112,7 @@ export class ForwardPass {
   private readonly recurrent: RecurrentLayers | undefined;
   private readonly queryGates: QueryGates | undefined;
   /** Undefined where the model is no shard. */
-  private readonly ranks: RankMeetings | undefined;
+  private readonly ranks: AllReduce | undefined;
 
   /** @param within the scope that ends with it at the latest */
   constructor(
@@ -154,7 +154,7 @@ export class ForwardPass {
     const isEnd = graph.embedding !== undefined || graph.logits !== undefined;
     if (stage !== undefined && isEnd) this.lastTokens = this.memory.upload(new Int32Array(this.arena.slots));
     const arrives = graph.embedding === undefined ? this.x : this.lastTokens;
-    this.landings = Array.from({ length: stage?.landings ?? 0 }, () =>
+    this.receiveBuffers = Array.from({ length: stage?.receiveBuffers ?? 0 }, () =>
       this.memory.allocate(arrives?.dtype ?? 'f32', arrives?.elements ?? 0),
     );
     this.slots = this.memory.upload(emptySlots(this.arena));
@@ -183,7 +183,7 @@ export class ForwardPass {
       all.filter((value): value is Attention => value.kind === 'attention' && value.isGated === true),
       (values) => new QueryGates(plan, memory, values, this.tokens),
     );
-    if (recorded.rank !== undefined) this.ranks = new RankMeetings(plan, tables, recorded.rank, graph);
+    if (recorded.rank !== undefined) this.ranks = new AllReduce(plan, tables, recorded.rank, graph);
     this.record(graph);
   }
 
@@ -394,7 +394,7 @@ export class ForwardPass {
 
   /** y = what all ranks compute of the product, or that is added to it. */
   private summed(value: RankSum, y: DeviceBuffer, stream: Stream, accumulate = false, row?: SingleToken): void {
-    const ranks = this.ranks as RankMeetings;
+    const ranks = this.ranks as AllReduce;
     this.product(value.of, ranks.part, stream);
     ranks.sum(y, this.model.hiddenSize, stream.rows, accumulate, row);
   }

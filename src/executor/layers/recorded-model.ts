@@ -7,12 +7,12 @@ import type { Attention, StageGraph } from '../model/values.js';
 import type { Weights } from '../model/weights.js';
 import type { Fusion } from './fusions.js';
 import type { RopeTables } from './paged-attention.js';
-import type { RankPlace } from './rank-meetings.js';
+import type { RankPlace } from './all-reduce.js';
 
 /** Where a stage of a layer split receives what crosses to it. */
 export interface StagePlace {
   /** Messages that may be on their way to it in its memory; 0: they come through the host's. */
-  readonly landings: number;
+  readonly receiveBuffers: number;
 }
 
 /** What a model, or a stage of it, is recorded with. */

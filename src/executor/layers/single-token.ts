@@ -25,7 +25,7 @@ export interface NormedRow {
   readonly epsilon: number;
 }
 
-/** What kernels take at which ranks meet, by name. */
+/** What kernels take at which ranks synchronize, by name. */
 export type RankValues = Readonly<Record<string, DeviceBuffer | number>>;
 
 /** How experts are chosen: what `route_experts` is launched with beside the scores. */

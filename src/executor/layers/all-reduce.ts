@@ -19,7 +19,7 @@ export interface RankMemory {
   readonly parts: readonly DeviceBuffer[];
   /** Of its rows of the vocabulary, `[max_sequences, part]` f32. */
   readonly logits: DeviceBuffer;
-  /** `[meetings, WORDS_A_MEETING]` i32: which pass each rank has come to there. */
+  /** `[barriers, WORDS_A_BARRIER]` i32: which pass each rank has come to there. */
   readonly words: DeviceBuffer;
 }
 
@@ -40,7 +40,7 @@ export function rankMemory(
   place: Rank,
 ): RankMemory {
   const { part } = vocabularyPart(sizes.vocabularySize, place);
-  const words = new Int32Array((sumsOf(graph) + 1) * kernels.WORDS_A_MEETING);
+  const words = new Int32Array((sumsOf(graph) + 1) * kernels.WORDS_A_BARRIER);
   return {
     parts: Array.from({ length: PART_BUFFERS }, () => memory.allocate('f32', maxStepTokens * sizes.hiddenSize)),
     logits: memory.allocate('f32', maxSequences * part),
@@ -49,11 +49,11 @@ export function rankMemory(
 }
 
 /**
- * Where the ranks of a tensor split meet: each has computed a part of a product, waits for the others' and reads them. A
+ * Where the ranks of a tensor split synchronize: each has computed a part of a product, waits for the others' and reads them. A
  * part may be written again when its rank has been in the next meeting: the others had read it before they came there.
  */
-export class RankMeetings {
-  private meetings = 0;
+export class AllReduce {
+  private barriers = 0;
   private readonly sums: number;
 
   constructor(
@@ -82,8 +82,8 @@ export class RankMeetings {
    */
   sum(y: DeviceBuffer, columns: number, rows: Rows, accumulate: boolean, row?: SingleToken): void {
     const { ranks, memories } = this.place;
-    const meeting = this.meet(memories.map((memory) => memory.parts[this.buffer] as DeviceBuffer));
-    const values = { ...meeting, y, columns };
+    const barrier = this.barrier(memories.map((memory) => memory.parts[this.buffer] as DeviceBuffer));
+    const values = { ...barrier, y, columns };
     const dims = this.dims(rows);
     row?.addRanks(ranks, values, { ...dims, rows: 1 });
     this.plan.launch(kernels.sumRanks(ranks), { ...values, accumulate: Number(accumulate) }, dims, row?.multiToken);
@@ -94,7 +94,7 @@ export class RankMeetings {
     const { place } = this;
     const { part } = vocabularyPart(columns, place);
     const parts = place.memories.map(({ logits }) => logits);
-    this.plan.launch(kernels.gatherRanks(place.ranks), { ...this.meet(parts), y, columns, part }, this.dims(rows));
+    this.plan.launch(kernels.gatherRanks(place.ranks), { ...this.barrier(parts), y, columns, part }, this.dims(rows));
   }
 
   private get own(): RankMemory {
@@ -102,15 +102,15 @@ export class RankMeetings {
   }
 
   private get buffer(): number {
-    const isOddLast = this.meetings === this.sums - 1 && this.sums % 2 === 1;
-    return isOddLast ? PART_BUFFERS - 1 : this.meetings % 2;
+    const isOddLast = this.barriers === this.sums - 1 && this.sums % 2 === 1;
+    return isOddLast ? PART_BUFFERS - 1 : this.barriers % 2;
   }
 
   private dims({ count }: Rows) {
-    return { rows: count, meetings: this.sums + 1 };
+    return { rows: count, barriers: this.sums + 1 };
   }
 
-  private meet(parts: readonly DeviceBuffer[]): RankValues {
+  private barrier(parts: readonly DeviceBuffer[]): RankValues {
     const { rank, memories } = this.place;
     const { tables } = this;
     return {
@@ -118,7 +118,7 @@ export class RankMeetings {
       ...Object.fromEntries(memories.map(({ words }, i) => [`w${i}`, words])),
       pass: tables.at('pass'),
       ended: tables.ended,
-      ...{ rank, meeting: this.meetings++, patience_ms: PATIENCE_MS },
+      ...{ rank, barrier: this.barriers++, patience_ms: PATIENCE_MS },
     };
   }
 }
